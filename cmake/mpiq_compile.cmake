@@ -1,0 +1,17 @@
+# mpiq_compile(TARGET): the one place for compile flags.
+#
+# -ffp-contract=off: a fused multiply-add on one rank and not on another would break "identical bits on all ranks".
+# -fno-math-errno -fno-trapping-math change no value; they let selects become vector instructions.
+# Instruction sets are never set here: see kernels/host/targets.cpp.
+function(mpiq_compile target)
+  target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wcast-qual)
+  if(MPIQ_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/mpi_quant/include)
+  if(MPIQ_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${MPIQ_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE -fsanitize=${MPIQ_SANITIZE})
+  endif()
+endfunction()

@@ -1,0 +1,24 @@
+// raw: the elements themselves. The yardstick for what a plan costs without a codec, and the lossless lane of the tests.
+// Wire: n elements, n * sizeof(T) bytes.
+
+struct Raw {
+  static constexpr std::string_view kName = "raw";
+  static constexpr std::string_view kWhat = "the elements unchanged, lossless; measures a plan without a codec";
+  static constexpr std::uint16_t kId = 1;
+  static constexpr bool kLossless = true;
+  static constexpr std::array<ParamSpec, 0> kSpecs{};
+  static constexpr std::size_t block(const Params&) { return kLanes; }
+  template <class T>
+  static constexpr std::size_t code_bytes(std::size_t n) {
+    return n * sizeof(T);
+  }
+  template <class T, class W>
+  static MQ_INLINE Lanes<T> put(const Lanes<T>& v, NoScale, std::byte* codes, W width) {
+    v.store(codes, width);
+    return v;
+  }
+  template <class T, class W>
+  static MQ_INLINE Lanes<T> get(NoScale, const std::byte* codes, W width) {
+    return Lanes<T>::load(codes, width);
+  }
+};

@@ -1,0 +1,130 @@
+// Thirty-two lanes: the unit in which every codec is written, whatever the width of a register. A CUDA warp is the same unit
+// with one lane a thread, so codec and loops carry over. Included once per instruction set, after its native_*-inl.hpp.
+
+struct Whole {
+  static constexpr std::size_t count = kLanes;
+  static constexpr std::uint32_t bits = 0xffffffffu;
+};
+struct Part {  // the last, incomplete group of a vector: 1 to 31 lanes
+  std::size_t count;
+  std::uint32_t bits;
+  explicit MQ_INLINE Part(std::size_t n) : count(n), bits((1u << n) - 1u) {}
+};
+
+template <class T>
+struct Lanes {
+  using N = Native<T>;
+  static constexpr int kRegs = kLanes / N::kWidth;
+  static constexpr std::size_t kRegBytes = sizeof(T) * N::kWidth;
+  typename N::Reg r[kRegs];
+
+  static MQ_INLINE Lanes load(const std::byte* p, Whole) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::load(p + i * kRegBytes);
+    return v;
+  }
+  static MQ_INLINE Lanes load(const std::byte* p, Part part) {  // missing lanes are +0
+    std::byte padded[kLanes * sizeof(T)] = {};
+    std::memcpy(padded, p, part.count * sizeof(T));
+    return load(padded, Whole{});
+  }
+  MQ_INLINE void store(std::byte* p, Whole) const {
+    for (int i = 0; i < kRegs; ++i) N::store(p + i * kRegBytes, r[i]);
+  }
+  MQ_INLINE void store(std::byte* p, Part part) const {
+    std::byte padded[kLanes * sizeof(T)];
+    store(padded, Whole{});
+    std::memcpy(p, padded, part.count * sizeof(T));
+  }
+  static MQ_INLINE Lanes all(T x) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::all(x);
+    return v;
+  }
+  friend MQ_INLINE Lanes operator+(const Lanes& a, const Lanes& b) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::add(a.r[i], b.r[i]);
+    return v;
+  }
+  friend MQ_INLINE Lanes operator-(const Lanes& a, const Lanes& b) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::sub(a.r[i], b.r[i]);
+    return v;
+  }
+
+  // One truth value a lane.
+  struct Mask {
+    typename N::Mask m[kRegs];
+    MQ_INLINE std::uint32_t bits() const {  // bit i is lane i
+      std::uint32_t b = 0;
+      for (int i = 0; i < kRegs; ++i) b |= N::bits(m[i]) << (i * N::kWidth);
+      return b;
+    }
+    static MQ_INLINE Mask from_bits(std::uint32_t b) {
+      Mask mask;
+      for (int i = 0; i < kRegs; ++i) mask.m[i] = N::from_bits(b >> (i * N::kWidth));
+      return mask;
+    }
+  };
+  MQ_INLINE Mask at_least_zero() const {  // true for -0, false for NaN
+    Mask mask;
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least_zero(r[i]);
+    return mask;
+  }
+  MQ_INLINE Mask finite() const {
+    Mask mask;
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::finite(r[i]);
+    return mask;
+  }
+  static MQ_INLINE Lanes select(const Mask& mask, const Lanes& set, const Lanes& clear) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::select(mask.m[i], set.r[i], clear.r[i]);
+    return v;
+  }
+};
+
+// Two sums of one vector, split by a mask, with the same bits on every target: lane i adds elements i, i + 32, i + 64, ... in
+// that order in the element type; the lanes are joined in double by halving, lane l with l + 16, then l + 8, and so on.
+// Relative error of a sum of terms of one sign: at most (terms a lane) 2^-24 for floats. A total is not finite if a term is
+// not, or if a lane overflows; with kHuge, terms are scaled by 2^-13 first and 4096 finite ones cannot overflow.
+template <class T, bool kHuge>
+struct SplitSum {
+  static constexpr double kScale = kHuge ? 0x1p-13 : 1.0;
+  Lanes<T> set, clear;
+
+  MQ_INLINE SplitSum() : set(Lanes<T>::all(T{0})), clear(Lanes<T>::all(T{0})) {}
+  MQ_INLINE void add(const Lanes<T>& v, const typename Lanes<T>::Mask& mask) {
+    using N = Native<T>;
+    for (int i = 0; i < Lanes<T>::kRegs; ++i) {
+      const auto term = kHuge ? N::mul(v.r[i], N::all(static_cast<T>(kScale))) : v.r[i];
+      set.r[i] = N::add_where(set.r[i], mask.m[i], term);
+      clear.r[i] = N::add_where_not(clear.r[i], mask.m[i], term);
+    }
+  }
+  static MQ_INLINE double total(const Lanes<T>& sums) {  // in units of kScale
+    T lane[kLanes];
+    sums.store(reinterpret_cast<std::byte*>(lane), Whole{});
+    double half[kLanes / 2];
+    for (int l = 0; l < kLanes / 2; ++l) half[l] = static_cast<double>(lane[l]) + static_cast<double>(lane[l + kLanes / 2]);
+    for (int n = kLanes / 4; n > 0; n /= 2)
+      for (int l = 0; l < n; ++l) half[l] += half[l + n];
+    return half[0];
+  }
+};
+
+// Codes of one bit: bit i of byte i / 8 is lane i; bits without an element are 0.
+MQ_INLINE void store_bits(std::byte* p, std::uint32_t bits, Whole) { std::memcpy(p, &bits, sizeof bits); }
+MQ_INLINE void store_bits(std::byte* p, std::uint32_t bits, Part part) {
+  bits &= part.bits;
+  std::memcpy(p, &bits, (part.count + 7) / 8);
+}
+MQ_INLINE std::uint32_t load_bits(const std::byte* p, Whole) {
+  std::uint32_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return bits;
+}
+MQ_INLINE std::uint32_t load_bits(const std::byte* p, Part part) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, p, (part.count + 7) / 8);
+  return bits;
+}

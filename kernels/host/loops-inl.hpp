@@ -1,0 +1,214 @@
+// The loops over a vector that turn a quantizer's element math (codecs/*-inl.hpp) into the functions of a row: blocks, groups
+// of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per instruction set, after lanes-inl.hpp.
+//
+// A quantizer gives kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put, get; and if its blocks have a
+// scale on the wire (named by get_scale_t below) Stat, put_marks, marks and padding_ok. See OneBit for what each means.
+
+struct NoScale {};
+
+template <class Q, class T>
+struct ScaleOf {
+  using type = NoScale;
+};
+template <class Q, class T>
+  requires requires { typename Q::template Means<T>; }
+struct ScaleOf<Q, T> {
+  using type = typename Q::template Means<T>;
+};
+
+// The processor's default floating-point environment for the duration of a call: an application that flushes subnormals or
+// traps on Inf must not change the bytes, and the codec must not leave exception flags behind.
+class DefaultFloatingPoint {
+ public:
+  MQ_INLINE DefaultFloatingPoint() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  MQ_INLINE ~DefaultFloatingPoint() { _mm_setcsr(saved_); }
+  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
+  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+template <class T, class Q>
+struct Loops {
+  using Scale = typename ScaleOf<Q, T>::type;
+  using L = Lanes<T>;
+  static constexpr bool kScaled = !std::is_same_v<Scale, NoScale>;
+  static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
+  static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+
+  static constexpr std::size_t code_offset(std::size_t group) { return Q::template code_bytes<T>(group * kLanes); }
+
+  static std::size_t wire_bytes(std::size_t n, const Params& params) {
+    if constexpr (!kScaled) return Q::template code_bytes<T>(n);
+    const std::size_t block = Q::block(params);
+    const std::size_t whole = n / block, rest = n % block;
+    return whole * (kScaleBytes + Q::template code_bytes<T>(block)) +
+           (rest ? kScaleBytes + Q::template code_bytes<T>(rest) : 0);
+  }
+
+  static Encoded encode(const EncodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    switch (a.feedback) {
+      case Feedback::none: return encode_blocks<Feedback::none>(a);
+      case Feedback::carry: return encode_blocks<Feedback::carry>(a);
+      case Feedback::deposit: return encode_blocks<Feedback::deposit>(a);
+    }
+    return {};
+  }
+
+  static Decoded decode(const DecodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
+    const auto* base = static_cast<const std::byte*>(a.base);
+    return base ? decode_blocks<true>(a, base) : decode_blocks<false>(a, nullptr);
+  }
+
+ private:
+  template <Feedback F>
+  static Encoded encode_blocks(const EncodeArgs& a) {
+    const auto* x = static_cast<const std::byte*>(a.x);
+    auto* residual = static_cast<std::byte*>(a.residual);
+    std::byte* wire = a.wire;
+    const std::size_t block = kScaled ? Q::block(a.params) : a.n;
+    Encoded result;
+    for (std::size_t begin = 0; begin < a.n; begin += block) {
+      const std::size_t n = std::min(block, a.n - begin);
+      const std::size_t offset = begin * sizeof(T);
+      result.nonfinite += encode_block<F>(x + offset, F == Feedback::none ? nullptr : residual + offset, n, wire);
+      wire += kScaleBytes + Q::template code_bytes<T>(n);
+    }
+    result.bytes = static_cast<std::size_t>(wire - a.wire);
+    return result;
+  }
+
+  template <Feedback F>
+  static MQ_INLINE std::uint64_t encode_block(const std::byte* x, std::byte* residual, std::size_t n, std::byte* wire) {
+    std::byte* const codes = wire + kScaleBytes;
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    Scale scale{};
+    if constexpr (kScaled) {
+      if (!measure_block<F, false>(x, residual, n, scale, codes)) {
+        // Not finite, or finite but huge. With carry the first attempt left v = x + residual in the residual.
+                const std::byte* const v = F == Feedback::carry ? residual : x;
+        if (!measure_block<Feedback::none, true>(v, residual, n, scale, codes)) return encode_marked_block<F>(x, residual, n, wire);
+      }
+      std::memcpy(wire, &scale, sizeof scale);
+    }
+    std::uint64_t nonfinite = 0;
+    for (std::size_t g = 0; g < whole; ++g) {
+      if constexpr (kScaled && F != Feedback::none) prefetch_group(residual + n * sizeof(T) + g * kGroupBytes);
+      nonfinite += quantize_group<F>(x, residual, g, scale, codes, Whole{});
+    }
+    if (rest) nonfinite += quantize_group<F>(x, residual, whole, scale, codes, Part{rest});
+    return nonfinite;
+  }
+
+  template <Feedback F, bool kHuge>
+  static MQ_INLINE bool measure_block(const std::byte* x, std::byte* residual, std::size_t n, Scale& scale,
+                                      std::byte* codes) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    typename Q::template Stat<T, kHuge> stat;
+    for (std::size_t g = 0; g < whole; ++g) {
+      prefetch_group(x + n * sizeof(T) + g * kGroupBytes);
+      stat.add(sum_group<F>(x, residual, g, Whole{}), codes + code_offset(g), Whole{});
+    }
+    if (rest) stat.add(sum_group<F>(x, residual, whole, Part{rest}), codes + code_offset(whole), Part{rest});
+    return stat.finish(n, scale);
+  }
+
+  // Pass 1 of a scaled block: v of one group. With carry, v replaces the residual, where pass 2 finds it in L1.
+  template <Feedback F, class W>
+  static MQ_INLINE L sum_group(const std::byte* x, std::byte* residual, std::size_t g, W width) {
+    L v = L::load(x + g * kGroupBytes, width);
+    if constexpr (F == Feedback::carry) {
+      v = v + L::load(residual + g * kGroupBytes, width);
+      v.store(residual + g * kGroupBytes, width);
+    }
+    return v;
+  }
+
+  // Asks for a group of the next block while this one is worked on from L1: pass 1 for its x, pass 2 for its residual.
+  // Without this the memory system idles in pass 2.
+  static MQ_INLINE void prefetch_group(const std::byte* next) {
+    for (std::size_t line = 0; line < kGroupBytes; line += 64) __builtin_prefetch(next + line);
+  }
+
+  template <Feedback F, class W>
+  static MQ_INLINE std::uint64_t quantize_group(const std::byte* x, std::byte* residual, std::size_t g, Scale scale,
+                                                std::byte* codes, W width) {
+    constexpr bool kInResidual = kScaled && F == Feedback::carry;  // pass 1 left v there
+    L v = L::load((kInResidual ? residual : x) + g * kGroupBytes, width);
+    if constexpr (F == Feedback::carry && !kScaled) v = v + L::load(residual + g * kGroupBytes, width);
+    const L decoded = Q::template put<T>(v, scale, codes + code_offset(g), width);
+    if constexpr (F != Feedback::none) {
+      L error = v - decoded;
+      if constexpr (!kScaled) error = L::select(decoded.finite(), error, L::all(T{0}));
+      if constexpr (F == Feedback::deposit) error = L::load(residual + g * kGroupBytes, width) + error;
+      error.store(residual + g * kGroupBytes, width);
+    }
+    if constexpr (kScaled) return 0;
+    return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
+  }
+
+  // A block with NaN or Inf: the codes mark where they are, all finite elements stay in the residual. Rare, hence simple.
+  template <Feedback F>
+  static std::uint64_t encode_marked_block(const std::byte* x, std::byte* residual, std::size_t n, std::byte* wire) {
+    const std::byte* const v_of = F == Feedback::carry ? residual : x;
+    std::uint64_t count[3] = {};  // -Inf, NaN, +Inf
+    for (std::size_t i = 0; i < n; ++i) {
+      T v;
+      std::memcpy(&v, v_of + i * sizeof(T), sizeof v);
+      if (!std::isfinite(v)) ++count[std::isnan(v) ? 1 : (v > 0 ? 2 : 0)];
+    }
+    const std::uint64_t all = count[0] + count[1] + count[2];
+    constexpr T kInf = std::numeric_limits<T>::infinity();
+    const T mark = all == count[2] ? kInf : all == count[0] ? -kInf : std::numeric_limits<T>::quiet_NaN();
+    const Scale scale = Q::template marks<T>(mark);
+    std::memcpy(wire, &scale, sizeof scale);
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    for (std::size_t g = 0; g < whole; ++g) mark_group<F>(x, residual, g, wire + kScaleBytes, Whole{});
+    if (rest) mark_group<F>(x, residual, whole, wire + kScaleBytes, Part{rest});
+    return all;
+  }
+
+  template <Feedback F, class W>
+  static void mark_group(const std::byte* x, std::byte* residual, std::size_t g, std::byte* codes, W width) {
+    const L v = L::load((F == Feedback::carry ? residual : x) + g * kGroupBytes, width);
+    Q::put_marks(~v.finite().bits() & width.bits, codes + code_offset(g), width);
+    if constexpr (F != Feedback::none) {
+      L kept = L::select(v.finite(), v, L::all(T{0}));
+      if constexpr (F == Feedback::deposit) kept = L::load(residual + g * kGroupBytes, width) + kept;
+      kept.store(residual + g * kGroupBytes, width);
+    }
+  }
+
+  template <bool kAdd>
+  static Decoded decode_blocks(const DecodeArgs& a, const std::byte* base) {
+    auto* x = static_cast<std::byte*>(a.x);
+    const std::byte* wire = a.wire;
+    const std::size_t block = kScaled ? Q::block(a.params) : a.n;
+    for (std::size_t begin = 0; begin < a.n; begin += block) {
+      const std::size_t n = std::min(block, a.n - begin);
+      const std::byte* const codes = wire + kScaleBytes;
+      Scale scale{};
+      if constexpr (kScaled) {
+        if (!Q::padding_ok(codes, n)) return Decoded::malformed;
+        std::memcpy(&scale, wire, sizeof scale);
+      }
+      const std::size_t whole = n / kLanes, rest = n % kLanes, offset = begin * sizeof(T);
+      for (std::size_t g = 0; g < whole; ++g) decode_group<kAdd>(x + offset, base + offset, g, scale, codes, Whole{});
+      if (rest) decode_group<kAdd>(x + offset, base + offset, whole, scale, codes, Part{rest});
+      wire = codes + Q::template code_bytes<T>(n);
+    }
+    return Decoded::ok;
+  }
+
+  template <bool kAdd, class W>
+  static MQ_INLINE void decode_group(std::byte* x, const std::byte* base, std::size_t g, Scale scale,
+                                     const std::byte* codes, W width) {
+    L v = Q::template get<T>(scale, codes + code_offset(g), width);
+    if constexpr (kAdd) v = L::load(base + g * kGroupBytes, width) + v;
+    v.store(x + g * kGroupBytes, width);
+  }
+};

@@ -1,0 +1,58 @@
+// One AVX2 register of each element type. Included inside namespace mq::kernels::avx2 by targets.cpp.
+
+template <class T>
+struct Native;
+
+template <>
+struct Native<float> {
+  using Reg = __m256;
+  using Mask = __m256;
+  static constexpr int kWidth = 8;
+  static MQ_INLINE Reg load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+  static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_ps(reinterpret_cast<float*>(p), v); }
+  static MQ_INLINE Reg all(float v) { return _mm256_set1_ps(v); }
+  static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
+  static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
+  static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask finite(Reg v) {
+    const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
+    return _mm256_cmp_ps(magnitude, all(std::numeric_limits<float>::infinity()), _CMP_LT_OQ);
+  }
+  static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_ps(clear, set, m); }
+  static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_ps(m, v)); }
+  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_ps(m, v)); }
+  static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(_mm256_movemask_ps(m)); }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) {
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i hit = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(b)), lane);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(hit, lane));
+  }
+};
+
+template <>
+struct Native<double> {
+  using Reg = __m256d;
+  using Mask = __m256d;
+  static constexpr int kWidth = 4;
+  static MQ_INLINE Reg load(const std::byte* p) { return _mm256_loadu_pd(reinterpret_cast<const double*>(p)); }
+  static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_pd(reinterpret_cast<double*>(p), v); }
+  static MQ_INLINE Reg all(double v) { return _mm256_set1_pd(v); }
+  static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
+  static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
+  static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
+  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm256_cmp_pd(v, _mm256_setzero_pd(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask finite(Reg v) {
+    const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
+    return _mm256_cmp_pd(magnitude, all(std::numeric_limits<double>::infinity()), _CMP_LT_OQ);
+  }
+  static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_pd(clear, set, m); }
+  static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_pd(m, v)); }
+  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_pd(m, v)); }
+  static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(_mm256_movemask_pd(m)); }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) {
+    const __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
+    const __m256i hit = _mm256_and_si256(_mm256_set1_epi64x(static_cast<long long>(b)), lane);
+    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(hit, lane));
+  }
+};

@@ -1,0 +1,135 @@
+// Compiles lanes, loops and codecs once per instruction set, each in a namespace and a target region of its
+// own, and builds the table of codecs from them. Never by per-file -m flags: two copies of one inline
+// function compiled with different flags would break the one-definition rule (numpy/numpy#25274).
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves, and warns where they are
+// inlined (GCC PR105593).
+#  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#  pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/codec.hpp"
+#include "kernels/hd.hpp"
+
+#define MQ_INLINE inline __attribute__((always_inline))
+
+namespace mq::kernels {
+
+inline constexpr int kLanes = 32;
+template <class...>
+struct TypeList {};
+
+namespace scalar {
+#include "kernels/host/native_scalar-inl.hpp"
+//
+#include "kernels/host/lanes-inl.hpp"
+//
+#include "kernels/host/loops-inl.hpp"
+//
+#include "kernels/registry-inl.hpp"
+//
+#include "kernels/host/rows-inl.hpp"
+}  // namespace scalar
+
+#ifdef __clang__
+#  pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#  pragma GCC push_options
+#  pragma GCC target("avx2")
+#endif
+namespace avx2 {
+#include "kernels/host/native_avx2-inl.hpp"
+//
+#include "kernels/host/lanes-inl.hpp"
+//
+#include "kernels/host/loops-inl.hpp"
+//
+#include "kernels/registry-inl.hpp"
+//
+#include "kernels/host/rows-inl.hpp"
+}  // namespace avx2
+#ifdef __clang__
+#  pragma clang attribute pop
+#  pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), \
+                               apply_to = function)
+#else
+#  pragma GCC pop_options
+#  pragma GCC push_options
+#  pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+#endif
+namespace avx512 {
+#include "kernels/host/native_avx512-inl.hpp"
+//
+#include "kernels/host/lanes-inl.hpp"
+//
+#include "kernels/host/loops-inl.hpp"
+//
+#include "kernels/registry-inl.hpp"
+//
+#include "kernels/host/rows-inl.hpp"
+}  // namespace avx512
+#ifdef __clang__
+#  pragma clang attribute pop
+#else
+#  pragma GCC pop_options
+#endif
+
+namespace {
+
+template <std::size_t kIndex>
+const CodecOps* ops_of(Element element, Isa isa) noexcept {
+  const auto e = static_cast<std::size_t>(element);
+  switch (isa) {
+    case Isa::scalar: return &scalar::kRows[kIndex][e];
+    case Isa::avx2: return &avx2::kRows[kIndex][e];
+    case Isa::avx512: return &avx512::kRows[kIndex][e];
+  }
+  return nullptr;
+}
+
+template <class Q>
+std::size_t block_of(const Params& params) noexcept {
+  return Q::block(params);
+}
+
+template <class Q>
+std::size_t wire_bound_of(std::size_t n, Element element, const Params& params) noexcept {
+  return element == Element::f32 ? scalar::Loops<float, Q>::wire_bytes(n, params)
+                                 : scalar::Loops<double, Q>::wire_bytes(n, params);
+}
+
+template <class... Q, std::size_t... kIndex>
+constexpr auto make_codecs(TypeList<Q...>, std::index_sequence<kIndex...>) {
+  return std::array{Codec{Q::kName, Q::kId, Q::kWhat, Q::kLossless, Q::kSpecs, &block_of<Q>,
+                          &wire_bound_of<Q>, &ops_of<kIndex>}...};
+}
+constexpr auto kCodecs =
+    make_codecs(scalar::AllQuantizers{}, std::make_index_sequence<scalar::kRows.size()>{});
+
+}  // namespace
+
+std::span<const Codec> codecs() noexcept { return kCodecs; }
+
+const Codec* find_codec(std::string_view name) noexcept {
+  const auto at =
+      std::find_if(kCodecs.begin(), kCodecs.end(), [&](const Codec& c) { return c.name == name; });
+  return at == kCodecs.end() ? nullptr : &*at;
+}
+
+Params preset_params(const Codec& codec) noexcept {
+  Params params;
+  for (std::size_t i = 0; i < codec.specs.size(); ++i) params.value[i] = codec.specs[i].preset;
+  return params;
+}
+
+}  // namespace mq::kernels

@@ -1,0 +1,54 @@
+// The words for a failed agreement.
+
+#include "mpi_quant/agree.hpp"
+
+#include "mpi_quant/plan.hpp"
+
+namespace mq {
+namespace {
+
+std::string_view word(Code code) {
+  switch (code) {
+    case Code::ok: return "ok";
+    case Code::bad_policy: return "unusable policy or environment";
+    case Code::bad_info: return "unusable info value";
+    case Code::bad_argument: return "invalid argument";
+    case Code::mismatch: return "mismatch";
+    case Code::bad_frame: return "unreadable message";
+    case Code::peer_failed: return "failed peer";
+    case Code::no_memory: return "out of memory";
+    case Code::mpi_failed: return "MPI error";
+  }
+  return "unknown error";
+}
+
+// "count 1000 f32, onebit/direct, key, call 7" or "out of memory".
+std::string describe(const Signature& s) {
+  if (s.trouble != 0) return std::string(word(static_cast<Code>(s.trouble)));
+  std::string text = "count " + std::to_string(s.count) + " ";
+  text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
+                                                : "other type";
+  std::string method = "mpi";
+  for (const kernels::Codec& codec : kernels::codecs())
+    if (codec.id == s.codec) method = codec.name;
+  for (const PlanRow& plan : plans())
+    if (plan.id == s.plan) method.append("/").append(plan.name);
+  if (s.codec != 0) method += " (parameters " + std::to_string(s.params_hash % 1000000) + ")";
+  return text + ", " + method + (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " +
+         std::to_string(s.sequence);
+}
+
+}  // namespace
+
+Status verdict(const Hello& summary) {
+  if (!summary.differs && summary.first.trouble == 0) return {};
+  const std::string first = "rank " + std::to_string(summary.first_rank) + ": " + describe(summary.first);
+  if (!summary.differs)
+    return {static_cast<Code>(summary.first.trouble), "every rank: " + describe(summary.first)};
+  const bool trouble = summary.first.trouble != 0 || summary.other.trouble != 0;
+  return {trouble ? Code::peer_failed : Code::mismatch,
+          std::string(trouble ? "a rank could not take part" : "the ranks' calls differ") + "; " + first +
+              "; rank " + std::to_string(summary.other_rank) + ": " + describe(summary.other)};
+}
+
+}  // namespace mq

@@ -1,0 +1,36 @@
+// Memory that the library keeps between calls: scratch and residuals. Aligned to cache lines, on huge pages
+// where the system grants them; running out is a value, not an exception.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace mq {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  // At least `bytes` of zeroed memory at a 64-byte boundary; what was held before is released. False: out of
+  // memory.
+  [[nodiscard]] bool allocate_zeroed(std::size_t bytes);
+  // Grows to at least `bytes`; contents are unspecified after growing. False: out of memory, the old memory
+  // is kept.
+  [[nodiscard]] bool reserve(std::size_t bytes);
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace mq

@@ -1,0 +1,62 @@
+// The library's error value. Nothing in the library throws across a function that returns a Status, prints or
+// aborts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace mq {
+
+// One MPI error class and code is made of each (except ok), see mpi_quant/errors.hpp.
+enum class Code : std::uint8_t {
+  ok,
+  bad_policy,    // policy text, method word or environment variable that cannot be used
+  bad_info,      // MPI_Info value that cannot be used
+  bad_argument,  // argument of an MPIQ_ function
+  mismatch,      // the ranks called with different arguments or policies
+  bad_frame,     // a message that no sane peer can have sent
+  peer_failed,   // another rank reported an error during the call
+  no_memory,
+  mpi_failed,  // an MPI call of ours returned an error
+};
+inline constexpr int kCodes = 9;
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string text) : code_(code), text_(std::move(text)) {}
+  bool ok() const { return code_ == Code::ok; }
+  Code code() const { return code_; }
+  const std::string& text() const { return text_; }  // names the thing and the place; empty if ok
+
+ private:
+  Code code_ = Code::ok;
+  std::string text_;
+};
+
+// A value or the reason why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : v_(std::move(value)) {}
+  Result(Status status) : v_(std::move(status)) {}
+  bool ok() const { return v_.index() == 0; }
+  T& operator*() { return std::get<0>(v_); }
+  const T& operator*() const { return std::get<0>(v_); }
+  T* operator->() { return &std::get<0>(v_); }
+  const T* operator->() const { return &std::get<0>(v_); }
+  Status status() const { return ok() ? Status{} : std::get<1>(v_); }
+
+ private:
+  std::variant<T, Status> v_;
+};
+
+#define MQ_TRY(expr)                                                        \
+  do {                                                                      \
+    if (::mq::Status mq_status = (expr); !mq_status.ok()) return mq_status; \
+  } while (false)
+
+}  // namespace mq

@@ -1,0 +1,83 @@
+// What goes over the wire besides encoded elements: the hello of a call and the header of a frame. PODs,
+// little-endian hosts.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/codec.hpp"
+
+namespace mq {
+
+static_assert(std::endian::native == std::endian::little, "the wire format is little-endian");
+
+inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
+inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
+inline constexpr std::uint16_t kWireVersion = 1;
+
+// Everything two ranks must agree on before they may talk in frames. Equal on all ranks, or the call fails on
+// all ranks.
+struct Signature {
+  std::uint64_t count = 0;
+  std::uint64_t params_hash = 0;  // 0 for mpi
+  std::uint32_t sequence = 0;     // number of the call on its communicator
+  std::uint16_t codec = 0;        // 0 for mpi
+  std::uint16_t plan = 0;         // 0 for mpi
+  std::uint8_t element = 0;       // kernels::Element, or kOtherElement
+  std::uint8_t reserved = 0;
+  std::uint16_t trouble = 0;  // Code of what keeps this rank from taking part, else 0
+  std::uint32_t key = 0;      // hash of the residual key; 0: none
+  bool operator==(const Signature&) const = default;
+};
+static_assert(sizeof(Signature) == 32);
+inline constexpr std::uint8_t kOtherElement = 0xff;
+
+// Two ranks whose signatures differ, if any are known: the lowest rank, and the lowest that differs from it.
+struct Hello {
+  std::uint32_t magic = kHelloMagic;
+  std::uint16_t version = kWireVersion;
+  std::uint16_t differs = 0;  // 1: other and other_rank are set
+  std::int32_t first_rank = 0;
+  std::int32_t other_rank = -1;
+  Signature first, other;
+};
+static_assert(sizeof(Hello) == 80);
+
+// Before every encoded chunk. 32 bytes.
+struct FrameHeader {
+  std::uint32_t magic = kFrameMagic;
+  std::uint16_t version = kWireVersion;
+  std::uint16_t trouble = 0;  // Code: a poison frame without payload; the sender's result is an error
+  std::uint64_t call = 0;     // hash of the call's signature
+  std::uint32_t segment = 0;
+  std::uint32_t chunk = 0;
+  std::uint64_t payload_bytes = 0;
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+// FNV-1a over the bytes of trivially copyable values.
+class Hash {
+ public:
+  template <class T>
+  Hash& add(const T& value) {
+    for (const std::uint8_t byte : std::bit_cast<std::array<std::uint8_t, sizeof(T)>>(value))
+      h_ = (h_ ^ byte) * 0x100000001b3u;
+    return *this;
+  }
+  std::uint64_t value() const { return h_; }
+
+ private:
+  std::uint64_t h_ = 0xcbf29ce484222325u;
+};
+
+inline std::uint32_t hash_of_key(std::string_view key) {
+  Hash h;
+  for (const char c : key) h.add(c);
+  return key.empty() ? 0 : static_cast<std::uint32_t>(h.value() % 0xffffffffu) + 1;
+}
+inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
+inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }
+
+}  // namespace mq

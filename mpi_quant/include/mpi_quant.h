@@ -1,0 +1,89 @@
+/* mpi_quant: MPI_Allreduce of float vectors with a fraction of the bytes.
+ *
+ * The only installed header. C99. Argument order, names and conventions are MPI's: every function returns
+ * MPI_SUCCESS or an MPI error code, after the error handler of the communicator was called with it;
+ * MPI_Error_string gives the reason.
+ *
+ * A *method* says how to reduce: "mpi" (the MPI library's own reduction, exact) or
+ * "codec(param=value,...)/plan", for example "onebit", "bf16", "onebit(block=512)/direct". A *policy* is a
+ * list of rules "selectors: method" separated by semicolons, for example "0-64K: mpi; 64K-: onebit"; the last
+ * matching rule wins and without a match the call is exact. `mpiq-bench --list` prints the codecs, their
+ * parameters and the plans. */
+#ifndef MPI_QUANT_H
+#define MPI_QUANT_H
+
+#include <mpi.h>
+#include <stdint.h>
+
+#define MPIQ_VERSION_MAJOR 0
+#define MPIQ_VERSION_MINOR 1
+#define MPIQ_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#  define MPIQ_PUBLIC __attribute__((visibility("default")))
+#else
+#  define MPIQ_PUBLIC
+#endif
+
+/* Sums count elements of sendbuf over all ranks of comm into recvbuf on every rank; all ranks end with
+ * identical bits.
+ *
+ * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names) are compressed if the policy says so and op is
+ * MPI_SUM; every other call goes to the MPI library unchanged. sendbuf may be MPI_IN_PLACE. Collective over
+ * comm.
+ *
+ * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
+ * value is an error on every rank: mpiq_method  the method of this call, in place of the policy's mpiq_key
+ * name of the vector (1 to 63 characters). The rank keeps a residual of count elements under this name on
+ *                this communicator: what compression drops from one call is added to the next (error
+ * feedback). Without a key nothing is kept. A key belongs to one count and datatype; using it with another is
+ * an error. */
+MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                               MPI_Op op, MPI_Comm comm, MPI_Info info);
+
+/* Sets the policy of comm, for MPIQ_Allreduce and, with the preload library, for MPI_Allreduce. Rules that
+ * cannot be parsed or differ between ranks are an error on every rank, and the policy stays as it was. NULL
+ * or "": no rules. Residuals are kept. Collective over comm. Without this call the policy of comm is
+ * MPIQ_POLICY, if all its ranks have the same. */
+MPIQ_PUBLIC int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules);
+
+/* What happened on one communicator on this rank since it was first used. Times are seconds of this rank. */
+typedef struct MPIQ_Stats {
+  uint64_t calls;            /* MPIQ_Allreduce and intercepted MPI_Allreduce calls that reached the policy */
+  uint64_t compressed_calls; /* of them, those reduced by a codec */
+  uint64_t failed_calls;     /* of them, those that returned an error */
+  uint64_t elements;         /* of compressed calls */
+  uint64_t raw_bytes;        /* elements times their size */
+  uint64_t wire_bytes_sent;  /* frames this rank sent, headers included */
+  uint64_t wire_bytes_received; /* likewise */
+  uint64_t messages_sent;       /* frames and agreement messages */
+  uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted once for each encode */
+  uint64_t residual_bytes;      /* held now */
+  uint64_t scratch_bytes;       /* held now */
+  uint64_t exact_mode; /* not 0: no call is compressed, because the ranks came with 1: different MPIQ_POLICY,
+                          2: incompatible versions of this library */
+  double encode_s;     /* in codecs */
+  double decode_s;
+  double wait_s; /* in communication that was not hidden */
+} MPIQ_Stats;
+
+/* Fills *stats with the numbers of comm; all zero if comm was never used. Local. */
+MPIQ_PUBLIC int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats);
+
+/* Hard upper bound of the bytes that `method` makes of count elements in one encode, frame headers not
+ * counted. For "mpi" the size of the vector. Local; errors are raised on MPI_COMM_SELF. */
+MPIQ_PUBLIC int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes);
+
+/* The version of the library that is loaded, which may differ from the MPIQ_VERSION_ macros of this header.
+ * Local, and callable before MPI_Init. */
+MPIQ_PUBLIC int MPIQ_Get_version(int* major, int* minor, int* patch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MPI_QUANT_H */

@@ -1,0 +1,57 @@
+// How a vector is cut: segments, in each of them the plan's chunks, everything in whole blocks of the codec.
+// Pure arithmetic, separate from the executor so that it can be tested up to 2^63 elements without memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/codec.hpp"
+
+namespace mq {
+
+// A chunk is worked on from the L2 cache: input, residual and output of 64 Ki floats are 768 KiB. Longer
+// chunks lose the cache between encode and decode, shorter ones pay more per message; bench/sweeps holds the
+// measurement.
+inline constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
+
+struct Range {
+  std::size_t begin = 0, n = 0;  // elements
+};
+
+class Layout {
+ public:
+  // count elements, cut for a plan of `chunks` chunks; block is the codec's, element_bytes > 0.
+  Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes)
+      : count_(count), chunks_(static_cast<std::size_t>(chunks)), block_(block) {
+    const std::size_t chunk_blocks = std::max<std::size_t>(1, kChunkBytes / element_bytes / block);
+    const std::size_t blocks = count / block + (count % block != 0);
+    blocks_ = blocks;
+    segments_ = std::max<std::size_t>(
+        1, blocks / (chunk_blocks * chunks_) + (blocks % (chunk_blocks * chunks_) != 0));
+  }
+  std::size_t segments() const { return segments_; }
+  Range chunk(std::size_t segment, std::size_t chunk) const {
+    const std::size_t first = share(blocks_, segments_, segment),
+                      end = share(blocks_, segments_, segment + 1);
+    const std::size_t begin = element(first + share(end - first, chunks_, chunk));
+    return {begin, element(first + share(end - first, chunks_, chunk + 1)) - begin};
+  }
+  // No chunk is longer.
+  std::size_t max_chunk() const {
+    const std::size_t segment = blocks_ / segments_ + 1;
+    return std::min(count_, (segment / chunks_ + 1) * block_);
+  }
+
+ private:
+  // The first `part` of `parts` nearly equal parts of `whole`, without overflow.
+  static std::size_t share(std::size_t whole, std::size_t parts, std::size_t part) {
+    return whole / parts * part + std::min(part, whole % parts);
+  }
+  std::size_t element(std::size_t block) const {
+    return block >= count_ / block_ + (count_ % block_ != 0) ? count_ : block * block_;
+  }
+  std::size_t count_, chunks_, block_, blocks_ = 0, segments_ = 1;
+};
+
+}  // namespace mq

@@ -1,0 +1,66 @@
+// The control language: rule text to the method of a call. The one parser for MPIQ_POLICY, MPI_Info values,
+// MPIQ_Comm_set_policy, mpiq-bench --methods and result files.
+//
+//   policy  := rule { ';' rule }                       the last matching rule wins; no match means mpi
+//   rule    := selectors ':' method
+//   selectors := [bytes] ['@' ranks] [element]         "64K-1M@4- f32"; a missing selector matches everything
+//   bytes, ranks := N | N- | -N | N-M                  N- is "N and more"; -N and N-M exclude the upper end
+//   for bytes ("0-64K"
+//                                                      and "64K-" do not overlap) and include it for ranks
+//                                                      ("2-4" is 2, 3, 4)
+//   method  := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
+//
+// Sizes take K, M, G = 2^10, 2^20, 2^30. A choice is a function of values that MPI makes equal on every rank.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/plan.hpp"
+
+namespace mq {
+
+// How to reduce: by MPI itself (codec is null), or with a codec over a plan.
+struct Method {
+  const kernels::Codec* codec = nullptr;
+  kernels::Params params;
+  const PlanRow* plan = nullptr;  // null: chosen by size and rank count, see choose_plan
+  bool exact() const { return codec == nullptr; }
+  bool operator==(const Method&) const = default;
+};
+
+// "onebit(block=512)/direct" and back. to_string writes only what differs from the preset, and parses to an
+// equal Method.
+Result<Method> parse_method(std::string_view text);
+std::string to_string(const Method&);
+std::string params_to_string(const Method&);  // "block=512": every parameter of the codec, "" for none
+
+// "64K" -> 65536; the whole text must be a number with an optional suffix.
+Result<std::uint64_t> parse_size(std::string_view text);
+
+struct Rule {
+  std::uint64_t bytes_min = 0, bytes_end = std::numeric_limits<std::uint64_t>::max();  // [min, end)
+  int ranks_min = 1, ranks_max = std::numeric_limits<int>::max();                      // [min, max]
+  int element = -1;  // kernels::Element, or -1: any
+  Method method;
+  bool matches(std::uint64_t bytes, int ranks, kernels::Element element) const;
+};
+
+class Policy {
+ public:
+  Policy() = default;  // no rules: everything is exact
+  static Result<Policy> parse(std::string_view text);
+  Method choose(std::uint64_t bytes, int ranks, kernels::Element) const;
+  bool always_exact() const;
+  std::string to_string() const;  // canonical text; parses to the same policy
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+}  // namespace mq
