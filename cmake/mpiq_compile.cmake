@@ -6,9 +6,13 @@
 function(mpiq_compile target)
   target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wcast-qual)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)  # "a" + std::string: GCC PR105651
+  endif()
   if(MPIQ_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
+  target_compile_definitions(${target} PRIVATE MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)  # the removed C++ bindings
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/mpi_quant/include)
   if(MPIQ_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${MPIQ_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -8,32 +8,20 @@
 namespace mq {
 namespace {
 
-int error_class_of(Code code) {
-  switch (code) {
-    case Code::ok: return MPI_SUCCESS;
-    case Code::bad_policy:
-    case Code::bad_argument: return MPI_ERR_ARG;
-    case Code::bad_info: return MPI_ERR_INFO_VALUE;
-    case Code::no_memory: return MPI_ERR_NO_MEM;
-    case Code::mpi_failed: return MPI_ERR_INTERN;
-    case Code::mismatch:
-    case Code::bad_frame:
-    case Code::peer_failed: return MPI_ERR_OTHER;
-  }
-  return MPI_ERR_UNKNOWN;
-}
-
-// The code with its text set. Codes are made once, when first needed, because MPI has room for a limited
-// number.
+// The code with its text set. Class and codes are made once, when first needed, because MPI has room for a
+// limited number. The class is our own: MPICH 4.0.2 loses the text of a code that is added to a predefined
+// class.
 int error_code(const Status& status) {
   static std::mutex mutex;
+  static int error_class = 0;
   static std::array<int, kCodes> codes{};
   const std::scoped_lock lock(mutex);
   int& code = codes[static_cast<std::size_t>(status.code())];
-  if (code == 0 && PMPI_Add_error_code(error_class_of(status.code()), &code) != MPI_SUCCESS) {
-    code = 0;
-    return MPI_ERR_OTHER;
+  if (error_class == 0) {
+    if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return MPI_ERR_OTHER;
+    (void)PMPI_Add_error_string(error_class, "error of mpi_quant");
   }
+  if (code == 0 && PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
   std::string text = "mpi_quant: " + status.text();
   if (text.size() >= MPI_MAX_ERROR_STRING) text.resize(MPI_MAX_ERROR_STRING - 1);
   (void)PMPI_Add_error_string(code, text.c_str());

@@ -85,7 +85,7 @@ class Execution {
 
   // Blocks until the output is complete. On an error the output and the residual are unspecified.
   Status run(Tally& tally) {
-    for (Lane& lane : lanes_) MQ_TRY(start_segment(lane));
+    for (std::size_t i = 0; i < lanes_.size(); ++i) MQ_TRY(start_segment(lanes_[i], i));
     double stalled_since = -1;
     for (std::size_t active = lanes_.size(); active > 0;) {
       bool moved = false;
@@ -146,15 +146,16 @@ class Execution {
     return early;
   }
 
-  // Two messages between the same two ranks that can be under way together differ in lane or round; a lane's
-  // next segment reuses its tags, and MPI keeps those in order.
+  // Lane i runs segments i, i + kLanes, ... on every rank, whichever finishes first. So two messages between
+  // the same two ranks that can be under way together differ in lane or round, and a lane's next segment
+  // reuses its tags in order.
   int tag(const Lane& lane, const Step& step) const { return lane.index * job_.plan->rounds + step.round; }
   std::span<std::byte> frame(const Lane& lane, int slot) const {
     return {lane.scratch + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
   }
 
-  Status start_segment(Lane& lane) {
-    lane.segment = next_segment_++;
+  Status start_segment(Lane& lane, std::size_t segment) {
+    lane.segment = segment;
     lane.active = true;
     lane.at = 0;
     std::fill(lane.written.begin(), lane.written.end(), char{0});
@@ -177,8 +178,9 @@ class Execution {
         MQ_TRY(drained(lane, ready));
         if (!ready) return {};
         moved = true;
-        lane.active = next_segment_ < layout_.segments();
-        if (lane.active) MQ_TRY(start_segment(lane));
+        const std::size_t next = lane.segment + lanes_.size();
+        lane.active = next < layout_.segments();
+        if (lane.active) MQ_TRY(start_segment(lane, next));
         continue;
       }
       const Step& step = job_.plan->steps[lane.at];
@@ -286,8 +288,10 @@ class Execution {
     if (step.from != kNobody && !early_[lane.at]) MQ_TRY(post_receive(lane, step));
     if (step.to == kNobody) return {};
     Slot& slot = lane.slots[static_cast<std::size_t>(step.slot)];
-    if (slot.received_bytes > slot_bytes_)
-      poison(lane, step.slot, Code::bad_frame);  // was too long to receive
+    if (slot.received_bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
+      if (failure_.ok()) failure_ = too_long(place(lane, step));
+      poison(lane, step.slot, Code::bad_frame);
+    }
     const std::size_t bytes = slot.received_bytes;
     tally.sent_bytes += bytes;
     ++tally.messages_sent;
@@ -333,14 +337,17 @@ class Execution {
     return "segment " + std::to_string(lane.segment) + ", chunk " + std::to_string(step.chunk);
   }
 
+  Status too_long(const std::string& where) const {
+    return {Code::bad_frame,
+            where + ": a frame is longer than the bound of " + std::to_string(slot_bytes_) + " bytes"};
+  }
+
   Status check(const Lane& lane, const Step& step, std::span<const std::byte> in, std::size_t bytes) const {
     FrameHeader h;
     if (bytes < sizeof h)
       return {Code::bad_frame,
               place(lane, step) + ": a frame of " + std::to_string(bytes) + " bytes has no header"};
-    if (bytes > in.size())
-      return {Code::bad_frame, place(lane, step) + ": a frame is longer than the bound of " +
-                                   std::to_string(in.size()) + " bytes"};
+    if (bytes > in.size()) return too_long(place(lane, step));
     std::memcpy(&h, in.data(), sizeof h);
     if (h.magic != kFrameMagic || h.version != kWireVersion)
       return {Code::bad_frame, place(lane, step) + ": a message is not an mpi_quant frame of version " +
@@ -365,7 +372,6 @@ class Execution {
   const std::size_t element_bytes_, slot_bytes_;
   const std::vector<char> early_;
   std::vector<Lane> lanes_;
-  std::size_t next_segment_ = 0;
   Status failure_;  // the first; results are worthless from here on, the schedule goes on
 };
 

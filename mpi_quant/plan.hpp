@@ -46,6 +46,7 @@ struct Step {
 struct Plan {
   int chunks = 0, slots = 0, rounds = 0;
   std::vector<Step> steps;
+  bool operator==(const Plan&) const = default;
 };
 
 // A row of the table of plans. make is a pure function, defined for 0 <= rank < size and every size >= 2.

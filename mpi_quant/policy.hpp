@@ -1,16 +1,16 @@
 // The control language: rule text to the method of a call. The one parser for MPIQ_POLICY, MPI_Info values,
 // MPIQ_Comm_set_policy, mpiq-bench --methods and result files.
 //
-//   policy  := rule { ';' rule }                       the last matching rule wins; no match means mpi
-//   rule    := selectors ':' method
-//   selectors := [bytes] ['@' ranks] [element]         "64K-1M@4- f32"; a missing selector matches everything
-//   bytes, ranks := N | N- | -N | N-M                  N- is "N and more"; -N and N-M exclude the upper end
-//   for bytes ("0-64K"
-//                                                      and "64K-" do not overlap) and include it for ranks
-//                                                      ("2-4" is 2, 3, 4)
-//   method  := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
+//   policy       := [rule {';' rule}]          the last matching rule wins; no match means mpi
+//   rule         := selectors ':' method
+//   selectors    := [bytes] ['@' ranks] [element]      "64K-1M@4- f32"; what is missing matches everything
+//   bytes, ranks := N | N- | -N | N-M          N- is "N and more"
+//   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
 //
-// Sizes take K, M, G = 2^10, 2^20, 2^30. A choice is a function of values that MPI makes equal on every rank.
+// Ranges of bytes exclude their upper end ("0-64K" and "64K-" do not overlap), ranges of ranks include it
+// ("@2-4" is 2, 3, 4). White space between words and numbers has no meaning.
+// Numbers of bytes and ranks take K, M, G = 2^10, 2^20, 2^30. A choice is a function of values that MPI makes
+// equal on every rank.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,8 @@ struct Rule {
   int ranks_min = 1, ranks_max = std::numeric_limits<int>::max();                      // [min, max]
   int element = -1;  // kernels::Element, or -1: any
   Method method;
-  bool matches(std::uint64_t bytes, int ranks, kernels::Element element) const;
+  bool matches(std::uint64_t bytes, int ranks, kernels::Element) const;
+  bool operator==(const Rule&) const = default;
 };
 
 class Policy {
@@ -57,7 +58,9 @@ class Policy {
   static Result<Policy> parse(std::string_view text);
   Method choose(std::uint64_t bytes, int ranks, kernels::Element) const;
   bool always_exact() const;
-  std::string to_string() const;  // canonical text; parses to the same policy
+  const std::vector<Rule>& rules() const { return rules_; }
+  std::string to_string() const;  // canonical text; parses to an equal policy
+  bool operator==(const Policy&) const = default;
 
  private:
   std::vector<Rule> rules_;

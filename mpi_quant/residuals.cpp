@@ -2,6 +2,8 @@
 
 #include "mpi_quant/residuals.hpp"
 
+#include <cstdint>
+
 namespace mq {
 
 Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t count,

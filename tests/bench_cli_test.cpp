@@ -1,0 +1,227 @@
+// From the command line to the list of points, and the buffers they are measured in.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bench/buffers.hpp"
+#include "bench/lists.hpp"
+#include "bench/models.hpp"
+#include "bench/options.hpp"
+#include "bench/points.hpp"
+
+namespace mq::bench {
+namespace {
+
+TEST(Points, of_a_model_cover_every_layer_once) {
+  Options o;
+  for (const Model& model : models()) {
+    o.model = model.name;
+    const auto points = make_points(o, 2);
+    ASSERT_TRUE(points.ok());
+    std::uint64_t total = 0;
+    for (const Point& p : *points) total += p.count * static_cast<std::uint64_t>(p.layers_alike);
+    EXPECT_EQ(total, model.published_total) << model.name;
+  }
+}
+
+TEST(Points, are_the_same_set_shuffled_and_not) {
+  Options o;
+  o.elements = {kernels::Element::f32, kernels::Element::f64};
+  o.ranks = {2, 4};
+  const auto summary = [&](bool shuffle) {
+    o.shuffle = shuffle;
+    std::vector<std::tuple<int, std::uint64_t, int>> all;
+    const auto points = make_points(o, 4);
+    for (const Point& p : *points) all.emplace_back(static_cast<int>(p.element), p.count, p.ranks);
+    return all;
+  };
+  auto plain = summary(false), shuffled = summary(true);
+  EXPECT_EQ(plain.size(), 44U) << "11 sizes from 64K to 64M, two types, two numbers of ranks";
+  EXPECT_NE(plain, shuffled);
+  EXPECT_EQ(shuffled, summary(true)) << "all ranks shuffle alike";
+  std::sort(plain.begin(), plain.end());
+  std::sort(shuffled.begin(), shuffled.end());
+  EXPECT_EQ(plain, shuffled);
+}
+
+TEST(Points, that_cannot_be_run_are_refused) {
+  Options o;
+  o.sizes = {12};
+  o.elements = {kernels::Element::f64};
+  EXPECT_NE(make_points(o, 2).status().text().find("12"), std::string::npos);
+  o.elements = {kernels::Element::f32};
+  EXPECT_TRUE(make_points(o, 2).ok());
+  o.ranks = {3};
+  EXPECT_FALSE(make_points(o, 2).ok());
+}
+
+TEST(Points, have_keys_that_change_with_every_variable) {
+  Options o;
+  Point p{kernels::Element::f32, 4, 1024, "", 1};
+  MethodWord m{"mpi", {}};
+  std::set<std::string> keys;
+  const auto add = [&] {
+    EXPECT_TRUE(keys.insert(hash128(variables_json(o, p, m, {2, 2}))).second) << keys.size();
+  };
+  add();
+  p.count = 1025, add();
+  p.element = kernels::Element::f64, add();
+  p.ranks = 3, add();
+  p.layer = "fc1", add();
+  m.text = "bf16", add();
+  o.feedback = false, add();
+  o.data.seed = 2, add();
+  o.data.rho = 0.5, add();
+  o.data.distribution = Distribution::laplace, add();
+  o.in_place = true, add();
+  o.rotate = false, add();
+  o.link = "1gbit", add();
+  o.launch = 1, add();
+  o.model = "lenet", add();
+  for (const std::string& key : keys) EXPECT_EQ(key.size(), 32U);
+}
+
+// ---- command line
+
+TEST(Lists, commas_inside_parentheses_belong_to_the_method) {
+  const auto words = split_list("mpi, onebit(block=512,x=1)/direct ,bf16");
+  ASSERT_TRUE(words.ok());
+  EXPECT_EQ(*words, (std::vector<std::string>{"mpi", "onebit(block=512,x=1)/direct", "bf16"}));
+}
+
+TEST(Lists, broken_ones_are_refused) {
+  for (const char* text : {"", ",", "a,", ",a", "a,,b", "a(b", "a)b", "a(b,c", "a),(b"})
+    EXPECT_FALSE(split_list(text).ok()) << "'" << text << "'";
+}
+
+TEST(Lists, sizes_take_suffixes_and_are_never_zero) {
+  const auto sizes = parse_sizes("4,64K, 3M,1G");
+  ASSERT_TRUE(sizes.ok()) << sizes.status().text();
+  EXPECT_EQ(*sizes, (std::vector<std::uint64_t>{4, 65536, 3U << 20, 1U << 30}));
+  for (const char* text : {"0", "4,0", "K", "4X", "-4", "4 K"}) EXPECT_FALSE(parse_sizes(text).ok()) << text;
+}
+
+TEST(Lists, ranks_are_sorted_and_unique) {
+  EXPECT_EQ(*parse_ranks("8,2,4,2"), (std::vector<int>{2, 4, 8}));
+  for (const char* text : {"0", "-1", "two", "2.5", "99999999999"})
+    EXPECT_FALSE(parse_ranks(text).ok()) << text;
+}
+
+TEST(Lists, ranges_of_sizes_include_both_ends_and_never_overflow) {
+  EXPECT_EQ(size_range(64, 256, 2), (std::vector<std::uint64_t>{64, 128, 256}));
+  EXPECT_EQ(size_range(64, 255, 2), (std::vector<std::uint64_t>{64, 128}));
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(size_range(std::uint64_t{1} << 62, kMost, 2).size(), 2U);
+}
+
+TEST(Lists, sizes_are_printed_short) {
+  EXPECT_EQ(human_size(4), "4");
+  EXPECT_EQ(human_size(65536), "64K");
+  EXPECT_EQ(human_size(96U << 20), "96M");
+  EXPECT_EQ(human_size(1'066'440), "1.017M");
+}
+
+CommandLine parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "mpiq-bench");
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+TEST(CommandLine, defaults_compare_mpi_bf16_and_onebit_with_feedback) {
+  const CommandLine line = parse({"allreduce"});
+  ASSERT_TRUE(line.run) << line.err;
+  ASSERT_EQ(line.options.methods.size(), 3U);
+  EXPECT_EQ(line.options.methods[0].text, "mpi");
+  EXPECT_TRUE(line.options.feedback);
+  EXPECT_EQ(line.options.data.distribution, Distribution::normal);
+}
+
+TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases{
+      {{"allreduce", "--methods", "mpi,nosuch"}, "nosuch"},
+      {{"allreduce", "--sizes", "12Q"}, "12Q"},
+      {{"allreduce", "--data", "nosuch"}, "nosuch"},
+      {{"allreduce", "--dtype", "f16"}, "f16"},
+      {{"allreduce", "--model", "nosuch"}, "nosuch"},
+      {{"allreduce", "--nosuch"}, "nosuch"},
+      {{"allreduce", "--buffers", "nosuch"}, "nosuch"},
+      {{"allreduce", "--ranks", "x"}, "x"},
+      {{"allreduce", "-m", "64K"}, "MIN:MAX"},
+      {{"allreduce", "-b", "2M", "-e", "1M"}, "--min-bytes"},
+      {{"allreduce", "--deadline", "soon"}, "soon"},
+      {{"allreduce", "--resume=maybe"}, "maybe"},
+      {{"allreduce", "--sizes", "4", "--model", "mlp"}, "--model"},
+      {{"nosuch"}, "nosuch"},
+      {{}, "allreduce"}};
+  for (const auto& [words, named] : cases) {
+    const CommandLine line = parse(words);
+    EXPECT_FALSE(line.run) << named;
+    EXPECT_EQ(line.exit_code, kUsage) << named;
+    EXPECT_NE((line.out + line.err).find(named), std::string::npos) << named << ": " << line.out << line.err;
+  }
+}
+
+TEST(CommandLine, list_names_every_codec_and_plan) {
+  for (const char* flag : {"--list", "-l"}) {
+    const CommandLine line = parse({flag});
+    EXPECT_EQ(line.exit_code, kDone);
+    for (const kernels::Codec& codec : kernels::codecs())
+      EXPECT_NE(line.out.find(codec.name), std::string::npos);
+    for (const PlanRow& plan : plans()) EXPECT_NE(line.out.find(plan.name), std::string::npos);
+  }
+}
+
+TEST(CommandLine, result_relevant_options_change_the_configuration_and_others_do_not) {
+  const std::string plain = config_json(parse({"allreduce"}).options);
+  EXPECT_EQ(plain,
+            config_json(parse({"allreduce", "-O", "x.h5", "--deadline", "5", "--resume=force"}).options));
+  EXPECT_NE(plain, config_json(parse({"allreduce", "--seed", "2"}).options));
+  EXPECT_NE(plain, config_json(parse({"allreduce", "-e", "1M"}).options));
+}
+
+// ---- buffers
+
+TEST(Pool, guards_notice_a_byte_on_either_side_of_a_slot) {
+  Pool pool(10'000);
+  pool.cut(100);
+  ASSERT_GT(pool.slots(), 10U);
+  pool.arm_guards();
+  EXPECT_TRUE(pool.guards_intact());
+  std::fill_n(pool.slot(3), 100, std::byte{1});
+  EXPECT_TRUE(pool.guards_intact());
+  pool.slot(3)[100] = std::byte{1};
+  EXPECT_FALSE(pool.guards_intact());
+  pool.arm_guards();
+  pool.slot(0)[-1] = std::byte{1};
+  EXPECT_FALSE(pool.guards_intact());
+}
+
+TEST(Pool, slots_are_aligned_whatever_the_size) {
+  Pool pool(100'000);
+  for (const std::uint64_t bytes : {1U, 63U, 64U, 65U, 4096U}) {
+    pool.cut(bytes);
+    for (std::size_t i = 0; i < pool.slots(); ++i)
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pool.slot(i)) % kAlignment, 0U) << bytes;
+    EXPECT_LE(pool.slot(pool.slots() - 1) + bytes, pool.all().data() + pool.all().size());
+  }
+}
+
+TEST(HashBytes, sees_every_bit_and_the_length) {
+  std::array<unsigned char, 21> bytes{};
+  const std::uint64_t before = hash_bytes(bytes.data(), bytes.size());
+  EXPECT_NE(before, hash_bytes(bytes.data(), bytes.size() - 1));
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    bytes[bit / 8] ^= static_cast<unsigned char>(1U << bit % 8);
+    EXPECT_NE(before, hash_bytes(bytes.data(), bytes.size())) << bit;
+    bytes[bit / 8] ^= static_cast<unsigned char>(1U << bit % 8);
+  }
+}
+
+}  // namespace
+}  // namespace mq::bench

@@ -1,0 +1,238 @@
+// Result files: written, read back, continued, damaged, and of other programs.
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "bench/hdf5.hpp"
+#include "bench/lock_file.hpp"
+#include "bench/report.hpp"
+
+namespace mq::bench {
+namespace {
+
+class ResultFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "mpiq_bench_test_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    path_ = (directory_ / "run.h5").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  static RunInfo run_info() {
+    RunInfo run;
+    run.command_line = "mpiq-bench allreduce";
+    run.config_json = R"({"a":1})";
+    run.mpi_library = "some MPI";
+    run.git_commit = "0123456";
+    run.seed = 42;
+    run.env = {{"MPIR_CVAR_X", "1"}};
+    run.nodes.resize(2);
+    run.nodes[1].host = "node1";
+    run.ranks.resize(3);
+    return run;
+  }
+  static Measurement measurement(const std::string& key, const char* status, std::size_t n) {
+    Measurement m;
+    m.row.key = key;
+    m.row.status = status;
+    m.row.bytes = 4096;
+    m.row.t_median_s = 0.25;
+    for (std::size_t k = 0; k < n; ++k) {
+      m.t_max.push_back(0.001 * static_cast<double>(k));
+      m.t_span.push_back(kUnknown);
+      m.skew_in.push_back(1e-6);
+      m.order.push_back(static_cast<std::uint32_t>(100 + k));
+    }
+    return m;
+  }
+  // One input, one good, one invalid row.
+  void write_example() const {
+    auto report = Report::open(path_, Resume::on, run_info());
+    ASSERT_TRUE(report.ok()) << report.status().text();
+    InputRow input;
+    input.distribution = "normal";
+    input.rho = 0;
+    ASSERT_EQ(*report->add_input(input), 0);
+    ASSERT_EQ(*report->add_input(input), 0) << "an equal input is the same row";
+    std::vector<Measurement> rows{measurement("good", "ok", 20), measurement("bad", "invalid", 45)};
+    ASSERT_TRUE(report->add(rows).ok());
+    const Status saved = report->save(FileState::running);
+    ASSERT_TRUE(saved.ok()) << saved.text();
+  }
+  std::vector<char> bytes() const {
+    std::ifstream in(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void overwrite(const std::vector<char>& bytes) const {
+    std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  std::string refusal(Resume resume = Resume::on) const {
+    const auto report = Report::open(path_, resume, run_info());
+    EXPECT_FALSE(report.ok());
+    EXPECT_NE(report.status().text().find(path_), std::string::npos) << "names the file";
+    return report.status().text();
+  }
+
+  std::filesystem::path directory_;
+  std::string path_;
+};
+
+TEST_F(ResultFile, reads_back_what_was_written) {
+  write_example();
+  const h5::Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open");
+  EXPECT_EQ(h5::read_text_attribute(file, "schema_name"), kSchemaName);
+  EXPECT_EQ(h5::read_int_attribute(file, "schema_version"), kSchemaVersion);
+  EXPECT_EQ(h5::read_text_attribute(file, "status"), "running");
+  const auto points = h5::read<PointRow>(file, "/points");
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].point_id, 0);
+  EXPECT_EQ(points[1].key.str(), "bad");
+  EXPECT_EQ(points[1].t_median_s, 0.25);
+  EXPECT_TRUE(std::isnan(points[1].speedup)) << "unknown is NaN";
+  EXPECT_EQ(points[1].wire_bytes_max, -1) << "unknown is -1";
+  const auto nodes = h5::read<NodeRow>(file, "/run/nodes");
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[1].host.str(), "node1");
+  EXPECT_EQ(h5::read<RankRow>(file, "/run/ranks").size(), 3U);
+  EXPECT_EQ(h5::read<EnvRow>(file, "/run/env").at(0).value.str(), "1");
+}
+
+TEST_F(ResultFile, samples_grow_with_the_longest_point_and_the_rest_is_nan) {
+  write_example();
+  const h5::Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open");
+  const h5::Handle samples(H5Dopen2(file, "/samples/t_max_s", H5P_DEFAULT), H5Dclose, "samples");
+  std::array<hsize_t, 2> shape{};
+  const h5::Handle space(H5Dget_space(samples), H5Sclose, "space");
+  ASSERT_EQ(H5Sget_simple_extent_dims(space, shape.data(), nullptr), 2);
+  ASSERT_EQ(shape, (std::array<hsize_t, 2>{2, 45}));
+  std::vector<double> t(shape[0] * shape[1]);
+  ASSERT_GE(H5Dread(samples, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t.data()), 0);
+  EXPECT_EQ(t[19], 0.019);
+  EXPECT_TRUE(std::isnan(t[20]));
+  EXPECT_EQ(t[45 + 44], 0.044);
+  EXPECT_EQ(h5::length(file, "/samples/point"), 2U);
+  EXPECT_EQ(h5::length(file, "/samples/rep"), 45U);
+}
+
+TEST_F(ResultFile, is_continued_and_only_good_rows_count_as_done) {
+  write_example();
+  auto report = Report::open(path_, Resume::on, run_info());
+  ASSERT_TRUE(report.ok()) << report.status().text();
+  EXPECT_TRUE(report->done("good"));
+  EXPECT_FALSE(report->done("bad"));
+  EXPECT_FALSE(report->done("never seen"));
+  std::vector<Measurement> again{measurement("bad", "ok", 30)};
+  ASSERT_TRUE(report->add(again).ok());
+  EXPECT_EQ(again[0].row.point_id, 2) << "old rows stay";
+  EXPECT_TRUE(report->done("bad")) << "the last row of a key counts";
+  ASSERT_TRUE(report->save(FileState::complete).ok());
+  auto third = Report::open(path_, Resume::on, run_info());
+  ASSERT_TRUE(third.ok()) << third.status().text();
+  EXPECT_TRUE(third->done("bad"));
+}
+
+TEST_F(ResultFile, of_another_run_is_refused_unless_forced) {
+  write_example();
+  RunInfo other = run_info();
+  other.config_json = R"({"a":2})";
+  const auto refused = Report::open(path_, Resume::on, other);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().text().find("options"), std::string::npos) << refused.status().text();
+  EXPECT_TRUE(Report::open(path_, Resume::force, other).ok());
+  other = run_info();
+  other.git_commit = "fedcba9";
+  EXPECT_NE(Report::open(path_, Resume::on, other).status().text().find("fedcba9"), std::string::npos);
+  EXPECT_NE(refusal(Resume::off).find("exists"), std::string::npos);
+}
+
+TEST_F(ResultFile, survives_a_write_that_fails) {
+  write_example();
+  const auto before = bytes();
+  auto report = Report::open(path_, Resume::on, run_info());
+  ASSERT_TRUE(report.ok());
+  std::vector<Measurement> more{measurement("more", "ok", 20)};
+  ASSERT_TRUE(report->add(more).ok());
+  std::filesystem::create_directory(path_ + ".tmp");  // in the way, also for root
+  const Status failed = report->save(FileState::running);
+  EXPECT_FALSE(failed.ok());
+  EXPECT_NE(failed.text().find(path_), std::string::npos) << failed.text();
+  EXPECT_EQ(bytes(), before);
+  std::filesystem::remove(path_ + ".tmp");
+  EXPECT_TRUE(report->save(FileState::running).ok()) << "nothing was lost in memory";
+  EXPECT_NE(bytes(), before);
+}
+
+TEST_F(ResultFile, that_is_empty_or_no_hdf5_is_refused_in_words) {
+  overwrite({});
+  EXPECT_NE(refusal().find("empty"), std::string::npos);
+  overwrite(std::vector<char>(1000, 'x'));
+  EXPECT_NE(refusal().find("not an HDF5"), std::string::npos);
+}
+
+TEST_F(ResultFile, that_is_truncated_anywhere_is_refused) {
+  write_example();
+  const auto whole = bytes();
+  for (std::size_t n = 8; n < whole.size(); n += whole.size() / 37 + 1) {
+    overwrite({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)});
+    EXPECT_NE(refusal().find("truncated"), std::string::npos) << n << " of " << whole.size();
+  }
+}
+
+TEST_F(ResultFile, of_another_kind_or_schema_is_refused) {
+  {
+    const h5::Handle file(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,
+                          "create");
+  }
+  EXPECT_NE(refusal().find("schema_name"), std::string::npos);
+  for (const bool vary_name : {true, false}) {
+    const h5::Handle file(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,
+                          "create");
+    h5::write_attribute(file, "schema_name", std::string(vary_name ? "another" : kSchemaName));
+    h5::write_attribute(file, "schema_version", vary_name ? kSchemaVersion : kSchemaVersion + 1);
+    H5Fflush(file, H5F_SCOPE_GLOBAL);
+    EXPECT_NE(refusal().find("schema"), std::string::npos);
+  }
+}
+
+TEST_F(ResultFile, is_locked_by_one_writer_at_a_time) {
+  const std::string lock = path_ + ".lock";
+  {
+    const auto first = LockFile::acquire(lock, false);
+    ASSERT_TRUE(first.ok()) << first.status().text();
+    const auto second = LockFile::acquire(lock, false);
+    ASSERT_FALSE(second.ok());
+    EXPECT_NE(second.status().text().find(std::to_string(getpid())), std::string::npos)
+        << second.status().text();
+  }
+  EXPECT_FALSE(std::filesystem::exists(lock)) << "released at the end";
+  std::ofstream(lock) << "otherhost/12345678 1 -\n";
+  const auto foreign = LockFile::acquire(lock, false);
+  ASSERT_FALSE(foreign.ok());
+  EXPECT_NE(foreign.status().text().find("otherhost"), std::string::npos);
+  EXPECT_TRUE(LockFile::acquire(lock, true).ok());
+}
+
+TEST_F(ResultFile, columns_cover_the_whole_row_without_overlap) {
+  std::vector<Column> columns(columns_of<PointRow>().begin(), columns_of<PointRow>().end());
+  std::sort(columns.begin(), columns.end(),
+            [](const Column& a, const Column& b) { return a.offset < b.offset; });
+  for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
+    const std::size_t end = columns[i].offset + columns[i].bytes;
+    EXPECT_LE(end, columns[i + 1].offset) << columns[i].name;
+    EXPECT_LT(columns[i + 1].offset - end, 8U) << "a member after " << columns[i].name << " has no column";
+  }
+}
+
+}  // namespace
+}  // namespace mq::bench

@@ -1,0 +1,138 @@
+// What each row of the table of plans promises, written down independently of its steps, and the check of a
+// set of plans against it. Separate from the tests because proofs and mutations use the same check.
+#pragma once
+
+#include <bit>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi_quant/plan.hpp"
+#include "tests/symbolic.hpp"
+
+namespace mq::test {
+
+using symbolic::interpret;
+using symbolic::Outcome;
+using symbolic::Terms;
+
+inline std::vector<Plan> make_all(const PlanRow& row, int size) {
+  std::vector<Plan> all;
+  for (int r = 0; r < size; ++r) all.push_back(row.make(r, size));
+  return all;
+}
+
+// The result of one chunk, written down independently of the steps. Everything is added from the left.
+using Formula = Terms::Id (*)(Terms&, int size, int chunk, bool feedback);
+
+inline Terms::Id own(Terms& t, int rank, int chunk, bool feedback) {  // what a rank encodes of its input
+  const Terms::Id g = t.input(rank, chunk);
+  return feedback ? t.sum(g, t.residual(rank, chunk)) : g;
+}
+
+inline Terms::Id direct(Terms& t, int size, int chunk, bool feedback) {
+  Terms::Id total = t.input(chunk, chunk);
+  for (int r = 0; r < size; ++r)
+    if (r != chunk) total = t.sum(total, t.decoded(own(t, r, chunk, feedback)));
+  return t.decoded(feedback ? t.sum(total, t.residual(chunk, chunk)) : total);
+}
+
+inline Terms::Id allgather(Terms& t, int size, int chunk, bool feedback) {
+  Terms::Id total = t.decoded(own(t, 0, chunk, feedback));
+  for (int r = 1; r < size; ++r) total = t.sum(total, t.decoded(own(t, r, chunk, feedback)));
+  return total;
+}
+
+inline Terms::Id recursive_doubling(Terms& t, int size, int chunk, bool feedback) {
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  std::vector<Terms::Id> part;
+  for (int r = 0; r < core; ++r) {
+    Terms::Id v = t.input(r, chunk);
+    if (r + core < size) v = t.sum(v, t.decoded(own(t, r + core, chunk, feedback)));
+    part.push_back(feedback ? t.sum(v, t.residual(r, chunk)) : v);
+  }
+  while (part.size() > 1) {
+    std::vector<Terms::Id> pairs;
+    for (std::size_t i = 0; i < part.size(); i += 2)
+      pairs.push_back(t.sum(t.decoded(part[i]), t.decoded(part[i + 1])));
+    part = pairs;
+  }
+  return part[0];
+}
+
+// What a row promises; a new row needs an entry.
+struct Promise {
+  Formula formula;
+  int (*chunks)(int size);
+  int (*sent)(int rank, int size);  // wires of one chunk
+  int (*slots)(int rank, int size);
+};
+
+inline int log2_floor(int size) { return std::bit_width(static_cast<unsigned>(size)) - 1; }
+inline bool is_extra(int rank, int size) { return rank >= 1 << log2_floor(size); }
+inline bool has_extra(int rank, int size) { return rank + (1 << log2_floor(size)) < size; }
+
+inline const Promise& promise(const PlanRow& row) {
+  static const std::map<std::string_view, Promise> all{
+      {"direct",
+       {direct, [](int size) { return size; }, [](int, int size) { return 2 * (size - 1); },
+        [](int, int size) { return 2 * size - 1; }}},
+      {"allgather",
+       {allgather, [](int) { return 1; }, [](int, int size) { return size - 1; },
+        [](int, int size) { return size; }}},
+      {"recursive_doubling",
+       {recursive_doubling, [](int) { return 1; },
+        [](int rank, int size) {
+          return is_extra(rank, size) ? 1 : log2_floor(size) + 2 * has_extra(rank, size);
+        },
+        [](int rank, int size) {
+          return is_extra(rank, size) ? 3 : 2 * log2_floor(size) + has_extra(rank, size);
+        }}},
+  };
+  return all.at(row.name);
+}
+
+inline std::string place(int rank, int chunk) {
+  return "rank " + std::to_string(rank) + ", chunk " + std::to_string(chunk) + ": ";
+}
+
+// Inputs and residuals before = result and residuals after, for one chunk; and each of them once in the
+// result.
+inline std::string unbalanced(const Outcome& out, int chunk, Terms& terms) {
+  const auto c = static_cast<std::size_t>(chunk);
+  Terms::Linear result;
+  terms.add(result, out.output[0][c], 1);
+  Terms::Linear gap = result;
+  for (int r = 0; r < static_cast<int>(out.output.size()); ++r) {
+    for (const Terms::Id atom : {terms.input(r, chunk), terms.residual(r, chunk)}) {
+      if (!result.contains(atom) || result[atom] != 1) return terms.text(atom) + " is not once in the result";
+      terms.add(gap, atom, -1);
+    }
+    terms.add(gap, out.residual[static_cast<std::size_t>(r)][c], 1);
+  }
+  return gap.empty() ? "" : terms.text(gap.begin()->first) + " is lost or counted twice";
+}
+
+// Why these plans do not do what the row promises; empty if they do.
+inline std::string flaw(const PlanRow& row, const std::vector<Plan>& all) {
+  const int size = static_cast<int>(all.size());
+  for (const bool feedback : {false, true}) {
+    Terms terms;
+    const Outcome out = interpret(all, feedback, terms);
+    if (!out.error.empty()) return out.error;
+    for (int c = 0; c < all[0].chunks; ++c) {
+      const Terms::Id expected = promise(row).formula(terms, size, c, feedback);
+      for (int r = 0; r < size; ++r) {
+        const Terms::Id got = out.output[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
+        if (got != expected) return place(r, c) + terms.text(got) + " instead of " + terms.text(expected);
+      }
+      if (!feedback) continue;
+      const std::string imbalance = unbalanced(out, c, terms);
+      if (!imbalance.empty()) return "chunk " + std::to_string(c) + ": " + imbalance;
+    }
+  }
+  return "";
+}
+
+}  // namespace mq::test

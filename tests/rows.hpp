@@ -1,0 +1,166 @@
+// Runs a property over every row of the table: codec, parameters, element type, instruction set. Arrays are
+// surrounded by canaries, so that every test also checks that nothing is written outside.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/codec.hpp"
+
+namespace mq::test {
+
+inline constexpr kernels::Feedback kFeedbacks[]{kernels::Feedback::none, kernels::Feedback::carry,
+                                                kernels::Feedback::deposit};
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <class T>
+T ulp(T x) {
+  return std::nextafter(std::abs(x), std::numeric_limits<T>::infinity()) - std::abs(x);
+}
+
+// Replaces some elements by NaN and infinities; gives their number. At least one if x is not empty.
+template <class T>
+std::uint64_t plant_nonfinite(std::vector<T>& x, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  constexpr T kInf = std::numeric_limits<T>::infinity();
+  const T specials[]{std::numeric_limits<T>::quiet_NaN(), kInf, -kInf};
+  for (std::size_t k = 0; k < x.size() / 50 + 1 && !x.empty(); ++k)
+    x[random() % x.size()] = specials[random() % 3];
+  std::uint64_t count = 0;
+  for (const T v : x) count += !std::isfinite(v);
+  return count;
+}
+
+// n elements at any byte offset, between canaries.
+template <class T>
+class Guarded {
+ public:
+  Guarded(std::size_t bytes, std::size_t shift)
+      : bytes_(bytes), begin_(kCanary + shift), memory_(begin_ + bytes + kCanary, kFill) {}
+  std::byte* data() { return memory_.data() + begin_; }
+  void set(const std::vector<T>& v) {
+    if (!v.empty()) std::memcpy(data(), v.data(), v.size() * sizeof(T));
+  }
+  std::vector<T> get(std::size_t n) {
+    std::vector<T> v(n);
+    if (n) std::memcpy(v.data(), data(), n * sizeof(T));
+    return v;
+  }
+  bool intact() const {
+    for (std::size_t i = 0; i < memory_.size(); ++i)
+      if ((i < begin_ || i >= begin_ + bytes_) && memory_[i] != kFill) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kCanary = 192;
+  static constexpr std::byte kFill{0xa5};
+  std::size_t bytes_, begin_;
+  std::vector<std::byte> memory_;
+};
+
+template <class T>
+struct Coded {
+  std::vector<std::byte> wire;
+  std::vector<T> residual, decoded;
+  std::uint64_t nonfinite = 0;
+};
+
+template <class T>
+struct Row {
+  using Type = T;
+  static constexpr kernels::Element kElement = sizeof(T) == 4 ? kernels::Element::f32 : kernels::Element::f64;
+  const kernels::Codec* codec;
+  kernels::Params params;
+  kernels::Isa isa;
+
+  const kernels::CodecOps& ops() const { return *codec->ops(kElement, isa); }
+  std::size_t block() const { return codec->block(params); }
+  std::size_t bound(std::size_t n) const { return codec->wire_bound(n, kElement, params); }
+  Row with(kernels::Isa other) const { return {codec, params, other}; }
+  std::string describe(std::size_t n, std::string_view what) const {
+    std::string text =
+        std::string(codec->name) + " " + std::string(name(kElement)) + " " + std::string(name(isa));
+    for (std::size_t i = 0; i < codec->specs.size(); ++i)
+      text += " " + std::string(codec->specs[i].name) + "=" + std::to_string(params.value[i]);
+    return text + " n=" + std::to_string(n) + " " + std::string(what) + " ";
+  }
+  // Around groups of 32 lanes and around blocks.
+  std::vector<std::size_t> lengths() const {
+    const std::size_t b = block();
+    return {0, 1, 7, 8, 31, 32, 33, 63, b - 1, b, b + 1, 2 * b + 33};
+  }
+
+  // Encode, then decode; an empty residual means none.
+  Coded<T> run(const std::vector<T>& x, const std::vector<T>& residual, kernels::Feedback feedback,
+               std::size_t shift = 0) const {
+    const std::size_t n = x.size();
+    Guarded<T> in(n * sizeof(T), shift), error(residual.size() * sizeof(T), shift);
+    Guarded<std::byte> wire(bound(n), shift);
+    in.set(x);
+    error.set(residual);
+    const kernels::Encoded encoded =
+        ops().encode({in.data(), error.data(), feedback, n, params, wire.data()});
+    EXPECT_TRUE(in.intact() && error.intact() && wire.intact()) << describe(n, "encode wrote outside");
+    EXPECT_TRUE(same_bits(in.get(n), x)) << describe(n, "encode changed its input");
+    EXPECT_LE(encoded.bytes, bound(n)) << describe(n, "bound");
+    Coded<T> coded{wire.get(encoded.bytes), error.get(residual.size()), {}, encoded.nonfinite};
+    Guarded<T> out(n * sizeof(T), shift);
+    EXPECT_EQ(ops().decode({wire.data(), encoded.bytes, n, params, nullptr, out.data()}),
+              kernels::Decoded::ok)
+        << describe(n, "own wire");
+    EXPECT_TRUE(out.intact()) << describe(n, "decode wrote outside");
+    coded.decoded = out.get(n);
+    return coded;
+  }
+  kernels::Decoded decode(const std::vector<std::byte>& wire, std::size_t n, const T* base, T* x) const {
+    return ops().decode({wire.data(), wire.size(), n, params, base, x});
+  }
+  // Decodes wire from an allocation of exactly its size into a guarded array, with and without base.
+  kernels::Decoded decode_guarded(const std::vector<std::byte>& wire, std::size_t n) const {
+    Guarded<T> out(n * sizeof(T), 0);
+    out.set(std::vector<T>(n));
+    const std::vector<std::byte> exact(wire);
+    const auto added = ops().decode({exact.data(), exact.size(), n, params, out.data(), out.data()});
+    const auto plain = ops().decode({exact.data(), exact.size(), n, params, nullptr, out.data()});
+    EXPECT_TRUE(out.intact()) << describe(n, "hostile wire wrote outside");
+    EXPECT_EQ(added, plain) << describe(n, "hostile wire");
+    return plain;
+  }
+};
+
+// The preset parameters, and the extremes of each parameter.
+inline std::vector<kernels::Params> param_sets(const kernels::Codec& codec) {
+  const kernels::Params preset = kernels::preset_params(codec);
+  std::vector<kernels::Params> sets{preset};
+  for (std::size_t i = 0; i < codec.specs.size(); ++i)
+    for (const double extreme : {codec.specs[i].min, codec.specs[i].max}) {
+      sets.push_back(preset);
+      sets.back().value[i] = extreme;
+    }
+  return sets;
+}
+
+// Calls property(Row<T>) for every row this processor can run.
+template <class F>
+void for_each_row(const F& property) {
+  for (const kernels::Codec& codec : kernels::codecs())
+    for (const kernels::Params& params : param_sets(codec))
+      for (const kernels::Isa isa : kernels::kIsas) {
+        if (isa > kernels::best_isa()) continue;
+        property(Row<float>{&codec, params, isa});
+        property(Row<double>{&codec, params, isa});
+      }
+}
+
+}  // namespace mq::test

@@ -1,0 +1,299 @@
+// Runs the plans of all ranks on expressions instead of numbers: what a plan computes, proved without a
+// codec, an executor or MPI. Separate from the proofs (plan_test.cpp), which say what the expressions should
+// be.
+//
+// The machine is the strictest one the executor may meet: an exchange only posts its two halves, and neither
+// half completes before the other side has posted the matching one. A step that reads a slot waits for the
+// slot's receive, a step that writes one waits for the slot's sends, and nothing else waits. Steps read and
+// write only what their own rank has, and each message has exactly one reader, so the outcome does not depend
+// on the order in which ranks are run here; and what does not deadlock here does not deadlock where sends are
+// buffered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi_quant/plan.hpp"
+
+namespace mq::test::symbolic {
+
+// Hash-consed expressions: equal expressions have equal ids, and an operand's id is smaller than its user's.
+// Equal operands are encoded to equal wires, so the loss of an encode is named by the operand.
+class Terms {
+ public:
+  using Id = int;
+  using Linear = std::map<Id, long>;  // atom -> coefficient; atoms are inputs, residuals and losses
+
+  Id input(int rank, int chunk) { return make(Kind::input, rank, chunk); }
+  Id residual(int rank, int chunk) { return make(Kind::residual, rank, chunk); }  // before the call
+  Id sum(Id a, Id b) { return make(Kind::sum, a, b); }
+  Id decoded(Id v) { return make(Kind::decoded, v, 0); }  // D(C(v)) = v - loss(v)
+  Id loss(Id v) { return make(Kind::loss, v, 0); }
+
+  void add(Linear& total, Id id, long factor) {
+    std::map<Id, long, std::greater<>> todo{{id, factor}};  // users before operands: each is expanded once
+    while (!todo.empty()) {
+      const auto [at, count] = *todo.begin();
+      todo.erase(todo.begin());
+      const Node node = nodes_[static_cast<std::size_t>(at)];
+      if (node.kind == Kind::sum) {
+        todo[node.a] += count;
+        todo[node.b] += count;
+      } else if (node.kind == Kind::decoded) {
+        todo[node.a] += count;
+        add_atom(total, loss(node.a), -count);
+      } else {
+        add_atom(total, at, count);
+      }
+    }
+  }
+
+  std::string text(Id id) const {
+    const Node& node = nodes_[static_cast<std::size_t>(id)];
+    const auto place = [&] { return std::to_string(node.a) + "." + std::to_string(node.b); };
+    switch (node.kind) {
+      case Kind::input: return "g" + place();
+      case Kind::residual: return "e" + place();
+      case Kind::sum: return "(" + text(node.a) + "+" + text(node.b) + ")";
+      case Kind::decoded: return "Q" + (is_sum(node.a) ? text(node.a) : "(" + text(node.a) + ")");
+      case Kind::loss: return "L" + (is_sum(node.a) ? text(node.a) : "(" + text(node.a) + ")");
+    }
+    return "?";
+  }
+
+ private:
+  enum class Kind : std::uint8_t { input, residual, sum, decoded, loss };
+  struct Node {
+    Kind kind;
+    int a, b;
+  };
+
+  Id make(Kind kind, int a, int b) {
+    const std::uint64_t key = (static_cast<std::uint64_t>(a) << 33) | (static_cast<std::uint64_t>(b) << 3) |
+                              static_cast<std::uint64_t>(kind);
+    const auto [at, fresh] = ids_.emplace(key, static_cast<Id>(nodes_.size()));
+    if (fresh) nodes_.push_back({kind, a, b});
+    return at->second;
+  }
+  static void add_atom(Linear& total, Id atom, long count) {
+    if ((total[atom] += count) == 0) total.erase(atom);
+  }
+  bool is_sum(Id id) const { return nodes_[static_cast<std::size_t>(id)].kind == Kind::sum; }
+
+  std::vector<Node> nodes_;
+  std::unordered_map<std::uint64_t, Id> ids_;  // a < 2^31, b < 2^30
+};
+
+// What the ranks hold at the end. Nothing but `error` means anything if that is not empty.
+struct Outcome {
+  std::string error;
+  std::vector<std::vector<Terms::Id>> output, residual;  // [rank][chunk]
+  std::vector<int> sent;                                 // wires per rank
+};
+
+class Machine {
+ public:
+  // feedback: the call has a residual array.
+  Machine(const std::vector<Plan>& plans, bool feedback, Terms& terms)
+      : plans_(plans), feedback_(feedback), terms_(terms), ranks_(plans.size()) {
+    outcome_.sent.resize(plans.size());
+    for (std::size_t r = 0; r < plans.size(); ++r) {
+      ranks_[r].slots.resize(static_cast<std::size_t>(plans[r].slots));
+      for (int c = 0; c < plans[r].chunks; ++c) {
+        ranks_[r].chunks.push_back({terms.input(static_cast<int>(r), c), false});
+        ranks_[r].residual.push_back(terms.residual(static_cast<int>(r), c));
+      }
+    }
+  }
+
+  Outcome run() {
+    check_shapes();
+    for (bool moved = true; moved && outcome_.error.empty();) {
+      moved = false;
+      for (std::size_t r = 0; r < ranks_.size(); ++r)
+        while (outcome_.error.empty() && ranks_[r].at < plans_[r].steps.size() && runnable(r)) {
+          step(r, plans_[r].steps[ranks_[r].at]);
+          ++ranks_[r].at;
+          moved = true;
+        }
+    }
+    if (outcome_.error.empty()) check_end();
+    for (const Rank& rank : ranks_) {
+      outcome_.output.emplace_back();
+      for (const Chunk& chunk : rank.chunks) outcome_.output.back().push_back(chunk.value);
+      outcome_.residual.push_back(rank.residual);
+    }
+    return outcome_;
+  }
+
+ private:
+  struct Chunk {
+    Terms::Id value;
+    bool written;  // in the output; else still the input
+  };
+  struct Slot {
+    bool full = false, used = true;  // holds a wire; somebody decoded or sent it
+    bool receiving = false;
+    int sends = 0;  // under way
+    int chunk = 0;  // of the wire
+    Terms::Id value = 0;
+  };
+  struct Rank {
+    std::size_t at = 0;
+    std::vector<Slot> slots;
+    std::vector<Chunk> chunks;
+    std::vector<Terms::Id> residual;
+  };
+  using Message = std::tuple<int, int, int>;  // from, to, round
+  struct Posted {
+    Slot *send = nullptr, *receive = nullptr;
+  };
+
+  void fail(std::size_t rank, const std::string& what) {
+    if (outcome_.error.empty())
+      outcome_.error =
+          "rank " + std::to_string(rank) + ", step " + std::to_string(ranks_[rank].at) + ": " + what;
+  }
+
+  // Chunks and rounds belong to the frame and the message tag: all ranks must mean the same by them.
+  void check_shapes() {
+    for (std::size_t r = 0; r < plans_.size(); ++r) {
+      if (plans_[r].chunks != plans_[0].chunks || plans_[r].rounds != plans_[0].rounds)
+        return fail(r, "another number of chunks or rounds than rank 0");
+      for (const Step& s : plans_[r].steps)
+        if (!in_range(s, plans_[r], static_cast<int>(r))) return fail(r, "a number out of range");
+    }
+  }
+  bool in_range(const Step& s, const Plan& plan, int rank) const {
+    const int size = static_cast<int>(plans_.size());
+    const auto below = [](int i, int end) { return i >= 0 && i < end; };
+    const auto peer = [&](int p) { return p == kNobody || (below(p, size) && p != rank); };
+    if (!below(s.slot, plan.slots)) return false;
+    if (s.op != Op::exchange) return below(s.chunk, plan.chunks);
+    return peer(s.to) && peer(s.from) && (s.to != kNobody || s.from != kNobody) &&
+           below(s.recv_slot, plan.slots) && below(s.round, plan.rounds) &&
+           !(s.to != kNobody && s.from != kNobody && s.slot == s.recv_slot);
+  }
+
+  Slot& slot(std::size_t rank, int i) { return ranks_[rank].slots[static_cast<std::size_t>(i)]; }
+
+  bool runnable(std::size_t r) {
+    const Step& s = plans_[r].steps[ranks_[r].at];
+    const bool reads = s.op != Op::encode && (s.op != Op::exchange || s.to != kNobody);
+    const bool receives = s.op == Op::exchange && s.from != kNobody;
+    return !(reads && slot(r, s.slot).receiving) && !(receives && slot(r, s.recv_slot).sends > 0) &&
+           !(s.op == Op::encode && slot(r, s.slot).sends > 0);
+  }
+
+  void step(std::size_t r, const Step& s) {
+    switch (s.op) {
+      case Op::encode: return encode(r, s);
+      case Op::exchange: return exchange(r, s);
+      case Op::decode:
+      case Op::decode_add: return decode(r, s);
+    }
+  }
+
+  void encode(std::size_t r, const Step& s) {
+    Slot& out = slot(r, s.slot);
+    if (!writable(r, out)) return;
+    const auto c = static_cast<std::size_t>(s.chunk);
+    Terms::Id v = ranks_[r].chunks[c].value;
+    Terms::Id& residual = ranks_[r].residual[c];
+    if (feedback_ && s.feedback == StepFeedback::carry) {
+      v = terms_.sum(v, residual);
+      residual = terms_.loss(v);
+    } else if (feedback_ && s.feedback == StepFeedback::deposit) {
+      residual = terms_.sum(residual, terms_.loss(v));
+    }
+    out.full = true;
+    out.used = false;
+    out.chunk = s.chunk;
+    out.value = terms_.decoded(v);
+  }
+
+  void decode(std::size_t r, const Step& s) {
+    Slot& in = slot(r, s.slot);
+    Chunk& chunk = ranks_[r].chunks[static_cast<std::size_t>(s.chunk)];
+    if (!in.full) return fail(r, "decodes an empty slot");
+    if (in.chunk != s.chunk) return fail(r, "decodes the wire of another chunk");
+    chunk.value = s.op == Op::decode ? in.value : terms_.sum(chunk.value, in.value);
+    chunk.written = true;
+    in.used = true;
+  }
+
+  void exchange(std::size_t r, const Step& s) {
+    const int rank = static_cast<int>(r);
+    if (s.from != kNobody) {
+      Slot& in = slot(r, s.recv_slot);
+      if (!writable(r, in)) return;
+      in.receiving = true;
+      in.full = false;
+      post(r, {s.from, rank, s.round}, &Posted::receive, in);
+    }
+    if (s.to != kNobody) {
+      Slot& out = slot(r, s.slot);
+      if (!out.full) return fail(r, "sends an empty slot");
+      out.used = true;
+      ++out.sends;
+      ++outcome_.sent[r];
+      post(r, {rank, s.to, s.round}, &Posted::send, out);
+    }
+  }
+
+  bool writable(std::size_t r, const Slot& target) {
+    if (target.receiving) fail(r, "writes a slot whose message nobody waited for");
+    if (!target.used) fail(r, "overwrites a wire that nobody used");
+    return outcome_.error.empty();
+  }
+
+  void post(std::size_t r, const Message& message, Slot* Posted::*half, Slot& mine) {
+    if (delivered_.contains(message)) return fail(r, "a second message with the same ranks and round");
+    Posted& posted = posted_[message];
+    if (posted.*half != nullptr) return fail(r, "a second message with the same ranks and round");
+    posted.*half = &mine;
+    if (posted.send == nullptr || posted.receive == nullptr) return;
+    Slot& to = *posted.receive;
+    --posted.send->sends;
+    to.receiving = false;
+    to.full = true;
+    to.used = false;
+    to.chunk = posted.send->chunk;
+    to.value = posted.send->value;
+    posted_.erase(message);
+    delivered_.insert(message);
+  }
+
+  void check_end() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].at < plans_[r].steps.size()) return fail(r, "deadlock: waits for ever");
+      for (const Slot& s : ranks_[r].slots) {
+        if (s.sends > 0) return fail(r, "a message is never received");
+        if (s.receiving) return fail(r, "a message is never sent");
+        if (!s.used) return fail(r, "a wire is never used");
+      }
+      for (const Chunk& chunk : ranks_[r].chunks)
+        if (!chunk.written) return fail(r, "a chunk of the output is never written");
+    }
+  }
+
+  const std::vector<Plan>& plans_;
+  const bool feedback_;
+  Terms& terms_;
+  std::vector<Rank> ranks_;
+  std::map<Message, Posted> posted_;
+  std::set<Message> delivered_;
+  Outcome outcome_;
+};
+
+inline Outcome interpret(const std::vector<Plan>& plans, bool feedback, Terms& terms) {
+  return Machine(plans, feedback, terms).run();
+}
+
+}  // namespace mq::test::symbolic
