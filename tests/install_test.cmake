@@ -1,0 +1,43 @@
+# cmake -D BUILD=... -D CONSUMER=... -D WORK=... -D MPICC=... -D MPIEXEC=... -P install_test.cmake
+# Installs the build into a fresh prefix and uses it as a stranger would: find_package, pkg-config, versioned soname.
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    string(REPLACE ";" " " command "${ARGV}")
+    message(FATAL_ERROR "${command}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+set(prefix ${WORK}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+file(GLOB_RECURSE pc ${prefix}/*/mpi_quant.pc)
+cmake_path(GET pc PARENT_PATH pkgconfig)
+cmake_path(GET pkgconfig PARENT_PATH lib)
+foreach(file mpi_quant.h)
+  if(NOT EXISTS ${prefix}/include/${file})
+    message(FATAL_ERROR "${file} was not installed")
+  endif()
+endforeach()
+foreach(name mpi_quant mpi_quant_pmpi)
+  file(REAL_PATH ${lib}/lib${name}.so real)
+  if(NOT real MATCHES "\\.so\\.[0-9]+\\.[0-9]+\\.[0-9]+$")
+    message(FATAL_ERROR "lib${name}.so is not a link to a versioned library, but ${real}")
+  endif()
+endforeach()
+
+run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${prefix} -DMPI_C_COMPILER=${MPICC})
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+run(${MPIEXEC} -n 2 ${WORK}/build/linked)
+run(${MPIEXEC} -n 2 ${WORK}/build/intercepted)
+
+find_program(PKG_CONFIG pkg-config REQUIRED)
+foreach(name mpi_quant mpi_quant_pmpi)
+  # The files name the prefix they were configured for; --define-variable is how a relocated one is used.
+  run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pkgconfig}
+      ${PKG_CONFIG} --define-variable=prefix=${prefix} --cflags --libs ${name})
+  separate_arguments(flags UNIX_COMMAND "${output}")
+  run(${MPICC} -std=c99 -Wall -Werror ${CONSUMER}/consumer.c -o ${WORK}/${name} ${flags} -Wl,-rpath,${lib})
+  run(${MPIEXEC} -n 2 ${WORK}/${name})
+endforeach()

@@ -1,0 +1,112 @@
+/* An unmodified MPI program, for shim_test.cmake to run with and without the preload library. Calls MPI_Allreduce in every way
+ * and compares with PMPI_Allreduce, which the shim does not touch.
+ *   shim_app exact   every result must have PMPI's bits
+ *   shim_app lossy   large float sums must differ from PMPI's bits, be close, and be equal on all ranks; all else exact
+ *   shim_app error   the first large float sum must return an error, whose text is printed by rank 0 */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kN = 100000 };
+static float x[kN], ours[kN], theirs[kN];
+static double xd[kN], oursd[kN], theirsd[kN];
+static int ix[kN], iours[kN], itheirs[kN];
+static int failures = 0, rank = 0;
+
+static void expect(int ok, const char* what) {
+  if (ok) return;
+  ++failures;
+  fprintf(stderr, "rank %d: %s\n", rank, what);
+}
+
+static int same_on_all_ranks(const void* p, int bytes) {
+  void* root = malloc((size_t)bytes);
+  int same, all = 0;
+  memcpy(root, p, (size_t)bytes);
+  MPI_Bcast(root, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+  same = memcmp(root, p, (size_t)bytes) == 0;
+  free(root);
+  MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  return all;
+}
+
+static double relative_error(void) {
+  double error = 0, energy = 0;
+  int i;
+  for (i = 0; i < kN; ++i) {
+    error += pow((double)ours[i] - theirs[i], 2);
+    energy += pow(theirs[i], 2);
+  }
+  return sqrt(error / energy);
+}
+
+/* The calls that no policy may touch. */
+static void always_exact(void) {
+  MPI_Datatype pair;
+  MPI_Allreduce(x, ours, 100, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  PMPI_Allreduce(x, theirs, 100, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  expect(memcmp(ours, theirs, 100 * sizeof(float)) == 0, "a small sum was changed");
+  MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+  PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+  expect(memcmp(ours, theirs, sizeof ours) == 0, "a maximum was changed");
+  MPI_Allreduce(ix, iours, kN, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  PMPI_Allreduce(ix, itheirs, kN, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  expect(memcmp(iours, itheirs, sizeof iours) == 0, "a sum of integers was changed");
+  MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_SELF);
+  expect(memcmp(ours, x, sizeof ours) == 0, "a sum over one rank was changed");
+  MPI_Type_contiguous(2, MPI_FLOAT, &pair);
+  MPI_Type_commit(&pair);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  expect(MPI_Allreduce(x, ours, kN / 2, pair, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "MPI's own error is gone");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Type_free(&pair);
+}
+
+static void large_sums(int lossy) {
+  MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy, lossy ? "not compressed" : "changed without a policy");
+  expect(relative_error() < 1.5, "far from the sum");
+  expect(same_on_all_ranks(ours, sizeof ours), "ranks differ");
+  memcpy(ours, x, sizeof x);
+  MPI_Allreduce(MPI_IN_PLACE, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy, "in place: wrong path");
+  MPI_Allreduce(xd, oursd, kN, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  PMPI_Allreduce(xd, theirsd, kN, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  expect((memcmp(oursd, theirsd, sizeof oursd) != 0) == lossy, "doubles: wrong path");
+#if MPI_VERSION >= 4
+  MPI_Allreduce_c(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy, "MPI_Allreduce_c: wrong path");
+#endif
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc > 1 ? argv[1] : "exact";
+  int i, total = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  srand((unsigned)rank + 1);
+  for (i = 0; i < kN; ++i) {
+    x[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+    xd[i] = (double)x[i] / 3;
+    ix[i] = rand() % 1000;
+  }
+  if (strcmp(mode, "error") == 0) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int code, length = 0;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    code = MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    expect(code != MPI_SUCCESS, "no error");
+    MPI_Error_string(code, text, &length);
+    if (rank == 0) printf("%s\n", text);
+  } else {
+    always_exact();
+    large_sums(strcmp(mode, "lossy") == 0);
+    always_exact();
+  }
+  PMPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return total != 0;
+}
