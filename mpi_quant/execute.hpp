@@ -88,6 +88,7 @@ class Execution {
     for (std::size_t i = 0; i < lanes_.size(); ++i) MQ_TRY(start_segment(lanes_[i], i));
     double stalled_since = -1;
     for (std::size_t active = lanes_.size(); active > 0;) {
+      const double codec_s = tally.encode_s + tally.decode_s;
       bool moved = false;
       active = 0;
       for (Lane& lane : lanes_) {
@@ -96,7 +97,8 @@ class Execution {
       }
       if (moved) {
         comm_.busy();
-        if (stalled_since >= 0) tally.wait_s += now_s() - stalled_since;
+        if (stalled_since >= 0)
+          tally.wait_s += now_s() - stalled_since - (tally.encode_s + tally.decode_s - codec_s);
         stalled_since = -1;
       } else {
         comm_.idle();

@@ -1,0 +1,63 @@
+#include "bench/buffers.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace mq::bench {
+namespace {
+
+constexpr std::byte kGuard{0xa5};
+
+bool is_guard(const std::byte* p, std::size_t n) {
+  return std::all_of(p, p + n, [](std::byte b) { return b == kGuard; });
+}
+
+}  // namespace
+
+std::uint64_t hash_bytes(const void* data, std::size_t n) {
+  const auto* p = static_cast<const unsigned char*>(data);
+  std::uint64_t h = 0x9e3779b97f4a7c15U ^ n;
+  const auto absorb = [&h](std::uint64_t word) {
+    h = (h ^ word) * 0xff51afd7ed558ccdU;
+    h ^= h >> 32;
+  };
+  std::uint64_t word = 0;
+  for (; n >= sizeof word; n -= sizeof word, p += sizeof word) {
+    std::memcpy(&word, p, sizeof word);
+    absorb(word);
+  }
+  word = 0;
+  std::memcpy(&word, p, n);
+  absorb(word);
+  return h;
+}
+
+void Pool::Free::operator()(std::byte* p) const { std::free(p); }
+
+Pool::Pool(std::uint64_t bytes) : capacity_((bytes + kAlignment - 1) / kAlignment * kAlignment) {
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity_ + kGuardBytes)));
+  if (data_ == nullptr) throw std::bad_alloc();
+  std::fill_n(data_.get(), capacity_ + kGuardBytes, kGuard);
+}
+
+void Pool::cut(std::uint64_t vector_bytes) {
+  vector_bytes_ = vector_bytes;
+  slots_ = std::max<std::size_t>(1, capacity_ / slot_stride(vector_bytes));
+}
+
+void Pool::arm_guards() {
+  std::fill_n(data_.get(), kGuardBytes, kGuard);
+  for (std::size_t i = 0; i < slots_; ++i)
+    std::fill_n(slot(i) + vector_bytes_, slot_stride(vector_bytes_) - vector_bytes_, kGuard);
+}
+
+bool Pool::guards_intact() const {
+  if (!is_guard(data_.get(), kGuardBytes)) return false;
+  for (std::size_t i = 0; i < slots_; ++i)
+    if (!is_guard(slot(i) + vector_bytes_, slot_stride(vector_bytes_) - vector_bytes_)) return false;
+  return true;
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,40 @@
+// One method, ready to be called: "mpi" is the program's own MPI_Allreduce, everything else goes through
+// MPIQ_Allreduce as a user's program would. Each has a communicator of its own, so that residuals, plans,
+// connections and statistics belong to one method at one point and go away with it.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+#include "bench/lists.hpp"
+#include "mpi_quant.h"
+
+namespace mq::bench {
+
+MPI_Datatype mpi_type(kernels::Element element);
+
+class Call {
+ public:
+  // Collective over comm, as is the destructor.
+  Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  int operator()(const void* send, void* receive) const;  // an MPI error code; never aborts
+  MPIQ_Stats stats() const;                               // all zero for mpi
+  bool exact() const { return exact_; }                   // must agree with MPI's sum up to rounding
+  bool compresses() const { return compresses_; }
+
+ private:
+  bool exact_, compresses_;
+  MPI_Datatype type_;
+  MPI_Count count_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Info info_ = MPI_INFO_NULL;
+};
+
+std::string error_text(int mpi_error);
+
+}  // namespace mq::bench

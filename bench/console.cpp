@@ -1,0 +1,134 @@
+#include "bench/console.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "bench/build_info.hpp"
+#include "bench/sync.hpp"
+
+namespace mq::bench {
+namespace {
+
+std::string number(double value, const char* format) {
+  return std::isnan(value) ? "-" : fmt::format(fmt::runtime(format), value);
+}
+
+std::string gigabytes(double bytes_per_s) { return number(bytes_per_s / 1e9, "{:.2f}"); }
+
+// Setup, warm-up and checks of a method, beside its point time.
+constexpr double kOverhead_s = 0.5;
+
+}  // namespace
+
+void print_out(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void print_texts(std::string_view out, std::string_view err) {
+  print_out(out);
+  std::fwrite(err.data(), 1, err.size(), stderr);
+}
+
+void print_error(std::string_view text) { fmt::print(stderr, "mpiq-bench: {}\n", text); }
+
+std::string duration(double seconds) {
+  if (std::isnan(seconds)) return "-";
+  if (seconds < 1e-3) return fmt::format("{:.2f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3f} ms", seconds * 1e3);
+  if (seconds < 120) return fmt::format("{:.3f} s", seconds);
+  return fmt::format("{:.0f} min", seconds / 60);
+}
+
+void print_header(const Options& o, const Topology& t, const std::string& mpi_library) {
+  const BuildInfo& build = build_info();
+  const int ranks = static_cast<int>(t.ranks.size());
+  std::string text =
+      fmt::format("# mpiq-bench {} commit {}{} {} ({}, {})\n", build.version,
+                  *build.git_commit == '\0' ? "unknown" : build.git_commit, build.git_dirty ? "+changes" : "",
+                  build.build_type, build.compiler, isa_name());
+  text += fmt::format("# {}\n", mpi_library.substr(0, 60));
+  text += fmt::format("# {} ranks on {} nodes:", ranks, t.nodes.size());
+  for (std::size_t i = 0; i < t.nodes.size(); ++i)
+    text += fmt::format(" {} ({}, {} CPUs allowed, load {:.1f})", t.nodes[i].host.str(),
+                        t.nodes[i].cpu_model.str(), t.allowed_cpus[i], t.nodes[i].load1);
+  if (t.oversubscribed(ranks)) text += "\n# MORE RANKS THAN CPUS: rows marked ! are no timings";
+  text += fmt::format("\n# input {} rho {} seed {}, {} buffers, {} place, feedback {}{}\n", to_string(o.data),
+                      o.data.rho, o.data.seed, o.rotate ? "rotating" : "warm", o.in_place ? "in" : "out of",
+                      o.feedback ? "on" : "off", o.link.empty() ? "" : ", link " + o.link);
+  text +=
+      "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n"
+      "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB "
+      "= 10^9 B\n"
+      "# ratio: bytes of an uncompressed optimal allreduce over bytes sent\n"
+      "# speedup: paired over interleaved repetitions against " +
+      o.baseline +
+      " [95 % interval]\n"
+      "# rel_err: |x - sum| / |sum| of the first call; #wrong: see n_wrong in the file\n";
+  text += fmt::format(
+      "#{:>11} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>7} {:<16} {:>8} {:>6}\n",
+      "size", "", "count", "type", "ranks", "method", "ratio", "time", "+-%", "algbw", "busbw", "speedup",
+      "[low, high]", "rel_err", "#wrong");
+  print_out(text);
+}
+
+void print_row(const PointRow& r) {
+  const std::string interval =
+      std::isnan(r.speedup_lo) ? "" : fmt::format("[{:.3g}, {:.3g}]", r.speedup_lo, r.speedup_hi);
+  const double half = 50.0 * (r.t_ci_hi_s - r.t_ci_lo_s) / r.t_median_s;
+  std::string text = fmt::format(
+      "{:>12} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>7} {:<16} {:>8} {:>6}",
+      r.bytes, human_size(static_cast<std::uint64_t>(r.bytes)), r.count, r.dtype.str(),
+      fmt::format("{}{}", r.ranks, r.oversubscribed == 1 ? "!" : ""), r.method.str(),
+      number(r.ratio_achieved, "{:.4g}"), duration(r.t_median_s), number(half, "{:.1f}"),
+      gigabytes(r.algbw_Bps), gigabytes(r.busbw_Bps), number(r.speedup, "{:.3g}"), interval,
+      number(r.err_rel_l2, "{:.1e}"), r.n_wrong < 0 ? "-" : std::to_string(r.n_wrong));
+  if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
+  print_out(text + "\n");
+}
+
+void print_plan(const Options& o, const std::vector<Point>& points, const Topology& t) {
+  const int ranks = static_cast<int>(t.ranks.size());
+  std::uint64_t largest = 0;
+  std::string text;
+  for (const Point& p : points) {
+    largest = std::max(largest, p.bytes());
+    text += fmt::format("{:>12} {:>7} {:>10} {:>4} {:>6} {}{}\n", p.bytes(), human_size(p.bytes()), p.count,
+                        name(p.element), p.ranks, p.layer,
+                        p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "");
+  }
+  const auto methods = static_cast<double>(o.methods.size());
+  // Pools, the check's reference, and for each method at most a residual and as much scratch.
+  const std::uint64_t memory =
+      2 * pool_bytes(o, largest, t.ranks_per_node(ranks)) + 4 * largest + 2 * o.methods.size() * largest;
+  text += fmt::format(
+      "# {} points of {} methods; about {} bytes on each rank; about {} if the stop rule is met in time\n",
+      points.size(), o.methods.size(), human_size(memory),
+      duration(static_cast<double>(points.size()) * methods * (o.point_time_s + kOverhead_s)));
+  print_out(text);
+}
+
+Progress::Progress(std::size_t points)
+    : points_(points), terminal_(isatty(STDERR_FILENO) == 1), start_s_(now_s()) {}
+
+void Progress::show(std::size_t done, const Point& next) {
+  if (!terminal_) return;
+  std::string left;
+  if (done > 0) {
+    const double each = (now_s() - start_s_) / static_cast<double>(done);
+    left = fmt::format(", {} left", duration(std::round(each * static_cast<double>(points_ - done))));
+  }
+  fmt::print(stderr, "\r\033[K[{}/{}] {} {} {} ranks{}", done + 1, points_, human_size(next.bytes()),
+             name(next.element), next.ranks, left);
+  std::fflush(stderr);
+}
+
+void Progress::clear() {
+  if (terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+}  // namespace mq::bench

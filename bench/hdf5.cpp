@@ -1,0 +1,262 @@
+#include "bench/hdf5.hpp"
+
+#include <hdf5_hl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+namespace mq::bench::h5 {
+namespace {
+
+constexpr std::size_t kGrowth = std::size_t{1} << 20;  // of the file in memory, bytes
+constexpr hsize_t kTableChunk = 64;                    // rows
+
+herr_t keep_last(unsigned, const H5E_error2_t* error, void* text) {
+  *static_cast<std::string*>(text) = error->desc == nullptr ? "" : error->desc;
+  return 0;
+}
+
+Handle memory_access() {
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "file access properties");
+  check(H5Pset_fapl_core(access, kGrowth, false), "core driver");
+  return access;
+}
+
+Handle open_dataset(hid_t file, const char* path) {
+  return {H5Dopen2(file, path, H5P_DEFAULT), H5Dclose, path};
+}
+
+template <std::size_t Rank>
+std::array<hsize_t, Rank> shape_of(hid_t dataset, const char* path) {
+  const Handle space(H5Dget_space(dataset), H5Sclose, path);
+  std::array<hsize_t, Rank> shape{};
+  if (H5Sget_simple_extent_ndims(space) != static_cast<int>(Rank))
+    throw Error(std::string(path) + ": wrong rank");
+  check(H5Sget_simple_extent_dims(space, shape.data(), nullptr), path);
+  return shape;
+}
+
+struct Types {
+  hid_t memory, file;
+};
+Types types_of(ColumnType type) {
+  switch (type) {
+    case ColumnType::i8: return {H5T_NATIVE_INT8, H5T_STD_I8LE};
+    case ColumnType::i16: return {H5T_NATIVE_INT16, H5T_STD_I16LE};
+    case ColumnType::i32: return {H5T_NATIVE_INT32, H5T_STD_I32LE};
+    case ColumnType::i64: return {H5T_NATIVE_INT64, H5T_STD_I64LE};
+    case ColumnType::u64: return {H5T_NATIVE_UINT64, H5T_STD_U64LE};
+    case ColumnType::f64: return {H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE};
+    case ColumnType::text: break;
+  }
+  return {-1, -1};
+}
+
+Handle text_type(std::size_t bytes) {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "text type");
+  check(H5Tset_size(type, bytes), "text size");
+  check(H5Tset_strpad(type, H5T_STR_NULLPAD), "text padding");
+  return type;
+}
+
+// The compound as it lies in memory, or packed with fixed types as it lies in the file.
+Handle compound(std::span<const Column> columns, std::size_t row_bytes, bool in_file) {
+  std::size_t size = row_bytes;
+  if (in_file)
+    size = std::accumulate(columns.begin(), columns.end(), std::size_t{0},
+                           [](std::size_t sum, const Column& c) { return sum + c.bytes; });
+  Handle type(H5Tcreate(H5T_COMPOUND, size), H5Tclose, "compound type");
+  std::size_t packed = 0;
+  for (const Column& c : columns) {
+    const std::size_t offset = in_file ? packed : c.offset;
+    packed += c.bytes;
+    if (c.type == ColumnType::text) {
+      check(H5Tinsert(type, c.name, offset, text_type(c.bytes)), c.name);
+    } else {
+      const Types types = types_of(c.type);
+      check(H5Tinsert(type, c.name, offset, in_file ? types.file : types.memory), c.name);
+    }
+  }
+  return type;
+}
+
+void write_scalar(hid_t object, const char* name, hid_t file_type, hid_t memory_type, const void* value) {
+  if (check(H5Aexists(object, name), name) > 0) check(H5Adelete(object, name), name);
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose, name);
+  const Handle attribute(H5Acreate2(object, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                         name);
+  check(H5Awrite(attribute, memory_type, value), name);
+}
+
+}  // namespace
+
+hid_t check(hid_t result, const std::string& what) {
+  if (result >= 0) return result;
+  std::string reason;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned n, const H5E_error2_t* e, void* text) { return n == 0 ? keep_last(n, e, text) : 0; },
+      &reason);
+  throw Error(what + (reason.empty() ? "" : ": " + reason));
+}
+
+Handle create_in_memory() {
+  const Handle access = memory_access();
+  return {H5Fcreate("mpiq-bench", H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose, "create"};
+}
+
+Handle open_image(std::vector<std::byte> bytes) {
+  const Handle access = memory_access();
+  check(H5Pset_file_image(access, bytes.data(), bytes.size()), "file image");
+  return {H5Fopen("mpiq-bench", H5F_ACC_RDWR, access), H5Fclose, "open"};
+}
+
+std::vector<std::byte> image(hid_t file) {
+  check(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush");
+  const auto size = check(H5Fget_file_image(file, nullptr, 0), "size of the file image");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  check(H5Fget_file_image(file, bytes.data(), bytes.size()), "file image");
+  return bytes;
+}
+
+bool exists(hid_t file, const char* path) { return H5Lexists(file, path, H5P_DEFAULT) > 0; }
+
+Handle group(hid_t file, const char* path) {
+  if (exists(file, path)) return {H5Gopen2(file, path, H5P_DEFAULT), H5Gclose, path};
+  return {H5Gcreate2(file, path, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose, path};
+}
+
+void write_attribute(hid_t object, const char* name, const std::string& value) {
+  const Handle type = text_type(std::max<std::size_t>(1, value.size()));
+  write_scalar(object, name, type, type, value.data());
+}
+void write_attribute(hid_t object, const char* name, double value) {
+  write_scalar(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+}
+void write_attribute(hid_t object, const char* name, std::int32_t value) {
+  write_scalar(object, name, H5T_STD_I32LE, H5T_NATIVE_INT32, &value);
+}
+void write_attribute(hid_t object, const char* name, std::uint64_t value) {
+  write_scalar(object, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &value);
+}
+void write_attribute(hid_t object, const char* name, std::uint8_t value) {
+  write_scalar(object, name, H5T_STD_U8LE, H5T_NATIVE_UINT8, &value);
+}
+
+std::string read_text_attribute(hid_t object, const char* name) {
+  const Handle attribute(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, name);
+  const Handle type(H5Aget_type(attribute), H5Tclose, name);
+  const Handle space(H5Aget_space(attribute), H5Sclose, name);
+  if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 ||
+      H5Sget_simple_extent_npoints(space) != 1)
+    throw Error(std::string(name) + ": not a text of fixed length");
+  std::string text(H5Tget_size(type), '\0');
+  check(H5Aread(attribute, type, text.data()), name);
+  text.resize(std::min(text.size(), text.find('\0')));
+  return text;
+}
+
+std::int32_t read_int_attribute(hid_t object, const char* name) {
+  const Handle attribute(H5Aopen(object, name, H5P_DEFAULT), H5Aclose, name);
+  const Handle space(H5Aget_space(attribute), H5Sclose, name);
+  if (H5Sget_simple_extent_npoints(space) != 1) throw Error(std::string(name) + ": not one number");
+  std::int32_t value = 0;
+  check(H5Aread(attribute, H5T_NATIVE_INT32, &value), name);
+  return value;
+}
+
+void create_table(hid_t file, const char* path, std::span<const Column> columns) {
+  const hsize_t none = 0, unlimited = H5S_UNLIMITED;
+  const Handle type = compound(columns, 0, true);
+  const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose, path);
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, path);
+  check(H5Pset_chunk(properties, 1, &kTableChunk), path);
+  const Handle dataset(H5Dcreate2(file, path, type, space, H5P_DEFAULT, properties, H5P_DEFAULT), H5Dclose,
+                       path);
+}
+
+std::size_t length(hid_t file, const char* path) {
+  const Handle dataset = open_dataset(file, path);
+  const Handle space(H5Dget_space(dataset), H5Sclose, path);
+  std::array<hsize_t, H5S_MAX_RANK> shape{};
+  check(H5Sget_simple_extent_dims(space, shape.data(), nullptr), path);
+  return shape[0];
+}
+
+void append_rows(hid_t file, const char* path, std::span<const Column> columns, const void* rows,
+                 std::size_t row_bytes, std::size_t n) {
+  if (n == 0) return;
+  const Handle dataset = open_dataset(file, path);
+  const hsize_t start = shape_of<1>(dataset, path)[0], count = n, end = start + n;
+  check(H5Dset_extent(dataset, &end), path);
+  const Handle space(H5Dget_space(dataset), H5Sclose, path);
+  const Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose, path);
+  check(H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, nullptr, &count, nullptr), path);
+  check(H5Dwrite(dataset, compound(columns, row_bytes, false), memory, space, H5P_DEFAULT, rows), path);
+}
+
+void read_rows(hid_t file, const char* path, std::span<const Column> columns, void* rows,
+               std::size_t row_bytes, std::size_t n) {
+  const Handle dataset = open_dataset(file, path);
+  if (shape_of<1>(dataset, path)[0] != n) throw Error(std::string(path) + ": changed while it was read");
+  if (n == 0) return;
+  check(H5Dread(dataset, compound(columns, row_bytes, false), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows), path);
+}
+
+void create_matrix(hid_t file, const char* path, hid_t file_type, std::size_t columns, const void* fill,
+                   hid_t fill_type) {
+  const std::array<hsize_t, 2> shape{0, columns}, limit{H5S_UNLIMITED, H5S_UNLIMITED}, chunk{1, columns};
+  const Handle space(H5Screate_simple(2, shape.data(), limit.data()), H5Sclose, path);
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, path);
+  check(H5Pset_chunk(properties, 2, chunk.data()), path);
+  check(H5Pset_fill_value(properties, fill_type, fill), path);
+  // Most chunks are mostly fill: a row takes as much as the longest row of its time.
+  check(H5Pset_shuffle(properties), path);
+  check(H5Pset_deflate(properties, 1), path);
+  const Handle dataset(H5Dcreate2(file, path, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+                       H5Dclose, path);
+}
+
+void write_matrix_row(hid_t file, const char* path, std::size_t row, hid_t memory_type, const void* values,
+                      std::size_t n) {
+  const Handle dataset = open_dataset(file, path);
+  auto shape = shape_of<2>(dataset, path);
+  shape[0] = std::max<hsize_t>(shape[0], row + 1);
+  shape[1] = std::max<hsize_t>(shape[1], n);
+  check(H5Dset_extent(dataset, shape.data()), path);
+  if (n == 0) return;
+  const std::array<hsize_t, 2> start{row, 0}, count{1, n};
+  const Handle space(H5Dget_space(dataset), H5Sclose, path);
+  const Handle memory(H5Screate_simple(2, count.data(), nullptr), H5Sclose, path);
+  check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), path);
+  check(H5Dwrite(dataset, memory_type, memory, space, H5P_DEFAULT, values), path);
+}
+
+void create_scale(hid_t file, const char* path) {
+  const hsize_t none = 0, unlimited = H5S_UNLIMITED, chunk = 1024;
+  const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose, path);
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, path);
+  check(H5Pset_chunk(properties, 1, &chunk), path);
+  const Handle dataset(H5Dcreate2(file, path, H5T_STD_I64LE, space, H5P_DEFAULT, properties, H5P_DEFAULT),
+                       H5Dclose, path);
+  check(H5DSset_scale(dataset, std::strrchr(path, '/') + 1), path);
+}
+
+void grow_scale(hid_t file, const char* path, std::size_t n) {
+  const Handle dataset = open_dataset(file, path);
+  const hsize_t old = shape_of<1>(dataset, path)[0], size = n;
+  if (old >= size) return;
+  check(H5Dset_extent(dataset, &size), path);
+  std::vector<std::int64_t> values(n);
+  std::iota(values.begin(), values.end(), 0);
+  check(H5Dwrite(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), path);
+}
+
+void attach_scale(hid_t file, const char* matrix, const char* scale, unsigned axis) {
+  const Handle dataset = open_dataset(file, matrix), axis_scale = open_dataset(file, scale);
+  check(H5DSattach_scale(dataset, axis_scale, axis), matrix);
+}
+
+}  // namespace mq::bench::h5

@@ -1,0 +1,200 @@
+// mpiq-kernels: every codec row on every instruction set, as a fraction of the memory bandwidth one core
+// reaches in this run.
+//
+// bytes moved, the least the algorithm must: encode reads x, reads and writes the residual (with feedback),
+// writes the wire; decode reads the wire and writes x; decode-add also reads x. The bandwidth is that of the
+// triad a = b + s c, 12 bytes an element for floats, the better of ordinary and streaming (non-temporal)
+// stores; of_triad is the ratio of the two rates.
+//
+// The triad is measured again before each row and the ratio taken with that neighbour, because machines
+// drift.
+
+#include <benchmark/benchmark.h>
+#include <immintrin.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/codec.hpp"
+
+namespace {
+
+using namespace mq::kernels;
+
+// Page-aligned floats on huge pages where the system grants them, every page touched.
+class Vector {
+ public:
+  explicit Vector(std::size_t bytes) : bytes_((bytes + kHuge - 1) / kHuge * kHuge) {
+    data_ = static_cast<std::byte*>(std::aligned_alloc(kHuge, bytes_));
+    if (data_ == nullptr) std::abort();
+    (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+    std::memset(data_, 0, bytes_);
+  }
+  ~Vector() { std::free(data_); }
+  Vector(const Vector&) = delete;
+  Vector& operator=(const Vector&) = delete;
+  std::byte* data() const { return data_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+  double* doubles() const { return reinterpret_cast<double*>(data_); }
+
+ private:
+  static constexpr std::size_t kHuge = std::size_t{2} << 20;
+  std::size_t bytes_;
+  std::byte* data_;
+};
+
+// Normal-looking noise: sum of four uniform numbers from a 64-bit mixer of the index.
+void fill(const Vector& v, std::size_t n, Element element, std::uint64_t seed) {
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t z = (i + seed) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    double sum = -2.0;
+    for (int k = 0; k < 4; ++k) sum += static_cast<double>((z >> (16 * k)) & 0xffff) / 65536.0;
+    if (element == Element::f32) v.floats()[i] = static_cast<float>(sum * 1e-3);
+    if (element == Element::f64) v.doubles()[i] = sum * 1e-3;
+  }
+}
+
+void triad(float* a, const float* b, const float* c, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + 0.5F * c[i];
+}
+
+void triad_streaming(float* a, const float* b, const float* c, std::size_t n) {
+  const __m128 half = _mm_set1_ps(0.5F);
+  for (std::size_t i = 0; i < n; i += 16)
+    for (std::size_t k = 0; k < 16; k += 4)
+      _mm_stream_ps(a + i + k, _mm_add_ps(_mm_load_ps(b + i + k), _mm_mul_ps(half, _mm_load_ps(c + i + k))));
+  _mm_sfence();
+}
+
+template <class F>
+double seconds(const F& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  benchmark::ClobberMemory();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+enum class Work { encode, encode_feedback, decode, decode_add };
+constexpr Work kWorks[]{Work::encode, Work::encode_feedback, Work::decode, Work::decode_add};
+
+struct Case {
+  const Codec* codec;
+  Element element;
+  Isa isa;
+  Work work;
+  std::size_t vector_bytes;
+};
+
+std::string name_of(const Case& c) {
+  constexpr std::string_view works[]{"encode", "encode+feedback", "decode", "decode+add"};
+  std::string text(c.codec->name);
+  for (const std::string_view part : {works[static_cast<int>(c.work)], name(c.element), name(c.isa)})
+    text.append("/").append(part);
+  return text + "/" + std::to_string(c.vector_bytes >> 10) + "KiB";
+}
+
+// What the algorithm must move between core and memory, for n elements of vector_bytes in all.
+std::size_t bytes_moved(const Case& c, std::size_t wire_bytes) {
+  constexpr std::size_t passes[]{1, 3, 1, 2};
+  return passes[static_cast<int>(c.work)] * c.vector_bytes + wire_bytes;
+}
+
+// The arrays of one case: x, residual or base, wire; and three for the triad of the same size.
+struct Arrays {
+  explicit Arrays(const Case& k)
+      : n(k.vector_bytes / element_bytes(k.element)),
+        params(preset_params(*k.codec)),
+        x(k.vector_bytes),
+        residual(k.vector_bytes),
+        wire(k.codec->wire_bound(n, k.element, params)),
+        a(k.vector_bytes),
+        b(k.vector_bytes),
+        c(k.vector_bytes),
+        ops(k.codec->ops(k.element, k.isa)) {
+    fill(x, n, k.element, 1);
+    fill(b, k.vector_bytes / 4, Element::f32, 2);
+    fill(c, k.vector_bytes / 4, Element::f32, 3);
+    encoded = ops->encode({x.data(), nullptr, Feedback::none, n, params, wire.data()}).bytes;
+  }
+  std::size_t n;
+  Params params;
+  Vector x, residual, wire, a, b, c;
+  const CodecOps* ops;
+  std::size_t encoded = 0;
+};
+
+void work(const Case& c, const Arrays& m) {
+  if (c.work == Work::encode || c.work == Work::encode_feedback) {
+    const bool feedback = c.work == Work::encode_feedback;
+    const auto mode = feedback ? Feedback::carry : Feedback::none;
+    benchmark::DoNotOptimize(
+        m.ops->encode({m.x.data(), m.residual.data(), mode, m.n, m.params, m.wire.data()}));
+  } else {
+    const void* base = c.work == Work::decode_add ? m.residual.data() : nullptr;
+    benchmark::DoNotOptimize(
+        m.ops->decode({m.wire.data(), m.encoded, m.n, m.params, base, m.residual.data()}));
+  }
+}
+
+// Kernel and both triads alternate, so that all see the same machine; rates are bytes over median times.
+void run(benchmark::State& state, const Case& c) {
+  const Arrays m(c);
+  const std::size_t floats = c.vector_bytes / 4;
+  const int inner = static_cast<int>(std::max<std::size_t>(1, (std::size_t{4} << 20) / c.vector_bytes));
+  std::vector<double> kernel_s, triad_s, streaming_s;
+  for (auto _ : state) {
+    triad_s.push_back(seconds([&] {
+      for (int i = 0; i < inner; ++i) triad(m.a.floats(), m.b.floats(), m.c.floats(), floats);
+    }));
+    kernel_s.push_back(seconds([&] {
+      for (int i = 0; i < inner; ++i) work(c, m);
+    }));
+    streaming_s.push_back(seconds([&] {
+      for (int i = 0; i < inner; ++i) triad_streaming(m.a.floats(), m.b.floats(), m.c.floats(), floats);
+    }));
+    state.SetIterationTime(kernel_s.back() / inner);
+  }
+  const double moved = static_cast<double>(bytes_moved(c, m.encoded)) * inner;
+  const double triad_rate =
+      3.0 * static_cast<double>(c.vector_bytes) * inner / std::min(median(triad_s), median(streaming_s));
+  state.counters["moved_GB/s"] = moved / median(kernel_s) / 1e9;
+  state.counters["triad_GB/s"] = triad_rate / 1e9;
+  state.counters["of_triad"] = moved / median(kernel_s) / triad_rate;
+  state.counters["wire_B/elt"] = static_cast<double>(m.encoded) / static_cast<double>(m.n);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::AddCustomContext("best_isa", std::string(name(best_isa())));
+  for (const std::size_t bytes : {std::size_t{64} << 20, std::size_t{256} << 10})
+    for (const Codec& codec : codecs())
+      for (const Element element : kElements)
+        for (const Work w : kWorks)
+          for (const Isa isa : kIsas) {
+            if (isa > best_isa()) continue;
+            const Case c{&codec, element, isa, w, bytes};
+            benchmark::RegisterBenchmark(name_of(c).c_str(), [c](benchmark::State& state) { run(state, c); })
+                ->UseManualTime()
+                ->Unit(benchmark::kMicrosecond);
+          }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,44 @@
+#include "bench/list.hpp"
+
+#include <fmt/format.h>
+
+#include "bench/models.hpp"
+#include "kernels/codec.hpp"
+#include "mpi_quant/plan.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr std::size_t kExample = std::size_t{1} << 20;  // elements
+
+std::string codec_text(const kernels::Codec& codec) {
+  const kernels::Params presets = kernels::preset_params(codec);
+  const auto bound = codec.wire_bound(kExample, kernels::Element::f32, presets);
+  const double bytes = static_cast<double>(bound) / static_cast<double>(kExample);
+  std::string text = fmt::format("  {:<12} {:>7.4f} bytes/element, 1/{:<5.3g} {}{}\n", codec.name, bytes,
+                                 4.0 / bytes, codec.what, codec.lossless ? " (lossless)" : "");
+  for (std::size_t i = 0; i < codec.specs.size(); ++i) {
+    const kernels::ParamSpec& spec = codec.specs[i];
+    text += fmt::format("  {:<12} {}={} [{} to {}]: {}\n", "", spec.name, spec.preset, spec.min, spec.max,
+                        spec.what);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string list_text() {
+  std::string text =
+      "A method is 'mpi' (the MPI library's own reduction) or codec(param=value,...)/plan; parameters and "
+      "plan may be "
+      "left out.\n\nCodecs (at most so many bytes for each f32 element of 1 Mi, and the fraction of raw):\n";
+  for (const kernels::Codec& codec : kernels::codecs()) text += codec_text(codec);
+  text += "\nPlans:\n";
+  for (const PlanRow& plan : plans()) text += fmt::format("  {:<12} {}\n", plan.name, plan.what);
+  text += "\nModels (layer sizes for --model):\n";
+  for (const Model& model : models())
+    text += fmt::format("  {:<12} {:>11} parameters: {}\n", model.name, model.published_total, model.source);
+  return text;
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,125 @@
+#include "bench/lists.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace mq::bench {
+namespace {
+
+Status bad(std::string text) { return {Code::bad_argument, std::move(text)}; }
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// Every word of a list through one parser, stopping at the first that fails.
+template <class T, class Parse>
+Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
+  auto words = split_list(text);
+  if (!words.ok()) return words.status();
+  std::vector<T> values;
+  for (const std::string& word : *words) {
+    Result<T> value = parse(word);
+    if (!value.ok()) return value.status();
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> split_list(std::string_view text) {
+  std::vector<std::string> words;
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    if (c == '(') ++depth;
+    if (c == ')' && --depth < 0)
+      return bad(fmt::format("')' without '(' at character {} of '{}'", i + 1, text));
+    if (i == text.size() && depth > 0) return bad(fmt::format("'(' without ')' in '{}'", text));
+    if (c != ',' || depth > 0) continue;
+    const std::string_view word = trim(text.substr(begin, i - begin));
+    if (word.empty()) return bad(fmt::format("empty word at character {} of '{}'", begin + 1, text));
+    words.emplace_back(word);
+    begin = i + 1;
+  }
+  return words;
+}
+
+Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text) {
+  return parse_each<std::uint64_t>(text, [](const std::string& word) -> Result<std::uint64_t> {
+    auto size = parse_size(word);
+    if (!size.ok()) return bad(fmt::format("'{}': {}", word, size.status().text()));
+    if (*size == 0) return bad("size 0 in a list of sizes");
+    return size;
+  });
+}
+
+Result<std::vector<int>> parse_ranks(std::string_view text) {
+  auto ranks = parse_each<int>(text, [](const std::string& word) -> Result<int> {
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc{} || end != word.data() + word.size() || value < 1)
+      return bad(fmt::format("'{}' is not a number of ranks", word));
+    return value;
+  });
+  if (!ranks.ok()) return ranks;
+  std::sort(ranks->begin(), ranks->end());
+  ranks->erase(std::unique(ranks->begin(), ranks->end()), ranks->end());
+  return ranks;
+}
+
+Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
+  auto elements = parse_each<kernels::Element>(text, [](const std::string& word) -> Result<kernels::Element> {
+    for (const kernels::Element e : kernels::kElements)
+      if (word == name(e)) return e;
+    return bad(fmt::format("unknown element type '{}'; known: f32, f64", word));
+  });
+  if (!elements.ok()) return elements;
+  std::sort(elements->begin(), elements->end());
+  elements->erase(std::unique(elements->begin(), elements->end()), elements->end());
+  return elements;
+}
+
+Result<std::vector<MethodWord>> parse_methods(std::string_view text) {
+  auto methods = parse_each<MethodWord>(text, [](const std::string& word) -> Result<MethodWord> {
+    auto method = parse_method(word);
+    if (!method.ok()) return method.status();
+    return MethodWord{mq::to_string(*method), *method};
+  });
+  if (!methods.ok()) return methods;
+  for (std::size_t i = 0; i < methods->size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if ((*methods)[i].text == (*methods)[k].text)
+        return bad(fmt::format("method '{}' is listed twice", (*methods)[i].text));
+  return methods;
+}
+
+std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes,
+                                      std::uint64_t factor) {
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t size = min_bytes; size <= max_bytes; size *= factor) {
+    sizes.push_back(size);
+    if (size > max_bytes / factor) break;  // the product could overflow
+  }
+  return sizes;
+}
+
+std::string human_size(std::uint64_t bytes) {
+  static constexpr std::array units{"", "K", "M", "G", "T"};
+  std::size_t unit = 0;
+  auto value = static_cast<double>(bytes);
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{}{}", fmt::format("{:.4g}", value), units[unit]);
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,33 @@
+// Lists as they are written on the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/policy.hpp"
+
+namespace mq::bench {
+
+// "mpi, onebit(block=512,x=1)/direct" -> two words: a comma inside parentheses belongs to the word. Blanks
+// around words are dropped; an empty word or an open parenthesis is an error.
+Result<std::vector<std::string>> split_list(std::string_view text);
+
+Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);  // "64K,1M", bytes, none zero
+Result<std::vector<int>> parse_ranks(std::string_view text);  // "2,4,8", ascending in the result, each once
+Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
+
+struct MethodWord {
+  std::string text;  // canonical, see mq::to_string
+  Method method;
+};
+Result<std::vector<MethodWord>> parse_methods(std::string_view text);  // the same method twice is an error
+
+// From min to max inclusive by powers of factor (at least 2).
+std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes, std::uint64_t factor);
+
+std::string human_size(std::uint64_t bytes);  // "64K" where exact, else "63.5K"
+
+}  // namespace mq::bench

@@ -1,0 +1,25 @@
+// mpiq-bench: parses the command line before MPI starts, so that --list, --help and usage errors need no
+// launcher, then runs the sweep on MPI_COMM_WORLD.
+#include <mpi.h>
+
+#include <string>
+
+#include "bench/console.hpp"
+#include "bench/metadata.hpp"
+#include "bench/options.hpp"
+#include "bench/runner.hpp"
+
+int main(int argc, char** argv) {
+  using namespace mq::bench;
+  const CommandLine line = parse_command_line(argc, argv);
+  if (!line.run) {
+    if (launcher_rank() == 0) print_texts(line.out, line.err);
+    return line.exit_code;
+  }
+  std::string command_line;
+  for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
+  MPI_Init(&argc, &argv);
+  const int exit_code = run_sweep(line.options, command_line, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return exit_code;
+}

@@ -1,0 +1,49 @@
+// Measures all methods of a point together: interleaved in blocks of one call each, so that drift of the
+// machine meets all alike and each block gives a paired ratio. Rank 0 decides when to go on and when to stop,
+// from times that were reduced over the ranks for each repetition; ranks that decided alone would deadlock.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/buffers.hpp"
+#include "bench/check.hpp"
+#include "bench/data.hpp"
+#include "bench/points.hpp"
+#include "bench/report.hpp"
+
+namespace mq::bench {
+
+// What happened to one method at one point. Complete on rank 0.
+struct Outcome {
+  std::string status = "ok", note, stop_reason;
+  double t_first_s = kUnknown;
+  int warmup = 0;
+  // One of each for a repetition, on rank 0.
+  std::vector<double> t_max, t_span, skew_in;
+  std::vector<std::uint32_t> order;
+  std::array<std::vector<double>, kPhases> phase_s;  // of the critical rank; other is the rest of its time
+  std::int64_t wire_bytes_max = -1, wire_bytes_sum = -1, scratch_bytes = -1, residual_bytes = -1;
+  Verdict verdict;
+};
+
+struct Bench {  // what points have in common
+  const Options& options;
+  const Generator& generator;
+  Pool& input;               // filled for the element type, rank and generator
+  std::uint64_t input_hash;  // of all of it
+  Pool& output;
+  bool one_clock;
+  double deadline_s;  // on rank 0's clock
+  std::uint64_t order_seed;
+  std::uint32_t* sequence;  // of the calls of this launch
+};
+
+// Collective over comm, whose ranks are those of the point.
+std::vector<Outcome> measure(const Bench& bench, const Point& point, MPI_Comm comm);
+
+}  // namespace mq::bench

@@ -1,0 +1,34 @@
+// What is stored about the machine, and where the ranks are. An allow-list: never the whole environment,
+// which holds secrets.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/rows.hpp"
+
+namespace mq::bench {
+
+// The ranks of a communicator that share a machine, of all of which rank 0 knows.
+struct Topology {
+  std::vector<RankRow> ranks;
+  std::vector<NodeRow> nodes;
+  std::vector<int> allowed_cpus;        // of each node: CPUs that any of its ranks may run on
+  std::vector<std::uint64_t> machine;   // of each rank: equal where ranks share a kernel, and so a clock
+  int nodes_of(int first_ranks) const;  // distinct nodes of ranks 0 .. first_ranks - 1
+  int ranks_per_node(int first_ranks) const;  // the most
+  bool oversubscribed(int first_ranks) const;
+  bool one_clock(int first_ranks) const;
+};
+Topology survey(MPI_Comm comm);  // collective; the same on every rank
+
+std::vector<EnvRow> allowed_environment();
+std::string mpi_library();
+std::string isa_name();
+
+// The rank that the launcher gave this process, before MPI_Init; 0 without a launcher.
+int launcher_rank();
+
+}  // namespace mq::bench

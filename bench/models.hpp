@@ -1,0 +1,30 @@
+// Layer sizes of well-known models: the vectors that data-parallel training really reduces. The tables are
+// built from the published architectures; the unit test compares their sums with the published numbers of
+// parameters.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mq::bench {
+
+// Weights and bias of one layer; a batch normalisation counts with the convolution before it.
+struct Layer {
+  std::string name;
+  std::uint64_t count;  // parameters
+};
+
+struct Model {
+  std::string_view name;
+  std::string_view source;
+  std::uint64_t published_total;
+  std::vector<Layer> (*layers)();
+};
+
+std::span<const Model> models();
+const Model* find_model(std::string_view name);  // null if there is none
+
+}  // namespace mq::bench

@@ -1,0 +1,226 @@
+#include "bench/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "bench/build_info.hpp"
+#include "bench/json.hpp"
+#include "bench/list.hpp"
+#include "bench/models.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr double kSlurmMargin_s = 60;
+
+// What CLI11 leaves as text because it has a grammar of ours.
+struct Words {
+  std::string min_bytes, max_bytes, range, sizes, dtype = "f32", ranks, methods = "mpi,bf16,onebit",
+                                                  baseline = "mpi", data = "normal", buffers = "rotate",
+                                                  resume = "on", deadline;
+};
+
+void add_sweep_options(CLI::App& app, Options& o, Words& w) {
+  app.add_option("-b,--min-bytes", w.min_bytes, "smallest vector; K, M, G = 2^10, 2^20, 2^30 [64K]");
+  app.add_option("-e,--max-bytes", w.max_bytes, "largest vector [64M]");
+  app.add_option("-f,--step-factor", o.step_factor, "from one size to the next")
+      ->check(CLI::Range(std::uint64_t{2}, std::uint64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("-m,--message-size", w.range, "MIN:MAX, the same as -b MIN -e MAX");
+  auto* sizes = app.add_option("--sizes", w.sizes, "exact sizes in bytes, in place of the range");
+  std::vector<std::string> names;
+  for (const Model& m : models()) names.emplace_back(m.name);
+  app.add_option("--model", o.model,
+                 fmt::format("layer sizes of a model, in place of the range: {}", fmt::join(names, ", ")))
+      ->excludes(sizes);
+  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
+  app.add_option("--ranks", w.ranks, "numbers of ranks; the others of the launch sleep [all]");
+  app.add_option("--methods", w.methods, "methods to compare, see --list")->capture_default_str();
+  app.add_option("--baseline", w.baseline, "method that speedups are relative to")->capture_default_str();
+  app.add_flag("--feedback,!--no-feedback", o.feedback, "keep residuals between calls (error feedback) [on]");
+  app.add_option("--data", w.data, "input: " + distribution_names())->capture_default_str();
+  app.add_option("--rho", o.data.rho, "correlation of the ranks' inputs")->capture_default_str();
+  app.add_option("--seed", o.data.seed, "of inputs and of all orders")->capture_default_str();
+  app.add_flag("--in-place", o.in_place, "send from the receive buffer");
+  app.add_option("--buffers", w.buffers,
+                 "rotate: march through a pool larger than the caches; warm: always the same")
+      ->capture_default_str();
+  app.add_option("--link", o.link, "label of the network, stored with the results");
+  app.add_option("--launch-index", o.launch, "number of this launch among repeated ones")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void add_run_options(CLI::App& app, Options& o, Words& w) {
+  app.add_option("-n,--iters", o.iters,
+                 "repetitions of every method; without it, until the interval is narrow enough")
+      ->check(CLI::PositiveNumber);
+  app.add_option("-w,-x,--warmup", o.warmup, "at least so many calls before")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--rel-ci", o.rel_ci, "stop when half of the 95 % interval is this fraction of the median")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--min-reps", o.min_reps, "fewest repetitions")
+      ->check(CLI::Range(6, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--max-reps", o.max_reps, "most repetitions")
+      ->check(CLI::Range(6, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--point-time", o.point_time_s, "seconds for each method of a point, once min-reps are done")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("-c,--check", o.check, "check every result: 0 or 1")->capture_default_str();
+  app.add_flag("--shuffle,!--no-shuffle", o.shuffle, "run points in random order, against drift [on]");
+  app.add_option("-O,-J,--output", o.output, "result file (HDF5), saved after every point");
+  app.add_option("--resume", w.resume,
+                 "on: go on with a result file that exists; off: refuse; force: even if it differs in "
+                 "options, commit or MPI library, and take over its lock")
+      ->expected(0, 1)
+      ->capture_default_str();
+  app.add_option("--deadline", w.deadline,
+                 "stop starting points after so many seconds, exit 75; auto: Slurm's end less 60 s");
+  app.add_option("--min-speedup", o.min_speedup,
+                 "exit 1 if the lower end of a method's speedup interval is below")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--expect-ranks", o.expect_ranks,
+                 "fail unless the launch has so many: 'srun --mpi=none' starts singletons")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--dry-run", o.dry_run, "print points, memory and time, run nothing");
+}
+
+Status usage(std::string_view option, const std::string& text) {
+  return {Code::bad_argument, fmt::format("{}: {}", option, text)};
+}
+
+template <class T>
+Status take(std::string_view option, Result<T> value, T& into) {
+  if (!value.ok()) return usage(option, value.status().text());
+  into = std::move(*value);
+  return {};
+}
+
+Status take_sizes(const Words& w, Options& o) {
+  if (!w.range.empty()) {
+    const std::size_t colon = w.range.find(':');
+    if (colon == std::string::npos)
+      return usage("--message-size", fmt::format("'{}' is not MIN:MAX", w.range));
+    if (!w.min_bytes.empty() || !w.max_bytes.empty())
+      return usage("--message-size", "not together with -b or -e");
+    MQ_TRY(take("--message-size", parse_size(w.range.substr(0, colon)), o.min_bytes));
+    MQ_TRY(take("--message-size", parse_size(w.range.substr(colon + 1)), o.max_bytes));
+  }
+  if (!w.min_bytes.empty()) MQ_TRY(take("--min-bytes", parse_size(w.min_bytes), o.min_bytes));
+  if (!w.max_bytes.empty()) MQ_TRY(take("--max-bytes", parse_size(w.max_bytes), o.max_bytes));
+  if (!w.sizes.empty()) MQ_TRY(take("--sizes", parse_sizes(w.sizes), o.sizes));
+  if (!o.model.empty() && find_model(o.model) == nullptr)
+    return usage("--model", fmt::format("unknown model '{}', see --help", o.model));
+  if (o.min_bytes == 0 || o.min_bytes > o.max_bytes)
+    return usage("--min-bytes", fmt::format("{} to {} bytes is no range of sizes", o.min_bytes, o.max_bytes));
+  return {};
+}
+
+Status take_deadline(const std::string& word, Options& o) {
+  if (word.empty()) return {};
+  if (word == "auto") {
+    const char* end = std::getenv("SLURM_JOB_END_TIME");
+    if (end == nullptr) return {};
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    o.deadline_s = std::atof(end) - std::chrono::duration<double>(now).count() - kSlurmMargin_s;
+    return {};
+  }
+  if (!CLI::detail::lexical_cast(word, o.deadline_s) || !(o.deadline_s >= 0))
+    return usage("--deadline", fmt::format("'{}' is neither seconds nor 'auto'", word));
+  return {};
+}
+
+Status take_words(const Words& w, Options& o) {
+  MQ_TRY(take_sizes(w, o));
+  MQ_TRY(take("--dtype", parse_elements(w.dtype), o.elements));
+  if (!w.ranks.empty()) MQ_TRY(take("--ranks", parse_ranks(w.ranks), o.ranks));
+  MQ_TRY(take("--methods", parse_methods(w.methods), o.methods));
+  std::vector<MethodWord> baseline;
+  MQ_TRY(take("--baseline", parse_methods(w.baseline), baseline));
+  if (baseline.size() != 1) return usage("--baseline", "one method, not a list");
+  o.baseline = baseline.front().text;
+  DataSpec data;
+  MQ_TRY(take("--data", parse_data(w.data), data));
+  data.rho = o.data.rho;
+  data.seed = o.data.seed;
+  if (const Status s = check_data(data); !s.ok()) return usage("--data", s.text());
+  o.data = data;
+  if (w.buffers != "rotate" && w.buffers != "warm")
+    return usage("--buffers", fmt::format("'{}' is neither rotate nor warm", w.buffers));
+  o.rotate = w.buffers == "rotate";
+  if (w.resume == "on" || w.resume.empty())
+    o.resume = Resume::on;
+  else if (w.resume == "off" || w.resume == "force")
+    o.resume = w.resume == "off" ? Resume::off : Resume::force;
+  else
+    return usage("--resume", fmt::format("'{}' is none of on, off, force", w.resume));
+  if (o.max_reps < o.min_reps)
+    return usage("--max-reps", fmt::format("{} is less than --min-reps {}", o.max_reps, o.min_reps));
+  return take_deadline(w.deadline, o);
+}
+
+CommandLine stop(int code, std::string out, std::string err) {
+  CommandLine line;
+  line.exit_code = code;
+  line.out = std::move(out);
+  line.err = std::move(err);
+  return line;
+}
+
+}  // namespace
+
+std::string config_json(const Options& o) {
+  std::vector<std::string> elements, methods;
+  for (const kernels::Element e : o.elements) elements.push_back(json_quote(name(e)));
+  for (const MethodWord& m : o.methods) methods.push_back(json_quote(m.text));
+  const bool range = o.sizes.empty() && o.model.empty();
+  return fmt::format(
+      R"({{"baseline":{},"buffers":"{}","check":{},"data":{},"dtype":[{}],"feedback":{},"in_place":{},"iters":{},)"
+      R"("launch":{},"link":{},"max_reps":{},"methods":[{}],"min_reps":{},"model":{},"point_time_s":{},"range":{},)"
+      R"("ranks":[{}],"rel_ci":{},"rho":{},"seed":{},"shuffle":{},"sizes":[{}],"warmup":{}}})",
+      json_quote(o.baseline), o.rotate ? "rotate" : "warm", o.check, json_quote(to_string(o.data)),
+      fmt::join(elements, ","), o.feedback, o.in_place, o.iters, o.launch, json_quote(o.link), o.max_reps,
+      fmt::join(methods, ","), o.min_reps, json_quote(o.model), o.point_time_s,
+      range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
+      fmt::join(o.ranks, ","), o.rel_ci, o.data.rho, o.data.seed, o.shuffle, fmt::join(o.sizes, ","),
+      o.warmup);
+}
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  Words words;
+  bool list = false;
+  CLI::App app{"Measures allreduce of float vectors, plain and compressed.", "mpiq-bench"};
+  app.set_version_flag("--version",
+                       fmt::format("mpiq-bench {} {}", build_info().version, build_info().git_commit));
+  app.set_config("--config", "", "options from a file (TOML or INI, section [allreduce])");
+  app.allow_config_extras(false);
+  app.add_flag("-l,--list", list, "print codecs and plans, the words of --methods");
+  CLI::App* allreduce =
+      app.add_subcommand("allreduce", "sweep sizes x types x ranks x methods; start it with mpiexec");
+  add_sweep_options(*allreduce, line.options, words);
+  add_run_options(*allreduce, line.options, words);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out, err;
+    const bool failed = app.exit(e, out, err) != 0;
+    return stop(failed ? kUsage : kDone, out.str(), err.str());
+  }
+  if (list) return stop(kDone, list_text(), "");
+  if (!allreduce->parsed())
+    return stop(kUsage, "", "mpiq-bench: what to do? Try 'mpiq-bench allreduce' or --help\n");
+  if (const Status s = take_words(words, line.options); !s.ok())
+    return stop(kUsage, "", fmt::format("mpiq-bench allreduce: {}\n", s.text()));
+  line.run = true;
+  return line;
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,65 @@
+// The command line of mpiq-bench. Parsed before MPI starts, so that a usage error costs nothing on any rank.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "bench/data.hpp"
+#include "bench/lists.hpp"
+#include "kernels/codec.hpp"
+
+namespace mq::bench {
+
+enum ExitCode : int { kDone = 0, kPointFailed = 1, kUsage = 2, kPointsLeft = 75 };
+
+enum class Resume : std::uint8_t { on, off, force };  // what to do with an output file that exists
+
+struct Options {
+  // What is measured. Sizes are in bytes; sizes and model take precedence over the range.
+  std::uint64_t min_bytes = 64U << 10, max_bytes = 64U << 20, step_factor = 2;
+  std::vector<std::uint64_t> sizes;
+  std::string model;
+  std::vector<kernels::Element> elements{kernels::Element::f32};
+  std::vector<int> ranks;  // empty: all of the launch
+  std::vector<MethodWord> methods;
+  std::string baseline = "mpi";  // canonical; need not be among the methods
+  bool feedback = true;
+  DataSpec data;
+  bool in_place = false;
+  bool rotate = true;  // buffers: march through a pool, or always the same
+  std::string link;
+  int launch = 0;
+
+  // How.
+  int iters = 0;  // 0: as many as the stop rule asks for
+  int warmup = 5;
+  double rel_ci = 0.02;
+  int min_reps = 20, max_reps = 10000;
+  double point_time_s = 2;  // for each method of a point
+  bool check = true;
+  bool shuffle = true;
+
+  // To where.
+  std::string output;
+  Resume resume = Resume::on;
+  double deadline_s = std::numeric_limits<double>::infinity();
+  double min_speedup = 0;  // 0: no gate
+  int expect_ranks = 0;    // 0: any
+  bool dry_run = false;
+};
+
+// Canonical JSON of everything that a result depends on: files with different ones do not mix. Output,
+// deadline and the like are not in it.
+std::string config_json(const Options&);
+
+struct CommandLine {
+  bool run = false;  // else print the texts and exit with the code
+  int exit_code = kDone;
+  std::string out, err;
+  Options options;
+};
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+}  // namespace mq::bench

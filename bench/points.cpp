@@ -1,0 +1,100 @@
+#include "bench/points.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "bench/buffers.hpp"
+#include "bench/json.hpp"
+#include "bench/models.hpp"
+#include "bench/random.hpp"
+
+namespace mq::bench {
+namespace {
+
+struct Size {
+  std::uint64_t count;
+  std::string layer;
+  int alike = 1;
+};
+
+// Layers of one size cost the same: measured once, with the number of them beside it.
+std::vector<Size> model_sizes(const Model& model) {
+  std::vector<Size> sizes;
+  for (Layer& layer : model.layers()) {
+    const auto same =
+        std::find_if(sizes.begin(), sizes.end(), [&](const Size& s) { return s.count == layer.count; });
+    if (same != sizes.end())
+      ++same->alike;
+    else
+      sizes.push_back({layer.count, std::move(layer.name)});
+  }
+  return sizes;
+}
+
+Result<std::vector<Size>> sizes_of(const Options& o, kernels::Element element) {
+  if (!o.model.empty()) return model_sizes(*find_model(o.model));
+  const std::size_t width = kernels::element_bytes(element);
+  std::vector<Size> sizes;
+  for (const std::uint64_t bytes :
+       o.sizes.empty() ? size_range(o.min_bytes, o.max_bytes, o.step_factor) : o.sizes) {
+    if (bytes % width != 0)
+      return Status{Code::bad_argument, fmt::format("size {} is not a multiple of the {} bytes of {}", bytes,
+                                                    width, name(element))};
+    sizes.push_back({bytes / width, ""});
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
+  std::vector<Point> points;
+  for (const int ranks : o.ranks.empty() ? std::vector<int>{launch_ranks} : o.ranks) {
+    if (ranks > launch_ranks)
+      return Status{Code::bad_argument, fmt::format("--ranks: {} of a launch of {}", ranks, launch_ranks)};
+    for (const kernels::Element element : o.elements) {
+      auto sizes = sizes_of(o, element);
+      if (!sizes.ok()) return sizes.status();
+      for (const Size& s : *sizes) points.push_back({element, ranks, s.count, s.layer, s.alike});
+    }
+  }
+  if (o.shuffle) Random(o.data.seed).shuffle(points);
+  return points;
+}
+
+std::string variables_json(const Options& o, const Point& p, const MethodWord& m, const Placement& where) {
+  return fmt::format(
+      R"({{"buffers":"{}","collective":"allreduce","count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
+      R"("layer":{},"link":{},"memory":"host","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
+      R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"barrier"}})",
+      o.rotate ? "rotate" : "warm", p.count, json_quote(to_string(o.data)), name(p.element), o.feedback,
+      o.launch, json_quote(p.layer), json_quote(o.link), json_quote(m.text),
+      o.methods.size() > 1 ? "interleaved" : "isolated", json_quote(o.model), where.nodes,
+      o.in_place ? "in" : "out", p.ranks, where.ranks_per_node, o.data.rho, o.data.seed);
+}
+
+// Two independently seeded 64-bit FNV-1a sums, each finished by a mixer. Not for adversaries: a sweep has at
+// most some 10^5 keys, which collide by chance with probability 10^-28.
+std::string hash128(std::string_view text) {
+  std::uint64_t a = 0xcbf29ce484222325U, b = 0x6c62272e07bb0142U;
+  for (const char c : text) {
+    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    b = (b ^ static_cast<unsigned char>(c)) * 0x9e3779b97f4a7c15U + a;
+  }
+  return fmt::format("{:016x}{:016x}", Random(a).next(), Random(b ^ (a << 1)).next());
+}
+
+std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int ranks_per_node) {
+  const std::uint64_t slot = slot_stride(largest_bytes);
+  if (!o.rotate) return slot;
+  constexpr std::uint64_t kFloor = std::uint64_t{64} << 20;
+  // Twice the cache of one die; some processors report the sum of all dies, of which a core reaches one.
+  constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
+  const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
+  const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);
+  return std::max({2 * slot, kFloor, share});
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,38 @@
+// The sweep as a list of points. A point is what is held fixed while all methods are measured in turn; a
+// point and a method make a row of the result file, whose key is a hash of every independent variable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/options.hpp"
+
+namespace mq::bench {
+
+struct Point {
+  kernels::Element element;
+  int ranks;
+  std::uint64_t count;   // elements
+  std::string layer;     // "" for a size that is no layer's
+  int layers_alike = 1;  // layers of the model with this many parameters; layer is the first of them
+  std::uint64_t bytes() const { return count * kernels::element_bytes(element); }
+};
+
+// Every point once, in the order to run them: the same on all ranks. Fails if a size is not whole elements or
+// the launch has too few ranks.
+Result<std::vector<Point>> make_points(const Options&, int launch_ranks);
+
+struct Placement {
+  int nodes = 1, ranks_per_node = 1;
+};
+
+// What identifies a row, as canonical JSON, and its 128-bit hash (32 hexadecimal digits).
+std::string variables_json(const Options&, const Point&, const MethodWord&, const Placement&);
+std::string hash128(std::string_view text);
+
+// Bytes of one of the two pools of a rank, see buffers.hpp.
+std::uint64_t pool_bytes(const Options&, std::uint64_t largest_bytes, int ranks_per_node);
+
+}  // namespace mq::bench

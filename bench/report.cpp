@@ -1,0 +1,386 @@
+#include "bench/report.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "bench/hdf5.hpp"
+#include "bench/json.hpp"
+#include "bench/sync.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr const char* kTMax = "/samples/t_max_s";
+constexpr const char* kTSpan = "/samples/t_span_s";
+constexpr const char* kSkew = "/samples/skew_in_s";
+constexpr const char* kValid = "/samples/valid";
+constexpr const char* kOrder = "/samples/order";
+constexpr const char* kExposed = "/phases/exposed_s";
+constexpr const char* kBusy = "/phases/busy_s";
+constexpr std::array kPhaseNames{Text<24>("encode"), Text<24>("wait"), Text<24>("decode"), Text<24>("other")};
+constexpr std::size_t kMinColumns = 16, kMaxColumns = 1024;  // of a chunk of samples
+
+Status bad_file(const std::string& path, std::string_view what) {
+  return {Code::bad_argument, fmt::format("{}: {}", path, what)};
+}
+
+// Runs HDF5 work; what it throws becomes a Status that names the file.
+template <class Work>
+Status guarded(const std::string& path, std::string_view what, const Work& work) try {
+  work();
+  return {};
+} catch (const h5::Error& e) {
+  return bad_file(path.empty() ? "result file in memory" : path, fmt::format("{} ({})", what, e.what()));
+}
+
+void write_formulas(hid_t table) {
+  const auto note = [&](const char* name, const char* text) {
+    h5::write_attribute(table, name, std::string(text));
+  };
+  note("t_median_s.formula",
+       "median over repetitions of t_max = max over ranks of the seconds in the call; interval: exact "
+       "binomial 95 % by order statistics; quantiles by nearest rank");
+  note("algbw_Bps.formula", "bytes / t_median_s");
+  note("busbw_Bps.formula",
+       "algbw * 2 (ranks - 1) / ranks; effective for compressed methods: it may exceed the wire");
+  note("wirebw_Bps.formula", "wire_bytes_max / t_median_s");
+  note("wire_bytes_max.formula",
+       "frames sent in one call, headers included, by the busiest rank; _sum: by all; -1: unknown, "
+       "as for the MPI library's own reduction");
+  note("ratio_target.formula", "bytes / hard upper bound of the encoded vector; 1 for mpi");
+  note("ratio_achieved.formula",
+       "2 (ranks - 1) bytes / wire_bytes_sum: what a bandwidth-optimal uncompressed allreduce "
+       "sends in all, over what was sent; 1 for mpi by definition");
+  note("speedup.formula",
+       "exp(median over blocks of ln t_max(baseline) - ln t_max), measured interleaved; interval: sign "
+       "test at 95 %, Bonferroni over the methods of the point");
+  note("err_rel_l2.formula",
+       "|x - s| / |s| with s the sum in extended precision from the generator; x: the first call, on "
+       "an empty residual. snr_db = -20 lg of it");
+  note("n_wrong.formula",
+       "exact and lossless methods: elements beyond gamma_m sum|x_r| (m = ranks - 1, f64: ranks); lossy: "
+       "elements not finite");
+  note("status.meaning",
+       "invalid: wrong elements, replicas that differ, a broken guard or a changed send buffer");
+}
+
+std::string units_json(std::span<const Column> columns) {
+  std::string text;
+  for (const Column& c : columns)
+    if (*c.unit != '\0')
+      text += fmt::format("{}{}:{}", text.empty() ? "" : ",", json_quote(c.name), json_quote(c.unit));
+  return "{" + text + "}";
+}
+
+template <class Row>
+void create_rows(hid_t file, const char* path, std::span<const Row> rows) {
+  h5::create_table(file, path, columns_of<Row>());
+  h5::append(file, path, rows);
+}
+
+void write_head(hid_t file, const RunInfo& run) {
+  h5::write_attribute(file, "schema_name", std::string(kSchemaName));
+  h5::write_attribute(file, "schema_version", kSchemaVersion);
+  h5::write_attribute(file, "uuid", new_uuid());
+  h5::write_attribute(file, "created_utc", utc_now());
+  h5::write_attribute(file, "harness_version", run.harness_version);
+  h5::write_attribute(file, "git_commit", run.git_commit);
+  h5::write_attribute(file, "git_dirty", static_cast<std::uint8_t>(run.git_dirty));
+  const h5::Handle group = h5::group(file, "/run");
+  h5::write_attribute(group, "command_line", run.command_line);
+  h5::write_attribute(group, "config_json", run.config_json);
+  h5::write_attribute(group, "seed", run.seed);
+  h5::write_attribute(group, "sync_method", std::string("barrier: dissemination on MPI_Sendrecv"));
+  h5::write_attribute(group, "clock", std::string(kClockName));
+  h5::write_attribute(group, "clock_resolution_s", run.clock_resolution_s);
+  h5::write_attribute(group, "clock_cost_s", run.clock_cost_s);
+  h5::write_attribute(group, "barrier_skew_s", run.barrier_skew_s);
+  h5::write_attribute(group, "launch_uuid", new_uuid());
+  h5::write_attribute(group, "mpi_library", run.mpi_library);
+  h5::write_attribute(group, "build", run.build);
+  h5::write_attribute(group, "isa", run.isa);
+  unsigned major = 0, minor = 0, release = 0;
+  h5::check(H5get_libversion(&major, &minor, &release), "HDF5 version");
+  h5::write_attribute(group, "hdf5_version", fmt::format("{}.{}.{}", major, minor, release));
+  create_rows<EnvRow>(file, "/run/env", run.env);
+  create_rows<NodeRow>(file, "/run/nodes", run.nodes);
+  create_rows<RankRow>(file, "/run/ranks", run.ranks);
+}
+
+void write_skeleton(hid_t file) {
+  create_rows<PointRow>(file, "/points", {});
+  create_rows<InputRow>(file, "/inputs", {});
+  create_rows<EventRow>(file, "/events", {});
+  const h5::Handle points(H5Dopen2(file, "/points", H5P_DEFAULT), H5Dclose, "/points");
+  h5::write_attribute(points, "units", units_json(columns_of<PointRow>()));
+  write_formulas(points);
+  const h5::Handle samples = h5::group(file, "/samples"), phases = h5::group(file, "/phases");
+  h5::create_scale(file, "/samples/point");
+  h5::create_scale(file, "/samples/rep");
+}
+
+void describe(hid_t file, const char* path, const char* text, const char* unit) {
+  const h5::Handle matrix(H5Dopen2(file, path, H5P_DEFAULT), H5Dclose, path);
+  h5::write_attribute(matrix, "long_name", std::string(text));
+  if (*unit != '\0') h5::write_attribute(matrix, "units", std::string(unit));
+}
+
+// At the first point, when the number of repetitions is known that sets the chunks.
+void create_matrices(hid_t file, std::size_t repetitions) {
+  const std::size_t columns = std::clamp(repetitions, kMinColumns, kMaxColumns);
+  const double nan = kUnknown;
+  const std::uint32_t no_order = 0xffffffffU;
+  const std::uint8_t invalid = 0;
+  for (const char* path : {kTMax, kTSpan, kSkew})
+    h5::create_matrix(file, path, H5T_IEEE_F64LE, columns, &nan, H5T_NATIVE_DOUBLE);
+  h5::create_matrix(file, kOrder, H5T_STD_U32LE, columns, &no_order, H5T_NATIVE_UINT32);
+  h5::create_matrix(file, kValid, H5T_STD_U8LE, columns, &invalid, H5T_NATIVE_UINT8);
+  describe(file, kTMax, "maximum over ranks of the time in the call", "s");
+  describe(file, kTSpan, "last end minus first start on one clock; NaN between machines", "s");
+  describe(file, kSkew, "last start minus first start: what the barrier left; NaN between machines", "s");
+  describe(file, kOrder, "sequence number of the call in this launch", "");
+  describe(file, kValid, "1: measured, 0: no such repetition", "");
+  for (const char* path : {kTMax, kTSpan, kSkew, kOrder, kValid}) {
+    h5::attach_scale(file, path, "/samples/point", 0);
+    h5::attach_scale(file, path, "/samples/rep", 1);
+  }
+  const Column name{"name", ColumnType::text, 0, sizeof(Text<24>), ""};
+  h5::create_table(file, "/phases/phase", {&name, 1});
+  h5::append_rows(file, "/phases/phase", {&name, 1}, kPhaseNames.data(), sizeof(Text<24>), kPhases);
+  for (const char* path : {kExposed, kBusy})
+    h5::create_matrix(file, path, H5T_IEEE_F64LE, kPhases, &nan, H5T_NATIVE_DOUBLE);
+  describe(file, kExposed,
+           "medians over repetitions of the critical rank, whose phases add up to its time in each; columns: "
+           "/phases/phase",
+           "s");
+  describe(file, kBusy, "the same with what is hidden behind other phases; NaN: not known", "s");
+}
+
+Result<std::vector<std::byte>> read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::vector<char> text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) return bad_file(path, "cannot be read");
+  static constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  if (text.empty()) return bad_file(path, "is empty, not a result file; remove it to begin anew");
+  if (!std::string_view(text.data(), text.size()).starts_with(kSignature))
+    return bad_file(path, "is not an HDF5 file");
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  return std::vector<std::byte>(bytes, bytes + text.size());
+}
+
+}  // namespace
+
+struct Report::State {
+  std::string path;
+  h5::Handle file;
+  std::map<std::string, PointRow> last;
+  std::vector<InputRow> inputs;
+  std::size_t points = 0;
+};
+
+Report::Report(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Report::Report(Report&&) noexcept = default;
+Report& Report::operator=(Report&&) noexcept = default;
+Report::~Report() = default;
+
+namespace {
+
+// Two long texts from the word on in which they first differ.
+std::string excerpt(const std::string& text, const std::string& other) {
+  constexpr std::size_t kLongest = 60;
+  const auto differ = std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first;
+  const auto at = static_cast<std::size_t>(differ - text.begin());
+  const std::size_t word = text.find_last_of(",{ ", at == 0 ? 0 : at - 1);
+  const std::size_t begin = text.size() <= kLongest || word == std::string::npos ? 0 : word + 1;
+  return text.substr(begin, kLongest);
+}
+
+// Names the first thing in which a file and this run differ, "" if none.
+std::string difference(hid_t file, const RunInfo& run) {
+  const h5::Handle group = h5::group(file, "/run");
+  const auto compare = [](const char* what, const std::string& there, const std::string& here) {
+    if (there == here) return std::string();
+    return fmt::format("it has {} '{}', this run '{}'", what, excerpt(there, here), excerpt(here, there));
+  };
+  std::string text = compare("git commit", h5::read_text_attribute(file, "git_commit"), run.git_commit);
+  if (text.empty())
+    text = compare("MPI library", h5::read_text_attribute(group, "mpi_library"), run.mpi_library);
+  if (text.empty()) text = compare("options", h5::read_text_attribute(group, "config_json"), run.config_json);
+  return text;
+}
+
+Status check_schema(const std::string& path, hid_t file) {
+  if (H5Aexists(file, "schema_name") <= 0 || H5Aexists(file, "schema_version") <= 0)
+    return bad_file(path, "is an HDF5 file, but not one of mpiq-bench (no schema_name)");
+  const std::string name = h5::read_text_attribute(file, "schema_name");
+  const std::int32_t version = h5::read_int_attribute(file, "schema_version");
+  if (name != kSchemaName || version != kSchemaVersion)
+    return bad_file(path, fmt::format("has schema {} {}, this program writes {} {}", name, version,
+                                      kSchemaName, kSchemaVersion));
+  return {};
+}
+
+}  // namespace
+
+Result<Report> Report::open(const std::string& path, Resume resume, const RunInfo& run) {
+  h5::check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr),
+            "HDF5 error printing");  // reasons travel in the messages
+  std::unique_ptr<State> state;
+  if (path.empty() || !std::filesystem::exists(path)) {
+    const Status created = guarded(path, "cannot be begun", [&] {
+      state.reset(new State{path, h5::create_in_memory(), {}, {}, 0});
+      write_head(state->file, run);
+      write_skeleton(state->file);
+    });
+    if (!created.ok()) return created;
+    return Report(std::move(state));
+  }
+  if (resume == Resume::off) return bad_file(path, "exists, and --resume=off was given");
+  auto bytes = read_bytes(path);
+  if (!bytes.ok()) return bytes.status();
+  Status verdict;
+  std::string differs;
+  const Status read = guarded(path, "is truncated or damaged; move it away to begin anew", [&] {
+    state.reset(new State{path, h5::open_image(std::move(*bytes)), {}, {}, 0});
+    verdict = check_schema(path, state->file);
+    if (!verdict.ok()) return;
+    differs = difference(state->file, run);
+    for (const PointRow& row : h5::read<PointRow>(state->file, "/points"))
+      state->last.insert_or_assign(row.key.str(), row);
+    state->inputs = h5::read<InputRow>(state->file, "/inputs");
+    state->points = h5::length(state->file, "/points");
+  });
+  if (!read.ok()) return read;
+  if (!verdict.ok()) return verdict;
+  if (!differs.empty() && resume != Resume::force)
+    return bad_file(path, differs + "; choose another file or give --resume=force");
+  Report report(std::move(state));
+  MQ_TRY(
+      report.add_event("info", -1, fmt::format("resumed{}", differs.empty() ? "" : " by force: " + differs)));
+  return report;
+}
+
+const PointRow* Report::find(const std::string& key) const {
+  const auto found = state_->last.find(key);
+  return found == state_->last.end() ? nullptr : &found->second;
+}
+
+bool Report::done(const std::string& key) const {
+  const PointRow* row = find(key);
+  return row != nullptr && (row->status.str() == "ok" || row->status.str() == "skipped");
+}
+
+Result<std::int32_t> Report::add_input(InputRow input) {
+  for (const InputRow& known : state_->inputs)
+    if (known.distribution.str() == input.distribution.str() && known.params.str() == input.params.str() &&
+        known.seed == input.seed && known.rho == input.rho)
+      return known.input_id;
+  input.input_id = static_cast<std::int32_t>(state_->inputs.size());
+  const Status s = guarded(state_->path, "cannot take an input", [&] {
+    h5::append<InputRow>(state_->file, "/inputs", {&input, 1});
+    state_->inputs.push_back(input);
+  });
+  if (!s.ok()) return s;
+  return input.input_id;
+}
+
+Status Report::add(std::span<Measurement> measurements) {
+  return guarded(state_->path, "cannot take a point", [&] {
+    for (Measurement& m : measurements) {
+      const hid_t file = state_->file;
+      const std::size_t row = state_->points, n = m.t_max.size();
+      if (!h5::exists(file, kTMax)) create_matrices(file, n);
+      const std::vector<std::uint8_t> valid(n, 1);
+      const std::array busy{m.exposed_s[kEncode], kUnknown, m.exposed_s[kDecode], kUnknown};
+      h5::write_matrix_row(file, kTMax, row, H5T_NATIVE_DOUBLE, m.t_max.data(), n);
+      h5::write_matrix_row(file, kTSpan, row, H5T_NATIVE_DOUBLE, m.t_span.data(), n);
+      h5::write_matrix_row(file, kSkew, row, H5T_NATIVE_DOUBLE, m.skew_in.data(), n);
+      h5::write_matrix_row(file, kOrder, row, H5T_NATIVE_UINT32, m.order.data(), n);
+      h5::write_matrix_row(file, kValid, row, H5T_NATIVE_UINT8, valid.data(), n);
+      h5::write_matrix_row(file, kExposed, row, H5T_NATIVE_DOUBLE, m.exposed_s.data(), kPhases);
+      h5::write_matrix_row(file, kBusy, row, H5T_NATIVE_DOUBLE, busy.data(), kPhases);
+      h5::grow_scale(file, "/samples/point", row + 1);
+      h5::grow_scale(file, "/samples/rep", std::max(n, kMinColumns));
+      m.row.point_id = static_cast<std::int64_t>(row);
+      h5::append<PointRow>(file, "/points", {&m.row, 1});
+      ++state_->points;
+      state_->last.insert_or_assign(m.row.key.str(), m.row);
+    }
+  });
+}
+
+Status Report::add_event(std::string_view level, std::int64_t point_id, std::string_view text) {
+  const EventRow event{utc_now(), level, point_id, text};
+  return guarded(state_->path, "cannot take an event", [&] {
+    h5::append<EventRow>(state_->file, "/events", {&event, 1});
+  });
+}
+
+Status Report::save(FileState file_state) {
+  static constexpr std::array names{"running", "complete", "partial"};
+  if (state_->path.empty()) return {};
+  std::vector<std::byte> bytes;
+  MQ_TRY(guarded(state_->path, "cannot be completed", [&] {
+    h5::write_attribute(state_->file, "status", std::string(names[static_cast<std::size_t>(file_state)]));
+    h5::write_attribute(state_->file, "updated_utc", utc_now());
+    bytes = h5::image(state_->file);
+  }));
+  return replace_file(state_->path, bytes);
+}
+
+std::string new_uuid() {
+  std::string uuid;
+  std::ifstream("/proc/sys/kernel/random/uuid") >> uuid;
+  return uuid;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+Status replace_file(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string temporary = path + ".tmp";
+  const auto failed = [&](const char* what) {
+    return Status{Code::bad_argument, fmt::format("cannot {} {}: {}", what, temporary, std::strerror(errno))};
+  };
+  const int fd = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) return failed("create");
+  Status status;
+  for (std::size_t done = 0; done < bytes.size() && status.ok();) {
+    const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno != EINTR) status = failed("write");
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+  if (status.ok() && fsync(fd) != 0) status = failed("sync");
+  if (close(fd) != 0 && status.ok()) status = failed("close");
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = failed("rename");
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  // Makes the rename itself durable; a file system that cannot sync directories has nothing to add.
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0) {
+    (void)fsync(directory);
+    close(directory);
+  }
+  return {};
+}
+
+}  // namespace mq::bench

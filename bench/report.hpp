@@ -1,0 +1,76 @@
+// The result file: HDF5, schema "mpi_quant.bench" version 1. Built in memory; save() writes an image beside
+// the file, syncs and renames it, so a reader, or a writer that was killed, finds the old file or the new one
+// and nothing between (appending in place lost rows under SIGKILL). Only rank 0 has one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/options.hpp"
+#include "bench/rows.hpp"
+#include "mpi_quant/base/status.hpp"
+
+namespace mq::bench {
+
+inline constexpr const char* kSchemaName = "mpi_quant.bench";
+inline constexpr std::int32_t kSchemaVersion = 1;
+
+// What a file is headed with, and what must agree before a file is continued.
+struct RunInfo {
+  std::string command_line, config_json, mpi_library, git_commit, harness_version, build, isa;
+  bool git_dirty = false;
+  std::uint64_t seed = 0;
+  double clock_resolution_s = kUnknown, clock_cost_s = kUnknown, barrier_skew_s = kUnknown;
+  std::vector<EnvRow> env;
+  std::vector<NodeRow> nodes;
+  std::vector<RankRow> ranks;
+};
+
+enum Phase : std::size_t { kEncode, kWait, kDecode, kOther, kPhases };
+
+// A row with its repetitions, in the order of measurement. All four series have the same length.
+struct Measurement {
+  PointRow row;
+  std::vector<double> t_max, t_span, skew_in;
+  std::vector<std::uint32_t> order;
+  std::array<double, kPhases> exposed_s{kUnknown, kUnknown, kUnknown, kUnknown};
+};
+
+enum class FileState : std::uint8_t { running, complete, partial };
+
+class Report {
+ public:
+  // Continues or begins the file at path; "" keeps the report in memory only.
+  static Result<Report> open(const std::string& path, Resume resume, const RunInfo& run);
+  Report(Report&&) noexcept;
+  Report& operator=(Report&&) noexcept;
+  ~Report();
+
+  // The last row of a key, null if there is none. done: it needs no further run.
+  const PointRow* find(const std::string& key) const;
+  bool done(const std::string& key) const;
+
+  Result<std::int32_t> add_input(InputRow input);   // returns the id of an equal input that is there already
+  Status add(std::span<Measurement> measurements);  // sets point_id
+  Status add_event(std::string_view level, std::int64_t point_id, std::string_view text);
+  Status save(FileState state);
+
+ private:
+  struct State;
+  explicit Report(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+std::string utc_now();  // 2026-01-31T12:00:00Z
+std::string new_uuid();
+
+// Replaces the file at path by bytes, or leaves it as it was.
+Status replace_file(const std::string& path, std::span<const std::byte> bytes);
+
+}  // namespace mq::bench

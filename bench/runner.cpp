@@ -1,0 +1,341 @@
+#include "bench/runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "bench/build_info.hpp"
+#include "bench/console.hpp"
+#include "bench/crew.hpp"
+#include "bench/lock_file.hpp"
+#include "bench/metadata.hpp"
+#include "bench/random.hpp"
+#include "bench/stats.hpp"
+#include "bench/sync.hpp"
+#include "bench/tabulate.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr std::size_t kFactsElements = std::size_t{1} << 20;  // of the input, for its entropy and range
+constexpr int kSkewBarriers = 100;
+
+class Sweep {
+ public:
+  Sweep(const Options& options, const std::string& command_line, MPI_Comm comm);
+  ~Sweep();
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+  int run();
+
+ private:
+  bool root() const { return rank_ == 0; }
+  int prepare();
+  Status begin_report(double barrier_skew_s);
+  void lead();
+  void follow();
+  void do_point(std::size_t index);
+  Status record(const Point& point, const Circumstances& c, std::vector<Outcome> outcomes);
+  void fill_input(kernels::Element element);
+  MPI_Comm comm_of(int ranks);
+  bool already_done(const Point& point) const;
+  std::string key(const Point& point, const MethodWord& method) const;
+  Placement placement(const Point& p) const {
+    return {topology_.nodes_of(p.ranks), topology_.ranks_per_node(p.ranks)};
+  }
+  bool gate_holds() const;
+  double barrier_skew();
+
+  const Options& options_;
+  std::string command_line_;
+  MPI_Comm crew_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  double start_s_;
+  Topology topology_;
+  std::vector<Point> points_;
+  Generator generator_;
+  std::optional<Pool> input_, output_;
+  std::optional<kernels::Element> filled_;
+  std::uint64_t input_hash_ = 0;
+  std::vector<std::pair<int, MPI_Comm>> comms_;
+  std::uint32_t sequence_ = 0;
+  // Rank 0 only.
+  LockFile lock_;
+  std::optional<Report> report_;
+  int exit_code_ = kDone;
+};
+
+Sweep::Sweep(const Options& options, const std::string& command_line, MPI_Comm comm)
+    : options_(options), command_line_(command_line), start_s_(now_s()), generator_(options.data) {
+  PMPI_Comm_dup(comm, &crew_);
+  PMPI_Comm_rank(crew_, &rank_);
+  PMPI_Comm_size(crew_, &size_);
+}
+
+Sweep::~Sweep() {
+  for (auto& [ranks, comm] : comms_)
+    if (comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
+  PMPI_Comm_free(&crew_);
+}
+
+// Median of the time from the first to the last rank that leaves the barrier.
+double Sweep::barrier_skew() {
+  if (!topology_.one_clock(size_)) return kUnknown;
+  std::vector<double> skews;
+  for (int i = 0; i < kSkewBarriers; ++i) {
+    dissemination_barrier(crew_);
+    const double now = now_s();
+    double last = now, first = -now;
+    PMPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, crew_);
+    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, crew_);
+    skews.push_back(last + first);
+  }
+  return summarize(skews).median;
+}
+
+Status Sweep::begin_report(double barrier_skew_s) {
+  const BuildInfo& build = build_info();
+  RunInfo run;
+  run.command_line = command_line_;
+  run.config_json = config_json(options_);
+  run.mpi_library = mpi_library();
+  run.git_commit = build.git_commit;
+  run.git_dirty = build.git_dirty;
+  run.harness_version = build.version;
+  run.build = fmt::format("{}, {}, {}", build.build_type, build.compiler, build.flags);
+  run.isa = isa_name();
+  run.seed = options_.data.seed;
+  run.clock_resolution_s = clock_resolution_s();
+  run.clock_cost_s = clock_cost_s();
+  run.barrier_skew_s = barrier_skew_s;
+  run.env = allowed_environment();
+  run.nodes = topology_.nodes;
+  run.ranks = topology_.ranks;
+  if (!options_.output.empty()) {
+    auto lock = LockFile::acquire(options_.output + ".lock", options_.resume == Resume::force);
+    if (!lock.ok()) return lock.status();
+    lock_ = std::move(*lock);
+  }
+  auto report = Report::open(options_.output, options_.resume, run);
+  if (!report.ok()) return report.status();
+  report_.emplace(std::move(*report));
+  return report_->save(FileState::running);  // finds out now whether the place can be written
+}
+
+// Everything that can fail before the first measurement, with one answer for all ranks.
+int Sweep::prepare() {
+  if (options_.expect_ranks > 0 && options_.expect_ranks != size_) {
+    if (root())
+      print_error(fmt::format("--expect-ranks {}: the launch has {}", options_.expect_ranks, size_));
+    return kUsage;
+  }
+  auto points = make_points(options_, size_);
+  if (!points.ok()) {
+    if (root()) print_error(points.status().text());
+    return kUsage;
+  }
+  points_ = std::move(*points);
+  topology_ = survey(crew_);
+  if (root() && !options_.dry_run) print_header(options_, topology_, mpi_library());
+  if (options_.dry_run) {
+    if (root()) print_plan(options_, points_, topology_);
+    return kDone;
+  }
+  std::uint64_t largest = 0;
+  for (const Point& p : points_) largest = std::max(largest, p.bytes());
+  int failed = 0;
+  try {
+    const std::uint64_t bytes = pool_bytes(options_, largest, topology_.ranks_per_node(size_));
+    input_.emplace(bytes);
+    output_.emplace(bytes);
+  } catch (const std::bad_alloc&) {
+    print_error(
+        fmt::format("rank {}: not enough memory for vectors of {} bytes, see --dry-run", rank_, largest));
+    failed = kPointFailed;
+  }
+  const double skew = barrier_skew();
+  if (root() && failed == 0) {
+    if (const Status s = begin_report(skew); !s.ok()) {
+      print_error(s.text());
+      failed = kUsage;
+    }
+  }
+  PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, crew_);
+  return failed;
+}
+
+void Sweep::fill_input(kernels::Element element) {
+  if (filled_ == element) return;
+  const auto bytes = input_->all();
+  const std::size_t n = bytes.size() / kernels::element_bytes(element);
+  if (element == kernels::Element::f32)
+    generator_.fill(std::span(reinterpret_cast<float*>(bytes.data()), n), rank_, 0);
+  else
+    generator_.fill(std::span(reinterpret_cast<double*>(bytes.data()), n), rank_, 0);
+  input_hash_ = hash_bytes(bytes.data(), bytes.size());
+  filled_ = element;
+}
+
+// The first `ranks` of the launch; MPI_COMM_NULL on the others. Collective over those ranks only.
+MPI_Comm Sweep::comm_of(int ranks) {
+  for (const auto& [known, comm] : comms_)
+    if (known == ranks) return comm;
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  PMPI_Comm_group(crew_, &all);
+  int range[1][3] = {{0, ranks - 1, 1}};
+  PMPI_Group_range_incl(all, 1, range, &some);
+  MPI_Comm comm = MPI_COMM_NULL;
+  PMPI_Comm_create_group(crew_, some, ranks, &comm);
+  PMPI_Group_free(&some);
+  PMPI_Group_free(&all);
+  comms_.emplace_back(ranks, comm);
+  return comm;
+}
+
+std::string Sweep::key(const Point& point, const MethodWord& method) const {
+  return hash128(variables_json(options_, point, method, placement(point)));
+}
+
+bool Sweep::already_done(const Point& point) const {
+  return std::all_of(options_.methods.begin(), options_.methods.end(),
+                     [&](const MethodWord& m) { return report_->done(key(point, m)); });
+}
+
+void Sweep::do_point(std::size_t index) {
+  const Point& point = points_[index];
+  if (rank_ >= point.ranks) return;
+  const double start = now_s();
+  Circumstances c;
+  c.placement = placement(point);
+  c.oversubscribed = topology_.oversubscribed(point.ranks);
+  c.order_seed = Random(options_.data.seed + index).next();
+  c.start_utc = root() ? utc_now() : "";
+  fill_input(point.element);
+  const Bench bench{options_,
+                    generator_,
+                    *input_,
+                    input_hash_,
+                    *output_,
+                    topology_.one_clock(point.ranks),
+                    start_s_ + options_.deadline_s,
+                    c.order_seed,
+                    &sequence_};
+  std::vector<Outcome> outcomes = measure(bench, point, comm_of(point.ranks));
+  if (!root()) return;
+  c.wall_s = now_s() - start;
+  if (const Status s = record(point, c, std::move(outcomes)); !s.ok()) {
+    print_error(s.text());
+    exit_code_ = kPointFailed;
+  }
+}
+
+template <class T>
+DataFacts facts_of(std::span<std::byte> pool) {
+  const std::size_t n = std::min(kFactsElements, pool.size() / sizeof(T));
+  return facts(std::span<const T>(reinterpret_cast<const T*>(pool.data()), n));
+}
+
+Status Sweep::record(const Point& point, const Circumstances& given, std::vector<Outcome> outcomes) {
+  const bool f32 = point.element == kernels::Element::f32;
+  const DataFacts data = f32 ? facts_of<float>(input_->all()) : facts_of<double>(input_->all());
+  InputRow input;
+  input.distribution = to_string(options_.data);
+  input.params = fmt::format("dtype={}", name(point.element));
+  input.seed = options_.data.seed;
+  input.rho = options_.data.rho;
+  input.entropy_bits = data.entropy_bits;
+  input.zero_frac = data.zero_frac;
+  input.exp_min = static_cast<std::int16_t>(data.exp_min);
+  input.exp_max = static_cast<std::int16_t>(data.exp_max);
+  const auto input_id = report_->add_input(input);
+  if (!input_id.ok()) return input_id.status();
+  Circumstances c = given;
+  c.input_id = *input_id;
+  std::vector<Measurement> rows = tabulate(options_, point, c, std::move(outcomes));
+  MQ_TRY(report_->add(rows));
+  for (const Measurement& m : rows) {
+    print_row(m.row);
+    if (m.row.status.str() == "ok") continue;
+    exit_code_ = kPointFailed;
+    MQ_TRY(report_->add_event("error", m.row.point_id, m.row.note.str()));
+  }
+  return report_->save(FileState::running);
+}
+
+// Rank 0 orders point after point. The first one is always tried, so that repeated short lives get somewhere;
+// a later one only if the longest so far would end before the deadline.
+void Sweep::lead() {
+  std::vector<std::size_t> todo;
+  for (std::size_t i = 0; i < points_.size(); ++i)
+    if (!already_done(points_[i])) todo.push_back(i);
+  if (todo.size() < points_.size())
+    print_out(fmt::format("# {} of {} points are in {}\n", points_.size() - todo.size(), points_.size(),
+                          options_.output));
+  Progress progress(todo.size());
+  double longest = 0;
+  std::size_t done = 0;
+  for (; done < todo.size(); ++done) {
+    const double now = now_s();
+    if (now + (done == 0 ? 0 : longest) >= start_s_ + options_.deadline_s) break;
+    progress.show(done, points_[todo[done]]);
+    send_order(crew_, static_cast<int>(todo[done]));
+    progress.clear();
+    do_point(todo[done]);
+    longest = std::max(longest, now_s() - now);
+  }
+  const bool left = done < todo.size();
+  if (const Status s = report_->save(left ? FileState::partial : FileState::complete); !s.ok()) {
+    print_error(s.text());
+    exit_code_ = kPointFailed;
+  }
+  if (left) {
+    print_error(fmt::format("deadline: {} of {} points left", todo.size() - done, points_.size()));
+    exit_code_ = kPointsLeft;
+  } else if (exit_code_ == kDone && !gate_holds()) {
+    exit_code_ = kPointFailed;
+  }
+  send_order(crew_, kNoMorePoints);
+}
+
+void Sweep::follow() {
+  for (int order = wait_for_order(crew_); order != kNoMorePoints; order = wait_for_order(crew_))
+    do_point(static_cast<std::size_t>(order));
+}
+
+// --min-speedup, for every row of this sweep, also those of an earlier life. The lower end counts, not the
+// estimate.
+bool Sweep::gate_holds() const {
+  bool holds = true;
+  for (const Point& p : points_)
+    for (const MethodWord& m : options_.methods) {
+      if (options_.min_speedup <= 0 || m.text == options_.baseline) continue;
+      const PointRow* row = report_->find(key(p, m));
+      if (row != nullptr && row->speedup_lo >= options_.min_speedup) continue;
+      print_error(fmt::format("--min-speedup {}: {} {} {} ranks {}: interval begins at {:.3g}",
+                              options_.min_speedup, human_size(p.bytes()), name(p.element), p.ranks, m.text,
+                              row == nullptr ? kUnknown : row->speedup_lo));
+      holds = false;
+    }
+  return holds;
+}
+
+int Sweep::run() {
+  if (const int failed = prepare(); failed != kDone || options_.dry_run) return failed;
+  if (root())
+    lead();
+  else
+    follow();
+  PMPI_Bcast(&exit_code_, 1, MPI_INT, 0, crew_);
+  gather_quietly(crew_);
+  return exit_code_;
+}
+
+}  // namespace
+
+int run_sweep(const Options& options, const std::string& command_line, MPI_Comm comm) {
+  return Sweep(options, command_line, comm).run();
+}
+
+}  // namespace mq::bench

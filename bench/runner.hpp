@@ -1,0 +1,15 @@
+// The sweep: brings points, measurement and result file together.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+#include "bench/options.hpp"
+
+namespace mq::bench {
+
+// Collective over comm; returns the same exit code on every rank. Only rank 0 prints and writes.
+int run_sweep(const Options& options, const std::string& command_line, MPI_Comm comm);
+
+}  // namespace mq::bench

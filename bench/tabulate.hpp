@@ -1,0 +1,27 @@
+// From what was measured to the rows of the result file: every derived number is computed here, once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/measure.hpp"
+#include "bench/points.hpp"
+#include "bench/report.hpp"
+
+namespace mq::bench {
+
+struct Circumstances {  // of a point, equal for its methods
+  Placement placement;
+  bool oversubscribed = false;
+  std::int32_t input_id = -1;
+  std::uint64_t order_seed = 0;
+  std::string start_utc;
+  double wall_s = kUnknown;
+};
+
+// One for each method, in the order of options.methods.
+std::vector<Measurement> tabulate(const Options&, const Point&, const Circumstances&,
+                                  std::vector<Outcome> outcomes);
+
+}  // namespace mq::bench
