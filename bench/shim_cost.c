@@ -1,7 +1,9 @@
-/* mpiq-shim-cost: what libmpi_quant_pmpi.so adds to an MPI_Allreduce it does not compress, in nanoseconds a call.
+/* mpiq-shim-cost: what libmpi_quant_pmpi.so adds to an MPI_Allreduce it does not compress, in nanoseconds a
+ * call.
  *
- * Linked with the library, so MPI_Allreduce is the shim and PMPI_Allreduce is MPI's own. One rank (MPI_COMM_SELF, in place), so
- * that the call itself costs as little as it ever can. Blocks of calls alternate; the medians of the blocks are compared. */
+ * Linked with the library, so MPI_Allreduce is the shim and PMPI_Allreduce is MPI's own. One rank
+ * (MPI_COMM_SELF, in place), so that the call itself costs as little as it ever can. Blocks of calls
+ * alternate; the medians of the blocks are compared. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -83,14 +83,13 @@ TEST(Codec, encodes_the_same_from_any_alignment_and_in_pieces) {
       ASSERT_TRUE(same_bits(whole.residual, shifted.residual)) << row.describe(n, "shifted");
       ASSERT_TRUE(same_bits(whole.decoded, shifted.decoded)) << row.describe(n, "shifted");
     }
-    const auto head = [&](const std::vector<T>& v) {
-      return std::vector<T>(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(2 * block));
+    const auto piece = [](const std::vector<T>& v, std::size_t begin, std::size_t end) {
+      std::vector<T> part;
+      for (std::size_t i = begin; i < end; ++i) part.push_back(v[i]);
+      return part;
     };
-    const auto tail = [&](const std::vector<T>& v) {
-      return std::vector<T>(v.begin() + static_cast<std::ptrdiff_t>(2 * block), v.end());
-    };
-    Coded<T> pieces = row.run(head(x), head(residual), Feedback::carry);
-    const Coded<T> second = row.run(tail(x), tail(residual), Feedback::carry);
+    Coded<T> pieces = row.run(piece(x, 0, 2 * block), piece(residual, 0, 2 * block), Feedback::carry);
+    const Coded<T> second = row.run(piece(x, 2 * block, n), piece(residual, 2 * block, n), Feedback::carry);
     pieces.wire.insert(pieces.wire.end(), second.wire.begin(), second.wire.end());
     ASSERT_EQ(whole.wire, pieces.wire) << row.describe(n, "in pieces");
   });
