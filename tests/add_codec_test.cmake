@@ -1,0 +1,53 @@
+# cmake -D SOURCE=... -D WORK=... -D CXX=... -D GTEST=... -P add_codec_test.cmake
+# Does what README.md says under "Add a codec", in a copy of the tree: the codec in the README must compile as printed, appear
+# in the table, and pass the tests that every codec gets.
+file(REMOVE_RECURSE ${WORK})
+file(COPY ${SOURCE}/kernels ${SOURCE}/tests DESTINATION ${WORK})
+
+file(READ ${SOURCE}/README.md readme)
+string(REGEX MATCH "<!-- codec: ([a-z0-9]+) -->\n```cpp\n" opening "${readme}")
+if(NOT opening)
+  message(FATAL_ERROR "README.md has no '<!-- codec: NAME -->' before a C++ block")
+endif()
+set(name ${CMAKE_MATCH_1})
+string(FIND "${readme}" "${opening}" begin)
+string(LENGTH "${opening}" length)
+math(EXPR begin "${begin} + ${length}")
+string(SUBSTRING "${readme}" ${begin} -1 code)
+string(FIND "${code}" "\n```" end)
+string(SUBSTRING "${code}" 0 ${end} code)
+file(WRITE ${WORK}/kernels/codecs/${name}-inl.hpp "${code}\n")
+
+string(REGEX MATCH "struct ([A-Za-z0-9]+) {" ignored "${code}")
+set(type ${CMAKE_MATCH_1})
+file(READ ${WORK}/kernels/registry-inl.hpp registry)
+string(REPLACE "#include \"kernels/codecs/raw-inl.hpp\"\n"
+  "#include \"kernels/codecs/raw-inl.hpp\"\n#include \"kernels/codecs/${name}-inl.hpp\"\n" registry "${registry}")
+string(REGEX REPLACE "(AllQuantizers = TypeList<[^>]*)>" "\\1, ${type}>" registry "${registry}")
+file(WRITE ${WORK}/kernels/registry-inl.hpp "${registry}")
+
+separate_arguments(gtest UNIX_COMMAND "${GTEST}")
+foreach(test codec_test quality_test)
+  execute_process(WORKING_DIRECTORY ${WORK} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output
+    COMMAND ${CXX} -std=c++20 -O1 -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off -I. kernels/host/targets.cpp
+      kernels/host/cpu.cpp tests/${test}.cpp -o ${test} ${gtest} -pthread)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "the codec of the README does not compile:\n${output}")
+  endif()
+  execute_process(COMMAND ${WORK}/${test} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${test} fails for the codec of the README:\n${output}")
+  endif()
+endforeach()
+
+# It is in the table: the golden file written for the copy names it.
+execute_process(WORKING_DIRECTORY ${WORK} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output
+  COMMAND ${CXX} -std=c++20 -O1 -ffp-contract=off -I. -DMQ_GOLDEN_FILE="golden.csv" kernels/host/targets.cpp
+    kernels/host/cpu.cpp tests/golden_test.cpp -o golden_test ${gtest} -pthread)
+if(result EQUAL 0)
+  execute_process(COMMAND ${WORK}/golden_test --update ${WORK}/golden.csv RESULT_VARIABLE result)
+endif()
+file(STRINGS ${WORK}/golden.csv lines REGEX "^${name},")
+if(NOT result EQUAL 0 OR NOT lines)
+  message(FATAL_ERROR "${name} is not in the registry of the copy:\n${output}")
+endif()
