@@ -1,7 +1,6 @@
 // Exact scalar primitives that host and device share: bit patterns and narrow float formats.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #ifdef __CUDACC__
