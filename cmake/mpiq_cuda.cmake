@@ -8,7 +8,7 @@ if(NOT MPIQ_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_ARCHITECTURES 80 90)
     endif()
     enable_language(CUDA)
-    string(APPEND CMAKE_CUDA_FLAGS " -std=c++20")  # CMake 3.25.1 does not know CMAKE_CUDA_STANDARD 20
+    set(CMAKE_CUDA_STANDARD 17)  # the newest that CMake 3.25.1 knows for nvcc
     set(MPIQ_HAVE_CUDA ON)
   elseif(MPIQ_CUDA STREQUAL "ON")
     message(FATAL_ERROR "MPIQ_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CMAKE_CUDA_COMPILER")

@@ -1,5 +1,3 @@
-// See comm_state.hpp.
-
 #include "mpi_quant/comm_state.hpp"
 
 #include <algorithm>

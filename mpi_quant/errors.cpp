@@ -1,5 +1,3 @@
-// See errors.hpp.
-
 #include "mpi_quant/errors.hpp"
 
 #include <array>

@@ -1,5 +1,3 @@
-// See residuals.hpp.
-
 #include "mpi_quant/residuals.hpp"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What host and device share must compile as device code. Compiled where there is a CUDA compiler; not run: the device rows,
-// which will use it, have tests of their own.
+// What host and device share must compile as device code. Compiled where there is a CUDA compiler; not run:
+// the device rows, which will use it, have tests of their own.
 
 #include "kernels/hd.hpp"
 

@@ -1,8 +1,8 @@
-/* An unmodified MPI program, for shim_test.cmake to run with and without the preload library. Calls MPI_Allreduce in every way
- * and compares with PMPI_Allreduce, which the shim does not touch.
- *   shim_app exact   every result must have PMPI's bits
- *   shim_app lossy   large float sums must differ from PMPI's bits, be close, and be equal on all ranks; all else exact
- *   shim_app error   the first large float sum must return an error, whose text is printed by rank 0 */
+/* An unmodified MPI program, for shim_test.cmake to run with and without the preload library. Calls
+ * MPI_Allreduce in every way and compares with PMPI_Allreduce, which the shim does not touch. shim_app exact
+ * every result must have PMPI's bits shim_app lossy   large float sums must differ from PMPI's bits, be
+ * close, and be equal on all ranks; all else exact shim_app error   the first large float sum must return an
+ * error, whose text is printed by rank 0 */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -59,7 +59,8 @@ static void always_exact(void) {
   MPI_Type_contiguous(2, MPI_FLOAT, &pair);
   MPI_Type_commit(&pair);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  expect(MPI_Allreduce(x, ours, kN / 2, pair, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "MPI's own error is gone");
+  expect(MPI_Allreduce(x, ours, kN / 2, pair, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS,
+         "MPI's own error is gone");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   MPI_Type_free(&pair);
 }
@@ -67,7 +68,8 @@ static void always_exact(void) {
 static void large_sums(int lossy) {
   MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy, lossy ? "not compressed" : "changed without a policy");
+  expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy,
+         lossy ? "not compressed" : "changed without a policy");
   expect(relative_error() < 1.5, "far from the sum");
   expect(same_on_all_ranks(ours, sizeof ours), "ranks differ");
   memcpy(ours, x, sizeof x);

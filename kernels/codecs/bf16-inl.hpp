@@ -1,6 +1,6 @@
-// bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits), ties to even. The dense baseline of every sweep.
-// Doubles are rounded to float first. Relative error at most 2^-8 (2^-9 of the power of two above); values beyond 3.39e38
-// become infinite. Wire: n little-endian 16-bit words, 2 n bytes.
+// bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits), ties to even. The dense
+// baseline of every sweep. Doubles are rounded to float first. Relative error at most 2^-8 (2^-9 of the power
+// of two above); values beyond 3.39e38 become infinite. Wire: n little-endian 16-bit words, 2 n bytes.
 
 struct Bf16 {
   static constexpr std::string_view kName = "bf16";
@@ -34,7 +34,8 @@ struct Bf16 {
   template <class T>
   static MQ_INLINE Lanes<T> widen(const std::uint16_t* code) {
     T element[kLanes];
-    for (int i = 0; i < kLanes; ++i) element[i] = static_cast<T>(std::bit_cast<float>(bits_from_bf16(code[i])));
+    for (int i = 0; i < kLanes; ++i)
+      element[i] = static_cast<T>(std::bit_cast<float>(bits_from_bf16(code[i])));
     return Lanes<T>::load(reinterpret_cast<const std::byte*>(element), Whole{});
   }
 };

@@ -1,17 +1,20 @@
 // onebit: one sign bit an element and the two side means of its block, with error feedback outside
-// (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; there a block is a column).
-// The side means minimise the squared error for the given signs: |v - x|^2 = |v|^2 - n+ above^2 - n- below^2.
+// (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; there a block
+// is a column). The side means minimise the squared error for the given signs: |v - x|^2 = |v|^2 - n+ above^2
+// - n- below^2.
 //
-// Encode, a block of at most 4096 elements that stays in L1: (1) v = x + residual, sums of both sides; (2) bits v >= 0 and the
-// new residual. Reads x and residual and writes residual once each: 12 bytes of memory traffic an element for floats.
-// A block with a NaN or Inf sends no value at all: its bits mark the non-finite elements, `above` is what they decode to
+// Encode, a block of at most 4096 elements that stays in L1: (1) v = x + residual, sums of both sides; (2)
+// bits v >= 0 and the new residual. Reads x and residual and writes residual once each: 12 bytes of memory
+// traffic an element for floats. A block with a NaN or Inf sends no value at all: its bits mark the
+// non-finite elements, `above` is what they decode to
 // (+Inf or -Inf if they all are, else NaN), `below` is 0, and every finite element stays in the residual.
 //
 // Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. Floats: 1/8 + 8/block bytes an element.
 
 struct OneBit {
   static constexpr std::string_view kName = "onebit";
-  static constexpr std::string_view kWhat = "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
+  static constexpr std::string_view kWhat =
+      "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
   static constexpr std::uint16_t kId = 3;
   static constexpr bool kLossless = false;
   static constexpr std::array kSpecs{
@@ -28,8 +31,8 @@ struct OneBit {
   };
   static_assert(sizeof(Means<float>) == 8 && sizeof(Means<double>) == 16);
 
-  // Pass 1: sums of both sides; the bits go to the wire at once, for they do not depend on the means. With kHuge it also
-  // serves blocks whose sums leave the range of T.
+  // Pass 1: sums of both sides; the bits go to the wire at once, for they do not depend on the means. With
+  // kHuge it also serves blocks whose sums leave the range of T.
   template <class T, bool kHuge>
   struct Stat {
     SplitSum<T, kHuge> sum;
@@ -56,7 +59,8 @@ struct OneBit {
       constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
       if (count == 0) return T{0};
       const double m = total / static_cast<double>(count) / SplitSum<T, kHuge>::kScale;
-      return static_cast<T>(std::clamp(m, -kMax, kMax));  // rounding must not carry the mean of huge values out of range
+      return static_cast<T>(
+          std::clamp(m, -kMax, kMax));  // rounding must not carry the mean of huge values out of range
     }
   };
 

@@ -1,9 +1,10 @@
-// raw: the elements themselves. The yardstick for what a plan costs without a codec, and the lossless lane of the tests.
-// Wire: n elements, n * sizeof(T) bytes.
+// raw: the elements themselves. The yardstick for what a plan costs without a codec, and the lossless lane of
+// the tests. Wire: n elements, n * sizeof(T) bytes.
 
 struct Raw {
   static constexpr std::string_view kName = "raw";
-  static constexpr std::string_view kWhat = "the elements unchanged, lossless; measures a plan without a codec";
+  static constexpr std::string_view kWhat =
+      "the elements unchanged, lossless; measures a plan without a codec";
   static constexpr std::uint16_t kId = 1;
   static constexpr bool kLossless = true;
   static constexpr std::array<ParamSpec, 0> kSpecs{};

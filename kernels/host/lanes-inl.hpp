@@ -1,5 +1,6 @@
-// Thirty-two lanes: the unit in which every codec is written, whatever the width of a register. A CUDA warp is the same unit
-// with one lane a thread, so codec and loops carry over. Included once per instruction set, after its native_*-inl.hpp.
+// Thirty-two lanes: the unit in which every codec is written, whatever the width of a register. A CUDA warp
+// is the same unit with one lane a thread, so codec and loops carry over. Included once per instruction set,
+// after its native_*-inl.hpp.
 
 struct Whole {
   static constexpr std::size_t count = kLanes;
@@ -83,10 +84,11 @@ struct Lanes {
   }
 };
 
-// Two sums of one vector, split by a mask, with the same bits on every target: lane i adds elements i, i + 32, i + 64, ... in
-// that order in the element type; the lanes are joined in double by halving, lane l with l + 16, then l + 8, and so on.
-// Relative error of a sum of terms of one sign: at most (terms a lane) 2^-24 for floats. A total is not finite if a term is
-// not, or if a lane overflows; with kHuge, terms are scaled by 2^-13 first and 4096 finite ones cannot overflow.
+// Two sums of one vector, split by a mask, with the same bits on every target: lane i adds elements i, i +
+// 32, i + 64, ... in that order in the element type; the lanes are joined in double by halving, lane l with l
+// + 16, then l + 8, and so on. Relative error of a sum of terms of one sign: at most (terms a lane) 2^-24 for
+// floats. A total is not finite if a term is not, or if a lane overflows; with kHuge, terms are scaled by
+// 2^-13 first and 4096 finite ones cannot overflow.
 template <class T, bool kHuge>
 struct SplitSum {
   static constexpr double kScale = kHuge ? 0x1p-13 : 1.0;
@@ -105,7 +107,8 @@ struct SplitSum {
     T lane[kLanes];
     sums.store(reinterpret_cast<std::byte*>(lane), Whole{});
     double half[kLanes / 2];
-    for (int l = 0; l < kLanes / 2; ++l) half[l] = static_cast<double>(lane[l]) + static_cast<double>(lane[l + kLanes / 2]);
+    for (int l = 0; l < kLanes / 2; ++l)
+      half[l] = static_cast<double>(lane[l]) + static_cast<double>(lane[l + kLanes / 2]);
     for (int n = kLanes / 4; n > 0; n /= 2)
       for (int l = 0; l < n; ++l) half[l] += half[l + n];
     return half[0];

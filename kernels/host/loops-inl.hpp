@@ -1,8 +1,10 @@
-// The loops over a vector that turn a quantizer's element math (codecs/*-inl.hpp) into the functions of a row: blocks, groups
-// of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per instruction set, after lanes-inl.hpp.
+// The loops over a vector that turn a quantizer's element math (codecs/*-inl.hpp) into the functions of a
+// row: blocks, groups of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per
+// instruction set, after lanes-inl.hpp.
 //
-// A quantizer gives kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put, get; and if its blocks have a
-// scale on the wire (named by get_scale_t below) Stat, put_marks, marks and padding_ok. See OneBit for what each means.
+// A quantizer gives kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put, get; and if
+// its blocks have a scale on the wire (named by get_scale_t below) Stat, put_marks, marks and padding_ok. See
+// OneBit for what each means.
 
 struct NoScale {};
 
@@ -11,13 +13,13 @@ struct ScaleOf {
   using type = NoScale;
 };
 template <class Q, class T>
-  requires requires { typename Q::template Means<T>; }
+requires requires { typename Q::template Means<T>; }
 struct ScaleOf<Q, T> {
   using type = typename Q::template Means<T>;
 };
 
-// The processor's default floating-point environment for the duration of a call: an application that flushes subnormals or
-// traps on Inf must not change the bytes, and the codec must not leave exception flags behind.
+// The processor's default floating-point environment for the duration of a call: an application that flushes
+// subnormals or traps on Inf must not change the bytes, and the codec must not leave exception flags behind.
 class DefaultFloatingPoint {
  public:
   MQ_INLINE DefaultFloatingPoint() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
@@ -37,7 +39,9 @@ struct Loops {
   static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
 
-  static constexpr std::size_t code_offset(std::size_t group) { return Q::template code_bytes<T>(group * kLanes); }
+  static constexpr std::size_t code_offset(std::size_t group) {
+    return Q::template code_bytes<T>(group * kLanes);
+  }
 
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
     if constexpr (!kScaled) return Q::template code_bytes<T>(n);
@@ -75,7 +79,8 @@ struct Loops {
     for (std::size_t begin = 0; begin < a.n; begin += block) {
       const std::size_t n = std::min(block, a.n - begin);
       const std::size_t offset = begin * sizeof(T);
-      result.nonfinite += encode_block<F>(x + offset, F == Feedback::none ? nullptr : residual + offset, n, wire);
+      result.nonfinite +=
+          encode_block<F>(x + offset, F == Feedback::none ? nullptr : residual + offset, n, wire);
       wire += kScaleBytes + Q::template code_bytes<T>(n);
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
@@ -83,21 +88,24 @@ struct Loops {
   }
 
   template <Feedback F>
-  static MQ_INLINE std::uint64_t encode_block(const std::byte* x, std::byte* residual, std::size_t n, std::byte* wire) {
+  static MQ_INLINE std::uint64_t encode_block(const std::byte* x, std::byte* residual, std::size_t n,
+                                              std::byte* wire) {
     std::byte* const codes = wire + kScaleBytes;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     Scale scale{};
     if constexpr (kScaled) {
       if (!measure_block<F, false>(x, residual, n, scale, codes)) {
         // Not finite, or finite but huge. With carry the first attempt left v = x + residual in the residual.
-                const std::byte* const v = F == Feedback::carry ? residual : x;
-        if (!measure_block<Feedback::none, true>(v, residual, n, scale, codes)) return encode_marked_block<F>(x, residual, n, wire);
+        const std::byte* const v = F == Feedback::carry ? residual : x;
+        if (!measure_block<Feedback::none, true>(v, residual, n, scale, codes))
+          return encode_marked_block<F>(x, residual, n, wire);
       }
       std::memcpy(wire, &scale, sizeof scale);
     }
     std::uint64_t nonfinite = 0;
     for (std::size_t g = 0; g < whole; ++g) {
-      if constexpr (kScaled && F != Feedback::none) prefetch_group(residual + n * sizeof(T) + g * kGroupBytes);
+      if constexpr (kScaled && F != Feedback::none)
+        prefetch_group(residual + n * sizeof(T) + g * kGroupBytes);
       nonfinite += quantize_group<F>(x, residual, g, scale, codes, Whole{});
     }
     if (rest) nonfinite += quantize_group<F>(x, residual, whole, scale, codes, Part{rest});
@@ -117,7 +125,8 @@ struct Loops {
     return stat.finish(n, scale);
   }
 
-  // Pass 1 of a scaled block: v of one group. With carry, v replaces the residual, where pass 2 finds it in L1.
+  // Pass 1 of a scaled block: v of one group. With carry, v replaces the residual, where pass 2 finds it in
+  // L1.
   template <Feedback F, class W>
   static MQ_INLINE L sum_group(const std::byte* x, std::byte* residual, std::size_t g, W width) {
     L v = L::load(x + g * kGroupBytes, width);
@@ -128,15 +137,15 @@ struct Loops {
     return v;
   }
 
-  // Asks for a group of the next block while this one is worked on from L1: pass 1 for its x, pass 2 for its residual.
-  // Without this the memory system idles in pass 2.
+  // Asks for a group of the next block while this one is worked on from L1: pass 1 for its x, pass 2 for its
+  // residual. Without this the memory system idles in pass 2.
   static MQ_INLINE void prefetch_group(const std::byte* next) {
     for (std::size_t line = 0; line < kGroupBytes; line += 64) __builtin_prefetch(next + line);
   }
 
   template <Feedback F, class W>
-  static MQ_INLINE std::uint64_t quantize_group(const std::byte* x, std::byte* residual, std::size_t g, Scale scale,
-                                                std::byte* codes, W width) {
+  static MQ_INLINE std::uint64_t quantize_group(const std::byte* x, std::byte* residual, std::size_t g,
+                                                Scale scale, std::byte* codes, W width) {
     constexpr bool kInResidual = kScaled && F == Feedback::carry;  // pass 1 left v there
     L v = L::load((kInResidual ? residual : x) + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry && !kScaled) v = v + L::load(residual + g * kGroupBytes, width);
@@ -151,9 +160,11 @@ struct Loops {
     return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
   }
 
-  // A block with NaN or Inf: the codes mark where they are, all finite elements stay in the residual. Rare, hence simple.
+  // A block with NaN or Inf: the codes mark where they are, all finite elements stay in the residual. Rare,
+  // hence simple.
   template <Feedback F>
-  static std::uint64_t encode_marked_block(const std::byte* x, std::byte* residual, std::size_t n, std::byte* wire) {
+  static std::uint64_t encode_marked_block(const std::byte* x, std::byte* residual, std::size_t n,
+                                           std::byte* wire) {
     const std::byte* const v_of = F == Feedback::carry ? residual : x;
     std::uint64_t count[3] = {};  // -Inf, NaN, +Inf
     for (std::size_t i = 0; i < n; ++i) {
@@ -197,7 +208,8 @@ struct Loops {
         std::memcpy(&scale, wire, sizeof scale);
       }
       const std::size_t whole = n / kLanes, rest = n % kLanes, offset = begin * sizeof(T);
-      for (std::size_t g = 0; g < whole; ++g) decode_group<kAdd>(x + offset, base + offset, g, scale, codes, Whole{});
+      for (std::size_t g = 0; g < whole; ++g)
+        decode_group<kAdd>(x + offset, base + offset, g, scale, codes, Whole{});
       if (rest) decode_group<kAdd>(x + offset, base + offset, whole, scale, codes, Part{rest});
       wire = codes + Q::template code_bytes<T>(n);
     }

@@ -35,7 +35,9 @@ struct Native<double> {
   using Reg = __m256d;
   using Mask = __m256d;
   static constexpr int kWidth = 4;
-  static MQ_INLINE Reg load(const std::byte* p) { return _mm256_loadu_pd(reinterpret_cast<const double*>(p)); }
+  static MQ_INLINE Reg load(const std::byte* p) {
+    return _mm256_loadu_pd(reinterpret_cast<const double*>(p));
+  }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_pd(reinterpret_cast<double*>(p), v); }
   static MQ_INLINE Reg all(double v) { return _mm256_set1_pd(v); }
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }

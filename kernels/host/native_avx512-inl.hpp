@@ -14,13 +14,17 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask at_least_zero(Reg v) {
+    return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GE_OQ);
+  }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
   }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_ps(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_ps(sum, m, sum, v); }
-  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add_where(sum, static_cast<Mask>(~m), v); }
+  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {
+    return add_where(sum, static_cast<Mask>(~m), v);
+  }
   static MQ_INLINE std::uint32_t bits(Mask m) { return m; }
   static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b); }
 };
@@ -36,13 +40,17 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask at_least_zero(Reg v) {
+    return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_GE_OQ);
+  }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
   }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_pd(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_pd(sum, m, sum, v); }
-  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add_where(sum, static_cast<Mask>(~m), v); }
+  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {
+    return add_where(sum, static_cast<Mask>(~m), v);
+  }
   static MQ_INLINE std::uint32_t bits(Mask m) { return m; }
   static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b); }
 };

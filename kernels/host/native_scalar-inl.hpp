@@ -1,10 +1,11 @@
-// One register of each element type, for any processor: the specification the other instruction sets are tested against.
-// Included inside namespace mq::kernels::scalar by targets.cpp.
+// One register of each element type, for any processor: the specification the other instruction sets are
+// tested against. Included inside namespace mq::kernels::scalar by targets.cpp.
 
 template <class T>
 struct Native {
   using Reg = T;
-  using Mask = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;  // 0 or 1, as wide as T: so compilers vectorise
+  using Mask = std::conditional_t<sizeof(T) == 4, std::int32_t,
+                                  std::int64_t>;  // 0 or 1, as wide as T: so compilers vectorise
   static constexpr int kWidth = 1;
   static MQ_INLINE Reg load(const std::byte* p) {
     T v;
@@ -22,5 +23,7 @@ struct Native {
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return sum + (m ? v : T{0}); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return sum + (m ? T{0} : v); }
   static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(m); }  // bit i is lane i
-  static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b & 1u); }  // bits beyond the width are ignored
+  static MQ_INLINE Mask from_bits(std::uint32_t b) {
+    return static_cast<Mask>(b & 1u);
+  }  // bits beyond the width are ignored
 };

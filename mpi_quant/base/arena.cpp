@@ -1,5 +1,3 @@
-// See arena.hpp.
-
 #include "mpi_quant/base/arena.hpp"
 
 #include <sys/mman.h>

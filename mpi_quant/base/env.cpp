@@ -1,5 +1,3 @@
-// See env.hpp.
-
 #include "mpi_quant/base/env.hpp"
 
 #include <cstdlib>

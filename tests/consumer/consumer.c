@@ -17,5 +17,6 @@ int main(int argc, char** argv) {
   for (i = 0; i < 50000; ++i) bad += x[i] != 0.5f * (float)size;
   MPI_Finalize();
   if (bad) printf("%d wrong elements\n", bad);
-  return bad != 0 || major != MPIQ_VERSION_MAJOR || minor != MPIQ_VERSION_MINOR || patch != MPIQ_VERSION_PATCH;
+  return bad != 0 || major != MPIQ_VERSION_MAJOR || minor != MPIQ_VERSION_MINOR ||
+         patch != MPIQ_VERSION_PATCH;
 }

@@ -1,0 +1,164 @@
+"""What all figures of scripts/plot share: one look per method, axes, footer, and the three files of a figure.
+
+Separate from the plots so that every figure of the project follows the same conventions without repeating them.
+"""
+import csv
+import os
+import textwrap
+import zlib
+
+import matplotlib
+
+matplotlib.use("Agg")  # no display is needed
+
+import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
+from matplotlib import ticker  # noqa: E402
+
+from mpiq_results import bytes_label  # noqa: E402
+
+# Colours of Okabe and Ito, told apart by colour-blind readers; marker and dashes tell methods apart without colour.
+LOOKS = {
+    "mpi": ("#000000", "o", "-"),
+    "bf16": ("#0072B2", "s", (0, (5, 2))),
+    "onebit": ("#D55E00", "^", "-"),
+    "adaptive": ("#009E73", "D", (0, (4, 1, 1, 1))),
+    "threshold": ("#CC79A7", "v", (0, (2, 1))),
+    "raw": ("#56B4E9", "P", (0, (1, 1))),
+}
+OTHER_COLOURS = ("#E69F00", "#7F7F7F", "#8C510A", "#542788", "#B8A900")
+OTHER_MARKERS = ("X", "*", "<", ">", "p", "h", "d")
+OTHER_DASHES = ((0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 2)), (0, (5, 1, 2, 1)))
+
+DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
+
+plt.rcParams.update({
+    "font.size": 9, "axes.titlesize": 9.5, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
+})
+
+
+def look(method):
+    """Colour, marker and dashes of a method: the same in every figure, whatever else is in it. A variant of a codec keeps
+    the codec's colour; its marker and dashes follow from its words."""
+    if method in LOOKS:
+        return LOOKS[method]
+    codec = method.split("(")[0].split("/")[0]
+    pick = zlib.crc32(method.encode())
+    colour = LOOKS[codec][0] if codec in LOOKS else OTHER_COLOURS[zlib.crc32(codec.encode()) % len(OTHER_COLOURS)]
+    return colour, OTHER_MARKERS[pick % len(OTHER_MARKERS)], OTHER_DASHES[pick // 7 % len(OTHER_DASHES)]
+
+
+def label(method, dtypes):
+    """Legend text: who does it, and in which type where the figure has only one."""
+    if method != "mpi":
+        return f"{method} (ours)"
+    return f"MPI_Allreduce {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else "MPI_Allreduce"
+
+
+def panels(titles, ylabel):
+    """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them."""
+    columns = 2 if len(titles) == 4 else min(3, len(titles))
+    rows = -(-len(titles) // columns)
+    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True,
+                                figsize=(max(6.4, 4.2 * columns), 3.4 * rows + 1.3))
+    axes = list(grid.flat)
+    for axis in axes[len(titles):]:
+        axis.set_visible(False)
+    for i, (axis, title) in enumerate(zip(axes, titles)):
+        axis.set_title(title)
+        if i % columns == 0:
+            axis.set_ylabel(ylabel)
+        below_is_empty = i + columns >= len(titles)
+        axis.tick_params(labelbottom=below_is_empty)
+        if below_is_empty:
+            axis.set_xlabel("vector per rank (bytes)")
+    return figure, axes[:len(titles)]
+
+
+def bytes_axis(axis, sizes):
+    """x in powers of two with KiB and MiB, at most seven labels, on multiples of one factor."""
+    axis.set_xscale("log", base=2)
+    first, last = int(np.floor(np.log2(min(sizes)))), int(np.ceil(np.log2(max(sizes))))
+    step = max(1, -(-(last - first) // 6))
+    axis.set_xticks([2.0**e for e in range(first, last + 1, step)])
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(bytes_label))
+    axis.xaxis.set_minor_locator(ticker.NullLocator())
+    axis.set_xlim(min(sizes) / 1.25, max(sizes) * 1.25)
+
+
+def log_axis(axis, base, formatter, low, high):
+    """y in powers of base from low to high; also at 2 and 5 where less than three decades are shown, for enough labels."""
+    axis.set_yscale("log", base=base)
+    axis.set_ylim(low / 1.3, high * 1.3)
+    few = base == 10 and np.log10(high / low) < 3
+    axis.yaxis.set_major_locator(ticker.LogLocator(base=base, subs=(1, 2, 5) if few else (1,), numticks=12))
+    axis.yaxis.set_major_formatter(formatter)
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
+
+
+def draw_series(axis, points, method):
+    """Lines with a band through the good points of a method, broken where a point is not good; those hollow, on their own."""
+    colour, marker, dashes = look(method)
+    x = np.array([p["bytes"] for p in points], dtype=float)
+    good = np.array([p["drawn"] == "line" for p in points])
+    y, low, high = (np.array([p[name] for p in points], dtype=float) for name in ("value", "low", "high"))
+    line = np.where(good, y, np.nan)
+    axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=1.5)
+    axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
+    # Where neighbours are not joined the band has no width: an interval is drawn at each point.
+    axis.vlines(x[good], low[good], high[good], color=colour, linewidth=1.2)
+    axis.plot(x[~good], y[~good], color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor="white")
+
+
+def _legend_columns(figure, labels):
+    """As many as fit the width: a label takes some 0.075 inches a letter, and its line with the space around 0.75."""
+    fitting = int(figure.get_figwidth() / (0.75 + 0.075 * max(map(len, labels))))
+    return max(1, min(len(labels), fitting))
+
+
+def legend(figure, methods, dtypes, more=()):
+    """One legend for all panels, above them."""
+    handles = []
+    for method in methods:
+        colour, marker, dashes = look(method)
+        handles.append(plt.Line2D([], [], color=colour, marker=marker, linestyle=dashes, label=label(method, dtypes)))
+    handles.extend(more)
+    columns = _legend_columns(figure, [handle.get_label() for handle in handles])
+    figure.legend(handles=handles, loc="upper center", ncol=columns, handlelength=3.2,
+                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
+
+
+HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none",
+                    label="invalid, or more ranks than cores")
+
+
+def finish(figure, title, footer):
+    """Title on top, the conditions of the measurement below."""
+    height = figure.get_figheight()
+    figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
+    lines = []
+    for sentence in footer:
+        lines += textwrap.wrap(sentence, width=int(figure.get_figwidth() * 20))
+    figure.text(0.012, 0.06 / height, "\n".join(lines), fontsize=7, color="#444444", va="bottom", linespacing=1.25)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    legend_rows = -(-len(labels) // _legend_columns(figure, labels))
+    figure.tight_layout(w_pad=2.0, rect=(0, (0.14 + 0.125 * len(lines)) / height,
+                                         1, 1 - (0.4 + 0.2 * legend_rows) / height))
+
+
+def save(figure, rows, path, formats):
+    """path.png, path.pdf and the numbers as path.csv; returns the paths. The same input makes the same bytes."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    written = []
+    for suffix in formats:
+        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}.get(suffix)
+        figure.savefig(f"{path}.{suffix}", dpi=160, metadata=metadata)
+        written.append(f"{path}.{suffix}")
+    plt.close(figure)
+    with open(f"{path}.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
+    return written + [f"{path}.csv"]

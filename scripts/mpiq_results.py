@@ -1,0 +1,196 @@
+"""Reading result files of mpiq-bench (HDF5, schema version 1; results/README.md says what the columns mean).
+
+The one reader: whatever tabulates, draws or compares results imports it. As a program it prints a table:
+
+    /usr/bin/python3 scripts/mpiq_results.py FILE.h5...
+"""
+import dataclasses
+import os
+import sys
+
+import h5py
+import numpy as np
+
+SCHEMA_NAME = "mpi_quant.bench"
+SCHEMA_VERSION = 1
+
+# What the readers here use; files may have more columns, in any order.
+NEEDED = (
+    "key status grade algorithm compressor comp_params dtype op memory place ranks nodes count bytes input_id buffers sync "
+    "mode launch reps t_median_s t_ci_lo_s t_ci_hi_s t_p95_s speedup speedup_lo speedup_hi err_rel_l2 oversubscribed"
+).split()
+
+
+class ResultsError(Exception):
+    """A file that cannot be used; the message names it and says why."""
+
+
+@dataclasses.dataclass
+class Results:
+    """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
+    `link`, `method` and `feedback` even where the file has none. attrs: those of / and /run, and `hosts`, `file`."""
+
+    points: np.ndarray
+    attrs: dict
+
+
+def _text(value):
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _plain(table):
+    """A compound dataset as a structured array whose text columns are str."""
+    fields = []
+    for name in table.dtype.names:
+        kind = table.dtype[name]
+        fields.append((name, f"U{kind.itemsize}" if kind.kind == "S" else kind))
+    out = np.empty(len(table), dtype=fields)
+    for name in table.dtype.names:
+        column = table[name]
+        out[name] = np.char.decode(column, "utf-8", "replace") if column.dtype.kind == "S" else column
+    return out
+
+
+def _with_columns(table, columns):
+    """The table and more columns, given as name -> array."""
+    extra = [(name, values.dtype) for name, values in columns.items()]
+    out = np.empty(len(table), dtype=table.dtype.descr + extra)
+    for name in table.dtype.names:
+        out[name] = table[name]
+    for name, values in columns.items():
+        out[name] = values
+    return out
+
+
+def _last_of_each_key(points):
+    last = {key: row for row, key in enumerate(points["key"])}
+    return points[sorted(last.values())]
+
+
+def _distributions(file, input_ids):
+    """What kind of numbers was reduced, for each row: 'normal', 'normal rho=0.9'; '?' if the file does not say."""
+    names = {}
+    if "inputs" in file:
+        for row in _plain(file["inputs"][...]):
+            rho = f" rho={row['rho']:g}" if "rho" in row.dtype.names and row["rho"] > 0 else ""
+            names[int(row["input_id"])] = str(row["distribution"]) + rho
+    return np.array([names.get(int(i), "?") for i in input_ids], dtype="U80")
+
+
+def _check_schema(path, file):
+    name, version = _text(file.attrs.get("schema_name", "")), file.attrs.get("schema_version", None)
+    if name != SCHEMA_NAME:
+        raise ResultsError(f"{path}: not a result file of mpiq-bench (schema_name is '{name}', not '{SCHEMA_NAME}')")
+    if version != SCHEMA_VERSION:
+        raise ResultsError(f"{path}: schema version {version}, this program reads version {SCHEMA_VERSION}")
+    if "points" not in file or file["points"].dtype.names is None:
+        raise ResultsError(f"{path}: has no table /points")
+    missing = [column for column in NEEDED if column not in file["points"].dtype.names]
+    if missing:
+        raise ResultsError(f"{path}: /points lacks the columns {', '.join(missing)}")
+    if len(file["points"]) == 0:
+        raise ResultsError(f"{path}: has no rows: nothing was measured")
+
+
+def _attributes(path, file):
+    attrs = {key: _text(value) for key, value in file.attrs.items()}
+    run = file.get("run")
+    if run is not None:
+        attrs.update({key: _text(value) for key, value in run.attrs.items()})
+    hosts = []
+    if run is not None and "nodes" in run:
+        hosts = sorted({_text(host) for host in run["nodes"]["host"]})
+    attrs["hosts"] = hosts
+    attrs["file"] = path
+    return attrs
+
+
+def _load(path, file):
+    _check_schema(path, file)
+    points = _plain(file["points"][...])
+    extra = {"data": _distributions(file, points["input_id"])}
+    made_up = {
+        "link": lambda: np.full(len(points), "", dtype="U48"),
+        "method": lambda: np.array([method_words(row) for row in points], dtype="U128"),
+        "feedback": lambda: np.full(len(points), -1, dtype="i1"),
+    }
+    extra.update({name: make() for name, make in made_up.items() if name not in points.dtype.names})
+    return Results(_last_of_each_key(_with_columns(points, extra)), _attributes(path, file))
+
+
+def read(path):
+    """Results of one file; raises ResultsError."""
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise ResultsError(f"{path}: no such file")
+    if os.path.getsize(path) == 0:
+        raise ResultsError(f"{path}: is empty")
+    if not h5py.is_hdf5(path):
+        raise ResultsError(f"{path}: not an HDF5 file")
+    try:
+        with h5py.File(path, "r") as file:
+            return _load(path, file)
+    except (OSError, RuntimeError, KeyError) as error:  # what h5py raises for truncated and damaged files
+        raise ResultsError(f"{path}: damaged HDF5 file ({error})") from error
+
+
+def bytes_label(n, _position=None):
+    """65536 -> '64 KiB'. The second parameter is what matplotlib passes to a tick formatter."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= size:
+            return f"{n / size:.4g} {unit}"
+    return f"{n:.4g} B"
+
+
+def method_words(row):
+    """What --methods calls it, from the columns every file has: mpi, onebit/direct, onebit(block=512)/direct."""
+    if row["compressor"] in ("none", ""):
+        return str(row["algorithm"])
+    params = f"({row['comp_params']})" if row["comp_params"] else ""
+    plan = f"/{row['algorithm']}" if row["algorithm"] else ""
+    return f"{row['compressor']}{params}{plan}"
+
+
+def seconds_label(t):
+    """0.00123 -> '1.230 ms'."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if t >= size:
+            return f"{t / size:.3f} {unit}"
+    return f"{t * 1e6:.3f} us"
+
+
+def table(results):
+    """An aligned table of all rows, one line each, for a terminal."""
+    head = ("link", "dtype", "ranks", "size", "method", "time", "95 % interval", "speedup", "95 % interval",
+            "rel. L2 error", "")
+    lines = []
+    for row in np.sort(results.points, order=["link", "ranks", "dtype", "bytes", "method"]):
+        remarks = [] if row["status"] == "ok" else [str(row["status"])]
+        if row["oversubscribed"] == 1:
+            remarks.append("more ranks than cores")
+        known = np.isfinite(row["speedup_lo"])
+        lines.append((
+            str(row["link"]), str(row["dtype"]), str(row["ranks"]), bytes_label(row["bytes"]), str(row["method"]),
+            seconds_label(row["t_median_s"]), f"{seconds_label(row['t_ci_lo_s'])} .. {seconds_label(row['t_ci_hi_s'])}",
+            f"{row['speedup']:.2f}" if np.isfinite(row["speedup"]) else "",
+            f"{row['speedup_lo']:.2f} .. {row['speedup_hi']:.2f}" if known else "",
+            f"{row['err_rel_l2']:.2e}" if np.isfinite(row["err_rel_l2"]) else "", ", ".join(remarks)))
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths)).rstrip() for line in [head, *lines])
+
+
+def main(paths):
+    if not paths or paths[0].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        for path in paths:
+            print(table(read(path)))
+    except ResultsError as error:
+        print(f"mpiq_results.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
