@@ -32,13 +32,7 @@ struct TypeList {};
 namespace scalar {
 #include "kernels/host/native_scalar-inl.hpp"
 //
-#include "kernels/host/lanes-inl.hpp"
-//
-#include "kernels/host/loops-inl.hpp"
-//
-#include "kernels/registry-inl.hpp"
-//
-#include "kernels/host/rows-inl.hpp"
+#include "kernels/host/target-inl.hpp"
 }  // namespace scalar
 
 #ifdef __clang__
@@ -50,13 +44,7 @@ namespace scalar {
 namespace avx2 {
 #include "kernels/host/native_avx2-inl.hpp"
 //
-#include "kernels/host/lanes-inl.hpp"
-//
-#include "kernels/host/loops-inl.hpp"
-//
-#include "kernels/registry-inl.hpp"
-//
-#include "kernels/host/rows-inl.hpp"
+#include "kernels/host/target-inl.hpp"
 }  // namespace avx2
 #ifdef __clang__
 #  pragma clang attribute pop
@@ -70,13 +58,7 @@ namespace avx2 {
 namespace avx512 {
 #include "kernels/host/native_avx512-inl.hpp"
 //
-#include "kernels/host/lanes-inl.hpp"
-//
-#include "kernels/host/loops-inl.hpp"
-//
-#include "kernels/registry-inl.hpp"
-//
-#include "kernels/host/rows-inl.hpp"
+#include "kernels/host/target-inl.hpp"
 }  // namespace avx512
 #ifdef __clang__
 #  pragma clang attribute pop
