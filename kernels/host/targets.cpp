@@ -31,7 +31,6 @@ struct TypeList {};
 
 namespace scalar {
 #include "kernels/host/native_scalar-inl.hpp"
-//
 #include "kernels/host/target-inl.hpp"
 }  // namespace scalar
 
@@ -43,7 +42,6 @@ namespace scalar {
 #endif
 namespace avx2 {
 #include "kernels/host/native_avx2-inl.hpp"
-//
 #include "kernels/host/target-inl.hpp"
 }  // namespace avx2
 #ifdef __clang__
@@ -57,7 +55,6 @@ namespace avx2 {
 #endif
 namespace avx512 {
 #include "kernels/host/native_avx512-inl.hpp"
-//
 #include "kernels/host/target-inl.hpp"
 }  // namespace avx512
 #ifdef __clang__
