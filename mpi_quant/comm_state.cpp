@@ -1,8 +1,8 @@
 #include "mpi_quant/comm_state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
@@ -15,9 +15,10 @@ namespace {
 // the hook on MPI_COMM_SELF, at the start of MPI_Finalize; after it the library passes everything through.
 struct Registry {
   std::mutex mutex;
-  int state_key = MPI_KEYVAL_INVALID, finalize_key = MPI_KEYVAL_INVALID;
-  std::set<CommState*> states;
-  bool finalized = false;
+  std::atomic<int> state_key = MPI_KEYVAL_INVALID;
+  int finalize_key = MPI_KEYVAL_INVALID;
+  std::vector<CommState*> states;  // in the order they were made
+  std::atomic<bool> finalized = false;
 };
 
 Registry& registry() {
@@ -29,14 +30,14 @@ int delete_state(MPI_Comm, int, void* value, void*) {
   auto* const state = static_cast<CommState*>(value);
   {
     const std::scoped_lock lock(registry().mutex);
-    if (registry().states.erase(state) == 0) return MPI_SUCCESS;  // the finalize hook was first
+    if (std::erase(registry().states, state) == 0) return MPI_SUCCESS;  // the finalize hook was first
   }
   delete state;
   return MPI_SUCCESS;
 }
 
 int finalize(MPI_Comm, int, void*, void*) {
-  std::set<CommState*> states;
+  std::vector<CommState*> states;
   {
     const std::scoped_lock lock(registry().mutex);
     registry().finalized = true;
@@ -53,8 +54,11 @@ Status make_keys() {
   MQ_TRY(mpi_status(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &r.finalize_key, nullptr),
                     "MPI_Comm_create_keyval"));
   MQ_TRY(mpi_status(PMPI_Comm_set_attr(MPI_COMM_SELF, r.finalize_key, nullptr), "MPI_Comm_set_attr"));
-  return mpi_status(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_state, &r.state_key, nullptr),
-                    "MPI_Comm_create_keyval");
+  int state_key = MPI_KEYVAL_INVALID;
+  MQ_TRY(mpi_status(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_state, &state_key, nullptr),
+                    "MPI_Comm_create_keyval"));
+  r.state_key = state_key;
+  return {};
 }
 
 }  // namespace
@@ -95,7 +99,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm) {
 
   MQ_TRY(mpi_status(PMPI_Comm_set_attr(user_comm, registry().state_key, state.get()), "MPI_Comm_set_attr"));
   const std::scoped_lock lock(registry().mutex);
-  registry().states.insert(state.get());
+  registry().states.push_back(state.get());
   return state.release();
 }
 

@@ -25,8 +25,7 @@ class Layout {
   Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes)
       : count_(count), chunks_(static_cast<std::size_t>(chunks)), block_(block) {
     const std::size_t chunk_blocks = std::max<std::size_t>(1, kChunkBytes / element_bytes / block);
-    const std::size_t blocks = count / block + (count % block != 0);
-    blocks_ = blocks;
+    blocks_ = parts_of(count, block);
     segments_ = std::max<std::size_t>(
         1, blocks / (chunk_blocks * chunks_) + (blocks % (chunk_blocks * chunks_) != 0));
   }
@@ -39,18 +38,19 @@ class Layout {
   }
   // No chunk is longer.
   std::size_t max_chunk() const {
-    const std::size_t segment = blocks_ / segments_ + 1;
-    return std::min(count_, (segment / chunks_ + 1) * block_);
+    return std::min(count_, parts_of(parts_of(blocks_, segments_), chunks_) * block_);
   }
 
  private:
+  // How many parts of `size` cover `whole`.
+  static std::size_t parts_of(std::size_t whole, std::size_t size) {
+    return whole / size + (whole % size != 0);
+  }
   // The first `part` of `parts` nearly equal parts of `whole`, without overflow.
   static std::size_t share(std::size_t whole, std::size_t parts, std::size_t part) {
     return whole / parts * part + std::min(part, whole % parts);
   }
-  std::size_t element(std::size_t block) const {
-    return block >= count_ / block_ + (count_ % block_ != 0) ? count_ : block * block_;
-  }
+  std::size_t element(std::size_t block) const { return block >= blocks_ ? count_ : block * block_; }
   std::size_t count_, chunks_, block_, blocks_ = 0, segments_ = 1;
 };
 

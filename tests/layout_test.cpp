@@ -1,0 +1,69 @@
+// How vectors are cut: every element in exactly one chunk, whole blocks, the promised bounds; by brute force
+// for small vectors and at the edges of 64 bits for large ones.
+
+#include "mpi_quant/layout.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mq::test {
+namespace {
+
+void expect_partition(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes) {
+  const Layout layout(count, chunks, block, element_bytes);
+  std::size_t next = 0, longest = 0;
+  for (std::size_t s = 0; s < layout.segments(); ++s)
+    for (int c = 0; c < chunks; ++c) {
+      const Range range = layout.chunk(s, static_cast<std::size_t>(c));
+      ASSERT_EQ(range.begin, std::min(next, count))
+          << "count " << count << " chunks " << chunks << " block " << block;
+      ASSERT_TRUE(range.begin % block == 0 || range.n == 0) << "count " << count << " chunks " << chunks;
+      next = range.begin + range.n;
+      longest = std::max(longest, range.n);
+    }
+  ASSERT_EQ(next, count) << "chunks " << chunks << " block " << block;
+  ASSERT_LE(longest, layout.max_chunk()) << "count " << count << " chunks " << chunks << " block " << block;
+  ASSERT_LE(longest, std::max(kChunkBytes / element_bytes, block))
+      << "count " << count << " chunks " << chunks;
+}
+
+TEST(Layout, every_element_is_in_exactly_one_chunk_of_whole_blocks) {
+  for (const std::size_t block : {1, 32, 2048})
+    for (const int chunks : {1, 2, 3, 7, 64})
+      for (std::size_t count = 0; count < 600; ++count) expect_partition(count, chunks, block, 4);
+  for (const std::size_t block : {32, 512, 2048, 4096})
+    for (const int chunks : {1, 2, 3, 5, 8, 13, 64, 129})
+      for (const std::size_t around : {block, kChunkBytes / 4, kChunkBytes, 8 * kChunkBytes + 777})
+        for (std::size_t count = around - 3; count < around + 3; ++count) {
+          expect_partition(count, chunks, block, 4);
+          expect_partition(count * static_cast<std::size_t>(chunks), chunks, block, 8);
+        }
+}
+
+TEST(Layout, chunks_are_as_equal_as_blocks_allow) {
+  const Layout layout(std::size_t{1} << 24, 3, 2048, 4);
+  for (std::size_t s = 0; s < layout.segments(); ++s)
+    for (std::size_t c = 0; c < 3; ++c) EXPECT_GE(layout.chunk(s, c).n + 2 * 2048, layout.max_chunk());
+}
+
+TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
+  for (const std::size_t count : {(std::size_t{1} << 31) + 1, (std::size_t{1} << 40) + 12345,
+                                  (std::size_t{1} << 62) + 1, (std::size_t{1} << 63) - 1})
+    for (const int chunks : {1, 2, 1000}) {
+      const Layout layout(count, chunks, 2048, 4);
+      std::size_t next = 0;
+      for (const std::size_t s : {std::size_t{0}, std::size_t{1}}) {
+        for (int c = 0; c < chunks; ++c) {
+          const Range range = layout.chunk(s, static_cast<std::size_t>(c));
+          ASSERT_EQ(range.begin, next);
+          ASSERT_LE(range.n, layout.max_chunk());
+          next += range.n;
+        }
+      }
+      const Range last = layout.chunk(layout.segments() - 1, static_cast<std::size_t>(chunks) - 1);
+      EXPECT_EQ(last.begin + last.n, count);
+      EXPECT_LE(layout.max_chunk(), kChunkBytes / 4);
+    }
+}
+
+}  // namespace
+}  // namespace mq::test
