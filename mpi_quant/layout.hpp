@@ -26,8 +26,7 @@ class Layout {
       : count_(count), chunks_(static_cast<std::size_t>(chunks)), block_(block) {
     const std::size_t chunk_blocks = std::max<std::size_t>(1, kChunkBytes / element_bytes / block);
     blocks_ = parts_of(count, block);
-    segments_ = std::max<std::size_t>(
-        1, blocks / (chunk_blocks * chunks_) + (blocks % (chunk_blocks * chunks_) != 0));
+    segments_ = std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks * chunks_));
   }
   std::size_t segments() const { return segments_; }
   Range chunk(std::size_t segment, std::size_t chunk) const {
