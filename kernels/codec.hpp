@@ -50,8 +50,9 @@ enum class Feedback : std::uint8_t {
 
 // Arrays may have any alignment, also one that is not a multiple of the element size.
 struct EncodeArgs {
-  const void* x = nullptr;   // n elements; never written
-  void* residual = nullptr;  // n elements of the same type; not touched with Feedback::none
+  const void* x = nullptr;  // n elements; never written
+  // n elements of the same type, or null in a call without error feedback; not touched with Feedback::none.
+  void* residual = nullptr;
   Feedback feedback = Feedback::none;
   std::size_t n = 0;
   Params params;

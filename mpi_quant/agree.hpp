@@ -58,16 +58,22 @@ Status exchange_now(C& comm, int to, int from, int tag, std::span<const std::byt
   return {};
 }
 
+// What agree() sends from and receives into. Belongs to the communicator and not to the call, because after a
+// communication error a message may still be on its way.
+struct HelloBuffers {
+  Hello known, heard;
+};
+
 // Ok if every rank came with the same signature and none is in trouble. Else an error that names two ranks
 // and what they brought; the same on every rank.
 template <Comm C>
-Status agree(C& comm, const Signature& mine, std::uint64_t& messages_sent) {
-  Hello known;
+Status agree(C& comm, const Signature& mine, HelloBuffers& buffers, std::uint64_t& messages_sent) {
+  auto& [known, heard] = buffers;
+  known = {};
   known.first_rank = comm.rank();
   known.first = mine;
   const int p = comm.size();
   for (int distance = 1; distance < p; distance *= 2) {
-    Hello heard;
     bool fits = false;
     MQ_TRY(exchange_now(comm, (comm.rank() + distance) % p, (comm.rank() - distance + p) % p, kHelloTag,
                         std::as_bytes(std::span(&known, 1)), std::as_writable_bytes(std::span(&heard, 1)),

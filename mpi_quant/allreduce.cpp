@@ -12,6 +12,7 @@
 
 #include "mpi_quant/allreduce.hpp"
 
+#include <chrono>
 #include <limits>
 #include <new>
 
@@ -24,14 +25,18 @@
 namespace mq {
 namespace {
 
+// An intracommunicator of at least two ranks; the same answer on all of them.
 bool can_share(const Call& call) {
-  if (call.comm == MPI_COMM_NULL || call.count < 0) return false;
+  if (call.comm == MPI_COMM_NULL) return false;
   int inter = 0, size = 0;
   if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter) return false;
   return PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size > 1;
 }
 
-Status check_buffers(const Call& call) {
+// What MPI would refuse; checked before the agreement, so that it is an error on all ranks.
+Status check_arguments(const Call& call, bool predefined) {
+  if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
+  if (!predefined || call.count == 0) return {};  // MPI_BOTTOM may be NULL
   if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
   if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
   if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
@@ -62,7 +67,6 @@ void fill_signature(Prepared& p, const Call& call, std::optional<kernels::Elemen
 // Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
 Status prepare_run(Prepared& p, const Call& call, kernels::Element element, std::string_view key,
                    CommState& state) {
-  MQ_TRY(check_buffers(call));
   Job& job = p.job;
   job.plan = &state.plan(*p.method.plan);
   job.codec = p.method.codec;
@@ -81,12 +85,11 @@ Status prepare_run(Prepared& p, const Call& call, kernels::Element element, std:
   const std::size_t scratch_bytes = Execution<MpiComm>::scratch_bytes(job);
   if (!state.scratch.reserve(scratch_bytes))
     return {Code::no_memory, "no memory for " + std::to_string(scratch_bytes) + " bytes of scratch"};
-  p.execution.emplace(state.comm, job, state.scratch.data());
+  p.execution.emplace(*state.comm, job, state.scratch.data());
   return {};
 }
 
 void count_run(MPIQ_Stats& stats, const Job& job, const Tally& tally) {
-  ++stats.compressed_calls;
   stats.elements += job.count;
   stats.raw_bytes += job.count * kernels::element_bytes(job.element);
   stats.wire_bytes_sent += tally.sent_bytes;
@@ -98,34 +101,57 @@ void count_run(MPIQ_Stats& stats, const Job& job, const Tally& tally) {
   stats.wait_s += tally.wait_s;
 }
 
-// From method to result. An exact method only agrees; the caller then lets MPI reduce.
+// All ranks learn whether all can go on; on success the call may touch residuals and wait for frames.
+Status agree_on(const Prepared& p, CommState& state) {
+  const auto start = std::chrono::steady_clock::now();
+  const Status agreed = agree(*state.comm, p.signature, state.hellos, state.stats.messages_sent);
+  state.stats.wait_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (agreed.code() == Code::mpi_failed) state.set_broken(agreed);
+  MQ_TRY(p.trouble);  // this rank's own words first
+  return agreed;
+}
+
+// Runs what was prepared and agreed on.
+Status run(Prepared& p, std::string_view key, CommState& state) {
+  if (!key.empty()) (*state.residuals.acquire(key, p.job.count, p.job.element))->used = true;
+  Tally tally;
+  const Status status = p.execution->run(tally);
+  count_run(state.stats, p.job, tally);
+  if (status.ok()) {
+    ++state.stats.compressed_calls;
+  } else {
+    state.residuals.drop(key);  // part of it may belong to a result that nobody got
+    if (status.code() == Code::mpi_failed) state.set_broken(status);
+  }
+  return status;
+}
+
+// From method to result. An exact method only agrees; MPI reduces.
 Status reduce(const Call& call, const Wishes& wishes, std::optional<kernels::Element> element, Method method,
               CommState& state) {
-  const std::uint64_t bytes =
-      element ? static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element) : 0;
-  if (!method.exact() && method.plan == nullptr) method.plan = &choose_plan(bytes, state.comm.size());
+  MQ_TRY(state.broken);
+  MQ_TRY(state.activate(call.comm));
+  if (!method.exact() && method.plan == nullptr) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
+    method.plan = &choose_plan(bytes, state.comm->size());
+  }
   Prepared p;
   p.method = method;
   p.trouble = wishes.trouble;
   fill_signature(p, call, element, wishes.key, state);
-  if (p.trouble.ok() && !method.exact()) {
-    try {
-      p.trouble = prepare_run(p, call, *element, wishes.key, state);
-    } catch (const std::bad_alloc&) {
-      p.trouble = {Code::no_memory, "no memory to prepare the call"};
-    }
+  try {
+    if (p.trouble.ok()) p.trouble = check_arguments(call, element.has_value());
+    if (p.trouble.ok() && !method.exact()) p.trouble = prepare_run(p, call, *element, wishes.key, state);
+  } catch (const std::bad_alloc&) {
+    p.trouble = {Code::no_memory, "out of memory"};  // short enough to need none
   }
   p.signature.trouble = static_cast<std::uint16_t>(p.trouble.code());
-  const Status agreed = agree(state.comm, p.signature, state.stats.messages_sent);
-  if (!agreed.ok() || !p.trouble.ok()) state.residuals.forget_unused(wishes.key);
-  MQ_TRY(p.trouble);
-  MQ_TRY(agreed);
-  if (method.exact()) return {};
-  if (!wishes.key.empty()) (*state.residuals.acquire(wishes.key, p.job.count, *element))->used = true;
-  Tally tally;
-  const Status status = p.execution->run(tally);
-  count_run(state.stats, p.job, tally);
-  return status;
+  const Status agreed = agree_on(p, state);
+  if (!agreed.ok()) {
+    state.residuals.drop_unused(wishes.key);
+    return agreed;
+  }
+  return method.exact() ? Status{} : run(p, wishes.key, state);
 }
 
 // The method of a call that a codec could serve, and mpi for all others.
@@ -136,15 +162,69 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const s
   if (wish) return *wish;
   if (state.stats.exact_mode != 0) return {};
   const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
-  return state.policy.choose(bytes, state.comm.size(), *element);
+  int size = 0;
+  (void)PMPI_Comm_size(call.comm, &size);
+  return state.policy.choose(bytes, size, *element);
 }
 
-int finish(const Call& call, const Status& status, bool exact, CommState& state) {
-  if (!status.ok()) {
-    ++state.stats.failed_calls;
-    return raise(call.comm, status);
+Outcome intercept(const Call& call) {
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  const bool eligible =
+      element && call.op == MPI_SUM &&
+      call.count >= kInterceptFloorBytes / static_cast<MPI_Count>(kernels::element_bytes(*element)) &&
+      can_share(call);
+  if (!eligible) return {{}, true};
+  const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
+  if (!found.ok()) return {found.status(), false};
+  CommState* const state = *found;
+  if (state == nullptr) return {{}, true};
+  ++state->stats.calls;
+  const Method method = choose(call, element, {}, *state);
+  if (method.exact()) return {{}, true};
+  Outcome outcome{reduce(call, {}, element, method, *state), false};
+  state->stats.failed_calls += !outcome.status.ok();
+  return outcome;
+}
+
+Outcome request(const Call& call, const Wishes& wishes) {
+  CommState* state = nullptr;
+  if (can_share(call)) {
+    const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
+    if (!found.ok()) return {found.status(), false};
+    state = *found;
   }
-  return exact ? exact_allreduce(call) : MPI_SUCCESS;
+  // Alone, or with ranks that could not even read our messages: nothing to agree on.
+  if (state == nullptr || state->stats.exact_mode == 2) return {wishes.trouble, wishes.trouble.ok()};
+  ++state->stats.calls;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  const Method method = choose(call, element, wishes.method, *state);
+  Outcome outcome{reduce(call, wishes, element, method, *state), method.exact()};
+  state->stats.failed_calls += !outcome.status.ok();
+  return outcome;
+}
+
+// MPI's own reduction.
+int exact_allreduce(const Call& call) {
+  if (call.count > std::numeric_limits<int>::max()) {
+#if MPI_VERSION >= 4
+    return PMPI_Allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
+#else
+    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
+                                                     " is more than this MPI library can reduce exactly"});
+#endif
+  }
+  return PMPI_Allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype, call.op,
+                        call.comm);
+}
+
+// The exception boundary: whatever ran short of memory is an error like any other.
+template <class F>
+Outcome guarded(const F& f) noexcept {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return {{Code::no_memory, "out of memory"}, false};
+  }
 }
 
 }  // namespace
@@ -168,44 +248,16 @@ std::optional<kernels::Element> element_of(MPI_Datatype datatype) {
   return {};
 }
 
-int exact_allreduce(const Call& call) {
-#if MPI_VERSION >= 4
-  if (call.count > std::numeric_limits<int>::max())
-    return PMPI_Allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
-#else
-  if (call.count > std::numeric_limits<int>::max())
-    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
-                                                     " is more than this MPI library can reduce exactly"});
-#endif
-  return PMPI_Allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype, call.op,
-                        call.comm);
+Outcome intercepted_allreduce(const Call& call) noexcept {
+  return guarded([&] { return intercept(call); });
 }
 
-int intercepted_allreduce(const Call& call) {
-  const std::optional<kernels::Element> element = element_of(call.datatype);
-  const bool eligible =
-      element && call.op == MPI_SUM &&
-      call.count >= kInterceptFloorBytes / static_cast<MPI_Count>(kernels::element_bytes(*element)) &&
-      can_share(call);
-  if (!eligible) return exact_allreduce(call);
-  const Result<CommState*> state = CommState::obtain(call.comm);
-  if (!state.ok()) return raise(call.comm, state.status());
-  CommState& s = **state;
-  ++s.stats.calls;
-  const Method method = choose(call, element, {}, s);
-  if (method.exact()) return exact_allreduce(call);
-  return finish(call, reduce(call, {}, element, method, s), false, s);
+Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
+  return guarded([&] { return request(call, wishes); });
 }
 
-int requested_allreduce(const Call& call, const Wishes& wishes) {
-  if (!can_share(call)) return wishes.trouble.ok() ? exact_allreduce(call) : raise(call.comm, wishes.trouble);
-  const Result<CommState*> state = CommState::obtain(call.comm);
-  if (!state.ok()) return raise(call.comm, state.status());
-  CommState& s = **state;
-  ++s.stats.calls;
-  const std::optional<kernels::Element> element = element_of(call.datatype);
-  const Method method = choose(call, element, wishes.method, s);
-  return finish(call, reduce(call, wishes, element, method, s), method.exact(), s);
+int conclude(const Call& call, const Outcome& outcome) {
+  return outcome.status.ok() && outcome.exact ? exact_allreduce(call) : raise(call.comm, outcome.status);
 }
 
 }  // namespace mq

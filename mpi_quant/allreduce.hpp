@@ -32,12 +32,19 @@ struct Wishes {
 // live there.
 inline constexpr MPI_Count kInterceptFloorBytes = 64 << 10;
 
-// MPI_Allreduce of an unmodified program: compressed if the policy says so, else exactly MPI's.
-int intercepted_allreduce(const Call& call);
+// What became of a call: an error, a result, or nothing yet because the reduction is MPI's to do.
+struct Outcome {
+  Status status;
+  bool exact = false;
+};
+
+// MPI_Allreduce of an unmodified program: compressed if the policy says so, else MPI's.
+Outcome intercepted_allreduce(const Call& call) noexcept;
 // MPIQ_Allreduce.
-int requested_allreduce(const Call& call, const Wishes& wishes);
-// MPI's own.
-int exact_allreduce(const Call& call);
+Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;
+// The end of a call: raises the error, or lets MPI reduce. May not return, and may throw what an error
+// handler throws.
+int conclude(const Call& call, const Outcome& outcome);
 
 // The element type of a predefined MPI float type the codecs know.
 std::optional<kernels::Element> element_of(MPI_Datatype datatype);

@@ -13,6 +13,7 @@ namespace mq {
 namespace {
 
 constexpr std::size_t kMaxKey = 63;
+constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // no bound of a codec overflows below
 
 Status read_key(const char* key, const std::string& value, Wishes& wishes) {
   if (std::strcmp(key, "mpiq_method") == 0) {
@@ -54,6 +55,7 @@ Status no_memory() { return {Code::no_memory, "out of memory"}; }
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
   if (count < 0) return {Code::bad_argument, "count " + std::to_string(count) + " is negative"};
+  if (count > kMaxCount) return {Code::bad_argument, "count " + std::to_string(count) + " is more than 2^58"};
   const Result<Method> method = parse_method(method_text);
   if (!method.ok()) return method.status();
   const std::optional<kernels::Element> element = element_of(datatype);
@@ -64,14 +66,27 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   return {};
 }
 
-// Runs f, which returns a Status; memory shortage and errors become the error of comm.
+// The status of f, with shortage of memory as one.
 template <class F>
-int guarded(MPI_Comm comm, const F& f) {
+Status guarded(const F& f) noexcept {
   try {
-    return raise(comm, f());
+    return f();
   } catch (const std::bad_alloc&) {
-    return raise(comm, no_memory());
+    return no_memory();
   }
+}
+
+Status set_policy(MPI_Comm comm, const char* rules) {
+  int inter = 0, size = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter"));
+  if (inter) return {Code::bad_argument, "MPIQ_Comm_set_policy: comm is an intercommunicator"};
+  MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
+  if (size == 1) return Policy::parse(rules).status();  // nothing is ever compressed there
+  const Result<CommState*> state = CommState::obtain(comm, CommState::Initial::no_rules);
+  if (!state.ok()) return state.status();
+  if (*state == nullptr)
+    return {Code::bad_argument, "MPIQ_Comm_set_policy: MPI is not initialised, or being finalized"};
+  return (*state)->set_policy(comm, rules);
 }
 
 }  // namespace
@@ -83,25 +98,18 @@ extern "C" {
 
 int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm, MPI_Info info) {
+  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  Wishes wishes;
   try {
-    Wishes wishes;
     wishes.trouble = read_info(info, wishes);
-    return requested_allreduce({sendbuf, recvbuf, count, datatype, op, comm}, wishes);
   } catch (const std::bad_alloc&) {
-    return raise(comm, no_memory());
+    wishes.trouble = no_memory();
   }
+  return conclude(call, requested_allreduce(call, wishes));
 }
 
 int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
-  return guarded(comm, [&]() -> Status {
-    int inter = 0, size = 0;
-    MQ_TRY(mpi_status(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter"));
-    if (inter) return {Code::bad_argument, "MPIQ_Comm_set_policy: comm is an intercommunicator"};
-    MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
-    if (size == 1) return Policy::parse(rules ? rules : "").status();  // nothing is ever compressed there
-    const Result<CommState*> state = CommState::obtain(comm);
-    return state.ok() ? (*state)->set_policy(rules ? rules : "") : state.status();
-  });
+  return raise(comm, guarded([&] { return set_policy(comm, rules ? rules : ""); }));
 }
 
 int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
@@ -116,7 +124,7 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
 }
 
 int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
-  return guarded(MPI_COMM_SELF, [&] { return wire_bound(method, count, datatype, bytes); });
+  return raise(MPI_COMM_SELF, guarded([&] { return wire_bound(method, count, datatype, bytes); }));
 }
 
 int MPIQ_Get_version(int* major, int* minor, int* patch) {

@@ -63,9 +63,10 @@ Status make_keys() {
 
 }  // namespace
 
-CommState::CommState(MPI_Comm private_comm) : comm(private_comm), private_comm_(private_comm) {}
-
-CommState::~CommState() { (void)PMPI_Comm_free(&private_comm_); }
+CommState::~CommState() {
+  if (!broken.ok()) scratch.leak();
+  if (private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
+}
 
 CommState* CommState::find(MPI_Comm comm) {
   Registry& r = registry();
@@ -76,34 +77,51 @@ CommState* CommState::find(MPI_Comm comm) {
   return static_cast<CommState*>(value);
 }
 
-Result<CommState*> CommState::obtain(MPI_Comm user_comm) {
+Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (CommState* known = find(user_comm)) return known;
+  int initialized = 0;
+  (void)PMPI_Initialized(&initialized);
+  if (!initialized || registry().finalized) return nullptr;
   MQ_TRY(make_keys());
+
+  const Result<Env>& environment = env();
+  const bool rules = environment.ok() && initial == Initial::environment;
+  const Result<Agreed> agreed = compare(user_comm, rules ? environment->policy : "", environment.status(),
+                                        "environment (MPIQ_POLICY, MPIQ_ISA)");
+  if (!agreed.ok()) return agreed.status();
+  std::unique_ptr<CommState> state(new CommState);
+  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text ? 1 : 0;
+  if (state->stats.exact_mode == 0) {
+    Result<Policy> policy = Policy::parse(agreed->text);
+    if (!policy.ok()) return Status{policy.status().code(), "MPIQ_POLICY: " + policy.status().text()};
+    state->policy = std::move(*policy);
+  }
+  if (!state->policy.always_exact()) MQ_TRY(state->activate(user_comm));
+
+  {
+    const std::scoped_lock lock(registry().mutex);
+    registry().states.push_back(state.get());
+  }
+  const int code = PMPI_Comm_set_attr(user_comm, registry().state_key, state.get());
+  if (code == MPI_SUCCESS) return state.release();
+  const std::scoped_lock lock(registry().mutex);
+  std::erase(registry().states, state.get());
+  return mpi_status(code, "MPI_Comm_set_attr");
+}
+
+Status CommState::activate(MPI_Comm user_comm) {
+  if (comm) return {};
   int rank = 0;
   MQ_TRY(mpi_status(PMPI_Comm_rank(user_comm, &rank), "MPI_Comm_rank"));
   // A split, not a dup: a dup would run the program's attribute copy callbacks and copy its topology and
   // info.
-  MPI_Comm private_comm = MPI_COMM_NULL;
-  MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank, &private_comm), "MPI_Comm_split"));
-  std::unique_ptr<CommState> state(new CommState(private_comm));
-  MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(private_comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
-
-  const Result<Env>& environment = env();
-  const Result<Agreed> agreed = state->compare(environment.ok() ? environment->policy : "",
-                                               environment.status(), "MPIQ_POLICY or MPIQ_ISA");
-  if (!agreed.ok()) return agreed.status();
-  Result<Policy> policy = Policy::parse(agreed->text);
-  if (!policy.ok()) return Status{policy.status().code(), "MPIQ_POLICY: " + policy.status().text()};
-  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text ? 1 : 0;
-  if (state->stats.exact_mode == 0) state->policy = *policy;
-
-  MQ_TRY(mpi_status(PMPI_Comm_set_attr(user_comm, registry().state_key, state.get()), "MPI_Comm_set_attr"));
-  const std::scoped_lock lock(registry().mutex);
-  registry().states.push_back(state.get());
-  return state.release();
+  MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank, &private_comm_), "MPI_Comm_split"));
+  MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(private_comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  comm.emplace(private_comm_);
+  return {};
 }
 
-Result<CommState::Agreed> CommState::compare(std::string_view text, const Status& local,
+Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view text, const Status& local,
                                              std::string_view what) {
   // One exact reduction finds any difference: the minimum of x and of ~x gives the minimum and the maximum.
   Hash hash;
@@ -114,29 +132,32 @@ Result<CommState::Agreed> CommState::compare(std::string_view text, const Status
     pairs[2 * i] = mine[i];
     pairs[2 * i + 1] = ~mine[i];
   }
-  MQ_TRY(mpi_status(PMPI_Allreduce(pairs, least, 6, MPI_UINT64_T, MPI_MIN, private_comm_), "MPI_Allreduce"));
+  MQ_TRY(mpi_status(PMPI_Allreduce(pairs, least, 6, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
   if (least[5] != ~std::uint64_t{0})
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
   Agreed agreed{std::string(text), same(1), same(0)};
+  if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
-  MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, private_comm_), "MPI_Bcast"));
+  MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
   agreed.text.resize(length);
-  MQ_TRY(mpi_status(PMPI_Bcast(agreed.text.data(), static_cast<int>(length), MPI_CHAR, 0, private_comm_),
-                    "MPI_Bcast"));
+  MQ_TRY(
+      mpi_status(PMPI_Bcast(agreed.text.data(), static_cast<int>(length), MPI_CHAR, 0, comm), "MPI_Bcast"));
   return agreed;
 }
 
-Status CommState::set_policy(std::string_view rules) {
-  const Result<Agreed> agreed = compare(rules, {}, "rules");
+Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
+  const Result<Agreed> agreed = compare(user_comm, rules, {}, "rules");
   if (!agreed.ok()) return agreed.status();
-  Result<Policy> parsed = Policy::parse(agreed->text);
-  if (!parsed.ok()) return parsed.status();
+  if (!agreed->same_version) return {Code::mismatch, "the ranks run incompatible versions of mpi_quant"};
   if (!agreed->same_text)
-    return {Code::mismatch, "the ranks gave different rules: rank 0 \"" + agreed->text + "\", rank " +
-                                std::to_string(comm.rank()) + " \"" + std::string(rules) + "\""};
+    return {Code::mismatch, "the ranks gave different rules; rank 0: \"" + agreed->text +
+                                "\", this rank: \"" + std::string(rules) + "\""};
+  Result<Policy> parsed = Policy::parse(rules);
+  if (!parsed.ok()) return parsed.status();
+  if (!parsed->always_exact()) MQ_TRY(activate(user_comm));
   policy = std::move(*parsed);
   if (stats.exact_mode == 1) stats.exact_mode = 0;  // now they agree
   return {};
@@ -145,7 +166,7 @@ Status CommState::set_policy(std::string_view rules) {
 const Plan& CommState::plan(const PlanRow& row) {
   const auto at = plans_.find(row.id);
   if (at != plans_.end()) return at->second;
-  return plans_.emplace(row.id, row.make(comm.rank(), comm.size())).first->second;
+  return plans_.emplace(row.id, row.make(comm->rank(), comm->size())).first->second;
 }
 
 }  // namespace mq

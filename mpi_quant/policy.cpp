@@ -195,6 +195,8 @@ class Parser {
         out.element = static_cast<int>(e);
         return {};
       }
+    if (name == "mpi" || kernels::find_codec(name) != nullptr)
+      return error(start, "expected ':' before the method " + quoted(name), "a rule is 'selectors: method'");
     return error(start, "unknown element type " + quoted(name),
                  "known: " + joined(
                                  kernels::kElements, [](auto e) { return kernels::name(e); }, ", "));

@@ -22,7 +22,11 @@ Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t c
   return &entries_.emplace(key, std::move(entry)).first->second;
 }
 
-void Residuals::forget_unused(std::string_view key) {
+void Residuals::drop(std::string_view key) {
+  if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
+}
+
+void Residuals::drop_unused(std::string_view key) {
   if (const auto at = entries_.find(key); at != entries_.end() && !at->second.used) entries_.erase(at);
 }
 

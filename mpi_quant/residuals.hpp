@@ -23,9 +23,10 @@ class Residuals {
   // The residual of a key, made if there is none. A key belongs to one count and element type. The entry
   // stays where it is until it is forgotten.
   Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element);
-  // Drops a residual that no call has used, so that a failed first call does not bind the key to its
-  // arguments.
-  void forget_unused(std::string_view key);
+  // Drops the residual of a key, if there is one.
+  void drop(std::string_view key);
+  // The same if no call has used it, so that a failed first call does not bind the key to its arguments.
+  void drop_unused(std::string_view key);
   std::size_t bytes() const;
 
  private:

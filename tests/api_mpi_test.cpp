@@ -287,6 +287,15 @@ TEST_F(Api, a_null_buffer_on_one_rank_is_an_error_on_all_ranks) {
   expect_error_everywhere(code, odd ? "sendbuf is NULL" : "invalid argument");
 }
 
+TEST_F(Api, a_negative_count_on_one_rank_is_an_error_on_all_ranks) {
+  if (size == 1) return;
+  std::vector<float> x(2000, 1.0F);
+  const bool odd = rank == size - 1;
+  const int code =
+      MPIQ_Allreduce(MPI_IN_PLACE, x.data(), odd ? -1 : 2000, MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL);
+  expect_error_everywhere(code, odd ? "count -1 is negative" : "invalid argument");
+}
+
 TEST_F(Api, bad_and_differing_policies_are_errors_and_change_nothing) {
   ASSERT_EQ(MPIQ_Comm_set_policy(comm, "0-: onebit"), MPI_SUCCESS);
   expect_error_everywhere(MPIQ_Comm_set_policy(comm, "0-: onebitt"), "onebitt");
@@ -374,6 +383,9 @@ TEST_F(Api, wire_bound_and_version_answer_without_communication) {
   ASSERT_EQ(MPIQ_Wire_bound("mpi", 10, MPI_DOUBLE, &bytes), MPI_SUCCESS);
   EXPECT_EQ(bytes, 80);
   EXPECT_NE(MPIQ_Wire_bound("nosuch", 10, MPI_DOUBLE, &bytes), MPI_SUCCESS);
+  EXPECT_NE(MPIQ_Wire_bound("bf16", (MPI_Count{1} << 58) + 1, MPI_DOUBLE, &bytes), MPI_SUCCESS);
+  EXPECT_EQ(MPIQ_Wire_bound("raw", MPI_Count{1} << 58, MPI_DOUBLE, &bytes), MPI_SUCCESS);
+  EXPECT_EQ(bytes, MPI_Count{1} << 61);
   EXPECT_NE(MPIQ_Wire_bound("mpi", -1, MPI_DOUBLE, &bytes), MPI_SUCCESS);
   EXPECT_NE(MPIQ_Wire_bound("mpi", 1, MPI_INT, &bytes), MPI_SUCCESS);
   EXPECT_NE(MPIQ_Wire_bound(nullptr, 1, MPI_FLOAT, &bytes), MPI_SUCCESS);

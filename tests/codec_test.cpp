@@ -175,6 +175,32 @@ TEST(Codec, a_lone_infinity_keeps_its_sign_and_nan_stays_nan) {
   });
 }
 
+TEST(Codec, the_sum_of_two_nans_is_the_same_nan_on_every_isa) {
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    const std::size_t n = 77;  // whole and partial groups
+    const std::vector<T> x(n, std::nan("1234")), base(n, -std::nan("567"));
+    const std::vector<std::byte> wire = row.run(x, {}, Feedback::none).wire;
+    std::vector<T> sum(n);
+    ASSERT_EQ(row.decode(wire, n, base.data(), sum.data()), Decoded::ok);
+    ASSERT_TRUE(same_bits(sum, std::vector<T>(n, std::numeric_limits<T>::quiet_NaN())))
+        << row.describe(n, "");
+  });
+}
+
+TEST(Codec, without_a_residual_no_finite_value_is_dropped_beside_a_nan) {
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    std::vector<T> x(500, T{1});
+    x[5] = std::numeric_limits<T>::infinity();
+    const Coded<T> got = row.run(x, {}, Feedback::none);
+    EXPECT_EQ(got.decoded[5], x[5]) << row.describe(500, "");
+    for (std::size_t i = 0; i < x.size(); ++i)  // the value, or loudly none
+      ASSERT_TRUE(got.decoded[i] == x[i] || std::isnan(got.decoded[i]))
+          << row.describe(500, "") << got.decoded[i];
+  });
+}
+
 TEST(Codec, decode_with_base_is_decode_then_add_in_place_or_not) {
   for_each_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;

@@ -288,8 +288,9 @@ std::vector<Status> agree_all(const std::vector<Signature>& signatures, const Lo
   std::vector<Status> status(signatures.size());
   net.run([&](Loopback::Rank& comm) {
     std::uint64_t messages = 0;
+    HelloBuffers buffers;
     const auto r = static_cast<std::size_t>(comm.rank());
-    status[r] = agree(comm, signatures[r], messages);
+    status[r] = agree(comm, signatures[r], buffers, messages);
   });
   EXPECT_EQ(net.leaked(), 0u);
   return status;

@@ -84,9 +84,47 @@ static void large_sums(int lossy) {
 #endif
 }
 
+/* More communicators than MPICH could give if each used one of the library's own as well. */
+static void many_communicators(void) {
+  enum { kComms = 1500 };
+  static MPI_Comm comms[kComms];
+  int i, code = MPI_SUCCESS;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (i = 0; i < kComms && code == MPI_SUCCESS; ++i) {
+    code = MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    if (code == MPI_SUCCESS) code = MPI_Allreduce(x, ours, 20000, MPI_FLOAT, MPI_SUM, comms[i]);
+  }
+  expect(code == MPI_SUCCESS, "the library takes communicators away");
+}
+
+#if MPI_VERSION >= 4
+/* A program without MPI_Init, hence without MPI_COMM_SELF. */
+static int sessions(void) {
+  MPI_Session session;
+  MPI_Group group;
+  MPI_Comm comm;
+  int i, size = 0, bad = 0;
+  for (i = 0; i < kN; ++i) x[i] = 0.1f;
+  if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session) != MPI_SUCCESS) return 1;
+  MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+  MPI_Comm_create_from_group(group, "shim_app", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+  MPI_Comm_size(comm, &size);
+  MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, comm);
+  PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_SUM, comm);
+  bad = memcmp(ours, theirs, sizeof ours) != 0;
+  MPI_Comm_free(&comm);
+  MPI_Group_free(&group);
+  MPI_Session_finalize(&session);
+  return bad;
+}
+#endif
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "exact";
   int i, total = 0;
+#if MPI_VERSION >= 4
+  if (strcmp(mode, "sessions") == 0) return sessions();
+#endif
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   srand((unsigned)rank + 1);
@@ -103,6 +141,8 @@ int main(int argc, char** argv) {
     expect(code != MPI_SUCCESS, "no error");
     MPI_Error_string(code, text, &length);
     if (rank == 0) printf("%s\n", text);
+  } else if (strcmp(mode, "many") == 0) {
+    many_communicators();
   } else {
     always_exact();
     large_sums(strcmp(mode, "lossy") == 0);

@@ -1,6 +1,7 @@
 // bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits), ties to even. The dense
-// baseline of every sweep. Doubles are rounded to float first. Relative error at most 2^-8 (2^-9 of the power
-// of two above); values beyond 3.39e38 become infinite. Wire: n little-endian 16-bit words, 2 n bytes.
+// baseline of every sweep. Doubles are rounded to float first. Relative error of normal values at most 2^-8
+// (2^-9 of the power of two above); values beyond 3.39e38 become infinite. Wire: n little-endian 16-bit
+// words, 2 n bytes.
 
 struct Bf16 {
   static constexpr std::string_view kName = "bf16";

@@ -1,13 +1,15 @@
 // onebit: one sign bit an element and the two side means of its block, with error feedback outside
 // (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; there a block
-// is a column). The side means minimise the squared error for the given signs: |v - x|^2 = |v|^2 - n+ above^2
-// - n- below^2.
+// is a column). The side means minimise the squared error for the given signs:
+// |v - decoded|^2 = |v|^2 - n+ above^2 - n- below^2.
 //
-// Encode, a block of at most 4096 elements that stays in L1: (1) v = x + residual, sums of both sides; (2)
-// bits v >= 0 and the new residual. Reads x and residual and writes residual once each: 12 bytes of memory
-// traffic an element for floats. A block with a NaN or Inf sends no value at all: its bits mark the
-// non-finite elements, `above` is what they decode to
-// (+Inf or -Inf if they all are, else NaN), `below` is 0, and every finite element stays in the residual.
+// Encode, a block of at most 4096 elements that stays in L1: (1) v = x + residual, sums of both sides, bits
+// v >= 0; (2) the new residual. Reads x and residual and writes residual once each: 12 bytes of memory
+// traffic an element for floats.
+//
+// A block with a NaN or Inf sends no value at all: its bits mark the non-finite elements, `above` is what
+// they decode to (+Inf or -Inf if they all are, else NaN), `below` is 0, and every finite element stays in
+// the residual. In a call without residuals `below` is NaN.
 //
 // Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. Floats: 1/8 + 8/block bytes an element.
 
@@ -74,14 +76,14 @@ struct OneBit {
     const auto mask = Lanes<T>::Mask::from_bits(load_bits(codes, width));
     return Lanes<T>::select(mask, Lanes<T>::all(scale.above), Lanes<T>::all(scale.below));
   }
-  // Codes that decode to `mark` where bits is 1 and to 0 elsewhere, under the scale marks(mark).
+  // Codes that decode to `mark` where bits is 1 and to `rest` elsewhere, under the scale marks(mark, rest).
   template <class W>
   static MQ_INLINE void put_marks(std::uint32_t bits, std::byte* codes, W width) {
     store_bits(codes, bits, width);
   }
   template <class T>
-  static MQ_INLINE Means<T> marks(T mark) {
-    return {T{0}, mark};
+  static MQ_INLINE Means<T> marks(T mark, T rest) {
+    return {rest, mark};
   }
   // The bits behind the last element of the last byte are 0 in everything encode writes.
   static MQ_INLINE bool padding_ok(const std::byte* codes, std::size_t n) {

@@ -77,6 +77,11 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::finite(r[i]);
     return mask;
   }
+  MQ_INLINE Mask ordered() const {  // not NaN
+    Mask mask;
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::ordered(r[i]);
+    return mask;
+  }
   static MQ_INLINE Lanes select(const Mask& mask, const Lanes& set, const Lanes& clear) {
     Lanes v;
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::select(mask.m[i], set.r[i], clear.r[i]);

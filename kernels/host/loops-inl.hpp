@@ -79,8 +79,7 @@ struct Loops {
     for (std::size_t begin = 0; begin < a.n; begin += block) {
       const std::size_t n = std::min(block, a.n - begin);
       const std::size_t offset = begin * sizeof(T);
-      result.nonfinite +=
-          encode_block<F>(x + offset, F == Feedback::none ? nullptr : residual + offset, n, wire);
+      result.nonfinite += encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, wire);
       wire += kScaleBytes + Q::template code_bytes<T>(n);
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
@@ -160,8 +159,9 @@ struct Loops {
     return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
   }
 
-  // A block with NaN or Inf: the codes mark where they are, all finite elements stay in the residual. Rare,
-  // hence simple.
+  // A block with NaN or Inf: the codes mark where they are. All finite elements stay in the residual and
+  // decode to 0 now; in a call without residuals they would be lost without a trace, so there they decode to
+  // NaN. Rare, hence simple.
   template <Feedback F>
   static std::uint64_t encode_marked_block(const std::byte* x, std::byte* residual, std::size_t n,
                                            std::byte* wire) {
@@ -173,9 +173,9 @@ struct Loops {
       if (!std::isfinite(v)) ++count[std::isnan(v) ? 1 : (v > 0 ? 2 : 0)];
     }
     const std::uint64_t all = count[0] + count[1] + count[2];
-    constexpr T kInf = std::numeric_limits<T>::infinity();
-    const T mark = all == count[2] ? kInf : all == count[0] ? -kInf : std::numeric_limits<T>::quiet_NaN();
-    const Scale scale = Q::template marks<T>(mark);
+    constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
+    const T mark = all == count[2] ? kInf : all == count[0] ? -kInf : kNan;
+    const Scale scale = Q::template marks<T>(mark, residual ? T{0} : kNan);
     std::memcpy(wire, &scale, sizeof scale);
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     for (std::size_t g = 0; g < whole; ++g) mark_group<F>(x, residual, g, wire + kScaleBytes, Whole{});
@@ -220,7 +220,11 @@ struct Loops {
   static MQ_INLINE void decode_group(std::byte* x, const std::byte* base, std::size_t g, Scale scale,
                                      const std::byte* codes, W width) {
     L v = Q::template get<T>(scale, codes + code_offset(g), width);
-    if constexpr (kAdd) v = L::load(base + g * kGroupBytes, width) + v;
+    if constexpr (kAdd) {
+      // Of two NaNs a sum keeps one, and which one is up to the compiler: every NaN becomes the same.
+      v = L::load(base + g * kGroupBytes, width) + v;
+      v = L::select(v.ordered(), v, L::all(std::numeric_limits<T>::quiet_NaN()));
+    }
     v.store(x + g * kGroupBytes, width);
   }
 };

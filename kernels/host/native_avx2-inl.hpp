@@ -19,6 +19,7 @@ struct Native<float> {
     const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
     return _mm256_cmp_ps(magnitude, all(std::numeric_limits<float>::infinity()), _CMP_LT_OQ);
   }
+  static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_ps(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_ps(clear, set, m); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_ps(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_ps(m, v)); }
@@ -48,6 +49,7 @@ struct Native<double> {
     const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
     return _mm256_cmp_pd(magnitude, all(std::numeric_limits<double>::infinity()), _CMP_LT_OQ);
   }
+  static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_pd(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_pd(clear, set, m); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_pd(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_pd(m, v)); }

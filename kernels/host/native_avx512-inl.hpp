@@ -20,6 +20,7 @@ struct Native<float> {
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
   }
+  static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_ps(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_ps(sum, m, sum, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {
@@ -46,6 +47,7 @@ struct Native<double> {
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
   }
+  static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_pd_mask(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_pd(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_pd(sum, m, sum, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {

@@ -25,6 +25,11 @@ class Buffer {
   // Grows to at least `bytes`; contents are unspecified after growing. False: out of memory, the old memory
   // is kept.
   [[nodiscard]] bool reserve(std::size_t bytes);
+  // Gives the memory up for ever, because somebody may still write to it.
+  void leak() {
+    data_ = nullptr;
+    bytes_ = 0;
+  }
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 

@@ -2,7 +2,7 @@
  *
  * The only installed header. C99. Argument order, names and conventions are MPI's: every function returns
  * MPI_SUCCESS or an MPI error code, after the error handler of the communicator was called with it;
- * MPI_Error_string gives the reason.
+ * MPI_Error_string gives the reason. All errors of this library are in one error class.
  *
  * A *method* says how to reduce: "mpi" (the MPI library's own reduction, exact) or
  * "codec(param=value,...)/plan", for example "onebit", "bf16", "onebit(block=512)/direct". A *policy* is a
@@ -32,23 +32,32 @@ extern "C" {
 /* Sums count elements of sendbuf over all ranks of comm into recvbuf on every rank; all ranks end with
  * identical bits.
  *
- * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names) are compressed if the policy says so and op is
- * MPI_SUM; every other call goes to the MPI library unchanged. sendbuf may be MPI_IN_PLACE. Collective over
- * comm.
+ * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names) in host memory are compressed if the policy
+ * says so and op is MPI_SUM; every other call goes to the MPI library unchanged. sendbuf may be MPI_IN_PLACE.
+ * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
+ * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
+ * or info, get an error on every rank. After any error recvbuf is undefined, and the residual of the key is
+ * gone.
  *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
- * value is an error on every rank: mpiq_method  the method of this call, in place of the policy's mpiq_key
- * name of the vector (1 to 63 characters). The rank keeps a residual of count elements under this name on
- *                this communicator: what compression drops from one call is added to the next (error
- * feedback). Without a key nothing is kept. A key belongs to one count and datatype; using it with another is
- * an error. */
+ * value is an error:
+ *
+ * - mpiq_method: the method of this call, in place of the policy's.
+ * - mpiq_key: name of the vector, 1 to 63 characters. The rank keeps a residual of count elements under this
+ *   name on this communicator: what compression drops from one call is added to the next compressed call of
+ * the key (error feedback). Without a key nothing is kept. A key belongs to the count and datatype of its
+ * first compressed call; a compressed call with others is an error. Calls that are not compressed ignore it.
+ *
+ * NaN and Inf: an element that is one on some rank is NaN or Inf on every rank in the result. "onebit" has no
+ * room for other values in a block that holds one: with a key they wait in the residual, without they are
+ * NaN. */
 MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                MPI_Op op, MPI_Comm comm, MPI_Info info);
 
 /* Sets the policy of comm, for MPIQ_Allreduce and, with the preload library, for MPI_Allreduce. Rules that
  * cannot be parsed or differ between ranks are an error on every rank, and the policy stays as it was. NULL
- * or "": no rules. Residuals are kept. Collective over comm. Without this call the policy of comm is
- * MPIQ_POLICY, if all its ranks have the same. */
+ * or "": no rules. Residuals are kept. Collective over comm. The policy of a communicator whose first call to
+ * this library is another one is MPIQ_POLICY, if all its ranks have the same. */
 MPIQ_PUBLIC int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules);
 
 /* What happened on one communicator on this rank since it was first used. Times are seconds of this rank. */
@@ -64,8 +73,8 @@ typedef struct MPIQ_Stats {
   uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted once for each encode */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
-  uint64_t exact_mode; /* not 0: no call is compressed, because the ranks came with 1: different MPIQ_POLICY,
-                          2: incompatible versions of this library */
+  uint64_t exact_mode; /* 1: MPIQ_POLICY differs between the ranks and is ignored; 2: they run incompatible
+                          versions of this library, and nothing is compressed; else 0 */
   double encode_s;     /* in codecs */
   double decode_s;
   double wait_s; /* in communication that was not hidden */
@@ -75,7 +84,8 @@ typedef struct MPIQ_Stats {
 MPIQ_PUBLIC int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats);
 
 /* Hard upper bound of the bytes that `method` makes of count elements in one encode, frame headers not
- * counted. For "mpi" the size of the vector. Local; errors are raised on MPI_COMM_SELF. */
+ * counted. For "mpi" the size of the vector. At most 2^58 elements. Local; errors are raised on
+ * MPI_COMM_SELF. */
 MPIQ_PUBLIC int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes);
 
 /* The version of the library that is loaded, which may differ from the MPIQ_VERSION_ macros of this header.

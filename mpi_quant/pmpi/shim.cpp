@@ -3,24 +3,14 @@
 
 #include "mpi_quant/allreduce.hpp"
 
-#include <new>
-
 #include "mpi_quant.h"
-
-#include "mpi_quant/errors.hpp"
 
 namespace {
 
 // Fewer elements than this are below the floor for every element type.
 constexpr MPI_Count kFewestElements = mq::kInterceptFloorBytes / 8;
 
-int intercept(const mq::Call& call) noexcept {
-  try {
-    return mq::intercepted_allreduce(call);
-  } catch (const std::bad_alloc&) {
-    return mq::raise(call.comm, {mq::Code::no_memory, "out of memory"});
-  }
-}
+int intercept(const mq::Call& call) { return mq::conclude(call, mq::intercepted_allreduce(call)); }
 
 }  // namespace
 
