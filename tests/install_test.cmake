@@ -1,4 +1,4 @@
-# cmake -D BUILD=... -D CONSUMER=... -D WORK=... -D MPICC=... -D MPIEXEC=... -P install_test.cmake
+# cmake -D GENERATOR=... -D BUILD=... -D CONSUMER=... -D WORK=... -D MPICC=... -D MPIEXEC=... -P install_test.cmake
 # Installs the build into a fresh prefix and uses it as a stranger would: find_package, pkg-config, versioned soname.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -27,7 +27,7 @@ foreach(name mpi_quant mpi_quant_pmpi)
   endif()
 endforeach()
 
-run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${prefix} -DMPI_C_COMPILER=${MPICC})
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${prefix} -DMPI_C_COMPILER=${MPICC})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${MPIEXEC} -n 2 ${WORK}/build/linked)
 run(${MPIEXEC} -n 2 ${WORK}/build/intercepted)
