@@ -36,8 +36,8 @@ extern "C" {
  * says so and op is MPI_SUM; every other call goes to the MPI library unchanged. sendbuf may be MPI_IN_PLACE.
  * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
  * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
- * or info, get an error on every rank. After any error recvbuf is undefined, and the residual of the key is
- * gone.
+ * or info, get an error on every rank. After an error recvbuf is undefined; the
+ * residual of the key is as it was, or gone if the error came while data was exchanged.
  *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
  * value is an error:
