@@ -36,17 +36,19 @@ extern "C" {
  * says so and op is MPI_SUM; every other call goes to the MPI library unchanged. sendbuf may be MPI_IN_PLACE.
  * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
  * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
- * or info, get an error on every rank. After an error recvbuf is undefined; the
- * residual of the key is as it was, or gone if the error came while data was exchanged.
+ * or info, get an error on every rank. After an error recvbuf is undefined; the residual of the key is as it
+ * was, or gone if the error came while data was exchanged.
  *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
  * value is an error:
  *
  * - mpiq_method: the method of this call, in place of the policy's.
- * - mpiq_key: name of the vector, 1 to 63 characters. The rank keeps a residual of count elements under this
- *   name on this communicator: what compression drops from one call is added to the next compressed call of
- * the key (error feedback). Without a key nothing is kept. A key belongs to the count and datatype of its
- * first compressed call; a compressed call with others is an error. Calls that are not compressed ignore it.
+ *
+ * - mpiq_key: name of the vector, 1 to 63 characters. The rank keeps a residual of count elements under
+ *   this name on this communicator: what compression drops from one call is added to the next compressed
+ *   call of the key (error feedback). Without a key nothing is kept. A key belongs to the count and
+ *   datatype of its first compressed call; a compressed call with others is an error. Calls that are not
+ *   compressed ignore it.
  *
  * NaN and Inf: an element that is one on some rank is NaN or Inf on every rank in the result. "onebit" has no
  * room for other values in a block that holds one: with a key they wait in the residual, without they are
