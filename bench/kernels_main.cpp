@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("best_isa", std::string(name(best_isa())));
   for (const std::size_t bytes : {std::size_t{64} << 20, std::size_t{256} << 10})
     for (const Codec& codec : codecs())
-      for (const Element element : kElements)
+      for (const Element element : kComputeElements)
         for (const Work w : kWorks)
           for (const Isa isa : kIsas) {
             if (isa > best_isa()) continue;

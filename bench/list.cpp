@@ -1,6 +1,7 @@
 #include "bench/list.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/models.hpp"
 #include "kernels/codec.hpp"
@@ -19,8 +20,13 @@ std::string codec_text(const kernels::Codec& codec) {
                                  4.0 / bytes, codec.what, codec.lossless ? " (lossless)" : "");
   for (std::size_t i = 0; i < codec.specs.size(); ++i) {
     const kernels::ParamSpec& spec = codec.specs[i];
-    text += fmt::format("  {:<12} {}={} [{} to {}]: {}\n", "", spec.name, spec.preset, spec.min, spec.max,
-                        spec.what);
+    if (spec.kind == kernels::ParamKind::word)
+      text += fmt::format("  {:<12} {}={} [{}]: {}\n", "", spec.name,
+                          spec.words[static_cast<std::size_t>(spec.preset)], fmt::join(spec.words, "|"),
+                          spec.what);
+    else
+      text += fmt::format("  {:<12} {}={} [{} to {}]: {}\n", "", spec.name, spec.preset, spec.min, spec.max,
+                          spec.what);
   }
   return text;
 }

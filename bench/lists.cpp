@@ -77,7 +77,7 @@ Result<std::vector<int>> parse_ranks(std::string_view text) {
 
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
   auto elements = parse_each<kernels::Element>(text, [](const std::string& word) -> Result<kernels::Element> {
-    for (const kernels::Element e : kernels::kElements)
+    for (const kernels::Element e : kernels::kComputeElements)
       if (word == name(e)) return e;
     return bad(fmt::format("unknown element type '{}'; known: f32, f64", word));
   });

@@ -10,12 +10,19 @@
 
 namespace mq::kernels {
 
-// Element types of the vectors that are reduced. Arithmetic is done in the element type, statistics in
-// double.
-enum class Element : std::uint8_t { f32, f64 };
-inline constexpr std::array kElements{Element::f32, Element::f64};
-constexpr std::size_t element_bytes(Element e) { return e == Element::f32 ? 4 : 8; }
-constexpr std::string_view name(Element e) { return e == Element::f32 ? "f32" : "f64"; }
+// Element types of the vectors that are reduced.
+enum class Element : std::uint8_t { f32, f64, f16, bf16 };
+inline constexpr std::array kElements{Element::f32, Element::f64, Element::f16, Element::bf16};
+constexpr std::size_t element_bytes(Element e) { return e == Element::f64 ? 8 : e == Element::f32 ? 4 : 2; }
+constexpr std::string_view name(Element e) {
+  constexpr std::array<std::string_view, 4> names{"f32", "f64", "f16", "bf16"};
+  return names[static_cast<std::size_t>(e)];
+}
+// The element types codecs compute in, and keep residuals in. Vectors of the half types are widened chunk by
+// chunk (convert.hpp), so that every codec serves them, sums are accumulated in float and residuals lose
+// nothing.
+inline constexpr std::array kComputeElements{Element::f32, Element::f64};
+constexpr Element compute_element(Element e) { return e == Element::f64 ? Element::f64 : Element::f32; }
 
 // Instruction sets a row exists for, ascending. All of them write the same bytes.
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
@@ -26,18 +33,19 @@ constexpr std::string_view name(Isa i) {
 }
 
 // A codec's parameters by position; ParamSpec names them. Unused positions are 0, so that == and hashes work.
-inline constexpr std::size_t kMaxParams = 4;
+inline constexpr std::size_t kMaxParams = 6;
 struct Params {
   std::array<double, kMaxParams> value{};
   bool operator==(const Params&) const = default;
 };
 
-enum class ParamKind : std::uint8_t { integer, power_of_two, real };
+enum class ParamKind : std::uint8_t { integer, power_of_two, real, word };
 struct ParamSpec {
   std::string_view name;  // as written in a policy: codec(name=value)
   std::string_view what;  // one line, with the unit
   ParamKind kind;
-  double preset, min, max;  // inclusive
+  double preset, min, max;                       // inclusive
+  std::span<const std::string_view> words = {};  // of a word: the value is the position in this list
 };
 
 // What encode does with the residual array (error feedback, Seide et al. 2014, section 3).
@@ -72,6 +80,8 @@ struct DecodeArgs {
   const void* base =
       nullptr;        // null: x = decoded; else x = base + decoded, element by element. base may equal x
   void* x = nullptr;  // n elements
+  // x is not read again soon: it may be written around the caches. No effect on the values.
+  bool stream = false;
 };
 
 enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
@@ -99,6 +109,16 @@ struct Codec {
   // Hard upper bound, in bytes, of what encode writes for n elements; the same number on every rank.
   std::size_t (*wire_bound)(std::size_t n, Element, const Params&) noexcept;
   const CodecOps* (*ops)(Element, Isa) noexcept;
+  // True if these parameters describe a whole message (a mean a tensor): a rank's slice is then one message,
+  // however long. block() is still where slices may be cut.
+  bool (*whole)(const Params&) noexcept;
+  // A parameter that is measured: what these n elements propose for it, a finite number >= 0. The library
+  // takes the greatest proposal of all ranks, on the first call of a key (later calls keep it) or on every
+  // call without one. Null: the codec has no such parameter.
+  double (*propose)(const void* x, std::size_t n, Element, const Params&) noexcept;
+  // True if these parameters ask for it; and the parameters to encode with.
+  bool (*proposes)(const Params&) noexcept;
+  Params (*settle)(const Params&, double proposal) noexcept;
 };
 
 // All codecs, in the order of the registry. Ends up in --list, the policy grammar, the tests and the sweeps.

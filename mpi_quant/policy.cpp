@@ -44,13 +44,23 @@ std::string number(double v) {
   return {text.begin(), end};
 }
 
+// A parameter's value as it is written.
+std::string value_text(const kernels::ParamSpec& spec, double value) {
+  return spec.kind == kernels::ParamKind::word ? std::string(spec.words[static_cast<std::size_t>(value)])
+                                               : number(value);
+}
+
 std::string known_codecs() {
   return joined(
       kernels::codecs(), [](const auto& c) { return c.name; }, ", ", std::string(kExact));
 }
 
-// "block: power of two, 32 to 4096"
+// "block: power of two, 32 to 4096"; "format: auto, gap or u16"
 std::string describe(const kernels::ParamSpec& spec) {
+  if (spec.kind == kernels::ParamKind::word)
+    return std::string(spec.name) + ": " +
+           joined(
+               spec.words, [](auto w) { return w; }, "|");
   constexpr std::array<std::string_view, 3> kinds{"integer", "power of two", "number"};
   return std::string(spec.name) + ": " + std::string(kinds[static_cast<std::size_t>(spec.kind)]) + ", " +
          number(spec.min) + " to " + number(spec.max);
@@ -61,8 +71,14 @@ std::string known_params(const kernels::Codec& codec) {
   return "known: " + joined(codec.specs, describe, "; ");
 }
 
-// The value of a parameter, if the word is one: an integer for integer kinds, a finite number for real ones.
+// The value of a parameter, if the word is one: an integer for integer kinds, a finite number for real ones,
+// the position of a word.
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {
+  if (spec.kind == kernels::ParamKind::word) {
+    const auto at = std::find(spec.words.begin(), spec.words.end(), word);
+    return at == spec.words.end() ? std::nullopt
+                                  : std::optional(static_cast<double>(at - spec.words.begin()));
+  }
   const char* const end = word.data() + word.size();
   double value = 0;
   if (spec.kind == kernels::ParamKind::real) {
@@ -312,7 +328,7 @@ std::string print_params(const Method& method, Wanted wanted) {
       out.append(out.empty() ? "" : ",")
           .append(method.codec->specs[i].name)
           .append("=")
-          .append(number(method.params.value[i]));
+          .append(value_text(method.codec->specs[i], method.params.value[i]));
   return out;
 }
 

@@ -1,8 +1,8 @@
-// The rows of one instruction set: for each codec of the registry and each element type, its two functions.
+// The rows of one instruction set: for each codec of the registry and each compute type, its two functions.
 // Included once per instruction set, last.
 
 template <class Q>
-inline constexpr std::array<CodecOps, kElements.size()> kRow{
+inline constexpr std::array<CodecOps, kComputeElements.size()> kRow{
     CodecOps{&Loops<float, Q>::encode, &Loops<float, Q>::decode},
     CodecOps{&Loops<double, Q>::encode, &Loops<double, Q>::decode}};
 

@@ -67,7 +67,7 @@ namespace {
 
 template <std::size_t kIndex>
 const CodecOps* ops_of(Element element, Isa isa) noexcept {
-  const auto e = static_cast<std::size_t>(element);
+  const auto e = static_cast<std::size_t>(compute_element(element));
   switch (isa) {
     case Isa::scalar: return &scalar::kRows[kIndex][e];
     case Isa::avx2: return &avx2::kRows[kIndex][e];
@@ -83,14 +83,22 @@ std::size_t block_of(const Params& params) noexcept {
 
 template <class Q>
 std::size_t wire_bound_of(std::size_t n, Element element, const Params& params) noexcept {
-  return element == Element::f32 ? scalar::Loops<float, Q>::wire_bytes(n, params)
-                                 : scalar::Loops<double, Q>::wire_bytes(n, params);
+  return compute_element(element) == Element::f32 ? scalar::Loops<float, Q>::wire_bytes(n, params)
+                                                  : scalar::Loops<double, Q>::wire_bytes(n, params);
+}
+
+template <class Q>
+bool whole_of(const Params& params) noexcept {
+  if constexpr (requires { Q::whole(params); })
+    return Q::whole(params);
+  else
+    return false;
 }
 
 template <class... Q, std::size_t... kIndex>
 constexpr auto make_codecs(TypeList<Q...>, std::index_sequence<kIndex...>) {
   return std::array{Codec{Q::kName, Q::kId, Q::kWhat, Q::kLossless, Q::kSpecs, &block_of<Q>,
-                          &wire_bound_of<Q>, &ops_of<kIndex>}...};
+                          &wire_bound_of<Q>, &ops_of<kIndex>, &whole_of<Q>, nullptr, nullptr, nullptr}...};
 }
 constexpr auto kCodecs =
     make_codecs(scalar::AllQuantizers{}, std::make_index_sequence<scalar::kRows.size()>{});
