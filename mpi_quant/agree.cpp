@@ -2,6 +2,8 @@
 
 #include "mpi_quant/agree.hpp"
 
+#include <string>
+
 #include "mpi_quant/plan.hpp"
 
 namespace mq {
@@ -41,14 +43,19 @@ std::string describe(const Signature& s) {
 }  // namespace
 
 Status verdict(const Hello& summary) {
-  if (!summary.differs && summary.first.trouble == 0) return {};
-  const std::string first = "rank " + std::to_string(summary.first_rank) + ": " + describe(summary.first);
-  if (!summary.differs)
-    return {static_cast<Code>(summary.first.trouble), "every rank: " + describe(summary.first)};
-  const bool trouble = summary.first.trouble != 0 || summary.other.trouble != 0;
-  return {trouble ? Code::peer_failed : Code::mismatch,
-          std::string(trouble ? "a rank could not take part" : "the ranks' calls differ") + "; " + first +
-              "; rank " + std::to_string(summary.other_rank) + ": " + describe(summary.other)};
+  const auto words = [](int rank, const Signature& s) {
+    return "rank " + std::to_string(rank) + ": " + describe(s);
+  };
+  const Signature &first = summary.first, &other = summary.other;
+  if (!summary.differs) {
+    if (first.trouble == 0) return {};
+    return status_of(static_cast<Code>(first.trouble), [&] { return "every rank: " + describe(first); });
+  }
+  const bool trouble = first.trouble != 0 || other.trouble != 0;
+  return status_of(trouble ? Code::peer_failed : Code::mismatch, [&] {
+    return std::string(trouble ? "a rank could not take part" : "the ranks' calls differ") + "; " +
+           words(summary.first_rank, first) + "; " + words(summary.other_rank, other);
+  });
 }
 
 }  // namespace mq

@@ -8,16 +8,13 @@
 // ranks only: calls that disagree in everything else still meet in it.
 #pragma once
 
-#include <bit>
-#include <cstring>
-#include <string>
+#include <algorithm>
+#include <span>
 
 #include "mpi_quant/base/comm.hpp"
 #include "mpi_quant/frame.hpp"
 
 namespace mq {
-
-inline constexpr int kHelloTag = 32000;  // frames use small tags, see Execution::tag
 
 // The summary of the union of two sets of ranks from their summaries.
 inline Hello merge(const Hello& a, const Hello& b) {
@@ -32,63 +29,71 @@ inline Hello merge(const Hello& a, const Hello& b) {
   };
   offer(high.first_rank, high.first);
   if (high.differs) offer(high.other_rank, high.other);
+  low.proposal = std::max(a.proposal, b.proposal);
   return low;
 }
 
 // What a summary of all ranks means: ok, or the error with both sides' names.
 Status verdict(const Hello& summary);
 
-// Sends `out` and receives `in` between two peers; both finished on return. False in *fits if `in` was not
-// filled exactly.
+// The agreement of one call, to be advanced until it is done. Must stay where it is while it is under way,
+// and for ever after an error, because a message may still be coming.
 template <Comm C>
-Status exchange_now(C& comm, int to, int from, int tag, std::span<const std::byte> out,
-                    std::span<std::byte> in, bool& fits) {
-  typename C::Request send{}, receive{};
-  MQ_TRY(comm.receive(from, tag, in, receive));
-  MQ_TRY(comm.send(to, tag, out, send));
-  bool sent = false, received = false;
-  std::size_t bytes = 0, ignored = 0;
-  while (!sent || !received) {
-    if (!received) MQ_TRY(comm.test(receive, received, bytes));
-    if (!sent) MQ_TRY(comm.test(send, sent, ignored));
-    if (!sent || !received) comm.idle();
+class Agreement {
+ public:
+  // No other agreement that is under way on comm uses this tag.
+  Status start(C& comm, const Signature& mine, double proposal, int tag) {
+    known_ = {};
+    known_.first_rank = comm.rank();
+    known_.first = mine;
+    known_.proposal = proposal;
+    tag_ = tag;
+    distance_ = 1;
+    return post(comm);
   }
-  comm.busy();
-  fits = bytes == in.size();
-  return {};
-}
-
-// What agree() sends from and receives into. Belongs to the communicator and not to the call, because after a
-// communication error a message may still be on its way.
-struct HelloBuffers {
-  Hello known, heard;
-};
-
-// Ok if every rank came with the same signature and none is in trouble. Else an error that names two ranks
-// and what they brought; the same on every rank.
-template <Comm C>
-Status agree(C& comm, const Signature& mine, HelloBuffers& buffers, std::uint64_t& messages_sent) {
-  auto& [known, heard] = buffers;
-  known = {};
-  known.first_rank = comm.rank();
-  known.first = mine;
-  const int p = comm.size();
-  for (int distance = 1; distance < p; distance *= 2) {
-    bool fits = false;
-    MQ_TRY(exchange_now(comm, (comm.rank() + distance) % p, (comm.rank() - distance + p) % p, kHelloTag,
-                        std::as_bytes(std::span(&known, 1)), std::as_writable_bytes(std::span(&heard, 1)),
-                        fits));
-    ++messages_sent;
-    if (!fits || heard.magic != kHelloMagic || heard.version != kWireVersion) {
-      // Keep to the schedule, so that nobody waits; everyone learns of a rank in trouble.
-      heard = known;
-      heard.first_rank = (comm.rank() - distance + p) % p;
-      heard.first.trouble = static_cast<std::uint16_t>(Code::bad_frame);
-      heard.differs = 0;
+  // An error is one of the communication.
+  Status advance(C& comm, std::uint64_t& messages_sent, bool& moved) {
+    while (!done()) {
+      if (!received_) MQ_TRY(comm.test(receive_, received_, bytes_));
+      std::size_t ignored = 0;
+      if (!sent_) MQ_TRY(comm.test(send_, sent_, ignored));
+      if (!received_ || !sent_) return {};
+      moved = true;
+      ++messages_sent;
+      learn();
+      distance_ *= 2;
+      MQ_TRY(post(comm));
     }
-    known = merge(known, heard);
+    return {};
   }
-  return verdict(known);
-}
+  bool done() const { return received_ && sent_; }
+  const Hello& summary() const { return known_; }
+
+ private:
+  Status post(C& comm) {
+    const int p = comm.size();
+    received_ = sent_ = distance_ >= p;
+    if (done()) return {};
+    from_ = (comm.rank() - distance_ + p) % p;
+    MQ_TRY(comm.receive(from_, tag_, std::as_writable_bytes(std::span(&heard_, 1)), receive_));
+    return comm.send((comm.rank() + distance_) % p, tag_, std::as_bytes(std::span(&known_, 1)), send_);
+  }
+  void learn() {
+    if (bytes_ != sizeof heard_ || heard_.magic != kHelloMagic || heard_.version != kWireVersion) {
+      // Keep to the schedule, so that nobody waits; everyone learns of a rank in trouble.
+      heard_ = known_;
+      heard_.first_rank = from_;
+      heard_.first.trouble = static_cast<std::uint16_t>(Code::bad_frame);
+      heard_.differs = 0;
+    }
+    known_ = merge(known_, heard_);
+  }
+
+  Hello known_, heard_;
+  typename C::Request send_{}, receive_{};
+  std::size_t bytes_ = 0;  // received
+  int tag_ = 0, distance_ = 1, from_ = 0;
+  bool sent_ = true, received_ = true;
+};
 
 }  // namespace mq

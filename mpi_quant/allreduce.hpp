@@ -1,15 +1,21 @@
-// The spine of a call: classify, choose, agree, run; or hand over to MPI. See allreduce.cpp.
+// From arguments to a decision: is a call ours, and how is it reduced? And the blocking call from top to
+// bottom. What happens in between is Operation's (operation.hpp); non-blocking and persistent calls are
+// requests.hpp's.
 #pragma once
 
 #include <mpi.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/policy.hpp"
+#include "mpi_quant/residuals.hpp"
 
 namespace mq {
+
+class CommState;
 
 // The arguments of an allreduce, count widened once for MPI_Allreduce and its _c form alike.
 struct Call {
@@ -24,7 +30,8 @@ struct Call {
 // What the caller of MPIQ_Allreduce wants beside MPI's arguments.
 struct Wishes {
   std::optional<Method> method;  // in place of the policy's
-  std::string key;               // of the residual; empty: no feedback
+  Key key;                       // of the residual; empty: no feedback
+  double rows = 0, ld = 0;       // of the matrix the vector is, column by column; 0: none
   Status trouble;                // why this rank cannot take part; reported to all
 };
 
@@ -38,6 +45,21 @@ struct Outcome {
   bool exact = false;
 };
 
+// Who reduces a call, and how: MPI if state is null.
+struct Choice {
+  std::shared_ptr<CommState> state;
+  Method method;
+};
+
+// MPIQ_Allreduce and its relatives. Collective over the communicator at its first use.
+Result<Choice> choose_requested(const Call& call, const Wishes& wishes);
+
+// Runs one blocking call of a communicator, with the method chosen for it.
+Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method);
+// A sum of half-type elements on one rank, which MPI cannot do: copies it. False if the call is something
+// else.
+bool copies_alone(const Call& call);
+
 // MPI_Allreduce of an unmodified program: compressed if the policy says so, else MPI's.
 Outcome intercepted_allreduce(const Call& call) noexcept;
 // MPIQ_Allreduce.
@@ -46,7 +68,10 @@ Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;
 // handler throws.
 int conclude(const Call& call, const Outcome& outcome);
 
-// The element type of a predefined MPI float type the codecs know.
+// The element type of a predefined MPI float type the codecs know, or of one of MPIQ_Type_float16 and its
+// like.
 std::optional<kernels::Element> element_of(MPI_Datatype datatype);
+// The datatype of a half type, made at the first call.
+Result<MPI_Datatype> half_datatype(kernels::Element half);
 
 }  // namespace mq

@@ -1,56 +1,20 @@
 // The bodies of the MPIQ_ functions: arguments in, allreduce.cpp or comm_state.cpp does the work, MPI error
 // codes out.
 
-#include <cstring>
+#include <mutex>
 #include <new>
 
 #include "mpi_quant.h"
 #include "mpi_quant/allreduce.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/errors.hpp"
+#include "mpi_quant/info.hpp"
+#include "mpi_quant/requests.hpp"
 
 namespace mq {
 namespace {
 
-constexpr std::size_t kMaxKey = 63;
 constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // no bound of a codec overflows below
-
-Status read_key(const char* key, const std::string& value, Wishes& wishes) {
-  if (std::strcmp(key, "mpiq_method") == 0) {
-    const Result<Method> method = parse_method(value);
-    if (!method.ok()) return {Code::bad_info, "info mpiq_method: " + method.status().text()};
-    wishes.method = *method;
-    return {};
-  }
-  if (std::strcmp(key, "mpiq_key") == 0) {
-    if (value.empty() || value.size() > kMaxKey)
-      return {Code::bad_info, "info mpiq_key: \"" + value + "\" is not 1 to 63 characters"};
-    wishes.key = value;
-    return {};
-  }
-  return {Code::bad_info, std::string("info: unknown key \"") + key + "\" (known: mpiq_method, mpiq_key)"};
-}
-
-// Reads the mpiq_ keys of an info; other keys are somebody else's.
-Status read_info(MPI_Info info, Wishes& wishes) {
-  if (info == MPI_INFO_NULL) return {};
-  int keys = 0;
-  MQ_TRY(mpi_status(PMPI_Info_get_nkeys(info, &keys), "MPI_Info_get_nkeys"));
-  for (int i = 0; i < keys; ++i) {
-    char key[MPI_MAX_INFO_KEY + 1] = "";
-    MQ_TRY(mpi_status(PMPI_Info_get_nthkey(info, i, key), "MPI_Info_get_nthkey"));
-    if (std::strncmp(key, "mpiq_", 5) != 0) continue;
-    int length = 0, found = 0;
-    MQ_TRY(mpi_status(PMPI_Info_get_valuelen(info, key, &length, &found), "MPI_Info_get_valuelen"));
-    std::string value(static_cast<std::size_t>(length) + 1, '\0');
-    MQ_TRY(mpi_status(PMPI_Info_get(info, key, length, value.data(), &found), "MPI_Info_get"));
-    value.resize(static_cast<std::size_t>(length));
-    MQ_TRY(read_key(key, value, wishes));
-  }
-  return {};
-}
-
-Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
@@ -72,7 +36,7 @@ Status guarded(const F& f) noexcept {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    return no_memory();
+    return {Code::no_memory, "out of memory"};
   }
 }
 
@@ -89,6 +53,13 @@ Status set_policy(MPI_Comm comm, const char* rules) {
   return (*state)->set_policy(comm, rules);
 }
 
+int half_type(kernels::Element half, MPI_Datatype* datatype) {
+  if (datatype == nullptr) return raise(MPI_COMM_SELF, {Code::bad_argument, "datatype is NULL"});
+  const Result<MPI_Datatype> made = half_datatype(half);
+  if (made.ok()) *datatype = *made;
+  return raise(MPI_COMM_SELF, made.status());
+}
+
 }  // namespace
 }  // namespace mq
 
@@ -99,14 +70,48 @@ extern "C" {
 int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm, MPI_Info info) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  Wishes wishes;
-  try {
-    wishes.trouble = read_info(info, wishes);
-  } catch (const std::bad_alloc&) {
-    wishes.trouble = no_memory();
-  }
-  return conclude(call, requested_allreduce(call, wishes));
+  return conclude(call, requested_allreduce(call, read_wishes(info, count)));
 }
+
+int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                    MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
+  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  return raise(comm, iallreduce(call, read_wishes(info, count), request));
+}
+
+int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                        MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
+  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  return raise(comm, allreduce_init(call, read_wishes(info, count), request));
+}
+
+int MPIQ_Start(MPIQ_Request* request) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = start(request, comm);
+  return raise(comm, status);
+}
+
+int MPIQ_Test(MPIQ_Request* request, int* flag) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = test(request, flag, comm);
+  return raise(comm, status);
+}
+
+int MPIQ_Wait(MPIQ_Request* request) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = wait(request, comm);
+  return raise(comm, status);
+}
+
+int MPIQ_Request_free(MPIQ_Request* request) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = request_free(request, comm);
+  return raise(comm, status);
+}
+
+int MPIQ_Type_float16(MPI_Datatype* datatype) { return half_type(kernels::Element::f16, datatype); }
+
+int MPIQ_Type_bfloat16(MPI_Datatype* datatype) { return half_type(kernels::Element::bf16, datatype); }
 
 int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
   return raise(comm, guarded([&] { return set_policy(comm, rules ? rules : ""); }));
@@ -115,10 +120,11 @@ int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
 int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
   if (stats == nullptr) return raise(comm, {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"});
   *stats = {};
-  if (const CommState* state = CommState::find(comm)) {
+  if (CommState* const state = CommState::find(comm)) {
+    const std::scoped_lock lock(state->mutex);
     *stats = state->stats;
     stats->residual_bytes = state->residuals.bytes();
-    stats->scratch_bytes = state->scratch.bytes();
+    stats->scratch_bytes = state->scratch_bytes;
   }
   return MPI_SUCCESS;
 }

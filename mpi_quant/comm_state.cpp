@@ -1,8 +1,11 @@
 #include "mpi_quant/comm_state.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
@@ -17,7 +20,7 @@ struct Registry {
   std::mutex mutex;
   std::atomic<int> state_key = MPI_KEYVAL_INVALID;
   int finalize_key = MPI_KEYVAL_INVALID;
-  std::vector<CommState*> states;  // in the order they were made
+  std::vector<std::shared_ptr<CommState>> states;  // in the order they were made
   std::atomic<bool> finalized = false;
 };
 
@@ -26,24 +29,31 @@ Registry& registry() {
   return r;
 }
 
+// Takes a state out of the registry; null if it is not there any more.
+std::shared_ptr<CommState> forget(const CommState* state) {
+  const std::scoped_lock lock(registry().mutex);
+  auto& states = registry().states;
+  const auto at = std::find_if(states.begin(), states.end(), [&](const auto& s) { return s.get() == state; });
+  if (at == states.end()) return nullptr;
+  std::shared_ptr<CommState> found = std::move(*at);
+  states.erase(at);
+  return found;
+}
+
 int delete_state(MPI_Comm, int, void* value, void*) {
-  auto* const state = static_cast<CommState*>(value);
-  {
-    const std::scoped_lock lock(registry().mutex);
-    if (std::erase(registry().states, state) == 0) return MPI_SUCCESS;  // the finalize hook was first
-  }
-  delete state;
+  if (const auto state = forget(static_cast<CommState*>(value)))
+    state->orphan = true;  // else finalize() was first
   return MPI_SUCCESS;
 }
 
 int finalize(MPI_Comm, int, void*, void*) {
-  std::vector<CommState*> states;
+  std::vector<std::shared_ptr<CommState>> states;
   {
     const std::scoped_lock lock(registry().mutex);
     registry().finalized = true;
     states.swap(registry().states);
   }
-  for (CommState* state : states) delete state;
+  for (const auto& state : states) state->close();
   return MPI_SUCCESS;
 }
 
@@ -63,8 +73,9 @@ Status make_keys() {
 
 }  // namespace
 
-CommState::~CommState() {
-  if (!broken.ok()) scratch.leak();
+CommState::~CommState() { close(); }
+
+void CommState::close() {
   if (private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
 }
 
@@ -84,12 +95,20 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (!initialized || registry().finalized) return nullptr;
   MQ_TRY(make_keys());
 
-  const Result<Env>& environment = env();
-  const bool rules = environment.ok() && initial == Initial::environment;
-  const Result<Agreed> agreed = compare(user_comm, rules ? environment->policy : "", environment.status(),
-                                        "environment (MPIQ_POLICY, MPIQ_ISA)");
+  // All memory before the first message: whatever is missing here is told to the others.
+  std::shared_ptr<CommState> state;
+  Status trouble = env().status();
+  try {
+    state.reset(new CommState);
+    const std::scoped_lock lock(registry().mutex);
+    registry().states.reserve(registry().states.size() + 1);
+  } catch (const std::bad_alloc&) {
+    trouble = {Code::no_memory, "out of memory"};
+  }
+  const bool rules = env().ok() && initial == Initial::environment;
+  const Result<Agreed> agreed = compare(user_comm, rules ? env()->policy : "", trouble,
+                                        "environment (MPIQ_POLICY, MPIQ_ISA, MPIQ_THREADS) or memory");
   if (!agreed.ok()) return agreed.status();
-  std::unique_ptr<CommState> state(new CommState);
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text ? 1 : 0;
   if (state->stats.exact_mode == 0) {
     Result<Policy> policy = Policy::parse(agreed->text);
@@ -98,16 +117,35 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   }
   if (!state->policy.always_exact()) MQ_TRY(state->activate(user_comm));
 
+  CommState* const made = state.get();
   {
     const std::scoped_lock lock(registry().mutex);
-    registry().states.push_back(state.get());
+    registry().states.push_back(std::move(state));
   }
-  const int code = PMPI_Comm_set_attr(user_comm, registry().state_key, state.get());
-  if (code == MPI_SUCCESS) return state.release();
-  const std::scoped_lock lock(registry().mutex);
-  std::erase(registry().states, state.get());
+  const int code = PMPI_Comm_set_attr(user_comm, registry().state_key, made);
+  if (code == MPI_SUCCESS) return made;
+  (void)forget(made);
   return mpi_status(code, "MPI_Comm_set_attr");
 }
+
+namespace {
+
+// True if this node has fewer usable cores than ranks of comm, or of the program as far as the launcher
+// tells. Collective.
+Result<bool> is_crowded(MPI_Comm comm) {
+  MPI_Comm node = MPI_COMM_NULL;
+  MQ_TRY(mpi_status(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+                    "MPI_Comm_split_type"));
+  int ranks = 1;
+  (void)PMPI_Comm_size(node, &ranks);
+  (void)PMPI_Comm_free(&node);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
+  return std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
+}
+
+}  // namespace
 
 Status CommState::activate(MPI_Comm user_comm) {
   if (comm) return {};
@@ -117,7 +155,12 @@ Status CommState::activate(MPI_Comm user_comm) {
   // info.
   MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank, &private_comm_), "MPI_Comm_split"));
   MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(private_comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
-  comm.emplace(private_comm_);
+  const Result<bool> crowded = is_crowded(private_comm_);
+  if (!crowded.ok()) return crowded.status();
+  int threads = env()->threads, most = 1;
+  MQ_TRY(mpi_status(PMPI_Allreduce(&threads, &most, 1, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
+  lanes = std::clamp(most, lanes, kMaxLanes);
+  comm.emplace(private_comm_, *crowded);
   return {};
 }
 
@@ -163,10 +206,30 @@ Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
   return {};
 }
 
-const Plan& CommState::plan(const PlanRow& row) {
-  const auto at = plans_.find(row.id);
-  if (at != plans_.end()) return at->second;
-  return plans_.emplace(row.id, row.make(comm->rank(), comm->size())).first->second;
+const CommState::Program& CommState::program(const PlanRow& row) {
+  const auto at = programs_.find(row.id);
+  if (at != programs_.end()) return at->second;
+  Plan plan = row.make(comm->rank(), comm->size());
+  PlanFacts facts = facts_of(plan);
+  return programs_.emplace(row.id, Program{std::move(plan), std::move(facts)}).first->second;
+}
+
+int CommState::enter(Operation& operation, std::uint32_t number) {
+  if (number != entered_ || number - oldest_ >= kWindows) return -1;
+  ++entered_;
+  window_[number % kWindows] = &operation;
+  return static_cast<int>(number % kWindows);
+}
+
+void CommState::leave(std::uint32_t number) {
+  window_[number % kWindows] = nullptr;
+  while (oldest_ != entered_ && window_[oldest_ % kWindows] == nullptr) ++oldest_;
+}
+
+bool CommState::may_reduce(std::uint32_t number) const {
+  for (std::uint32_t i = oldest_; i != number; ++i)
+    if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn()) return false;
+  return true;
 }
 
 }  // namespace mq

@@ -1,27 +1,28 @@
 // What the library keeps for a communicator, in an MPI attribute: policy, private communicator, plans,
-// scratch, residuals, numbers. Made at the first use, which is collective; freed with the communicator or
-// when MPI is finalized.
+// residuals, calls in flight, numbers. Made at the first use, which is collective; freed with the
+// communicator and the last request on it, or when MPI is finalized.
 #pragma once
 
 #include <mpi.h>
 
+#include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "mpi_quant.h"
-#include "mpi_quant/agree.hpp"
-#include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/operation.hpp"
 #include "mpi_quant/plan.hpp"
 #include "mpi_quant/policy.hpp"
 #include "mpi_quant/residuals.hpp"
 
 namespace mq {
 
-class CommState {
+class CommState : public std::enable_shared_from_this<CommState> {
  public:
   // Where the policy of a new state comes from.
   enum class Initial { environment, no_rules };
@@ -42,23 +43,46 @@ class CommState {
   // Collective over user_comm, whose state this is. Replaces the policy if all ranks gave the same rules and
   // they can be parsed; else an error on every rank, and the policy stays.
   Status set_policy(MPI_Comm user_comm, std::string_view rules);
+  // Frees the private communicator.
+  void close();
   // Collective at the first call. The private communicator: most communicators of a program never need one,
   // and MPI has few thousand.
   Status activate(MPI_Comm user_comm);
+  struct Program {
+    Plan plan;
+    PlanFacts facts;
+  };
   // The plan of a row on this communicator, made once.
-  const Plan& plan(const PlanRow& row);
+  const Program& program(const PlanRow& row);
   // After a communication error: messages may still be on their way into the buffers, so they are never used
   // again.
-  void set_broken(const Status& why) { broken = why; }
+  void set_broken(const Status& why) {
+    if (broken.ok()) broken = why;
+  }
 
+  // Calls enter in the order of their numbers, and at most kWindows are between enter and leave, each with
+  // tags of its own: a message of one is never taken for one of another.
+  static constexpr std::uint32_t kWindows = 32;  // divides 2^32, so that numbers may wrap around
+  static constexpr int window_tags = 1000;       // kWindows times this is below the least MPI_TAG_UB, 32767
+  static constexpr int kMaxLanes = 16;           // with at most 34 rounds of a plan, 544 tags a window
+  // The window of a call, or -1 while it has to wait.
+  int enter(Operation& operation, std::uint32_t sequence);
+  void leave(std::uint32_t sequence);
+  // True once all calls before this one have left or gone past their turn.
+  bool may_reduce(std::uint32_t sequence) const;
+
+  // Held while anything below is used; never while waiting for another rank.
+  std::mutex mutex;
   std::optional<MpiComm> comm;  // once active
+  int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;
+  bool orphan = false;         // the user's communicator is gone
   Status broken;               // why this communicator cannot be used any more
-  std::uint32_t sequence = 0;  // calls that went through agree()
-  HelloBuffers hellos;
-  Buffer scratch;
+  std::uint32_t sequence = 0;  // calls that were started
   Residuals residuals;
   MPIQ_Stats stats{};
+  std::size_t scratch_bytes = 0;                           // of all calls' operations
+  Operation blocking{*this, Operation::Exact::by_caller};  // what blocking calls run, one at a time
 
  private:
   CommState() = default;
@@ -71,7 +95,9 @@ class CommState {
                                 std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
-  std::map<std::uint16_t, Plan> plans_;
+  std::map<std::uint16_t, Program> programs_;
+  std::array<Operation*, kWindows> window_{};  // by number, modulo kWindows
+  std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left
 };
 
 }  // namespace mq

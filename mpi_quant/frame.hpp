@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 
 // Everything two ranks must agree on before they may talk in frames. Equal on all ranks, or the call fails on
 // all ranks.
@@ -35,6 +35,7 @@ static_assert(sizeof(Signature) == 32);
 inline constexpr std::uint8_t kOtherElement = 0xff;
 
 // Two ranks whose signatures differ, if any are known: the lowest rank, and the lowest that differs from it.
+// And the greatest value proposed for a measured parameter (kernels::Codec::propose).
 struct Hello {
   std::uint32_t magic = kHelloMagic;
   std::uint16_t version = kWireVersion;
@@ -42,8 +43,9 @@ struct Hello {
   std::int32_t first_rank = 0;
   std::int32_t other_rank = -1;
   Signature first, other;
+  double proposal = 0;
 };
-static_assert(sizeof(Hello) == 80);
+static_assert(sizeof(Hello) == 88);
 
 // Before every encoded chunk. 32 bytes.
 struct FrameHeader {

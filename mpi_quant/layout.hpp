@@ -21,12 +21,13 @@ struct Range {
 
 class Layout {
  public:
-  // count elements, cut for a plan of `chunks` chunks; block is the codec's, element_bytes > 0.
-  Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes)
+  // count elements, cut for a plan of `chunks` chunks; block is the codec's, element_bytes > 0. whole: one
+  // segment, however long its chunks become (kernels::Codec::whole).
+  Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes, bool whole = false)
       : count_(count), chunks_(static_cast<std::size_t>(chunks)), block_(block) {
     const std::size_t chunk_blocks = std::max<std::size_t>(1, kChunkBytes / element_bytes / block);
     blocks_ = parts_of(count, block);
-    segments_ = std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks * chunks_));
+    segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks * chunks_));
   }
   std::size_t segments() const { return segments_; }
   Range chunk(std::size_t segment, std::size_t chunk) const {

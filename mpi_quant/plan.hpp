@@ -49,6 +49,21 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+// What an executor wants to know of a plan, worked out once.
+struct PlanFacts {
+  // By step: an exchange whose receive slot no earlier step uses, so that the receive can be posted at the
+  // start.
+  std::vector<char> early;
+  // By step: a decode or decode_add that no other step of this chunk follows: it writes the result.
+  std::vector<char> final;
+  // By chunk: its accumulator, for chunks that are written more than once; or -1.
+  std::vector<int> accumulator;
+  int accumulators = 0;
+  // By slot: where its sends begin when the sends of all slots are numbered; one more entry for their number.
+  std::vector<int> first_send;
+};
+PlanFacts facts_of(const Plan& plan);
+
 // A row of the table of plans. make is a pure function, defined for 0 <= rank < size and every size >= 2.
 struct PlanRow {
   std::string_view name;  // the word after '/' in a method

@@ -173,6 +173,28 @@ constexpr std::uint64_t latency_bound_below(std::uint64_t p) {
 
 }  // namespace
 
+PlanFacts facts_of(const Plan& plan) {
+  PlanFacts facts;
+  const auto index = [](int i) { return static_cast<std::size_t>(i); };
+  std::vector<char> used(index(plan.slots));
+  std::vector<int> writes(index(plan.chunks));
+  facts.first_send.resize(index(plan.slots) + 1);
+  for (const Step& s : plan.steps) {
+    const bool receives = s.op == Op::exchange && s.from != kNobody;
+    const bool sends = s.op == Op::exchange && s.to != kNobody;
+    facts.early.push_back(receives && !used[index(s.recv_slot)]);
+    if (receives) used[index(s.recv_slot)] = 1;
+    if (sends || s.op != Op::exchange) used[index(s.slot)] = 1;
+    if (sends) ++facts.first_send[index(s.slot) + 1];
+    if (s.op == Op::decode || s.op == Op::decode_add) ++writes[index(s.chunk)];
+  }
+  for (std::size_t slot = 0; slot < used.size(); ++slot) facts.first_send[slot + 1] += facts.first_send[slot];
+  for (const int n : writes) facts.accumulator.push_back(n > 1 ? facts.accumulators++ : -1);
+  for (const Step& s : plan.steps)
+    facts.final.push_back((s.op == Op::decode || s.op == Op::decode_add) && --writes[index(s.chunk)] == 0);
+  return facts;
+}
+
 std::span<const PlanRow> plans() noexcept { return kPlans; }
 
 const PlanRow* find_plan(std::string_view name) noexcept {

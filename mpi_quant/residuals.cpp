@@ -14,20 +14,21 @@ Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t c
                                           std::string(name(entry.element)) + ", not to " +
                                           std::to_string(count) + " " + std::string(name(element))};
   }
-  Entry entry{element, count, {}, false};
-  if (count > SIZE_MAX / element_bytes(element) ||
-      !entry.buffer.allocate_zeroed(count * element_bytes(element)))
+  Entry entry{element, count, {}};
+  const std::size_t value_bytes = element_bytes(compute_element(element));
+  if (count > SIZE_MAX / value_bytes || !entry.buffer.allocate_zeroed(count * value_bytes))
     return Status{Code::no_memory, "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
                                        std::to_string(count) + " " + std::string(name(element))};
   return &entries_.emplace(key, std::move(entry)).first->second;
 }
 
-void Residuals::drop(std::string_view key) {
-  if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
+Residuals::Entry* Residuals::find(std::string_view key) {
+  const auto at = entries_.find(key);
+  return at == entries_.end() ? nullptr : &at->second;
 }
 
-void Residuals::drop_unused(std::string_view key) {
-  if (const auto at = entries_.find(key); at != entries_.end() && !at->second.used) entries_.erase(at);
+void Residuals::drop(std::string_view key) {
+  if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
 }
 
 std::size_t Residuals::bytes() const {

@@ -1,6 +1,7 @@
 // Residual arrays of one communicator by key: what error feedback carries from one call to the next.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,22 +12,38 @@
 
 namespace mq {
 
+// Name of a vector: 1 to 63 characters, or empty.
+class Key {
+ public:
+  static constexpr std::size_t kMax = 63;
+  Key() = default;
+  explicit Key(std::string_view text) : size_(text.size()) { text.copy(text_.data(), kMax); }  // at most kMax
+  std::string_view view() const { return {text_.data(), size_}; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::array<char, kMax> text_{};
+  std::size_t size_ = 0;
+};
+
 class Residuals {
  public:
   struct Entry {
     kernels::Element element;
     std::size_t count;
-    Buffer buffer;  // count elements; zero at first
-    bool used;      // by a call that got past the agreement
+    Buffer buffer;        // count values of the compute type; zero at first
+    bool used = false;    // by a call that got past the agreement
+    int users = 0;        // calls in flight
+    double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
   };
 
   // The residual of a key, made if there is none. A key belongs to one count and element type. The entry
   // stays where it is until it is forgotten.
   Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element);
+  // The same if it exists, else null.
+  Entry* find(std::string_view key);
   // Drops the residual of a key, if there is one.
   void drop(std::string_view key);
-  // The same if no call has used it, so that a failed first call does not bind the key to its arguments.
-  void drop_unused(std::string_view key);
   std::size_t bytes() const;
 
  private:

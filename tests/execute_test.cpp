@@ -7,8 +7,10 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "kernels/convert.hpp"
 #include "mpi_quant/agree.hpp"
 #include "mpi_quant/execute.hpp"
 #include "tests/inputs.hpp"
@@ -20,9 +22,38 @@ namespace {
 
 using kernels::Codec;
 
+// Elements of half types; tests make them of floats.
+template <kernels::Element kType>
+struct Half {
+  std::uint16_t bits = 0;
+  Half() = default;
+  explicit Half(double v) {
+    const auto f = static_cast<float>(v);
+    kernels::convert(kType, kernels::Isa::scalar)->narrow(&f, &bits, nullptr, 1);
+  }
+  explicit operator double() const {
+    float f = 0;
+    kernels::convert(kType, kernels::Isa::scalar)->widen(&bits, &f, 1);
+    return static_cast<double>(f);
+  }
+};
+using F16 = Half<kernels::Element::f16>;
+using Bf16 = Half<kernels::Element::bf16>;
+
+template <class T>
+constexpr kernels::Element element_of = std::is_same_v<T, F16>      ? kernels::Element::f16
+                                        : std::is_same_v<T, Bf16>   ? kernels::Element::bf16
+                                        : std::is_same_v<T, double> ? kernels::Element::f64
+                                                                    : kernels::Element::f32;
+template <class T>  // of residuals
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class T>
+using Vectors = std::vector<std::vector<T>>;  // by rank
+
 template <class T>
 struct Outcome {
-  std::vector<std::vector<T>> output, residual;  // by rank
+  Vectors<T> output;
+  Vectors<Compute<T>> residual;
   std::vector<Status> status;
   std::vector<Tally> tally;
   std::size_t leaked = 0;
@@ -35,55 +66,83 @@ struct Scene {
   bool feedback = true, in_place = false;
   std::uint64_t delay_seed = 0;
   Loopback::Tamper tamper = {};
+  int lanes = 4, threads = 1;
+  kernels::Params params() const {
+    kernels::Params p = kernels::preset_params(*codec);
+    if (codec->name == "onebit") p.value[0] = 64;  // many blocks in short vectors
+    return p;
+  }
   std::string describe(std::size_t n) const {
     return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
            " n=" + std::to_string(n) + (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
   }
 };
 
+// Runs a prepared execution to its end.
+template <class C>
+Status complete(C& comm, Execution<C>& execution, Tally& tally) {
+  MQ_TRY(execution.start(comm));
+  while (!execution.done()) {
+    bool moved = false;
+    MQ_TRY(execution.advance(comm, tally, moved));
+    if (!moved) comm.idle();
+  }
+  return execution.failure();
+}
+
 // One allreduce of input[rank] with residual[rank].
 template <class T>
-Outcome<T> run(const Scene& scene, const std::vector<std::vector<T>>& input,
-               std::vector<std::vector<T>> residual) {
+Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual) {
   const auto ranks = static_cast<std::size_t>(scene.ranks);
   const std::size_t n = input[0].size();
-  Outcome<T> out{std::vector<std::vector<T>>(ranks, std::vector<T>(n)), std::move(residual),
-                 std::vector<Status>(ranks), std::vector<Tally>(ranks), 0};
+  Outcome<T> out{Vectors<T>(ranks, std::vector<T>(n)), std::move(residual), std::vector<Status>(ranks),
+                 std::vector<Tally>(ranks), 0};
   if (scene.in_place) out.output = input;
   Loopback net(scene.ranks, scene.delay_seed, scene.tamper);
   net.run([&](Loopback::Rank& comm) {
     const auto r = static_cast<std::size_t>(comm.rank());
     const Plan plan = scene.plan->make(comm.rank(), comm.size());
+    const PlanFacts facts = facts_of(plan);
     Job job;
     job.plan = &plan;
+    job.facts = &facts;
     job.codec = scene.codec;
-    job.element = Row<T>::kElement;
+    job.element = element_of<T>;
     job.ops = scene.codec->ops(job.element, kernels::best_isa());
-    job.params = kernels::preset_params(*scene.codec);
-    if (scene.codec->name == "onebit") job.params.value[0] = 64;  // many blocks in short vectors
+    job.convert = kernels::convert(job.element, kernels::best_isa());
+    job.params = scene.params();
     job.count = n;
     job.output = reinterpret_cast<std::byte*>(out.output[r].data());
     job.input = scene.in_place ? job.output : reinterpret_cast<const std::byte*>(input[r].data());
     job.residual = scene.feedback ? reinterpret_cast<std::byte*>(out.residual[r].data()) : nullptr;
     job.call = 7;
+    job.rank = comm.rank();
+    job.size = comm.size();
+    job.lanes = scene.lanes;
+    job.threads = scene.threads;
     std::vector<std::byte> scratch(Execution<Loopback::Rank>::scratch_bytes(job));
-    Execution<Loopback::Rank> execution(comm, job, scratch.data());
-    out.status[r] = execution.run(out.tally[r]);
+    Execution<Loopback::Rank> execution;
+    execution.prepare(job, scratch.data());
+    out.status[r] = complete(comm, execution, out.tally[r]);
   });
   out.leaked = net.leaked();
   return out;
 }
 
 template <class T>
-std::vector<std::vector<T>> inputs(int ranks, std::size_t n, Input kind = Input::normal) {
-  std::vector<std::vector<T>> x;
-  for (int r = 0; r < ranks; ++r) x.push_back(make_input<T>(kind, n, seed() + static_cast<std::uint64_t>(r)));
+Vectors<T> inputs(int ranks, std::size_t n, Input kind = Input::normal) {
+  Vectors<T> x;
+  for (int r = 0; r < ranks; ++r) {
+    const auto values = make_input<Compute<T>>(kind, n, seed() + static_cast<std::uint64_t>(r));
+    x.emplace_back();
+    for (const Compute<T> v : values) x.back().push_back(static_cast<T>(v));
+  }
   return x;
 }
 
 template <class T>
-std::vector<std::vector<T>> zeros(int ranks, std::size_t n) {
-  return std::vector<std::vector<T>>(static_cast<std::size_t>(ranks), std::vector<T>(n));
+Vectors<T> zeros(int ranks, std::size_t n) {
+  return Vectors<T>(static_cast<std::size_t>(ranks), std::vector<T>(n));
 }
 
 constexpr int kRanks[]{2, 3, 4, 5, 6, 7, 8, 9, 13};
@@ -109,9 +168,9 @@ void expect_sound(const Outcome<T>& got, const std::string& where) {
 
 // |sum over ranks of (x + e) - result - sum of e'| stays within rounding, element by element, in double.
 template <class T>
-void expect_conserved(const Outcome<T>& got, const std::vector<std::vector<T>>& x,
-                      const std::vector<std::vector<T>>& e, const std::string& where) {
-  constexpr double kUnit = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
+void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<Compute<T>>& e,
+                      const std::string& where) {
+  constexpr double kUnit = static_cast<double>(std::numeric_limits<Compute<T>>::epsilon()) / 2;
   for (std::size_t i = 0; i < x[0].size(); ++i) {
     double left = static_cast<double>(got.output[0][i]), right = 0, magnitude = 0;
     for (std::size_t r = 0; r < x.size(); ++r) {
@@ -129,7 +188,7 @@ void expect_conserved(const Outcome<T>& got, const std::vector<std::vector<T>>& 
 template <class T>
 void expect_sound_and_conserved(Scene scene, std::size_t n) {
   const auto x = inputs<T>(scene.ranks, n);
-  const auto e = inputs<T>(scene.ranks, n, Input::laplace);
+  const auto e = inputs<Compute<T>>(scene.ranks, n, Input::laplace);
   const Outcome<T> got = run(scene, x, e);
   expect_sound(got, scene.describe(n));
   expect_conserved(got, x, e, scene.describe(n));
@@ -139,7 +198,52 @@ TEST(Execute, all_ranks_hold_the_same_bits_and_nothing_is_lost) {
   for_each_scene([](Scene scene, std::size_t n) {
     expect_sound_and_conserved<float>(scene, n);
     if (scene.ranks <= 5) expect_sound_and_conserved<double>(scene, n);
+    // The rounding to the half type, too, is in a residual.
+    if (scene.ranks <= 7) expect_sound_and_conserved<F16>(scene, n);
+    if (scene.ranks <= 5) expect_sound_and_conserved<Bf16>(scene, n);
   });
+}
+
+TEST(Execute, sums_of_half_types_are_rounded_once) {
+  for_each_scene([](Scene scene, std::size_t n) {
+    if (!scene.codec->lossless) return;
+    scene.feedback = false;
+    const auto x = inputs<F16>(scene.ranks, n);
+    const Outcome<F16> got = run(scene, x, zeros<float>(scene.ranks, n));
+    expect_sound(got, scene.describe(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      double sum = 0, magnitude = 0;
+      for (const auto& v : x) {
+        sum += static_cast<double>(v[i]);
+        magnitude += std::abs(static_cast<double>(v[i]));
+      }
+      // Half an ulp of the result (2^-11 relative, 2^-25 for subnormals), and float's rounding on the way.
+      ASSERT_LE(std::abs(static_cast<double>(got.output[0][i]) - sum),
+                std::abs(sum) * 0x1p-11 + 0x1p-25 + magnitude * 0x1p-20)
+          << scene.describe(n) << "at " << i;
+    }
+  });
+}
+
+TEST(Execute, bits_do_not_depend_on_lanes_and_threads) {
+  for (const Codec& codec : kernels::codecs())
+    for (const PlanRow& plan : plans()) {
+      Scene scene{&codec, &plan, 3};
+      const std::size_t n = 12 * kChunkBytes / 4 + 77;
+      const auto x = inputs<float>(3, n);
+      const Outcome<float> expected = run(scene, x, zeros<float>(3, n));
+      for (const int lanes : {1, 2, 16})
+        for (const int threads : {1, 2, 5}) {
+          scene.lanes = lanes;
+          scene.threads = threads;
+          const Outcome<float> got = run(scene, x, zeros<float>(3, n));
+          expect_sound(got, scene.describe(n));
+          ASSERT_TRUE(same_bits(expected.output[0], got.output[0])) << scene.describe(n);
+          for (std::size_t r = 0; r < 3; ++r)
+            ASSERT_TRUE(same_bits(expected.residual[r], got.residual[r])) << scene.describe(n);
+          EXPECT_EQ(expected.tally[0].sent_bytes, got.tally[0].sent_bytes);
+        }
+    }
 }
 
 TEST(Execute, in_place_and_out_of_place_agree_with_and_without_feedback) {
@@ -227,8 +331,7 @@ TEST(Execute, nonfinite_elements_reach_every_rank_and_spoil_no_other) {
 TEST(Execute, sends_no_more_than_the_theory_says_plus_headers) {
   for_each_scene([](Scene scene, std::size_t n) {
     const Outcome<float> got = run(scene, inputs<float>(scene.ranks, n), zeros<float>(scene.ranks, n));
-    kernels::Params params = kernels::preset_params(*scene.codec);
-    if (scene.codec->name == "onebit") params.value[0] = 64;
+    const kernels::Params params = scene.params();
     const auto p = static_cast<double>(scene.ranks);
     const double wire = static_cast<double>(scene.codec->wire_bound(n, kernels::Element::f32, params));
     std::uint64_t sent = 0, messages = 0, received = 0;
@@ -283,9 +386,15 @@ std::vector<Status> agree_all(const std::vector<Signature>& signatures, const Lo
   std::vector<Status> status(signatures.size());
   net.run([&](Loopback::Rank& comm) {
     std::uint64_t messages = 0;
-    HelloBuffers buffers;
+    Agreement<Loopback::Rank> agreement;
     const auto r = static_cast<std::size_t>(comm.rank());
-    status[r] = agree(comm, signatures[r], buffers, messages);
+    EXPECT_TRUE(agreement.start(comm, signatures[r], static_cast<double>(r), 5).ok());
+    for (bool moved = false; !agreement.done(); comm.idle())
+      EXPECT_TRUE(agreement.advance(comm, messages, moved).ok());
+    status[r] = verdict(agreement.summary());
+    if (status[r].ok()) {
+      EXPECT_EQ(agreement.summary().proposal, static_cast<double>(comm.size() - 1));
+    }
   });
   EXPECT_EQ(net.leaked(), 0u);
   return status;

@@ -8,18 +8,25 @@
 
 namespace mq {
 
+inline constexpr int kMaxThreads = 64;
+
 struct Env {
   // MPIQ_POLICY: rules for communicators whose policy was not set by MPIQ_Comm_set_policy. Rank 0's counts.
   // "" for none.
   std::string policy;
   // MPIQ_ISA: scalar, avx2 or avx512: the instruction set of the codecs. Default: the best the processor has.
   kernels::Isa isa = kernels::best_isa();
+  // MPIQ_THREADS: codec threads of a rank, 1 to 64; used if the library was built with OpenMP. Default 1:
+  // none but the caller's.
+  int threads = 1;
 };
 
 // The environment at the first call, or what is wrong with it.
 const Result<Env>& env();
-
 // The same from given values (null: not set), for tests.
-Result<Env> parse_env(const char* policy, const char* isa);
+Result<Env> parse_env(const char* policy, const char* isa, const char* threads = nullptr);
+
+// Ranks of this program on this node, as the launcher says (Hydra, Open MPI); 1 if it says nothing.
+int ranks_on_node();
 
 }  // namespace mq

@@ -26,7 +26,8 @@ class MpiComm {
     std::size_t room = 0;  // of a receive
   };
 
-  explicit MpiComm(MPI_Comm comm) : comm_(comm) {
+  // crowded: more ranks than cores on this node, so that a rank that spins keeps its peer from running.
+  MpiComm(MPI_Comm comm, bool crowded) : comm_(comm), crowded_(crowded) {
     (void)PMPI_Comm_rank(comm, &rank_);
     (void)PMPI_Comm_size(comm, &size_);
   }
@@ -61,16 +62,17 @@ class MpiComm {
     received_bytes = static_cast<std::size_t>(bytes);
     return {};
   }
-  // With more ranks than cores a rank that spins keeps its peer from running.
   void idle() {
-    if (++idle_calls_ > kSpins) (void)sched_yield();
+    if (crowded_ && ++idle_calls_ > kSpins) (void)sched_yield();
   }
   void busy() { idle_calls_ = 0; }
+  MPI_Comm handle() const { return comm_; }
 
  private:
   static constexpr int kSpins = 200;  // some 10 us of MPI_Test, more than a small message takes on one node
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
+  bool crowded_ = false;
   int idle_calls_ = 0;
 };
 

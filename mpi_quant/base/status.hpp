@@ -37,6 +37,17 @@ class [[nodiscard]] Status {
   std::string text_;
 };
 
+// A status whose text is made by a function; without text if there is no memory for it. For errors in the
+// middle of a call, where a rank that throws would leave the others waiting.
+template <class Text>
+Status status_of(Code code, const Text& text) noexcept {
+  try {
+    return {code, text()};
+  } catch (...) {
+    return {code, {}};
+  }
+}
+
 // A value or the reason why there is none.
 template <class T>
 class [[nodiscard]] Result {

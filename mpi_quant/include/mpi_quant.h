@@ -32,17 +32,23 @@ extern "C" {
 /* Sums count elements of sendbuf over all ranks of comm into recvbuf on every rank; all ranks end with
  * identical bits.
  *
- * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names) in host memory are compressed if the policy
- * says so and op is MPI_SUM; every other call goes to the MPI library unchanged. sendbuf may be MPI_IN_PLACE.
- * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
- * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
- * or info, get an error on every rank. After an error recvbuf is undefined; the residual of the key is as it
- * was, or gone if the error came while data was exchanged.
+ * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names), or a half type of MPIQ_Type_float16 or
+ * MPIQ_Type_bfloat16, in host memory are compressed if the policy says so and op is MPI_SUM; every other call
+ * goes to the MPI library unchanged. Half types are summed in float and rounded once; without a method they
+ * are reduced by the codec of their own type. sendbuf may be MPI_IN_PLACE. Collective over comm. On an
+ * intracommunicator of at least two ranks the call opens with an agreement of a few small messages: ranks
+ * that differ in count, datatype, method or key, or that bring an unusable argument or info, get an error on
+ * every rank. After an error recvbuf is undefined; the residual of the key is as it was, or gone if the error
+ * came while data was exchanged.
  *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
  * value is an error:
  *
  * - mpiq_method: the method of this call, in place of the policy's.
+ *
+ * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD": the vector is a matrix stored column by column, LD elements
+ * from one column to the next. Methods that treat columns apart ("onebit(means=column)") then do; others
+ * ignore it. All count elements are summed, those between the columns too.
  *
  * - mpiq_key: name of the vector, 1 to 63 characters. The rank keeps a residual of count elements under
  *   this name on this communicator: what compression drops from one call is added to the next compressed
@@ -55,6 +61,53 @@ extern "C" {
  * NaN. */
 MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                MPI_Op op, MPI_Comm comm, MPI_Info info);
+
+/* A call that is under way, or a persistent one. Used by one thread at a time. */
+typedef struct MPIQ_Request_object* MPIQ_Request;
+#define MPIQ_REQUEST_NULL ((MPIQ_Request)0)
+
+/* MPIQ_Allreduce that returns before the result is there: *request is completed by MPIQ_Test or MPIQ_Wait,
+ * and until then the buffers must not be touched. Errors of the call come out there, on all ranks; errors of
+ * this function (no memory, a broken communicator) leave *request MPIQ_REQUEST_NULL.
+ *
+ * Order: all ranks start their calls on one communicator, blocking and persistent ones included, in the same
+ * order; they may complete them in any. Any number may be under way. A key belongs to one call at a time: the
+ * next call that names it may be started once MPIQ_Test or MPIQ_Wait has returned the one before, else it
+ * fails on all ranks.
+ *
+ * Progress: there is no hidden thread. MPIQ_Start, MPIQ_Iallreduce, MPIQ_Test, MPIQ_Wait and MPIQ_Allreduce
+ * advance everything that is under way in the process, on all communicators. MPI's own functions advance
+ * nothing: a rank must not block in MPI for something that another rank does only after its MPIQ_Wait. */
+MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
+                                MPI_Op op, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
+
+/* Prepares a call that is made many times: each MPIQ_Start begins one, which MPIQ_Test or MPIQ_Wait
+ * completes; the buffers are read and written then. Method, key and memory are settled here, and no start
+ * allocates any. Collective: the ranks compare their calls and get an error on all ranks if these differ. The
+ * policy in force now stays the request's. Freed by MPIQ_Request_free. */
+MPIQ_PUBLIC int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count,
+                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                    MPIQ_Request* request);
+
+/* Starts an inactive persistent request. Returns at once. */
+MPIQ_PUBLIC int MPIQ_Start(MPIQ_Request* request);
+
+/* *flag = 1 if the request was completed, is inactive or is MPIQ_REQUEST_NULL; a completed one becomes
+ * MPIQ_REQUEST_NULL, or inactive if it is persistent. Else *flag = 0. Does the encoding and decoding that can
+ * be done now, but never waits. */
+MPIQ_PUBLIC int MPIQ_Test(MPIQ_Request* request, int* flag);
+
+/* The same, waiting until it is completed. */
+MPIQ_PUBLIC int MPIQ_Wait(MPIQ_Request* request);
+
+/* Frees an inactive persistent request and its memory; its residual stays with the key. Local. */
+MPIQ_PUBLIC int MPIQ_Request_free(MPIQ_Request* request);
+
+/* The datatype of IEEE binary16 or bfloat16 elements, two bytes each, for this library's functions and for
+ * sending and receiving; the MPI library cannot reduce it. The same handle at every call; do not free it.
+ * Local. */
+MPIQ_PUBLIC int MPIQ_Type_float16(MPI_Datatype* datatype);
+MPIQ_PUBLIC int MPIQ_Type_bfloat16(MPI_Datatype* datatype);
 
 /* Sets the policy of comm, for MPIQ_Allreduce and, with the preload library, for MPI_Allreduce. Rules that
  * cannot be parsed or differ between ranks are an error on every rank, and the policy stays as it was. NULL

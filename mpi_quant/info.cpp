@@ -1,0 +1,89 @@
+#include "mpi_quant/info.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <new>
+
+#include "mpi_quant/base/mpi_comm.hpp"
+
+namespace mq {
+namespace {
+
+Status bad_info(const std::string& text) { return {Code::bad_info, "info " + text}; }
+
+Status read_method(std::string_view value, Wishes& wishes) {
+  const Result<Method> method = parse_method(value);
+  if (!method.ok()) return bad_info("mpiq_method: " + method.status().text());
+  wishes.method = *method;
+  return {};
+}
+
+Status read_residual_key(std::string_view value, Wishes& wishes) {
+  if (value.empty() || value.size() > Key::kMax)
+    return bad_info("mpiq_key: \"" + std::string(value) + "\" is not 1 to 63 characters");
+  wishes.key = Key(value);
+  return {};
+}
+
+// "ROWSxCOLS" or "ROWSxCOLS:LD".
+Status read_matrix(std::string_view value, MPI_Count count, Wishes& wishes) {
+  std::array<long long, 3> number{};  // rows, columns, leading dimension
+  const char* at = value.data();
+  const char* const end = at + value.size();
+  std::size_t read = 0;
+  for (; read < 3; ++read) {
+    const auto [next, error] = std::from_chars(at, end, number[read]);
+    if (error != std::errc{} || number[read] <= 0 || number[read] > (1LL << 31)) break;
+    at = next;
+    if (at == end) break;
+    if (*at++ != (read == 0 ? 'x' : ':')) break;
+  }
+  if (read == 1) number[2] = number[0];
+  const auto [rows, columns, ld] = number;
+  const auto words = [&] { return "mpiq_matrix: \"" + std::string(value) + "\""; };
+  if (at != end || read < 1 || read > 2 || ld < rows)
+    return bad_info(words() + " is not ROWSxCOLS or ROWSxCOLS:LD");
+  if (count > columns * ld || count < (columns - 1) * ld + rows)
+    return bad_info(words() + " is not a matrix of " + std::to_string(count) + " elements");
+  wishes.rows = static_cast<double>(rows);
+  wishes.ld = static_cast<double>(ld);
+  return {};
+}
+
+Status read_key(const char* key, std::string_view value, MPI_Count count, Wishes& wishes) {
+  if (std::strcmp(key, "mpiq_method") == 0) return read_method(value, wishes);
+  if (std::strcmp(key, "mpiq_key") == 0) return read_residual_key(value, wishes);
+  if (std::strcmp(key, "mpiq_matrix") == 0) return read_matrix(value, count, wishes);
+  return {Code::bad_info,
+          std::string("info: unknown key \"") + key + "\" (known: mpiq_method, mpiq_key, mpiq_matrix)"};
+}
+
+Status read_info(MPI_Info info, MPI_Count count, Wishes& wishes) {
+  if (info == MPI_INFO_NULL) return {};
+  int keys = 0;
+  MQ_TRY(mpi_status(PMPI_Info_get_nkeys(info, &keys), "MPI_Info_get_nkeys"));
+  for (int i = 0; i < keys; ++i) {
+    char key[MPI_MAX_INFO_KEY + 1] = "", value[MPI_MAX_INFO_VAL + 1] = "";
+    MQ_TRY(mpi_status(PMPI_Info_get_nthkey(info, i, key), "MPI_Info_get_nthkey"));
+    if (std::strncmp(key, "mpiq_", 5) != 0) continue;
+    int found = 0;
+    MQ_TRY(mpi_status(PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found), "MPI_Info_get"));
+    MQ_TRY(read_key(key, value, count, wishes));
+  }
+  return {};
+}
+
+}  // namespace
+
+Wishes read_wishes(MPI_Info info, MPI_Count count) noexcept {
+  Wishes wishes;
+  try {
+    wishes.trouble = read_info(info, count, wishes);
+  } catch (const std::bad_alloc&) {
+    wishes.trouble = {Code::no_memory, "out of memory"};
+  }
+  return wishes;
+}
+
+}  // namespace mq

@@ -1,0 +1,14 @@
+// The mpiq_ keys of an MPI_Info. Separate because all functions that take one read it alike.
+#pragma once
+
+#include <mpi.h>
+
+#include "mpi_quant/allreduce.hpp"
+
+namespace mq {
+
+// What an info asks for a vector of count elements; what is wrong with it is the trouble. Other libraries'
+// keys are passed over.
+Wishes read_wishes(MPI_Info info, MPI_Count count) noexcept;
+
+}  // namespace mq

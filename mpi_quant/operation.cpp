@@ -1,0 +1,277 @@
+#include "mpi_quant/operation.hpp"
+
+#include <limits>
+#include <mutex>
+#include <new>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/requests.hpp"
+
+namespace mq {
+namespace {
+
+// What MPI would refuse; checked before the agreement, so that it is an error on all ranks.
+Status check_arguments(const Call& call, bool predefined) {
+  if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
+  if (!predefined || call.count == 0) return {};  // MPI_BOTTOM may be NULL
+  if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
+  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
+  if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
+  return {};
+}
+
+// What n elements propose for the codec's measured parameter. Half types: from their values as floats.
+double propose(const Job& job) {
+  if (job.convert == nullptr) return job.codec->propose(job.input, job.count, job.element, job.params);
+  Buffer widened;
+  if (!widened.reserve(job.count * sizeof(float))) throw std::bad_alloc();
+  job.convert->widen(job.input, widened.data(), job.count);
+  return job.codec->propose(widened.data(), job.count, kernels::Element::f32, job.params);
+}
+
+int start_reduction(const Call& call, MPI_Comm comm, MPI_Request* request) {
+#if MPI_VERSION >= 4
+  return PMPI_Iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, request);
+#else
+  if (call.count > std::numeric_limits<int>::max()) return MPI_ERR_COUNT;
+  return PMPI_Iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype, call.op,
+                         comm, request);
+#endif
+}
+
+}  // namespace
+
+Operation::~Operation() { state_.scratch_bytes -= scratch_.bytes(); }
+
+void Operation::prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal) noexcept {
+  call_ = call;
+  key_ = wishes.key;
+  method_ = method;
+  rehearsal_ = rehearsal;
+  trouble_ = {};
+  outcome_ = {};
+  tally_ = {};
+  proposal_ = 0;
+  job_.residual = nullptr;
+  holds_key_ = false;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  if (!method_.exact() && method_.plan == nullptr) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
+    method_.plan = &choose_plan(bytes, state_.comm->size());
+  }
+  try {
+    trouble_ = wishes.trouble;
+    if (trouble_.ok()) trouble_ = check_arguments(call, element.has_value());
+    if (trouble_.ok() && !method_.exact()) trouble_ = prepare_run(element);
+  } catch (const std::bad_alloc&) {
+    trouble_ = {Code::no_memory, "out of memory"};  // short enough to need none
+  }
+  sign(element);
+  stage_ = Stage::idle;
+}
+
+// Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
+Status Operation::prepare_run(std::optional<kernels::Element> element) {
+  const CommState::Program& program = state_.program(*method_.plan);
+  Job& job = job_;
+  job.plan = &program.plan;
+  job.facts = &program.facts;
+  job.codec = method_.codec;
+  job.ops = method_.codec->ops(*element, env()->isa);
+  job.convert = kernels::convert(*element, env()->isa);
+  job.params = method_.params;
+  job.element = *element;
+  job.count = static_cast<std::size_t>(call_.count);
+  job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
+  job.output = static_cast<std::byte*>(call_.recvbuf);
+  job.rank = state_.comm->rank();
+  job.size = state_.comm->size();
+  job.lanes = state_.lanes;
+  job.threads = env()->threads;
+  const bool measures = job.codec->proposes != nullptr && job.codec->proposes(job.params);
+  if (key_.empty()) {
+    if (measures && !rehearsal_) proposal_ = propose(job);
+  } else {
+    const Result<Residuals::Entry*> entry = state_.residuals.acquire(key_.view(), job.count, job.element);
+    if (!entry.ok()) return entry.status();
+    if ((*entry)->users > 0)
+      return {Code::bad_argument,
+              "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
+    job.residual = (*entry)->buffer.data();
+    if (measures && (*entry)->settled >= 0)
+      job.params = job.codec->settle(job.params, (*entry)->settled);
+    else if (measures && !rehearsal_)
+      proposal_ = propose(job);
+  }
+  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job), before = scratch_.bytes();
+  if (!scratch_.reserve(bytes))
+    return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
+  state_.scratch_bytes += scratch_.bytes() - before;
+  execution_.prepare(job, scratch_.data());
+  return {};
+}
+
+void Operation::sign(std::optional<kernels::Element> element) {
+  signature_ = {};
+  signature_.count = static_cast<std::uint64_t>(call_.count);
+  signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
+  signature_.key = hash_of_key(key_.view());
+  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
+  if (method_.exact()) return;
+  signature_.codec = method_.codec->id;
+  signature_.params_hash = hash_of(trouble_.ok() ? job_.params : method_.params);
+  signature_.plan = method_.plan->id;
+}
+
+void Operation::start() noexcept {
+  signature_.sequence = state_.sequence++;
+  job_.call = hash_of(signature_);
+  Residuals::Entry* const entry = job_.residual != nullptr ? state_.residuals.find(key_.view()) : nullptr;
+  holds_key_ = entry != nullptr;
+  if (holds_key_) ++entry->users;
+  stage_ = Stage::queued;
+  entered_ = false;
+  (void)advance();
+}
+
+bool Operation::advance() noexcept {
+  bool moved = false;
+  const Status status = step(moved);
+  if (!status.ok() &&
+      stage_ != Stage::done) {  // the communication failed: nothing of ours can be trusted any more
+    state_.set_broken(status);
+    finish(status, false);
+  }
+  return moved;
+}
+
+// An error is one of the communication.
+Status Operation::step(bool& moved) {
+  if (stage_ == Stage::queued) MQ_TRY(enter(moved));
+  if (stage_ == Stage::agreeing) {
+    MQ_TRY(agreement_.advance(*state_.comm, state_.stats.messages_sent, moved));
+    if (agreement_.done()) MQ_TRY(agreed(moved));
+  }
+  if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
+  if (stage_ == Stage::reducing) {
+    int flag = 0;
+    const int code = PMPI_Test(&reduction_, &flag, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS || flag) finish(mpi_status(code, "MPI_Iallreduce"), false);
+    moved = moved || done();
+  }
+  if (stage_ == Stage::running) {
+    MQ_TRY(execution_.advance(*state_.comm, tally_, moved));
+    if (execution_.done()) finish(execution_.failure(), false);
+  }
+  return {};
+}
+
+Status Operation::enter(bool& moved) {
+  MQ_TRY(state_.broken);
+  const int window = state_.enter(*this, signature_.sequence);
+  if (window < 0) return {};
+  moved = true;
+  entered_ = true;
+  stage_ = Stage::agreeing;
+  job_.first_tag = window * state_.window_tags;
+  return agreement_.start(*state_.comm, signature_, proposal_, job_.first_tag + state_.window_tags - 1);
+}
+
+// All ranks know whether all can go on; on success the call may touch residuals and wait for frames.
+Status Operation::agreed(bool& moved) {
+  const Status verdict = mq::verdict(agreement_.summary());
+  moved = true;
+  if (!verdict.ok()) {
+    forget_unused_key();
+    finish(trouble_.ok() ? verdict : trouble_, false);  // this rank's own words first
+  } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
+    finish({}, method_.exact());
+  } else if (method_.exact()) {
+    stage_ = Stage::turn;
+  } else {
+    MQ_TRY(settle_parameters());
+    stage_ = Stage::running;
+    return execution_.start(*state_.comm);
+  }
+  return {};
+}
+
+// A failed first call does not bind the key to its arguments.
+void Operation::forget_unused_key() {
+  const Residuals::Entry* const entry = state_.residuals.find(key_.view());
+  if (entry != nullptr && !entry->used && entry->users == (holds_key_ ? 1 : 0))
+    state_.residuals.drop(key_.view());
+}
+
+// The measured parameter is what the ranks agreed on, and stays with the key.
+Status Operation::settle_parameters() {
+  Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
+  if (entry != nullptr) entry->used = true;
+  if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
+  const double proposal = agreement_.summary().proposal;
+  job_.params = job_.codec->settle(job_.params, proposal);
+  if (entry != nullptr) entry->settled = proposal;
+  return {};
+}
+
+Status Operation::take_turn(bool& moved) {
+  if (!state_.may_reduce(signature_.sequence)) return {};
+  MQ_TRY(mpi_status(start_reduction(call_, state_.comm->handle(), &reduction_), "MPI_Iallreduce"));
+  stage_ = Stage::reducing;
+  moved = true;
+  return {};
+}
+
+void Operation::finish(Status status, bool exact) {
+  if (entered_) state_.leave(signature_.sequence);
+  MPIQ_Stats& stats = state_.stats;
+  if (stage_ == Stage::running) {
+    stats.elements += job_.count;
+    stats.raw_bytes += job_.count * kernels::element_bytes(job_.element);
+    stats.wire_bytes_sent += tally_.sent_bytes;
+    stats.wire_bytes_received += tally_.received_bytes;
+    stats.messages_sent += tally_.messages_sent;
+    stats.nonfinite += tally_.nonfinite;
+    stats.encode_s += tally_.encode_s;
+    stats.decode_s += tally_.decode_s;
+    stats.compressed_calls += status.ok();
+    // Part of it may belong to a result that nobody got.
+    if (!status.ok()) state_.residuals.drop(key_.view());
+  }
+  stats.failed_calls += !status.ok();
+  outcome_ = {std::move(status), exact};
+  stage_ = Stage::done;
+}
+
+void Operation::release() noexcept {
+  if (!holds_key_) return;
+  holds_key_ = false;
+  if (Residuals::Entry* const entry = state_.residuals.find(key_.view())) --entry->users;
+}
+
+void complete(Operation& operation) noexcept {
+  CommState& state = operation.state();
+  double idle_since = -1;
+  for (bool done = false; !done;) {
+    const double now = idle_since < 0 ? 0 : now_s();
+    bool moved = false;
+    {
+      const std::scoped_lock lock(state.mutex);
+      moved = operation.advance();
+      done = operation.done();
+    }
+    moved = moved || done || advance_requests();
+    const std::scoped_lock lock(state.mutex);
+    if (moved) {
+      state.comm->busy();
+      if (idle_since >= 0) state.stats.wait_s += now - idle_since;
+      idle_since = -1;
+    } else {
+      state.comm->idle();
+      if (idle_since < 0) idle_since = now_s();
+    }
+  }
+}
+
+}  // namespace mq

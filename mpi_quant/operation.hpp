@@ -1,0 +1,98 @@
+// One call from its arguments to its result, resumable: what MPIQ_Allreduce runs to the end, MPIQ_Iallreduce
+// leaves to MPIQ_Test and MPIQ_Wait, and a persistent request does again and again.
+//
+//   prepare   scratch, residual, execution: everything that can fail on one rank alone
+//   start     takes a place in the order of the communicator's calls
+//   agree     all ranks compare their call's signature and hear of trouble             else an error on all
+//   ranks run       the executor, or MPI's own reduction
+//
+// Whatever is local (memory, a bad argument) becomes `trouble` in the signature, never a different path.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+
+#include "mpi_quant/agree.hpp"
+#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/execute.hpp"
+
+namespace mq {
+
+class CommState;
+
+// Must stay where it is from start() to done(), and for ever once the communicator is broken. Not safe to
+// call from two threads at once: see CommState::mutex.
+class Operation {
+ public:
+  enum class Exact {
+    by_caller,  // an exact call ends with outcome().exact, and the caller reduces: blocking calls
+    here,       // by MPI's non-blocking reduction on the private communicator
+  };
+
+  Operation(CommState& state, Exact exact) : state_(state), exact_(exact) {}
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
+  // earlier call needed. rehearsal: the call is to end once the ranks have agreed.
+  void prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal = false) noexcept;
+  void start() noexcept;
+  // Does what can be done now without waiting; true if anything was.
+  bool advance() noexcept;
+  bool done() const { return stage_ == Stage::done; }
+  const Outcome& outcome() const { return outcome_; }
+  // Once the caller knows the outcome: lets another call have the key. Not earlier, or whether a call finds
+  // its key free would depend on how far each rank has come.
+  void release() noexcept;
+  CommState& state() const { return state_; }
+  // True once no call with a smaller number has to wait for this one to enter MPI: see Stage::turn.
+  bool past_turn() const { return stage_ > Stage::turn; }
+
+ private:
+  enum class Stage {
+    idle,
+    queued,  // until a window of tags is free
+    agreeing,
+    turn,      // exact: MPI's collectives must be called in the same order on all ranks
+    reducing,  // by MPI
+    running,   // by us
+    done,
+  };
+  Status prepare_run(std::optional<kernels::Element> element);
+  void sign(std::optional<kernels::Element> element);
+  Status step(bool& moved);
+  Status enter(bool& moved);
+  Status agreed(bool& moved);
+  Status take_turn(bool& moved);
+  Status settle_parameters();
+  void forget_unused_key();
+  void finish(Status status, bool exact);
+
+  CommState& state_;
+  const Exact exact_;
+  Stage stage_ = Stage::idle;
+  bool rehearsal_ = false, entered_ = false, holds_key_ = false;
+  Call call_{};
+  Key key_;
+  Method method_;
+  Job job_;
+  Signature signature_;
+  double proposal_ = 0;
+  Status trouble_;
+  Outcome outcome_;
+  Tally tally_;
+  Buffer scratch_;
+  Agreement<MpiComm> agreement_;
+  Execution<MpiComm> execution_;
+  MPI_Request reduction_ = MPI_REQUEST_NULL;
+};
+
+// Runs a started operation to its end, on the way also all requests that are under way. Seconds without
+// anything to do are added to the communicator's wait_s.
+void complete(Operation& operation) noexcept;
+
+}  // namespace mq

@@ -1,0 +1,262 @@
+#include "mpi_quant/requests.hpp"
+
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/operation.hpp"
+
+namespace mq {
+namespace {
+
+struct UnderWay {
+  std::mutex mutex;  // never held while waiting; taken before a state's, never the other way round
+  std::vector<Operation*> operations;  // has room for all requests there are
+  std::size_t requests = 0;
+};
+UnderWay& under_way() {
+  static UnderWay& u =
+      *new UnderWay;  // never destroyed: requests may be completed while statics are torn down
+  return u;
+}
+
+void list(Operation& operation) {
+  const std::scoped_lock lock(under_way().mutex);
+  under_way().operations.push_back(&operation);
+}
+
+void unlist(const Operation& operation) {
+  const std::scoped_lock lock(under_way().mutex);
+  std::erase(under_way().operations, &operation);
+}
+
+}  // namespace
+}  // namespace mq
+
+// A call that goes through the library has state and operation. One that is MPI's alone (a single rank, an
+// intercommunicator) has neither: `reduction` is all there is.
+struct MPIQ_Request_object {
+  MPIQ_Request_object(const mq::Call& c, const mq::Wishes& w, const mq::Choice& choice, bool again)
+      : call(c), wishes(w), method(choice.method), persistent(again), state(choice.state) {
+    mq::UnderWay& u = mq::under_way();
+    const std::scoped_lock lock(u.mutex);
+    u.operations.reserve(u.requests + 1);
+    ++u.requests;
+  }
+  ~MPIQ_Request_object() {
+    const std::scoped_lock lock(mq::under_way().mutex);
+    --mq::under_way().requests;
+  }
+  MPIQ_Request_object(const MPIQ_Request_object&) = delete;
+  MPIQ_Request_object& operator=(const MPIQ_Request_object&) = delete;
+
+  const mq::Call call;
+  const mq::Wishes wishes;
+  const mq::Method method;
+  const bool persistent;
+  bool active = false;
+  std::shared_ptr<mq::CommState> state;
+  std::unique_ptr<mq::Operation> operation;
+  MPI_Request reduction = MPI_REQUEST_NULL;
+};
+
+namespace mq {
+namespace {
+
+Status no_memory() { return {Code::no_memory, "out of memory"}; }
+
+// The communicator for errors: the user's, unless it is gone.
+MPI_Comm comm_of(const MPIQ_Request_object& r) {
+  return r.state != nullptr && r.state->orphan ? MPI_COMM_SELF : r.call.comm;
+}
+
+// Fills a request that is not active yet; without an operation where the reduction is MPI's alone. The memory
+// that is missing here becomes the call's trouble, on the operation that blocking calls use, for nobody may
+// stay away from an agreement.
+Status make(const Call& call, const Wishes& wishes, bool persistent,
+            std::unique_ptr<MPIQ_Request_object>& made) {
+  Result<Choice> choice = choose_requested(call, wishes);
+  if (!choice.ok()) return choice.status();
+  if (choice->state == nullptr) MQ_TRY(wishes.trouble);
+  try {
+    made = std::make_unique<MPIQ_Request_object>(call, wishes, *choice, persistent);
+    if (choice->state == nullptr) return {};
+    made->operation = std::make_unique<Operation>(*choice->state, Operation::Exact::here);
+  } catch (const std::bad_alloc&) {
+    if (choice->state == nullptr) return no_memory();
+    Wishes refused;
+    refused.trouble = no_memory();
+    return operate(*choice->state, call, refused, choice->method).status;
+  }
+  const std::scoped_lock lock(made->state->mutex);
+  MQ_TRY(made->state->broken);
+  return made->state->activate(call.comm);
+}
+
+// Starts MPI's reduction for a request without a state.
+Status start_alone(MPIQ_Request_object& r) {
+  if (copies_alone(r.call)) return {};
+#if MPI_VERSION >= 4
+  const int code = PMPI_Iallreduce_c(r.call.sendbuf, r.call.recvbuf, r.call.count, r.call.datatype, r.call.op,
+                                     r.call.comm, &r.reduction);
+#else
+  if (r.call.count > std::numeric_limits<int>::max())
+    return {Code::bad_argument, "count is more than this MPI library can reduce exactly"};
+  const int code = PMPI_Iallreduce(r.call.sendbuf, r.call.recvbuf, static_cast<int>(r.call.count),
+                                   r.call.datatype, r.call.op, r.call.comm, &r.reduction);
+#endif
+  return mpi_status(code, "MPI_Iallreduce");
+}
+
+Status start_now(MPIQ_Request_object& r) {
+  if (r.operation == nullptr) {
+    MQ_TRY(start_alone(r));
+    r.active = true;
+    return {};
+  }
+  {
+    const std::scoped_lock lock(r.state->mutex);
+    ++r.state->stats.calls;
+    r.operation->prepare(r.call, r.wishes, r.method);
+    r.operation->start();
+  }
+  list(*r.operation);
+  r.active = true;
+  return {};
+}
+
+// Takes a finished call out of its request, which goes away if it is not persistent.
+Status collect(MPIQ_Request* request) {
+  MPIQ_Request_object* const r = *request;
+  Status status;
+  bool broken = false;
+  r->active = false;
+  if (r->operation != nullptr) {
+    unlist(*r->operation);
+    const std::scoped_lock lock(r->state->mutex);
+    r->operation->release();
+    status = r->operation->outcome().status;
+    broken = !r->state->broken.ok();
+  }
+  if (r->persistent) return status;
+  *request = MPIQ_REQUEST_NULL;
+  if (!broken) delete r;  // else messages may still be on their way into its buffers
+  return status;
+}
+
+// The ranks compare what they are going to start, and every allocation is made.
+Status rehearse(std::unique_ptr<MPIQ_Request_object>& r) {
+  {
+    const std::scoped_lock lock(r->state->mutex);
+    r->operation->prepare(r->call, r->wishes, r->method, true);
+    r->operation->start();
+  }
+  complete(*r->operation);
+  const std::scoped_lock lock(r->state->mutex);
+  r->operation->release();
+  if (r->state->broken.ok()) return r->operation->outcome().status;
+  return r.release()->state->broken;  // not freed: messages may still be on their way into its buffers
+}
+
+// Done, for requests without an operation.
+Status test_alone(MPIQ_Request_object& r, bool& done) {
+  int flag = 1;
+  const int code =
+      r.reduction == MPI_REQUEST_NULL ? MPI_SUCCESS : PMPI_Test(&r.reduction, &flag, MPI_STATUS_IGNORE);
+  done = flag != 0 || code != MPI_SUCCESS;
+  return mpi_status(code, "MPI_Test");
+}
+
+bool is_inactive(const MPIQ_Request* request) { return *request == MPIQ_REQUEST_NULL || !(*request)->active; }
+
+Status null_pointer(const char* function) {
+  return {Code::bad_argument, std::string(function) + ": request is NULL"};
+}
+
+}  // namespace
+
+bool advance_requests() noexcept {
+  UnderWay& u = under_way();
+  const std::unique_lock lock(u.mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return false;  // another thread is at it
+  bool moved = false;
+  for (Operation* const operation : u.operations) {
+    const std::unique_lock state(operation->state().mutex, std::try_to_lock);
+    if (state.owns_lock() && !operation->done()) moved |= operation->advance();
+  }
+  return moved;
+}
+
+Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) noexcept {
+  if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
+  *request = MPIQ_REQUEST_NULL;
+  std::unique_ptr<MPIQ_Request_object> made;
+  MQ_TRY(make(call, wishes, false, made));
+  MQ_TRY(start_now(*made));
+  *request = made.release();
+  return {};
+}
+
+Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request) noexcept {
+  if (request == nullptr) return null_pointer("MPIQ_Allreduce_init");
+  *request = MPIQ_REQUEST_NULL;
+  std::unique_ptr<MPIQ_Request_object> made;
+  MQ_TRY(make(call, wishes, true, made));
+  if (made->operation != nullptr)
+    if (const Status status = rehearse(made); !status.ok()) return status;
+  *request = made.release();
+  return {};
+}
+
+Status start(MPIQ_Request* request, MPI_Comm& comm) noexcept {
+  if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Start");
+  comm = comm_of(**request);
+  if (!(*request)->persistent) return {Code::bad_argument, "MPIQ_Start: the request is not persistent"};
+  if ((*request)->active) return {Code::bad_argument, "MPIQ_Start: the request is active already"};
+  return start_now(**request);
+}
+
+Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) noexcept {
+  if (request == nullptr) return null_pointer("MPIQ_Test");
+  if (flag == nullptr) return {Code::bad_argument, "MPIQ_Test: flag is NULL"};
+  *flag = 1;
+  (void)advance_requests();
+  if (is_inactive(request)) return {};
+  comm = comm_of(**request);
+  bool done = false;
+  if ((*request)->operation == nullptr) {
+    MQ_TRY(test_alone(**request, done));
+  } else {
+    const std::scoped_lock lock((*request)->state->mutex);
+    done = (*request)->operation->done();
+  }
+  *flag = done ? 1 : 0;
+  return done ? collect(request) : Status{};
+}
+
+Status wait(MPIQ_Request* request, MPI_Comm& comm) noexcept {
+  if (request == nullptr) return null_pointer("MPIQ_Wait");
+  if (is_inactive(request)) return {};
+  comm = comm_of(**request);
+  if ((*request)->operation != nullptr) {
+    complete(*(*request)->operation);
+    return collect(request);
+  }
+  for (bool done = false; !done; (void)advance_requests()) MQ_TRY(test_alone(**request, done));
+  return collect(request);
+}
+
+Status request_free(MPIQ_Request* request, MPI_Comm& comm) noexcept {
+  if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Request_free");
+  comm = comm_of(**request);
+  if ((*request)->active)
+    return {Code::bad_argument, "MPIQ_Request_free: the request is active; complete it with MPIQ_Wait first"};
+  delete *request;
+  *request = MPIQ_REQUEST_NULL;
+  return {};
+}
+
+}  // namespace mq
