@@ -15,6 +15,7 @@
 #include <new>
 
 #include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
 
 namespace mq {
@@ -103,17 +104,6 @@ Outcome guarded(const F& f) noexcept {
   }
 }
 
-// Duplicates of a two-byte integer type, so that they can be sent and received like any other. Freed by
-// nobody: MPI lets go of them when it is finalized.
-struct HalfTypes {
-  std::mutex mutex;
-  MPI_Datatype f16 = MPI_DATATYPE_NULL, bf16 = MPI_DATATYPE_NULL;
-};
-HalfTypes& half_types() {
-  static HalfTypes& types = *new HalfTypes;
-  return types;
-}
-
 }  // namespace
 
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
@@ -138,41 +128,6 @@ bool copies_alone(const Call& call) {
   if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
     std::memmove(call.recvbuf, call.sendbuf, 2 * static_cast<std::size_t>(call.count));
   return alone;
-}
-
-Result<MPI_Datatype> half_datatype(kernels::Element half) {
-  HalfTypes& types = half_types();
-  const std::scoped_lock lock(types.mutex);
-  MPI_Datatype& type = half == kernels::Element::f16 ? types.f16 : types.bf16;
-  if (type == MPI_DATATYPE_NULL) {
-    MPI_Datatype made = MPI_DATATYPE_NULL;
-    MQ_TRY(mpi_status(PMPI_Type_dup(MPI_UINT16_T, &made), "MPI_Type_dup"));
-    const char* const name = half == kernels::Element::f16 ? "MPIQ_FLOAT16" : "MPIQ_BFLOAT16";
-    (void)PMPI_Type_set_name(made, name);
-    type = made;
-  }
-  return type;
-}
-
-std::optional<kernels::Element> element_of(MPI_Datatype datatype) {
-  struct Known {
-    MPI_Datatype type;
-    kernels::Element element;
-  };
-  const HalfTypes& half = half_types();
-  const Known table[]{{MPI_FLOAT, kernels::Element::f32}, {MPI_DOUBLE, kernels::Element::f64},
-                      {half.f16, kernels::Element::f16},  {half.bf16, kernels::Element::bf16},
-                      {MPI_REAL, kernels::Element::f32},  {MPI_DOUBLE_PRECISION, kernels::Element::f64},
-                      {MPI_REAL4, kernels::Element::f32}, {MPI_REAL8, kernels::Element::f64}};
-  if (datatype == MPI_DATATYPE_NULL) return {};
-  for (const auto& [type, element] : table) {
-    if (datatype != type) continue;
-    int bytes = 0;  // MPI_REAL is whatever the MPI library's Fortran was configured with
-    const bool right = PMPI_Type_size(type, &bytes) == MPI_SUCCESS &&
-                       static_cast<std::size_t>(bytes) == kernels::element_bytes(element);
-    return right ? std::optional(element) : std::nullopt;
-  }
-  return {};
 }
 
 Result<Choice> choose_requested(const Call& call, const Wishes& wishes) {

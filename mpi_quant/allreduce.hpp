@@ -68,10 +68,4 @@ Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;
 // handler throws.
 int conclude(const Call& call, const Outcome& outcome);
 
-// The element type of a predefined MPI float type the codecs know, or of one of MPIQ_Type_float16 and its
-// like.
-std::optional<kernels::Element> element_of(MPI_Datatype datatype);
-// The datatype of a half type, made at the first call.
-Result<MPI_Datatype> half_datatype(kernels::Element half);
-
 }  // namespace mq

@@ -7,6 +7,7 @@
 #include "mpi_quant.h"
 #include "mpi_quant/allreduce.hpp"
 #include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/info.hpp"
 #include "mpi_quant/requests.hpp"
@@ -55,6 +56,7 @@ Status set_policy(MPI_Comm comm, const char* rules) {
 
 int half_type(kernels::Element half, MPI_Datatype* datatype) {
   if (datatype == nullptr) return raise(MPI_COMM_SELF, {Code::bad_argument, "datatype is NULL"});
+  if (const Status status = CommState::watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
   const Result<MPI_Datatype> made = half_datatype(half);
   if (made.ok()) *datatype = *made;
   return raise(MPI_COMM_SELF, made.status());

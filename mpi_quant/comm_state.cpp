@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
 
 namespace mq {
@@ -54,6 +55,7 @@ int finalize(MPI_Comm, int, void*, void*) {
     states.swap(registry().states);
   }
   for (const auto& state : states) state->close();
+  free_half_datatypes();
   return MPI_SUCCESS;
 }
 
@@ -75,9 +77,18 @@ Status make_keys() {
 
 CommState::~CommState() { close(); }
 
-void CommState::close() {
-  if (private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
+void CommState::set_broken(const Status& why) {
+  if (!broken.ok()) return;
+  broken = why;
+  kept_ = shared_from_this();
 }
+
+void CommState::close() {
+  // Receives that are still posted on a broken one would take the messages of the next to get its context.
+  if (broken.ok() && private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
+}
+
+Status CommState::watch_finalize() { return make_keys(); }
 
 CommState* CommState::find(MPI_Comm comm) {
   Registry& r = registry();
@@ -159,8 +170,10 @@ Status CommState::activate(MPI_Comm user_comm) {
   if (!crowded.ok()) return crowded.status();
   int threads = env()->threads, most = 1;
   MQ_TRY(mpi_status(PMPI_Allreduce(&threads, &most, 1, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
-  lanes = std::clamp(most, lanes, kMaxLanes);
   comm.emplace(private_comm_, *crowded);
+  // Four segments cover one message by the codec's work on three others. Where a segment has a message for
+  // each of many ranks, two do, and take half the memory.
+  lanes = std::clamp(most, comm->size() < 16 ? 4 : 2, kMaxLanes);
   return {};
 }
 

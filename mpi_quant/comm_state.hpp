@@ -33,6 +33,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // MPIQ_Stats.exact_mode. An error (a policy that cannot be parsed) is one on every rank and leaves no
   // state.
   static Result<CommState*> obtain(MPI_Comm comm, Initial initial);
+  // Makes sure that what the library holds of MPI's is given back when MPI_Finalize begins. Local.
+  static Status watch_finalize();
   // The state of comm or null. Local.
   static CommState* find(MPI_Comm comm);
 
@@ -54,11 +56,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   };
   // The plan of a row on this communicator, made once.
   const Program& program(const PlanRow& row);
-  // After a communication error: messages may still be on their way into the buffers, so they are never used
-  // again.
-  void set_broken(const Status& why) {
-    if (broken.ok()) broken = why;
-  }
+  // After a communication error: messages may still be on their way into the buffers, so the state, its
+  // buffers and its private communicator are kept for ever and never used again.
+  void set_broken(const Status& why);
 
   // Calls enter in the order of their numbers, and at most kWindows are between enter and leave, each with
   // tags of its own: a message of one is never taken for one of another.
@@ -95,6 +95,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
                                 std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
+  std::shared_ptr<CommState> kept_;  // of itself, once broken
   std::map<std::uint16_t, Program> programs_;
   std::array<Operation*, kWindows> window_{};  // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left

@@ -6,6 +6,7 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/requests.hpp"
 
 namespace mq {

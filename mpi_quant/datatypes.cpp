@@ -1,0 +1,65 @@
+#include "mpi_quant/datatypes.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include "mpi_quant/base/mpi_comm.hpp"
+
+namespace mq {
+namespace {
+
+// Duplicates of a two-byte integer type, so that they can be sent and received like any other.
+struct HalfTypes {
+  std::mutex mutex;
+  std::atomic<MPI_Datatype> f16 = MPI_DATATYPE_NULL, bf16 = MPI_DATATYPE_NULL;
+};
+HalfTypes& half_types() {
+  static HalfTypes& types = *new HalfTypes;  // never destroyed: may be asked while statics are torn down
+  return types;
+}
+
+}  // namespace
+
+Result<MPI_Datatype> half_datatype(kernels::Element half) {
+  const bool f16 = half == kernels::Element::f16;
+  const std::scoped_lock lock(half_types().mutex);
+  std::atomic<MPI_Datatype>& type = f16 ? half_types().f16 : half_types().bf16;
+  if (type == MPI_DATATYPE_NULL) {
+    MPI_Datatype made = MPI_DATATYPE_NULL;
+    MQ_TRY(mpi_status(PMPI_Type_dup(MPI_UINT16_T, &made), "MPI_Type_dup"));
+    (void)PMPI_Type_set_name(made, f16 ? "MPIQ_FLOAT16" : "MPIQ_BFLOAT16");
+    type = made;
+  }
+  return type.load();
+}
+
+void free_half_datatypes() {
+  const std::scoped_lock lock(half_types().mutex);
+  for (auto* const type : {&half_types().f16, &half_types().bf16}) {
+    MPI_Datatype made = type->exchange(MPI_DATATYPE_NULL);
+    if (made != MPI_DATATYPE_NULL) (void)PMPI_Type_free(&made);
+  }
+}
+
+std::optional<kernels::Element> element_of(MPI_Datatype datatype) {
+  struct Known {
+    MPI_Datatype type;
+    kernels::Element element;
+  };
+  const Known table[]{
+      {MPI_FLOAT, kernels::Element::f32},        {MPI_DOUBLE, kernels::Element::f64},
+      {half_types().f16, kernels::Element::f16}, {half_types().bf16, kernels::Element::bf16},
+      {MPI_REAL, kernels::Element::f32},         {MPI_DOUBLE_PRECISION, kernels::Element::f64},
+      {MPI_REAL4, kernels::Element::f32},        {MPI_REAL8, kernels::Element::f64}};
+  if (datatype == MPI_DATATYPE_NULL) return {};
+  for (const auto& [type, element] : table) {
+    if (datatype != type) continue;
+    int bytes = 0;  // MPI_REAL is whatever the MPI library's Fortran was configured with
+    const bool right = PMPI_Type_size(type, &bytes) == MPI_SUCCESS &&
+                       static_cast<std::size_t>(bytes) == kernels::element_bytes(element);
+    return right ? std::optional(element) : std::nullopt;
+  }
+  return {};
+}
+
+}  // namespace mq

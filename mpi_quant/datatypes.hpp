@@ -1,0 +1,21 @@
+// Element types as MPI datatypes: which datatypes the codecs know, and the datatypes of the half types, for
+// which MPI has no names.
+#pragma once
+
+#include <mpi.h>
+
+#include <optional>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/base/status.hpp"
+
+namespace mq {
+
+// The element type of a predefined MPI float type, or of a half type's datatype.
+std::optional<kernels::Element> element_of(MPI_Datatype datatype);
+// The datatype of Element::f16 or Element::bf16, made at the first call.
+Result<MPI_Datatype> half_datatype(kernels::Element half);
+// When MPI is about to be finalized.
+void free_half_datatypes();
+
+}  // namespace mq
