@@ -73,8 +73,12 @@ Outcome intercept(const Call& call) {
   if (!found.ok()) return {found.status(), false};
   CommState* const state = *found;
   if (state == nullptr) return {{}, true};
-  ++state->stats.calls;
-  const Method method = choose(call, element, {}, *state);
+  Method method;
+  {
+    const std::scoped_lock lock(state->mutex);
+    method = choose(call, element, {}, *state);
+    state->stats.calls += method.exact();
+  }
   if (method.exact()) return {{}, true};
   return operate(*state, call, {}, method);
 }
@@ -109,6 +113,7 @@ Outcome guarded(const F& f) noexcept {
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
   {
     const std::scoped_lock lock(state.mutex);
+    ++state.stats.calls;
     if (!state.broken.ok()) return {state.broken, false};
     if (const Status status = state.activate(call.comm); !status.ok()) return {status, false};
     state.blocking.prepare(call, wishes, method);
@@ -152,7 +157,6 @@ Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
     const Result<Choice> choice = choose_requested(call, wishes);
     if (!choice.ok()) return {choice.status(), false};
     if (choice->state == nullptr) return {wishes.trouble, wishes.trouble.ok()};
-    ++choice->state->stats.calls;
     return operate(*choice->state, call, wishes, choice->method);
   });
 }

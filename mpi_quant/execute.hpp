@@ -45,6 +45,9 @@ class Execution {
     return lanes_of(job, layout) * lane_bytes(job, layout);
   }
 
+  // Bytes of the longest message of a job, header included.
+  static std::size_t frame_bytes(const Job& job) { return slot_bytes(job, layout_of(job)); }
+
   // job and scratch outlive the job's execution; scratch has scratch_bytes(job) at a 64-byte boundary. May
   // throw std::bad_alloc; nothing can after it, so that a rank short of memory can say so before the ranks
   // agree.

@@ -105,6 +105,8 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
     else if (measures && !rehearsal_)
       proposal_ = propose(job);
   }
+  if (Execution<MpiComm>::frame_bytes(job) > std::numeric_limits<int>::max())
+    return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
   const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job), before = scratch_.bytes();
   if (!scratch_.reserve(bytes))
     return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};

@@ -45,6 +45,24 @@ TEST(Layout, chunks_are_as_equal_as_blocks_allow) {
     for (std::size_t c = 0; c < 3; ++c) EXPECT_GE(layout.chunk(s, c).n + 2 * 2048, layout.max_chunk());
 }
 
+TEST(Layout, whole_messages_are_one_segment_whose_chunks_are_nearly_equal) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{1} << 24,
+                                  (std::size_t{1} << 40) + 12345})
+    for (const int chunks : {1, 2, 7}) {
+      const Layout layout(count, chunks, 2048, 4, true);
+      EXPECT_EQ(layout.segments(), 1u);
+      std::size_t next = 0;
+      for (int c = 0; c < chunks; ++c) {
+        const Range range = layout.chunk(0, static_cast<std::size_t>(c));
+        EXPECT_TRUE(range.begin == next || range.n == 0);
+        EXPECT_LE(range.n, layout.max_chunk());
+        next += range.n;
+      }
+      EXPECT_EQ(next, count);
+      EXPECT_LE(layout.max_chunk(), count / static_cast<std::size_t>(chunks) + 2048);
+    }
+}
+
 TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
   for (const std::size_t count : {(std::size_t{1} << 31) + 1, (std::size_t{1} << 40) + 12345,
                                   (std::size_t{1} << 62) + 1, (std::size_t{1} << 63) - 1})

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -138,6 +139,47 @@ TEST(Plan, slots_and_rounds_are_as_many_as_needed) {
       ASSERT_EQ(used.size(), static_cast<std::size_t>(plan.slots)) << "rank " << r;
     }
     for (const Plan& plan : all) ASSERT_EQ(plan.rounds, rounds);
+  });
+}
+
+TEST(Plan, facts_name_early_receives_last_writes_accumulators_and_sends) {
+  for_each_plan([](const PlanRow&, int, const std::vector<Plan>& all) {
+    for (const Plan& plan : all) {
+      const PlanFacts facts = facts_of(plan);
+      ASSERT_EQ(facts.early.size(), plan.steps.size());
+      ASSERT_EQ(facts.final.size(), plan.steps.size());
+      std::set<int> touched, finished;  // slots, chunks
+      std::map<int, int> writes, sends;
+      for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+        const Step& s = plan.steps[i];
+        const bool receives = s.op == Op::exchange && s.from != kNobody;
+        EXPECT_EQ(facts.early[i] != 0, receives && touched.count(s.recv_slot) == 0);
+        if (receives) touched.insert(s.recv_slot);
+        if (s.op != Op::exchange || s.to != kNobody) touched.insert(s.slot);
+        if (s.op == Op::exchange && s.to != kNobody) ++sends[s.slot];
+        if (s.op != Op::decode && s.op != Op::decode_add) {
+          EXPECT_FALSE(facts.final[i]);
+          continue;
+        }
+        ++writes[s.chunk];
+        EXPECT_EQ(finished.count(s.chunk), 0u) << "written after its last write";
+        if (facts.final[i]) finished.insert(s.chunk);
+      }
+      EXPECT_EQ(finished.size(), static_cast<std::size_t>(plan.chunks)) << "each chunk has a last write";
+      std::set<int> accumulators;
+      for (int c = 0; c < plan.chunks; ++c) {
+        const int at = facts.accumulator[static_cast<std::size_t>(c)];
+        EXPECT_EQ(at >= 0, writes[c] > 1);
+        if (at >= 0) {
+          EXPECT_TRUE(accumulators.insert(at).second) << "two chunks in one accumulator";
+        }
+      }
+      EXPECT_EQ(static_cast<int>(accumulators.size()), facts.accumulators);
+      for (int slot = 0; slot < plan.slots; ++slot)
+        EXPECT_EQ(facts.first_send[static_cast<std::size_t>(slot) + 1] -
+                      facts.first_send[static_cast<std::size_t>(slot)],
+                  sends[slot]);
+    }
   });
 }
 
