@@ -83,6 +83,7 @@ TEST(Codec, encodes_the_same_from_any_alignment_and_in_pieces) {
       ASSERT_TRUE(same_bits(whole.residual, shifted.residual)) << row.describe(n, "shifted");
       ASSERT_TRUE(same_bits(whole.decoded, shifted.decoded)) << row.describe(n, "shifted");
     }
+    if (row.codec->whole(row.params)) return;
     const auto piece = [](const std::vector<T>& v, std::size_t begin, std::size_t end) {
       std::vector<T> part;
       for (std::size_t i = begin; i < end; ++i) part.push_back(v[i]);

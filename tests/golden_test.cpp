@@ -35,9 +35,7 @@ std::map<std::string, std::string> golden_wire() {
     std::uint64_t hash = 0xcbf29ce484222325u;
     for (const std::byte b : got.wire) hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3u;
     std::ostringstream key, value;
-    key << row.codec->name << "," << row.codec->id << "," << name(Row<T>::kElement);
-    for (std::size_t i = 0; i < row.codec->specs.size(); ++i)
-      key << "," << row.codec->specs[i].name << "=" << row.params.value[i];
+    key << row.codec->name << "," << row.codec->id << "," << name(Row<T>::kElement) << row.params_text();
     value << got.wire.size() << "," << std::hex << hash;
     const auto [at, fresh] = wire.emplace(key.str(), value.str());
     EXPECT_EQ(at->second, value.str()) << row.describe(n, "differs from another instruction set");

@@ -64,10 +64,12 @@ TEST(Method, parameters_and_plan_are_read_and_printed) {
   EXPECT_EQ(m.params.value[0], 512);
   EXPECT_EQ(m.plan, find_plan("direct"));
   EXPECT_EQ(to_string(m), "onebit(block=512)/direct");
-  EXPECT_EQ(params_to_string(m), "block=512");
+  EXPECT_EQ(params_to_string(m), "block=512,means=block,split=zero,rows=0,ld=0");
   EXPECT_EQ(method(" onebit ( block = 512 ) / direct\n"), m);
   EXPECT_EQ(to_string(method("onebit(block=2048)")), "onebit") << "the preset is not printed";
-  EXPECT_EQ(params_to_string(method("onebit")), "block=2048") << "every parameter is printed";
+  EXPECT_EQ(params_to_string(method("bf16")), "");
+  EXPECT_EQ(params_to_string(method("onebit")), "block=2048,means=block,split=zero,rows=0,ld=0")
+      << "every parameter is printed";
   EXPECT_EQ(params_to_string(method("mpi")), "");
   EXPECT_EQ(params_to_string(method("raw")), "");
 }
@@ -119,7 +121,10 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
       {"", "expected a method, found the end at character 1"},
       {"onebitt", "unknown codec \"onebitt\" at character 1 (known: mpi, raw, bf16, onebit)"},
       {"onebit(size=1)",
-       "unknown parameter \"size\" at character 8 (known: block: power of two, 32 to 4096)"},
+       "unknown parameter \"size\" at character 8 (known: block: power of two, 32 to 4096; means: "
+       "block|column|tensor; split: zero|mean; rows: integer, 0 to 2147483648; ld: integer, 0 to "
+       "2147483648)"},
+      {"onebit(means=row)", "bad value \"row\" at character 14 (means: block|column|tensor)"},
       {"raw(block=64)", "unknown parameter \"block\" at character 5 (raw takes none)"},
       {"onebit(block=48)", "bad value \"48\" at character 14 (block: power of two, 32 to 4096)"},
       {"onebit(block=8192)", "bad value \"8192\" at character 14 (block: power of two, 32 to 4096)"},

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,23 @@ inline constexpr kernels::Feedback kFeedbacks[]{kernels::Feedback::none, kernels
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <class T>
+double squares(const std::vector<T>& x) {
+  double sum = 0;
+  for (const T v : x) sum += static_cast<double>(v) * static_cast<double>(v);
+  return sum;
+}
+
+template <class T>
+double squared_error(const std::vector<T>& x, const std::vector<T>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    sum += d * d;
+  }
+  return sum;
 }
 
 template <class T>
@@ -92,11 +111,22 @@ struct Row {
   std::size_t block() const { return codec->block(params); }
   std::size_t bound(std::size_t n) const { return codec->wire_bound(n, kElement, params); }
   Row with(kernels::Isa other) const { return {codec, params, other}; }
+  // ",block=2048,means=tensor"
+  std::string params_text() const {
+    std::ostringstream text;
+    for (std::size_t i = 0; i < codec->specs.size(); ++i) {
+      const kernels::ParamSpec& spec = codec->specs[i];
+      text << "," << spec.name << "=";
+      if (spec.kind == kernels::ParamKind::word)
+        text << spec.words[static_cast<std::size_t>(params.value[i])];
+      else
+        text << params.value[i];
+    }
+    return text.str();
+  }
   std::string describe(std::size_t n, std::string_view what) const {
-    std::string text =
-        std::string(codec->name) + " " + std::string(name(kElement)) + " " + std::string(name(isa));
-    for (std::size_t i = 0; i < codec->specs.size(); ++i)
-      text += " " + std::string(codec->specs[i].name) + "=" + std::to_string(params.value[i]);
+    const std::string text = std::string(codec->name) + " " + std::string(name(kElement)) + " " +
+                             std::string(name(isa)) + params_text();
     return text + " n=" + std::to_string(n) + " " + std::string(what) + " ";
   }
   // Around groups of 32 lanes and around blocks.
@@ -143,15 +173,59 @@ struct Row {
   }
 };
 
-// The preset parameters, and the extremes of each parameter.
+inline std::size_t position(const kernels::Codec& codec, std::string_view param) {
+  std::size_t i = 0;
+  while (i < codec.specs.size() && codec.specs[i].name != param) ++i;
+  return i;
+}
+
+// Matrices for codecs that have columns: contiguous and padded, of rows below, at and above a group of 32
+// lanes and the pieces in which long blocks are summed.
+inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Params>& sets) {
+  const std::size_t means = position(codec, "means"), split = position(codec, "split");
+  const std::size_t rows = position(codec, "rows"), ld = position(codec, "ld");
+  if (rows == codec.specs.size()) return;
+  kernels::Params matrix = kernels::preset_params(codec);
+  matrix.value[means] = 1;
+  sets.push_back(matrix);  // columns of unknown length
+  const std::array<std::array<double, 3>, 10> shapes{{{1, 0, 0},
+                                                      {1, 4, 1},
+                                                      {31, 31, 1},
+                                                      {31, 34, 0},
+                                                      {33, 0, 0},
+                                                      {33, 36, 1},
+                                                      {2048, 0, 1},
+                                                      {2048, 2051, 0},
+                                                      {5000, 0, 0},
+                                                      {5000, 5003, 1}}};
+  for (const auto& shape : shapes) {
+    matrix.value[rows] = shape[0];
+    matrix.value[ld] = shape[1];
+    matrix.value[split] = shape[2];
+    sets.push_back(matrix);
+  }
+  kernels::Params tensor = kernels::preset_params(codec);
+  tensor.value[means] = 2;
+  tensor.value[split] = 1;
+  sets.push_back(tensor);
+}
+
+// The preset parameters, and the extremes or words of each parameter; rows and ld mean nothing one at a time.
 inline std::vector<kernels::Params> param_sets(const kernels::Codec& codec) {
   const kernels::Params preset = kernels::preset_params(codec);
   std::vector<kernels::Params> sets{preset};
-  for (std::size_t i = 0; i < codec.specs.size(); ++i)
-    for (const double extreme : {codec.specs[i].min, codec.specs[i].max}) {
+  for (std::size_t i = 0; i < codec.specs.size(); ++i) {
+    const kernels::ParamSpec& spec = codec.specs[i];
+    if (spec.name == "rows" || spec.name == "ld") continue;
+    std::vector<double> values{spec.min, spec.max};
+    if (spec.kind == kernels::ParamKind::word)
+      for (double word = spec.min + 1; word < spec.max; ++word) values.push_back(word);
+    for (const double value : values) {
       sets.push_back(preset);
-      sets.back().value[i] = extreme;
+      sets.back().value[i] = value;
     }
+  }
+  add_matrices(codec, sets);
   return sets;
 }
 
@@ -165,6 +239,17 @@ void for_each_row(const F& property) {
         property(Row<float>{&codec, params, isa});
         property(Row<double>{&codec, params, isa});
       }
+}
+
+template <class F>
+void for_each_row_of(std::string_view codec, const F& property) {
+  int rows = 0;
+  for_each_row([&](const auto& row) {
+    if (row.codec->name != codec) return;
+    ++rows;
+    property(row);
+  });
+  EXPECT_GT(rows, 0) << codec;
 }
 
 }  // namespace mq::test

@@ -1,17 +1,30 @@
 // onebit: one sign bit an element and the two side means of its block, with error feedback outside
 // (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; there a block
-// is a column). The side means minimise the squared error for the given signs:
+// is a column). The side means minimise the squared error for the given bits:
 // |v - decoded|^2 = |v|^2 - n+ above^2 - n- below^2.
 //
-// Encode, a block of at most 4096 elements that stays in L1: (1) v = x + residual, sums of both sides, bits
-// v >= 0; (2) the new residual. Reads x and residual and writes residual once each: 12 bytes of memory
-// traffic an element for floats.
+// Encode, block by block: (1) v = x + residual, sums of both sides, bits v >= 0; (2) the new residual. Reads
+// x and residual and writes residual once each as long as a block stays in L1: 12 bytes of memory traffic an
+// element for floats. A block that does not is read from memory again for (2).
+//
+// means: what shares a pair of means.
+//   block   `block` elements.
+//   column  a column of a column-major matrix of `rows` rows and leading dimension `ld`: its `rows` elements
+//   are
+//           one block, the ld - rows elements up to the next column another. Vectors are cut at columns.
+//           Without rows, which only the caller knows, the same as block. Columns of fewer than 3 floats
+//           grow.
+//   tensor  all elements of one call; one NaN marks them all.
+// split: zero, or the mean of the block, for blocks whose mean is far from zero; (1) is then done twice, in
+// L1. Never worse than the mean +- the mean distance from it (Microsoft CNTK, non-zero threshold), for that
+// shares the partition. Not for values so large that v - mean might overflow.
 //
 // A block with a NaN or Inf sends no value at all: its bits mark the non-finite elements, `above` is what
 // they decode to (+Inf or -Inf if they all are, else NaN), `below` is 0, and every finite element stays in
 // the residual. In a call without residuals `below` is NaN.
 //
-// Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. Floats: 1/8 + 8/block bytes an element.
+// Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. Floats: 1/8 + 8/n bytes an element. How v was
+// split does not show on the wire.
 
 struct OneBit {
   static constexpr std::string_view kName = "onebit";
@@ -19,9 +32,26 @@ struct OneBit {
       "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
   static constexpr std::uint16_t kId = 3;
   static constexpr bool kLossless = false;
+  static constexpr std::array<std::string_view, 3> kMeansWords{"block", "column", "tensor"};
+  static constexpr std::array<std::string_view, 2> kSplitWords{"zero", "mean"};
   static constexpr std::array kSpecs{
-      ParamSpec{"block", "elements that share a pair of means", ParamKind::power_of_two, 2048, 32, 4096}};
-  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[0]); }
+      ParamSpec{"block", "elements that share a pair of means", ParamKind::power_of_two, 2048, 32, 4096},
+      ParamSpec{"means", "what shares a pair of means", ParamKind::word, 0, 0, 2, kMeansWords},
+      ParamSpec{"split", "the bit says: at least this", ParamKind::word, 0, 0, 1, kSplitWords},
+      ParamSpec{"rows", "elements of a column; 0: as means=block", ParamKind::integer, 0, 0, 0x1p31},
+      ParamSpec{"ld", "from column to column in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
+  static constexpr bool is_column(const Params& p) { return p.value[1] == 1 && p.value[3] > 0; }
+  static constexpr bool whole(const Params& p) { return p.value[1] == 2; }
+  static constexpr bool splits_at_mean(const Params& p) { return p.value[2] == 1; }
+  static constexpr std::size_t block(const Params& p) {
+    if (whole(p)) return 2048;
+    return static_cast<std::size_t>(is_column(p) ? std::max(p.value[3], p.value[4]) : p.value[0]);
+  }
+  static constexpr Cut cut(const Params& p, std::size_t n) {
+    if (whole(p)) return {n, n};
+    const std::size_t both = block(p), rows = static_cast<std::size_t>(p.value[3]);
+    return is_column(p) && rows < both ? Cut{rows, both - rows} : Cut{both, both};
+  }
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
     return (n + 7) / 8;
@@ -33,48 +63,87 @@ struct OneBit {
   };
   static_assert(sizeof(Means<float>) == 8 && sizeof(Means<double>) == 16);
 
-  // Pass 1: sums of both sides; the bits go to the wire at once, for they do not depend on the means. With
-  // kHuge it also serves blocks whose sums leave the range of T.
+  // Pass 1 of a block: the means of the elements at least, and below, the threshold.
+  template <class T>
+  struct Sides {
+    T threshold{0};
+    std::size_t n_below = 0, n_above = 0;
+    double below = 0, above = 0;
+    bool finite = true;
+
+    MQ_INLINE Sides() {}  // spelled out: an implicit constructor is compiled for the baseline processor
+    // A piece of a block joins the pieces before it. A mean of means cannot overflow where a sum can.
+    MQ_INLINE void join(double mean_below, std::size_t more_below, double mean_above,
+                        std::size_t more_above) {
+      below = joined(below, n_below, mean_below, more_below);
+      above = joined(above, n_above, mean_above, more_above);
+      n_below += more_below;
+      n_above += more_above;
+    }
+    // True, once, if the block is to be split at its mean instead of zero. Not where v - mean could overflow:
+    // |v| is at most the sum of its side, and a quarter of the range leaves room for the rounding of it.
+    MQ_INLINE bool again(const Params& params) {
+      constexpr double kSafe = static_cast<double>(std::numeric_limits<T>::max()) / 4;
+      const double sum_below = below * static_cast<double>(n_below);
+      const double sum_above = above * static_cast<double>(n_above);
+      if (!splits_at_mean(params) || !(-sum_below <= kSafe && sum_above <= kSafe)) return false;
+      const T mean = static_cast<T>((sum_below + sum_above) / static_cast<double>(n_below + n_above));
+      *this = Sides();
+      threshold = mean;
+      return true;
+    }
+    MQ_INLINE Means<T> means() const { return {static_cast<T>(below), static_cast<T>(above)}; }
+
+   private:
+    static MQ_INLINE double joined(double a, std::size_t n_a, double b, std::size_t n_b) {
+      if (n_b == 0) return a;
+      constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
+      const double share = static_cast<double>(n_b) / static_cast<double>(n_a + n_b);
+      return std::clamp(a + (b - a) * share, -kMax, kMax);  // rounding must not leave the range of T
+    }
+  };
+
+  // The sums of a piece of a block; the bits go to the wire at once, for they do not depend on the means.
+  // With kHuge it also serves pieces whose sums leave the range of T.
   template <class T, bool kHuge>
   struct Stat {
     SplitSum<T, kHuge> sum;
+    Lanes<T> threshold;
     std::size_t n_above = 0;
 
-    MQ_INLINE Stat() {}  // spelled out: an implicit constructor is compiled for the baseline processor
+    explicit MQ_INLINE Stat(const Sides<T>& sides) : threshold(Lanes<T>::all(sides.threshold)) {}
     template <class W>
     MQ_INLINE void add(const Lanes<T>& v, std::byte* codes, W width) {
-      const auto mask = v.at_least_zero();
+      const auto mask = v.at_least(threshold);
       const std::uint32_t bits = mask.bits() & width.bits;
       sum.add(v, mask);
       n_above += static_cast<std::size_t>(std::popcount(bits));
       store_bits(codes, bits, width);
     }
-    // False if a sum is not finite; then scale is not set.
-    MQ_INLINE bool finish(std::size_t n, Means<T>& scale) const {
+    // False if a sum is not finite; then sides has not changed.
+    MQ_INLINE bool finish(std::size_t n, Sides<T>& sides) const {
       const double above = sum.total(sum.set), below = sum.total(sum.clear);
-      scale = {mean(below, n - n_above), mean(above, n_above)};
-      return std::isfinite(above) && std::isfinite(below);
+      if (!std::isfinite(above) || !std::isfinite(below)) return false;
+      sides.join(mean(below, n - n_above), n - n_above, mean(above, n_above), n_above);
+      return true;
     }
 
    private:
-    static MQ_INLINE T mean(double total, std::size_t count) {
-      constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
-      if (count == 0) return T{0};
-      const double m = total / static_cast<double>(count) / SplitSum<T, kHuge>::kScale;
-      return static_cast<T>(
-          std::clamp(m, -kMax, kMax));  // rounding must not carry the mean of huge values out of range
+    static MQ_INLINE double mean(double total, std::size_t count) {
+      return count == 0 ? 0 : total / static_cast<double>(count) / SplitSum<T, kHuge>::kScale;
     }
   };
 
   // Pass 2: what the receivers will see of v.
   template <class T, class W>
-  static MQ_INLINE Lanes<T> put(const Lanes<T>& v, Means<T> scale, std::byte*, W) {
-    return Lanes<T>::select(v.at_least_zero(), Lanes<T>::all(scale.above), Lanes<T>::all(scale.below));
+  static MQ_INLINE Lanes<T> put(const Lanes<T>& v, const Sides<T>& sides, std::byte*, W) {
+    const Means<T> means = sides.means();
+    return Lanes<T>::select(v.at_least(Lanes<T>::all(sides.threshold)), Lanes<T>::all(means.above),
+                            Lanes<T>::all(means.below));
   }
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(Means<T> scale, const std::byte* codes, W width) {
-    const auto mask = Lanes<T>::Mask::from_bits(load_bits(codes, width));
-    return Lanes<T>::select(mask, Lanes<T>::all(scale.above), Lanes<T>::all(scale.below));
+    return Lanes<T>::pick(load_bits(codes, width), Lanes<T>::all(scale.above), Lanes<T>::all(scale.below));
   }
   // Codes that decode to `mark` where bits is 1 and to `rest` elsewhere, under the scale marks(mark, rest).
   template <class W>

@@ -61,15 +61,10 @@ struct Lanes {
       for (int i = 0; i < kRegs; ++i) b |= N::bits(m[i]) << (i * N::kWidth);
       return b;
     }
-    static MQ_INLINE Mask from_bits(std::uint32_t b) {
-      Mask mask;
-      for (int i = 0; i < kRegs; ++i) mask.m[i] = N::from_bits(b >> (i * N::kWidth));
-      return mask;
-    }
   };
-  MQ_INLINE Mask at_least_zero() const {  // true for -0, false for NaN
+  MQ_INLINE Mask at_least(const Lanes& t) const {  // true for -0 and a threshold of 0, false for NaN
     Mask mask;
-    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least_zero(r[i]);
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least(r[i], t.r[i]);
     return mask;
   }
   MQ_INLINE Mask finite() const {
@@ -85,6 +80,11 @@ struct Lanes {
   static MQ_INLINE Lanes select(const Mask& mask, const Lanes& set, const Lanes& clear) {
     Lanes v;
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::select(mask.m[i], set.r[i], clear.r[i]);
+    return v;
+  }
+  static MQ_INLINE Lanes pick(std::uint32_t bits, const Lanes& set, const Lanes& clear) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::pick(bits, i * N::kWidth, set.r[i], clear.r[i]);
     return v;
   }
 };

@@ -3,19 +3,27 @@
 // instruction set, after lanes-inl.hpp.
 //
 // A quantizer gives kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put, get; and if
-// its blocks have a scale on the wire (named by get_scale_t below) Stat, put_marks, marks and padding_ok. See
+// its blocks have a scale on the wire (named Means) cut, Sides, Stat, put_marks, marks and padding_ok. See
 // OneBit for what each means.
 
 struct NoScale {};
 
+// How a vector divides into blocks: `even` elements, then `odd`, and so on in turn; the last may be shorter.
+struct Cut {
+  std::size_t even, odd;
+  MQ_INLINE std::size_t length(std::size_t block) const { return block % 2 == 0 ? even : odd; }
+};
+
 template <class Q, class T>
 struct ScaleOf {
   using type = NoScale;
+  using Statistics = NoScale;
 };
 template <class Q, class T>
 requires requires { typename Q::template Means<T>; }
 struct ScaleOf<Q, T> {
   using type = typename Q::template Means<T>;
+  using Statistics = typename Q::template Sides<T>;
 };
 
 // The processor's default floating-point environment for the duration of a call: an application that flushes
@@ -34,6 +42,7 @@ class DefaultFloatingPoint {
 template <class T, class Q>
 struct Loops {
   using Scale = typename ScaleOf<Q, T>::type;
+  using Statistics = typename ScaleOf<Q, T>::Statistics;
   using L = Lanes<T>;
   static constexpr bool kScaled = !std::is_same_v<Scale, NoScale>;
   static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
@@ -44,11 +53,12 @@ struct Loops {
   }
 
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    if constexpr (!kScaled) return Q::template code_bytes<T>(n);
-    const std::size_t block = Q::block(params);
-    const std::size_t whole = n / block, rest = n % block;
-    return whole * (kScaleBytes + Q::template code_bytes<T>(block)) +
-           (rest ? kScaleBytes + Q::template code_bytes<T>(rest) : 0);
+    if (n == 0) return 0;
+    const Cut cut = cut_of(params, n);
+    const std::size_t pairs = n / (cut.even + cut.odd), rest = n % (cut.even + cut.odd);
+    const std::size_t even = std::min(rest, cut.even), odd = rest - even;
+    return pairs * (block_bytes(cut.even) + block_bytes(cut.odd)) + (even ? block_bytes(even) : 0) +
+           (odd ? block_bytes(odd) : 0);
   }
 
   static Encoded encode(const EncodeArgs& a) noexcept {
@@ -69,18 +79,33 @@ struct Loops {
   }
 
  private:
+  // Sums of more elements than this would lose accuracy: longer blocks are measured in pieces.
+  static constexpr std::size_t kPiece = 4096;
+
+  static Cut cut_of(const Params& params, std::size_t n) {
+    if constexpr (kScaled)
+      return Q::cut(params, n);
+    else
+      return {n, n};
+  }
+  static constexpr std::size_t block_bytes(std::size_t n) {
+    return kScaleBytes + Q::template code_bytes<T>(n);
+  }
+
   template <Feedback F>
   static Encoded encode_blocks(const EncodeArgs& a) {
     const auto* x = static_cast<const std::byte*>(a.x);
     auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
-    const std::size_t block = kScaled ? Q::block(a.params) : a.n;
+    const Cut cut = cut_of(a.params, a.n);
     Encoded result;
-    for (std::size_t begin = 0; begin < a.n; begin += block) {
-      const std::size_t n = std::min(block, a.n - begin);
+    for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
+      const std::size_t n = std::min(cut.length(block), a.n - begin);
       const std::size_t offset = begin * sizeof(T);
-      result.nonfinite += encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, wire);
-      wire += kScaleBytes + Q::template code_bytes<T>(n);
+      result.nonfinite +=
+          encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, a.params, wire);
+      wire += block_bytes(n);
+      begin += n;
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
     return result;
@@ -88,40 +113,62 @@ struct Loops {
 
   template <Feedback F>
   static MQ_INLINE std::uint64_t encode_block(const std::byte* x, std::byte* residual, std::size_t n,
-                                              std::byte* wire) {
+                                              const Params& params, std::byte* wire) {
     std::byte* const codes = wire + kScaleBytes;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
-    Scale scale{};
+    Statistics statistics{};
     if constexpr (kScaled) {
-      if (!measure_block<F, false>(x, residual, n, scale, codes)) {
-        // Not finite, or finite but huge. With carry the first attempt left v = x + residual in the residual.
-        const std::byte* const v = F == Feedback::carry ? residual : x;
-        if (!measure_block<Feedback::none, true>(v, residual, n, scale, codes))
-          return encode_marked_block<F>(x, residual, n, wire);
-      }
+      measure_block<F>(x, residual, n, params, statistics, codes);
+      if (!statistics.finite) return encode_marked_block<F>(x, residual, n, wire);
+      const Scale scale = statistics.means();
       std::memcpy(wire, &scale, sizeof scale);
     }
     std::uint64_t nonfinite = 0;
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (kScaled && F != Feedback::none)
-        prefetch_group(residual + n * sizeof(T) + g * kGroupBytes);
-      nonfinite += quantize_group<F>(x, residual, g, scale, codes, Whole{});
+        prefetch_group(residual + std::min(n, kPiece) * sizeof(T) + g * kGroupBytes);
+      nonfinite += quantize_group<F>(x, residual, g, statistics, codes, Whole{});
     }
-    if (rest) nonfinite += quantize_group<F>(x, residual, whole, scale, codes, Part{rest});
+    if (rest) nonfinite += quantize_group<F>(x, residual, whole, statistics, codes, Part{rest});
     return nonfinite;
   }
 
+  // Pass 1 of a scaled block: its statistics, and its codes where they follow from them. With carry, v is in
+  // the residual afterwards.
+  template <Feedback F>
+  static MQ_INLINE void measure_block(const std::byte* x, std::byte* residual, std::size_t n,
+                                      const Params& params, Statistics& statistics, std::byte* codes) {
+    measure_pieces<F>(x, residual, n, statistics, codes);
+    if (statistics.finite && statistics.again(params))
+      measure_pieces<Feedback::none>(F == Feedback::carry ? residual : x, nullptr, n, statistics, codes);
+  }
+
+  template <Feedback F>
+  static MQ_INLINE void measure_pieces(const std::byte* x, std::byte* residual, std::size_t n,
+                                       Statistics& statistics, std::byte* codes) {
+    for (std::size_t begin = 0; begin < n; begin += kPiece) {
+      const std::size_t m = std::min(kPiece, n - begin), offset = begin * sizeof(T);
+      std::byte* const kept = F == Feedback::carry ? residual + offset : nullptr;
+      std::byte* const code = codes + Q::template code_bytes<T>(begin);
+      if (measure_piece<F, false>(x + offset, kept, m, statistics, code)) continue;
+      // Not finite, or finite but huge. With carry the first attempt left v = x + residual in the residual.
+      const std::byte* const v = F == Feedback::carry ? kept : x + offset;
+      statistics.finite &= measure_piece<Feedback::none, true>(v, nullptr, m, statistics, code);
+    }
+  }
+
+  // False if a sum is not finite; then statistics has not changed.
   template <Feedback F, bool kHuge>
-  static MQ_INLINE bool measure_block(const std::byte* x, std::byte* residual, std::size_t n, Scale& scale,
-                                      std::byte* codes) {
+  static MQ_INLINE bool measure_piece(const std::byte* x, std::byte* residual, std::size_t n,
+                                      Statistics& statistics, std::byte* codes) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
-    typename Q::template Stat<T, kHuge> stat;
+    typename Q::template Stat<T, kHuge> stat(statistics);
     for (std::size_t g = 0; g < whole; ++g) {
       prefetch_group(x + n * sizeof(T) + g * kGroupBytes);
       stat.add(sum_group<F>(x, residual, g, Whole{}), codes + code_offset(g), Whole{});
     }
     if (rest) stat.add(sum_group<F>(x, residual, whole, Part{rest}), codes + code_offset(whole), Part{rest});
-    return stat.finish(n, scale);
+    return stat.finish(n, statistics);
   }
 
   // Pass 1 of a scaled block: v of one group. With carry, v replaces the residual, where pass 2 finds it in
@@ -144,11 +191,11 @@ struct Loops {
 
   template <Feedback F, class W>
   static MQ_INLINE std::uint64_t quantize_group(const std::byte* x, std::byte* residual, std::size_t g,
-                                                Scale scale, std::byte* codes, W width) {
+                                                const Statistics& statistics, std::byte* codes, W width) {
     constexpr bool kInResidual = kScaled && F == Feedback::carry;  // pass 1 left v there
     L v = L::load((kInResidual ? residual : x) + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry && !kScaled) v = v + L::load(residual + g * kGroupBytes, width);
-    const L decoded = Q::template put<T>(v, scale, codes + code_offset(g), width);
+    const L decoded = Q::template put<T>(v, statistics, codes + code_offset(g), width);
     if constexpr (F != Feedback::none) {
       L error = v - decoded;
       if constexpr (!kScaled) error = L::select(decoded.finite(), error, L::all(T{0}));
@@ -198,9 +245,9 @@ struct Loops {
   static Decoded decode_blocks(const DecodeArgs& a, const std::byte* base) {
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;
-    const std::size_t block = kScaled ? Q::block(a.params) : a.n;
-    for (std::size_t begin = 0; begin < a.n; begin += block) {
-      const std::size_t n = std::min(block, a.n - begin);
+    const Cut cut = cut_of(a.params, a.n);
+    for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
+      const std::size_t n = std::min(cut.length(block), a.n - begin);
       const std::byte* const codes = wire + kScaleBytes;
       Scale scale{};
       if constexpr (kScaled) {
@@ -211,7 +258,8 @@ struct Loops {
       for (std::size_t g = 0; g < whole; ++g)
         decode_group<kAdd>(x + offset, base + offset, g, scale, codes, Whole{});
       if (rest) decode_group<kAdd>(x + offset, base + offset, whole, scale, codes, Part{rest});
-      wire = codes + Q::template code_bytes<T>(n);
+      wire += block_bytes(n);
+      begin += n;
     }
     return Decoded::ok;
   }

@@ -14,7 +14,7 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
     return _mm256_cmp_ps(magnitude, all(std::numeric_limits<float>::infinity()), _CMP_LT_OQ);
@@ -24,10 +24,13 @@ struct Native<float> {
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_ps(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_ps(m, v)); }
   static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(_mm256_movemask_ps(m)); }
-  static MQ_INLINE Mask from_bits(std::uint32_t b) {
-    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    const __m256i hit = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(b)), lane);
-    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(hit, lane));
+  static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
+    const __m256i position =
+        _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
+    const __m256i index = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(b)), position);
+    // The lower two bits of each index choose of the table; the second is the next lane's and makes no
+    // difference.
+    return _mm256_permutevar_ps(_mm256_unpacklo_ps(clear, set), index);
   }
 };
 
@@ -44,7 +47,7 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm256_cmp_pd(v, _mm256_setzero_pd(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
     return _mm256_cmp_pd(magnitude, all(std::numeric_limits<double>::infinity()), _CMP_LT_OQ);
@@ -54,9 +57,10 @@ struct Native<double> {
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_pd(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_pd(m, v)); }
   static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(_mm256_movemask_pd(m)); }
-  static MQ_INLINE Mask from_bits(std::uint32_t b) {
-    const __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
-    const __m256i hit = _mm256_and_si256(_mm256_set1_epi64x(static_cast<long long>(b)), lane);
-    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(hit, lane));
+  static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
+    const __m256i position = _mm256_add_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x(first));
+    const __m256i all_bits =
+        _mm256_set1_epi64x(static_cast<long long>(b) << 1);  // the upper bit of each index
+    return _mm256_permutevar_pd(_mm256_unpacklo_pd(clear, set), _mm256_srlv_epi64(all_bits, position));
   }
 };

@@ -14,9 +14,7 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) {
-    return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GE_OQ);
-  }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
   }
@@ -27,7 +25,9 @@ struct Native<float> {
     return add_where(sum, static_cast<Mask>(~m), v);
   }
   static MQ_INLINE std::uint32_t bits(Mask m) { return m; }
-  static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b); }
+  static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
+    return select(static_cast<Mask>(b >> first), set, clear);
+  }
 };
 
 template <>
@@ -41,9 +41,7 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) {
-    return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_GE_OQ);
-  }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
   }
@@ -54,5 +52,7 @@ struct Native<double> {
     return add_where(sum, static_cast<Mask>(~m), v);
   }
   static MQ_INLINE std::uint32_t bits(Mask m) { return m; }
-  static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b); }
+  static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
+    return select(static_cast<Mask>(b >> first), set, clear);
+  }
 };

@@ -4,8 +4,8 @@
 template <class T>
 struct Native {
   using Reg = T;
-  using Mask = std::conditional_t<sizeof(T) == 4, std::int32_t,
-                                  std::int64_t>;  // 0 or 1, as wide as T: so compilers vectorise
+  // 0 or -1, as wide as T: without branches, which random signs would mispredict, and so compilers vectorise.
+  using Mask = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   static constexpr int kWidth = 1;
   static MQ_INLINE Reg load(const std::byte* p) {
     T v;
@@ -17,14 +17,24 @@ struct Native {
   static MQ_INLINE Reg add(Reg a, Reg b) { return a + b; }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return a - b; }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return a * b; }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return v >= T{0} ? 1 : 0; }  // true for -0, false for NaN
-  static MQ_INLINE Mask finite(Reg v) { return std::isfinite(v) ? 1 : 0; }
-  static MQ_INLINE Mask ordered(Reg v) { return v == v ? 1 : 0; }  // not NaN
-  static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return m ? set : clear; }
-  static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return sum + (m ? v : T{0}); }
-  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return sum + (m ? T{0} : v); }
-  static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(m); }  // bit i is lane i
-  static MQ_INLINE Mask from_bits(std::uint32_t b) {
-    return static_cast<Mask>(b & 1u);
-  }  // bits beyond the width are ignored
+  static MQ_INLINE Mask at_least(Reg a, Reg b) {
+    return -static_cast<Mask>(a >= b);
+  }  // -0 >= +0; false for NaN
+  static MQ_INLINE Mask finite(Reg v) { return -static_cast<Mask>(std::isfinite(v)); }
+  static MQ_INLINE Mask ordered(Reg v) { return -static_cast<Mask>(v == v); }  // not NaN
+  static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) {
+    return std::bit_cast<Reg>((std::bit_cast<Mask>(set) & m) | (std::bit_cast<Mask>(clear) & ~m));
+  }
+  static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return sum + where(m, v); }
+  static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return sum + where(~m, v); }
+  static MQ_INLINE std::uint32_t bits(Mask m) {
+    return static_cast<std::uint32_t>(m & 1);
+  }  // bit i is lane i
+  // Lane i is set if bit first + i is, else clear.
+  static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
+    return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
+  }
+
+ private:
+  static MQ_INLINE Reg where(Mask m, Reg v) { return std::bit_cast<Reg>(std::bit_cast<Mask>(v) & m); }
 };
