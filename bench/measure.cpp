@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bench/call.hpp"
+#include "bench/elements.hpp"
 #include "bench/random.hpp"
 #include "bench/stats.hpp"
 #include "bench/sync.hpp"
@@ -171,11 +172,10 @@ void PointRun::check_guards(Entry& entry) {
 }
 
 void PointRun::restore_input() {
-  std::byte* slot = bench_.input.slot(0);
-  if (element_ == kernels::Element::f32)
-    bench_.generator.fill(std::span(reinterpret_cast<float*>(slot), bytes_ / sizeof(float)), rank_, 0);
-  else
-    bench_.generator.fill(std::span(reinterpret_cast<double*>(slot), bytes_ / sizeof(double)), rank_, 0);
+  with_type(element_, [&]<class T>(T) {
+    auto* slot = reinterpret_cast<T*>(bench_.input.slot(0));
+    bench_.generator.fill(std::span(slot, bytes_ / sizeof(T)), rank_, 0);
+  });
 }
 
 void PointRun::warm_up(Entry& entry) {
