@@ -22,7 +22,7 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   if (!compresses_) return;
   PMPI_Info_create(&info_);
-  PMPI_Info_set(info_, "mpiq_method", method.text.c_str());
+  PMPI_Info_set(info_, "mpiq_method", mq::to_string(method.method).c_str());
   if (feedback) PMPI_Info_set(info_, "mpiq_key", kKey);
 }
 

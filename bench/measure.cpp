@@ -9,6 +9,7 @@
 
 #include "bench/call.hpp"
 #include "bench/elements.hpp"
+#include "bench/mpi_algorithm.hpp"
 #include "bench/random.hpp"
 #include "bench/stats.hpp"
 #include "bench/sync.hpp"
@@ -39,6 +40,7 @@ class PointRun {
  private:
   struct Entry {  // a method
     std::unique_ptr<Call> call;
+    std::string algorithm;  // of the MPI library's own reduction
     Outcome outcome;
     MPIQ_Stats before{};
     int error = MPI_SUCCESS;
@@ -92,10 +94,12 @@ PointRun::PointRun(const Bench& bench, const Point& point, MPI_Comm comm)
   input_hash_ = hash_bytes(bench.input.slot(0), bytes_);
   if (options_.check)
     checker_ = std::make_unique<Checker>(bench.generator, point.element, 0, point.count, sync_);
-  entries_.resize(options_.methods.size());
-  for (std::size_t m = 0; m < entries_.size(); ++m)
-    entries_[m].call = std::make_unique<Call>(options_.methods[m], point.element,
+  entries_.resize(point.methods.size());
+  for (std::size_t m = 0; m < entries_.size(); ++m) {
+    entries_[m].algorithm = point.methods[m].algorithm;
+    entries_[m].call = std::make_unique<Call>(point.methods[m], point.element,
                                               static_cast<MPI_Count>(point.count), options_.feedback, comm);
+  }
 }
 
 // Everything but the call itself happens outside of the measured time.
@@ -110,6 +114,7 @@ Sample PointRun::repeat(Entry& entry) {
     send = MPI_IN_PLACE;
   }
   const MPIQ_Stats before = entry.call->stats();
+  const MpiAlgorithm chosen(entry.algorithm);
   dissemination_barrier(sync_);
   Sample s;
   s.start_s = now_s();

@@ -198,7 +198,7 @@ std::string Sweep::key(const Point& point, const MethodWord& method) const {
 }
 
 bool Sweep::already_done(const Point& point) const {
-  return std::all_of(options_.methods.begin(), options_.methods.end(),
+  return std::all_of(point.methods.begin(), point.methods.end(),
                      [&](const MethodWord& m) { return report_->done(key(point, m)); });
 }
 
@@ -307,7 +307,7 @@ void Sweep::follow() {
 bool Sweep::gate_holds() const {
   bool holds = true;
   for (const Point& p : points_)
-    for (const MethodWord& m : options_.methods) {
+    for (const MethodWord& m : p.methods) {
       if (options_.min_speedup <= 0 || m.text == options_.baseline) continue;
       const PointRow* row = report_->find(key(p, m));
       if (row != nullptr && row->speedup_lo >= options_.min_speedup) continue;
