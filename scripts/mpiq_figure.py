@@ -159,6 +159,15 @@ def legend(figure, method_looks, dtypes, more=()):
                   bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
 
 
+def note(axis, title, texts, method_looks):
+    """A small legend in a panel: what is to be said about some methods, under their markers."""
+    handles = [plt.Line2D([], [], color=method_looks[m][0], marker=method_looks[m][1], linestyle="none", markersize=5, label=text)
+               for m, text in texts.items() if m in method_looks]
+    if handles:
+        axis.legend(handles=handles, title=title, loc="upper left", fontsize=7, title_fontsize=7, alignment="left",
+                    handletextpad=0.2, labelspacing=0.25, borderaxespad=0.2)
+
+
 HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none",
                     label="invalid, or more ranks than cores")
 
