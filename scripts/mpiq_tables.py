@@ -56,18 +56,21 @@ def errors(points):
     return "rel_err: " + ", ".join(words)
 
 
+ISAS = ("scalar", "avx2", "avx512")
+
+
 def kernels(path):
     """Codecs alone at 64 MiB of floats, as a fraction of the triad of the same run: a line a codec, a column an instruction
     set."""
     with open(path, encoding="utf-8") as file:
         benchmarks = json.load(file)["benchmarks"]
-    of_triad, isas = {}, []
+    of_triad = {}
     for row in benchmarks:
         codec, work, element, isa, size = row["name"].split("/")[:5]
         if size == "65536KiB" and element == "f32":
             of_triad[codec, work, isa] = row["of_triad"]
-            isas += [isa] if isa not in isas else []
-    columns = [(work, isa) for work in ("encode+feedback", "decode+add") for isa in isas]
+    measured = {isa for _, _, isa in of_triad}
+    columns = [(work, isa) for work in ("encode+feedback", "decode+add") for isa in ISAS if isa in measured]
     rows = [[codec] + [f"{of_triad[codec, *c]:.2f}" if (codec, *c) in of_triad else "" for c in columns]
             for codec in dict.fromkeys(codec for codec, _, _ in of_triad)]
     return markdown(["64 MiB of floats, one core, of the triad's rate", *(f"{work}: {isa}" for work, isa in columns)], rows)
