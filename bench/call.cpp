@@ -16,6 +16,7 @@ MPI_Datatype mpi_type(kernels::Element element) {
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm)
     : exact_(method.method.exact() || method.method.codec->lossless),
       compresses_(!method.method.exact()),
+      carries_(compresses_ && feedback && (!exact_ || kernels::compute_element(element) != element)),
       type_(mpi_type(element)),
       count_(count) {
   PMPI_Comm_dup(comm, &comm_);
