@@ -16,13 +16,14 @@ MPI_Datatype mpi_type(kernels::Element element) {
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm)
     : exact_(method.method.exact() || method.method.codec->lossless),
       compresses_(!method.method.exact()),
+      carries_(compresses_ && feedback && (!exact_ || kernels::compute_element(element) != element)),
       type_(mpi_type(element)),
       count_(count) {
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   if (!compresses_) return;
   PMPI_Info_create(&info_);
-  PMPI_Info_set(info_, "mpiq_method", method.text.c_str());
+  PMPI_Info_set(info_, "mpiq_method", mq::to_string(method.method).c_str());
   if (feedback) PMPI_Info_set(info_, "mpiq_key", kKey);
 }
 

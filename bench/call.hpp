@@ -25,10 +25,13 @@ class Call {
   int operator()(const void* send, void* receive) const;  // an MPI error code; never aborts
   MPIQ_Stats stats() const;                               // all zero for mpi
   bool exact() const { return exact_; }                   // must agree with MPI's sum up to rounding
+  // What one call drops is added to the next. Of half types also a lossless codec drops something: its sums
+  // are rounded.
+  bool carries() const { return carries_; }
   bool compresses() const { return compresses_; }
 
  private:
-  bool exact_, compresses_;
+  bool exact_, compresses_, carries_;
   MPI_Datatype type_;
   MPI_Count count_;
   MPI_Comm comm_ = MPI_COMM_NULL;

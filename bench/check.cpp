@@ -1,9 +1,12 @@
 #include "bench/check.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "bench/buffers.hpp"
+#include "bench/elements.hpp"
 
 namespace mq::bench {
 
@@ -21,10 +24,7 @@ Checker::Checker(const Generator& generator, kernels::Element element, std::uint
   const auto p = static_cast<std::uint64_t>(size_), r = static_cast<std::uint64_t>(rank_);
   begin_ = count / p * r + std::min(r, count % p);
   end_ = begin_ + count / p + (r < count % p ? 1 : 0);
-  if (element == kernels::Element::f32)
-    make_reference<float>(generator, first);
-  else
-    make_reference<double>(generator, first);
+  with_type(element, [&]<class T>(T) { make_reference<T>(generator, first); });
 }
 
 template <class T>
@@ -34,7 +34,7 @@ void Checker::make_reference(const Generator& generator, std::uint64_t first) {
   for (std::size_t i = 0; i < sum_.size(); ++i) {
     long double sum = 0, magnitude = 0;
     for (int r = 0; r < size_; ++r) {
-      const T x = generator.value<T>(r, first + begin_ + i);
+      const auto x = static_cast<double>(generator.value<T>(r, first + begin_ + i));
       sum += x;
       magnitude += std::abs(x);
     }
@@ -52,15 +52,19 @@ bool Checker::replicas_equal(const void* result) const {
 
 template <class T>
 Verdict Checker::compare_as(const T* result, bool exact) const {
+  constexpr bool kDouble = std::is_same_v<T, double>, kHalf = sizeof(T) == 2;
   // A double's reference was itself rounded to double: one more rounding than the p - 1 of the sum.
-  const double roundings = static_cast<double>(size_) - (sizeof(T) == 4 ? 1.0 : 0.0);
-  const double u = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
+  const double roundings = static_cast<double>(size_) - (kDouble ? 0.0 : 1.0);
+  const double u = Rounding<std::conditional_t<kDouble, double, float>>::unit;
   const double gamma = roundings * u / (1.0 - roundings * u);
   double error2 = 0, sum2 = 0, result2 = 0, product = 0, largest = 0;
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < sum_.size(); ++i) {
     const double x = static_cast<double>(result[begin_ + i]), s = sum_[i], error = std::abs(x - s);
-    const bool right = exact ? error <= gamma * magnitude_[i] : std::isfinite(x);
+    double tolerance = gamma * magnitude_[i];
+    if constexpr (kHalf)
+      tolerance += std::max(Rounding<T>::unit * (std::abs(s) + tolerance), Rounding<T>::least / 2);
+    const bool right = exact ? error <= tolerance : std::isfinite(x);
     if (!right) ++wrong;
     error2 += error * error;
     sum2 += s * s;
@@ -83,8 +87,7 @@ Verdict Checker::compare_as(const T* result, bool exact) const {
 }
 
 Verdict Checker::compare(const void* result, bool exact) const {
-  if (element_ == kernels::Element::f32) return compare_as(static_cast<const float*>(result), exact);
-  return compare_as(static_cast<const double*>(result), exact);
+  return with_type(element_, [&]<class T>(T) { return compare_as(static_cast<const T*>(result), exact); });
 }
 
 }  // namespace mq::bench

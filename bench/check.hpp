@@ -26,8 +26,8 @@ class Checker {
   Checker(const Generator& generator, kernels::Element element, std::uint64_t first, std::uint64_t count,
           MPI_Comm comm);
   // exact: wrong is an element that is not within gamma_m sum |x_r|, gamma_m = m u / (1 - m u) (Higham 2002,
-  // section 4.2): what any order of m additions may do. Else wrong is an element that is not finite.
-  // Collective.
+  // section 4.2): what any order of m additions may do. Half types are summed in float: the u of float, and
+  // one rounding of the sum. Else wrong is an element that is not finite. Collective.
   Verdict compare(const void* result, bool exact) const;
 
  private:

@@ -98,7 +98,7 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
   for (const Point& p : points) {
     largest = std::max(largest, p.bytes());
     text += fmt::format("{:>12} {:>7} {:>10} {:>4} {:>6} {}{}\n", p.bytes(), human_size(p.bytes()), p.count,
-                        name(p.element), p.ranks, p.layer,
+                        name(p.element), p.ranks, p.side > 0 ? fmt::format("{0} x {0}", p.side) : p.layer,
                         p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "");
   }
   const auto methods = static_cast<double>(o.methods.size());

@@ -8,7 +8,10 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <type_traits>
 #include <utility>
+
+#include "bench/elements.hpp"
 
 namespace mq::bench {
 namespace {
@@ -16,7 +19,8 @@ namespace {
 constexpr double kSigma = 1e-3;
 constexpr std::uint64_t kBlock = 1024;  // elements of one deviation in `gradient`, period of `ramp`
 constexpr int kSines = 8;
-constexpr double kNoise = 0.01;  // of `smooth`
+constexpr double kNoise = 0.01;      // of `smooth`
+constexpr double kMostBound = 1e30;  // of `uniform`: sums of floats stay finite
 
 constexpr std::array<std::pair<std::string_view, Distribution>, 10> kNames{
     {{"normal", Distribution::normal},
@@ -109,17 +113,20 @@ double normal_quantile(double u) {
 
 double normal_fraction(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-// Exponent fields of the top 16 (f32: 2^113 and up) lose their leading bit.
+// The top bits as a T. Exponent fields of the top 16 (f32: 2^113 and up) lose their leading bit; of float16,
+// which has 32, the top 8.
 template <class T>
 T finite_from(std::uint64_t bits) {
-  if constexpr (sizeof(T) == 4) {
-    auto word = static_cast<std::uint32_t>(bits >> 32);
-    if (((word >> 23) & 0xffU) >= 0xf0U) word &= ~(std::uint32_t{1} << 30);
-    return std::bit_cast<float>(word);
-  } else {
-    if (((bits >> 52) & 0x7ffU) >= 0x7f0U) bits &= ~(std::uint64_t{1} << 62);
+  constexpr int kExponentBits = std::is_same_v<T, double> ? 11 : std::is_same_v<T, Float16> ? 5 : 8;
+  constexpr std::uint64_t kFields = std::uint64_t{1} << kExponentBits;
+  const std::uint64_t field = bits >> (63 - kExponentBits) & (kFields - 1);
+  if (field >= kFields - (kExponentBits == 5 ? 8 : 16)) bits &= ~(std::uint64_t{1} << 62);
+  if constexpr (std::is_same_v<T, double>)
     return std::bit_cast<double>(bits);
-  }
+  else if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32));
+  else
+    return T::from_bits(static_cast<std::uint16_t>(bits >> 48));
 }
 
 }  // namespace
@@ -128,7 +135,9 @@ std::string distribution_names() {
   std::string text;
   for (const auto& [name, distribution] : kNames)
     text += fmt::format("{}{}{}", text.empty() ? "" : ", ", name,
-                        distribution == Distribution::sparse ? ":p" : "");
+                        distribution == Distribution::sparse    ? ":p"
+                        : distribution == Distribution::uniform ? ":a"
+                                                                : "");
   return text;
 }
 
@@ -140,11 +149,18 @@ Result<DataSpec> parse_data(std::string_view text) {
     DataSpec spec{.distribution = distribution};
     if (colon == std::string_view::npos) return spec;
     const std::string_view value = text.substr(colon + 1);
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.density);
-    if (distribution != Distribution::sparse || error != std::errc{} || end != value.data() + value.size() ||
-        !(spec.density > 0 && spec.density <= 1))
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc{} && end == value.data() + value.size();
+    if (whole && distribution == Distribution::sparse && number > 0 && number <= 1)
+      spec.density = number;
+    else if (whole && distribution == Distribution::uniform && number > 0 && number <= kMostBound)
+      spec.bound = number;
+    else
       return Status{Code::bad_argument,
-                    fmt::format("'{}': only sparse takes a value, its density in (0, 1]", text)};
+                    fmt::format("'{}': only sparse takes a value, its density in (0, 1], and uniform, its "
+                                "largest magnitude in (0, {}]",
+                                text, kMostBound)};
     return spec;
   }
   return Status{Code::bad_argument, fmt::format("unknown data '{}'; known: {}", text, distribution_names())};
@@ -166,7 +182,9 @@ std::string to_string(const DataSpec& spec) {
   for (const auto& [name, distribution] : kNames)
     if (distribution == spec.distribution)
       return distribution == Distribution::sparse ? fmt::format("{}:{}", name, spec.density)
-                                                  : std::string(name);
+             : distribution == Distribution::uniform && spec.bound != 1
+                 ? fmt::format("{}:{}", name, spec.bound)
+                 : std::string(name);
   return "?";
 }
 
@@ -220,17 +238,17 @@ T Generator::value(int rank, std::uint64_t index) const {
         mask = normal_fraction(
             own_ * normal_quantile(mask) +
             common_ * normal_quantile(open_fraction(random_bits(spec_.seed, kCommonMask, index))));
-      return mask < spec_.density ? static_cast<T>(kSigma * score(rank, index)) : T{0};
+      return mask < spec_.density ? static_cast<T>(kSigma * score(rank, index)) : T{};
     }
     case Distribution::smooth: return static_cast<T>(smooth(rank, index));
-    case Distribution::uniform: return static_cast<T>(2.0 * fraction(rank, index) - 1.0);
+    case Distribution::uniform: return static_cast<T>(spec_.bound * (2.0 * fraction(rank, index) - 1.0));
     case Distribution::bits: return finite_from<T>(random_bits(spec_.seed, stream_of(rank, kBits), index));
-    case Distribution::zeros: return T{0};
+    case Distribution::zeros: return T{};
     case Distribution::constant: return static_cast<T>(kSigma);
     case Distribution::ramp:
       return static_cast<T>(kSigma * static_cast<double>(index % kBlock + std::uint64_t(rank)));
   }
-  return T{0};
+  return T{};
 }
 
 template <class T>
@@ -249,9 +267,10 @@ DataFacts facts(std::span<const T> x) {
     std::array<unsigned char, sizeof(T)> bytes;
     std::memcpy(bytes.data(), &v, sizeof v);
     for (const unsigned char b : bytes) ++histogram[b];
-    if (v == 0) ++zeros;
-    if (v == 0 || !std::isfinite(v)) continue;
-    const int exponent = std::ilogb(v);
+    const auto value = static_cast<double>(v);
+    if (value == 0) ++zeros;
+    if (value == 0 || !std::isfinite(value)) continue;
+    const int exponent = std::ilogb(value);
     f.exp_min = seen ? std::min(f.exp_min, exponent) : exponent;
     f.exp_max = seen ? std::max(f.exp_max, exponent) : exponent;
     seen = true;
@@ -263,11 +282,14 @@ DataFacts facts(std::span<const T> x) {
   return f;
 }
 
-template float Generator::value<float>(int, std::uint64_t) const;
-template double Generator::value<double>(int, std::uint64_t) const;
-template void Generator::fill<float>(std::span<float>, int, std::uint64_t) const;
-template void Generator::fill<double>(std::span<double>, int, std::uint64_t) const;
-template DataFacts facts<float>(std::span<const float>);
-template DataFacts facts<double>(std::span<const double>);
+#define MQ_INSTANTIATE(T)                                                   \
+  template T Generator::value<T>(int, std::uint64_t) const;                 \
+  template void Generator::fill<T>(std::span<T>, int, std::uint64_t) const; \
+  template DataFacts facts<T>(std::span<const T>);
+MQ_INSTANTIATE(float)
+MQ_INSTANTIATE(double)
+MQ_INSTANTIATE(Float16)
+MQ_INSTANTIATE(Bfloat16)
+#undef MQ_INSTANTIATE
 
 }  // namespace mq::bench

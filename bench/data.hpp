@@ -21,7 +21,7 @@ enum class Distribution : std::uint8_t {
   gradient,  // N with a log-normal(ln 1e-3, 1.5) deviation for each 1024 elements, the same on all ranks
   sparse,    // sparse:p is normal with probability p, else 0
   smooth,    // 8 sines and 1 % noise
-  uniform,   // U(-1, 1)
+  uniform,   // uniform:a is U(-a, a)
   bits,      // random bits, exponents kept below the point where 128 ranks overflow
   zeros,
   constant,  // 1e-3
@@ -31,11 +31,13 @@ enum class Distribution : std::uint8_t {
 struct DataSpec {
   Distribution distribution = Distribution::normal;
   double density = 0.01;  // of sparse
+  double bound = 1;       // of uniform
   double rho = 0;
   std::uint64_t seed = 1;
 };
 
-// "normal", "sparse:0.01" and so on. rho and seed are set by the caller and checked by check_data.
+// "normal", "sparse:0.01", "uniform:4" and so on. rho and seed are set by the caller and checked by
+// check_data.
 Result<DataSpec> parse_data(std::string_view text);
 Status check_data(const DataSpec&);
 std::string to_string(const DataSpec&);  // the word of --data
@@ -44,7 +46,7 @@ std::string distribution_names();        // for messages and help
 class Generator {
  public:
   explicit Generator(const DataSpec&);
-  template <class T>  // float or double
+  template <class T>  // of elements.hpp
   T value(int rank, std::uint64_t index) const;
   template <class T>
   void fill(std::span<T> x, int rank, std::uint64_t first) const;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "bench/models.hpp"
+#include "bench/mpi_algorithm.hpp"
 #include "kernels/codec.hpp"
 #include "mpi_quant/plan.hpp"
 
@@ -31,16 +32,27 @@ std::string codec_text(const kernels::Codec& codec) {
   return text;
 }
 
+std::string algorithms_text() {
+  if (mpi_algorithms().empty())
+    return "\nmpi/ALGORITHM: this MPI library does not let its algorithm be chosen\n";
+  std::string text = "\nmpi/ALGORITHM, one of (* is what 'mpi' uses now):";
+  for (const std::string& name : mpi_algorithms())
+    text += fmt::format(" {}{}", name, name == mpi_algorithm_in_force() ? "*" : "");
+  return text +
+         "\n  mpi/* stands for all but auto; where one cannot serve a call, MPI silently uses another\n";
+}
+
 }  // namespace
 
 std::string list_text() {
   std::string text =
-      "A method is 'mpi' (the MPI library's own reduction) or codec(param=value,...)/plan; parameters and "
-      "plan may be "
-      "left out.\n\nCodecs (at most so many bytes for each f32 element of 1 Mi, and the fraction of raw):\n";
+      "A method is 'mpi' (the MPI library's own reduction), mpi/ALGORITHM or codec(param=value,...)/plan; "
+      "parameters and plan may be left out, and with --matrix {side} stands for a number.\n\nCodecs (at most "
+      "so many bytes for each f32 element of 1 Mi, and the fraction of raw):\n";
   for (const kernels::Codec& codec : kernels::codecs()) text += codec_text(codec);
   text += "\nPlans:\n";
   for (const PlanRow& plan : plans()) text += fmt::format("  {:<12} {}\n", plan.name, plan.what);
+  text += algorithms_text();
   text += "\nModels (layer sizes for --model):\n";
   for (const Model& model : models())
     text += fmt::format("  {:<12} {:>11} parameters: {}\n", model.name, model.published_total, model.source);

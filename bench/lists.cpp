@@ -1,10 +1,13 @@
 #include "bench/lists.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+
+#include "bench/mpi_algorithm.hpp"
 
 namespace mq::bench {
 namespace {
@@ -29,6 +32,29 @@ Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
     values.push_back(std::move(*value));
   }
   return values;
+}
+
+constexpr std::string_view kDense = "mpi/", kAllDense = "mpi/*", kSide = "{side}";
+
+MethodWord dense(const std::string& algorithm) {
+  return {fmt::format("{}{}", kDense, algorithm), {}, algorithm};
+}
+
+Result<MethodWord> parse_dense(const std::string& word) {
+  const std::string name = word.substr(kDense.size());
+  const auto& known = mpi_algorithms();
+  if (known.empty())
+    return bad(fmt::format("'{}': this MPI library does not let its algorithm be chosen", word));
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    return bad(fmt::format("'{}': this MPI library has no algorithm '{}'; known: {}", word, name,
+                           fmt::join(known, ", ")));
+  return dense(name);
+}
+
+Result<MethodWord> parse_plain(const std::string& word) {
+  auto method = parse_method(word);
+  if (!method.ok()) return method.status();
+  return MethodWord{mq::to_string(*method), *method, ""};
 }
 
 }  // namespace
@@ -88,17 +114,38 @@ Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
 }
 
 Result<std::vector<MethodWord>> parse_methods(std::string_view text) {
-  auto methods = parse_each<MethodWord>(text, [](const std::string& word) -> Result<MethodWord> {
-    auto method = parse_method(word);
+  auto words = split_list(text);
+  if (!words.ok()) return words.status();
+  std::vector<MethodWord> methods;
+  for (const std::string& word : *words) {
+    if (word == kAllDense) {
+      for (const std::string& name : mpi_algorithms())
+        if (name != kAutomatic) methods.push_back(dense(name));
+      continue;
+    }
+    auto method = word.starts_with(kDense)                ? parse_dense(word)
+                  : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, ""})
+                                                          : parse_plain(word);
     if (!method.ok()) return method.status();
-    return MethodWord{mq::to_string(*method), *method};
-  });
-  if (!methods.ok()) return methods;
-  for (std::size_t i = 0; i < methods->size(); ++i)
+    methods.push_back(std::move(*method));
+  }
+  for (std::size_t i = 0; i < methods.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
-      if ((*methods)[i].text == (*methods)[k].text)
-        return bad(fmt::format("method '{}' is listed twice", (*methods)[i].text));
+      if (methods[i].text == methods[k].text)
+        return bad(fmt::format("method '{}' is listed twice", methods[i].text));
   return methods;
+}
+
+Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side) {
+  std::string text = word.text;
+  for (std::size_t at = text.find(kSide); at != std::string::npos; at = text.find(kSide)) {
+    if (side == 0) return bad(fmt::format("'{}' is for matrices, see --matrix", word.text));
+    text.replace(at, kSide.size(), std::to_string(side));
+  }
+  if (text == word.text) return word;
+  auto method = parse_method(text);
+  if (!method.ok()) return method.status();
+  return MethodWord{word.text, *method, ""};
 }
 
 std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes,

@@ -19,11 +19,18 @@ Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);  // "64K,
 Result<std::vector<int>> parse_ranks(std::string_view text);  // "2,4,8", ascending in the result, each once
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 
+// A word of --methods: what mq::parse_method takes, and in place of a parameter's value {side}, the side of
+// the matrix that is reduced; or mpi/ALGORITHM, see mpi_algorithm.hpp.
 struct MethodWord {
-  std::string text;  // canonical, see mq::to_string
-  Method method;
+  std::string text;       // canonical: names one series of results over all sizes
+  Method method;          // of a word with {side} only after at_side
+  std::string algorithm;  // of the MPI library's own reduction; "": the library's choice
 };
-Result<std::vector<MethodWord>> parse_methods(std::string_view text);  // the same method twice is an error
+// 'mpi/*' stands for every algorithm but auto. The same method twice is an error.
+Result<std::vector<MethodWord>> parse_methods(std::string_view text);
+
+// The word for a matrix of this side; 0: for a vector that is none. Its text stays.
+Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side);
 
 // From min to max inclusive by powers of factor (at least 2).
 std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes, std::uint64_t factor);

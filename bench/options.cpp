@@ -16,12 +16,13 @@ namespace mq::bench {
 namespace {
 
 constexpr double kSlurmMargin_s = 60;
+constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // its square in bytes fits 64 bits
 
 // What CLI11 leaves as text because it has a grammar of ours.
 struct Words {
-  std::string min_bytes, max_bytes, range, sizes, dtype = "f32", ranks, methods = "mpi,bf16,onebit",
-                                                  baseline = "mpi", data = "normal", buffers = "rotate",
-                                                  resume = "on", deadline;
+  std::string min_bytes, max_bytes, range, sizes, matrix, dtype = "f32", ranks, methods = "mpi,bf16,onebit",
+                                                          baseline = "mpi", data = "normal",
+                                                          buffers = "rotate", resume = "on", deadline;
 };
 
 void add_sweep_options(CLI::App& app, Options& o, Words& w) {
@@ -32,11 +33,17 @@ void add_sweep_options(CLI::App& app, Options& o, Words& w) {
       ->capture_default_str();
   app.add_option("-m,--message-size", w.range, "MIN:MAX, the same as -b MIN -e MAX");
   auto* sizes = app.add_option("--sizes", w.sizes, "exact sizes in bytes, in place of the range");
+  auto* matrix =
+      app.add_option(
+             "--matrix", w.matrix,
+             "sides of square matrices, in place of the range; {side} in a method stands for the side")
+          ->excludes(sizes);
   std::vector<std::string> names;
   for (const Model& m : models()) names.emplace_back(m.name);
   app.add_option("--model", o.model,
                  fmt::format("layer sizes of a model, in place of the range: {}", fmt::join(names, ", ")))
-      ->excludes(sizes);
+      ->excludes(sizes)
+      ->excludes(matrix);
   app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
   app.add_option("--ranks", w.ranks, "numbers of ranks; the others of the launch sleep [all]");
   app.add_option("--methods", w.methods, "methods to compare, see --list")->capture_default_str();
@@ -116,6 +123,9 @@ Status take_sizes(const Words& w, Options& o) {
   if (!w.min_bytes.empty()) MQ_TRY(take("--min-bytes", parse_size(w.min_bytes), o.min_bytes));
   if (!w.max_bytes.empty()) MQ_TRY(take("--max-bytes", parse_size(w.max_bytes), o.max_bytes));
   if (!w.sizes.empty()) MQ_TRY(take("--sizes", parse_sizes(w.sizes), o.sizes));
+  if (!w.matrix.empty()) MQ_TRY(take("--matrix", parse_sizes(w.matrix), o.sides));
+  for (const std::uint64_t side : o.sides)
+    if (side > kMostSide) return usage("--matrix", fmt::format("{} is more than {}", side, kMostSide));
   if (!o.model.empty() && find_model(o.model) == nullptr)
     return usage("--model", fmt::format("unknown model '{}', see --help", o.model));
   if (o.min_bytes == 0 || o.min_bytes > o.max_bytes)
@@ -180,15 +190,15 @@ std::string config_json(const Options& o) {
   std::vector<std::string> elements, methods;
   for (const kernels::Element e : o.elements) elements.push_back(json_quote(name(e)));
   for (const MethodWord& m : o.methods) methods.push_back(json_quote(m.text));
-  const bool range = o.sizes.empty() && o.model.empty();
+  const bool range = o.sizes.empty() && o.sides.empty() && o.model.empty();
   return fmt::format(
       R"({{"baseline":{},"buffers":"{}","check":{},"data":{},"dtype":[{}],"feedback":{},"in_place":{},"iters":{},)"
-      R"("launch":{},"link":{},"max_reps":{},"methods":[{}],"min_reps":{},"model":{},"point_time_s":{},"range":{},)"
+      R"("launch":{},"link":{},"matrix":[{}],"max_reps":{},"methods":[{}],"min_reps":{},"model":{},"point_time_s":{},"range":{},)"
       R"("ranks":[{}],"rel_ci":{},"rho":{},"seed":{},"shuffle":{},"sizes":[{}],"warmup":{}}})",
       json_quote(o.baseline), o.rotate ? "rotate" : "warm", o.check, json_quote(to_string(o.data)),
-      fmt::join(elements, ","), o.feedback, o.in_place, o.iters, o.launch, json_quote(o.link), o.max_reps,
-      fmt::join(methods, ","), o.min_reps, json_quote(o.model), o.point_time_s,
-      range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
+      fmt::join(elements, ","), o.feedback, o.in_place, o.iters, o.launch, json_quote(o.link),
+      fmt::join(o.sides, ","), o.max_reps, fmt::join(methods, ","), o.min_reps, json_quote(o.model),
+      o.point_time_s, range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
       fmt::join(o.ranks, ","), o.rel_ci, o.data.rho, o.data.seed, o.shuffle, fmt::join(o.sizes, ","),
       o.warmup);
 }

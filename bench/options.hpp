@@ -17,9 +17,10 @@ enum ExitCode : int { kDone = 0, kPointFailed = 1, kUsage = 2, kPointsLeft = 75 
 enum class Resume : std::uint8_t { on, off, force };  // what to do with an output file that exists
 
 struct Options {
-  // What is measured. Sizes are in bytes; sizes and model take precedence over the range.
+  // What is measured. Sizes are in bytes; sizes, sides and model take precedence over the range.
   std::uint64_t min_bytes = 64U << 10, max_bytes = 64U << 20, step_factor = 2;
   std::vector<std::uint64_t> sizes;
+  std::vector<std::uint64_t> sides;  // of square matrices
   std::string model;
   std::vector<kernels::Element> elements{kernels::Element::f32};
   std::vector<int> ranks;  // empty: all of the launch

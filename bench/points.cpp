@@ -17,6 +17,7 @@ struct Size {
   std::uint64_t count;
   std::string layer;
   int alike = 1;
+  std::uint64_t side = 0;
 };
 
 // Layers of one size cost the same: measured once, with the number of them beside it.
@@ -37,6 +38,8 @@ Result<std::vector<Size>> sizes_of(const Options& o, kernels::Element element) {
   if (!o.model.empty()) return model_sizes(*find_model(o.model));
   const std::size_t width = kernels::element_bytes(element);
   std::vector<Size> sizes;
+  for (const std::uint64_t side : o.sides) sizes.push_back({side * side, "", 1, side});
+  if (!sizes.empty()) return sizes;
   for (const std::uint64_t bytes :
        o.sizes.empty() ? size_range(o.min_bytes, o.max_bytes, o.step_factor) : o.sizes) {
     if (bytes % width != 0)
@@ -45,6 +48,25 @@ Result<std::vector<Size>> sizes_of(const Options& o, kernels::Element element) {
     sizes.push_back({bytes / width, ""});
   }
   return sizes;
+}
+
+Result<std::vector<MethodWord>> methods_at(const Options& o, kernels::Element element, const Size& size) {
+  std::vector<MethodWord> methods;
+  for (const MethodWord& word : o.methods) {
+    auto method = at_side(word, size.side);
+    if (!method.ok())
+      return Status{Code::bad_argument,
+                    fmt::format("--methods: {} for {}: {}", word.text,
+                                size.side > 0 ? fmt::format("a matrix of side {}", size.side)
+                                              : fmt::format("{} elements", size.count),
+                                method.status().text())};
+    if (method->method.exact() && kernels::compute_element(element) != element)
+      return Status{Code::bad_argument,
+                    fmt::format("--methods: MPI has no sum of {}: compare with the codec {} in place of {}",
+                                name(element), name(element), word.text)};
+    methods.push_back(std::move(*method));
+  }
+  return methods;
 }
 
 }  // namespace
@@ -57,7 +79,11 @@ Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
     for (const kernels::Element element : o.elements) {
       auto sizes = sizes_of(o, element);
       if (!sizes.ok()) return sizes.status();
-      for (const Size& s : *sizes) points.push_back({element, ranks, s.count, s.layer, s.alike});
+      for (const Size& s : *sizes) {
+        auto methods = methods_at(o, element, s);
+        if (!methods.ok()) return methods.status();
+        points.push_back({element, ranks, s.count, s.layer, s.alike, s.side, std::move(*methods)});
+      }
     }
   }
   if (o.shuffle) Random(o.data.seed).shuffle(points);

@@ -14,14 +14,16 @@ namespace mq::bench {
 struct Point {
   kernels::Element element;
   int ranks;
-  std::uint64_t count;   // elements
-  std::string layer;     // "" for a size that is no layer's
-  int layers_alike = 1;  // layers of the model with this many parameters; layer is the first of them
+  std::uint64_t count;     // elements
+  std::string layer;       // "" for a size that is no layer's
+  int layers_alike = 1;    // layers of the model with this many parameters; layer is the first of them
+  std::uint64_t side = 0;  // of the square matrix; 0: a vector
+  std::vector<MethodWord> methods = {};  // those of the options, {side} replaced
   std::uint64_t bytes() const { return count * kernels::element_bytes(element); }
 };
 
-// Every point once, in the order to run them: the same on all ranks. Fails if a size is not whole elements or
-// the launch has too few ranks.
+// Every point once, in the order to run them: the same on all ranks. Fails if a size is not whole elements, a
+// method cannot be used at some point or the launch has too few ranks.
 Result<std::vector<Point>> make_points(const Options&, int launch_ranks);
 
 struct Placement {

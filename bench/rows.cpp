@@ -93,6 +93,7 @@ constexpr std::array kPointColumns{
     MQ_COLUMN(PointRow, residual_bytes, "B"),
     MQ_COLUMN(PointRow, method, ""),
     MQ_COLUMN(PointRow, link, ""),
+    MQ_COLUMN(PointRow, matrix_side, "elements"),
 };
 
 constexpr std::array kEnvColumns{MQ_COLUMN(EnvRow, name, ""), MQ_COLUMN(EnvRow, value, "")};

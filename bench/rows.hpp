@@ -84,6 +84,7 @@ struct PointRow {
   std::int64_t residual_bytes = -1;
   Text<128> method;
   Text<48> link;
+  std::int64_t matrix_side = -1;
 };
 
 struct EnvRow {

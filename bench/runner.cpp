@@ -9,6 +9,7 @@
 #include "bench/build_info.hpp"
 #include "bench/console.hpp"
 #include "bench/crew.hpp"
+#include "bench/elements.hpp"
 #include "bench/lock_file.hpp"
 #include "bench/metadata.hpp"
 #include "bench/random.hpp"
@@ -169,11 +170,9 @@ int Sweep::prepare() {
 void Sweep::fill_input(kernels::Element element) {
   if (filled_ == element) return;
   const auto bytes = input_->all();
-  const std::size_t n = bytes.size() / kernels::element_bytes(element);
-  if (element == kernels::Element::f32)
-    generator_.fill(std::span(reinterpret_cast<float*>(bytes.data()), n), rank_, 0);
-  else
-    generator_.fill(std::span(reinterpret_cast<double*>(bytes.data()), n), rank_, 0);
+  with_type(element, [&]<class T>(T) {
+    generator_.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank_, 0);
+  });
   input_hash_ = hash_bytes(bytes.data(), bytes.size());
   filled_ = element;
 }
@@ -199,7 +198,7 @@ std::string Sweep::key(const Point& point, const MethodWord& method) const {
 }
 
 bool Sweep::already_done(const Point& point) const {
-  return std::all_of(options_.methods.begin(), options_.methods.end(),
+  return std::all_of(point.methods.begin(), point.methods.end(),
                      [&](const MethodWord& m) { return report_->done(key(point, m)); });
 }
 
@@ -238,8 +237,7 @@ DataFacts facts_of(std::span<std::byte> pool) {
 }
 
 Status Sweep::record(const Point& point, const Circumstances& given, std::vector<Outcome> outcomes) {
-  const bool f32 = point.element == kernels::Element::f32;
-  const DataFacts data = f32 ? facts_of<float>(input_->all()) : facts_of<double>(input_->all());
+  const DataFacts data = with_type(point.element, [&]<class T>(T) { return facts_of<T>(input_->all()); });
   InputRow input;
   input.distribution = to_string(options_.data);
   input.params = fmt::format("dtype={}", name(point.element));
@@ -309,7 +307,7 @@ void Sweep::follow() {
 bool Sweep::gate_holds() const {
   bool holds = true;
   for (const Point& p : points_)
-    for (const MethodWord& m : options_.methods) {
+    for (const MethodWord& m : p.methods) {
       if (options_.min_speedup <= 0 || m.text == options_.baseline) continue;
       const PointRow* row = report_->find(key(p, m));
       if (row != nullptr && row->speedup_lo >= options_.min_speedup) continue;

@@ -16,7 +16,7 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.comp_params = params_to_string(m.method);
   const PlanRow* plan = m.method.plan;
   if (plan == nullptr && !m.method.exact()) plan = &choose_plan(p.bytes(), p.ranks);
-  row.algorithm = plan == nullptr ? "mpi" : plan->name;
+  row.algorithm = plan != nullptr ? std::string(plan->name) : m.algorithm.empty() ? "mpi" : m.algorithm;
   row.dtype = name(p.element);
   row.op = "sum";
   row.memory = "host";
@@ -32,11 +32,12 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.input_id = c.input_id;
   row.buffers = o.rotate ? "rotate" : "warm";
   row.sync = "barrier";
-  row.mode = o.methods.size() > 1 ? "interleaved" : "isolated";
+  row.mode = p.methods.size() > 1 ? "interleaved" : "isolated";
   row.launch = o.launch;
   row.block_order_seed = c.order_seed;
   row.feedback = !m.method.exact() && o.feedback;
   row.link = o.link;
+  if (p.side > 0) row.matrix_side = static_cast<std::int64_t>(p.side);
   row.oversubscribed = c.oversubscribed;
   row.start_utc = c.start_utc;
   row.wall_s = c.wall_s;
@@ -104,21 +105,21 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
                                   std::vector<Outcome> outcomes) {
   std::vector<Measurement> all(outcomes.size());
   const auto base =
-      static_cast<std::size_t>(std::find_if(o.methods.begin(), o.methods.end(),
+      static_cast<std::size_t>(std::find_if(p.methods.begin(), p.methods.end(),
                                             [&](const MethodWord& m) { return m.text == o.baseline; }) -
-                               o.methods.begin());
+                               p.methods.begin());
   const bool has_base = base < outcomes.size() && !outcomes[base].t_max.empty();
   const int comparisons = static_cast<int>(outcomes.size()) - 1;
   for (std::size_t m = 0; m < all.size(); ++m) {
     PointRow& row = all[m].row;
-    identify(row, o, p, o.methods[m], c);
+    identify(row, o, p, p.methods[m], c);
     summarise_times(row, outcomes[m]);
-    derive_rates(row, outcomes[m], p, o.methods[m].method);
+    derive_rates(row, outcomes[m], p, p.methods[m].method);
     judge(row, outcomes[m], o.check);
-    for (std::size_t phase = 0; phase < kPhases && !o.methods[m].method.exact(); ++phase)
+    for (std::size_t phase = 0; phase < kPhases && !p.methods[m].method.exact(); ++phase)
       all[m].exposed_s[phase] = median(outcomes[m].phase_s[phase]);
     if (!has_base || outcomes[m].t_max.empty()) continue;
-    row.base_key = hash128(variables_json(o, p, o.methods[base], c.placement));
+    row.base_key = hash128(variables_json(o, p, p.methods[base], c.placement));
     const Speedup s = paired_speedup(outcomes[base].t_max, outcomes[m].t_max, comparisons);
     row.speedup = s.ratio;
     row.speedup_lo = s.lo;

@@ -20,7 +20,7 @@ struct Circumstances {  // of a point, equal for its methods
   double wall_s = kUnknown;
 };
 
-// One for each method, in the order of options.methods.
+// One for each method, in the order of point.methods.
 std::vector<Measurement> tabulate(const Options&, const Point&, const Circumstances&,
                                   std::vector<Outcome> outcomes);
 

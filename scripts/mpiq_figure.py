@@ -20,6 +20,7 @@ from mpiq_results import bytes_label  # noqa: E402
 # Colours of Okabe and Ito, told apart by colour-blind readers; marker and dashes tell methods apart without colour.
 LOOKS = {
     "mpi": ("#000000", "o", "-"),
+    "mpi/fastest": ("#000000", "o", "-"),
     "bf16": ("#0072B2", "s", (0, (5, 2))),
     "onebit": ("#D55E00", "^", "-"),
     "adaptive": ("#009E73", "D", (0, (4, 1, 1, 1))),
@@ -49,14 +50,35 @@ def look(method):
     return colour, OTHER_MARKERS[pick % len(OTHER_MARKERS)], OTHER_DASHES[pick // 7 % len(OTHER_DASHES)]
 
 
+def looks(methods):
+    """The look of each; where two of one figure would look alike, the later one takes the next free marker."""
+    out = {}
+    for method in methods:
+        colour, marker, dashes = look(method)
+        free = [m for m in (marker, *OTHER_MARKERS) if (colour, m) not in {taken[:2] for taken in out.values()}]
+        out[method] = (colour, (free or [marker])[0], dashes)
+    return out
+
+
+def order(method):
+    """Key to sort methods by: the MPI library's own first."""
+    return not is_dense(method), method
+
+
+def is_dense(method):
+    return method.split("/")[0] == "mpi"
+
+
 def label(method, dtypes):
     """Legend text: who does it, and in which type where the figure has only one."""
-    if method != "mpi":
+    if not is_dense(method):
         return f"{method} (ours)"
-    return f"MPI_Allreduce {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else "MPI_Allreduce"
+    name = f"MPI_Allreduce {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else "MPI_Allreduce"
+    algorithm = method.partition("/")[2]
+    return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 
 
-def panels(titles, ylabel):
+def panels(titles, ylabel, xlabel="vector per rank (bytes)"):
     """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them."""
     columns = 2 if len(titles) == 4 else min(3, len(titles))
     rows = -(-len(titles) // columns)
@@ -72,7 +94,7 @@ def panels(titles, ylabel):
         below_is_empty = i + columns >= len(titles)
         axis.tick_params(labelbottom=below_is_empty)
         if below_is_empty:
-            axis.set_xlabel("vector per rank (bytes)")
+            axis.set_xlabel(xlabel)
     return figure, axes[:len(titles)]
 
 
@@ -87,6 +109,15 @@ def bytes_axis(axis, sizes):
     axis.set_xlim(min(sizes) / 1.25, max(sizes) * 1.25)
 
 
+def side_axis(axis, sides):
+    """x in powers of two, a label at each side that was measured."""
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(sorted(set(sides)))
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda side, _: f"{side:g}"))
+    axis.xaxis.set_minor_locator(ticker.NullLocator())
+    axis.set_xlim(min(sides) / 1.25, max(sides) * 1.25)
+
+
 def log_axis(axis, base, formatter, low, high):
     """y in powers of base from low to high; also at 2 and 5 where less than three decades are shown, for enough labels."""
     axis.set_yscale("log", base=base)
@@ -97,10 +128,10 @@ def log_axis(axis, base, formatter, low, high):
     axis.yaxis.set_minor_locator(ticker.NullLocator())
 
 
-def draw_series(axis, points, method):
+def draw_series(axis, points, method_look, x="bytes"):
     """Lines with a band through the good points of a method, broken where a point is not good; those hollow, on their own."""
-    colour, marker, dashes = look(method)
-    x = np.array([p["bytes"] for p in points], dtype=float)
+    colour, marker, dashes = method_look
+    x = np.array([p[x] for p in points], dtype=float)
     good = np.array([p["drawn"] == "line" for p in points])
     y, low, high = (np.array([p[name] for p in points], dtype=float) for name in ("value", "low", "high"))
     line = np.where(good, y, np.nan)
@@ -117,11 +148,10 @@ def _legend_columns(figure, labels):
     return max(1, min(len(labels), fitting))
 
 
-def legend(figure, methods, dtypes, more=()):
+def legend(figure, method_looks, dtypes, more=()):
     """One legend for all panels, above them."""
     handles = []
-    for method in methods:
-        colour, marker, dashes = look(method)
+    for method, (colour, marker, dashes) in method_looks.items():
         handles.append(plt.Line2D([], [], color=colour, marker=marker, linestyle=dashes, label=label(method, dtypes)))
     handles.extend(more)
     columns = _legend_columns(figure, [handle.get_label() for handle in handles])
@@ -129,20 +159,31 @@ def legend(figure, methods, dtypes, more=()):
                   bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
 
 
+def note(axis, title, texts, method_looks):
+    """A small legend in a panel: what is to be said about some methods, under their markers."""
+    handles = [plt.Line2D([], [], color=method_looks[m][0], marker=method_looks[m][1], linestyle="none", markersize=5, label=text)
+               for m, text in texts.items() if m in method_looks]
+    if handles:
+        axis.legend(handles=handles, title=title, loc="upper left", fontsize=7, title_fontsize=7, alignment="left",
+                    handletextpad=0.2, labelspacing=0.25, borderaxespad=0.2)
+
+
 HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none",
                     label="invalid, or more ranks than cores")
 
 
 def finish(figure, title, footer):
-    """Title on top, the conditions of the measurement below."""
-    height = figure.get_figheight()
+    """Title on top, the conditions of the measurement below. A long legend makes the figure higher, not the panels lower."""
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    legend_rows = -(-len(labels) // _legend_columns(figure, labels))
+    height = figure.get_figheight() + 0.2 * max(0, legend_rows - 3)
+    figure.set_figheight(height)
+    figure.legends[0].set_bbox_to_anchor((0.5, 1 - 0.33 / height))
     figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
     lines = []
     for sentence in footer:
         lines += textwrap.wrap(sentence, width=int(figure.get_figwidth() * 20))
     figure.text(0.012, 0.06 / height, "\n".join(lines), fontsize=7, color="#444444", va="bottom", linespacing=1.25)
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    legend_rows = -(-len(labels) // _legend_columns(figure, labels))
     figure.tight_layout(w_pad=2.0, rect=(0, (0.14 + 0.125 * len(lines)) / height,
                                          1, 1 - (0.4 + 0.2 * legend_rows) / height))
 

@@ -5,6 +5,7 @@ The one reader: whatever tabulates, draws or compares results imports it. As a p
     /usr/bin/python3 scripts/mpiq_results.py FILE.h5...
 """
 import dataclasses
+import math
 import os
 import sys
 
@@ -28,10 +29,12 @@ class ResultsError(Exception):
 @dataclasses.dataclass
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
-    `link`, `method` and `feedback` even where the file has none. attrs: those of / and /run, and `hosts`, `file`."""
+    `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
+    `file`. samples: the repetitions of each row, NaN beyond the last; None if the file has none."""
 
     points: np.ndarray
     attrs: dict
+    samples: np.ndarray = None
 
 
 def _text(value):
@@ -63,8 +66,8 @@ def _with_columns(table, columns):
 
 
 def _last_of_each_key(points):
-    last = {key: row for row, key in enumerate(points["key"])}
-    return points[sorted(last.values())]
+    """Positions of these rows."""
+    return sorted({key: row for row, key in enumerate(points["key"])}.values())
 
 
 def _distributions(file, input_ids):
@@ -113,9 +116,12 @@ def _load(path, file):
         "link": lambda: np.full(len(points), "", dtype="U48"),
         "method": lambda: np.array([method_words(row) for row in points], dtype="U128"),
         "feedback": lambda: np.full(len(points), -1, dtype="i1"),
+        "matrix_side": lambda: np.full(len(points), -1, dtype="i8"),
     }
     extra.update({name: make() for name, make in made_up.items() if name not in points.dtype.names})
-    return Results(_last_of_each_key(_with_columns(points, extra)), _attributes(path, file))
+    rows = _last_of_each_key(points)
+    samples = file["samples/t_max_s"][...][rows] if "samples/t_max_s" in file else None
+    return Results(_with_columns(points, extra)[rows], _attributes(path, file), samples)
 
 
 def read(path):
@@ -134,6 +140,83 @@ def read(path):
         raise ResultsError(f"{path}: damaged HDF5 file ({error})") from error
 
 
+def median_interval(values, confidence=0.95):
+    """Interval of the median by order statistics (exact binomial, as in bench/stats.hpp); NaN where the sample is too small,
+    at 95 % below six."""
+    n, j, total, log_term = len(values), 0, 0.0, -len(values) * math.log(2)
+    while 2 * (j + 1) <= n:
+        total += math.exp(log_term)
+        if total > (1 - confidence) / 2:
+            break
+        log_term += math.log((n - j) / (j + 1))
+        j += 1
+    if j == 0:
+        return math.nan, math.nan
+    ordered = np.sort(values)
+    return float(ordered[j - 1]), float(ordered[n - j])
+
+
+def paired_speedup(base, variant, comparisons):
+    """(ratio, low, high): median of the ratios of samples of one block, sign test, Bonferroni; bench/stats.hpp."""
+    log_ratio = np.log(base) - np.log(variant)
+    log_ratio = log_ratio[np.isfinite(log_ratio)]
+    if len(log_ratio) == 0:
+        return math.nan, math.nan, math.nan
+    low, high = median_interval(log_ratio, 1 - 0.05 / max(1, comparisons))
+    return math.exp(np.median(log_ratio)), math.exp(low), math.exp(high)
+
+
+def dense(points):
+    """Which rows are the MPI library's own reduction, whatever its algorithm."""
+    return points["compressor"] == "none"
+
+
+EARLIER = ("onebit", "threshold")  # quantizers before the adaptive one (Dryden et al. 2016)
+
+
+def earlier(points):
+    """Which rows are quantizers that the adaptive one was compared with."""
+    return np.isin(points["compressor"], EARLIER)
+
+
+def fastest(points):
+    """Position of the fastest good row, None if there is none."""
+    times = np.where(points["status"] == "ok", points["t_median_s"], np.nan)
+    return int(np.nanargmin(times)) if np.isfinite(times).any() else None
+
+
+def fastest_method(points):
+    """The method whose good rows, one a launch, have the smallest median; of all rows where none is good."""
+    good = points[points["status"] == "ok"]
+    good = good if len(good) else points
+    return min(sorted(set(good["method"])), key=lambda m: np.median(good["t_median_s"][good["method"] == m]))
+
+
+def rebased(results, wanted):
+    """The results with speedups over the fastest good row of those of which wanted(points) holds, at each point, paired
+    sample by sample. base_key names that row; where there is none, speedups are NaN and base_key is empty."""
+    if results.samples is None:
+        raise ResultsError(f"{results.attrs['file']}: has no samples, so there is no other baseline than its own")
+    points = results.points.copy()
+    for name, value in (("speedup", np.nan), ("speedup_lo", np.nan), ("speedup_hi", np.nan), ("base_key", "")):
+        points[name] = value
+    # Rows that were measured together: they have the same base and began at the same time.
+    old = results.points
+    together = [(row["base_key"], row["start_utc"] if "start_utc" in old.dtype.names else "") for row in old]
+    for point in sorted(set(together)):
+        members = np.array([i for i, other in enumerate(together) if other == point])
+        candidates = members[wanted(old[members])]
+        base = fastest(old[candidates]) if len(candidates) else None
+        if base is None or point[0] == "":
+            continue
+        base = candidates[base]
+        for i in members:
+            ratios = paired_speedup(results.samples[base], results.samples[i], len(members) - 1)
+            points["speedup"][i], points["speedup_lo"][i], points["speedup_hi"][i] = ratios
+            points["base_key"][i] = old["key"][base]
+    return dataclasses.replace(results, points=points)
+
+
 def bytes_label(n, _position=None):
     """65536 -> '64 KiB'. The second parameter is what matplotlib passes to a tick formatter."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
@@ -143,9 +226,9 @@ def bytes_label(n, _position=None):
 
 
 def method_words(row):
-    """What --methods calls it, from the columns every file has: mpi, onebit/direct, onebit(block=512)/direct."""
+    """What --methods calls it, from the columns every file has: mpi, mpi/ring, onebit/direct, onebit(block=512)/direct."""
     if row["compressor"] in ("none", ""):
-        return str(row["algorithm"])
+        return "mpi" if row["algorithm"] == "mpi" else f"mpi/{row['algorithm']}"
     params = f"({row['comp_params']})" if row["comp_params"] else ""
     plan = f"/{row['algorithm']}" if row["algorithm"] else ""
     return f"{row['compressor']}{params}{plan}"

@@ -13,6 +13,7 @@
 #include "bench/buffers.hpp"
 #include "bench/lists.hpp"
 #include "bench/models.hpp"
+#include "bench/mpi_algorithm.hpp"
 #include "bench/options.hpp"
 #include "bench/points.hpp"
 
@@ -65,7 +66,7 @@ TEST(Points, that_cannot_be_run_are_refused) {
 TEST(Points, have_keys_that_change_with_every_variable) {
   Options o;
   Point p{kernels::Element::f32, 4, 1024, "", 1};
-  MethodWord m{"mpi", {}};
+  MethodWord m{"mpi", {}, ""};
   std::set<std::string> keys;
   const auto add = [&] {
     EXPECT_TRUE(keys.insert(hash128(variables_json(o, p, m, {2, 2}))).second) << keys.size();
@@ -76,6 +77,7 @@ TEST(Points, have_keys_that_change_with_every_variable) {
   p.ranks = 3, add();
   p.layer = "fc1", add();
   m.text = "bf16", add();
+  m.text = "mpi/ring", add();
   o.feedback = false, add();
   o.data.seed = 2, add();
   o.data.rho = 0.5, add();
@@ -88,7 +90,75 @@ TEST(Points, have_keys_that_change_with_every_variable) {
   for (const std::string& key : keys) EXPECT_EQ(key.size(), 32U);
 }
 
+TEST(Points, of_matrices_have_the_square_of_the_side_and_methods_for_it) {
+  Options o;
+  o.sides = {64, 1024};
+  o.shuffle = false;
+  o.methods = *parse_methods("mpi,onebit(block={side}),onebit(block=64)");
+  const auto points = make_points(o, 2);
+  ASSERT_TRUE(points.ok()) << points.status().text();
+  ASSERT_EQ(points->size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Point& p = (*points)[i];
+    EXPECT_EQ(p.side, o.sides[i]);
+    EXPECT_EQ(p.count, o.sides[i] * o.sides[i]);
+    ASSERT_EQ(p.methods.size(), 3U);
+    EXPECT_EQ(p.methods[1].text, "onebit(block={side})") << "one series over all sides";
+    EXPECT_EQ(params_to_string(p.methods[1].method).substr(0, 6 + std::to_string(p.side).size()),
+              "block=" + std::to_string(p.side));
+    EXPECT_TRUE(p.methods[0].method.exact());
+  }
+}
+
+TEST(Points, that_a_method_cannot_serve_are_named_before_anything_runs) {
+  Options o;
+  o.sides = {64, 8192};
+  o.methods = *parse_methods("onebit(block={side})");
+  EXPECT_NE(make_points(o, 2).status().text().find("side 8192"), std::string::npos)
+      << make_points(o, 2).status().text();
+  o.sides.clear();
+  o.sizes = {65536};
+  EXPECT_NE(make_points(o, 2).status().text().find("--matrix"), std::string::npos);
+  o.elements = {kernels::Element::f16};
+  o.methods = *parse_methods("onebit,mpi");
+  EXPECT_NE(make_points(o, 2).status().text().find("no sum of f16"), std::string::npos);
+  o.methods = *parse_methods("onebit");
+  ASSERT_TRUE(make_points(o, 2).ok());
+  EXPECT_EQ(make_points(o, 2)->front().bytes(), 65536U) << "two bytes an element";
+}
+
 // ---- command line
+
+TEST(Lists, the_algorithms_of_an_mpich_variable_are_the_words_before_the_dashes) {
+  const std::vector<std::string> names{"auto", "nb", "recursive_doubling"};
+  EXPECT_EQ(
+      algorithm_names("Variable to select allreduce algorithm\nauto - Internal algorithm selection (can be "
+                      "overridden with X)\nnb                 - Force nonblocking algorithm\n"
+                      "recursive_doubling - Force recursive doubling algorithm"),
+      names);
+  EXPECT_EQ(
+      algorithm_names("Variable to select allreduce algorithmauto - Internal algorithm selection (can be "
+                      "overridden with X)nb                 - Force nonblocking algorithm"
+                      "recursive_doubling - Force recursive doubling algorithm"),
+      names)
+      << "MPICH 4.0 loses the line breaks";
+  EXPECT_TRUE(algorithm_names("no list").empty());
+}
+
+TEST(Lists, mpi_with_an_algorithm_is_an_exact_method_of_its_own_name) {
+  const auto& known = mpi_algorithms();
+  const auto all = parse_methods("mpi,mpi/*,bf16");
+  ASSERT_TRUE(all.ok()) << all.status().text();
+  EXPECT_EQ(all->size(), known.empty() ? 2U : known.size() + 1) << "all but auto";
+  EXPECT_NE(parse_methods("mpi/nosuch").status().text().find("mpi/nosuch"), std::string::npos);
+  if (known.empty()) GTEST_SKIP() << "this MPI library offers no choice";
+  const auto one = parse_methods("mpi/" + known.back());
+  ASSERT_TRUE(one.ok());
+  EXPECT_TRUE(one->front().method.exact());
+  EXPECT_EQ(one->front().algorithm, known.back());
+  EXPECT_EQ(one->front().text, "mpi/" + known.back());
+  EXPECT_FALSE(parse_methods("mpi/*,mpi/" + known.back()).ok()) << "listed twice";
+}
 
 TEST(Lists, commas_inside_parentheses_belong_to_the_method) {
   const auto words = split_list("mpi, onebit(block=512,x=1)/direct ,bf16");
@@ -157,6 +227,12 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--deadline", "soon"}, "soon"},
       {{"allreduce", "--resume=maybe"}, "maybe"},
       {{"allreduce", "--sizes", "4", "--model", "mlp"}, "--model"},
+      {{"allreduce", "--sizes", "4", "--matrix", "64"}, "--matrix"},
+      {{"allreduce", "--model", "mlp", "--matrix", "64"}, "--matrix"},
+      {{"allreduce", "--matrix", "1G"}, "--matrix"},
+      {{"allreduce", "--data", "uniform:0"}, "uniform:0"},
+      {{"allreduce", "--methods", "mpi/nosuch"}, "mpi/nosuch"},
+      {{"allreduce", "--baseline", "mpi/*,mpi"}, "--baseline"},
       {{"nosuch"}, "nosuch"},
       {{}, "allreduce"}};
   for (const auto& [words, named] : cases) {
@@ -183,6 +259,7 @@ TEST(CommandLine, result_relevant_options_change_the_configuration_and_others_do
             config_json(parse({"allreduce", "-O", "x.h5", "--deadline", "5", "--resume=force"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "--seed", "2"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "-e", "1M"}).options));
+  EXPECT_NE(plain, config_json(parse({"allreduce", "--matrix", "64"}).options));
 }
 
 // ---- buffers

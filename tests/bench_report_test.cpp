@@ -142,6 +142,16 @@ TEST_F(ResultFile, is_continued_and_only_good_rows_count_as_done) {
   EXPECT_TRUE(third->done("bad"));
 }
 
+TEST_F(ResultFile, is_continued_in_a_folder_that_holds_the_program) {
+  write_example();
+  std::ofstream(directory_ / "mpiq-bench") << "not an image";
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_);
+  const auto report = Report::open(path_, Resume::on, run_info());
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(report.ok()) << report.status().text();
+}
+
 TEST_F(ResultFile, of_another_run_is_refused_unless_forced) {
   write_example();
   RunInfo other = run_info();

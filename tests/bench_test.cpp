@@ -2,17 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/data.hpp"
+#include "bench/elements.hpp"
 #include "bench/models.hpp"
 #include "bench/random.hpp"
 #include "bench/rows.hpp"
 #include "bench/stats.hpp"
+#include "kernels/hd.hpp"
 
 namespace mq::bench {
 namespace {
@@ -194,8 +198,14 @@ INSTANTIATE_TEST_SUITE_P(Words, DataMoments,
                          ::testing::Values(Moments{"normal", 1e-3, 3.0},
                                            Moments{"laplace", std::sqrt(2.0) * 1e-3, 6.0},
                                            Moments{"uniform", 1.0 / std::sqrt(3.0), 1.8},
+                                           Moments{"uniform:4", 4.0 / std::sqrt(3.0), 1.8},
                                            Moments{"sparse:0.1", 1e-3 * std::sqrt(0.1), 30.0}),
-                         [](const auto& row) { return std::string(row.param.word).substr(0, 6); });
+                         [](const auto& row) {
+                           std::string name = row.param.word;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return c == ':' || c == '.'; }, '_');
+                           return name;
+                         });
 
 TEST(Data, ranks_are_as_correlated_as_asked) {
   for (const double rho : {0.0, 0.5, 0.9}) {
@@ -262,12 +272,90 @@ TEST(Data, facts_describe_known_vectors) {
   EXPECT_GT(facts<float>(random).entropy_bits, 7.9);
 }
 
+TEST(Data, uniform_without_a_bound_is_uniform_1_in_numbers_and_name) {
+  EXPECT_EQ(values(generator("uniform"), 1, 1000), values(generator("uniform:1"), 1, 1000));
+  for (const auto& [word, name] : {std::pair{"uniform", "uniform"},
+                                   {"uniform:1", "uniform"},
+                                   {"uniform:4", "uniform:4"},
+                                   {"uniform:0.5", "uniform:0.5"}})
+    EXPECT_EQ(to_string(*parse_data(word)), name);
+  const auto one = values(generator("uniform"), 0, 1000), four = values(generator("uniform:4"), 0, 1000);
+  for (std::size_t i = 0; i < one.size(); ++i) ASSERT_EQ(four[i], 4 * one[i]);
+}
+
 TEST(Data, unknown_words_are_refused_by_name) {
   EXPECT_NE(parse_data("norml").status().text().find("norml"), std::string::npos);
-  for (const char* word : {"", "sparse:", "sparse:0", "sparse:1.5", "sparse:x", "normal:3", "zeros:"})
+  for (const char* word : {"", "sparse:", "sparse:0", "sparse:1.5", "sparse:x", "normal:3",
+                           "zeros:", "uniform:", "uniform:0", "uniform:-4", "uniform:inf", "uniform:4x"})
     EXPECT_FALSE(parse_data(word).ok()) << word;
   DataSpec fixed{.distribution = Distribution::zeros, .rho = 0.5};
   EXPECT_FALSE(check_data(fixed).ok());
+}
+
+// ---- half types
+
+// Every finite value of a half type, and what lies between neighbours.
+template <class H>
+void expect_rounding_to_nearest_even() {
+  for (std::uint32_t bits = 0; bits < 0x7fff; ++bits) {
+    const H h = H::from_bits(static_cast<std::uint16_t>(bits)),
+            next = H::from_bits(static_cast<std::uint16_t>(bits + 1));
+    const double x = static_cast<double>(h), above = static_cast<double>(next);
+    if (!std::isfinite(x)) break;
+    ASSERT_EQ(H(x).bits(), bits);
+    ASSERT_EQ(H(-x).bits(), bits | 0x8000U);
+    if (!std::isfinite(above)) continue;
+    const double middle = 0.5 * (x + above);
+    ASSERT_EQ(H(middle).bits(), bits % 2 == 0 ? bits : bits + 1) << bits;
+    ASSERT_EQ(H(std::nextafter(middle, 0)).bits(), bits);
+    ASSERT_EQ(H(std::nextafter(middle, above)).bits(), bits + 1);
+  }
+  EXPECT_TRUE(std::isnan(static_cast<double>(H(std::nan("")))));
+  EXPECT_EQ(static_cast<double>(H(-INFINITY)), -INFINITY);
+}
+
+TEST(Half, rounds_to_the_nearest_value_and_ties_to_even) {
+  expect_rounding_to_nearest_even<Float16>();
+  expect_rounding_to_nearest_even<Bfloat16>();
+}
+
+TEST(Half, has_the_values_of_the_formats) {
+  EXPECT_EQ(static_cast<double>(Float16::from_bits(0x7bff)), 65504.0);
+  EXPECT_EQ(static_cast<double>(Float16::from_bits(0x0001)), 0x1p-24);
+  EXPECT_EQ(static_cast<double>(Float16::from_bits(0x3555)), 0.333251953125);
+  EXPECT_EQ(Float16(65519.99).bits(), 0x7bff);
+  EXPECT_EQ(Float16(65520.0).bits(), 0x7c00) << "half a unit beyond the largest is infinite";
+  EXPECT_EQ(Float16(1e300).bits(), 0x7c00);
+  EXPECT_EQ(Bfloat16(0x1p128).bits(), 0x7f80);
+  for (const float x : {1.0F, -3.14159F, 1e-40F, 3e38F, 7.5e-3F})
+    EXPECT_EQ(Bfloat16(static_cast<double>(x)).bits(),
+              kernels::bf16_from_bits(std::bit_cast<std::uint32_t>(x)));
+}
+
+TEST(Half, vectors_are_the_rounded_vectors_of_doubles) {
+  for (const char* word : {"normal", "laplace", "gradient", "sparse:0.05", "smooth", "uniform:4", "ramp"}) {
+    std::vector<Float16> halves(1000);
+    generator(word).fill(std::span(halves), 2, 5);
+    const auto x = values(generator(word), 2, 1005);
+    for (std::size_t i = 0; i < halves.size(); ++i)
+      ASSERT_EQ(halves[i].bits(), Float16(x[i + 5]).bits()) << word;
+  }
+  EXPECT_EQ(facts<Float16>(std::vector<Float16>(100)).zero_frac, 1.0);
+}
+
+template <class H>
+void expect_finite_sums_of_random_bits() {
+  const Generator g = generator("bits");
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    double sum = 0;
+    for (int rank = 0; rank < 128; ++rank) sum += std::abs(static_cast<double>(g.value<H>(rank, i)));
+    ASSERT_TRUE(std::isfinite(static_cast<double>(H(sum))));
+  }
+}
+
+TEST(Half, random_bits_are_finite_and_their_sums_too) {
+  expect_finite_sums_of_random_bits<Float16>();
+  expect_finite_sums_of_random_bits<Bfloat16>();
 }
 
 // ---- models

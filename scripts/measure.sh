@@ -1,0 +1,39 @@
+# What scripts that measure have in common; sourced by scripts/run and scripts/paper. Uses the caller's usage().
+# shellcheck shell=bash
+
+bin=build/release/bin
+
+say() { printf '\n== %s\n' "$*"; }
+usage_error() { echo "scripts/${0##*/}: $1" >&2; usage >&2; exit 2; }
+
+build() {  # build TARGET...
+  scripts/setup build run plot
+  cmake --preset release
+  cmake --build --preset release --target "$@"
+}
+
+default_out() {  # prints results/<date>-<host>, with a number if that exists
+  local first next=2
+  first=results/$(date +%Y-%m-%d)-$(uname -n | cut -d. -f1)
+  local out=$first
+  while [ -e "$out" ]; do out=$first-$((next++)); done
+  echo "$out"
+}
+
+# mpiq-bench on two hosts with links of RATE. A result file that exists goes on where it stopped, but only with the same
+# options, commit and MPI library. 3: no lab can be made here, and it has been said why.
+in_lab() {  # in_lab RATE RANKS FILE OPTIONS...
+  local rate=$1 ranks=$2 file=$3 why status=0; shift 3
+  if ! why=$(scripts/lab check 2>&1); then echo "left out: $why"; return 3; fi
+  # `with` takes the lab down again whatever happens, if it is told: a foreground job would not be.
+  scripts/lab with 2 "$rate" "$ranks" "$PWD/$bin/mpiq-bench" "$@" --link "lab-$rate" -O "$file" &
+  lab_pid=$!
+  trap 'kill "$lab_pid" 2>/dev/null && wait "$lab_pid" || true' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  wait "$lab_pid" || status=$?
+  trap - EXIT INT TERM
+  # 3: the lab could not be made, as in a container without the right to; it has said why.
+  if [ $status = 3 ]; then echo "left out: no lab here"; fi
+  return $status
+}

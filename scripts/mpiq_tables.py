@@ -1,0 +1,99 @@
+"""Markdown tables made from results: what scripts/readme_tables and scripts/paper_table have in common."""
+import csv
+import json
+
+import mpiq_results as results
+
+
+def markdown(head, rows):
+    """A table; all cells are texts."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows])
+
+
+def ratio(row):
+    return f"{row['speedup']:.2f} [{row['speedup_lo']:.2f}, {row['speedup_hi']:.2f}]"
+
+
+def conditions(points):
+    """'2 ranks, lab-1gbit, f32, normal input' of a file's rows."""
+    first = points[0]
+    return f"{first['ranks']} ranks, {first['link'] or 'no link named'}, {first['dtype']}, {first['data']} input"
+
+
+def over_dense(run):
+    """The good rows with speedups over the fastest of the MPI library's own algorithms, where more than one was measured."""
+    dense = run.points[results.dense(run.points)]
+    rebased = results.rebased(run, results.dense) if len(set(dense["method"])) > 1 else run
+    return rebased.points[rebased.points["status"] == "ok"]
+
+
+def _base_cell(points, row):
+    base = points[points["key"] == row["base_key"]][0]
+    algorithm = "" if base["method"] == "mpi" else f" ({base['algorithm']})"
+    return results.seconds_label(base["t_median_s"]) + algorithm
+
+
+def times(points, column, label, title):
+    """A line for each size: time of the baseline, then time and speed-up of every compressed method."""
+    compressed = points[~results.dense(points) & (points["base_key"] != "")]
+    methods = list(dict.fromkeys(compressed["method"]))
+    rows = []
+    for size in sorted(set(compressed[column])):
+        here = {row["method"]: row for row in compressed[compressed[column] == size]}
+        cells = [f"{results.seconds_label(here[m]['t_median_s'])}, {ratio(here[m])}" if m in here else "" for m in methods]
+        rows.append([label(size), _base_cell(points, next(iter(here.values()))), *cells])
+    return markdown([title, "MPI_Allreduce", *(f"{m}: time, speed-up [95 %]" for m in methods)], rows)
+
+
+def errors(points):
+    """'rel_err: bf16 1.7e-03, onebit 6.0e-01 to 6.1e-01'."""
+    words = []
+    compressed = points[~results.dense(points)]
+    for method in dict.fromkeys(compressed["method"]):
+        values = compressed["err_rel_l2"][compressed["method"] == method]
+        ends = dict.fromkeys(f"{v:.1e}" for v in (values.min(), values.max()))
+        words.append(f"{method} {' to '.join(ends)}")
+    return "rel_err: " + ", ".join(words)
+
+
+ISAS = ("scalar", "avx2", "avx512")
+
+
+def kernels(path):
+    """Codecs alone at 64 MiB of floats, as a fraction of the triad of the same run: a line a codec, a column an instruction
+    set."""
+    with open(path, encoding="utf-8") as file:
+        benchmarks = json.load(file)["benchmarks"]
+    of_triad = {}
+    for row in benchmarks:
+        codec, work, element, isa, size = row["name"].split("/")[:5]
+        if size == "65536KiB" and element == "f32":
+            of_triad[codec, work, isa] = row["of_triad"]
+    measured = {isa for _, _, isa in of_triad}
+    columns = [(work, isa) for work in ("encode+feedback", "decode+add") for isa in ISAS if isa in measured]
+    rows = [[codec] + [f"{of_triad[codec, *c]:.2f}" if (codec, *c) in of_triad else "" for c in columns]
+            for codec in dict.fromkeys(codec for codec, _, _ in of_triad)]
+    return markdown(["64 MiB of floats, one core, of the triad's rate", *(f"{work}: {isa}" for work, isa in columns)], rows)
+
+
+QUALITY_DATA = ("normal", "laplace", "gradient", "sparse:0.01", "uniform")
+
+
+def quality(path):
+    """A line a method: bytes an element, error of one encode on each distribution and, in brackets, that over the optimum's,
+    and the residual. Left out: lossless codecs, and variants whose errors are those of their codec's preset."""
+    with open(path, encoding="utf-8", newline="") as file:
+        numbers = {(row["method"], row["data"]): row for row in csv.DictReader(file)}
+    data = [d for d in QUALITY_DATA if any(d == key[1] for key in numbers)]
+    rows, seen = [], set()
+    for method in dict.fromkeys(method for method, _ in numbers):
+        mine = [numbers[method, d] for d in data]
+        cells = [f"{float(row['rel_err']):.3g}" + (f" ({float(row['over_optimum']):.2f})" if row["over_optimum"] else "")
+                 for row in mine]
+        if all(float(row["rel_err"]) == 0 for row in mine) or (method.split("(")[0], *cells) in seen:
+            continue
+        seen.add((method.split("(")[0], *cells))
+        rows.append([method, f"{float(mine[0]['bytes_per_element']):.4g}", *cells, f"{float(mine[0]['residual']):.3g}"])
+    calls = next(iter(numbers.values()))["calls"]
+    return markdown(["rel_err of one encode (over the optimum's)", f"bytes/element, {data[0]}", *data,
+                     f"residual after {calls} calls, {data[0]}"], rows)
