@@ -47,6 +47,11 @@ constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>}, Kind{"f16", 
                             Kind{"onebit", two_levels}, Kind{"threshold", ternary},
                             Kind{"adaptive", ternary}};
 
+constexpr std::array<std::string_view, 4> kVariants{
+    "onebit(block=64)",             // what shorter blocks gain where scales differ
+    "threshold(quantile=0.96875)",  // 1 of 32 elements is sent, as the adaptive preset does
+    "adaptive(pi=64)", "adaptive(pi=256)"};
+
 double norm2(std::span<const float> v) {
   double sum = 0;
   for (const float x : v) sum += static_cast<double>(x) * static_cast<double>(x);
@@ -174,9 +179,15 @@ std::vector<MethodWord> quality_methods() {
         other.params.value[i] = static_cast<double>(w);
         if (!(other == preset)) add(other);
       }
+    for (const std::string_view variant : kVariants) {
+      auto method = parse_method(variant);
+      if (method.ok() && method->codec == &codec) add(*method);
+    }
   }
   return words;
 }
+
+std::span<const std::string_view> quality_variants() { return kVariants; }
 
 std::vector<Quality> measure_quality(std::span<const MethodWord> methods, const DataSpec& data, std::size_t n,
                                      int calls) {

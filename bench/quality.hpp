@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/data.hpp"
@@ -38,8 +39,10 @@ struct Quality {
   double residual = kUnknown;  // |residual| / |x| after so many calls with feedback, each on a new x
 };
 
-// All codecs with their preset parameters, and with every other word of each parameter that is a word.
+// All codecs with their preset parameters, and with every other word of each parameter that is a word; and
+// those of quality_variants() whose codec exists.
 std::vector<MethodWord> quality_methods();
+std::span<const std::string_view> quality_variants();  // numbers that tell more than the preset
 
 // One for each method, on vectors of floats from the generator: the first of rank 0, the later ones of ranks
 // 1, 2 ...: fresh numbers, of the same scales where the distribution has some.

@@ -6,6 +6,7 @@
 #include <numbers>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/quality.hpp"
@@ -118,6 +119,15 @@ TEST(Quality, of_no_codec_is_better_than_the_optimum_or_than_its_bound) {
       EXPECT_TRUE(std::isfinite(q.rel_err) && std::isfinite(q.residual)) << q.method << " " << data;
       EXPECT_GT(q.bytes_per_element, 0) << q.method;
     }
+}
+
+TEST(Quality, is_measured_for_every_variant_of_a_codec_that_exists) {
+  const auto methods = quality_methods();
+  for (const std::string_view word : quality_variants()) {
+    if (kernels::find_codec(word.substr(0, word.find('('))) == nullptr) continue;
+    EXPECT_TRUE(std::any_of(methods.begin(), methods.end(), [&](const auto& m) { return m.text == word; }))
+        << word;
+  }
 }
 
 TEST(Quality, residual_grows_from_one_call_to_its_steady_state) {
