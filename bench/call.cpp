@@ -10,7 +10,14 @@ constexpr const char* kKey = "mpiq-bench";  // one vector on each communicator
 }  // namespace
 
 MPI_Datatype mpi_type(kernels::Element element) {
-  return element == kernels::Element::f32 ? MPI_FLOAT : MPI_DOUBLE;
+  MPI_Datatype half = MPI_DATATYPE_NULL;
+  switch (element) {
+    case kernels::Element::f32: return MPI_FLOAT;
+    case kernels::Element::f64: return MPI_DOUBLE;
+    case kernels::Element::f16: (void)MPIQ_Type_float16(&half); break;
+    case kernels::Element::bf16: (void)MPIQ_Type_bfloat16(&half); break;
+  }
+  return half;
 }
 
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm)

@@ -103,9 +103,9 @@ Result<std::vector<int>> parse_ranks(std::string_view text) {
 
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
   auto elements = parse_each<kernels::Element>(text, [](const std::string& word) -> Result<kernels::Element> {
-    for (const kernels::Element e : kernels::kComputeElements)
+    for (const kernels::Element e : kernels::kElements)
       if (word == name(e)) return e;
-    return bad(fmt::format("unknown element type '{}'; known: f32, f64", word));
+    return bad(fmt::format("unknown element type '{}'; known: f32, f64, f16, bf16", word));
   });
   if (!elements.ok()) return elements;
   std::sort(elements->begin(), elements->end());

@@ -217,7 +217,7 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--methods", "mpi,nosuch"}, "nosuch"},
       {{"allreduce", "--sizes", "12Q"}, "12Q"},
       {{"allreduce", "--data", "nosuch"}, "nosuch"},
-      {{"allreduce", "--dtype", "f16"}, "f16"},
+      {{"allreduce", "--dtype", "f8"}, "f8"},
       {{"allreduce", "--model", "nosuch"}, "nosuch"},
       {{"allreduce", "--nosuch"}, "nosuch"},
       {{"allreduce", "--buffers", "nosuch"}, "nosuch"},
