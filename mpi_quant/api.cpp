@@ -2,7 +2,6 @@
 // codes out.
 
 #include <cstring>
-#include <new>
 
 #include "mpi_quant.h"
 #include "mpi_quant/allreduce.hpp"
@@ -12,7 +11,6 @@
 namespace mq {
 namespace {
 
-constexpr std::size_t kMaxKey = 63;
 constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // no bound of a codec overflows below
 
 Status read_key(const char* key, const std::string& value, Wishes& wishes) {
@@ -23,7 +21,7 @@ Status read_key(const char* key, const std::string& value, Wishes& wishes) {
     return {};
   }
   if (std::strcmp(key, "mpiq_key") == 0) {
-    if (value.empty() || value.size() > kMaxKey)
+    if (value.empty() || value.size() > MPIQ_MAX_KEY)
       return {Code::bad_info, "info mpiq_key: \"" + value + "\" is not 1 to 63 characters"};
     wishes.key = value;
     return {};
@@ -50,8 +48,6 @@ Status read_info(MPI_Info info, Wishes& wishes) {
   return {};
 }
 
-Status no_memory() { return {Code::no_memory, "out of memory"}; }
-
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
   if (count < 0) return {Code::bad_argument, "count " + std::to_string(count) + " is negative"};
@@ -64,16 +60,6 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
                                                   : method->codec->wire_bound(n, *element, method->params));
   return {};
-}
-
-// The status of f, with shortage of memory as one.
-template <class F>
-Status guarded(const F& f) noexcept {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return no_memory();
-  }
 }
 
 Status set_policy(MPI_Comm comm, const char* rules) {
@@ -100,16 +86,12 @@ int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Data
                    MPI_Comm comm, MPI_Info info) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
   Wishes wishes;
-  try {
-    wishes.trouble = read_info(info, wishes);
-  } catch (const std::bad_alloc&) {
-    wishes.trouble = no_memory();
-  }
+  wishes.trouble = guarded_status([&] { return read_info(info, wishes); });
   return conclude(call, requested_allreduce(call, wishes));
 }
 
 int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
-  return raise(comm, guarded([&] { return set_policy(comm, rules ? rules : ""); }));
+  return raise(comm, guarded_status([&] { return set_policy(comm, rules ? rules : ""); }));
 }
 
 int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
@@ -124,7 +106,7 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
 }
 
 int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
-  return raise(MPI_COMM_SELF, guarded([&] { return wire_bound(method, count, datatype, bytes); }));
+  return raise(MPI_COMM_SELF, guarded_status([&] { return wire_bound(method, count, datatype, bytes); }));
 }
 
 int MPIQ_Get_version(int* major, int* minor, int* patch) {
