@@ -64,10 +64,17 @@ auto visit(const Residuals::Entry& entry, const F& f) {
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct Flush {
+  Flush() = default;
+  ~Flush() {
+    if (entry) --entry->users;
+  }
+  Flush(const Flush&) = delete;
+  Flush& operator=(const Flush&) = delete;
+
   std::byte* output = nullptr;
   std::size_t count = 0;
   Element element{};
-  Residuals::Entry* entry = nullptr;
+  Residuals::Entry* entry = nullptr;  // in use while this lives
   std::string facts;
 };
 
@@ -87,6 +94,7 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
     const Result<Residuals::Entry*> known = state->residuals.acquire(key, f.count, f.element);
     if (!known.ok()) return known.status();  // it belongs to another count or type
     f.entry = *known;
+    ++f.entry->users;
   }
   f.facts = quoted(key) + ", " + std::to_string(count) + " " + std::string(name(f.element)) +
             (f.entry ? ", with a residual" : ", without a residual") + '\0';
@@ -122,8 +130,11 @@ Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm com
     if (f.count > 0) std::memset(f.output, 0, f.count * element_bytes(f.element));
     return {};
   }
-  const Status delivered = deliver(f, comm);
-  if (!delivered.ok()) table(comm)->drop(key);  // part of it may be in a sum that nobody got
+  Status delivered = deliver(f, comm);
+  if (!delivered.ok()) {
+    f.entry = nullptr;
+    table(comm)->drop(key);  // part of it may be in a sum that nobody got
+  }
   return delivered;
 }
 
