@@ -60,38 +60,37 @@ class Residual : public Api {
 };
 
 TEST_F(Residual, results_and_flush_add_up_to_the_exact_sum) {
-  constexpr int kCalls = 3;
+  constexpr std::uint64_t kCalls = 3;
   const auto check = [&]<class T>(T) {
     for (const kernels::Codec& codec : kernels::codecs())
       for (const PlanRow& plan : plans())
-        for (const std::size_t n : {1, 33, 5000}) {
+        for (const std::size_t n : {1, 5000}) {
           const std::string method = std::string(codec.name) + "/" + std::string(plan.name);
-          std::vector<double> exact(n), total(n);
+          std::vector<double> given(n), exact(n), got(n);
           std::vector<T> y(n);
+          const auto flush_now = [&] {
+            return MPIQ_Residual_flush(y.data(), static_cast<MPI_Count>(n), mpi_type<T>(), comm,
+                                       method.c_str());
+          };
           double norms = 0;
-          for (int call = 0; call < kCalls; ++call) {
+          for (std::uint64_t call = 0; call < kCalls; ++call) {
             const std::vector<T> x =
-                make_input<T>(Input::normal, n, seed() + static_cast<std::uint64_t>(rank * kCalls + call));
-            std::vector<double> wide(x.begin(), x.end());
-            MPI_Allreduce(MPI_IN_PLACE, wide.data(), static_cast<int>(n), MPI_DOUBLE, MPI_SUM, comm);
+                make_input<T>(Input::normal, n, seed() + static_cast<std::uint64_t>(rank) * kCalls + call);
             ASSERT_EQ(reduce(method, x, y, method), MPI_SUCCESS);
-            norms += norms_of_all_ranks(x);
+            norms += std::sqrt(static_cast<double>(n)) * size;
             for (std::size_t i = 0; i < n; ++i) {
-              exact[i] += wide[i];
-              total[i] += static_cast<double>(y[i]);
+              given[i] += static_cast<double>(x[i]);
+              got[i] += static_cast<double>(y[i]);
             }
           }
-          ASSERT_EQ(
-              MPIQ_Residual_flush(y.data(), static_cast<MPI_Count>(n), mpi_type<T>(), comm, method.c_str()),
-              MPI_SUCCESS);
-          EXPECT_TRUE(same_on_all_ranks(y)) << method;
-          for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<double>(y[i]);
+          ASSERT_EQ(flush_now(), MPI_SUCCESS);
+          for (std::size_t i = 0; i < n; ++i) got[i] += static_cast<double>(y[i]);
+          MPI_Allreduce(given.data(), exact.data(), static_cast<int>(n), MPI_DOUBLE, MPI_SUM, comm);
           // Every addition rounds something of the size of an input or of a residual, which is a few inputs.
-          EXPECT_LE(norm(total, exact), 100 * static_cast<double>(std::numeric_limits<T>::epsilon()) * norms)
+          EXPECT_LE(norm(got, exact), 100 * static_cast<double>(std::numeric_limits<T>::epsilon()) * norms)
               << method << " n=" << n;
-          ASSERT_EQ(
-              MPIQ_Residual_flush(y.data(), static_cast<MPI_Count>(n), mpi_type<T>(), comm, method.c_str()),
-              MPI_SUCCESS);
+          EXPECT_TRUE(same_on_all_ranks(y)) << method;
+          ASSERT_EQ(flush_now(), MPI_SUCCESS);
           EXPECT_EQ(y, std::vector<T>(n)) << method << ": nothing is left";
           ASSERT_EQ(MPIQ_Residual_reset(comm, nullptr), MPI_SUCCESS);
         }
