@@ -1,45 +1,18 @@
-// The little of HDF5's C interface that a result file needs, with handles that close themselves and failures
-// as exceptions that stay inside report.cpp. The file lives in memory; image() is what goes to disk.
+// What a result file needs of HDF5 beyond mpi_quant/hdf5/h5.hpp: tables and matrices that grow. Failures are
+// exceptions that stay inside report.cpp. The file lives in memory; image() is what goes to disk.
 #pragma once
 
 #include <hdf5.h>
 
 #include <cstddef>
-#include <stdexcept>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/rows.hpp"
+#include "mpi_quant/hdf5/h5.hpp"
 
 namespace mq::bench::h5 {
 
-struct Error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Throws with HDF5's own reason if an HDF5 call returned a negative number.
-hid_t check(hid_t result, const std::string& what);
-
-class Handle {
- public:
-  using Close = herr_t (*)(hid_t);
-  Handle(hid_t id, Close close, const std::string& what) : id_(check(id, what)), close_(close) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(id_, other.id_);
-    std::swap(close_, other.close_);
-    return *this;
-  }
-  ~Handle() {
-    if (id_ >= 0) close_(id_);
-  }
-  operator hid_t() const { return id_; }
-
- private:
-  hid_t id_;
-  Close close_;
-};
+using namespace mq::h5;
 
 Handle create_in_memory();
 Handle open_image(std::vector<std::byte> image);  // writable, in memory
@@ -47,14 +20,6 @@ std::vector<std::byte> image(hid_t file);         // flushed
 
 Handle group(hid_t file, const char* path);  // created if missing
 bool exists(hid_t file, const char* path);
-
-void write_attribute(hid_t object, const char* name, const std::string& value);  // replaces
-void write_attribute(hid_t object, const char* name, double value);
-void write_attribute(hid_t object, const char* name, std::int32_t value);
-void write_attribute(hid_t object, const char* name, std::uint64_t value);
-void write_attribute(hid_t object, const char* name, std::uint8_t value);
-std::string read_text_attribute(hid_t object, const char* name);
-std::int32_t read_int_attribute(hid_t object, const char* name);
 
 // Tables of rows; columns are matched by name, so a file with more columns, or fewer, can be read.
 void create_table(hid_t file, const char* path, std::span<const Column> columns);

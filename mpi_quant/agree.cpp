@@ -20,6 +20,7 @@ std::string_view word(Code code) {
     case Code::peer_failed: return "failed peer";
     case Code::no_memory: return "out of memory";
     case Code::mpi_failed: return "MPI error";
+    case Code::extension: return "error of an extension";
   }
   return "unknown error";
 }

@@ -2,7 +2,6 @@
 // codes out.
 
 #include <mutex>
-#include <new>
 
 #include "mpi_quant.h"
 #include "mpi_quant/allreduce.hpp"
@@ -29,16 +28,6 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
                                                   : method->codec->wire_bound(n, *element, method->params));
   return {};
-}
-
-// The status of f, with shortage of memory as one.
-template <class F>
-Status guarded(const F& f) noexcept {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return {Code::no_memory, "out of memory"};
-  }
 }
 
 Status set_policy(MPI_Comm comm, const char* rules) {
@@ -116,7 +105,7 @@ int MPIQ_Type_float16(MPI_Datatype* datatype) { return half_type(kernels::Elemen
 int MPIQ_Type_bfloat16(MPI_Datatype* datatype) { return half_type(kernels::Element::bf16, datatype); }
 
 int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
-  return raise(comm, guarded([&] { return set_policy(comm, rules ? rules : ""); }));
+  return raise(comm, guarded_status([&] { return set_policy(comm, rules ? rules : ""); }));
 }
 
 int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
@@ -132,7 +121,7 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
 }
 
 int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
-  return raise(MPI_COMM_SELF, guarded([&] { return wire_bound(method, count, datatype, bytes); }));
+  return raise(MPI_COMM_SELF, guarded_status([&] { return wire_bound(method, count, datatype, bytes); }));
 }
 
 int MPIQ_Get_version(int* major, int* minor, int* patch) {

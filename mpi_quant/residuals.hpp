@@ -29,25 +29,39 @@ class Key {
 class Residuals {
  public:
   struct Entry {
-    kernels::Element element;
+    kernels::Element element;  // of the key's vectors
     std::size_t count;
-    Buffer buffer;        // count values of the compute type; zero at first
+    Buffer buffer;        // count elements of residual_element(); zero at first
     bool used = false;    // by a call that got past the agreement
     int users = 0;        // calls in flight
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
+
+    kernels::Element residual_element() const { return kernels::compute_element(element); }
+    std::size_t bytes() const { return count * kernels::element_bytes(residual_element()); }
   };
+  using Map = std::map<std::string, Entry, std::less<>>;
 
   // The residual of a key, made if there is none. A key belongs to one count and element type. The entry
   // stays where it is until it is forgotten.
   Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element);
-  // The same if it exists, else null.
+  // The residual of a key or null.
   Entry* find(std::string_view key);
+  // An entry of zeros that is in no table yet.
+  static Result<Entry> make(std::string_view key, std::size_t count, kernels::Element element);
+  // Takes all entries of `fresh`; an entry of the same key is replaced, where it is.
+  void replace(Map fresh) noexcept;
+
+  // An error if calls in flight use the residual of this key, or with null of any.
+  Status idle(const char* key) const;
   // Drops the residual of a key, if there is one.
   void drop(std::string_view key);
+  void clear() { entries_.clear(); }
+
+  const Map& entries() const { return entries_; }
   std::size_t bytes() const;
 
  private:
-  std::map<std::string, Entry, std::less<>> entries_;
+  Map entries_;
 };
 
 }  // namespace mq

@@ -28,18 +28,20 @@ class Layers(InTemporaryFolder):
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_kernels_must_not_include_the_library(self):
-        self.planted("kernels/a.hpp", '// a\n#include "mpi_quant/base/status.hpp"\n',
-                     "2: kernels/ must not include mpi_quant/base/status.hpp")
+        self.planted("kernels/a.hpp", '// a\n#include "mpi_quant/plan.hpp"\n', "2: kernels/ must not include mpi_quant/plan.hpp")
+
+    def test_hdf5_stays_out_of_the_library_that_every_program_loads(self):
+        self.clean("mpi_quant/hdf5/a.hpp", '// a\n#include <hdf5.h>\n#include "mpi_quant/base/status.hpp"\n')
+        self.planted("mpi_quant/b.hpp", '// b\n#include <hdf5.h>\n#include "mpi_quant/hdf5/a.hpp"\n',
+                     "2: includes <hdf5.h>", "3: mpi_quant/ must not include mpi_quant/hdf5/a.hpp")
 
     def test_a_relative_include_does_not_hide_its_layer(self):
         self.clean("mpi_quant/plan.hpp", "// plan\n")
-        self.planted("mpi_quant/base/a.hpp", '// a\n#include "../plan.hpp"\n',
-                     "2: mpi_quant/base/ must not include mpi_quant/plan.hpp")
+        self.planted("mpi_quant/base/a.hpp", '// a\n#include "../plan.hpp"\n', "2: mpi_quant/base/ must not include mpi_quant/plan")
 
     def test_lower_layers_and_the_own_folder_may_be_included(self):
         self.clean("mpi_quant/a.hpp",
-                   '// a\n#include "kernels/codec.hpp"\n#include "mpi_quant/base/status.hpp"\n'
-                   '#include "b.hpp"\n#include <mpi.h>\n')
+                   '// a\n#include "kernels/codec.hpp"\n#include "mpi_quant/base/status.hpp"\n#include "b.hpp"\n#include <mpi.h>\n')
 
     def test_the_public_header_is_for_the_library_itself_the_benchmark_and_the_tests(self):
         self.clean("mpi_quant/include/mpi_quant.h", "/* a */\n")

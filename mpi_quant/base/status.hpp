@@ -21,8 +21,9 @@ enum class Code : std::uint8_t {
   peer_failed,   // another rank reported an error during the call
   no_memory,
   mpi_failed,  // an MPI call of ours returned an error
+  extension,   // reported by a library built on this one, through MPIQ_Comm_raise
 };
-inline constexpr int kCodes = 9;
+inline constexpr int kCodes = 10;
 
 class [[nodiscard]] Status {
  public:

@@ -23,6 +23,9 @@
 extern "C" {
 #endif
 
+/* Characters of the longest key, without the null behind it. */
+#define MPIQ_MAX_KEY 63
+
 #if defined(__GNUC__)
 #  define MPIQ_PUBLIC __attribute__((visibility("default")))
 #else
@@ -50,7 +53,7 @@ extern "C" {
  * from one column to the next. Methods that treat columns apart ("onebit(means=column)") then do; others
  * ignore it. All count elements are summed, those between the columns too.
  *
- * - mpiq_key: name of the vector, 1 to 63 characters. The rank keeps a residual of count elements under
+ * - mpiq_key: name of the vector, 1 to MPIQ_MAX_KEY characters. The rank keeps a residual of count elements under
  *   this name on this communicator: what compression drops from one call is added to the next compressed
  *   call of the key (error feedback). Without a key nothing is kept. A key belongs to the count and
  *   datatype of its first compressed call; a compressed call with others is an error. Calls that are not
@@ -142,6 +145,88 @@ MPIQ_PUBLIC int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats);
  * counted. For "mpi" the size of the vector. At most 2^58 elements. Local; errors are raised on
  * MPI_COMM_SELF. */
 MPIQ_PUBLIC int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes);
+
+/* Residuals: what compression dropped from the calls of a key and has not delivered yet (see mpiq_key). A
+ * communicator that was never compressed on has none. For all functions below: a key is 1 to MPIQ_MAX_KEY
+ * characters and need not have a residual, unless it says so; a key in use by a call in flight is an error,
+ * and on an error the residuals are as they were, unless it says otherwise. */
+
+/* Delivers now what was dropped: recvbuf on every rank is the sum over all ranks of the key's residuals,
+ * count elements of datatype, the same bits on every rank; then the residuals are zero. The results of all
+ * calls of the key so far and this one add up to the exact sum of their inputs, to rounding. The sum is made
+ * by MPI in float, in double for double vectors. For half types it is then rounded, and what the rounding
+ * loses stays in rank 0's residual (a sum that overflows is infinite and leaves nothing).
+ *
+ * Collective over comm. Ranks that differ in count, datatype or key, or of which only some have a residual,
+ * get an error on every rank; so does a key that belongs to another count or datatype. A key without a
+ * residual on any rank gives zeros. After an error recvbuf is undefined, and if it came while data was
+ * exchanged the residual is gone. */
+MPIQ_PUBLIC int MPIQ_Residual_flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm,
+                                    const char* key);
+
+/* Forgets the residual of a key, or with NULL of all keys: what it holds is lost, its memory is freed, and
+ * the key may be used with another count or datatype. Local; call it on all ranks. */
+MPIQ_PUBLIC int MPIQ_Residual_reset(MPI_Comm comm, const char* key);
+
+/* Multiplies the residual of a key, or with NULL of all keys, by factor. For programs that multiply their
+ * gradients by the learning rate before they reduce them and now change it: factor = new rate / old rate,
+ * because the residual is in units of the old one. A factor that is not finite, or that would make an element
+ * of a residual infinite, is an error. Products are rounded in the floating-point mode of the calling thread.
+ * Measured codec parameters of the key stay. Local; call it on all ranks. */
+MPIQ_PUBLIC int MPIQ_Residual_scale(MPI_Comm comm, const char* key, double factor);
+
+/* Writes the residuals of all keys and ranks to one file, from which MPIQ_Residual_restore reads them, on
+ * this or another number of ranks: a checkpoint. In libmpi_quant_hdf5, to be linked beside libmpi_quant or
+ * libmpi_quant_pmpi.
+ *
+ * The file is an HDF5 file (serial HDF5; mpi_quant/hdf5/file.hpp describes it). Rank 0 writes it, in pieces
+ * of up to 1 MiB that the other ranks send, under the name path + ".partial"; when all of it has reached the
+ * disk it is renamed to path, so that at any time path is a whole file, the old one or the new.
+ *
+ * Collective over comm, which must be an intracommunicator. path: the same on every rank, used on rank 0.
+ * Ranks that differ in their residuals' keys, counts or types, and anything that keeps rank 0 from writing,
+ * are an error on every rank, and path is as it was. Not thread-safe, because HDF5 is not. */
+MPIQ_PUBLIC int MPIQ_Residual_save(MPI_Comm comm, const char* path);
+
+/* Reads what MPIQ_Residual_save wrote. With as many ranks as then every rank gets its own residuals back, bit
+ * for bit, and the results of the next calls are those of a run that was never interrupted. With p ranks,
+ * rank r gets the sum of the residuals of the old ranks r, r + p, r + 2p ..., added in double in this order,
+ * and zeros if there were none: what all ranks hold together stays the same, to one rounding.
+ *
+ * Residuals of the file's keys are replaced, others stay. A file that is not there, was cut off or damaged
+ * (checksums), has another version or is none of ours is an error on every rank, and nothing is changed.
+ * Needs memory for the file's residuals of this rank, twice, while it runs. Collective and linked as
+ * MPIQ_Residual_save. */
+MPIQ_PUBLIC int MPIQ_Residual_restore(MPI_Comm comm, const char* path);
+
+/* The residual of one key on one rank, for programs with a checkpoint format of their own. */
+typedef struct MPIQ_Residual {
+  char key[MPIQ_MAX_KEY + 1]; /* ends with a null character */
+  char element[8];            /* type of the key's vectors as in policies: "f32", "f64", "f16" or "bf16" */
+  MPI_Count count;            /* elements, > 0 */
+  MPI_Datatype datatype; /* of the residual's elements: MPI_DOUBLE for f64, else MPI_FLOAT; ignored by put */
+  double settled;        /* codec parameter measured at the first call of the key, < 0: none */
+  int in_use;            /* 1: by a call in flight; ignored by put */
+} MPIQ_Residual;
+
+/* Writes the residuals of this rank, ascending by key, to the first min(max, *n) elements of list; *n is the
+ * number of keys that have one. list may be NULL if max is 0. Local. */
+MPIQ_PUBLIC int MPIQ_Residual_list(MPI_Comm comm, int max, MPIQ_Residual* list, int* n);
+
+/* Copies elements first to first + count - 1 of the residual of this rank to buf, in the residual's datatype.
+ * A key without a residual, or with a shorter one, is an error. Local. */
+MPIQ_PUBLIC int MPIQ_Residual_get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count,
+                                  void* buf);
+
+/* Gives n keys the residuals list[i] with the elements buffers[i], which are copied; what a key had before is
+ * replaced. Elements must be finite. Collective over comm, which must be an intracommunicator: the ranks
+ * bring the same list, each with its own elements, or all get an error. */
+MPIQ_PUBLIC int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* list,
+                                  const void* const* buffers);
+
+/* For libraries built on this one: raises an error on comm as the functions above do, with an error code of
+ * this library's class and this text, and returns the code. Local. */
+MPIQ_PUBLIC int MPIQ_Comm_raise(MPI_Comm comm, const char* text);
 
 /* The version of the library that is loaded, which may differ from the MPIQ_VERSION_ macros of this header.
  * Local, and callable before MPI_Init. */

@@ -1,0 +1,101 @@
+// The residual file. One HDF5 file holds the residuals of all keys and ranks of a communicator:
+//
+//   attributes of /        format = "mpi_quant residuals", version = 1, ranks, residuals (how many keys)
+//   /0, /1, ... /N-1       one group a key, whose attributes are
+//                          key (a name may hold any byte but 0, so it cannot be the group's),
+//                          element ("f32", "f64", "f16" or "bf16", type of the key's vectors), count, settled
+//                          (< 0: none)
+//   /I/residual            dataset [ranks, count], 32-bit floats, or 64-bit for f64; row r is rank r's
+//
+// Chunks are parts of one row and carry Fletcher's checksum; HDF5's metadata carry checksums of their own,
+// except for its old formats. Separate from save.cpp and restore.cpp so that the format is in one place;
+// knows no MPI messages.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "mpi_quant/hdf5/h5.hpp"
+#include "mpi_quant/hdf5/output.hpp"
+#include "mpi_quant/residual_facts.hpp"
+
+namespace mq::h5 {
+
+// Elements of the longest piece, which is what goes over the wire and into a chunk: 1 MiB of doubles.
+inline constexpr MPI_Count kMaxPiece = MPI_Count{1} << 17;
+
+// f(first, n) for the pieces of a residual in ascending order; nearly equal, so that little of the last chunk
+// is wasted.
+inline MPI_Count piece_of(MPI_Count count) {
+  const MPI_Count pieces = (count + kMaxPiece - 1) / kMaxPiece;
+  return (count + pieces - 1) / pieces;
+}
+template <class F>
+void for_each_piece(MPI_Count count, const F& f) {
+  const MPI_Count piece = piece_of(count);
+  for (MPI_Count first = 0; first < count; first += piece)
+    f(first, piece < count - first ? piece : count - first);
+}
+
+inline bool is_double(const MPIQ_Residual& r) { return text_in(r.element) == "f64"; }
+inline MPI_Datatype residual_type(const MPIQ_Residual& r) { return is_double(r) ? MPI_DOUBLE : MPI_FLOAT; }
+inline std::size_t value_bytes(const MPIQ_Residual& r) {
+  return is_double(r) ? sizeof(double) : sizeof(float);
+}
+
+// Switches HDF5's printing of errors off while it lives.
+class Quiet {
+ public:
+  Quiet();
+  ~Quiet();
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  unsigned is_v2_ = 1;  // the program chose between two kinds of printing functions
+  H5E_auto1_t print1_ = nullptr;
+  H5E_auto2_t print2_ = nullptr;
+  void* data_ = nullptr;
+};
+
+// Functions of both classes throw Error, among others; pieces are those of for_each_piece.
+class Writer {
+ public:
+  // Keeps the reference to `residuals`.
+  Writer(std::string path, int ranks, const std::vector<MPIQ_Residual>& residuals);
+  void write(std::size_t residual, int rank, MPI_Count first, MPI_Count n, const void* values);
+  // Without it there is no file.
+  void commit();
+
+ private:
+  void create_residual(std::size_t index);
+
+  const int ranks_;
+  const std::vector<MPIQ_Residual>& residuals_;
+  Quiet quiet_;
+  Output output_;
+  std::optional<Handle> file_, dataset_;
+  std::size_t current_ = 0;  // whose dataset is open
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path);
+  int ranks() const { return ranks_; }
+  const std::vector<MPIQ_Residual>& residuals() const { return residuals_; }
+  void read(std::size_t residual, int rank, MPI_Count first, MPI_Count n, void* values);
+
+ private:
+  MPIQ_Residual read_residual(std::size_t index);
+
+  Quiet quiet_;
+  Handle file_;
+  std::optional<Handle> dataset_;
+  std::size_t current_ = 0;
+  int ranks_ = 0;
+  std::vector<MPIQ_Residual> residuals_;
+};
+
+}  // namespace mq::h5

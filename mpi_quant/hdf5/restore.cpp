@@ -1,0 +1,117 @@
+// MPIQ_Residual_restore: rank 0 reads and sends every rank what becomes its own, piece by piece; when all of
+// it has arrived everywhere, MPIQ_Residual_put gives it to the library, all or nothing.
+//
+// As in save.cpp the schedule depends on what the ranks have agreed on only: for each residual and piece, one
+// message for each old rank o, to rank o mod p. With as many ranks as before each adds up one piece, which is
+// its own.
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "mpi_quant/hdf5/file.hpp"
+#include "mpi_quant/hdf5/team.hpp"
+#include "mpi_quant/unanimous.hpp"
+
+namespace mq {
+namespace {
+
+struct Restore {
+  Team team;
+  std::optional<h5::Reader> reader;  // on rank 0
+  int old_ranks = 0;
+  std::vector<MPIQ_Residual> residuals;
+  std::vector<std::vector<std::byte>> values;  // of each residual, this rank's
+  std::vector<const void*> buffers;            // the same
+  std::vector<double> piece, sum;
+};
+
+// Rank 0 tells what is in the file.
+Status share_contents(Restore& r, Status& trouble) {
+  int numbers[]{r.old_ranks, static_cast<int>(r.residuals.size())};
+  MQ_TRY(mpi_status(PMPI_Bcast(numbers, 2, MPI_INT, 0, r.team.comm()), "MPI_Bcast"));
+  r.old_ranks = numbers[0];
+  trouble = attempt([&] { r.residuals.resize(static_cast<std::size_t>(numbers[1])); });
+  MQ_TRY(unanimous(r.team.comm(), trouble, {}));
+  for (MPIQ_Residual& residual : r.residuals)
+    MQ_TRY(mpi_status(PMPI_Bcast(&residual, sizeof residual, MPI_BYTE, 0, r.team.comm()), "MPI_Bcast"));
+  trouble = attempt([&] {
+    for (MPIQ_Residual& residual : r.residuals) {
+      residual.datatype = h5::residual_type(residual);  // another handle on every rank, perhaps
+      const auto count = static_cast<std::size_t>(residual.count);
+      r.buffers.push_back(r.values.emplace_back(count * h5::value_bytes(residual)).data());
+    }
+    r.piece.resize(static_cast<std::size_t>(h5::kMaxPiece));
+    r.sum.resize(static_cast<std::size_t>(h5::kMaxPiece));
+  });
+  return unanimous(r.team.comm(), trouble, {});
+}
+
+// sum = values, or sum += values.
+template <class T>
+void add(std::span<double> sum, const void* values, bool first) {
+  const auto* const v = static_cast<const T*>(values);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const auto value = static_cast<double>(v[i]);
+    sum[i] = first ? value : sum[i] + value;  // not 0 + value: that of -0 is 0
+  }
+}
+
+// One piece of one residual: from the file to where it belongs.
+Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, Status& trouble) {
+  const Team& team = r.team;
+  const MPIQ_Residual& residual = r.residuals[index];
+  const bool is_double = h5::is_double(residual);
+  const std::span sum = std::span(r.sum).first(static_cast<std::size_t>(n));
+  for (int old = 0; old < r.old_ranks; ++old) {
+    const int to = old % team.size();
+    if (team.rank() == 0 && trouble.ok())
+      trouble = attempt([&] { r.reader->read(index, old, first, n, r.piece.data()); });
+    MQ_TRY(team.move(0, to, r.piece.data(), n, residual.datatype));
+    if (team.rank() == to) (is_double ? add<double> : add<float>)(sum, r.piece.data(), old == to);
+  }
+  if (team.rank() >= r.old_ranks) return {};  // zeros
+  std::byte* const values =
+      r.values[index].data() + static_cast<std::size_t>(first) * h5::value_bytes(residual);
+  if (is_double)
+    std::copy(sum.begin(), sum.end(), reinterpret_cast<double*>(values));
+  else
+    std::transform(sum.begin(), sum.end(), reinterpret_cast<float*>(values),
+                   [](double v) { return static_cast<float>(v); });
+  return {};
+}
+
+Status load(Restore& r, MPI_Comm comm, const char* path) {
+  MQ_TRY(r.team.gather(comm));
+  std::string facts;
+  Status trouble = attempt([&] {
+    if (path == nullptr || *path == '\0') throw h5::Error("path is NULL or empty");
+    facts = std::string("path ") + path + '\0';
+    if (r.team.rank() != 0) return;
+    r.reader.emplace(path);
+    r.old_ranks = r.reader->ranks();
+    r.residuals = r.reader->residuals();
+  });
+  MQ_TRY(unanimous(r.team.comm(), trouble, facts));
+  MQ_TRY(share_contents(r, trouble));
+  for (std::size_t i = 0; i < r.residuals.size(); ++i) {
+    Status distributed;
+    h5::for_each_piece(r.residuals[i].count, [&](MPI_Count first, MPI_Count n) {
+      if (distributed.ok()) distributed = distribute(r, i, first, n, trouble);
+    });
+    MQ_TRY(distributed);
+  }
+  return unanimous(r.team.comm(), trouble, {});
+}
+
+}  // namespace
+}  // namespace mq
+
+int MPIQ_Residual_restore(MPI_Comm comm, const char* path) {
+  mq::Restore r;
+  const mq::Status loaded = mq::load(r, comm, path);
+  if (!loaded.ok()) return mq::conclude(comm, "MPIQ_Residual_restore", loaded);
+  return MPIQ_Residual_put(comm, static_cast<int>(r.residuals.size()), r.residuals.data(), r.buffers.data());
+}

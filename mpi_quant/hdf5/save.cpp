@@ -1,0 +1,84 @@
+// MPIQ_Residual_save: rank 0 writes what it gets from all ranks, piece by piece.
+//
+// The schedule (for each residual, each rank, each piece: one message to rank 0) depends on what the ranks
+// have agreed on only. A rank that fails on its way keeps to it and says so at the end, so that nobody waits
+// for it.
+
+#include <optional>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "mpi_quant/hdf5/file.hpp"
+#include "mpi_quant/hdf5/team.hpp"
+#include "mpi_quant/residual_facts.hpp"
+#include "mpi_quant/unanimous.hpp"
+
+namespace mq {
+namespace {
+
+struct Save {
+  MPI_Comm user_comm = MPI_COMM_NULL;
+  Team team;
+  std::vector<MPIQ_Residual> residuals;
+  std::vector<double> piece;
+  std::optional<h5::Writer> writer;  // on rank 0
+};
+
+// Throws what is wrong on this rank alone.
+void prepare(Save& s, const char* path, std::string& facts) {
+  if (path == nullptr || *path == '\0') throw h5::Error("path is NULL or empty");
+  facts = std::string("path ") + path + '\0';
+  int n = 0;
+  if (MPIQ_Residual_list(s.user_comm, 0, nullptr, &n) != MPI_SUCCESS) throw h5::Error("no list of residuals");
+  s.residuals.resize(static_cast<std::size_t>(n));
+  if (MPIQ_Residual_list(s.user_comm, n, s.residuals.data(), &n) != MPI_SUCCESS)
+    throw h5::Error("no list of residuals");
+  for (const MPIQ_Residual& r : s.residuals)
+    if (r.in_use) throw h5::Error("key \"" + std::string(r.key) + "\" is in use by a call in flight");
+  facts += facts_of(s.residuals);
+  s.piece.resize(static_cast<std::size_t>(h5::kMaxPiece));
+}
+
+// An error of MPI ends it at once, any other one only this rank's part.
+Status collect(Save& s, Status& trouble) {
+  const Team& team = s.team;
+  for (std::size_t i = 0; i < s.residuals.size(); ++i) {
+    const MPIQ_Residual& r = s.residuals[i];
+    for (int rank = 0; rank < team.size(); ++rank) {
+      Status moved;
+      h5::for_each_piece(r.count, [&](MPI_Count first, MPI_Count n) {
+        if (!moved.ok()) return;
+        if (rank == team.rank() && trouble.ok() &&
+            MPIQ_Residual_get(s.user_comm, r.key, first, n, s.piece.data()) != MPI_SUCCESS)
+          trouble = {Code::extension, "a residual cannot be read"};
+        moved = team.move(rank, 0, s.piece.data(), n, r.datatype);
+        if (team.rank() == 0 && trouble.ok() && moved.ok())
+          trouble = attempt([&] { s.writer->write(i, rank, first, n, s.piece.data()); });
+      });
+      MQ_TRY(moved);
+    }
+  }
+  return {};
+}
+
+Status save(MPI_Comm comm, const char* path) {
+  Save s;
+  s.user_comm = comm;
+  MQ_TRY(s.team.gather(comm));
+  std::string facts;
+  Status trouble = attempt([&] { prepare(s, path, facts); });
+  MQ_TRY(unanimous(s.team.comm(), trouble, facts));
+  if (s.team.rank() == 0) trouble = attempt([&] { s.writer.emplace(path, s.team.size(), s.residuals); });
+  MQ_TRY(unanimous(s.team.comm(), trouble, {}));
+  MQ_TRY(collect(s, trouble));
+  MQ_TRY(unanimous(s.team.comm(), trouble, {}));
+  if (s.team.rank() == 0) trouble = attempt([&] { s.writer->commit(); });
+  return unanimous(s.team.comm(), trouble, {});
+}
+
+}  // namespace
+}  // namespace mq
+
+int MPIQ_Residual_save(MPI_Comm comm, const char* path) {
+  return mq::conclude(comm, "MPIQ_Residual_save", mq::save(comm, path));
+}

@@ -1,0 +1,80 @@
+// What save and restore share of MPI: a private communicator, pieces that go from one rank to another, and
+// errors as values.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <exception>
+#include <string>
+
+#include "mpi_quant.h"
+#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/base/status.hpp"
+
+namespace mq {
+
+class Team {
+ public:
+  Team() = default;
+  ~Team() {
+    if (comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&comm_);
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // Collective over user_comm, which must be an intracommunicator.
+  Status gather(MPI_Comm user_comm) {
+    int inter = 0;
+    MQ_TRY(mpi_status(PMPI_Comm_test_inter(user_comm, &inter), "MPI_Comm_test_inter"));
+    if (inter) return {Code::bad_argument, "comm is an intercommunicator"};
+    MQ_TRY(mpi_status(PMPI_Comm_rank(user_comm, &rank_), "MPI_Comm_rank"));
+    MQ_TRY(mpi_status(PMPI_Comm_size(user_comm, &size_), "MPI_Comm_size"));
+    MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank_, &comm_), "MPI_Comm_split"));
+    return mpi_status(PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
+  MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // On ranks `from` and `to`, which may be the same: `values` of one become those of the other. Synchronous,
+  // so that no pieces pile up in the memory of a rank that is busy with another.
+  Status move(int from, int to, void* values, MPI_Count n, MPI_Datatype type) const {
+    const int count = static_cast<int>(n);
+    if (from == to) return {};
+    if (rank_ == from) return mpi_status(PMPI_Ssend(values, count, type, to, 0, comm_), "MPI_Ssend");
+    if (rank_ != to) return {};
+    return mpi_status(PMPI_Recv(values, count, type, from, 0, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+  }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+};
+
+// f, with what it throws as a status.
+template <class F>
+Status attempt(const F& f) noexcept {
+  try {
+    f();
+    return {};
+  } catch (const std::bad_alloc&) {
+    return {Code::no_memory, "out of memory"};
+  } catch (const std::exception& e) {
+    try {
+      return {Code::extension, e.what()};
+    } catch (const std::exception&) {
+      return {Code::no_memory, "out of memory"};
+    }
+  }
+}
+
+// The end of a function: MPI_SUCCESS, or the error raised on comm with the function's name before it.
+inline int conclude(MPI_Comm comm, const char* function, const Status& status) {
+  if (status.ok()) return MPI_SUCCESS;
+  std::string text;
+  const Status named = attempt([&] { text = std::string(function) + ": " + status.text(); });
+  return MPIQ_Comm_raise(comm, named.ok() ? text.c_str() : function);
+}
+
+}  // namespace mq

@@ -1,0 +1,33 @@
+// What the ranks must have in common about their residuals, as the lines that unanimous() compares and shows.
+// Shared by the functions that take a list of residuals and the library that writes one to a file.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "mpi_quant.h"
+
+namespace mq {
+
+// A string in an array that may lack its end.
+template <std::size_t Size>
+std::string_view text_in(const char (&text)[Size]) {
+  return {text, static_cast<std::size_t>(std::find(text, text + Size, '\0') - text)};
+}
+
+inline std::string facts_of(std::span<const MPIQ_Residual> list) {
+  std::string facts;
+  for (const MPIQ_Residual& r : list) {
+    std::array<char, 40> settled{};
+    if (!(r.settled < 0)) std::snprintf(settled.data(), settled.size(), ", settled %.17g", r.settled);
+    facts.append("key \"").append(text_in(r.key)).append("\", ").append(std::to_string(r.count)).append(" ");
+    facts.append(text_in(r.element)).append(settled.data()).push_back('\0');
+  }
+  return facts;
+}
+
+}  // namespace mq
