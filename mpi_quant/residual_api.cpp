@@ -6,12 +6,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <span>
 
+#include "kernels/convert.hpp"
 #include "mpi_quant.h"
-#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/residual_facts.hpp"
 #include "mpi_quant/unanimous.hpp"
@@ -41,11 +44,22 @@ Status check_intracommunicator(MPI_Comm comm) {
   return inter ? bad_argument("comm is an intercommunicator") : Status{};
 }
 
-// The table of comm, or null: a communicator that was never compressed on has no residuals.
-Residuals* table(MPI_Comm comm) {
-  const auto state = CommState::find(comm);
-  return state ? &state->residuals : nullptr;
-}
+// The residuals of a communicator, locked while this lives. None, or no communicator at all: one that was
+// never compressed on has no residuals.
+class Table {
+ public:
+  explicit Table(CommState* state) : state_(state) {
+    if (state_ != nullptr) lock_ = std::unique_lock(state_->mutex);
+  }
+  explicit Table(MPI_Comm comm) : Table(CommState::find(comm)) {}
+  explicit operator bool() const { return state_ != nullptr; }
+  Residuals* operator->() const { return &state_->residuals; }
+  CommState* state() const { return state_; }
+
+ private:
+  CommState* state_;
+  std::unique_lock<std::mutex> lock_;
+};
 
 MPI_Datatype residual_type(const Residuals::Entry& entry) {
   return entry.residual_element() == Element::f64 ? MPI_DOUBLE : MPI_FLOAT;
@@ -60,21 +74,17 @@ auto visit(const Residuals::Entry& entry, const F& f) {
   return f(std::span(reinterpret_cast<float*>(data), entry.count));
 }
 
-// Elements that are flushed at once; keeps counts of messages below 2^31.
+// Elements that are flushed at once; bounds the scratch of half types and keeps counts of messages below
+// 2^31.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct Flush {
-  Flush() = default;
-  ~Flush() {
-    if (entry) --entry->users;
-  }
-  Flush(const Flush&) = delete;
-  Flush& operator=(const Flush&) = delete;
-
   std::byte* output = nullptr;
   std::size_t count = 0;
   Element element{};
-  Residuals::Entry* entry = nullptr;  // in use while this lives
+  CommState* state = nullptr;
+  Residuals::Entry* entry = nullptr;  // in use while flush() runs
+  Buffer sums;                        // of a piece in float, before it is rounded to a half type
   std::string facts;
 };
 
@@ -88,35 +98,53 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   if (!element) return bad_argument("datatype is none of those that are compressed");
   f.element = *element;
   f.count = static_cast<std::size_t>(count);
-  if (const auto state = CommState::find(comm); state && state->residuals.find(key)) {
-    MQ_TRY(state->broken);
-    MQ_TRY(state->residuals.idle(key));
-    const Result<Residuals::Entry*> known = state->residuals.acquire(key, f.count, f.element);
-    if (!known.ok()) return known.status();  // it belongs to another count or type
-    f.entry = *known;
-    ++f.entry->users;
-  }
+  const bool rounds = kernels::compute_element(f.element) != f.element;
+  if (rounds && !f.sums.reserve(std::min(f.count, kPiece) * sizeof(float)))
+    return {Code::no_memory, "no memory to round the sum"};
+  const Table table(comm);
+  const bool held = table && table->find(key) != nullptr;
   f.facts = quoted(key) + ", " + std::to_string(count) + " " + std::string(name(f.element)) +
-            (f.entry ? ", with a residual" : ", without a residual") + '\0';
+            (held ? ", with a residual" : ", without a residual") + '\0';
+  if (!held) return {};
+  MQ_TRY(table.state()->broken);
+  MQ_TRY(table->idle(key));
+  const Result<Residuals::Entry*> known = table->acquire(key, f.count, f.element);
+  if (!known.ok()) return known.status();  // it belongs to another count or type
+  f.state = table.state();
+  f.entry = *known;
+  ++f.entry->users;
   return {};
 }
 
 // A reduction to rank 0 and a broadcast, not an MPI_Allreduce: not every MPI library's gives all ranks the
 // same bits.
 Status deliver(const Flush& f, MPI_Comm comm) {
+  int rank = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
   const Residuals::Entry& entry = *f.entry;
   const std::size_t residual_bytes = element_bytes(entry.residual_element());
+  const kernels::ConvertOps* const half = kernels::convert(f.element, env()->isa);
   for (std::size_t first = 0; first < f.count; first += kPiece) {
     const std::size_t n = std::min(kPiece, f.count - first);
     std::byte* const residual = entry.buffer.data() + first * residual_bytes;
     std::byte* const output = f.output + first * element_bytes(f.element);
+    std::byte* const sums = half ? f.sums.data() : output;
     MQ_TRY(
-        mpi_status(PMPI_Reduce(residual, output, static_cast<int>(n), residual_type(entry), MPI_SUM, 0, comm),
+        mpi_status(PMPI_Reduce(residual, sums, static_cast<int>(n), residual_type(entry), MPI_SUM, 0, comm),
                    "MPI_Reduce"));
     std::memset(residual, 0, n * residual_bytes);
+    if (half && rank == 0) half->narrow(sums, output, residual, n);
     MQ_TRY(mpi_status(PMPI_Bcast(output, static_cast<int>(n * element_bytes(f.element)), MPI_BYTE, 0, comm),
                       "MPI_Bcast"));
   }
+  return {};
+}
+
+Status run(const Flush& f, const Status& trouble, MPI_Comm comm, bool& touched) {
+  MQ_TRY(unanimous(comm, trouble, f.facts));
+  touched = f.entry != nullptr;
+  if (touched) return deliver(f, comm);
+  if (f.count > 0) std::memset(f.output, 0, f.count * element_bytes(f.element));
   return {};
 }
 
@@ -124,24 +152,20 @@ Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm com
   MQ_TRY(check_intracommunicator(comm));
   Flush f;
   f.output = static_cast<std::byte*>(recvbuf);
+  bool touched = false;
   const Status trouble = guarded_status([&] { return prepare(f, count, datatype, comm, key); });
-  MQ_TRY(unanimous(comm, trouble, f.facts));
-  if (f.entry == nullptr) {
-    if (f.count > 0) std::memset(f.output, 0, f.count * element_bytes(f.element));
-    return {};
-  }
-  Status delivered = deliver(f, comm);
-  if (!delivered.ok()) {
-    f.entry = nullptr;
-    table(comm)->drop(key);  // part of it may be in a sum that nobody got
-  }
-  return delivered;
+  Status status = guarded_status([&] { return run(f, trouble, comm, touched); });
+  if (f.entry == nullptr) return status;
+  const Table table(f.state);
+  --f.entry->users;
+  if (touched && !status.ok()) table->drop(key);  // part of it may be in a sum that nobody got
+  return status;
 }
 
 Status reset(MPI_Comm comm, const char* key) {
   if (key != nullptr) MQ_TRY(check_key(key));
-  Residuals* const residuals = table(comm);
-  if (residuals == nullptr) return {};
+  const Table residuals(comm);
+  if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
   if (key != nullptr)
     residuals->drop(key);
@@ -153,8 +177,8 @@ Status reset(MPI_Comm comm, const char* key) {
 Status scale(MPI_Comm comm, const char* key, double factor) {
   if (key != nullptr) MQ_TRY(check_key(key));
   if (!std::isfinite(factor)) return bad_argument("factor is not finite");
-  const Residuals* const residuals = table(comm);
-  if (residuals == nullptr) return {};
+  const Table residuals(comm);
+  if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
   const auto product = [factor]<class T>(T v) { return static_cast<T>(static_cast<double>(v) * factor); };
   const auto asked = [key](const std::string& name) { return key == nullptr || name == key; };
@@ -177,8 +201,8 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
   if (max < 0) return bad_argument("max is negative");
   if (max > 0 && out == nullptr) return bad_argument("list is NULL");
   *n = 0;
-  const Residuals* const residuals = table(comm);
-  if (residuals == nullptr) return {};
+  const Table residuals(comm);
+  if (!residuals) return {};
   for (const auto& [key, entry] : residuals->entries()) {
     if ((*n)++ >= max) continue;
     MPIQ_Residual& r = *out++;
@@ -195,7 +219,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
 
 Status get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count, void* buf) {
   MQ_TRY(check_key(key));
-  Residuals* const residuals = table(comm);
+  const Table residuals(comm);
   const Residuals::Entry* const entry = residuals ? residuals->find(key) : nullptr;
   if (entry == nullptr) return bad_argument(quoted(key) + " has no residual");
   MQ_TRY(residuals->idle(key));
@@ -243,33 +267,34 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   return {};
 }
 
-Status prepare_put(MPI_Comm comm, std::span<const MPIQ_Residual> residuals, const void* const* buffers,
-                   Residuals::Map& staged, std::string& facts, CommState*& state) {
+struct Put {
+  CommState* state = nullptr;
+  Residuals::Map staged;
+  std::string facts;
+};
+
+// The first step is collective, so that it comes before anything that may be wrong with one rank's arguments.
+Status prepare(Put& p, MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* const* buffers) {
   const Result<CommState*> obtained = CommState::obtain(comm, CommState::Initial::environment);
   if (!obtained.ok()) return obtained.status();
-  state = *obtained;
-  if (state == nullptr) return bad_argument("MPI is not initialised, or being finalized");
-  facts = facts_of(residuals);
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    MQ_TRY(stage(residuals[i], buffers[i], staged));
-    MQ_TRY(state->residuals.idle(staged.find(text_in(residuals[i].key))->first.c_str()));
-  }
+  p.state = *obtained;
+  if (p.state == nullptr) return bad_argument("MPI is not initialised, or being finalized");
+  if (n < 0) return bad_argument("n is negative");
+  if (n > 0 && (residuals == nullptr || buffers == nullptr)) return bad_argument("list or buffers is NULL");
+  const std::span all(residuals, static_cast<std::size_t>(n));
+  p.facts = facts_of(all);
+  for (std::size_t i = 0; i < all.size(); ++i) MQ_TRY(stage(all[i], buffers[i], p.staged));
+  const Table table(p.state);
+  for (const auto& [key, entry] : p.staged) MQ_TRY(table->idle(key.c_str()));
   return {};
 }
 
 Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* const* buffers) {
   MQ_TRY(check_intracommunicator(comm));
-  Residuals::Map staged;
-  std::string facts;
-  CommState* state = nullptr;
-  const bool usable = n == 0 || (n > 0 && residuals != nullptr && buffers != nullptr);
-  const std::span all(residuals, static_cast<std::size_t>(usable ? n : 0));
-  // The first step is collective, so that it comes before anything that may be wrong with one rank's
-  // arguments.
-  Status trouble = guarded_status([&] { return prepare_put(comm, all, buffers, staged, facts, state); });
-  if (!usable && trouble.ok()) trouble = bad_argument("n is negative, or list or buffers is NULL");
-  MQ_TRY(unanimous(comm, trouble, facts));
-  state->residuals.replace(std::move(staged));
+  Put p;
+  const Status trouble = guarded_status([&] { return prepare(p, comm, n, residuals, buffers); });
+  MQ_TRY(unanimous(comm, trouble, p.facts));
+  Table(p.state)->replace(std::move(p.staged));
   return {};
 }
 

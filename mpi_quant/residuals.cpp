@@ -55,10 +55,6 @@ void Residuals::drop(std::string_view key) {
   if (const auto at = entries_.find(key); at != entries_.end()) entries_.erase(at);
 }
 
-void Residuals::drop_unused(std::string_view key) {
-  if (const auto at = entries_.find(key); at != entries_.end() && !at->second.used) entries_.erase(at);
-}
-
 std::size_t Residuals::bytes() const {
   std::size_t sum = 0;
   for (const auto& [key, entry] : entries_) sum += entry.buffer.bytes();

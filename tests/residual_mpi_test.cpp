@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/codec.hpp"
+#include "kernels/convert.hpp"
 #include "mpi_quant/plan.hpp"
 #include "tests/api.hpp"
 
@@ -273,6 +274,65 @@ TEST_F(Residual, half_types_have_float_residuals) {
   EXPECT_EQ(list().at(0).datatype, MPI_FLOAT);
   std::vector<float> y(10);
   expect_error_everywhere(flush(y, "h"), "\"h\" belongs to 10 f16, not to 10 f32");
+}
+
+TEST_F(Residual, results_and_flush_of_half_types_and_what_its_rounding_left_add_up) {
+  if (size == 1) return;
+  for (const kernels::Element half : {kernels::Element::f16, kernels::Element::bf16}) {
+    const kernels::ConvertOps& ops = *kernels::convert(half, kernels::Isa::scalar);
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    ASSERT_EQ(half == kernels::Element::f16 ? MPIQ_Type_float16(&type) : MPIQ_Type_bfloat16(&type),
+              MPI_SUCCESS);
+    constexpr std::size_t n = 1000;
+    const std::vector<float> x = input<float>(n);
+    std::vector<std::uint16_t> given(n), result(n), flushed(n);
+    std::vector<float> wide(n), exact(n), got(n), part(n), left(n), none(n);
+    ops.narrow(x.data(), given.data(), nullptr, n);
+    ops.widen(given.data(), wide.data(), n);
+    MPI_Allreduce(wide.data(), exact.data(), n, MPI_FLOAT, MPI_SUM, comm);
+    ASSERT_EQ(MPIQ_Allreduce(given.data(), result.data(), n, type, MPI_SUM, comm,
+                             Info{{"mpiq_method", "onebit"}, {"mpiq_key", "h"}}),
+              MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Residual_flush(flushed.data(), n, type, comm, "h"), MPI_SUCCESS);
+    EXPECT_TRUE(same_on_all_ranks(flushed));
+    ops.widen(result.data(), got.data(), n);
+    ops.widen(flushed.data(), part.data(), n);
+    left = get("h", n);
+    if (rank != 0) {
+      EXPECT_EQ(left, none);
+    }
+    MPI_Bcast(left.data(), n, MPI_FLOAT, 0, comm);
+    EXPECT_NE(left, none) << "rounding to half loses something";
+    for (std::size_t i = 0; i < n; ++i) got[i] += part[i] + left[i];
+    EXPECT_LE(norm(got, exact), 1e-5 * norms_of_all_ranks(wide));
+    ASSERT_EQ(MPIQ_Residual_reset(comm, "h"), MPI_SUCCESS);
+  }
+}
+
+TEST_F(Residual, a_key_in_use_by_a_call_in_flight_is_left_alone) {
+  if (size == 1) return;
+  make("w");
+  const std::vector<float> x = input<float>(1000);
+  std::vector<float> y(1000);
+  MPIQ_Request request = MPIQ_REQUEST_NULL;
+  ASSERT_EQ(MPIQ_Iallreduce(x.data(), y.data(), 1000, MPI_FLOAT, MPI_SUM, comm,
+                            Info{{"mpiq_method", "onebit"}, {"mpiq_key", "w"}}, &request),
+            MPI_SUCCESS);
+  const std::string in_use = "key \"w\" is in use by a call in flight";
+  const MPIQ_Residual w = description("w", 1000);
+  const void* const buffer = x.data();
+  std::vector<float> z(1000);
+  EXPECT_EQ(list().at(0).in_use, 1);
+  expect_error_everywhere(flush(z, "w"), in_use);
+  expect_error_everywhere(MPIQ_Residual_reset(comm, "w"), in_use);
+  expect_error_everywhere(MPIQ_Residual_reset(comm, nullptr), in_use);
+  expect_error_everywhere(MPIQ_Residual_scale(comm, nullptr, 2), in_use);
+  expect_error_everywhere(MPIQ_Residual_get(comm, "w", 0, 1000, z.data()), in_use);
+  expect_error_everywhere(MPIQ_Residual_put(comm, 1, &w, &buffer), in_use);
+  EXPECT_EQ(MPIQ_Residual_scale(comm, "v", 2), MPI_SUCCESS) << "another key";
+  ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+  EXPECT_EQ(list().at(0).in_use, 0);
+  EXPECT_EQ(flush(z, "w"), MPI_SUCCESS);
 }
 
 TEST_F(Residual, a_put_that_cannot_be_done_everywhere_is_done_nowhere) {

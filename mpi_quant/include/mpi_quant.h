@@ -53,8 +53,8 @@ extern "C" {
  * from one column to the next. Methods that treat columns apart ("onebit(means=column)") then do; others
  * ignore it. All count elements are summed, those between the columns too.
  *
- * - mpiq_key: name of the vector, 1 to MPIQ_MAX_KEY characters. The rank keeps a residual of count elements under
- *   this name on this communicator: what compression drops from one call is added to the next compressed
+ * - mpiq_key: name of the vector, 1 to MPIQ_MAX_KEY characters. The rank keeps a residual of count elements
+ * under this name on this communicator: what compression drops from one call is added to the next compressed
  *   call of the key (error feedback). Without a key nothing is kept. A key belongs to the count and
  *   datatype of its first compressed call; a compressed call with others is an error. Calls that are not
  *   compressed ignore it.
