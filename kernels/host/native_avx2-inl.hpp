@@ -32,6 +32,12 @@ struct Native<float> {
     // difference.
     return _mm256_permutevar_ps(_mm256_unpacklo_ps(clear, set), index);
   }
+  static MQ_INLINE Reg load_f16(const std::byte* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static MQ_INLINE void store_f16(std::byte* p, Reg v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
 };
 
 template <>

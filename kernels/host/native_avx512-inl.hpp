@@ -28,6 +28,12 @@ struct Native<float> {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
+  static MQ_INLINE Reg load_f16(const std::byte* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static MQ_INLINE void store_f16(std::byte* p, Reg v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
 };
 
 template <>

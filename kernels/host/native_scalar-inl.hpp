@@ -34,6 +34,16 @@ struct Native {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
   }
+  // IEEE halves of a register of floats.
+  static MQ_INLINE Reg load_f16(const std::byte* p) {
+    std::uint16_t half;
+    std::memcpy(&half, p, sizeof half);
+    return std::bit_cast<Reg>(bits_from_f16(half));
+  }
+  static MQ_INLINE void store_f16(std::byte* p, Reg v) {
+    const std::uint16_t half = f16_from_bits(std::bit_cast<std::uint32_t>(v));
+    std::memcpy(p, &half, sizeof half);
+  }
 
  private:
   static MQ_INLINE Reg where(Mask m, Reg v) { return std::bit_cast<Reg>(std::bit_cast<Mask>(v) & m); }
