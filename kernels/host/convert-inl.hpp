@@ -1,51 +1,41 @@
 // The half types, 32 lanes at a time, and the conversion of vectors (convert.hpp). Included once per
 // instruction set, after lanes-inl.hpp; the half-size codecs are made of it too.
 
-// A format: 32 floats to codes of 16 bits, in the layout of memory, and back.
+// A format: a register of floats from and to codes of 16 bits.
 struct F16Format {
-  static MQ_INLINE void narrow(const Lanes<float>& v, std::byte* codes) {
-    for (int i = 0; i < Lanes<float>::kRegs; ++i)
-      Native<float>::store_f16(codes + i * 2 * Native<float>::kWidth, v.r[i]);
-  }
-  static MQ_INLINE Lanes<float> widen(const std::byte* codes) {
-    Lanes<float> v;
-    for (int i = 0; i < Lanes<float>::kRegs; ++i)
-      v.r[i] = Native<float>::load_f16(codes + i * 2 * Native<float>::kWidth);
-    return v;
-  }
+  using N = Native<float>;
+  static MQ_INLINE N::Reg load(const std::byte* p) { return N::load_f16(p); }
+  static MQ_INLINE void store(std::byte* p, N::Reg v) { N::store_f16(p, v); }
 };
 
 struct Bf16Format {
-  static MQ_INLINE void narrow(const Lanes<float>& v, std::byte* codes) {
-    std::uint32_t bits[kLanes];
-    v.store(reinterpret_cast<std::byte*>(bits), Whole{});
-    std::uint16_t code[kLanes];
-    for (int i = 0; i < kLanes; ++i) code[i] = bf16_from_bits(bits[i]);
-    std::memcpy(codes, code, sizeof code);
-  }
-  static MQ_INLINE Lanes<float> widen(const std::byte* codes) {
-    std::uint16_t code[kLanes];
-    std::memcpy(code, codes, sizeof code);
-    std::uint32_t bits[kLanes];
-    for (int i = 0; i < kLanes; ++i) bits[i] = bits_from_bf16(code[i]);
-    return Lanes<float>::load(reinterpret_cast<const std::byte*>(bits), Whole{});
-  }
+  using N = Native<float>;
+  static MQ_INLINE N::Reg load(const std::byte* p) { return N::load_bf16(p); }
+  static MQ_INLINE void store(std::byte* p, N::Reg v) { N::store_bf16(p, v); }
 };
 
-// The same for all or some of the lanes, with the codes anywhere in memory.
+// The codes of all or some of 32 lanes, anywhere in memory.
 template <class Format>
 struct Halves {
-  static MQ_INLINE void store(const Lanes<float>& v, std::byte* codes, Whole) { Format::narrow(v, codes); }
-  static MQ_INLINE void store(const Lanes<float>& v, std::byte* codes, Part part) {
-    std::byte padded[2 * kLanes];
-    Format::narrow(v, padded);
-    std::memcpy(codes, padded, 2 * part.count);
+  static constexpr int kCodeBytes = 2, kRegBytes = kCodeBytes * Native<float>::kWidth;
+
+  static MQ_INLINE void store(const Lanes<float>& v, std::byte* codes, Whole) {
+    for (int i = 0; i < Lanes<float>::kRegs; ++i) Format::store(codes + i * kRegBytes, v.r[i]);
   }
-  static MQ_INLINE Lanes<float> load(const std::byte* codes, Whole) { return Format::widen(codes); }
+  static MQ_INLINE void store(const Lanes<float>& v, std::byte* codes, Part part) {
+    std::byte padded[kCodeBytes * kLanes];
+    store(v, padded, Whole{});
+    std::memcpy(codes, padded, kCodeBytes * part.count);
+  }
+  static MQ_INLINE Lanes<float> load(const std::byte* codes, Whole) {
+    Lanes<float> v;
+    for (int i = 0; i < Lanes<float>::kRegs; ++i) v.r[i] = Format::load(codes + i * kRegBytes);
+    return v;
+  }
   static MQ_INLINE Lanes<float> load(const std::byte* codes, Part part) {  // missing lanes are +0
-    std::byte padded[2 * kLanes] = {};
-    std::memcpy(padded, codes, 2 * part.count);
-    return Format::widen(padded);
+    std::byte padded[kCodeBytes * kLanes] = {};
+    std::memcpy(padded, codes, kCodeBytes * part.count);
+    return load(padded, Whole{});
   }
 };
 

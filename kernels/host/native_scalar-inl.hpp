@@ -34,17 +34,26 @@ struct Native {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
   }
-  // IEEE halves of a register of floats.
+  // Codes of 16 bits from and to a register of floats.
   static MQ_INLINE Reg load_f16(const std::byte* p) {
-    std::uint16_t half;
-    std::memcpy(&half, p, sizeof half);
-    return std::bit_cast<Reg>(bits_from_f16(half));
+    return std::bit_cast<Reg>(bits_from_f16(load_code(p)));
+  }
+  static MQ_INLINE Reg load_bf16(const std::byte* p) {
+    return std::bit_cast<Reg>(bits_from_bf16(load_code(p)));
   }
   static MQ_INLINE void store_f16(std::byte* p, Reg v) {
-    const std::uint16_t half = f16_from_bits(std::bit_cast<std::uint32_t>(v));
-    std::memcpy(p, &half, sizeof half);
+    store_code(p, f16_from_bits(std::bit_cast<std::uint32_t>(v)));
+  }
+  static MQ_INLINE void store_bf16(std::byte* p, Reg v) {
+    store_code(p, bf16_from_bits(std::bit_cast<std::uint32_t>(v)));
   }
 
  private:
+  static MQ_INLINE std::uint16_t load_code(const std::byte* p) {
+    std::uint16_t code;
+    std::memcpy(&code, p, sizeof code);
+    return code;
+  }
+  static MQ_INLINE void store_code(std::byte* p, std::uint16_t code) { std::memcpy(p, &code, sizeof code); }
   static MQ_INLINE Reg where(Mask m, Reg v) { return std::bit_cast<Reg>(std::bit_cast<Mask>(v) & m); }
 };
