@@ -1,4 +1,5 @@
-// Exact scalar primitives that host and device share: bit patterns and narrow float formats.
+// Exact scalar primitives that host and device share: bit patterns and narrow float formats. They expect the
+// default floating-point environment.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,39 @@ MQ_HD constexpr std::uint16_t bf16_from_bits(std::uint32_t u) {
   return static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-MQ_HD constexpr std::uint32_t bits_from_bf16(std::uint16_t h) { return static_cast<std::uint32_t>(h) << 16; }
+// Exact; a NaN is made quiet.
+MQ_HD constexpr std::uint32_t bits_from_bf16(std::uint16_t h) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(h) << 16;
+  return bits | ((h & 0x7fffu) > 0x7f80u ? 0x400000u : 0u);
+}
+
+// IEEE 754 half (5 exponent bits, 10 mantissa bits) of a float given as bits: round to nearest, ties to even,
+// to a multiple of 2^-24 below 2^-14, to infinity from 65520 on. A NaN stays a NaN (quiet, its sign and upper
+// payload kept), as the x86 instruction does it.
+MQ_HD constexpr std::uint16_t f16_from_bits(std::uint32_t u) {
+  const std::uint32_t magnitude = u & 0x7fffffffu;
+  const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  const std::uint32_t normal = (rounded - 0x38000000u) >> 13;  // exponent bias 15 instead of 127
+  // The last bit of 0.5 is 2^-24, the unit of subnormal halves: this addition rounds to it.
+  const float sum = __builtin_bit_cast(float, magnitude) + 0.5F;
+  const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, sum) - 0x3f000000u;
+  const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+  const std::uint32_t half = magnitude > 0x7f800000u    ? nan
+                             : magnitude >= 0x477ff000u ? 0x7c00u
+                             : magnitude >= 0x38800000u ? normal
+                                                        : subnormal;
+  return static_cast<std::uint16_t>(((u >> 16) & 0x8000u) | half);
+}
+
+// Exact; a NaN is made quiet.
+MQ_HD constexpr std::uint32_t bits_from_f16(std::uint16_t h) {
+  const std::uint32_t magnitude = h & 0x7fffu;
+  const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
+  const std::uint32_t special = (magnitude << 13) | 0x7f800000u | (magnitude > 0x7c00u ? 0x400000u : 0u);
+  const float difference = __builtin_bit_cast(float, magnitude + 0x3f000000u) - 0.5F;  // magnitude 2^-24
+  const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, difference);
+  const std::uint32_t bits = magnitude >= 0x7c00u ? special : magnitude >= 0x400u ? normal : subnormal;
+  return (static_cast<std::uint32_t>(h & 0x8000u) << 16) | bits;
+}
 
 }  // namespace mq::kernels

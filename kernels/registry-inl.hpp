@@ -3,7 +3,8 @@
 // and in every table-driven test. Included once per instruction set, after loops-inl.hpp.
 
 #include "kernels/codecs/bf16-inl.hpp"
+#include "kernels/codecs/f16-inl.hpp"
 #include "kernels/codecs/onebit-inl.hpp"
 #include "kernels/codecs/raw-inl.hpp"
 
-using AllQuantizers = TypeList<Raw, Bf16, OneBit>;
+using AllQuantizers = TypeList<Raw, Bf16, F16, OneBit>;

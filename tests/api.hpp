@@ -120,7 +120,7 @@ double relative_error(const std::vector<T>& x, const std::vector<T>& reference) 
 // What one encode of n normal numbers may lose, relative to their norm.
 inline double loss(const kernels::Codec& codec, std::size_t n) {
   if (codec.lossless) return 1e-6;  // the additions
-  if (codec.name == "bf16") return 0x1p-8;
+  if (codec.name == "bf16" || codec.name == "f16") return 0x1p-8;
   return n < 1000 ? 1 : 0.63;  // sqrt(1 - 2 / pi) = 0.603 for one bit and many elements; never more than
                                // sending nothing
 }

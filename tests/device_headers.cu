@@ -5,5 +5,6 @@
 
 __global__ void round_trip(const float* x, float* y) {
   const std::uint16_t code = mq::kernels::bf16_from_bits(__float_as_uint(x[threadIdx.x]));
-  y[threadIdx.x] = __uint_as_float(mq::kernels::bits_from_bf16(code));
+  const std::uint16_t half = mq::kernels::f16_from_bits(mq::kernels::bits_from_bf16(code));
+  y[threadIdx.x] = __uint_as_float(mq::kernels::bits_from_f16(half));
 }

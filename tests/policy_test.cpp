@@ -119,7 +119,7 @@ TEST(Method, parameters_outside_their_range_or_kind_are_rejected_for_every_codec
 TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
   const std::pair<std::string_view, std::string> cases[]{
       {"", "expected a method, found the end at character 1"},
-      {"onebitt", "unknown codec \"onebitt\" at character 1 (known: mpi, raw, bf16, onebit)"},
+      {"onebitt", "unknown codec \"onebitt\" at character 1 (known: mpi, raw, bf16, f16, onebit)"},
       {"onebit(size=1)",
        "unknown parameter \"size\" at character 8 (known: block: power of two, 32 to 4096; means: "
        "block|column|tensor; split: zero|mean; rows: integer, 0 to 2147483648; ld: integer, 0 to "
@@ -270,7 +270,7 @@ TEST(Policy, prints_the_shortest_text_that_means_the_same) {
 
 TEST(Policy, errors_name_the_word_its_place_and_what_is_known) {
   expect_policy_error("0-: onebitt",
-                      "unknown codec \"onebitt\" at character 5 (known: mpi, raw, bf16, onebit)");
+                      "unknown codec \"onebitt\" at character 5 (known: mpi, raw, bf16, f16, onebit)");
   expect_policy_error("64K-", "expected ':' between selectors and method, found the end at character 5");
   expect_policy_error(
       "64K- onebit",
@@ -330,7 +330,8 @@ TEST(Fuzz, any_bytes_are_parsed_or_rejected) {
 
 TEST(Fuzz, any_soup_of_tokens_is_parsed_or_rejected) {
   std::istringstream words(
-      "mpi raw bf16 onebit block direct allgather recursive_doubling f32 f64 0 1 7 64 512 64K 1M 2G K : ; @ "
+      "mpi raw bf16 f16 onebit block direct allgather recursive_doubling f32 f64 0 1 7 64 512 64K 1M 2G K : "
+      "; @ "
       "- ( "
       ") = , / nan 0x1p 1e9 2147483647 18446744073709551615 18446744073709551616 -0 . + \xff");
   std::vector<std::string> tokens{" ", "\n"};

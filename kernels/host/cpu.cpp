@@ -1,16 +1,29 @@
 // What this processor and operating system support. Separate because it is the only code that asks the
 // processor.
 
+#include <cpuid.h>
+
 #include "kernels/codec.hpp"
 
 namespace mq::kernels {
+namespace {
+
+// Asked directly: __builtin_cpu_supports of clang 14 does not know the word. Its registers are AVX's, so that
+// is the one to ask whether the operating system saves them.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
 
 Isa best_isa() noexcept {
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return Isa::avx512;
-  return __builtin_cpu_supports("avx2") ? Isa::avx2 : Isa::scalar;
+  if (!__builtin_cpu_supports("avx2") || !has_f16c()) return Isa::scalar;
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+             ? Isa::avx512
+             : Isa::avx2;
 }
 
 }  // namespace mq::kernels

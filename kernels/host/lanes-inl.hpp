@@ -136,3 +136,16 @@ MQ_INLINE std::uint32_t load_bits(const std::byte* p, Part part) {
   std::memcpy(&bits, p, (part.count + 7) / 8);
   return bits;
 }
+
+// The processor's default floating-point environment for the duration of a call: an application that flushes
+// subnormals or traps on Inf must not change the bytes, and the codec must not leave exception flags behind.
+class DefaultFloatingPoint {
+ public:
+  MQ_INLINE DefaultFloatingPoint() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  MQ_INLINE ~DefaultFloatingPoint() { _mm_setcsr(saved_); }
+  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
+  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
+
+ private:
+  unsigned saved_;
+};

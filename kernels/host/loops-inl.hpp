@@ -26,19 +26,6 @@ struct ScaleOf<Q, T> {
   using Statistics = typename Q::template Sides<T>;
 };
 
-// The processor's default floating-point environment for the duration of a call: an application that flushes
-// subnormals or traps on Inf must not change the bytes, and the codec must not leave exception flags behind.
-class DefaultFloatingPoint {
- public:
-  MQ_INLINE DefaultFloatingPoint() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  MQ_INLINE ~DefaultFloatingPoint() { _mm_setcsr(saved_); }
-  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
-  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
-
- private:
-  unsigned saved_;
-};
-
 template <class T, class Q>
 struct Loops {
   using Scale = typename ScaleOf<Q, T>::type;

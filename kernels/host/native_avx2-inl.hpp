@@ -32,6 +32,30 @@ struct Native<float> {
     // difference.
     return _mm256_permutevar_ps(_mm256_unpacklo_ps(clear, set), index);
   }
+  static MQ_INLINE Reg load_f16(const std::byte* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static MQ_INLINE void store_f16(std::byte* p, Reg v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static MQ_INLINE Reg load_bf16(const std::byte* p) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return quiet(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16)));
+  }
+  static MQ_INLINE void store_bf16(std::byte* p, Reg v) {  // see bf16_from_bits
+    const __m256i u = _mm256_castps_si256(quiet(v)), upper = _mm256_srli_epi32(u, 16);
+    const __m256i half =
+        _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(upper, _mm256_set1_epi32(1)));
+    const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, half), 16);
+    const __m256i codes = _mm256_blendv_epi8(upper, rounded, _mm256_castps_si256(ordered(v)));
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(codes, codes), 0x08);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
+
+ private:
+  static MQ_INLINE Reg quiet(Reg v) {
+    return _mm256_or_ps(v, _mm256_andnot_ps(ordered(v), _mm256_castsi256_ps(_mm256_set1_epi32(0x400000))));
+  }
 };
 
 template <>

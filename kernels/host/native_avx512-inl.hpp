@@ -28,6 +28,30 @@ struct Native<float> {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
+  static MQ_INLINE Reg load_f16(const std::byte* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static MQ_INLINE void store_f16(std::byte* p, Reg v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static MQ_INLINE Reg load_bf16(const std::byte* p) {
+    const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return quiet(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16)));
+  }
+  static MQ_INLINE void store_bf16(std::byte* p, Reg v) {  // see bf16_from_bits
+    const __m512i u = _mm512_castps_si512(quiet(v)), upper = _mm512_srli_epi32(u, 16);
+    const __m512i half =
+        _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(upper, _mm512_set1_epi32(1)));
+    const __m512i codes = _mm512_mask_srli_epi32(upper, ordered(v), _mm512_add_epi32(u, half), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(codes));
+  }
+
+ private:
+  static MQ_INLINE Reg quiet(Reg v) {
+    const __m512i u = _mm512_castps_si512(v);
+    const Mask nan = static_cast<Mask>(~ordered(v));
+    return _mm512_castsi512_ps(_mm512_mask_or_epi32(u, nan, u, _mm512_set1_epi32(0x400000)));
+  }
 };
 
 template <>

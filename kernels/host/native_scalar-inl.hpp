@@ -34,7 +34,26 @@ struct Native {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
   }
+  // Codes of 16 bits from and to a register of floats.
+  static MQ_INLINE Reg load_f16(const std::byte* p) {
+    return std::bit_cast<Reg>(bits_from_f16(load_code(p)));
+  }
+  static MQ_INLINE Reg load_bf16(const std::byte* p) {
+    return std::bit_cast<Reg>(bits_from_bf16(load_code(p)));
+  }
+  static MQ_INLINE void store_f16(std::byte* p, Reg v) {
+    store_code(p, f16_from_bits(std::bit_cast<std::uint32_t>(v)));
+  }
+  static MQ_INLINE void store_bf16(std::byte* p, Reg v) {
+    store_code(p, bf16_from_bits(std::bit_cast<std::uint32_t>(v)));
+  }
 
  private:
+  static MQ_INLINE std::uint16_t load_code(const std::byte* p) {
+    std::uint16_t code;
+    std::memcpy(&code, p, sizeof code);
+    return code;
+  }
+  static MQ_INLINE void store_code(std::byte* p, std::uint16_t code) { std::memcpy(p, &code, sizeof code); }
   static MQ_INLINE Reg where(Mask m, Reg v) { return std::bit_cast<Reg>(std::bit_cast<Mask>(v) & m); }
 };

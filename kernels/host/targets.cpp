@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "kernels/codec.hpp"
+#include "kernels/convert.hpp"
 #include "kernels/hd.hpp"
 
 #define MQ_INLINE inline __attribute__((always_inline))
@@ -35,10 +36,10 @@ namespace scalar {
 }  // namespace scalar
 
 #ifdef __clang__
-#  pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#  pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
 #  pragma GCC push_options
-#  pragma GCC target("avx2")
+#  pragma GCC target("avx2,f16c")
 #endif
 namespace avx2 {
 #include "kernels/host/native_avx2-inl.hpp"
@@ -46,12 +47,12 @@ namespace avx2 {
 }  // namespace avx2
 #ifdef __clang__
 #  pragma clang attribute pop
-#  pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), \
+#  pragma clang attribute push(__attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl"))), \
                                apply_to = function)
 #else
 #  pragma GCC pop_options
 #  pragma GCC push_options
-#  pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+#  pragma GCC target("f16c,avx512f,avx512bw,avx512dq,avx512vl")
 #endif
 namespace avx512 {
 #include "kernels/host/native_avx512-inl.hpp"
@@ -117,6 +118,17 @@ Params preset_params(const Codec& codec) noexcept {
   Params params;
   for (std::size_t i = 0; i < codec.specs.size(); ++i) params.value[i] = codec.specs[i].preset;
   return params;
+}
+
+const ConvertOps* convert(Element half, Isa isa) noexcept {
+  if (half != Element::f16 && half != Element::bf16) return nullptr;
+  const std::size_t i = half == Element::f16 ? 0 : 1;
+  switch (isa) {
+    case Isa::scalar: return &scalar::kConvert[i];
+    case Isa::avx2: return &avx2::kConvert[i];
+    case Isa::avx512: return &avx512::kConvert[i];
+  }
+  return nullptr;
 }
 
 }  // namespace mq::kernels
