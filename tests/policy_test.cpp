@@ -272,7 +272,8 @@ TEST(Policy, errors_name_the_word_its_place_and_what_is_known) {
       "expected ':' before the method \"onebit\" at character 6 (a rule is 'selectors: method')");
   expect_policy_error(
       "mpi", "expected ':' before the method \"mpi\" at character 1 (a rule is 'selectors: method')");
-  expect_policy_error("64K- f128: onebit", "unknown element type \"f128\" at character 6 (known: f32, f64, f16, bf16)");
+  expect_policy_error("64K- f128: onebit",
+                      "unknown element type \"f128\" at character 6 (known: f32, f64, f16, bf16)");
   expect_policy_error("64K-:", "expected a method, found the end at character 6");
   expect_policy_error("64K-: mpi;", "expected a rule, found the end at character 11");
   expect_policy_error(";", "expected a rule, found \";\" at character 1");

@@ -43,7 +43,7 @@ struct OneBit {
     MQ_INLINE Stat() {}  // spelled out: an implicit constructor is compiled for the baseline processor
     template <class W>
     MQ_INLINE void add(const Lanes<T>& v, std::byte* codes, W width) {
-      const auto mask = v.at_least_zero();
+      const auto mask = v.at_least(Lanes<T>::all(T{0}));
       const std::uint32_t bits = mask.bits() & width.bits;
       sum.add(v, mask);
       n_above += static_cast<std::size_t>(std::popcount(bits));
@@ -69,7 +69,8 @@ struct OneBit {
   // Pass 2: what the receivers will see of v.
   template <class T, class W>
   static MQ_INLINE Lanes<T> put(const Lanes<T>& v, Means<T> scale, std::byte*, W) {
-    return Lanes<T>::select(v.at_least_zero(), Lanes<T>::all(scale.above), Lanes<T>::all(scale.below));
+    return Lanes<T>::select(v.at_least(Lanes<T>::all(T{0})), Lanes<T>::all(scale.above),
+                            Lanes<T>::all(scale.below));
   }
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(Means<T> scale, const std::byte* codes, W width) {

@@ -67,9 +67,9 @@ struct Lanes {
       return mask;
     }
   };
-  MQ_INLINE Mask at_least_zero() const {  // true for -0, false for NaN
+  MQ_INLINE Mask at_least(const Lanes& t) const {  // true for -0 and a threshold of 0, false for NaN
     Mask mask;
-    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least_zero(r[i]);
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least(r[i], t.r[i]);
     return mask;
   }
   MQ_INLINE Mask finite() const {
@@ -81,6 +81,11 @@ struct Lanes {
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::ordered(r[i]);
     return mask;
+  }
+  MQ_INLINE Lanes abs() const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::abs(r[i]);
+    return v;
   }
   static MQ_INLINE Lanes select(const Mask& mask, const Lanes& set, const Lanes& clear) {
     Lanes v;

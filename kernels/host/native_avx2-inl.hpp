@@ -14,12 +14,13 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
     return _mm256_cmp_ps(magnitude, all(std::numeric_limits<float>::infinity()), _CMP_LT_OQ);
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_ps(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm256_andnot_ps(all(-0.0F), v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_ps(clear, set, m); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_ps(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_ps(m, v)); }
@@ -44,12 +45,13 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return _mm256_cmp_pd(v, _mm256_setzero_pd(), _CMP_GE_OQ); }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
     return _mm256_cmp_pd(magnitude, all(std::numeric_limits<double>::infinity()), _CMP_LT_OQ);
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_pd(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm256_andnot_pd(all(-0.0), v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_pd(clear, set, m); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_pd(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_pd(m, v)); }

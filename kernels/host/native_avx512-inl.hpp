@@ -14,13 +14,12 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) {
-    return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GE_OQ);
-  }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm512_abs_ps(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_ps(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_ps(sum, m, sum, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {
@@ -41,13 +40,12 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
-  static MQ_INLINE Mask at_least_zero(Reg v) {
-    return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_GE_OQ);
-  }
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_pd_mask(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm512_abs_pd(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_pd(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_pd(sum, m, sum, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {

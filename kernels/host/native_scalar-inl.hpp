@@ -17,9 +17,10 @@ struct Native {
   static MQ_INLINE Reg add(Reg a, Reg b) { return a + b; }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return a - b; }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return a * b; }
-  static MQ_INLINE Mask at_least_zero(Reg v) { return v >= T{0} ? 1 : 0; }  // true for -0, false for NaN
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return a >= b ? 1 : 0; }
   static MQ_INLINE Mask finite(Reg v) { return std::isfinite(v) ? 1 : 0; }
   static MQ_INLINE Mask ordered(Reg v) { return v == v ? 1 : 0; }  // not NaN
+  static MQ_INLINE Reg abs(Reg v) { return std::abs(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return m ? set : clear; }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return sum + (m ? v : T{0}); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return sum + (m ? T{0} : v); }

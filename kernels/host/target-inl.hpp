@@ -4,6 +4,10 @@
 // clang-format off
 #include "kernels/host/lanes-inl.hpp"
 #include "kernels/host/loops-inl.hpp"
+#include "kernels/host/select-inl.hpp"
+#include "kernels/host/ternary_wire-inl.hpp"
+#include "kernels/host/ternary_dense-inl.hpp"
+#include "kernels/host/ternary-inl.hpp"
 #include "kernels/registry-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
 // clang-format on
