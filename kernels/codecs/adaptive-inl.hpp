@@ -73,10 +73,8 @@ struct Adaptive {
   // The finite elements of one sign.
   template <class T>
   static std::size_t size_of(const Candidates<T>& block, Side side) {
-    const AllKeys<T> keys{block.v, KeyOf<T>(side)};
-    std::size_t size = 0;
-    for (std::size_t i = 0; i < block.n; ++i) size += keys(i) - 1 < kMaxKey<T>;  // 0 wraps around
-    return size;
+    return count_at_least<T>(block.v, block.n, side, 1) -
+           count_at_least<T>(block.v, block.n, side, kMaxKey<T> + 1);
   }
 
   // The elements that pass a selection without ties or limit.
@@ -93,7 +91,7 @@ struct Adaptive {
   }
 
   template <class T>
-  static Selection<T> sampled(const Candidates<T>& block, double pi, bool separate) {
+  static Selection<T> sampled(Candidates<T>& block, double pi, bool separate) {
     Selection<T> selection{{}, block.n};
     for (const Side side : {kBelow, kAbove}) {
       const Side counted = separate ? side : kBoth;

@@ -53,9 +53,8 @@ struct Threshold {
   static double propose(const std::byte* x, std::size_t n, const Params& p) {
     const DefaultFloatingPoint environment;
     const auto k = static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n));
-    const AllKeys<T> keys{x, KeyOf<T>(kBoth)};
     Cutoff<T> cutoff{T{0}, 0};
-    (void)find_cutoff<T, std::size_t>(keys, n, std::max<std::size_t>(k, 1), 0, kCoarse<T>, cutoff);
+    (void)find_cutoff<T>(x, n, kBoth, std::max<std::size_t>(k, 1), 0, kMaxKey<T>, cutoff);
     return static_cast<double>(cutoff.bound);
   }
   static Params settle(const Params& p, double proposal) noexcept {

@@ -62,3 +62,14 @@ struct Native<double> {
     return _mm256_castsi256_pd(_mm256_cmpeq_epi64(hit, lane));
   }
 };
+
+// Appends base + i for each bit i that is set, ascending, to a list with room for 32 more. Most groups of a
+// sparse block have few: four are written without a branch.
+MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
+  for (int i = 0; i < 4; ++i) {
+    list[i] = base + static_cast<std::uint32_t>(std::countr_zero(bits | 1u << 31));
+    bits &= bits - 1;
+  }
+  for (list += 4; bits != 0; bits &= bits - 1)
+    *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
+}

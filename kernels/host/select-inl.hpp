@@ -2,11 +2,11 @@
 // a given count and lists the elements above it. Separate from the codecs and from the wire: this file knows
 // positions and magnitudes only. Included once per instruction set, after loops-inl.hpp.
 //
-// Magnitudes are compared as integers: the bits of a float without its sign, its *key*, ascend with the
-// magnitude. The k-th largest key is found by histograms (the reference of most sparse codecs is
-// nth_element, which visits in unpredictable order and branches on every comparison): 2048 bins over the
-// range of keys, then 2048 over the bin that holds the k-th, until a bin is used up exactly or is one key
-// wide. Counts are integers, so that the result depends on nothing but the values.
+// The k-th largest magnitude is found by bisection: the bits of a float without its sign, its *key*, ascend
+// with the magnitude, and counting the elements above a key is a compare and a population count a register,
+// without a branch or a store. About 20 counts find it, 31 if there are ties (63 for doubles), and the result
+// depends on nothing but the values. Of 700 candidates a search took 0.3 us; with a histogram, whose every
+// element is a read and a write of memory, 4 us, and nth_element mispredicts half of its comparisons.
 //
 // One pass over the block computes v = x + residual and lists the *candidates*, the elements above a floor;
 // where the floor is a good guess (a little below the bound of the block before, else of a sample) the search
@@ -60,60 +60,62 @@ struct Selection {
   }
 };
 
-// The key of the bits of an element, if it is of that side; else a number above all keys.
+// How many of n values are at least t > 0: of their side, or with kBoth of their magnitudes. Not NaN.
+template <class T, Side kSide, class W>
+MQ_INLINE std::size_t count_group(const std::byte* v, const Lanes<T>& t, const Lanes<T>& minus_t, W width) {
+  const Lanes<T> lanes = Lanes<T>::load(v, width);
+  const auto mask = kSide == kBoth    ? lanes.abs().at_least(t)
+                    : kSide == kAbove ? lanes.at_least(t)
+                                      : minus_t.at_least(lanes);
+  return static_cast<std::size_t>(std::popcount(mask.bits()));
+}
+template <class T, Side kSide>
+std::size_t count_at_least(const std::byte* v, std::size_t n, T t) {
+  const Lanes<T> least = Lanes<T>::all(t), minus = Lanes<T>::all(-t);
+  const std::size_t whole = n / kLanes, rest = n % kLanes;
+  std::size_t count = 0;
+  for (std::size_t g = 0; g < whole; ++g)
+    count += count_group<T, kSide>(v + g * kLanes * sizeof(T), least, minus, Whole{});
+  if (rest) count += count_group<T, kSide>(v + whole * kLanes * sizeof(T), least, minus, Part{rest});
+  return count;
+}
 template <class T>
-struct KeyOf {
-  Key<T> flip, mask;
-  explicit MQ_INLINE KeyOf(Side side)
-      : flip(side == kBelow ? kSignBit<T> : 0),
-        mask(static_cast<Key<T>>(side == kBoth ? ~kSignBit<T> : ~Key<T>{0})) {}
-  MQ_INLINE Key<T> operator()(T v) const { return (key_of(v) ^ flip) & mask; }
-};
-
-// Finds the cutoff that the k largest of the keys above `floor` pass, k >= 1. keys(i), i < m, may be in any
-// order; those above kMaxKey do not count. False if there are fewer than k. Bins of the first histogram are
-// 2^shift keys wide; the last one holds everything beyond.
-template <class T, class Count = std::uint32_t, class Keys>
-bool find_cutoff(const Keys& keys, std::size_t m, std::size_t k, Key<T> floor, int shift, Cutoff<T>& cutoff) {
-  constexpr int kBinBits = 11;
-  constexpr std::size_t kBins = std::size_t{1} << kBinBits;
-  Key<T> low = floor + 1, range = kMaxKey<T> - low;
-  for (;;) {
-    Count count[kBins];
-    std::memset(count, 0, sizeof count);
-    std::size_t inside = 0;
-    for (std::size_t i = 0; i < m; ++i) {
-      const Key<T> above = keys(i) - low;  // wraps around for smaller keys
-      const bool in = above <= range;
-      count[std::min<Key<T>>(above >> shift, kBins - 1)] += in;
-      inside += in;
-    }
-    if (inside < k) return false;
-    std::size_t smaller = inside - k, bin = 0;  // of those in range, these many are not taken
-    while (smaller >= count[bin]) smaller -= count[bin++];
-    low += static_cast<Key<T>>(bin) << shift;
-    if (smaller == 0) {
-      cutoff = {magnitude_of<T>(low - 1), 0};
-      return true;
-    }
-    k = count[bin] - smaller;
-    if (shift == 0 && bin < kBins - 1) {
-      cutoff = {magnitude_of<T>(low), k};
-      return true;
-    }
-    range = bin < kBins - 1 ? (Key<T>{1} << shift) - 1 : range - (static_cast<Key<T>>(bin) << shift);
-    shift = std::max(0, static_cast<int>(std::bit_width(range)) - kBinBits);
-  }
+MQ_INLINE std::size_t count_at_least(const std::byte* v, std::size_t n, Side side, Key<T> key) {
+  const T t = magnitude_of<T>(key);
+  return side == kBoth    ? count_at_least<T, kBoth>(v, n, t)
+         : side == kAbove ? count_at_least<T, kAbove>(v, n, t)
+                          : count_at_least<T, kBelow>(v, n, t);
 }
 
-// Appends base + i for each bit i that is set, ascending, to a list with room for 32 more.
-MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
-  // Most groups of a sparse block have few: four without a branch that depends on the data.
-  for (int i = 0; i < 4; ++i) {
-    *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
-    bits &= bits - 1;
+// Finds the cutoff that the k largest finite elements of a side pass, k >= 1, if so many exceed the floor;
+// false if not. Bisection, by counting, of the keys above the floor; begins with steps of `step` if the bound
+// is thought to be near.
+template <class T>
+bool find_cutoff(const std::byte* v, std::size_t n, Side side, std::size_t k, Key<T> floor, Key<T> step,
+                 Cutoff<T>& cutoff) {
+  constexpr Key<T> kEnd = kMaxKey<T> + 1;  // of infinity
+  const std::size_t infinite = count_at_least<T>(v, n, side, kEnd);
+  k += infinite;
+  Key<T> low = floor + 1, high = kEnd;  // at least k elements have keys from low on, fewer from high on
+  std::size_t n_low = count_at_least<T>(v, n, side, low), n_high = infinite;
+  if (n_low < k) return false;
+  while (n_low > k && high - low > 1) {
+    const Key<T> middle = low + std::min<Key<T>>(step, (high - low) / 2);
+    const std::size_t count = count_at_least<T>(v, n, side, middle);
+    if (count >= k) {
+      low = middle;
+      n_low = count;
+      step = std::min<Key<T>>(2 * step, kEnd);
+    } else {
+      high = middle;
+      n_high = count;
+    }
   }
-  for (; bits != 0; bits &= bits - 1) *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
+  if (n_low == k)
+    cutoff = {magnitude_of<T>(low - 1), 0};
+  else
+    cutoff = {magnitude_of<T>(low), k - n_high};
+  return true;
 }
 
 // The elements of a block above a floor, and every element that is NaN or Inf.
@@ -126,8 +128,11 @@ struct Candidates {
   Key<T> floor = 0;
   std::size_t found = 0;                     // how many there are
   std::uint32_t at[kMaxBlock / 4 + kLanes];  // where, ascending, if listed()
+  static constexpr std::size_t kMaxValues = 6144;
+  T value[kMaxValues];  // the values of candidates, or of a sample, for the search
 
   MQ_INLINE Candidates() {}
+  MQ_INLINE const std::byte* values() const { return reinterpret_cast<const std::byte*>(value); }
   static constexpr std::size_t room(std::size_t n) { return (n + 3) / 4; }
   MQ_INLINE bool listed() const { return found <= room(n); }
 
@@ -137,11 +142,12 @@ struct Candidates {
     v = F == Feedback::carry ? residual : x;
     n = length;
     floor = above;
-    found = 0;
     const L bound = L::all(magnitude_of<T>(floor));
     const std::size_t whole = n / kLanes, rest = n % kLanes;
-    for (std::size_t g = 0; g < whole; ++g) collect_group<F>(x, residual, g, bound, Whole{});
-    if (rest) collect_group<F>(x, residual, whole, bound, Part{rest});
+    std::size_t count = 0;
+    for (std::size_t g = 0; g < whole; ++g) count = collect_group<F>(x, residual, g, bound, count, Whole{});
+    if (rest) count = collect_group<F>(x, residual, whole, bound, count, Part{rest});
+    found = count;
   }
   void collect_again(Key<T> above) { collect<Feedback::none>(v, nullptr, n, above); }
 
@@ -153,8 +159,8 @@ struct Candidates {
 
  private:
   template <Feedback F, class W>
-  MQ_INLINE void collect_group(const std::byte* x, std::byte* residual, std::size_t g, const L& bound,
-                               W width) {
+  MQ_INLINE std::size_t collect_group(const std::byte* x, std::byte* residual, std::size_t g, const L& bound,
+                                      std::size_t count, W width) {
     constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
     L lanes = L::load(x + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry) {
@@ -162,74 +168,48 @@ struct Candidates {
       lanes.store(residual + g * kGroupBytes, width);
     }
     const std::uint32_t bits = ~bound.at_least(lanes.abs()).bits() & width.bits;  // NaN is not below it
-    append_positions(at + std::min(found, room(n)), bits, static_cast<std::uint32_t>(g * kLanes));
-    found += static_cast<std::size_t>(std::popcount(bits));
+    append_positions(at + std::min(count, room(n)), bits, static_cast<std::uint32_t>(g * kLanes));
+    return count + static_cast<std::size_t>(std::popcount(bits));
   }
 };
 
-// The keys of all elements of a block, of its candidates, and of one element in kStride.
+// The cutoff that a sample, one element in 16, suggests for the k largest elements of a side. False if the
+// sample has too few.
 template <class T>
-struct AllKeys {
-  const std::byte* v;
-  KeyOf<T> key;
-  MQ_INLINE Key<T> operator()(std::size_t i) const { return key(element<T>(v, i)); }
-};
-template <class T>
-struct ListedKeys {
-  const std::byte* v;
-  KeyOf<T> key;
-  const std::uint32_t* at;
-  MQ_INLINE Key<T> operator()(std::size_t i) const { return key(element<T>(v, at[i])); }
-};
-template <class T>
-struct SampleKeys {
-  static constexpr std::size_t kStride = 16;
-  const std::byte* v;
-  KeyOf<T> key;
-  // A position of its own in each stride, lest a period of the data meet that of the sample.
-  MQ_INLINE Key<T> operator()(std::size_t i) const {
+bool sampled_cutoff(Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
+  constexpr std::size_t kStride = 16;
+  const std::size_t m = block.n / kStride;
+  for (std::size_t i = 0; i < m; ++i) {
+    // A position of its own in each stride, lest a period of the data meet that of the sample.
     const std::uint32_t jitter = (static_cast<std::uint32_t>(i) * 0x9e3779b9u) >> 28;
-    return key(element<T>(v, i * kStride + jitter));
+    block.value[i] = element<T>(block.v, i * kStride + jitter);
   }
-};
-// Bins of a first histogram: 2048 over all keys; and 1024 an octave where the k-th key is known to be little
-// above the floor.
-template <class T>
-inline constexpr int kCoarse = 8 * sizeof(T) - 1 - 11;
-template <class T>
-inline constexpr int kFine = std::numeric_limits<T>::digits - 1 - 10;
-
-// The cutoff that a sample suggests for the k largest elements of a side. False if the sample has too few.
-template <class T>
-bool sampled_cutoff(const Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
-  constexpr std::size_t kStride = SampleKeys<T>::kStride;
-  const SampleKeys<T> sample{block.v, KeyOf<T>(side)};
-  return find_cutoff<T>(sample, block.n / kStride, std::max<std::size_t>(1, (k + kStride / 2) / kStride), 0,
-                        kCoarse<T>, cutoff);
+  k = std::max<std::size_t>(1, (k + kStride / 2) / kStride);
+  return find_cutoff<T>(block.values(), m, side, k, 0, kMaxKey<T>, cutoff);
 }
 
 // The cutoff that the k largest elements of a side pass, exactly, ties by lowest position.
 template <class T>
 Cutoff<T> exact_cutoff(Candidates<T>& block, Side side, std::size_t k) {
   constexpr std::size_t kWorthASample = 2048;
-  const KeyOf<T> key(side);
+  constexpr Key<T> kStep = Key<T>{1} << (std::numeric_limits<T>::digits - 1 - 5);  // 1/32 octave
   Cutoff<T> cutoff{std::numeric_limits<T>::max(), 0};
   if (k == 0) return cutoff;
   if (k >= block.n) return {T{0}, 0};
   for (int guess = 0; guess < 2; ++guess) {
-    if (block.listed()) {
-      const ListedKeys<T> listed{block.v, key, block.at};
-      if (find_cutoff<T>(listed, block.found, k, block.floor, kFine<T>, cutoff)) return cutoff;
+    if (block.listed() && block.found <= block.kMaxValues) {
+      for (std::size_t i = 0; i < block.found; ++i) block.value[i] = element<T>(block.v, block.at[i]);
+      if (find_cutoff<T>(block.values(), block.found, side, k, block.floor, kStep, cutoff)) return cutoff;
       if (block.floor == 0) return {T{0}, 0};  // there are fewer than k that are not 0
     }
     if (guess == 1 || block.n < kWorthASample || k > block.n / 4) break;
-    // Of the sample a few more than its share, so that too few candidates are unlikely.
+    // More than its share of the sample, so that too few candidates are unlikely.
     if (!sampled_cutoff(block, side, 2 * k, cutoff)) cutoff = {T{0}, 0};
     block.collect_again(key_of(cutoff.bound) - (cutoff.ties > 0));
   }
-  const AllKeys<T> all{block.v, key};
-  if (!find_cutoff<T>(all, block.n, k, 0, kCoarse<T>, cutoff)) return {T{0}, 0};
-  return cutoff;
+  if (find_cutoff<T>(block.v, block.n, side, k, block.floor, kStep, cutoff)) return cutoff;
+  if (find_cutoff<T>(block.v, block.n, side, k, 0, kMaxKey<T>, cutoff)) return cutoff;
+  return {T{0}, 0};
 }
 
 // The first elements that pass a cutoff for both signs together: its ties, in order of position, by sign.

@@ -118,30 +118,32 @@ struct Ternary {
 
   // Turns the list of candidates into entries, in place. False if an element is not finite.
   static bool keep_selected(Candidates<T>& block, const Selection<T>& selection, Entries& entries) {
+    return selection.side[kBelow].ties + selection.side[kAbove].ties > 0
+               ? keep_selected<true>(block, selection, entries)
+               : keep_selected<false>(block, selection, entries);
+  }
+  template <bool kTied>
+  static bool keep_selected(Candidates<T>& block, const Selection<T>& selection, Entries& entries) {
     Cutoff<T> cutoff[2] = {selection.side[kBelow], selection.side[kAbove]};
-    std::size_t count = 0, skips = 0;
-    std::uint32_t next = 0;
-    bool finite = true;
+    std::size_t count = 0, finite = 0;
+    std::uint32_t* const entry = block.at;
     for (std::size_t i = 0; i < block.found; ++i) {
-      const std::uint32_t position = block.at[i];
+      const std::uint32_t position = entry[i];
       const T v = element<T>(block.v, position), magnitude = std::abs(v);
       const std::uint32_t sign = v > 0;
-      finite &= magnitude <= std::numeric_limits<T>::max();
       bool take = magnitude > cutoff[sign].bound;
-      if (magnitude == cutoff[sign].bound && cutoff[sign].ties > 0) {
+      if (kTied && magnitude == cutoff[sign].bound && cutoff[sign].ties > 0) {
         take = true;
         --cutoff[sign].ties;
       }
-      take &= count < selection.limit;
-      // The entry is written in any case, and stays if the count moves on: half of these branches would be
-      // mispredicted.
-      block.at[count] = position << 1 | sign;
-      skips += take ? (position - next) / kSkip : 0;
-      next = take ? position + 1 : next;
+      // Written in any case, and kept if the count moves on: as a branch it would be mispredicted.
+      entry[count] = position << 1 | sign;
       count += take;
+      finite += magnitude <= std::numeric_limits<T>::max();
     }
-    entries = {block.at, count, skips};
-    return finite;
+    entries = {entry, std::min(count, selection.limit), 0};
+    entries.skips = skips_of(entries);
+    return finite == block.found;
   }
 
   static SideSums sum_entries(const std::byte* v, const Entries& entries, double scale) {

@@ -69,6 +69,11 @@ constexpr TernaryFormat choose_format(TernaryFormat asked, const Entries& e, std
 // A byte an entry: bit 0 is the sign, 1 = above; bits 1 to 7 are the number of elements since the entry
 // before, up to 126. 127 there skips 127 elements and is no entry.
 constexpr std::uint32_t kSkip = 127;
+inline std::size_t skips_of(const Entries& e) {
+  std::size_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip : 0;
+  for (std::size_t i = 1; i < e.count; ++i) skips += ((e.entry[i] >> 1) - (e.entry[i - 1] >> 1) - 1) / kSkip;
+  return skips;
+}
 inline void put_gaps(const Entries& e, std::byte* out) {
   std::uint32_t next = 0;
   for (std::size_t i = 0; i < e.count; ++i) {
