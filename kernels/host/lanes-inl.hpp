@@ -62,6 +62,12 @@ struct Lanes {
       return b;
     }
   };
+  // As pick, for registers whose lanes differ.
+  static MQ_INLINE Mask mask_of(std::uint32_t bits) {
+    Mask mask;
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::from_bits(bits >> (i * N::kWidth));
+    return mask;
+  }
   MQ_INLINE Mask at_least(const Lanes& t) const {  // true for -0 and a threshold of 0, false for NaN
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least(r[i], t.r[i]);
@@ -76,6 +82,11 @@ struct Lanes {
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::ordered(r[i]);
     return mask;
+  }
+  MQ_INLINE Lanes abs() const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::abs(r[i]);
+    return v;
   }
   static MQ_INLINE Lanes select(const Mask& mask, const Lanes& set, const Lanes& clear) {
     Lanes v;

@@ -26,6 +26,26 @@ struct ScaleOf<Q, T> {
   using Statistics = typename Q::template Sides<T>;
 };
 
+// The elements of a block that are NaN or Inf, and the value that stands for them all: +Inf or -Inf if they
+// all are, else NaN.
+template <class T>
+struct NonFinite {
+  std::uint64_t count;
+  T mark;
+};
+template <class T>
+NonFinite<T> nonfinite_of(const std::byte* v_of, std::size_t n) {
+  std::uint64_t count[3] = {};  // -Inf, NaN, +Inf
+  for (std::size_t i = 0; i < n; ++i) {
+    T v;
+    std::memcpy(&v, v_of + i * sizeof(T), sizeof v);
+    if (!std::isfinite(v)) ++count[std::isnan(v) ? 1 : (v > 0 ? 2 : 0)];
+  }
+  const std::uint64_t all = count[0] + count[1] + count[2];
+  constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
+  return {all, all == count[2] ? kInf : all == count[0] ? -kInf : kNan};
+}
+
 template <class T, class Q>
 struct Loops {
   using Scale = typename ScaleOf<Q, T>::type;
@@ -199,22 +219,14 @@ struct Loops {
   template <Feedback F>
   static std::uint64_t encode_marked_block(const std::byte* x, std::byte* residual, std::size_t n,
                                            std::byte* wire) {
-    const std::byte* const v_of = F == Feedback::carry ? residual : x;
-    std::uint64_t count[3] = {};  // -Inf, NaN, +Inf
-    for (std::size_t i = 0; i < n; ++i) {
-      T v;
-      std::memcpy(&v, v_of + i * sizeof(T), sizeof v);
-      if (!std::isfinite(v)) ++count[std::isnan(v) ? 1 : (v > 0 ? 2 : 0)];
-    }
-    const std::uint64_t all = count[0] + count[1] + count[2];
-    constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
-    const T mark = all == count[2] ? kInf : all == count[0] ? -kInf : kNan;
-    const Scale scale = Q::template marks<T>(mark, residual ? T{0} : kNan);
+    const NonFinite<T> marked = nonfinite_of<T>(F == Feedback::carry ? residual : x, n);
+    constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+    const Scale scale = Q::template marks<T>(marked.mark, residual ? T{0} : kNan);
     std::memcpy(wire, &scale, sizeof scale);
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     for (std::size_t g = 0; g < whole; ++g) mark_group<F>(x, residual, g, wire + kScaleBytes, Whole{});
     if (rest) mark_group<F>(x, residual, whole, wire + kScaleBytes, Part{rest});
-    return all;
+    return marked.count;
   }
 
   template <Feedback F, class W>

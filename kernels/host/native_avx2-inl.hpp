@@ -20,10 +20,16 @@ struct Native<float> {
     return _mm256_cmp_ps(magnitude, all(std::numeric_limits<float>::infinity()), _CMP_LT_OQ);
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_ps(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm256_andnot_ps(all(-0.0F), v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_ps(clear, set, m); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_ps(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_ps(m, v)); }
   static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(_mm256_movemask_ps(m)); }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) {
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i hit = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(b)), lane);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(hit, lane));
+  }
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     const __m256i position =
         _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
@@ -77,10 +83,16 @@ struct Native<double> {
     return _mm256_cmp_pd(magnitude, all(std::numeric_limits<double>::infinity()), _CMP_LT_OQ);
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_pd(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm256_andnot_pd(all(-0.0), v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_pd(clear, set, m); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return add(sum, _mm256_and_pd(m, v)); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return add(sum, _mm256_andnot_pd(m, v)); }
   static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(_mm256_movemask_pd(m)); }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) {
+    const __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
+    const __m256i hit = _mm256_and_si256(_mm256_set1_epi64x(static_cast<long long>(b)), lane);
+    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(hit, lane));
+  }
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     const __m256i position = _mm256_add_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x(first));
     const __m256i all_bits =
@@ -88,3 +100,14 @@ struct Native<double> {
     return _mm256_permutevar_pd(_mm256_unpacklo_pd(clear, set), _mm256_srlv_epi64(all_bits, position));
   }
 };
+
+// Appends base + i for each bit i that is set, ascending, to a list with room for 32 more. Most groups of a
+// sparse block have few: four are written without a branch.
+MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
+  for (int i = 0; i < 4; ++i) {
+    list[i] = base + static_cast<std::uint32_t>(std::countr_zero(bits | 1u << 31));
+    bits &= bits - 1;
+  }
+  for (list += 4; bits != 0; bits &= bits - 1)
+    *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
+}

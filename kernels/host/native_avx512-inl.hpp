@@ -19,12 +19,14 @@ struct Native<float> {
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm512_abs_ps(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_ps(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_ps(sum, m, sum, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {
     return add_where(sum, static_cast<Mask>(~m), v);
   }
   static MQ_INLINE std::uint32_t bits(Mask m) { return m; }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b); }
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
@@ -70,13 +72,29 @@ struct Native<double> {
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_pd_mask(v, v, _CMP_ORD_Q); }
+  static MQ_INLINE Reg abs(Reg v) { return _mm512_abs_pd(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_pd(m, clear, set); }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return _mm512_mask_add_pd(sum, m, sum, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) {
     return add_where(sum, static_cast<Mask>(~m), v);
   }
   static MQ_INLINE std::uint32_t bits(Mask m) { return m; }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) { return static_cast<Mask>(b); }
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
 };
+
+// Appends base + i for each bit i that is set, ascending, to a list with room for 32 more.
+MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int half = 0; half < 2; ++half) {
+    const __m512i position = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(base)), lane);
+    const auto mask = static_cast<__mmask16>(bits);
+    // Compress to a register: compressing stores are slow on some processors.
+    _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(mask, position));
+    list += std::popcount(static_cast<std::uint32_t>(mask));
+    bits >>= 16;
+    base += 16;
+  }
+}

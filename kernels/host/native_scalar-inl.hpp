@@ -22,6 +22,7 @@ struct Native {
   }  // -0 >= +0; false for NaN
   static MQ_INLINE Mask finite(Reg v) { return -static_cast<Mask>(std::isfinite(v)); }
   static MQ_INLINE Mask ordered(Reg v) { return -static_cast<Mask>(v == v); }  // not NaN
+  static MQ_INLINE Reg abs(Reg v) { return std::abs(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) {
     return std::bit_cast<Reg>((std::bit_cast<Mask>(set) & m) | (std::bit_cast<Mask>(clear) & ~m));
   }
@@ -30,6 +31,7 @@ struct Native {
   static MQ_INLINE std::uint32_t bits(Mask m) {
     return static_cast<std::uint32_t>(m & 1);
   }  // bit i is lane i
+  static MQ_INLINE Mask from_bits(std::uint32_t b) { return -static_cast<Mask>(b & 1u); }  // higher bits: ignored
   // Lane i is set if bit first + i is, else clear.
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
@@ -57,3 +59,14 @@ struct Native {
   static MQ_INLINE void store_code(std::byte* p, std::uint16_t code) { std::memcpy(p, &code, sizeof code); }
   static MQ_INLINE Reg where(Mask m, Reg v) { return std::bit_cast<Reg>(std::bit_cast<Mask>(v) & m); }
 };
+
+// Appends base + i for each bit i that is set, ascending, to a list with room for 32 more. Most groups of a
+// sparse block have few: four are written without a branch.
+MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
+  for (int i = 0; i < 4; ++i) {
+    list[i] = base + static_cast<std::uint32_t>(std::countr_zero(bits | 1u << 31));
+    bits &= bits - 1;
+  }
+  for (list += 4; bits != 0; bits &= bits - 1)
+    *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
+}

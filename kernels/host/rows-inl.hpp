@@ -1,10 +1,23 @@
 // The rows of one instruction set: for each codec of the registry and each compute type, its two functions.
 // Included once per instruction set, last.
 
+// The loops of a codec.
+template <class T, class Q>
+struct LoopsOf {
+  using type = Loops<T, Q>;
+};
+template <class T, class Q>
+requires requires { Q::kMeans; }
+struct LoopsOf<T, Q> {
+  using type = Ternary<T, Q>;
+};
+template <class T, class Q>
+using CodecLoops = typename LoopsOf<T, Q>::type;
+
 template <class Q>
 inline constexpr std::array<CodecOps, kComputeElements.size()> kRow{
-    CodecOps{&Loops<float, Q>::encode, &Loops<float, Q>::decode},
-    CodecOps{&Loops<double, Q>::encode, &Loops<double, Q>::decode}};
+    CodecOps{&CodecLoops<float, Q>::encode, &CodecLoops<float, Q>::decode},
+    CodecOps{&CodecLoops<double, Q>::encode, &CodecLoops<double, Q>::decode}};
 
 template <class... Q>
 constexpr auto make_rows(TypeList<Q...>) {

@@ -6,6 +6,10 @@
 #include "kernels/host/convert-inl.hpp"
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/codecs/half-inl.hpp"
+#include "kernels/host/select-inl.hpp"
+#include "kernels/host/ternary_wire-inl.hpp"
+#include "kernels/host/ternary_dense-inl.hpp"
+#include "kernels/host/ternary-inl.hpp"
 #include "kernels/registry-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
 // clang-format on

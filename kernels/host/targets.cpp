@@ -15,6 +15,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <type_traits>
 
@@ -84,8 +85,8 @@ std::size_t block_of(const Params& params) noexcept {
 
 template <class Q>
 std::size_t wire_bound_of(std::size_t n, Element element, const Params& params) noexcept {
-  return compute_element(element) == Element::f32 ? scalar::Loops<float, Q>::wire_bytes(n, params)
-                                                  : scalar::Loops<double, Q>::wire_bytes(n, params);
+  return compute_element(element) == Element::f32 ? scalar::CodecLoops<float, Q>::wire_bytes(n, params)
+                                                  : scalar::CodecLoops<double, Q>::wire_bytes(n, params);
 }
 
 template <class Q>
@@ -96,10 +97,28 @@ bool whole_of(const Params& params) noexcept {
     return false;
 }
 
+template <class Q>
+double propose_of(const void* x, std::size_t n, Element element, const Params& params) noexcept {
+  const auto* bytes = static_cast<const std::byte*>(x);
+  return compute_element(element) == Element::f32 ? Q::template propose<float>(bytes, n, params)
+                                                  : Q::template propose<double>(bytes, n, params);
+}
+
+template <class Q>
+constexpr Codec codec_of(const CodecOps* (*ops)(Element, Isa) noexcept) {
+  Codec codec{Q::kName,          Q::kId, Q::kWhat,     Q::kLossless, Q::kSpecs, &block_of<Q>,
+              &wire_bound_of<Q>, ops,    &whole_of<Q>, nullptr,      nullptr,   nullptr};
+  if constexpr (requires { &Q::proposes; }) {
+    codec.propose = &propose_of<Q>;
+    codec.proposes = &Q::proposes;
+    codec.settle = &Q::settle;
+  }
+  return codec;
+}
+
 template <class... Q, std::size_t... kIndex>
 constexpr auto make_codecs(TypeList<Q...>, std::index_sequence<kIndex...>) {
-  return std::array{Codec{Q::kName, Q::kId, Q::kWhat, Q::kLossless, Q::kSpecs, &block_of<Q>,
-                          &wire_bound_of<Q>, &ops_of<kIndex>, &whole_of<Q>, nullptr, nullptr, nullptr}...};
+  return std::array{codec_of<Q>(&ops_of<kIndex>)...};
 }
 constexpr auto kCodecs =
     make_codecs(scalar::AllQuantizers{}, std::make_index_sequence<scalar::kRows.size()>{});

@@ -1,0 +1,130 @@
+// adaptive: the n / pi elements of greatest magnitude of every block, as sign and position; they decode to
+// the mean of what is sent of their sign (Dryden, Jacobs, Moon, Van Essen: Communication quantization for
+// data-parallel training of deep neural networks, MLHPC 2016). Against a fixed threshold: the volume is known
+// beforehand, whatever the scale of the data.
+//
+// search=exact    the k = max(1, round(n / pi)) largest of a block of n, ties by lowest position; fewer only
+// if
+//                 fewer are not 0
+// search=approx   all above a bound found in one element of 16; k / 2 to 2 k, by an exact search where not
+// search=dryden2016  as published: of 128 sampled elements, the greatest 1 / pi of each sign and at least one
+//                 give the bounds, the means are those of all elements sent. At most 4 k; the rest stays in
+//                 the residual. Where the sample has no element of a sign, its bound is that of the other
+//                 sign.
+// signs=separate  n / pi of the positive elements, and of the negative ones (search exact or approx)
+//
+// Wire: see kernels/host/ternary_wire-inl.hpp. For floats at pi = 32, 0.033 bytes an element.
+
+struct Adaptive {
+  static constexpr std::string_view kName = "adaptive";
+  static constexpr std::string_view kWhat =
+      "the largest 1/pi of a block as sign and side mean (Dryden et al. 2016)";
+  static constexpr std::uint16_t kId = 6;
+  static constexpr bool kLossless = false;
+  static constexpr std::array<std::string_view, 3> kSearches{"exact", "approx", "dryden2016"};
+  static constexpr std::array<std::string_view, 2> kSigns{"joint", "separate"};
+  static constexpr std::array kSpecs{
+      ParamSpec{"pi", "one element in pi is sent", ParamKind::real, 32, 1, 65536},
+      ParamSpec{"block", "elements that share a count and a pair of means", ParamKind::power_of_two, 16384,
+                64, 65536},
+      ParamSpec{"search", "how the largest are found", ParamKind::word, 0, 0, 2, kSearches},
+      ParamSpec{"signs", "counted together or apart", ParamKind::word, 0, 0, 1, kSigns},
+      ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
+  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[1]); }
+  static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }
+  static constexpr bool kMeans = true;
+
+  // The first block lists nothing, and so begins with a sample; the others a little below the bound of the
+  // block before: the distribution of magnitudes near it falls by about a fifth in 1/16 octave.
+  template <class T>
+  static MQ_INLINE Key<T> first_floor(const Params&) {
+    return kMaxKey<T>;
+  }
+  template <class T>
+  static MQ_INLINE Key<T> next_floor(const Params&, const Selection<T>& last) {
+    constexpr Key<T> kMargin = Key<T>{1} << (std::numeric_limits<T>::digits - 1 - 4);
+    const Key<T> floor = last.floor();
+    return floor > kMargin ? floor - kMargin : 0;
+  }
+
+  template <class T>
+  static Selection<T> select(Candidates<T>& block, const Params& p) {
+    const bool separate = p.value[3] == 1;
+    if (p.value[2] == 2) return dryden(block, p.value[0]);
+    if (p.value[2] == 1) {
+      const Selection<T> selection = sampled(block, p.value[0], separate);
+      const std::size_t count = count_of(block, selection), k = share(block.n, p.value[0]);
+      if (2 * count >= k && count <= 2 * k) return selection;
+    }
+    if (!separate) return joint_selection(block, exact_cutoff(block, kBoth, share(block.n, p.value[0])));
+    Selection<T> selection{{}, block.n};
+    for (const Side side : {kBelow, kAbove})
+      selection.side[side] = exact_cutoff(block, side, share(size_of(block, side), p.value[0]));
+    return selection;
+  }
+
+ private:
+  // round(n / pi), but one if there are any.
+  static MQ_INLINE std::size_t share(std::size_t n, double pi) {
+    const auto k = static_cast<std::size_t>(static_cast<double>(n) / pi + 0.5);
+    return n > 0 ? std::max<std::size_t>(k, 1) : 0;
+  }
+
+  // The finite elements of one sign.
+  template <class T>
+  static std::size_t size_of(const Candidates<T>& block, Side side) {
+    return count_at_least<T>(block.v, block.n, side, 1) -
+           count_at_least<T>(block.v, block.n, side, kMaxKey<T> + 1);
+  }
+
+  // The elements that pass a selection without ties or limit.
+  template <class T>
+  static std::size_t count_of(Candidates<T>& block, const Selection<T>& selection) {
+    block.cover(selection);
+    const bool listed = block.listed();
+    std::size_t count = 0;
+    for (std::size_t i = 0, m = listed ? block.found : block.n; i < m; ++i) {
+      const T v = element<T>(block.v, listed ? block.at[i] : i), magnitude = std::abs(v);
+      count += magnitude > selection.side[v > 0].bound && magnitude <= std::numeric_limits<T>::max();
+    }
+    return count;
+  }
+
+  template <class T>
+  static Selection<T> sampled(Candidates<T>& block, double pi, bool separate) {
+    Selection<T> selection{{}, block.n};
+    for (const Side side : {kBelow, kAbove}) {
+      const Side counted = separate ? side : kBoth;
+      Cutoff<T>& cutoff = selection.side[side];
+      if (!sampled_cutoff(block, counted, share(separate ? size_of(block, side) : block.n, pi), cutoff))
+        cutoff = {T{0}, 0};
+      cutoff = {magnitude_of<T>(key_of(cutoff.bound) - (cutoff.ties > 0)), 0};
+    }
+    return selection;
+  }
+
+  template <class T>
+  static Selection<T> dryden(const Candidates<T>& block, double pi) {
+    constexpr std::size_t kSamples = 128, kExcess = 4;
+    T magnitude[2][kSamples];
+    std::size_t count[2] = {0, 0};
+    for (std::uint32_t i = 0; i < kSamples; ++i) {
+      const std::uint64_t random = (i + 1) * 0x9e3779b9u;  // evenly spread over 32 bits
+      const T v = element<T>(block.v, static_cast<std::size_t>((random * block.n) >> 32));
+      if (v != T{0} && std::isfinite(v)) magnitude[v > 0][count[v > 0]++] = std::abs(v);
+    }
+    T least[2] = {T{0}, T{0}};
+    for (const Side side : {kBelow, kAbove}) {
+      if (count[side] == 0) continue;
+      T* const kth = magnitude[side] + share(count[side], pi) - 1;
+      std::nth_element(magnitude[side], kth, magnitude[side] + count[side], std::greater<T>());
+      least[side] = *kth;
+    }
+    Selection<T> selection{{}, kExcess * share(block.n, pi)};
+    for (const Side side : {kBelow, kAbove}) {
+      const T tau = count[side] > 0 ? least[side] : least[1 - side];
+      selection.side[side] = {tau > T{0} ? magnitude_of<T>(key_of(tau) - 1) : T{0}, 0};
+    }
+    return selection;
+  }
+};

@@ -1,0 +1,65 @@
+// threshold: an element is sent, as +tau or -tau, in the call in which its magnitude has reached tau; what it
+// exceeds tau by, and all the others, wait in the residual (Strom: Scalable distributed DNN training using
+// commodity GPU cloud computing, Interspeech 2015). At most one quantum an element and call: where inputs
+// are greater than tau the residual grows. tau is not a contraction and has no universal value: give it, or
+// let the first call of a key measure a quantile of the magnitudes.
+//
+// With tau a power of two (round=pow2) decoded + residual == v exactly while |v| < 2^24 tau.
+//
+// Wire: see kernels/host/ternary_wire-inl.hpp. For floats of which one in 32 is sent, 0.033 bytes an element.
+
+struct Threshold {
+  static constexpr std::string_view kName = "threshold";
+  static constexpr std::string_view kWhat = "+tau or -tau where that much has accumulated (Strom 2015)";
+  static constexpr std::uint16_t kId = 5;
+  static constexpr bool kLossless = false;
+  static constexpr std::array<std::string_view, 2> kRounds{"no", "pow2"};
+  static constexpr std::array kSpecs{
+      ParamSpec{"tau", "what an entry stands for", ParamKind::real, 1, 1e-30, 1e30},
+      ParamSpec{"quantile", "tau becomes this quantile of the magnitudes; 0: as given", ParamKind::real, 0, 0,
+                0.999999},
+      ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},
+      ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64, 65536},
+      ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
+  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
+  static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }
+
+  static constexpr bool kMeans = false;
+  template <class T>
+  static MQ_INLINE T value(const Params& p) {
+    if (p.value[2] == 0) return static_cast<T>(p.value[0]);
+    int exponent;
+    const double fraction = std::frexp(p.value[0], &exponent);  // in [0.5, 1)
+    return static_cast<T>(std::ldexp(1.0, fraction < 0.75 ? exponent - 1 : exponent));
+  }
+
+  template <class T>
+  static MQ_INLINE Key<T> first_floor(const Params& p) {
+    return key_of(value<T>(p)) - 1;  // at least tau is above the number below tau
+  }
+  template <class T>
+  static MQ_INLINE Key<T> next_floor(const Params& p, const Selection<T>&) {
+    return first_floor<T>(p);
+  }
+  template <class T>
+  static MQ_INLINE Selection<T> select(const Candidates<T>& block, const Params&) {
+    const Cutoff<T> cutoff{magnitude_of<T>(block.floor), 0};
+    return {{cutoff, cutoff}, block.n};
+  }
+
+  // The quantile of the magnitudes of finite elements; 0, which settles nothing, if that is 0.
+  static bool proposes(const Params& p) noexcept { return p.value[1] > 0; }
+  template <class T>
+  static double propose(const std::byte* x, std::size_t n, const Params& p) {
+    const DefaultFloatingPoint environment;
+    const auto k = static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n));
+    Cutoff<T> cutoff{T{0}, 0};
+    (void)find_cutoff<T>(x, n, kBoth, std::max<std::size_t>(k, 1), 0, kMaxKey<T>, cutoff);
+    return static_cast<double>(cutoff.bound);
+  }
+  static Params settle(const Params& p, double proposal) noexcept {
+    Params settled = p;
+    if (proposal > 0) settled.value[0] = std::clamp(proposal, kSpecs[0].min, kSpecs[0].max);
+    return settled;
+  }
+};

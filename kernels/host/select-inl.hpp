@@ -1,0 +1,230 @@
+// Which elements of a block a ternary codec sends: those whose magnitude exceeds a bound. Finds the bound for
+// a given count and lists the elements above it. Separate from the codecs and from the wire: this file knows
+// positions and magnitudes only. Included once per instruction set, after loops-inl.hpp.
+//
+// The k-th largest magnitude is found by bisection: the bits of a float without its sign, its *key*, ascend
+// with the magnitude, and counting the elements above a key is a compare and a population count a register,
+// without a branch or a store. About 20 counts find it, 31 if there are ties (63 for doubles), and the result
+// depends on nothing but the values. Of 700 candidates a search took 0.3 us; with a histogram, whose every
+// element is a read and a write of memory, 4 us, and nth_element mispredicts half of its comparisons.
+//
+// One pass over the block computes v = x + residual and lists the *candidates*, the elements above a floor;
+// where the floor is a good guess (a little below the bound of the block before, else of a sample) the search
+// looks at about 1.3 k candidates and not at the block. A bad guess costs another pass, never the result.
+
+template <class T>
+using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+template <class T>
+inline constexpr Key<T> kSignBit = Key<T>{1} << (8 * sizeof(T) - 1);
+template <class T>
+inline constexpr Key<T> kMaxKey = std::bit_cast<Key<T>>(std::numeric_limits<T>::max());
+template <class T>
+MQ_INLINE Key<T> key_of(T magnitude) {
+  return std::bit_cast<Key<T>>(magnitude);
+}
+template <class T>
+MQ_INLINE T magnitude_of(Key<T> key) {
+  return std::bit_cast<T>(key);
+}
+
+template <class T>
+MQ_INLINE T element(const std::byte* v, std::size_t i) {
+  T value;
+  std::memcpy(&value, v + i * sizeof(T), sizeof value);
+  return value;
+}
+template <class T>
+MQ_INLINE void set_element(std::byte* v, std::size_t i, T value) {
+  std::memcpy(v + i * sizeof(T), &value, sizeof value);
+}
+
+// A finite element is sent if its magnitude exceeds `bound`, or equals it and fewer than `ties` such elements
+// of its sign came before it.
+template <class T>
+struct Cutoff {
+  T bound;
+  std::size_t ties;
+};
+
+enum Side { kBelow, kAbove, kBoth };
+
+// What a block sends: a cutoff for each sign, and no more than `limit` elements, the first ones.
+template <class T>
+struct Selection {
+  Cutoff<T> side[2];
+  std::size_t limit;
+  // The greatest floor above which all of them are.
+  MQ_INLINE Key<T> floor() const {
+    return std::min<Key<T>>(key_of(side[kBelow].bound) - (side[kBelow].ties > 0),
+                            key_of(side[kAbove].bound) - (side[kAbove].ties > 0));
+  }
+};
+
+// How many of n values are at least t > 0: of their side, or with kBoth of their magnitudes. Not NaN.
+template <class T, Side kSide, class W>
+MQ_INLINE std::size_t count_group(const std::byte* v, const Lanes<T>& t, const Lanes<T>& minus_t, W width) {
+  const Lanes<T> lanes = Lanes<T>::load(v, width);
+  const auto mask = kSide == kBoth    ? lanes.abs().at_least(t)
+                    : kSide == kAbove ? lanes.at_least(t)
+                                      : minus_t.at_least(lanes);
+  return static_cast<std::size_t>(std::popcount(mask.bits()));
+}
+template <class T, Side kSide>
+std::size_t count_at_least(const std::byte* v, std::size_t n, T t) {
+  const Lanes<T> least = Lanes<T>::all(t), minus = Lanes<T>::all(-t);
+  const std::size_t whole = n / kLanes, rest = n % kLanes;
+  std::size_t count = 0;
+  for (std::size_t g = 0; g < whole; ++g)
+    count += count_group<T, kSide>(v + g * kLanes * sizeof(T), least, minus, Whole{});
+  if (rest) count += count_group<T, kSide>(v + whole * kLanes * sizeof(T), least, minus, Part{rest});
+  return count;
+}
+template <class T>
+MQ_INLINE std::size_t count_at_least(const std::byte* v, std::size_t n, Side side, Key<T> key) {
+  const T t = magnitude_of<T>(key);
+  return side == kBoth    ? count_at_least<T, kBoth>(v, n, t)
+         : side == kAbove ? count_at_least<T, kAbove>(v, n, t)
+                          : count_at_least<T, kBelow>(v, n, t);
+}
+
+// Finds the cutoff that the k largest finite elements of a side pass, k >= 1, if so many exceed the floor;
+// false if not. Bisection, by counting, of the keys above the floor; begins with steps of `step` if the bound
+// is thought to be near.
+template <class T>
+bool find_cutoff(const std::byte* v, std::size_t n, Side side, std::size_t k, Key<T> floor, Key<T> step,
+                 Cutoff<T>& cutoff) {
+  constexpr Key<T> kEnd = kMaxKey<T> + 1;  // of infinity
+  const std::size_t infinite = count_at_least<T>(v, n, side, kEnd);
+  k += infinite;
+  Key<T> low = floor + 1, high = kEnd;  // at least k elements have keys from low on, fewer from high on
+  std::size_t n_low = count_at_least<T>(v, n, side, low), n_high = infinite;
+  if (n_low < k) return false;
+  while (n_low > k && high - low > 1) {
+    const Key<T> middle = low + std::min<Key<T>>(step, (high - low) / 2);
+    const std::size_t count = count_at_least<T>(v, n, side, middle);
+    if (count >= k) {
+      low = middle;
+      n_low = count;
+      step = std::min<Key<T>>(2 * step, kEnd);
+    } else {
+      high = middle;
+      n_high = count;
+    }
+  }
+  if (n_low == k)
+    cutoff = {magnitude_of<T>(low - 1), 0};
+  else
+    cutoff = {magnitude_of<T>(low), k - n_high};
+  return true;
+}
+
+// The elements of a block above a floor, and every element that is NaN or Inf.
+template <class T>
+struct Candidates {
+  using L = Lanes<T>;
+  static constexpr std::size_t kMaxBlock = 65536;
+  const std::byte* v = nullptr;
+  std::size_t n = 0;
+  Key<T> floor = 0;
+  std::size_t found = 0;                     // how many there are
+  std::uint32_t at[kMaxBlock / 4 + kLanes];  // where, ascending, if listed()
+  static constexpr std::size_t kMaxValues = 6144;
+  T value[kMaxValues];  // the values of candidates, or of a sample, for the search
+
+  MQ_INLINE Candidates() {}
+  MQ_INLINE const std::byte* values() const { return reinterpret_cast<const std::byte*>(value); }
+  static constexpr std::size_t room(std::size_t n) { return (n + 3) / 4; }
+  MQ_INLINE bool listed() const { return found <= room(n); }
+
+  // v = x, or with carry x + residual, which replaces the residual.
+  template <Feedback F>
+  void collect(const std::byte* x, std::byte* residual, std::size_t length, Key<T> above) {
+    v = F == Feedback::carry ? residual : x;
+    n = length;
+    floor = above;
+    const L bound = L::all(magnitude_of<T>(floor));
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    std::size_t count = 0;
+    for (std::size_t g = 0; g < whole; ++g) count = collect_group<F>(x, residual, g, bound, count, Whole{});
+    if (rest) count = collect_group<F>(x, residual, whole, bound, count, Part{rest});
+    found = count;
+  }
+  void collect_again(Key<T> above) { collect<Feedback::none>(v, nullptr, n, above); }
+
+  // Lists a superset of the elements that pass a selection, or finds that there is no room to list them.
+  void cover(const Selection<T>& selection) {
+    const Key<T> needed = selection.floor();
+    if (floor != needed && (floor > needed || !listed())) collect_again(needed);
+  }
+
+ private:
+  template <Feedback F, class W>
+  MQ_INLINE std::size_t collect_group(const std::byte* x, std::byte* residual, std::size_t g, const L& bound,
+                                      std::size_t count, W width) {
+    constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+    L lanes = L::load(x + g * kGroupBytes, width);
+    if constexpr (F == Feedback::carry) {
+      lanes = lanes + L::load(residual + g * kGroupBytes, width);
+      lanes.store(residual + g * kGroupBytes, width);
+    }
+    const std::uint32_t bits = ~bound.at_least(lanes.abs()).bits() & width.bits;  // NaN is not below it
+    append_positions(at + std::min(count, room(n)), bits, static_cast<std::uint32_t>(g * kLanes));
+    return count + static_cast<std::size_t>(std::popcount(bits));
+  }
+};
+
+// The cutoff that a sample, one element in 16, suggests for the k largest elements of a side. False if the
+// sample has too few.
+template <class T>
+bool sampled_cutoff(Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
+  constexpr std::size_t kStride = 16;
+  const std::size_t m = block.n / kStride;
+  for (std::size_t i = 0; i < m; ++i) {
+    // A position of its own in each stride, lest a period of the data meet that of the sample.
+    const std::uint32_t jitter = (static_cast<std::uint32_t>(i) * 0x9e3779b9u) >> 28;
+    block.value[i] = element<T>(block.v, i * kStride + jitter);
+  }
+  k = std::max<std::size_t>(1, (k + kStride / 2) / kStride);
+  return find_cutoff<T>(block.values(), m, side, k, 0, kMaxKey<T>, cutoff);
+}
+
+// The cutoff that the k largest elements of a side pass, exactly, ties by lowest position.
+template <class T>
+Cutoff<T> exact_cutoff(Candidates<T>& block, Side side, std::size_t k) {
+  constexpr std::size_t kWorthASample = 2048;
+  constexpr Key<T> kStep = Key<T>{1} << (std::numeric_limits<T>::digits - 1 - 5);  // 1/32 octave
+  Cutoff<T> cutoff{std::numeric_limits<T>::max(), 0};
+  if (k == 0) return cutoff;
+  if (k >= block.n) return {T{0}, 0};
+  for (int guess = 0; guess < 2; ++guess) {
+    if (block.listed() && block.found <= block.kMaxValues) {
+      for (std::size_t i = 0; i < block.found; ++i) block.value[i] = element<T>(block.v, block.at[i]);
+      if (find_cutoff<T>(block.values(), block.found, side, k, block.floor, kStep, cutoff)) return cutoff;
+      if (block.floor == 0) return {T{0}, 0};  // there are fewer than k that are not 0
+    }
+    if (guess == 1 || block.n < kWorthASample || k > block.n / 4) break;
+    // More than its share of the sample, so that too few candidates are unlikely.
+    if (!sampled_cutoff(block, side, 2 * k, cutoff)) cutoff = {T{0}, 0};
+    block.collect_again(key_of(cutoff.bound) - (cutoff.ties > 0));
+  }
+  if (find_cutoff<T>(block.v, block.n, side, k, block.floor, kStep, cutoff)) return cutoff;
+  if (find_cutoff<T>(block.v, block.n, side, k, 0, kMaxKey<T>, cutoff)) return cutoff;
+  return {T{0}, 0};
+}
+
+// The first elements that pass a cutoff for both signs together: its ties, in order of position, by sign.
+template <class T>
+Selection<T> joint_selection(Candidates<T>& block, const Cutoff<T>& cutoff) {
+  Selection<T> selection{{cutoff, cutoff}, block.n};
+  if (cutoff.ties == 0) return selection;
+  block.cover(selection);
+  std::size_t ties[2] = {0, 0};
+  const std::size_t m = block.listed() ? block.found : block.n;
+  for (std::size_t i = 0; i < m && ties[kBelow] + ties[kAbove] < cutoff.ties; ++i) {
+    const T v = element<T>(block.v, block.listed() ? block.at[i] : i);
+    if (std::abs(v) == cutoff.bound) ++ties[v > 0];
+  }
+  selection.side[kBelow].ties = ties[kBelow];
+  selection.side[kAbove].ties = ties[kAbove];
+  return selection;
+}

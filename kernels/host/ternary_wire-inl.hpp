@@ -1,0 +1,160 @@
+// The wire of ternary codecs: which elements of a block are not 0, and their signs, in the smallest of a few
+// formats. Separate because it knows nothing of how they were chosen. Included once per instruction set,
+// after select-inl.hpp.
+//
+// Wire, per block: TernaryHeader, then the payload. An *entry* is an element that is not 0. Bytes of the
+// payload for c entries in a block of n:
+//   gap     c + (skips, at most n / 127): a byte an entry, the distance from the entry before; see put_gaps
+//   u16     2 c + c / 8: positions, ascending, then a bit an entry, 1 = above
+//   u32     4 c: position * 2 + sign; what the codec of Dryden et al. 2016 sent, and never chosen by itself
+//   dense   n / 4: two bits an element
+//   marked  n / 4 + sizeof(T): dense, behind the value of the elements whose bits are both set, which are not
+//           finite
+// The encoder takes the smallest and the decoder reads which it is. No payload is longer than marked, which
+// bounds the wire.
+
+enum class TernaryFormat : std::uint32_t { best, gap, u16, u32, dense, marked };
+inline constexpr std::array<std::string_view, 5> kTernaryFormats{"auto", "gap", "u16", "u32", "dense"};
+
+template <class T>
+struct TernaryHeader {
+  std::uint32_t format_count;  // format * 2^24 + entries
+  std::uint32_t payload_bytes;
+  T value[2];  // of the entries below 0 and above
+
+  MQ_INLINE TernaryHeader() {}  // spelled out: an implicit one is compiled for the baseline processor
+  MQ_INLINE TernaryHeader(T below, T above) : value{below, above} {}
+  MQ_INLINE void set(TernaryFormat format, std::size_t count, std::size_t bytes) {
+    format_count = static_cast<std::uint32_t>(format) << 24 | static_cast<std::uint32_t>(count);
+    payload_bytes = static_cast<std::uint32_t>(bytes);
+  }
+  MQ_INLINE TernaryFormat format() const { return static_cast<TernaryFormat>(format_count >> 24); }
+  MQ_INLINE std::size_t count() const { return format_count & 0xffffff; }
+  // As far as the header alone tells.
+  MQ_INLINE bool valid() const {
+    constexpr T kMax = std::numeric_limits<T>::max();
+    return format() >= TernaryFormat::gap && format() <= TernaryFormat::marked && value[kBelow] >= -kMax &&
+           value[kBelow] <= 0 && value[kAbove] >= 0 && value[kAbove] <= kMax;
+  }
+};
+static_assert(sizeof(TernaryHeader<float>) == 16 && sizeof(TernaryHeader<double>) == 24);
+
+constexpr std::size_t dense_bytes(std::size_t n) { return (2 * n + 7) / 8; }
+
+// Entries of a block: position * 2 + sign, ascending.
+struct Entries {
+  const std::uint32_t* entry;
+  std::size_t count;
+  std::size_t skips;  // bytes of put_gaps that hold no entry
+};
+
+constexpr std::size_t sparse_bytes(TernaryFormat format, const Entries& e) {
+  switch (format) {
+    case TernaryFormat::gap: return e.count + e.skips;
+    case TernaryFormat::u16: return 2 * e.count + (e.count + 7) / 8;
+    default: return 4 * e.count;
+  }
+}
+
+// The format asked for, or dense if that is longer than dense; of best, the first of the smallest.
+constexpr TernaryFormat choose_format(TernaryFormat asked, const Entries& e, std::size_t n) {
+  TernaryFormat chosen = asked;
+  if (asked == TernaryFormat::best)
+    chosen = sparse_bytes(TernaryFormat::u16, e) < sparse_bytes(TernaryFormat::gap, e) ? TernaryFormat::u16
+                                                                                       : TernaryFormat::gap;
+  const bool fits = chosen != TernaryFormat::dense && sparse_bytes(chosen, e) <= dense_bytes(n);
+  return fits ? chosen : TernaryFormat::dense;
+}
+
+// A byte an entry: bit 0 is the sign, 1 = above; bits 1 to 7 are the number of elements since the entry
+// before, up to 126. 127 there skips 127 elements and is no entry.
+constexpr std::uint32_t kSkip = 127;
+inline std::size_t skips_of(const Entries& e) {
+  std::size_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip : 0;
+  for (std::size_t i = 1; i < e.count; ++i) skips += ((e.entry[i] >> 1) - (e.entry[i - 1] >> 1) - 1) / kSkip;
+  return skips;
+}
+inline void put_gaps(const Entries& e, std::byte* out) {
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < e.count; ++i) {
+    std::uint32_t gap = (e.entry[i] >> 1) - next;
+    for (; gap >= kSkip; gap -= kSkip) *out++ = static_cast<std::byte>(kSkip << 1);
+    *out++ = static_cast<std::byte>(gap << 1 | (e.entry[i] & 1));
+    next = (e.entry[i] >> 1) + 1;
+  }
+}
+
+inline void put_u16(const Entries& e, std::byte* out) {
+  std::byte* const signs = out + 2 * e.count;
+  std::memset(signs, 0, (e.count + 7) / 8);
+  for (std::size_t i = 0; i < e.count; ++i) {
+    const auto position = static_cast<std::uint16_t>(e.entry[i] >> 1);
+    std::memcpy(out + 2 * i, &position, sizeof position);
+    signs[i / 8] |= static_cast<std::byte>((e.entry[i] & 1) << (i % 8));
+  }
+}
+
+inline void put_sparse(TernaryFormat format, const Entries& e, std::byte* out) {
+  switch (format) {
+    case TernaryFormat::gap: return put_gaps(e, out);
+    case TernaryFormat::u16: return put_u16(e, out);
+    default: std::memcpy(out, e.entry, 4 * e.count);
+  }
+}
+
+// Calls visit(position, sign) for each entry of a sparse payload, in order. False, perhaps after some visits,
+// if encode cannot have written it for a block of n; positions visited are below n and ascend in any case.
+template <class Visit>
+MQ_INLINE bool visit_gaps(const std::byte* in, std::size_t bytes, std::size_t count, std::size_t n,
+                          Visit& visit) {
+  std::size_t position = 0, visited = 0;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto code = std::to_integer<std::uint32_t>(in[i]);
+    position += code >> 1;
+    if (code >> 1 == kSkip) {
+      if ((code & 1) != 0 || i + 1 == bytes) return false;
+      continue;
+    }
+    if (position >= n) return false;
+    visit(position++, code & 1);
+    ++visited;
+  }
+  return visited == count;
+}
+
+template <class Visit>
+MQ_INLINE bool visit_u16(const std::byte* in, std::size_t count, std::size_t n, Visit& visit) {
+  const std::byte* const signs = in + 2 * count;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint16_t position;
+    std::memcpy(&position, in + 2 * i, sizeof position);
+    if (position < next || position >= n) return false;
+    visit(position, std::to_integer<std::uint32_t>(signs[i / 8]) >> (i % 8) & 1);
+    next = std::size_t{position} + 1;
+  }
+  return count % 8 == 0 || std::to_integer<std::uint32_t>(signs[count / 8]) >> (count % 8) == 0;
+}
+
+template <class Visit>
+MQ_INLINE bool visit_u32(const std::byte* in, std::size_t count, std::size_t n, Visit& visit) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t entry;
+    std::memcpy(&entry, in + 4 * i, sizeof entry);
+    const std::size_t position = entry >> 1;
+    if (position < next || position >= n) return false;
+    visit(position, entry & 1);
+    next = position + 1;
+  }
+  return true;
+}
+
+template <class Visit>
+MQ_INLINE bool visit_sparse(TernaryFormat format, const std::byte* in, std::size_t bytes, std::size_t count,
+                            std::size_t n, Visit& visit) {
+  if (bytes > dense_bytes(n)) return false;
+  if (format == TernaryFormat::gap) return visit_gaps(in, bytes, count, n, visit);
+  if (bytes != sparse_bytes(format, {nullptr, count, 0})) return false;
+  return format == TernaryFormat::u16 ? visit_u16(in, count, n, visit) : visit_u32(in, count, n, visit);
+}
