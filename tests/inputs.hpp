@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <random>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mq::test {
@@ -41,9 +43,8 @@ constexpr std::string_view name(Input input) {
   return names[static_cast<int>(input)];
 }
 
-// n finite values.
 template <class T>
-std::vector<T> make_input(Input input, std::size_t n, std::uint64_t seed_value) {
+std::vector<T> fresh_input(Input input, std::size_t n, std::uint64_t seed_value) {
   std::mt19937_64 random(seed_value * 1000003 + static_cast<std::uint64_t>(input));
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform(-1, 1);
@@ -70,6 +71,17 @@ std::vector<T> make_input(Input input, std::size_t n, std::uint64_t seed_value) 
     x[i] = static_cast<T>(v);
   }
   return x;
+}
+
+// n finite values; the first n of those of any greater n. Kept, because tests of many rows ask for the same
+// ones, and to draw them takes longer than to encode them.
+template <class T>
+std::vector<T> make_input(Input input, std::size_t n, std::uint64_t seed_value) {
+  thread_local std::map<std::pair<Input, std::uint64_t>, std::vector<T>> drawn;
+  if (drawn.size() > 100) drawn.clear();
+  std::vector<T>& values = drawn[{input, seed_value}];
+  if (values.size() < n) values = fresh_input<T>(input, n, seed_value);
+  return {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n)};
 }
 
 }  // namespace mq::test

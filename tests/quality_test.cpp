@@ -24,8 +24,12 @@ TEST(Quality, every_codec_returns_at_most_the_energy_error_of_sending_nothing) {
       const auto x = make_input<T>(input, 5000, seed());
       if (row.codec->name == "f16" && input == Input::mixed_scales)
         continue;  // millions are out of its range
-      ASSERT_LT(squared_error(x, row.run(x, {}, Feedback::none).decoded), squares(x))
-          << row.describe(5000, name(input));
+      const auto decoded = row.run(x, {}, Feedback::none).decoded;
+      const double error = squared_error(x, decoded);
+      if (row.codec->name == "threshold")  // nothing where all are below tau, and little of a small tau
+        ASSERT_LE(error, squares(x)) << row.describe(5000, name(input));
+      else
+        ASSERT_LT(error, squares(x)) << row.describe(5000, name(input));
     }
   });
 }

@@ -143,7 +143,7 @@ struct OneBit {
   }
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(Means<T> scale, const std::byte* codes, W width) {
-    return Lanes<T>::pick(load_bits(codes, width), Lanes<T>::all(scale.above), Lanes<T>::all(scale.below));
+    return Lanes<T>::pick(load_bits(codes, width), scale.above, scale.below);
   }
   // Codes that decode to `mark` where bits is 1 and to `rest` elsewhere, under the scale marks(mark, rest).
   template <class W>

@@ -62,7 +62,7 @@ struct Lanes {
       return b;
     }
   };
-  // As pick, for registers whose lanes differ.
+  // Lane i is true where bit i is set.
   static MQ_INLINE Mask mask_of(std::uint32_t bits) {
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::from_bits(bits >> (i * N::kWidth));
@@ -93,9 +93,10 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::select(mask.m[i], set.r[i], clear.r[i]);
     return v;
   }
-  static MQ_INLINE Lanes pick(std::uint32_t bits, const Lanes& set, const Lanes& clear) {
+  // Lane i is `set` where bit i is, else `clear`.
+  static MQ_INLINE Lanes pick(std::uint32_t bits, T set, T clear) {
     Lanes v;
-    for (int i = 0; i < kRegs; ++i) v.r[i] = N::pick(bits, i * N::kWidth, set.r[i], clear.r[i]);
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::pick(bits, i * N::kWidth, N::all(set), N::all(clear));
     return v;
   }
 };

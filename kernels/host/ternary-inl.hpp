@@ -124,26 +124,28 @@ struct Ternary {
   }
   template <bool kTied>
   static bool keep_selected(Candidates<T>& block, const Selection<T>& selection, Entries& entries) {
-    Cutoff<T> cutoff[2] = {selection.side[kBelow], selection.side[kAbove]};
-    std::size_t count = 0, finite = 0;
+    const Key<T> bound[2] = {key_of(selection.side[kBelow].bound), key_of(selection.side[kAbove].bound)};
+    std::size_t ties[2] = {selection.side[kBelow].ties, selection.side[kAbove].ties};
     std::uint32_t* const entry = block.at;
+    std::size_t count = 0;
+    Key<T> greatest = 0;
     for (std::size_t i = 0; i < block.found; ++i) {
       const std::uint32_t position = entry[i];
-      const T v = element<T>(block.v, position), magnitude = std::abs(v);
-      const std::uint32_t sign = v > 0;
-      bool take = magnitude > cutoff[sign].bound;
-      if (kTied && magnitude == cutoff[sign].bound && cutoff[sign].ties > 0) {
+      const Key<T> bits = key_of(element<T>(block.v, position)), key = bits & ~kSignBit<T>;
+      const std::uint32_t sign = bits < kSignBit<T>;
+      bool take = key > bound[sign];
+      if (kTied && key == bound[sign] && ties[sign] > 0) {
         take = true;
-        --cutoff[sign].ties;
+        --ties[sign];
       }
       // Written in any case, and kept if the count moves on: as a branch it would be mispredicted.
       entry[count] = position << 1 | sign;
       count += take;
-      finite += magnitude <= std::numeric_limits<T>::max();
+      greatest = std::max(greatest, key);
     }
     entries = {entry, std::min(count, selection.limit), 0};
     entries.skips = skips_of(entries);
-    return finite == block.found;
+    return greatest <= kMaxKey<T>;
   }
 
   static SideSums sum_entries(const std::byte* v, const Entries& entries, double scale) {
