@@ -44,7 +44,8 @@ void add_sweep_options(CLI::App& app, Options& o, Words& w) {
                  fmt::format("layer sizes of a model, in place of the range: {}", fmt::join(names, ", ")))
       ->excludes(sizes)
       ->excludes(matrix);
-  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64, f16, bf16 (without mpi)")->capture_default_str();
+  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64, f16, bf16 (without mpi)")
+      ->capture_default_str();
   app.add_option("--ranks", w.ranks, "numbers of ranks; the others of the launch sleep [all]");
   app.add_option("--methods", w.methods, "methods to compare, see --list")->capture_default_str();
   app.add_option("--baseline", w.baseline, "method that speedups are relative to")->capture_default_str();

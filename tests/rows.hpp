@@ -211,8 +211,8 @@ inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Param
   sets.push_back(tensor);
 }
 
-// The preset parameters, and the extremes or words of each parameter; rows and ld mean nothing one at a time. Those of
-// a codec with long blocks with shorter ones, lest the tests take minutes.
+// The preset parameters, and the extremes or words of each parameter; rows and ld mean nothing one at a time.
+// Those of a codec with long blocks with shorter ones, lest the tests take minutes.
 inline std::vector<kernels::Params> param_sets(const kernels::Codec& codec) {
   const kernels::Params preset = kernels::preset_params(codec);
   std::vector<kernels::Params> sets{preset};

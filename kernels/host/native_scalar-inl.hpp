@@ -31,7 +31,9 @@ struct Native {
   static MQ_INLINE std::uint32_t bits(Mask m) {
     return static_cast<std::uint32_t>(m & 1);
   }  // bit i is lane i
-  static MQ_INLINE Mask from_bits(std::uint32_t b) { return -static_cast<Mask>(b & 1u); }  // higher bits: ignored
+  static MQ_INLINE Mask from_bits(std::uint32_t b) {
+    return -static_cast<Mask>(b & 1u);
+  }  // higher bits: ignored
   // Lane i is set if bit first + i is, else clear.
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
