@@ -140,7 +140,7 @@ TEST_F(Types, a_matrix_is_reduced_column_by_column) {
       EXPECT_LT(relative_error(column(y), column(exact)), 0.95) << "column " << c;
     }
   for (const char* const bad :
-       {"1000x7", "1003x7:1000", "x", "1000x7:1003 ", "0x7", "-1x7", "1000x6:1003", "1e3x7"})
+       {"1000x7", "1003x7:1000", "x", "1000x7:1003:1", "0x7", "-1x7", "1000x6:1003", "1e3x7"})
     expect_error_everywhere(call(bad), "mpiq_matrix");
 }
 
