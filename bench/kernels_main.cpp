@@ -2,7 +2,7 @@
 // reaches in this run.
 //
 // bytes moved, the least the algorithm must: encode reads x, reads and writes the residual (with feedback),
-// writes the wire; decode reads the wire and writes x; decode-add also reads x. The bandwidth is that of the
+// writes the wire; decode reads the wire and writes x; decode+add also reads x. The bandwidth is that of the
 // triad a = b + s c, 12 bytes an element for floats, the better of ordinary and streaming (non-temporal)
 // stores; of_triad is the ratio of the two rates.
 //
@@ -89,8 +89,19 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-enum class Work { encode, encode_feedback, decode, decode_add };
-constexpr Work kWorks[]{Work::encode, Work::encode_feedback, Work::decode, Work::decode_add};
+// apart: the base is not x and lies in the L2 cache, as the executor's does. streamed: DecodeArgs::stream.
+enum class Work {
+  encode,
+  encode_feedback,
+  decode,
+  decode_streamed,
+  decode_add,
+  add_apart,
+  add_apart_streamed
+};
+constexpr Work kWorks[]{
+    Work::encode,    Work::encode_feedback,   Work::decode, Work::decode_streamed, Work::decode_add,
+    Work::add_apart, Work::add_apart_streamed};
 
 struct Case {
   const Codec* codec;
@@ -101,7 +112,9 @@ struct Case {
 };
 
 std::string name_of(const Case& c) {
-  constexpr std::string_view works[]{"encode", "encode+feedback", "decode", "decode+add"};
+  constexpr std::string_view works[]{
+      "encode",           "encode+feedback",          "decode", "decode+streamed", "decode+add",
+      "decode+add+apart", "decode+add+apart+streamed"};
   std::string text(c.codec->name);
   for (const std::string_view part : {works[static_cast<int>(c.work)], name(c.element), name(c.isa)})
     text.append("/").append(part);
@@ -110,7 +123,7 @@ std::string name_of(const Case& c) {
 
 // What the algorithm must move between core and memory, for n elements of vector_bytes in all.
 std::size_t bytes_moved(const Case& c, std::size_t wire_bytes) {
-  constexpr std::size_t passes[]{1, 3, 1, 2};
+  constexpr std::size_t passes[]{1, 3, 1, 1, 2, 1, 1};
   return passes[static_cast<int>(c.work)] * c.vector_bytes + wire_bytes;
 }
 
@@ -138,16 +151,36 @@ struct Arrays {
   std::size_t encoded = 0;
 };
 
+// Decodes chunk by chunk into the residual, from one chunk that serves as base for all.
+void add_apart(const Case& c, const Arrays& m, bool streamed) {
+  const std::size_t chunk_bytes = std::min(c.vector_bytes, std::size_t{256} << 10);
+  const std::size_t n = chunk_bytes / element_bytes(c.element);
+  const std::size_t wire_bytes = c.codec->wire_bound(n, c.element, m.params);
+  for (std::size_t i = 0; i < c.vector_bytes / chunk_bytes; ++i)
+    benchmark::DoNotOptimize(m.ops->decode({m.wire.data() + i * wire_bytes, wire_bytes, n, m.params,
+                                            m.x.data(), m.residual.data() + i * chunk_bytes, streamed}));
+}
+
 void work(const Case& c, const Arrays& m) {
-  if (c.work == Work::encode || c.work == Work::encode_feedback) {
-    const bool feedback = c.work == Work::encode_feedback;
-    const auto mode = feedback ? Feedback::carry : Feedback::none;
-    benchmark::DoNotOptimize(
-        m.ops->encode({m.x.data(), m.residual.data(), mode, m.n, m.params, m.wire.data()}));
-  } else {
-    const void* base = c.work == Work::decode_add ? m.residual.data() : nullptr;
-    benchmark::DoNotOptimize(
-        m.ops->decode({m.wire.data(), m.encoded, m.n, m.params, base, m.residual.data()}));
+  switch (c.work) {
+    case Work::encode:
+    case Work::encode_feedback: {
+      const auto mode = c.work == Work::encode ? Feedback::none : Feedback::carry;
+      benchmark::DoNotOptimize(
+          m.ops->encode({m.x.data(), m.residual.data(), mode, m.n, m.params, m.wire.data()}));
+      break;
+    }
+    case Work::decode:
+    case Work::decode_streamed:
+    case Work::decode_add: {
+      DecodeArgs args{m.wire.data(), m.encoded, m.n, m.params, nullptr, m.residual.data()};
+      if (c.work == Work::decode_add) args.base = args.x;
+      args.stream = c.work == Work::decode_streamed;
+      benchmark::DoNotOptimize(m.ops->decode(args));
+      break;
+    }
+    case Work::add_apart: add_apart(c, m, false); break;
+    case Work::add_apart_streamed: add_apart(c, m, true); break;
   }
 }
 
