@@ -94,8 +94,20 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-enum class Work { encode, encode_feedback, decode, decode_add };
-constexpr Work kWorks[]{Work::encode, Work::encode_feedback, Work::decode, Work::decode_add};
+// apart: the base is not x and lies in the L2 cache, as the executor's does. streamed: DecodeArgs::stream.
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
+enum class Work {
+  encode,
+  encode_feedback,
+  decode,
+  decode_streamed,
+  decode_add,
+  add_apart,
+  add_apart_streamed
+};
+constexpr Work kWorks[]{
+    Work::encode,    Work::encode_feedback,   Work::decode, Work::decode_streamed, Work::decode_add,
+    Work::add_apart, Work::add_apart_streamed};
 
 struct Case {
   const Codec* codec;
@@ -106,7 +118,9 @@ struct Case {
 };
 
 std::string name_of(const Case& c) {
-  constexpr std::string_view works[]{"encode", "encode+feedback", "decode", "decode+add"};
+  constexpr std::string_view works[]{
+      "encode",           "encode+feedback",          "decode", "decode+streamed", "decode+add",
+      "decode+add+apart", "decode+add+apart+streamed"};
   std::string text(c.codec->name);
   for (const std::string_view part : {works[static_cast<int>(c.work)], name(c.element), name(c.isa)})
     text.append("/").append(part);
@@ -137,6 +151,8 @@ struct Arrays {
     fill(x, n, k.element, 1);
     fill(b, k.vector_bytes / 4, Element::f32, 2);
     fill(c, k.vector_bytes / 4, Element::f32, 3);
+    if (k.work == Work::add_apart || k.work == Work::add_apart_streamed)
+      n = std::min(k.vector_bytes, kChunkBytes) / element_bytes(k.element);
     encoded = ops->encode({x.data(), nullptr, Feedback::none, n, params, wire.data()}).bytes;
     if (k.codec->name == "threshold" && k.work == Work::encode_feedback)
       for (int call = 0; call < 40; ++call)
@@ -148,7 +164,10 @@ struct Arrays {
     switch (k.work) {
       case Work::encode: return k.vector_bytes + encoded;
       case Work::encode_feedback: return 3 * k.vector_bytes + encoded;
-      case Work::decode: return k.vector_bytes + encoded;
+      case Work::decode:
+      case Work::decode_streamed: return k.vector_bytes + encoded;
+      case Work::add_apart:
+      case Work::add_apart_streamed: return k.vector_bytes;  // base and wire stay in the cache
       case Work::decode_add: return 2 * lines_changed() * kLine + encoded;
     }
     return 0;
@@ -168,16 +187,34 @@ struct Arrays {
   std::size_t encoded = 0, moved = 0;
 };
 
+// Decodes chunk by chunk into the residual, always the wire of the first chunk and onto the same base.
+void add_apart(const Case& c, const Arrays& m, bool streamed) {
+  const std::size_t chunk_bytes = m.n * element_bytes(c.element);
+  for (std::size_t begin = 0; begin < c.vector_bytes; begin += chunk_bytes)
+    benchmark::DoNotOptimize(m.ops->decode(
+        {m.wire.data(), m.encoded, m.n, m.params, m.x.data(), m.residual.data() + begin, streamed}));
+}
+
 void work(const Case& c, const Arrays& m) {
-  if (c.work == Work::encode || c.work == Work::encode_feedback) {
-    const bool feedback = c.work == Work::encode_feedback;
-    const auto mode = feedback ? Feedback::carry : Feedback::none;
-    benchmark::DoNotOptimize(
-        m.ops->encode({m.x.data(), m.residual.data(), mode, m.n, m.params, m.wire.data()}));
-  } else {
-    const void* base = c.work == Work::decode_add ? m.residual.data() : nullptr;
-    benchmark::DoNotOptimize(
-        m.ops->decode({m.wire.data(), m.encoded, m.n, m.params, base, m.residual.data()}));
+  switch (c.work) {
+    case Work::encode:
+    case Work::encode_feedback: {
+      const auto mode = c.work == Work::encode ? Feedback::none : Feedback::carry;
+      benchmark::DoNotOptimize(
+          m.ops->encode({m.x.data(), m.residual.data(), mode, m.n, m.params, m.wire.data()}));
+      break;
+    }
+    case Work::decode:
+    case Work::decode_streamed:
+    case Work::decode_add: {
+      DecodeArgs args{m.wire.data(), m.encoded, m.n, m.params, nullptr, m.residual.data()};
+      if (c.work == Work::decode_add) args.base = args.x;
+      args.stream = c.work == Work::decode_streamed;
+      benchmark::DoNotOptimize(m.ops->decode(args));
+      break;
+    }
+    case Work::add_apart: add_apart(c, m, false); break;
+    case Work::add_apart_streamed: add_apart(c, m, true); break;
   }
 }
 

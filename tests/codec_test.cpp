@@ -223,6 +223,31 @@ TEST(Codec, decode_with_base_is_decode_then_add_in_place_or_not) {
   });
 }
 
+TEST(Codec, streaming_changes_no_value_at_any_alignment) {
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    const std::size_t n = 2 * row.block() + 77;
+    const auto base = make_input<T>(Input::uniform, n, seed());
+    const Coded<T> coded = row.run(make_input<T>(Input::normal, n, seed()), {}, Feedback::none);
+    std::vector<T> sum(n);
+    ASSERT_EQ(row.decode(coded.wire, n, base.data(), sum.data()), Decoded::ok);
+    for (std::size_t shift = 0; shift < 64; shift += shift < 8 ? 1 : 4)
+      for (const bool in_place : {false, true}) {
+        Guarded<T> plain(n * sizeof(T), shift), added(n * sizeof(T), shift);
+        added.set(base);
+        kernels::DecodeArgs args{coded.wire.data(), coded.wire.size(), n,   row.params,
+                                 nullptr,           plain.data(),      true};
+        ASSERT_EQ(row.ops().decode(args), Decoded::ok);
+        args.x = added.data();
+        args.base = in_place ? args.x : base.data();
+        ASSERT_EQ(row.ops().decode(args), Decoded::ok);
+        ASSERT_TRUE(plain.intact() && added.intact()) << row.describe(n, "streamed") << shift;
+        ASSERT_TRUE(same_bits(plain.get(n), coded.decoded)) << row.describe(n, "streamed") << shift;
+        ASSERT_TRUE(same_bits(added.get(n), sum)) << row.describe(n, "streamed") << shift;
+      }
+  });
+}
+
 TEST(Codec, hostile_wire_is_rejected_or_decoded_inside_the_bounds) {
   for_each_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;

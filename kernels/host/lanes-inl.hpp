@@ -12,6 +12,11 @@ struct Part {  // the last, incomplete group of a vector: 1 to 31 lanes
   explicit MQ_INLINE Part(std::size_t n) : count(n), bits((1u << n) - 1u) {}
 };
 
+// 32 lanes written around the caches, to an address that is a multiple of the register or of 16 bytes. Who
+// does so ends with _mm_sfence().
+struct Streamed {};
+struct StreamedInParts {};
+
 template <class T>
 struct Lanes {
   using N = Native<T>;
@@ -36,6 +41,12 @@ struct Lanes {
     std::byte padded[kLanes * sizeof(T)];
     store(padded, Whole{});
     std::memcpy(p, padded, part.count * sizeof(T));
+  }
+  MQ_INLINE void store(std::byte* p, Streamed) const {
+    for (int i = 0; i < kRegs; ++i) N::stream(p + i * kRegBytes, r[i]);
+  }
+  MQ_INLINE void store(std::byte* p, StreamedInParts) const {
+    for (int i = 0; i < kRegs; ++i) N::stream_parts(p + i * kRegBytes, r[i]);
   }
   static MQ_INLINE Lanes all(T x) {
     Lanes v;

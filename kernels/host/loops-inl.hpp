@@ -81,8 +81,12 @@ struct Loops {
   static Decoded decode(const DecodeArgs& a) noexcept {
     const DefaultFloatingPoint environment;
     if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
-    const auto* base = static_cast<const std::byte*>(a.base);
-    return base ? decode_blocks<true>(a, base) : decode_blocks<false>(a, nullptr);
+    // In place x is in the cache already when it is written.
+    if (!a.stream || a.base == a.x)
+      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
+    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
+    _mm_sfence();
+    return result;
   }
 
  private:
@@ -240,8 +244,9 @@ struct Loops {
     }
   }
 
-  template <bool kAdd>
-  static Decoded decode_blocks(const DecodeArgs& a, const std::byte* base) {
+  template <bool kAdd, bool kStream>
+  static Decoded decode_blocks(const DecodeArgs& a) {
+    const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;
     const Cut cut = cut_of(a.params, a.n);
@@ -253,25 +258,43 @@ struct Loops {
         if (!Q::padding_ok(codes, n)) return Decoded::malformed;
         std::memcpy(&scale, wire, sizeof scale);
       }
-      const std::size_t whole = n / kLanes, rest = n % kLanes, offset = begin * sizeof(T);
-      for (std::size_t g = 0; g < whole; ++g)
-        decode_group<kAdd>(x + offset, base + offset, g, scale, codes, Whole{});
-      if (rest) decode_group<kAdd>(x + offset, base + offset, whole, scale, codes, Part{rest});
+      const std::size_t offset = begin * sizeof(T);
+      decode_block<kAdd, kStream>(x + offset, kAdd ? base + offset : nullptr, n, scale, codes);
       wire += block_bytes(n);
       begin += n;
     }
     return Decoded::ok;
   }
 
+  template <bool kAdd, bool kStream>
+  static MQ_INLINE void decode_block(std::byte* x, const std::byte* base, std::size_t n, Scale scale,
+                                     const std::byte* codes) {
+    const auto address = reinterpret_cast<std::uintptr_t>(x);
+    if (kStream && address % L::kRegBytes == 0)
+      decode_groups<kAdd>(x, base, n, scale, codes, Streamed{});
+    else if (kStream && address % 16 == 0)  // what malloc gives
+      decode_groups<kAdd>(x, base, n, scale, codes, StreamedInParts{});
+    else
+      decode_groups<kAdd>(x, base, n, scale, codes, Whole{});
+  }
+
+  template <bool kAdd, class Store>
+  static MQ_INLINE void decode_groups(std::byte* x, const std::byte* base, std::size_t n, Scale scale,
+                                      const std::byte* codes, Store store) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    for (std::size_t g = 0; g < whole; ++g)
+      decoded_group<kAdd>(base, g, scale, codes, Whole{}).store(x + g * kGroupBytes, store);
+    if (rest)
+      decoded_group<kAdd>(base, whole, scale, codes, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
+  }
+
   template <bool kAdd, class W>
-  static MQ_INLINE void decode_group(std::byte* x, const std::byte* base, std::size_t g, Scale scale,
-                                     const std::byte* codes, W width) {
-    L v = Q::template get<T>(scale, codes + code_offset(g), width);
-    if constexpr (kAdd) {
-      // Of two NaNs a sum keeps one, and which one is up to the compiler: every NaN becomes the same.
-      v = L::load(base + g * kGroupBytes, width) + v;
-      v = L::select(v.ordered(), v, L::all(std::numeric_limits<T>::quiet_NaN()));
-    }
-    v.store(x + g * kGroupBytes, width);
+  static MQ_INLINE L decoded_group(const std::byte* base, std::size_t g, Scale scale, const std::byte* codes,
+                                   W width) {
+    const L decoded = Q::template get<T>(scale, codes + code_offset(g), width);
+    if constexpr (!kAdd) return decoded;
+    // Of two NaNs a sum keeps one, and which one is up to the compiler: every NaN becomes the same.
+    const L sum = L::load(base + g * kGroupBytes, width) + decoded;
+    return L::select(sum.ordered(), sum, L::all(std::numeric_limits<T>::quiet_NaN()));
   }
 };

@@ -10,6 +10,11 @@ struct Native<float> {
   static constexpr int kWidth = 8;
   static MQ_INLINE Reg load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_ps(reinterpret_cast<float*>(p), v); }
+  static MQ_INLINE void stream(std::byte* p, Reg v) { _mm256_stream_ps(reinterpret_cast<float*>(p), v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) {
+    _mm_stream_ps(reinterpret_cast<float*>(p), _mm256_castps256_ps128(v));
+    _mm_stream_ps(reinterpret_cast<float*>(p + 16), _mm256_extractf128_ps(v, 1));
+  }
   static MQ_INLINE Reg all(float v) { return _mm256_set1_ps(v); }
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
@@ -73,6 +78,11 @@ struct Native<double> {
     return _mm256_loadu_pd(reinterpret_cast<const double*>(p));
   }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_pd(reinterpret_cast<double*>(p), v); }
+  static MQ_INLINE void stream(std::byte* p, Reg v) { _mm256_stream_pd(reinterpret_cast<double*>(p), v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) {
+    _mm_stream_pd(reinterpret_cast<double*>(p), _mm256_castpd256_pd128(v));
+    _mm_stream_pd(reinterpret_cast<double*>(p + 16), _mm256_extractf128_pd(v, 1));
+  }
   static MQ_INLINE Reg all(double v) { return _mm256_set1_pd(v); }
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }

@@ -13,6 +13,9 @@ struct Native {
     return v;
   }
   static MQ_INLINE void store(std::byte* p, Reg v) { std::memcpy(p, &v, sizeof v); }
+  // Ordinary stores: what scalar code computes does not saturate the memory.
+  static MQ_INLINE void stream(std::byte* p, Reg v) { store(p, v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) { store(p, v); }
   static MQ_INLINE Reg all(T v) { return v; }
   static MQ_INLINE Reg add(Reg a, Reg b) { return a + b; }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return a - b; }
