@@ -15,7 +15,7 @@ struct Threshold {
   static constexpr bool kLossless = false;
   static constexpr std::array<std::string_view, 2> kRounds{"no", "pow2"};
   static constexpr std::array kSpecs{
-      ParamSpec{"tau", "what an entry stands for", ParamKind::real, 1, 1e-30, 1e30},
+      ParamSpec{"tau", "what an entry stands for", ParamKind::real, 1, 1e-18, 1e18},
       ParamSpec{"quantile", "tau becomes this quantile of the magnitudes; 0: as given", ParamKind::real, 0, 0,
                 0.999999},
       ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},

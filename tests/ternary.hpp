@@ -1,0 +1,89 @@
+// What the tests of the ternary codecs (threshold, adaptive) share: rows with named parameters, and the
+// entries of a decoded block.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tests/inputs.hpp"
+#include "tests/rows.hpp"
+
+namespace mq::test {
+
+using NamedValues = std::initializer_list<std::pair<std::string_view, double>>;
+
+inline kernels::Params with_values(const kernels::Codec& codec, NamedValues values) {
+  kernels::Params params = kernels::preset_params(codec);
+  for (const auto& [name, value] : values) {
+    std::size_t at = codec.specs.size();
+    for (std::size_t i = 0; i < codec.specs.size(); ++i)
+      if (codec.specs[i].name == name) at = i;
+    EXPECT_LT(at, codec.specs.size()) << name;
+    params.value[at] = value;
+  }
+  return params;
+}
+
+// Calls property(Row<T>) for both element types and every instruction set.
+template <class F>
+void for_each_isa(std::string_view name, NamedValues values, const F& property) {
+  const kernels::Codec& codec = *kernels::find_codec(name);
+  const kernels::Params params = with_values(codec, values);
+  for (const kernels::Isa isa : kernels::kIsas) {
+    if (isa > kernels::best_isa()) continue;
+    property(Row<float>{&codec, params, isa});
+    property(Row<double>{&codec, params, isa});
+  }
+}
+
+inline Row<float> fastest(std::string_view name, NamedValues values) {
+  const kernels::Codec& codec = *kernels::find_codec(name);
+  return {&codec, with_values(codec, values), kernels::best_isa()};
+}
+
+// The words of the parameters, as positions.
+enum Search { kExact, kApprox, kDryden };
+enum WireFormat { kAuto, kGap, kU16, kU32, kDense, kMarked };
+
+template <class T>
+std::size_t entries_of(const std::vector<T>& decoded) {
+  return static_cast<std::size_t>(std::count_if(decoded.begin(), decoded.end(), [](T v) { return v != 0; }));
+}
+
+template <class T>
+double energy(const std::vector<T>& x) {
+  double sum = 0;
+  for (const T v : x) sum += static_cast<double>(v) * static_cast<double>(v);
+  return sum;
+}
+
+template <class T>
+double error_energy(const std::vector<T>& x, const std::vector<T>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    sum += d * d;
+  }
+  return sum;
+}
+
+// Few different magnitudes, so that every bound has ties; many zeros.
+template <class T>
+std::vector<T> stepped(std::size_t n, std::uint64_t seed_value) {
+  std::vector<T> x = make_input<T>(Input::normal, n, seed_value);
+  for (T& v : x) v = std::trunc(2 * v) / 2;
+  return x;
+}
+
+// The scale jumps from one stretch to the next by up to 10^12.
+template <class T>
+std::vector<T> jumping(std::size_t n, std::size_t stretch, std::uint64_t seed_value) {
+  constexpr double kScales[]{1, 1e-6, 1e6, 0, 1e3, 1e3, 1e-3, 1};
+  std::vector<T> x = make_input<T>(Input::laplace, n, seed_value);
+  for (std::size_t i = 0; i < n; ++i) x[i] *= static_cast<T>(kScales[i / stretch % 8]);
+  return x;
+}
+
+}  // namespace mq::test
