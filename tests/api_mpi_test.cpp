@@ -237,7 +237,7 @@ TEST_F(Api, random_sizes_back_to_back_stay_in_step) {
   for (int i = 0; i < (size <= 2 ? 60 : 20); ++i) {
     state = state * 6364136223846793005u + 1;
     const std::size_t n = (state >> 33) % 50000;
-    const std::string method = std::string(kernels::codecs()[(state >> 20) % 3].name) + "/" +
+    const std::string method = std::string(kernels::codecs()[(state >> 20) % 4].name) + "/" +
                                std::string(plans()[(state >> 25) % 3].name);
     std::vector<float> x(n, 0.5F);
     ASSERT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, x.data(), static_cast<MPI_Count>(n), MPI_FLOAT, MPI_SUM, comm,
