@@ -2,6 +2,8 @@
 // entries of a decoded block.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 #include <utility>

@@ -19,7 +19,8 @@ struct Threshold {
       ParamSpec{"quantile", "tau becomes this quantile of the magnitudes; 0: as given", ParamKind::real, 0, 0,
                 0.999999},
       ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},
-      ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64, 65536},
+      ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64,
+                kMaxTernaryBlock},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
   static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
   static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }
@@ -47,15 +48,33 @@ struct Threshold {
     return {{cutoff, cutoff}, block.n};
   }
 
-  // The quantile of the magnitudes of finite elements; 0, which settles nothing, if that is 0.
   static bool proposes(const Params& p) noexcept { return p.value[1] > 0; }
+  // The magnitude that a share of 1 - quantile of the elements reach, rounded down by at most 2^-11 of
+  // itself; 0, which settles nothing, if so many are not greater. Elements that are not finite reach none.
+  //
+  // Two readings of the vector: a histogram of the upper 11 bits of the magnitudes, and one of the next 11
+  // bits of those in the bin that holds the quantile. Counts, and so the same on every instruction set.
   template <class T>
   static double propose(const std::byte* x, std::size_t n, const Params& p) {
+    constexpr int kBinBits = 11, kKeyBits = 8 * sizeof(T) - 1;
+    constexpr std::size_t kBins = std::size_t{1} << kBinBits;
     const DefaultFloatingPoint environment;
-    const auto k = static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n));
-    Cutoff<T> cutoff{T{0}, 0};
-    (void)find_cutoff<T>(x, n, kBoth, std::max<std::size_t>(k, 1), 0, kMaxKey<T>, cutoff);
-    return static_cast<double>(cutoff.bound);
+    auto k = std::max<std::size_t>(1, static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n)));
+    Key<T> prefix = 0;
+    int shift = kKeyBits;
+    for (int level = 0; level < 2; ++level) {
+      std::size_t count[kBins] = {};
+      for (std::size_t i = 0; i < n; ++i) {
+        const Key<T> key = key_of(element<T>(x, i)) & ~kSignBit<T>;
+        if (key >> shift == prefix && key <= kMaxKey<T>) ++count[key >> (shift - kBinBits) & (kBins - 1)];
+      }
+      std::size_t bin = kBins;
+      while (bin > 0 && k > count[bin - 1]) k -= count[--bin];
+      if (bin == 0) return 0;  // fewer than k are finite
+      prefix = prefix << kBinBits | (bin - 1);
+      shift -= kBinBits;
+    }
+    return static_cast<double>(magnitude_of<T>(prefix << shift));
   }
   static Params settle(const Params& p, double proposal) noexcept {
     Params settled = p;

@@ -5,8 +5,8 @@
 // The k-th largest magnitude is found by bisection: the bits of a float without its sign, its *key*, ascend
 // with the magnitude, and counting the elements above a key is a compare and a population count a register,
 // without a branch or a store. About 20 counts find it, 31 if there are ties (63 for doubles), and the result
-// depends on nothing but the values. Of 700 candidates a search took 0.3 us; with a histogram, whose every
-// element is a read and a write of memory, 4 us, and nth_element mispredicts half of its comparisons.
+// depends on nothing but the values. Among 700 candidates a search takes 1 us; by a histogram, whose every
+// element is a read and a write of memory, it took 4 us, and nth_element mispredicts half of its comparisons.
 //
 // One pass over the block computes v = x + residual and lists the *candidates*, the elements above a floor;
 // where the floor is a good guess (a little below the bound of the block before, else of a sample) the search
@@ -118,18 +118,19 @@ bool find_cutoff(const std::byte* v, std::size_t n, Side side, std::size_t k, Ke
   return true;
 }
 
+inline constexpr std::size_t kMaxTernaryBlock = 65536;
+
 // The elements of a block above a floor, and every element that is NaN or Inf.
 template <class T>
 struct Candidates {
   using L = Lanes<T>;
-  static constexpr std::size_t kMaxBlock = 65536;
   const std::byte* v = nullptr;
   std::size_t n = 0;
   Key<T> floor = 0;
-  std::size_t found = 0;                     // how many there are
-  std::uint32_t at[kMaxBlock / 4 + kLanes];  // where, ascending, if listed()
-  static constexpr std::size_t kMaxValues = 6144;
-  T value[kMaxValues];  // the values of candidates, or of a sample, for the search
+  std::size_t found = 0;                            // how many there are
+  std::uint32_t at[kMaxTernaryBlock / 4 + kLanes];  // where, ascending, if listed()
+  static constexpr std::size_t kMaxValues = 6144;   // all in all at most 113 KiB of stack
+  T value[kMaxValues];                              // of candidates, or of a sample, for the search
 
   MQ_INLINE Candidates() {}
   MQ_INLINE const std::byte* values() const { return reinterpret_cast<const std::byte*>(value); }
