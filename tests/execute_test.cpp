@@ -1,5 +1,6 @@
 // Every codec over every plan on 2 to 9 and some more ranks (threads): identical bits, conservation,
-// determinism, wire bytes, non-finite values, damaged messages. (long on purpose: one harness, one property each)
+// determinism, wire bytes, non-finite values, damaged messages.
+// long on purpose: one harness, and a property each
 
 #include <gtest/gtest.h>
 
