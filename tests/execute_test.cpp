@@ -67,9 +67,11 @@ struct Scene {
   std::uint64_t delay_seed = 0;
   Loopback::Tamper tamper = {};
   int lanes = 4, threads = 1;
+  bool short_blocks = true;  // many in short vectors
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
-    if (codec->name == "onebit") p.value[0] = 64;  // many blocks in short vectors
+    for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
+      if (codec->specs[i].name == "block") p.value[i] = 64;
     return p;
   }
   std::string describe(std::size_t n) const {
@@ -371,6 +373,7 @@ TEST(Execute, adaptive_sends_one_gap_byte_an_entry_and_few_skips) {
   for (const PlanRow& plan : plans())
     for (const int ranks : {2, 3, 4, 8}) {
       Scene scene{&codec, &plan, ranks};
+      scene.short_blocks = false;
       const Outcome<float> got = run(scene, inputs<float>(ranks, n), zeros<float>(ranks, n));
       const double p = ranks, pi = scene.params().value[0];
       const double core = std::exp2(std::floor(std::log2(p)));
