@@ -22,6 +22,9 @@ Status check_arguments(const Call& call, bool predefined) {
   return {};
 }
 
+// What a short vector may take more than its elements: headers of one block.
+constexpr std::size_t kMostOverhead = 64;
+
 // What n elements propose for the codec's measured parameter. Half types: from their values as floats.
 double propose(const Job& job) {
   if (job.convert == nullptr) return job.codec->propose(job.input, job.count, job.element, job.params);
@@ -84,6 +87,10 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   job.params = method_.params;
   job.element = *element;
   job.count = static_cast<std::size_t>(call_.count);
+  const std::size_t value_bytes = kernels::element_bytes(kernels::compute_element(*element));
+  if (job.codec->wire_bound(job.count, *element, job.params) > job.count * value_bytes + kMostOverhead)
+    return {Code::bad_argument,
+            std::string(job.codec->name) + " with these parameters sends more than the vector"};
   job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
   job.output = static_cast<std::byte*>(call_.recvbuf);
   job.rank = state_.comm->rank();

@@ -139,6 +139,8 @@ TEST_F(Types, a_matrix_is_reduced_column_by_column) {
       };
       EXPECT_LT(relative_error(column(y), column(exact)), 0.95) << "column " << c;
     }
+  const std::string columns_of_one = "1x" + std::to_string(n);
+  if (size > 1) expect_error_everywhere(call(columns_of_one.c_str()), "sends more than the vector");
   for (const char* const bad :
        {"1000x7", "1003x7:1000", "x", "1000x7:1003:1", "0x7", "-1x7", "1000x6:1003", "1e3x7"})
     expect_error_everywhere(call(bad), "mpiq_matrix");
