@@ -125,6 +125,19 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
   return state.blocking.outcome();
 }
 
+Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
+#if MPI_VERSION >= 4
+  const int code =
+      PMPI_Iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
+#else
+  const int code = call.count > std::numeric_limits<int>::max()
+                       ? MPI_ERR_COUNT
+                       : PMPI_Iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
+                                         call.datatype, call.op, comm, &request);
+#endif
+  return mpi_status(code, "MPI_Iallreduce");
+}
+
 bool copies_alone(const Call& call) {
   int inter = 0, size = 0;
   const bool alone = is_half(element_of(call.datatype)) && call.op == MPI_SUM &&

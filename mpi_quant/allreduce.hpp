@@ -56,6 +56,8 @@ Result<Choice> choose_requested(const Call& call, const Wishes& wishes);
 
 // Runs one blocking call of a communicator, with the method chosen for it.
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method);
+// Starts MPI's own non-blocking reduction of a call, on this communicator.
+Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 // A sum of half-type elements on one rank, which MPI cannot do: copies it. False if the call is something
 // else.
 bool copies_alone(const Call& call);

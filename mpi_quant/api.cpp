@@ -67,36 +67,36 @@ int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Data
 int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                     MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm, iallreduce(call, read_wishes(info, count), request));
+  return raise(comm, guarded_status([&] { return iallreduce(call, read_wishes(info, count), request); }));
 }
 
 int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                         MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm, allreduce_init(call, read_wishes(info, count), request));
+  return raise(comm, guarded_status([&] { return allreduce_init(call, read_wishes(info, count), request); }));
 }
 
 int MPIQ_Start(MPIQ_Request* request) {
   MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = start(request, comm);
+  const Status status = guarded_status([&] { return start(request, comm); });
   return raise(comm, status);
 }
 
 int MPIQ_Test(MPIQ_Request* request, int* flag) {
   MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = test(request, flag, comm);
+  const Status status = guarded_status([&] { return test(request, flag, comm); });
   return raise(comm, status);
 }
 
 int MPIQ_Wait(MPIQ_Request* request) {
   MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = wait(request, comm);
+  const Status status = guarded_status([&] { return wait(request, comm); });
   return raise(comm, status);
 }
 
 int MPIQ_Request_free(MPIQ_Request* request) {
   MPI_Comm comm = MPI_COMM_SELF;
-  const Status status = request_free(request, comm);
+  const Status status = guarded_status([&] { return request_free(request, comm); });
   return raise(comm, status);
 }
 

@@ -214,6 +214,7 @@ Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
   Result<Policy> parsed = Policy::parse(rules);
   if (!parsed.ok()) return parsed.status();
   if (!parsed->always_exact()) MQ_TRY(activate(user_comm));
+  const std::scoped_lock lock(mutex);
   policy = std::move(*parsed);
   if (stats.exact_mode == 1) stats.exact_mode = 0;  // now they agree
   return {};

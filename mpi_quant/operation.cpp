@@ -34,16 +34,6 @@ double propose(const Job& job) {
   return job.codec->propose(widened.data(), job.count, kernels::Element::f32, job.params);
 }
 
-int start_reduction(const Call& call, MPI_Comm comm, MPI_Request* request) {
-#if MPI_VERSION >= 4
-  return PMPI_Iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, request);
-#else
-  if (call.count > std::numeric_limits<int>::max()) return MPI_ERR_COUNT;
-  return PMPI_Iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype, call.op,
-                         comm, request);
-#endif
-}
-
 }  // namespace
 
 Operation::~Operation() { state_.scratch_bytes -= scratch_.bytes(); }
@@ -107,7 +97,7 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
       return {Code::bad_argument,
               "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
     job.residual = (*entry)->buffer.data();
-    if (measures && (*entry)->settled >= 0)
+    if (measures && (*entry)->settled > 0)
       job.params = job.codec->settle(job.params, (*entry)->settled);
     else if (measures && !rehearsal_)
       proposal_ = propose(job);
@@ -221,13 +211,14 @@ Status Operation::settle_parameters() {
   if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
   const double proposal = agreement_.summary().proposal;
   job_.params = job_.codec->settle(job_.params, proposal);
-  if (entry != nullptr) entry->settled = proposal;
+  if (entry != nullptr && proposal > 0)
+    entry->settled = proposal;  // zeros measure nothing: the next call tries again
   return {};
 }
 
 Status Operation::take_turn(bool& moved) {
   if (!state_.may_reduce(signature_.sequence)) return {};
-  MQ_TRY(mpi_status(start_reduction(call_, state_.comm->handle(), &reduction_), "MPI_Iallreduce"));
+  MQ_TRY(start_exact(call_, state_.comm->handle(), reduction_));
   stage_ = Stage::reducing;
   moved = true;
   return {};

@@ -1,6 +1,5 @@
 #include "mpi_quant/requests.hpp"
 
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -99,16 +98,7 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
 // Starts MPI's reduction for a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
   if (copies_alone(r.call)) return {};
-#if MPI_VERSION >= 4
-  const int code = PMPI_Iallreduce_c(r.call.sendbuf, r.call.recvbuf, r.call.count, r.call.datatype, r.call.op,
-                                     r.call.comm, &r.reduction);
-#else
-  if (r.call.count > std::numeric_limits<int>::max())
-    return {Code::bad_argument, "count is more than this MPI library can reduce exactly"};
-  const int code = PMPI_Iallreduce(r.call.sendbuf, r.call.recvbuf, static_cast<int>(r.call.count),
-                                   r.call.datatype, r.call.op, r.call.comm, &r.reduction);
-#endif
-  return mpi_status(code, "MPI_Iallreduce");
+  return start_exact(r.call, r.call.comm, r.reduction);
 }
 
 Status start_now(MPIQ_Request_object& r) {
@@ -190,7 +180,7 @@ bool advance_requests() noexcept {
   return moved;
 }
 
-Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) noexcept {
+Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
   *request = MPIQ_REQUEST_NULL;
   std::unique_ptr<MPIQ_Request_object> made;
@@ -200,7 +190,7 @@ Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request)
   return {};
 }
 
-Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request) noexcept {
+Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Allreduce_init");
   *request = MPIQ_REQUEST_NULL;
   std::unique_ptr<MPIQ_Request_object> made;
@@ -211,7 +201,7 @@ Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* requ
   return {};
 }
 
-Status start(MPIQ_Request* request, MPI_Comm& comm) noexcept {
+Status start(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Start");
   comm = comm_of(**request);
   if (!(*request)->persistent) return {Code::bad_argument, "MPIQ_Start: the request is not persistent"};
@@ -219,7 +209,7 @@ Status start(MPIQ_Request* request, MPI_Comm& comm) noexcept {
   return start_now(**request);
 }
 
-Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) noexcept {
+Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Test");
   if (flag == nullptr) return {Code::bad_argument, "MPIQ_Test: flag is NULL"};
   *flag = 1;
@@ -237,7 +227,7 @@ Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) noexcept {
   return done ? collect(request) : Status{};
 }
 
-Status wait(MPIQ_Request* request, MPI_Comm& comm) noexcept {
+Status wait(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Wait");
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
@@ -249,12 +239,17 @@ Status wait(MPIQ_Request* request, MPI_Comm& comm) noexcept {
   return collect(request);
 }
 
-Status request_free(MPIQ_Request* request, MPI_Comm& comm) noexcept {
+Status request_free(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Request_free");
   comm = comm_of(**request);
   if ((*request)->active)
     return {Code::bad_argument, "MPIQ_Request_free: the request is active; complete it with MPIQ_Wait first"};
-  delete *request;
+  bool broken = false;
+  if ((*request)->state != nullptr) {
+    const std::scoped_lock lock((*request)->state->mutex);
+    broken = !(*request)->state->broken.ok();
+  }
+  if (!broken) delete *request;  // else messages may still be on their way into its buffers
   *request = MPIQ_REQUEST_NULL;
   return {};
 }

@@ -16,11 +16,11 @@ bool advance_requests() noexcept;
 
 // The bodies of the MPIQ_ functions of the same names; the communicator whose error handler is to be called
 // comes back in comm.
-Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) noexcept;
-Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request) noexcept;
-Status start(MPIQ_Request* request, MPI_Comm& comm) noexcept;
-Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) noexcept;
-Status wait(MPIQ_Request* request, MPI_Comm& comm) noexcept;
-Status request_free(MPIQ_Request* request, MPI_Comm& comm) noexcept;
+Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request);
+Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request);
+Status start(MPIQ_Request* request, MPI_Comm& comm);
+Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm);
+Status wait(MPIQ_Request* request, MPI_Comm& comm);
+Status request_free(MPIQ_Request* request, MPI_Comm& comm);
 
 }  // namespace mq

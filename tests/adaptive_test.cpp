@@ -189,8 +189,8 @@ TEST(Adaptive, what_is_sent_has_nearly_the_energy_of_the_best_choice) {
       const auto decoded = row.run(x, {}, Feedback::none).decoded;
       const double pi = static_cast<double>(x.size()) / static_cast<double>(entries_of(decoded));
       const Row<float> best = fastest("adaptive", {{"pi", pi}});
-      const auto most = energy(best.run(x, {}, Feedback::none).decoded);
-      EXPECT_GE(energy(decoded), c.of_best * most * 0.9999) << row.describe(x.size(), name(input));
+      const auto most = squares(best.run(x, {}, Feedback::none).decoded);
+      EXPECT_GE(squares(decoded), c.of_best * most * 0.9999) << row.describe(x.size(), name(input));
     }
 }
 
@@ -198,7 +198,7 @@ TEST(Adaptive, captured_energy_is_the_theory_of_the_distribution) {
   const Row<float> row = fastest("adaptive", {});
   for (const auto& [input, captured] : {std::pair{Input::normal, 0.1969}, std::pair{Input::laplace, 0.312}}) {
     const auto x = make_input<float>(input, 1 << 20, seed());
-    EXPECT_NEAR(energy(row.run(x, {}, Feedback::none).decoded) / energy(x), captured, 0.01 * captured)
+    EXPECT_NEAR(squares(row.run(x, {}, Feedback::none).decoded) / squares(x), captured, 0.01 * captured)
         << name(input);
   }
 }
@@ -210,12 +210,12 @@ TEST(Adaptive, error_energy_is_what_the_means_leave_and_other_values_leave_more)
       for (const Input input : {Input::normal, Input::laplace, Input::one_sided}) {
         const auto x = make_input<T>(input, 4000, seed());
         auto y = row.run(x, {}, Feedback::none).decoded;
-        const double error = error_energy(x, y);
-        ASSERT_NEAR(error, energy(x) - energy(y), 1e-5 * energy(x)) << row.describe(x.size(), name(input));
+        const double error = squared_error(x, y);
+        ASSERT_NEAR(error, squares(x) - squares(y), 1e-5 * squares(x)) << row.describe(x.size(), name(input));
         for (const T factor : {T{0.999}, T{1.001}}) {
           auto other = y;
           for (T& v : other) v *= factor;
-          ASSERT_GT(error_energy(x, other), error) << row.describe(x.size(), name(input));
+          ASSERT_GT(squared_error(x, other), error) << row.describe(x.size(), name(input));
         }
       }
     });
@@ -271,21 +271,7 @@ TEST(Adaptive, means_of_the_greatest_values_stay_finite) {
 }
 
 TEST(Adaptive, feedback_makes_the_mean_of_many_calls_right) {
-  const Row<float> row = fastest("adaptive", {{"block", 1024}});
-  const std::size_t n = 4096;
-  const int calls = 200;
-  const auto g = make_input<float>(Input::normal, n, seed());
-  std::vector<float> residual(n);
-  std::vector<double> sum(n);
-  for (int t = 0; t < calls; ++t) {
-    const Coded<float> got = row.run(g, residual, Feedback::carry);
-    residual = got.residual;
-    for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<double>(got.decoded[i]);
-  }
-  for (std::size_t i = 0; i < n; ++i)
-    ASSERT_LE(std::abs(sum[i] / calls - static_cast<double>(g[i])),
-              std::abs(static_cast<double>(residual[i])) / calls + 1e-3)
-        << "at " << i;
+  expect_mean_of_calls_right(fastest("adaptive", {{"block", 1024}}), Input::normal, 200);
 }
 
 TEST(Adaptive, residuals_of_independent_inputs_stay_below_the_theory_bound) {
@@ -296,7 +282,7 @@ TEST(Adaptive, residuals_of_independent_inputs_stay_below_the_theory_bound) {
   for (std::uint64_t t = 0; t < 1000; ++t) {
     const auto g = make_input<float>(Input::normal, n, seed() + t);
     residual = row.run(g, residual, Feedback::carry).residual;
-    ratio = std::sqrt(energy(residual) / energy(g));
+    ratio = std::sqrt(squares(residual) / squares(g));
     // Karimireddy et al. 2019: |e| <= 2 sqrt(1 - delta) / delta |g|, delta = 0.197 for a normal input.
     ASSERT_LT(ratio, 9.1) << "after " << t << " calls";
   }

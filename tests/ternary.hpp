@@ -54,21 +54,21 @@ std::size_t entries_of(const std::vector<T>& decoded) {
   return static_cast<std::size_t>(std::count_if(decoded.begin(), decoded.end(), [](T v) { return v != 0; }));
 }
 
-template <class T>
-double energy(const std::vector<T>& x) {
-  double sum = 0;
-  for (const T v : x) sum += static_cast<double>(v) * static_cast<double>(v);
-  return sum;
-}
-
-template <class T>
-double error_energy(const std::vector<T>& x, const std::vector<T>& y) {
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
-    sum += d * d;
+// The mean of many calls with one input and feedback is that input, to what the residual still holds.
+inline void expect_mean_of_calls_right(const Row<float>& row, Input input, int calls) {
+  const std::size_t n = 4096;
+  const auto g = make_input<float>(input, n, seed());
+  std::vector<float> residual(n);
+  std::vector<double> sum(n);
+  for (int t = 0; t < calls; ++t) {
+    const Coded<float> got = row.run(g, residual, kernels::Feedback::carry);
+    residual = got.residual;
+    for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<double>(got.decoded[i]);
   }
-  return sum;
+  for (std::size_t i = 0; i < n; ++i)
+    ASSERT_LE(std::abs(sum[i] / calls - static_cast<double>(g[i])),
+              std::abs(static_cast<double>(residual[i])) / calls + 1e-4)
+        << "at " << i;
 }
 
 // Few different magnitudes, so that every bound has ties; many zeros.

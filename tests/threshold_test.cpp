@@ -95,19 +95,8 @@ TEST(Threshold, residuals_stay_below_tau_while_inputs_do_and_grow_where_they_do_
 }
 
 TEST(Threshold, feedback_makes_the_mean_of_many_calls_right) {
-  const Row<float> row = fastest("threshold", {{"tau", 4}});
-  const std::size_t n = 4096;
-  const int calls = 100;
-  const auto g = make_input<float>(Input::uniform, n, seed());
-  std::vector<float> residual(n);
-  std::vector<double> sum(n);
-  for (int t = 0; t < calls; ++t) {
-    const Coded<float> got = row.run(g, residual, Feedback::carry);
-    residual = got.residual;
-    for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<double>(got.decoded[i]);
-  }
-  for (std::size_t i = 0; i < n; ++i)
-    ASSERT_LE(std::abs(sum[i] / calls - static_cast<double>(g[i])), 4.0 / calls + 1e-4) << "at " << i;
+  // Inputs below tau: what the residual holds stays below it too.
+  expect_mean_of_calls_right(fastest("threshold", {{"tau", 4}}), Input::uniform, 100);
 }
 
 const Codec& threshold() { return *kernels::find_codec("threshold"); }
@@ -128,7 +117,8 @@ void expect_quantiles() {
         const double tau = proposal(magnitudes, q);
         for (T& v : magnitudes) v = std::abs(v);
         std::sort(magnitudes.begin(), magnitudes.end(), std::greater<T>());
-        const auto k = std::max<std::size_t>(1, static_cast<std::size_t>((1 - q) * static_cast<double>(n)));
+        auto k = std::max<std::size_t>(1, static_cast<std::size_t>((1 - q) * static_cast<double>(n)));
+        while (k > 1 && magnitudes[k - 1] == 0) --k;
         const auto exact = static_cast<double>(magnitudes[k - 1]);
         ASSERT_LE(tau, exact) << name(input) << " q=" << q << " n=" << n;
         ASSERT_GE(tau, exact * (1 - 0x1p-11) - static_cast<double>(std::numeric_limits<T>::min()) * 0x1p-11)
@@ -155,6 +145,14 @@ TEST(Threshold, a_settled_quantile_sends_its_share_and_zeros_settle_nothing) {
     EXPECT_TRUE(tau >= threshold().specs[0].min && tau <= threshold().specs[0].max);
   }
   EXPECT_FALSE(threshold().proposes(kernels::preset_params(threshold())));
+}
+
+TEST(Threshold, a_quantile_of_a_sparse_vector_sends_what_is_not_zero) {
+  std::vector<float> x(10000);
+  for (std::size_t i = 0; i < x.size(); i += 200) x[i] = i % 400 ? -0.25F : 0.5F;
+  const Params settled = threshold().settle(with_values(threshold(), {{"quantile", 0.9}}), proposal(x, 0.9));
+  const Row<float> row{&threshold(), settled, kernels::best_isa()};
+  EXPECT_EQ(entries_of(row.run(x, {}, Feedback::none).decoded), 50u);
 }
 
 TEST(Threshold, a_proposal_does_not_see_what_is_not_finite) {

@@ -3,8 +3,7 @@
 // data-parallel training of deep neural networks, MLHPC 2016). Against a fixed threshold: the volume is known
 // beforehand, whatever the scale of the data.
 //
-// search=exact    the k = max(1, round(n / pi)) largest of a block of n, ties by lowest position; fewer only
-// if
+// search=exact    the k = max(1, round(n / pi)) largest of a block of n, ties by lowest position; fewer if
 //                 fewer are not 0
 // search=approx   all above a bound found in one element of 16; k / 2 to 2 k, by an exact search where not
 // search=dryden2016  as published: of 128 sampled elements, the greatest 1 / pi of each sign and at least one

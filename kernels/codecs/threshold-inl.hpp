@@ -49,8 +49,9 @@ struct Threshold {
   }
 
   static bool proposes(const Params& p) noexcept { return p.value[1] > 0; }
-  // The magnitude that a share of 1 - quantile of the elements reach, rounded down by at most 2^-11 of
-  // itself; 0, which settles nothing, if so many are not greater. Elements that are not finite reach none.
+  // The magnitude that a share of 1 - quantile of the elements reach, or all that are not 0 if these are
+  // fewer, rounded down by at most 2^-11 of itself. Elements that are not finite reach none; 0, which settles
+  // nothing, if there is no other.
   //
   // Two readings of the vector: a histogram of the upper 11 bits of the magnitudes, and one of the next 11
   // bits of those in the bin that holds the quantile. Counts, and so the same on every instruction set.
@@ -66,11 +67,13 @@ struct Threshold {
       std::size_t count[kBins] = {};
       for (std::size_t i = 0; i < n; ++i) {
         const Key<T> key = key_of(element<T>(x, i)) & ~kSignBit<T>;
-        if (key >> shift == prefix && key <= kMaxKey<T>) ++count[key >> (shift - kBinBits) & (kBins - 1)];
+        if (key >> shift == prefix && key - 1 < kMaxKey<T>) ++count[key >> (shift - kBinBits) & (kBins - 1)];
       }
+      const std::size_t all = std::accumulate(std::begin(count), std::end(count), std::size_t{0});
+      if (all == 0) return 0;
+      k = std::min(k, all);
       std::size_t bin = kBins;
-      while (bin > 0 && k > count[bin - 1]) k -= count[--bin];
-      if (bin == 0) return 0;  // fewer than k are finite
+      while (k > count[bin - 1]) k -= count[--bin];
       prefix = prefix << kBinBits | (bin - 1);
       shift -= kBinBits;
     }

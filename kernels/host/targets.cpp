@@ -17,6 +17,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include "kernels/codec.hpp"

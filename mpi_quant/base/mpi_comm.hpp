@@ -11,12 +11,12 @@
 namespace mq {
 
 // "PMPI_Isend: <what MPI says>", or ok.
-inline Status mpi_status(int code, const char* function) {
+inline Status mpi_status(int code, const char* function) noexcept {
   if (code == MPI_SUCCESS) return {};
   char text[MPI_MAX_ERROR_STRING] = "unknown MPI error";
   int length = 0;
   (void)PMPI_Error_string(code, text, &length);
-  return {Code::mpi_failed, std::string(function) + ": " + text};
+  return status_of(Code::mpi_failed, [&] { return std::string(function) + ": " + text; });
 }
 
 class MpiComm {
