@@ -77,8 +77,8 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   job.params = method_.params;
   job.element = *element;
   job.count = static_cast<std::size_t>(call_.count);
-  const std::size_t value_bytes = kernels::element_bytes(kernels::compute_element(*element));
-  if (job.codec->wire_bound(job.count, *element, job.params) > job.count * value_bytes + kMostOverhead)
+  if (job.codec->wire_bound(job.count, *element, job.params) >
+      job.count * kernels::element_bytes(*element) + kMostOverhead)
     return {Code::bad_argument,
             std::string(job.codec->name) + " with these parameters sends more than the vector"};
   job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);

@@ -52,8 +52,13 @@ TEST_F(Types, half_vectors_are_summed_in_float_by_every_codec_and_plan) {
           const std::vector<float> values = widen(x, half);
           std::vector<float> exact(n);
           MPI_Allreduce(values.data(), exact.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, comm);
-          ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(n), type, MPI_SUM, comm, info),
-                    MPI_SUCCESS);
+          const int code =
+              MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(n), type, MPI_SUM, comm, info);
+          if (size > 1 && codec.name == "raw" && n > 32) {  // its codes are floats
+            expect_error_everywhere(code, "sends more than the vector");
+            continue;
+          }
+          ASSERT_EQ(code, MPI_SUCCESS);
           ASSERT_EQ(
               MPIQ_Allreduce(MPI_IN_PLACE, z.data(), static_cast<MPI_Count>(n), type, MPI_SUM, comm, info),
               MPI_SUCCESS);

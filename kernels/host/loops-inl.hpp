@@ -92,10 +92,6 @@ struct Loops {
  private:
   // Sums of more elements than this would lose accuracy: longer blocks are measured in pieces.
   static constexpr std::size_t kPiece = 4096;
-  // Bytes between what is worked on and what is asked for. Of 1 to 8 KiB about the best for every codec,
-  // element type and instruction set; multiples of 4 KiB, where addresses share their lower bits, are the
-  // worst.
-  static constexpr std::size_t kAhead = 2048;
 
   static Cut cut_of(const Params& params, std::size_t n) {
     if constexpr (kScaled)
@@ -197,16 +193,10 @@ struct Loops {
     return v;
   }
 
-  // Asks the memory for what the loop that now works on group g will read or write a little later. The
-  // hardware asks by itself, but not so early, and not across pages.
-  static MQ_INLINE void ask(const std::byte* array, std::size_t g) {
-    for (std::size_t line = 0; line < kGroupBytes; line += 64)
-      __builtin_prefetch(array + g * kGroupBytes + kAhead + line);
-  }
   template <Feedback F>
   static MQ_INLINE void ask(const std::byte* x, const std::byte* residual, std::size_t g) {
-    ask(x, g);
-    if constexpr (F != Feedback::none) ask(residual, g);
+    ask_ahead<T>(x, g);
+    if constexpr (F != Feedback::none) ask_ahead<T>(residual, g);
   }
 
   template <Feedback F, class W>
@@ -292,7 +282,7 @@ struct Loops {
                                       const std::byte* codes, Store store) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     for (std::size_t g = 0; g < whole; ++g) {
-      if constexpr (std::is_same_v<Store, Whole>) ask(x, g);
+      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
       decoded_group<kAdd>(base, g, scale, codes, Whole{}).store(x + g * kGroupBytes, store);
     }
     if (rest)

@@ -163,8 +163,10 @@ struct Candidates {
   MQ_INLINE std::size_t collect_group(const std::byte* x, std::byte* residual, std::size_t g, const L& bound,
                                       std::size_t count, W width) {
     constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+    ask_ahead<T>(x, g);
     L lanes = L::load(x + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry) {
+      ask_ahead<T>(residual, g);
       lanes = lanes + L::load(residual + g * kGroupBytes, width);
       lanes.store(residual + g * kGroupBytes, width);
     }
