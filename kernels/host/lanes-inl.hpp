@@ -112,6 +112,23 @@ struct Lanes {
   }
 };
 
+// Where the instruction set can move the lanes of a mask together.
+template <class T>
+inline constexpr bool kCompresses = requires(typename Native<T>::Reg r) {
+  Native<T>::compress(0u, r);
+};
+// Appends the lanes whose bit is set, ascending, to a list with room for 32 more.
+template <class T>
+MQ_INLINE void append_lanes(T* list, std::uint32_t bits, const Lanes<T>& v) {
+  using N = Native<T>;
+  for (int i = 0; i < Lanes<T>::kRegs; ++i) {
+    const std::uint32_t b = bits & ((1u << N::kWidth) - 1);
+    N::store(reinterpret_cast<std::byte*>(list), N::compress(b, v.r[i]));
+    list += std::popcount(b);
+    bits >>= N::kWidth;
+  }
+}
+
 // Asks the memory for what a loop that now works on group g of an array will read or write a little later.
 // The hardware asks by itself, but not so early, and not across pages.
 template <class T>

@@ -37,6 +37,10 @@ struct Native<float> {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
+  // The lanes whose bit is set, first.
+  static MQ_INLINE Reg compress(std::uint32_t b, Reg v) {
+    return _mm512_maskz_compress_ps(static_cast<Mask>(b), v);
+  }
   static MQ_INLINE Reg load_f16(const std::byte* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -97,6 +101,9 @@ struct Native<double> {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
+  static MQ_INLINE Reg compress(std::uint32_t b, Reg v) {
+    return _mm512_maskz_compress_pd(static_cast<Mask>(b), v);
+  }
 };
 
 // Appends base + i for each bit i that is set, ascending, to a list with room for 32 more.
@@ -110,5 +117,22 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
     list += std::popcount(static_cast<std::uint32_t>(mask));
     bits >>= 16;
     base += 16;
+  }
+}
+
+// Appends at[i] * 2 + bit i of `above` for each bit i of `take`, ascending, to a list with room for 32 more,
+// which may be `at` or begin before it.
+MQ_INLINE void append_entries(std::uint32_t* list, std::uint32_t take, std::uint32_t above,
+                              const std::uint32_t* at) {
+  for (int half = 0; half < 2; ++half) {
+    const __m512i position = _mm512_loadu_si512(at + 16 * half);
+    const __m512i below = _mm512_add_epi32(position, position);
+    const __m512i entry =
+        _mm512_mask_add_epi32(below, static_cast<__mmask16>(above), below, _mm512_set1_epi32(1));
+    const auto mask = static_cast<__mmask16>(take);
+    _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(mask, entry));
+    list += std::popcount(static_cast<std::uint32_t>(mask));
+    take >>= 16;
+    above >>= 16;
   }
 }

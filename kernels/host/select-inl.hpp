@@ -127,10 +127,11 @@ struct Candidates {
   const std::byte* v = nullptr;
   std::size_t n = 0;
   Key<T> floor = 0;
-  std::size_t found = 0;                            // how many there are
-  std::uint32_t at[kMaxTernaryBlock / 4 + kLanes];  // where, ascending, if listed()
-  static constexpr std::size_t kMaxValues = 6144;   // all in all at most 113 KiB of stack
-  T value[kMaxValues];                              // of candidates, or of a sample, for the search
+  std::size_t found = 0;  // how many there are
+  // Where, ascending, and their values, if listed(). Values are listed by the pass itself if kCompresses,
+  // else by list_values(). All in all at most 192 KiB of stack.
+  std::uint32_t at[kMaxTernaryBlock / 4 + kLanes];
+  T value[kMaxTernaryBlock / 4 + kLanes];
 
   MQ_INLINE Candidates() {}
   MQ_INLINE const std::byte* values() const { return reinterpret_cast<const std::byte*>(value); }
@@ -149,6 +150,14 @@ struct Candidates {
     for (std::size_t g = 0; g < whole; ++g) count = collect_group<F>(x, residual, g, bound, count, Whole{});
     if (rest) count = collect_group<F>(x, residual, whole, bound, count, Part{rest});
     found = count;
+  }
+  void list_values() {
+    if constexpr (!kCompresses<T>)
+      for (std::size_t i = 0; i < found; ++i) value[i] = element<T>(v, at[i]);
+  }
+  // Of candidate i, which is at this position.
+  MQ_INLINE T value_of(std::size_t i, std::size_t position) const {
+    return kCompresses<T> ? value[i] : element<T>(v, position);
   }
   void collect_again(Key<T> above) { collect<Feedback::none>(v, nullptr, n, above); }
 
@@ -171,7 +180,9 @@ struct Candidates {
       lanes.store(residual + g * kGroupBytes, width);
     }
     const std::uint32_t bits = ~bound.at_least(lanes.abs()).bits() & width.bits;  // NaN is not below it
-    append_positions(at + std::min(count, room(n)), bits, static_cast<std::uint32_t>(g * kLanes));
+    const std::size_t end = std::min(count, room(n));
+    append_positions(at + end, bits, static_cast<std::uint32_t>(g * kLanes));
+    if constexpr (kCompresses<T>) append_lanes(value + end, bits, lanes);
     return count + static_cast<std::size_t>(std::popcount(bits));
   }
 };
@@ -179,16 +190,17 @@ struct Candidates {
 // The cutoff that a sample, one element in 16, suggests for the k largest elements of a side. False if the
 // sample has too few.
 template <class T>
-bool sampled_cutoff(Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
+bool sampled_cutoff(const Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
   constexpr std::size_t kStride = 16;
+  T sample[kMaxTernaryBlock / kStride];
   const std::size_t m = block.n / kStride;
   for (std::size_t i = 0; i < m; ++i) {
     // A position of its own in each stride, lest a period of the data meet that of the sample.
     const std::uint32_t jitter = (static_cast<std::uint32_t>(i) * 0x9e3779b9u) >> 28;
-    block.value[i] = element<T>(block.v, i * kStride + jitter);
+    sample[i] = element<T>(block.v, i * kStride + jitter);
   }
   k = std::max<std::size_t>(1, (k + kStride / 2) / kStride);
-  return find_cutoff<T>(block.values(), m, side, k, 0, kMaxKey<T>, cutoff);
+  return find_cutoff<T>(reinterpret_cast<const std::byte*>(sample), m, side, k, 0, kMaxKey<T>, cutoff);
 }
 
 // The cutoff that the k largest elements of a side pass, exactly, ties by lowest position.
@@ -200,8 +212,8 @@ Cutoff<T> exact_cutoff(Candidates<T>& block, Side side, std::size_t k) {
   if (k == 0) return cutoff;
   if (k >= block.n) return {T{0}, 0};
   for (int guess = 0; guess < 2; ++guess) {
-    if (block.listed() && block.found <= block.kMaxValues) {
-      for (std::size_t i = 0; i < block.found; ++i) block.value[i] = element<T>(block.v, block.at[i]);
+    if (block.listed()) {
+      block.list_values();
       if (find_cutoff<T>(block.values(), block.found, side, k, block.floor, kStep, cutoff)) return cutoff;
       if (block.floor == 0) return {T{0}, 0};  // there are fewer than k that are not 0
     }

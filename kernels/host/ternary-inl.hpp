@@ -43,16 +43,18 @@ struct Ternary {
   static Decoded decode(const DecodeArgs& a) noexcept {
     const DefaultFloatingPoint environment;
     const std::size_t block = Q::block(a.params);
+    const bool stream = a.stream && a.base == nullptr && reinterpret_cast<std::uintptr_t>(a.x) % 16 == 0;
     std::size_t left = a.wire_bytes;
     for (std::size_t begin = 0; begin < a.n; begin += block) {
       const std::size_t n = std::min(block, a.n - begin), offset = begin * sizeof(T);
       const auto* base = static_cast<const std::byte*>(a.base);
       const std::size_t used =
           decode_block(a.wire + (a.wire_bytes - left), left, base ? base + offset : nullptr,
-                       static_cast<std::byte*>(a.x) + offset, n);
+                       static_cast<std::byte*>(a.x) + offset, n, stream);
       if (used == 0) return Decoded::malformed;
       left -= used;
     }
+    if (stream) _mm_sfence();
     return left == 0 ? Decoded::ok : Decoded::malformed;
   }
 
@@ -95,14 +97,14 @@ struct Ternary {
     const std::size_t bytes = sparse_bytes(format, entries);
     Header header = fixed_values(params);
     if constexpr (Q::kMeans) {
-      SideSums sums = sum_entries(block.v, entries, 1);
-      if (!sums.finite()) sums = sum_entries(block.v, entries, kHugeScale);
+      SideSums sums = sum_entries(block, entries, 1);
+      if (!sums.finite()) sums = sum_entries(block, entries, kHugeScale);
       header = Header(sums.template mean<T>(kBelow), sums.template mean<T>(kAbove));
     }
     header.set(format, entries.count, bytes);
     std::memcpy(wire, &header, sizeof header);
     put_sparse(format, entries, wire + sizeof header);
-    if constexpr (F == Feedback::carry) correct_carried(residual, entries, header.value);
+    if constexpr (F == Feedback::carry) correct_carried(block, residual, entries, header.value);
     if constexpr (F == Feedback::deposit) deposit_loss(block.v, block.n, residual, entries, header.value);
     return sizeof header + bytes;
   }
@@ -116,22 +118,55 @@ struct Ternary {
     }
   }
 
-  // Turns the list of candidates into entries, in place. False if an element is not finite.
+  // Turns the lists of candidates into those of the entries, in place. False if an element is not finite.
   static bool keep_selected(Candidates<T>& block, const Selection<T>& selection, Entries& entries) {
-    return selection.side[kBelow].ties + selection.side[kAbove].ties > 0
-               ? keep_selected<true>(block, selection, entries)
-               : keep_selected<false>(block, selection, entries);
+    const bool tied = selection.side[kBelow].ties + selection.side[kAbove].ties > 0;
+    bool finite;
+    if (tied)
+      finite = keep_each<true>(block, selection, entries.count);
+    else if constexpr (kCompresses<T>)
+      finite = keep_above(block, selection, entries.count);
+    else
+      finite = keep_each<false>(block, selection, entries.count);
+    entries.entry = block.at;
+    entries.count = std::min(entries.count, selection.limit);
+    entries.skips = skips_of(entries);
+    return finite;
   }
+
+  static bool keep_above(Candidates<T>& block, const Selection<T>& selection, std::size_t& count) {
+    const L above = L::all(magnitude_of<T>(key_of(selection.side[kAbove].bound) + 1));
+    const L below = L::all(-magnitude_of<T>(key_of(selection.side[kBelow].bound) + 1));
+    const std::size_t whole = block.found / kLanes, rest = block.found % kLanes;
+    std::uint32_t nonfinite = 0;
+    count = 0;
+    for (std::size_t g = 0; g < whole; ++g) nonfinite |= keep_group(block, g, above, below, count, Whole{});
+    if (rest) nonfinite |= keep_group(block, whole, above, below, count, Part{rest});
+    return nonfinite == 0;
+  }
+  // Gives the bits of candidates that are not finite.
+  template <class W>
+  static MQ_INLINE std::uint32_t keep_group(Candidates<T>& block, std::size_t g, const L& above,
+                                            const L& below, std::size_t& count, W width) {
+    const L v = L::load(block.values() + g * kGroupBytes, width);
+    const std::uint32_t up = v.at_least(above).bits();
+    const std::uint32_t take = (up | below.at_least(v).bits()) & width.bits;
+    append_entries(block.at + count, take, up, block.at + g * kLanes);
+    append_lanes(block.value + count, take, v);
+    count += static_cast<std::size_t>(std::popcount(take));
+    return ~v.finite().bits() & width.bits;
+  }
+
   template <bool kTied>
-  static bool keep_selected(Candidates<T>& block, const Selection<T>& selection, Entries& entries) {
+  static bool keep_each(Candidates<T>& block, const Selection<T>& selection, std::size_t& count) {
     const Key<T> bound[2] = {key_of(selection.side[kBelow].bound), key_of(selection.side[kAbove].bound)};
     std::size_t ties[2] = {selection.side[kBelow].ties, selection.side[kAbove].ties};
-    std::uint32_t* const entry = block.at;
-    std::size_t count = 0;
     Key<T> greatest = 0;
+    count = 0;
     for (std::size_t i = 0; i < block.found; ++i) {
-      const std::uint32_t position = entry[i];
-      const Key<T> bits = key_of(element<T>(block.v, position)), key = bits & ~kSignBit<T>;
+      const std::uint32_t position = block.at[i];
+      const T value = block.value_of(i, position);
+      const Key<T> bits = key_of(value), key = bits & ~kSignBit<T>;
       const std::uint32_t sign = bits < kSignBit<T>;
       bool take = key > bound[sign];
       if (kTied && key == bound[sign] && ties[sign] > 0) {
@@ -139,20 +174,20 @@ struct Ternary {
         --ties[sign];
       }
       // Written in any case, and kept if the count moves on: as a branch it would be mispredicted.
-      entry[count] = position << 1 | sign;
+      block.at[count] = position << 1 | sign;
+      if constexpr (kCompresses<T>) block.value[count] = value;
       count += take;
       greatest = std::max(greatest, key);
     }
-    entries = {entry, std::min(count, selection.limit), 0};
-    entries.skips = skips_of(entries);
     return greatest <= kMaxKey<T>;
   }
 
-  static SideSums sum_entries(const std::byte* v, const Entries& entries, double scale) {
+  static SideSums sum_entries(const Candidates<T>& block, const Entries& entries, double scale) {
     SideSums sums(scale);
     for (std::size_t i = 0; i < entries.count; ++i) {
       const std::uint32_t position = entries.entry[i] >> 1, sign = entries.entry[i] & 1;
-      sums.part[sign][position % SideSums::kParts] += static_cast<double>(element<T>(v, position)) * scale;
+      sums.part[sign][position % SideSums::kParts] +=
+          static_cast<double>(block.value_of(i, position)) * scale;
       sums.count[kAbove] += sign;
     }
     sums.count[kBelow] = entries.count - sums.count[kAbove];
@@ -160,10 +195,11 @@ struct Ternary {
   }
 
   // The residual holds v; of entries it becomes v - decoded.
-  static void correct_carried(std::byte* residual, const Entries& entries, const T (&value)[2]) {
+  static void correct_carried(const Candidates<T>& block, std::byte* residual, const Entries& entries,
+                              const T (&value)[2]) {
     for (std::size_t i = 0; i < entries.count; ++i) {
       const std::uint32_t position = entries.entry[i] >> 1;
-      set_element<T>(residual, position, element<T>(residual, position) - value[entries.entry[i] & 1]);
+      set_element<T>(residual, position, block.value_of(i, position) - value[entries.entry[i] & 1]);
     }
   }
 
@@ -221,17 +257,59 @@ struct Ternary {
 
   // Gives the bytes of the block, or 0 if it is malformed.
   static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
-                                  std::byte* x, std::size_t n) {
+                                  std::byte* x, std::size_t n, bool stream) {
     if (left < sizeof(Header)) return 0;
     Header header;
     std::memcpy(&header, wire, sizeof header);
     const std::byte* const payload = wire + sizeof header;
     const std::size_t bytes = header.payload_bytes;
     if (bytes > left - sizeof header || !header.valid()) return 0;
-    const bool decoded = header.format() < TernaryFormat::dense ? decode_sparse(header, payload, base, x, n)
-                                                                : decode_dense(header, payload, base, x, n);
+    const bool sparse = header.format() < TernaryFormat::dense;
+    const bool decoded = !sparse  ? decode_dense(header, payload, base, x, n)
+                         : stream ? stream_sparse(header, payload, x, n)
+                                  : decode_sparse(header, payload, base, x, n);
     return decoded ? sizeof header + bytes : 0;
   }
+
+  static bool stream_sparse(const Header& header, const std::byte* payload, std::byte* x, std::size_t n) {
+    if (reinterpret_cast<std::uintptr_t>(x) % L::kRegBytes == 0)
+      return stream_sparse<Streamed>(header, payload, x, n);
+    return stream_sparse<StreamedInParts>(header, payload, x, n);
+  }
+  template <class Store>
+  static bool stream_sparse(const Header& header, const std::byte* payload, std::byte* x, std::size_t n) {
+    StreamEntry<Store> entries(x, header.value);
+    if (!visit_sparse(header.format(), payload, header.payload_bytes, header.count(), n, entries))
+      return false;
+    entries.finish(n);
+    return true;
+  }
+  // Sets entries and zeros around the caches, in pieces that stay in L1 until they are whole.
+  template <class Store>
+  struct StreamEntry {
+    static constexpr std::size_t kPiece = 1024;
+    std::byte* const x;
+    const T (&value)[2];
+    std::size_t begin = 0;  // of the piece
+    std::byte piece[kPiece * sizeof(T)] = {};
+
+    MQ_INLINE StreamEntry(std::byte* to, const T (&values)[2]) : x(to), value(values) {}
+    MQ_INLINE void operator()(std::size_t i, std::uint32_t sign) {
+      while (i - begin >= kPiece) write();
+      set_element<T>(piece, i - begin, value[sign]);
+    }
+    void write() {
+      for (std::size_t g = 0; g < kPiece / kLanes; ++g) {
+        L::load(piece + g * kGroupBytes, Whole{}).store(x + begin * sizeof(T) + g * kGroupBytes, Store{});
+        L::all(T{0}).store(piece + g * kGroupBytes, Whole{});
+      }
+      begin += kPiece;
+    }
+    MQ_INLINE void finish(std::size_t n) {
+      while (n - begin >= kPiece) write();
+      std::memcpy(x + begin * sizeof(T), piece, (n - begin) * sizeof(T));
+    }
+  };
 
   static bool decode_sparse(const Header& header, const std::byte* payload, const std::byte* base,
                             std::byte* x, std::size_t n) {

@@ -70,17 +70,36 @@ constexpr TernaryFormat choose_format(TernaryFormat asked, const Entries& e, std
 // before, up to 126. 127 there skips 127 elements and is no entry.
 constexpr std::uint32_t kSkip = 127;
 inline std::size_t skips_of(const Entries& e) {
-  std::size_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip : 0;
+  std::uint32_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip : 0;
   for (std::size_t i = 1; i < e.count; ++i) skips += ((e.entry[i] >> 1) - (e.entry[i - 1] >> 1) - 1) / kSkip;
   return skips;
 }
+inline std::byte* put_gap(std::uint32_t gap, std::uint32_t sign, std::byte* out) {
+  for (; gap >= kSkip; gap -= kSkip) *out++ = static_cast<std::byte>(kSkip << 1);
+  *out++ = static_cast<std::byte>(gap << 1 | sign);
+  return out;
+}
 inline void put_gaps(const Entries& e, std::byte* out) {
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < e.count; ++i) {
-    std::uint32_t gap = (e.entry[i] >> 1) - next;
-    for (; gap >= kSkip; gap -= kSkip) *out++ = static_cast<std::byte>(kSkip << 1);
-    *out++ = static_cast<std::byte>(gap << 1 | (e.entry[i] & 1));
-    next = (e.entry[i] >> 1) + 1;
+  constexpr std::size_t kGroup = 8;  // at a time, unless one of them needs a skip
+  std::uint32_t last = ~0u;          // position of the entry before
+  std::size_t i = 0;
+  for (; i + kGroup <= e.count; i += kGroup) {
+    std::uint32_t gap[kGroup], skip = 0;
+    for (std::size_t j = 0; j < kGroup; ++j) {
+      const std::uint32_t position = e.entry[i + j] >> 1;
+      gap[j] = position - last - 1;
+      last = position;
+      skip |= gap[j] >= kSkip;
+    }
+    if (skip)
+      for (std::size_t j = 0; j < kGroup; ++j) out = put_gap(gap[j], e.entry[i + j] & 1, out);
+    else
+      for (std::size_t j = 0; j < kGroup; ++j)
+        *out++ = static_cast<std::byte>(gap[j] << 1 | (e.entry[i + j] & 1));
+  }
+  for (; i < e.count; ++i) {
+    out = put_gap((e.entry[i] >> 1) - last - 1, e.entry[i] & 1, out);
+    last = e.entry[i] >> 1;
   }
 }
 
