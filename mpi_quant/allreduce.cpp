@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 
+#include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
@@ -62,6 +63,21 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
   return method;
 }
 
+// All ranks are in MPI_COMM_WORLD: others, spawned or connected, may run without this library.
+bool inside_world(MPI_Comm comm) {
+  int initialized = 0, result = MPI_UNEQUAL;
+  if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return false;
+  if (comm == MPI_COMM_WORLD) return true;
+  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL, common = MPI_GROUP_NULL;
+  const bool known = PMPI_Comm_group(comm, &group) == MPI_SUCCESS &&
+                     PMPI_Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
+                     PMPI_Group_intersection(group, world, &common) == MPI_SUCCESS &&
+                     PMPI_Group_compare(group, common, &result) == MPI_SUCCESS;
+  for (MPI_Group* const made : {&group, &world, &common})
+    if (*made != MPI_GROUP_NULL && *made != MPI_GROUP_EMPTY) (void)PMPI_Group_free(made);
+  return known && result == MPI_IDENT;
+}
+
 Outcome intercept(const Call& call) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   const bool eligible =
@@ -69,6 +85,7 @@ Outcome intercept(const Call& call) {
       call.count >= kInterceptFloorBytes / static_cast<MPI_Count>(kernels::element_bytes(*element)) &&
       can_share(call);
   if (!eligible) return {{}, true};
+  if (CommState::find(call.comm) == nullptr && !inside_world(call.comm)) return {{}, true};
   const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
   if (!found.ok()) return {found.status(), false};
   CommState* const state = *found;
@@ -88,14 +105,14 @@ int exact_allreduce(const Call& call) {
   if (copies_alone(call)) return MPI_SUCCESS;
   if (call.count > std::numeric_limits<int>::max()) {
 #if MPI_VERSION >= 4
-    return PMPI_Allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
+    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
 #else
     return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
                                                      " is more than this MPI library can reduce exactly"});
 #endif
   }
-  return PMPI_Allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype, call.op,
-                        call.comm);
+  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
+                              call.op, call.comm);
 }
 
 // The exception boundary: whatever ran short of memory is an error like any other.

@@ -11,6 +11,7 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
+#include "mpi_quant/watchdog.hpp"
 
 namespace mq {
 namespace {
@@ -188,7 +189,10 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
     pairs[2 * i] = mine[i];
     pairs[2 * i + 1] = ~mine[i];
   }
-  MQ_TRY(mpi_status(PMPI_Allreduce(pairs, least, 6, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MQ_TRY(
+      mpi_status(PMPI_Iallreduce(pairs, least, 6, MPI_UINT64_T, MPI_MIN, comm, &request), "MPI_Iallreduce"));
+  MQ_TRY(wait_watched(comm, request));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
   if (least[5] != ~std::uint64_t{0})

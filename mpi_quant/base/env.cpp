@@ -20,31 +20,34 @@ Status read_isa(const char* text, kernels::Isa& isa) {
           std::string("MPIQ_ISA: unknown instruction set \"") + text + "\" (known: scalar, avx2, avx512)"};
 }
 
-Status read_threads(std::string_view text, int& threads) {
+// The number in a variable that is set, from least to most.
+Status read_number(const char* variable, int least, int most, int& number) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return {};
+  const std::string_view word = text;
   int n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc{} || end != text.data() + text.size() || n < 1 || n > kMaxThreads)
-    return {Code::bad_policy, "MPIQ_THREADS: \"" + std::string(text) + "\" is not a number from 1 to " +
-                                  std::to_string(kMaxThreads)};
-  threads = n;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
+  if (error != std::errc{} || end != word.data() + word.size() || n < least || n > most)
+    return {Code::bad_policy, std::string(variable) + ": \"" + text + "\" is not a number from " +
+                                  std::to_string(least) + " to " + std::to_string(most)};
+  number = n;
   return {};
 }
 
-bool is_set(const char* text) { return text != nullptr && *text != '\0'; }
-
-}  // namespace
-
-Result<Env> parse_env(const char* policy, const char* isa, const char* threads) {
+Result<Env> read_env() {
   Env e;
-  if (policy != nullptr) e.policy = policy;
-  if (is_set(isa)) MQ_TRY(read_isa(isa, e.isa));
-  if (is_set(threads)) MQ_TRY(read_threads(threads, e.threads));
+  if (const char* const policy = std::getenv("MPIQ_POLICY")) e.policy = policy;
+  if (const char* const isa = std::getenv("MPIQ_ISA"); isa != nullptr && *isa != '\0')
+    MQ_TRY(read_isa(isa, e.isa));
+  MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
+  MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
   return e;
 }
 
+}  // namespace
+
 const Result<Env>& env() {
-  static const Result<Env> e =
-      parse_env(std::getenv("MPIQ_POLICY"), std::getenv("MPIQ_ISA"), std::getenv("MPIQ_THREADS"));
+  static const Result<Env> e = read_env();
   return e;
 }
 

@@ -19,12 +19,13 @@ struct Env {
   // MPIQ_THREADS: codec threads of a rank, 1 to 64; used if the library was built with OpenMP. Default 1:
   // none but the caller's.
   int threads = 1;
+  // MPIQ_WATCHDOG: seconds after which a rank that waits for the others at the first call of a communicator
+  // says so on stderr, once; 0: never. Default 30.
+  int watchdog = 30;
 };
 
 // The environment at the first call, or what is wrong with it.
 const Result<Env>& env();
-// The same from given values (null: not set), for tests.
-Result<Env> parse_env(const char* policy, const char* isa, const char* threads = nullptr);
 
 // Ranks of this program on this node, as the launcher says (Hydra, Open MPI); 1 if it says nothing.
 int ranks_on_node();

@@ -1,8 +1,10 @@
-/* An unmodified MPI program, for shim_test.cmake to run with and without the preload library. Calls
- * MPI_Allreduce in every way and compares with PMPI_Allreduce, which the shim does not touch. shim_app exact
- * every result must have PMPI's bits shim_app lossy   large float sums must differ from PMPI's bits, be
- * close, and be equal on all ranks; all else exact shim_app error   the first large float sum must return an
- * error, whose text is printed by rank 0 */
+/* An unmodified MPI program, to run with and without the preload library. Calls MPI_Allreduce in every way
+ * and compares with MPI's own function. app exact     every result must have MPI's bits app lossy     large
+ * float sums must differ from them, be close, and be equal on all ranks; all else exact app error     the
+ * first large float sum must return an error, whose text is printed by rank 0 app many      more
+ * communicators than MPI has app sessions  without MPI_Init */
+#include "tests/preload/beneath.h"
+
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -46,13 +48,13 @@ static double relative_error(void) {
 static void always_exact(void) {
   MPI_Datatype pair;
   MPI_Allreduce(x, ours, 100, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  PMPI_Allreduce(x, theirs, 100, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  beneath()(x, theirs, 100, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   expect(memcmp(ours, theirs, 100 * sizeof(float)) == 0, "a small sum was changed");
   MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-  PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+  beneath()(x, theirs, kN, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
   expect(memcmp(ours, theirs, sizeof ours) == 0, "a maximum was changed");
   MPI_Allreduce(ix, iours, kN, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  PMPI_Allreduce(ix, itheirs, kN, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  beneath()(ix, itheirs, kN, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   expect(memcmp(iours, itheirs, sizeof iours) == 0, "a sum of integers was changed");
   MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_SELF);
   expect(memcmp(ours, x, sizeof ours) == 0, "a sum over one rank was changed");
@@ -67,7 +69,7 @@ static void always_exact(void) {
 
 static void large_sums(int lossy) {
   MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-  PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  beneath()(x, theirs, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy,
          lossy ? "not compressed" : "changed without a policy");
   expect(relative_error() < 1.5, "far from the sum");
@@ -76,7 +78,7 @@ static void large_sums(int lossy) {
   MPI_Allreduce(MPI_IN_PLACE, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   expect((memcmp(ours, theirs, sizeof ours) != 0) == lossy, "in place: wrong path");
   MPI_Allreduce(xd, oursd, kN, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  PMPI_Allreduce(xd, theirsd, kN, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  beneath()(xd, theirsd, kN, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   expect((memcmp(oursd, theirsd, sizeof oursd) != 0) == lossy, "doubles: wrong path");
 #if MPI_VERSION >= 4
   MPI_Allreduce_c(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -110,7 +112,7 @@ static int sessions(void) {
   MPI_Comm_create_from_group(group, "shim_app", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
   MPI_Comm_size(comm, &size);
   MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, comm);
-  PMPI_Allreduce(x, theirs, kN, MPI_FLOAT, MPI_SUM, comm);
+  beneath()(x, theirs, kN, MPI_FLOAT, MPI_SUM, comm);
   bad = memcmp(ours, theirs, sizeof ours) != 0;
   MPI_Comm_free(&comm);
   MPI_Group_free(&group);

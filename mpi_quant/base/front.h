@@ -1,0 +1,41 @@
+/* Between the preload library (the front, which knows no MPI) and the library compiled for one MPI (a core).
+ *
+ * Handles travel as the words they are in: MPI_Comm is an int in MPICH and a pointer in Open MPI, and both
+ * arrive in one register or one stack slot of 8 bytes on x86-64 and AArch64. Whoever reads a slot as an int
+ * takes its lower half; the upper one may hold anything. */
+#ifndef MPI_QUANT_BASE_FRONT_H
+#define MPI_QUANT_BASE_FRONT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Changes with anything in this file. The names of the two tables end in it. */
+#define MPIQ_FRONT_VERSION 1
+
+typedef intptr_t mpiq_slot;
+
+/* What a core gives the front: mpiq_core_v1, exported. */
+typedef struct mpiq_core {
+  int version;
+  const char* family; /* "mpich" or "openmpi": the MPI library it was compiled for */
+  /* MPI_Allreduce and MPI_Allreduce_c of the program. */
+  int (*allreduce)(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, mpiq_slot datatype, mpiq_slot op,
+                   mpiq_slot comm);
+} mpiq_core;
+
+/* What the front gives a core: mpiq_front_v1, exported. */
+typedef struct mpiq_front {
+  int version;
+  /* The MPI library's own function of this name ("PMPI_Allreduce"), which the front stands before; null if it
+   * has none. */
+  void* (*real)(const char* name);
+} mpiq_front;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,33 @@
+#include "mpi_quant/base/real_mpi.hpp"
+
+#include <dlfcn.h>
+
+#include "mpi_quant/base/front.h"
+
+namespace mq {
+namespace {
+
+// The preload library knows it, if there is one.
+template <class F>
+F real(const mpiq_front* front, const char* name, F own) {
+  void* const found = front != nullptr ? front->real(name) : nullptr;
+  return found != nullptr ? reinterpret_cast<F>(found) : own;
+}
+
+}  // namespace
+
+const RealMpi& real_mpi() noexcept {
+  static const RealMpi real_functions = [] {
+    const auto* front = static_cast<const mpiq_front*>(dlsym(RTLD_DEFAULT, "mpiq_front_v1"));
+    if (front != nullptr && front->version != MPIQ_FRONT_VERSION) front = nullptr;
+    RealMpi r;
+    r.allreduce = real(front, "PMPI_Allreduce", &PMPI_Allreduce);
+#if MPI_VERSION >= 4
+    r.allreduce_c = real(front, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
+#endif
+    return r;
+  }();
+  return real_functions;
+}
+
+}  // namespace mq

@@ -1,0 +1,46 @@
+#include "mpi_quant/watchdog.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/mpi_comm.hpp"
+
+namespace mq {
+namespace {
+
+void say_where(MPI_Comm comm, int seconds) {
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0, rank = 0, size = 0;
+  (void)PMPI_Comm_get_name(comm, name, &length);
+  (void)PMPI_Comm_rank(comm, &rank);
+  (void)PMPI_Comm_size(comm, &size);
+  (void)std::fprintf(stderr,
+                     "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for the others at the "
+                     "first allreduce; is the library loaded on every rank?\n",
+                     rank, size, name, seconds);
+}
+
+}  // namespace
+
+Status wait_watched(MPI_Comm comm, MPI_Request& request) {
+  constexpr int kSpins = 200;
+  const int limit = env().ok() ? env()->watchdog : 0;
+  const auto start = std::chrono::steady_clock::now();
+  bool said = limit == 0;
+  for (int tests = 0;; ++tests) {
+    int done = 0;
+    MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+    if (done) return {};
+    if (tests < kSpins) continue;
+    sched_yield();
+    if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(limit)) {
+      say_where(comm, limit);
+      said = true;
+    }
+  }
+}
+
+}  // namespace mq
