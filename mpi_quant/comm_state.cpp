@@ -118,9 +118,13 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     trouble = {Code::no_memory, "out of memory"};
   }
   const bool rules = env().ok() && initial == Initial::environment;
-  const Result<Agreed> agreed = compare(user_comm, rules ? env()->policy : "", trouble,
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  (void)PMPI_Comm_get_name(user_comm, name, &length);
+  const Result<Agreed> agreed = compare(user_comm, rules ? env()->policy : "", name, trouble,
                                         "environment (MPIQ_POLICY, MPIQ_ISA, MPIQ_THREADS) or memory");
   if (!agreed.ok()) return agreed.status();
+  if (agreed->same_name) state->name = name;
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text ? 1 : 0;
   if (state->stats.exact_mode == 0) {
     Result<Policy> policy = Policy::parse(agreed->text);
@@ -178,27 +182,32 @@ Status CommState::activate(MPI_Comm user_comm) {
   return {};
 }
 
-Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view text, const Status& local,
-                                             std::string_view what) {
+Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view text, std::string_view name,
+                                             const Status& local, std::string_view what) {
   // One exact reduction finds any difference: the minimum of x and of ~x gives the minimum and the maximum.
-  Hash hash;
-  for (const char c : text) hash.add(c);
-  const std::uint64_t mine[]{kWireVersion, hash.value(), static_cast<std::uint64_t>(local.code())};
-  std::uint64_t pairs[6], least[6];
-  for (int i = 0; i < 3; ++i) {
+  const auto hash_of_text = [](std::string_view words) {
+    Hash hash;
+    for (const char c : words) hash.add(c);
+    return hash.value();
+  };
+  constexpr int kValues = 4;  // in every version of the library, so that versions can be compared
+  const std::uint64_t mine[kValues]{kWireVersion, hash_of_text(text),
+                                    static_cast<std::uint64_t>(local.code()), hash_of_text(name)};
+  std::uint64_t pairs[2 * kValues], least[2 * kValues];
+  for (int i = 0; i < kValues; ++i) {
     pairs[2 * i] = mine[i];
     pairs[2 * i + 1] = ~mine[i];
   }
   MPI_Request request = MPI_REQUEST_NULL;
-  MQ_TRY(
-      mpi_status(PMPI_Iallreduce(pairs, least, 6, MPI_UINT64_T, MPI_MIN, comm, &request), "MPI_Iallreduce"));
+  MQ_TRY(mpi_status(PMPI_Iallreduce(pairs, least, 2 * kValues, MPI_UINT64_T, MPI_MIN, comm, &request),
+                    "MPI_Iallreduce"));
   MQ_TRY(wait_watched(comm, request));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
   if (least[5] != ~std::uint64_t{0})
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
-  Agreed agreed{std::string(text), same(1), same(0)};
+  Agreed agreed{std::string(text), same(1), same(0), same(3)};
   if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
   MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
@@ -209,7 +218,7 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
 }
 
 Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
-  const Result<Agreed> agreed = compare(user_comm, rules, {}, "rules");
+  const Result<Agreed> agreed = compare(user_comm, rules, {}, {}, "rules");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_version) return {Code::mismatch, "the ranks run incompatible versions of mpi_quant"};
   if (!agreed->same_text)

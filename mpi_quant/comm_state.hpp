@@ -76,9 +76,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::optional<MpiComm> comm;  // once active
   int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;
-  bool orphan = false;         // the user's communicator is gone
-  Status broken;               // why this communicator cannot be used any more
-  std::uint32_t sequence = 0;  // calls that were started
+  std::string name;                // of the user's communicator at its first use; empty if ranks differ in it
+  std::uint64_t policy_calls = 0;  // that asked the policy
+  bool orphan = false;             // the user's communicator is gone
+  Status broken;                   // why this communicator cannot be used any more
+  std::uint32_t sequence = 0;      // calls that were started
   Residuals residuals;
   MPIQ_Stats stats{};
   std::size_t scratch_bytes = 0;                           // of all calls' operations
@@ -88,11 +90,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
   CommState() = default;
   struct Agreed {
     std::string text;  // rank 0's
-    bool same_text, same_version;
+    bool same_text, same_version, same_name;
   };
   // Collective. What rank 0 has, and whether all have it; an error on every rank if `local` is one on any.
-  static Result<Agreed> compare(MPI_Comm comm, std::string_view text, const Status& local,
-                                std::string_view what);
+  static Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name,
+                                const Status& local, std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
   std::shared_ptr<CommState> kept_;  // of itself, once broken

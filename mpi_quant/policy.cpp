@@ -1,320 +1,45 @@
-// The parser and printer of the control language. One cursor over the text; every error names what it found
-// and where, counting characters from 1. Numbers are read by std::from_chars, whose result no locale changes.
+// What a policy decides, and how it is printed.
 
 #include "mpi_quant/policy.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
-#include <optional>
+
+#include "mpi_quant/policy_words.hpp"
 
 namespace mq {
 namespace {
 
-constexpr std::string_view kExact = "mpi";
-constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
-constexpr int kNoMax = std::numeric_limits<int>::max();
-constexpr std::int64_t kExactIntegers = std::int64_t{1} << 53;  // every integer up to here is a double
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-// Text of the user inside a message: short, and no control characters that a terminal would obey.
-std::string quoted(std::string_view word) {
-  constexpr std::size_t kLongest = 40;
-  std::string out = "\"";
-  for (const char c : word.substr(0, kLongest)) out += c >= ' ' && c <= '~' ? c : '?';
-  return out + (word.size() > kLongest ? "...\"" : "\"");
-}
-
-// name_of(item) of all items, each after `separator` unless it comes first.
-template <class Range, class Name>
-std::string joined(const Range& range, Name name_of, std::string_view separator, std::string out = "") {
-  for (const auto& item : range) out.append(out.empty() ? "" : separator).append(name_of(item));
-  return out;
-}
-
-std::string number(double v) {
-  std::array<char, 64> text;
-  const bool integer = v == std::floor(v) && std::abs(v) <= static_cast<double>(kExactIntegers);
-  const auto end = integer ? std::to_chars(text.begin(), text.end(), static_cast<std::int64_t>(v)).ptr
-                           : std::to_chars(text.begin(), text.end(), v).ptr;
-  return {text.begin(), end};
-}
-
-// A parameter's value as it is written.
-std::string value_text(const kernels::ParamSpec& spec, double value) {
-  return spec.kind == kernels::ParamKind::word ? std::string(spec.words[static_cast<std::size_t>(value)])
-                                               : number(value);
-}
-
-std::string known_codecs() {
-  return joined(
-      kernels::codecs(), [](const auto& c) { return c.name; }, ", ", std::string(kExact));
-}
-
-// "block: power of two, 32 to 4096"; "format: auto, gap or u16"
-std::string describe(const kernels::ParamSpec& spec) {
-  if (spec.kind == kernels::ParamKind::word)
-    return std::string(spec.name) + ": " +
-           joined(
-               spec.words, [](auto w) { return w; }, "|");
-  constexpr std::array<std::string_view, 3> kinds{"integer", "power of two", "number"};
-  return std::string(spec.name) + ": " + std::string(kinds[static_cast<std::size_t>(spec.kind)]) + ", " +
-         number(spec.min) + " to " + number(spec.max);
-}
-
-std::string known_params(const kernels::Codec& codec) {
-  if (codec.specs.empty()) return std::string(codec.name) + " takes none";
-  return "known: " + joined(codec.specs, describe, "; ");
-}
-
-// The value of a parameter, if the word is one: an integer for integer kinds, a finite number for real ones,
-// the position of a word.
-std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {
-  if (spec.kind == kernels::ParamKind::word) {
-    const auto at = std::find(spec.words.begin(), spec.words.end(), word);
-    return at == spec.words.end() ? std::nullopt
-                                  : std::optional(static_cast<double>(at - spec.words.begin()));
-  }
-  const char* const end = word.data() + word.size();
-  double value = 0;
-  if (spec.kind == kernels::ParamKind::real) {
-    const auto [at, error] = std::from_chars(word.data(), end, value, std::chars_format::general);
-    if (error != std::errc{} || at != end || !std::isfinite(value)) return std::nullopt;
-  } else {
-    std::int64_t integer = 0;
-    const auto [at, error] = std::from_chars(word.data(), end, integer);
-    if (error != std::errc{} || at != end) return std::nullopt;
-    if (integer > kExactIntegers || integer < -kExactIntegers) return std::nullopt;
-    if (spec.kind == kernels::ParamKind::power_of_two && (integer <= 0 || (integer & (integer - 1)) != 0))
-      return std::nullopt;
-    value = static_cast<double>(integer);
-  }
-  if (value < spec.min || value > spec.max) return std::nullopt;
-  return value + 0.0;  // -0.0 to 0.0: equal parameters have equal bits
-}
-
-class Parser {
- public:
-  Parser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
-
-  Status policy(std::vector<Rule>& rules) {
-    skip();
-    if (at_end()) return {};
-    do {
-      rules.emplace_back();
-      MQ_TRY(rule(rules.back()));
-    } while (take(';'));
-    return end();
-  }
-
-  Status method(Method& out) {
-    const std::size_t start = skip();
-    const std::string_view name = word();
-    if (name == kExact) {
-      skip();
-      if (!at_end() && (text_[at_] == '(' || text_[at_] == '/'))
-        return error(at_, "mpi takes no parameters and no plan");
-      return {};
+// Does a name match a pattern, in which * stands for any text and ? for one character?
+bool matches_glob(std::string_view name, std::string_view glob) {
+  std::size_t n = 0, g = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      resume = n;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == name[n])) {
+      ++g;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      n = ++resume;
+    } else {
+      return false;
     }
-    out.codec = kernels::find_codec(name);
-    if (out.codec == nullptr) {
-      if (name.empty()) return expected("a method");
-      return error(start, "unknown codec " + quoted(name), "known: " + known_codecs());
-    }
-    out.params = kernels::preset_params(*out.codec);
-    if (take('(')) MQ_TRY(params(out));
-    if (take('/')) MQ_TRY(plan(out));
-    return {};
   }
-
-  Status end() {
-    skip();
-    return at_end() ? Status{} : error(at_, "unexpected " + quoted(rest()));
-  }
-
-  // A decimal number and an optional suffix, without spaces between them.
-  Status size(std::uint64_t& out) {
-    const std::size_t start = skip();
-    const auto [stop, problem] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), out);
-    if (problem == std::errc::invalid_argument) return expected("a size");
-    at_ = static_cast<std::size_t>(stop - text_.data());
-    unsigned shift = 0;
-    if (!at_end() && is_letter(text_[at_])) {
-      const std::size_t suffix_at = at_;
-      const std::string_view suffix = word();
-      shift = suffix == "K" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : 0;
-      if (shift == 0) return error(suffix_at, "unknown suffix " + quoted(suffix), "known: K, M, G");
-    }
-    if (problem == std::errc::result_out_of_range || out > kNoEnd >> shift)
-      return error(start, quoted(text_.substr(start, at_ - start)) + " does not fit in 64 bits");
-    out <<= shift;
-    return {};
-  }
-
- private:
-  struct Range {
-    std::optional<std::uint64_t> first, last;
-    bool single = false;  // N, not N-
-    std::size_t at = 0;
-  };
-
-  Status rule(Rule& out) {
-    if (skip() == text_.size() || peek() == ';') return expected("a rule");
-    if (const char c = peek(); is_digit(c) || c == '-') MQ_TRY(bytes(out));
-    if (take('@')) MQ_TRY(ranks(out));
-    if (is_letter(peek())) MQ_TRY(element(out));
-    if (!take(':')) return expected("':' between selectors and method");
-    return method(out.method);
-  }
-
-  Status bytes(Rule& out) {
-    Range r;
-    MQ_TRY(range(r));
-    out.bytes_min = r.first.value_or(0);
-    if (r.last) out.bytes_end = *r.last;
-    if (r.single && out.bytes_min < kNoEnd) out.bytes_end = out.bytes_min + 1;
-    if (out.bytes_min >= out.bytes_end)
-      return error(r.at, "empty range of bytes", "the upper end is excluded");
-    return {};
-  }
-
-  Status ranks(Rule& out) {
-    Range r;
-    MQ_TRY(range(r));
-    if (r.single) r.last = r.first;
-    const std::uint64_t first = r.first.value_or(1), last = r.last.value_or(kNoMax);
-    if (first == 0) return error(r.at, "rank counts start at 1");
-    if (first > kNoMax || last > kNoMax) return error(r.at, "rank count beyond " + std::to_string(kNoMax));
-    if (first > last) return error(r.at, "empty range of ranks");
-    out.ranks_min = static_cast<int>(first);
-    out.ranks_max = static_cast<int>(last);
-    return {};
-  }
-
-  Status range(Range& out) {
-    out.at = skip();
-    if (is_digit(peek())) MQ_TRY(size(out.first.emplace()));
-    out.single = !take('-');
-    if (!out.single && is_digit(peek())) MQ_TRY(size(out.last.emplace()));
-    return out.first || out.last ? Status{} : expected("a number");
-  }
-
-  Status element(Rule& out) {
-    const std::size_t start = skip();
-    const std::string_view name = word();
-    for (const kernels::Element e : kernels::kElements)
-      if (kernels::name(e) == name) {
-        out.element = static_cast<int>(e);
-        return {};
-      }
-    if (name == "mpi" || kernels::find_codec(name) != nullptr)
-      return error(start, "expected ':' before the method " + quoted(name), "a rule is 'selectors: method'");
-    return error(start, "unknown element type " + quoted(name),
-                 "known: " + joined(
-                                 kernels::kElements, [](auto e) { return kernels::name(e); }, ", "));
-  }
-
-  Status params(Method& out) {
-    std::array<bool, kernels::kMaxParams> given{};
-    do {
-      const std::size_t start = skip();
-      const std::string_view name = word();
-      const auto& specs = out.codec->specs;
-      const auto spec =
-          std::find_if(specs.begin(), specs.end(), [&](const auto& s) { return s.name == name; });
-      if (name.empty()) return expected("a parameter name");
-      if (spec == specs.end())
-        return error(start, "unknown parameter " + quoted(name), known_params(*out.codec));
-      const auto i = static_cast<std::size_t>(spec - specs.begin());
-      if (given[i]) return error(start, "parameter " + quoted(name) + " given twice");
-      given[i] = true;
-      if (!take('=')) return expected("'='");
-      const std::size_t value_at = skip();
-      const std::string_view text = value();
-      const std::optional<double> read = read_value(*spec, text);
-      if (!read) return error(value_at, "bad value " + quoted(text), describe(*spec));
-      out.params.value[i] = *read;
-    } while (take(','));
-    return take(')') ? Status{} : expected("',' or ')'");
-  }
-
-  Status plan(Method& out) {
-    const std::size_t start = skip();
-    const std::string_view name = word();
-    if (name.empty()) return expected("a plan");
-    out.plan = find_plan(name);
-    if (out.plan != nullptr) return {};
-    return error(start, "unknown plan " + quoted(name),
-                 "known: " + joined(
-                                 plans(), [](const auto& p) { return p.name; }, ", "));
-  }
-
-  bool at_end() const { return at_ == text_.size(); }
-  std::size_t skip() {
-    while (!at_end() && is_space(text_[at_])) ++at_;
-    return at_;
-  }
-  char peek() { return skip() < text_.size() ? text_[at_] : '\0'; }
-  bool take(char c) {
-    const bool found = skip() < text_.size() && text_[at_] == c;
-    at_ += found;
-    return found;
-  }
-  template <class Belongs>
-  std::string_view run(Belongs belongs) {
-    const std::size_t start = at_;
-    while (!at_end() && belongs(text_[at_])) ++at_;
-    return text_.substr(start, at_ - start);
-  }
-  std::string_view word() {
-    return run([](char c) { return is_letter(c) || is_digit(c); });
-  }
-  std::string_view value() {
-    return run([](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '+'; });
-  }
-  std::string_view rest() const { return text_.substr(at_); }
-
-  Status expected(const std::string& thing) {
-    skip();
-    return error(at_, "expected " + thing + (at_end() ? ", found the end" : ", found " + quoted(rest())));
-  }
-  Status error(std::size_t at, const std::string& what, const std::string& help = "") const {
-    return {Code::bad_policy, std::string(what_) + ": " + what + " at character " + std::to_string(at + 1) +
-                                  (help.empty() ? "" : " (" + help + ")")};
-  }
-
-  std::string_view text_, what_;
-  std::size_t at_ = 0;
-};
-
-// "64K": the largest suffix that loses nothing.
-std::string print_size(std::uint64_t bytes) {
-  constexpr std::string_view kSuffixes = "KMG";
-  std::string suffix;
-  for (const char c : kSuffixes) {
-    if (bytes == 0 || bytes % 1024 != 0) break;
-    bytes /= 1024;
-    suffix = c;
-  }
-  return std::to_string(bytes) + suffix;
+  return glob.find_first_not_of('*', g) == std::string_view::npos;
 }
 
-// "64K-1M @4 f32"; "" matches everything.
+// "64K-1M @4 f32 calls=20-"; "" matches everything.
 std::string print_selectors(const Rule& rule) {
   std::string out;
   const auto add = [&](const std::string& selector) { out.append(out.empty() ? "" : " ").append(selector); };
-  if (rule.bytes_min != 0 || rule.bytes_end != kNoEnd)
-    add(print_size(rule.bytes_min) + "-" + (rule.bytes_end == kNoEnd ? "" : print_size(rule.bytes_end)));
-  if (rule.ranks_min == rule.ranks_max)
-    add("@" + std::to_string(rule.ranks_min));
-  else if (rule.ranks_min != 1 || rule.ranks_max != kNoMax)
-    add("@" + std::to_string(rule.ranks_min) + "-" +
-        (rule.ranks_max == kNoMax ? "" : std::to_string(rule.ranks_max)));
+  if (rule.bytes_min != 0 || rule.bytes_end != kNoEnd) add(size_range_text(rule.bytes_min, rule.bytes_end));
+  if (rule.ranks_min != 1 || rule.ranks_max != kNoMax)
+    add("@" + rank_range_text(rule.ranks_min, rule.ranks_max));
   if (rule.element >= 0) add(std::string(kernels::name(static_cast<kernels::Element>(rule.element))));
+  if (rule.calls_min != 0 || rule.calls_end != kNoEnd)
+    add("calls=" + size_range_text(rule.calls_min, rule.calls_end));
+  if (!rule.comm.empty()) add("comm=" + rule.comm);
   return out;
 }
 
@@ -334,14 +59,6 @@ std::string print_params(const Method& method, Wanted wanted) {
 
 }  // namespace
 
-Result<Method> parse_method(std::string_view text) {
-  Method method;
-  Parser parser(text, "method");
-  MQ_TRY(parser.method(method));
-  MQ_TRY(parser.end());
-  return method;
-}
-
 std::string to_string(const Method& method) {
   if (method.exact()) return std::string(kExact);
   const kernels::Params preset = kernels::preset_params(*method.codec);
@@ -357,28 +74,16 @@ std::string params_to_string(const Method& method) {
   return print_params(method, [](std::size_t) { return true; });
 }
 
-Result<std::uint64_t> parse_size(std::string_view text) {
-  std::uint64_t size = 0;
-  Parser parser(text, "size");
-  MQ_TRY(parser.size(size));
-  MQ_TRY(parser.end());
-  return size;
+bool Rule::matches(const CallFacts& call) const {
+  return call.bytes >= bytes_min && call.bytes < bytes_end && call.ranks >= ranks_min &&
+         call.ranks <= ranks_max && (element < 0 || element == static_cast<int>(call.element)) &&
+         call.number >= calls_min && call.number < calls_end &&
+         (comm.empty() || matches_glob(call.comm, comm));
 }
 
-bool Rule::matches(std::uint64_t bytes, int ranks, kernels::Element e) const {
-  return bytes >= bytes_min && bytes < bytes_end && ranks >= ranks_min && ranks <= ranks_max &&
-         (element < 0 || element == static_cast<int>(e));
-}
-
-Result<Policy> Policy::parse(std::string_view text) {
-  Policy policy;
-  MQ_TRY(Parser(text, "policy").policy(policy.rules_));
-  return policy;
-}
-
-Method Policy::choose(std::uint64_t bytes, int ranks, kernels::Element element) const {
-  const auto rule = std::find_if(rules_.rbegin(), rules_.rend(),
-                                 [&](const Rule& r) { return r.matches(bytes, ranks, element); });
+Method Policy::choose(const CallFacts& call) const {
+  const auto rule =
+      std::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& r) { return r.matches(call); });
   return rule == rules_.rend() ? Method{} : rule->method;
 }
 

@@ -3,14 +3,16 @@
 //
 //   policy       := [rule {';' rule}]          the last matching rule wins; no match means mpi
 //   rule         := selectors ':' method
-//   selectors    := [bytes] ['@' ranks] [element]      "64K-1M@4- f32"; what is missing matches everything
-//   bytes, ranks := N | N- | -N | N-M          N- is "N and more"
+//   selectors    := [bytes] ['@' ranks] {element | 'calls=' calls | 'comm=' name}
+//                   "64K-1M@4- f32 calls=100-"; what is missing matches everything
+//   bytes, ranks, calls := N | N- | -N | N-M   N- is "N and more"
+//   name         := of a communicator, with * for any text and ? for any character; no blanks, ':' or ';'
 //   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
 //
-// Ranges of bytes exclude their upper end ("0-64K" and "64K-" do not overlap), ranges of ranks include it
-// ("@2-4" is 2, 3, 4). White space between words and numbers has no meaning.
-// Numbers of bytes and ranks take K, M, G = 2^10, 2^20, 2^30. A choice is a function of values that MPI makes
-// equal on every rank.
+// Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap), ranges of ranks
+// include it ("@2-4" is 2, 3, 4). Calls are counted from 0, on each communicator, those that ask the policy.
+// White space between words and numbers has no meaning. Numbers take K, M, G = 2^10, 2^20, 2^30. A choice is
+// a function of values that MPI makes equal on every rank.
 #pragma once
 
 #include <cstdint>
@@ -43,12 +45,23 @@ std::string params_to_string(const Method&);  // "block=512": every parameter of
 // "64K" -> 65536; the whole text must be a number with an optional suffix.
 Result<std::uint64_t> parse_size(std::string_view text);
 
+// What a choice may depend on: equal on all ranks.
+struct CallFacts {
+  std::uint64_t bytes = 0;
+  int ranks = 1;
+  kernels::Element element = kernels::Element::f32;
+  std::uint64_t number = 0;    // of calls on its communicator that asked the policy before
+  std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
+};
+
 struct Rule {
   std::uint64_t bytes_min = 0, bytes_end = std::numeric_limits<std::uint64_t>::max();  // [min, end)
   int ranks_min = 1, ranks_max = std::numeric_limits<int>::max();                      // [min, max]
   int element = -1;  // kernels::Element, or -1: any
+  std::uint64_t calls_min = 0, calls_end = std::numeric_limits<std::uint64_t>::max();  // [min, end)
+  std::string comm;                                                                    // pattern, or "": any
   Method method;
-  bool matches(std::uint64_t bytes, int ranks, kernels::Element) const;
+  bool matches(const CallFacts&) const;
   bool operator==(const Rule&) const = default;
 };
 
@@ -56,7 +69,7 @@ class Policy {
  public:
   Policy() = default;  // no rules: everything is exact
   static Result<Policy> parse(std::string_view text);
-  Method choose(std::uint64_t bytes, int ranks, kernels::Element) const;
+  Method choose(const CallFacts&) const;
   bool always_exact() const;
   const std::vector<Rule>& rules() const { return rules_; }
   std::string to_string() const;  // canonical text; parses to an equal policy

@@ -92,6 +92,29 @@ TEST_F(Api, the_policy_decides_by_size_and_can_be_changed) {
   EXPECT_EQ(stats().compressed_calls, expected);
 }
 
+TEST_F(Api, rules_select_by_call_number_and_by_a_name_that_all_ranks_gave) {
+  const auto compressed = [&](const char* name, const char* rules, int calls) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    MPI_Comm_dup(comm, &copy);
+    MPI_Comm_set_name(copy, name);
+    EXPECT_EQ(MPIQ_Comm_set_policy(copy, rules), MPI_SUCCESS);
+    std::vector<float> x(1000, 1.0F);
+    for (int i = 0; i < calls; ++i)
+      EXPECT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, x.data(), 1000, MPI_FLOAT, MPI_SUM, copy, MPI_INFO_NULL),
+                MPI_SUCCESS);
+    MPIQ_Stats stats{};
+    EXPECT_EQ(MPIQ_Comm_get_stats(copy, &stats), MPI_SUCCESS);
+    MPI_Comm_free(&copy);
+    return stats.compressed_calls;
+  };
+  if (size == 1) return;
+  EXPECT_EQ(compressed("any", "calls=3-5: onebit", 9), 2u);
+  EXPECT_EQ(compressed("gradients", "comm=grad*: onebit", 2), 2u);
+  EXPECT_EQ(compressed("norms", "comm=grad*: onebit", 2), 0u);
+  const std::string own = "gradients of rank " + std::to_string(rank);
+  EXPECT_EQ(compressed(own.c_str(), "comm=grad*: onebit", 2), 0u) << "names differ between ranks";
+}
+
 TEST_F(Api, a_key_carries_the_error_to_the_next_call) {
   if (size == 1) return;  // exact, nothing to carry
   const std::vector<float> x = input<float>(5000);

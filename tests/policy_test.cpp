@@ -1,4 +1,5 @@
 // The control language: what it accepts and means, what its errors say, and that it survives any text.
+// long on purpose: the sentences of one grammar
 
 #include <gtest/gtest.h>
 
@@ -35,7 +36,7 @@ Method method(std::string_view text) {
 
 // The word a policy chooses for a call.
 std::string chosen(const Policy& p, std::uint64_t bytes, int ranks, Element element = Element::f32) {
-  return to_string(p.choose(bytes, ranks, element));
+  return to_string(p.choose({bytes, ranks, element}));
 }
 
 void expect_policy_error(std::string_view text, const std::string& message) {
@@ -240,12 +241,36 @@ TEST(Policy, ranges_of_bytes_exclude_and_ranges_of_ranks_include_the_upper_end) 
     EXPECT_EQ(rule.bytes_end, c.bytes_end) << c.selectors;
     EXPECT_EQ(rule.ranks_min, c.ranks_min) << c.selectors;
     EXPECT_EQ(rule.ranks_max, c.ranks_max) << c.selectors;
-    EXPECT_TRUE(rule.matches(c.bytes_min, c.ranks_max, Element::f32)) << c.selectors;
-    EXPECT_TRUE(rule.matches(c.bytes_end - 1, c.ranks_min, Element::f32)) << c.selectors;
-    EXPECT_FALSE(rule.matches(c.bytes_end, c.ranks_min, Element::f32)) << c.selectors;
-    EXPECT_FALSE(rule.matches(c.bytes_min, c.ranks_min - 1, Element::f32)) << c.selectors;
+    EXPECT_TRUE(rule.matches({c.bytes_min, c.ranks_max, Element::f32})) << c.selectors;
+    EXPECT_TRUE(rule.matches({c.bytes_end - 1, c.ranks_min, Element::f32})) << c.selectors;
+    EXPECT_FALSE(rule.matches({c.bytes_end, c.ranks_min, Element::f32})) << c.selectors;
+    EXPECT_FALSE(rule.matches({c.bytes_min, c.ranks_min - 1, Element::f32})) << c.selectors;
   }
   EXPECT_EQ(policy("f64: raw").rules()[0].element, static_cast<int>(Element::f64));
+}
+
+TEST(Policy, calls_and_communicators_select) {
+  const Policy p = policy(": bf16; calls=10-20: onebit; comm=solver*: mpi; calls=7 comm=*?grad: raw");
+  const auto at = [&](std::uint64_t call, std::string_view comm) {
+    return to_string(p.choose({1 << 20, 4, Element::f32, call, comm}));
+  };
+  EXPECT_EQ(at(0, ""), "bf16");
+  EXPECT_EQ(at(9, "x"), "bf16");
+  EXPECT_EQ(at(10, "x"), "onebit");
+  EXPECT_EQ(at(19, "x"), "onebit");
+  EXPECT_EQ(at(20, "x"), "bf16");
+  EXPECT_EQ(at(10, "solver"), "mpi");
+  EXPECT_EQ(at(10, "solver 3 of 4"), "mpi");
+  EXPECT_EQ(at(10, "a solver"), "onebit");
+  for (const std::string_view name : {"agrad", "ggrad", "gradgrad", "my grad"}) EXPECT_EQ(at(7, name), "raw");
+  for (const std::string_view name : {"", "grad", "agrads"}) EXPECT_EQ(at(7, name), "bf16");
+  EXPECT_EQ(policy("comm=a*b*c: raw").choose({1, 2, Element::f32, 0, "abbbcbc"}).codec->name, "raw");
+  EXPECT_TRUE(policy("comm=a*b*c: raw").choose({1, 2, Element::f32, 0, "abbbcb"}).exact());
+  EXPECT_EQ(p.to_string(), ": bf16; calls=10-20: onebit; comm=solver*: mpi; calls=7-8 comm=*?grad: raw");
+  EXPECT_EQ(policy("64K-@2- f32 comm=a calls=-5: raw").to_string(), "64K- @2- f32 calls=0-5 comm=a: raw");
+  expect_policy_error("calls: raw", "expected '=', found \": raw\" at character 6");
+  expect_policy_error("calls=5-5: raw", "empty range of calls at character 7 (the upper end is excluded)");
+  expect_policy_error("comm=: raw", "expected a communicator's name, found \": raw\" at character 6");
 }
 
 TEST(Policy, white_space_between_words_means_nothing) {
@@ -279,8 +304,9 @@ TEST(Policy, errors_name_the_word_its_place_and_what_is_known) {
       "expected ':' before the method \"onebit\" at character 6 (a rule is 'selectors: method')");
   expect_policy_error(
       "mpi", "expected ':' before the method \"mpi\" at character 1 (a rule is 'selectors: method')");
-  expect_policy_error("64K- f128: onebit",
-                      "unknown element type \"f128\" at character 6 (known: f32, f64, f16, bf16)");
+  expect_policy_error(
+      "64K- f128: onebit",
+      "unknown selector \"f128\" at character 6 (known: f32, f64, f16, bf16, calls=N-M, comm=NAME)");
   expect_policy_error("64K-:", "expected a method, found the end at character 6");
   expect_policy_error("64K-: mpi;", "expected a rule, found the end at character 11");
   expect_policy_error(";", "expected a rule, found \";\" at character 1");

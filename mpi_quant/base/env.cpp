@@ -8,6 +8,8 @@ namespace mq {
 
 namespace {
 
+bool is_set(const char* text) { return text != nullptr && *text != '\0'; }
+
 Status read_isa(const char* text, kernels::Isa& isa) {
   for (const kernels::Isa known : kernels::kIsas) {
     if (kernels::name(known) != text) continue;
@@ -23,7 +25,7 @@ Status read_isa(const char* text, kernels::Isa& isa) {
 // The number in a variable that is set, from least to most.
 Status read_number(const char* variable, int least, int most, int& number) {
   const char* const text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return {};
+  if (!is_set(text)) return {};
   const std::string_view word = text;
   int n = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
@@ -37,8 +39,7 @@ Status read_number(const char* variable, int least, int most, int& number) {
 Result<Env> read_env() {
   Env e;
   if (const char* const policy = std::getenv("MPIQ_POLICY")) e.policy = policy;
-  if (const char* const isa = std::getenv("MPIQ_ISA"); isa != nullptr && *isa != '\0')
-    MQ_TRY(read_isa(isa, e.isa));
+  if (const char* const isa = std::getenv("MPIQ_ISA"); is_set(isa)) MQ_TRY(read_isa(isa, e.isa));
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
   return e;
@@ -49,6 +50,18 @@ Result<Env> read_env() {
 const Result<Env>& env() {
   static const Result<Env> e = read_env();
   return e;
+}
+
+void prepend_preload(const std::string& library) {
+  const char* const others = std::getenv("LD_PRELOAD");
+  const std::string all = is_set(others) ? library + ":" + others : library;
+  (void)setenv("LD_PRELOAD", all.c_str(), 1);
+}
+
+int rank_by_launcher() {
+  for (const char* name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
+    if (const char* const text = std::getenv(name)) return std::atoi(text);
+  return 0;
 }
 
 int ranks_on_node() {

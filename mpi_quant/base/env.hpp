@@ -27,6 +27,12 @@ struct Env {
 // The environment at the first call, or what is wrong with it.
 const Result<Env>& env();
 
+// Puts a library before those that programs started from here preload.
+void prepend_preload(const std::string& library);
+
+// The rank in the program, as the launcher says (Hydra, Open MPI, Slurm); 0 if it says nothing.
+int rank_by_launcher();
+
 // Ranks of this program on this node, as the launcher says (Hydra, Open MPI); 1 if it says nothing.
 int ranks_on_node();
 

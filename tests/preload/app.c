@@ -121,6 +121,26 @@ static int sessions(void) {
 }
 #endif
 
+/* Parents give the program to spawn, children have a parent. */
+static void over_spawned(char* program) {
+  static char child[] = "spawn";
+  char* arguments[2];
+  MPI_Comm parent, between, all;
+  arguments[0] = child;
+  arguments[1] = NULL;
+  MPI_Comm_get_parent(&parent);
+  if (parent != MPI_COMM_NULL)
+    between = parent;
+  else
+    MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+  MPI_Intercomm_merge(between, parent != MPI_COMM_NULL, &all);
+  MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, all);
+  beneath()(x, theirs, kN, MPI_FLOAT, MPI_SUM, all);
+  expect(memcmp(ours, theirs, sizeof ours) == 0, "compressed over ranks outside of MPI_COMM_WORLD");
+  MPI_Comm_free(&all);
+  MPI_Comm_disconnect(&between);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "exact";
   int i, total = 0;
@@ -145,6 +165,8 @@ int main(int argc, char** argv) {
     if (rank == 0) printf("%s\n", text);
   } else if (strcmp(mode, "many") == 0) {
     many_communicators();
+  } else if (strcmp(mode, "spawn") == 0) {
+    over_spawned(argc > 2 ? argv[2] : NULL);
   } else {
     always_exact();
     large_sums(strcmp(mode, "lossy") == 0);

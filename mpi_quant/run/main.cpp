@@ -1,0 +1,140 @@
+// mpiq-run: starts a program with MPI_Allreduce replaced, or shows what a policy decides.
+//
+// Knows no MPI: it sets the environment that the preload library reads and becomes the program, so it works
+// under any launcher and adds no process.
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/policy.hpp"
+#include "mpi_quant/run/table.hpp"
+
+namespace {
+
+struct Options {
+  std::string policy, policy_file, library;
+  std::string isa;
+  int threads = 0, watchdog = -1;
+  bool check = false;
+  std::vector<std::string> program;
+};
+
+// Errors are the same on all ranks: one of them speaks.
+int fail(const std::string& what) {
+  if (mq::rank_by_launcher() == 0) fmt::print(stderr, "mpiq-run: {}\n", what);
+  return 2;
+}
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0;
+}
+
+// The preload library of this installation or build tree, "" if there is none.
+std::string find_library() {
+  char self[4096];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) return "";
+  std::string bin(self, static_cast<std::size_t>(length));
+  bin.resize(bin.rfind('/'));
+  for (const char* const lib : {"/../" MPIQ_LIBDIR, "/../lib"}) {
+    const std::string path = bin + lib + "/libmpi_quant_pmpi.so." MPIQ_SOVERSION;
+    char* const real = realpath(path.c_str(), nullptr);
+    if (real == nullptr) continue;
+    const std::string found = real;
+    std::free(real);
+    return found;
+  }
+  return "";
+}
+
+// Rules of a file: a line or several a rule, # begins a comment; line ends separate rules like semicolons.
+bool read_rules(const std::string& path, std::string& rules) {
+  std::ifstream file(path);
+  if (!file) return false;
+  for (std::string line; std::getline(file, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    const auto first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r;");
+    if (first == std::string::npos || last == std::string::npos) continue;
+    rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
+  }
+  return true;
+}
+
+void set(const char* name, const std::string& value) {
+  if (!value.empty()) (void)setenv(name, value.c_str(), 1);
+}
+
+int start(const Options& options) {
+  const std::string library = options.library.empty() ? find_library() : options.library;
+  if (library.empty() || !exists(library))
+    return fail("no preload library " + (library.empty() ? "beside this program" : "\"" + library + "\"") +
+                "; name it with --library");
+  mq::prepend_preload(library);
+  set("MPIQ_POLICY", options.policy);
+  set("MPIQ_ISA", options.isa);
+  if (options.threads > 0) set("MPIQ_THREADS", std::to_string(options.threads));
+  if (options.watchdog >= 0) set("MPIQ_WATCHDOG", std::to_string(options.watchdog));
+  std::vector<char*> arguments;
+  for (const std::string& word : options.program) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  (void)execvp(arguments[0], arguments.data());
+  return fail(std::string("cannot run \"") + arguments[0] + "\": " + std::strerror(errno));
+}
+
+int run(Options& options) {
+  if (!options.policy_file.empty() && !read_rules(options.policy_file, options.policy))
+    return fail("cannot read \"" + options.policy_file + "\"");
+  const mq::Result<mq::Policy> policy = mq::Policy::parse(options.policy);
+  if (!policy.ok()) return fail(policy.status().text());
+  if (options.check) {
+    fmt::print("{}", mq::decision_table(*policy));
+    return 0;
+  }
+  if (options.program.empty()) return fail("which program? see mpiq-run --help");
+  return start(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n"
+      "  mpiexec -n 8 mpiq-run --policy '1M-: onebit' ./app arguments\n"
+      "Without a policy nothing changes. Works with the launchers of MPICH and Open MPI alike.\n",
+      "mpiq-run");
+  app.add_option("--policy", options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY");
+  app.add_option("--policy-file", options.policy_file, "the same from a file: a rule a line, # for comments")
+      ->excludes("--policy");
+  app.add_flag("--check-policy", options.check, "print what the rules decide, for every size and rank count");
+  app.add_option("--threads", options.threads, "codec threads of a rank, as MPIQ_THREADS")
+      ->check(CLI::Range(1, mq::kMaxThreads));
+  app.add_option("--isa", options.isa, "scalar, avx2 or avx512, as MPIQ_ISA");
+  app.add_option("--watchdog", options.watchdog, "seconds, as MPIQ_WATCHDOG")->check(CLI::Range(0, 86400));
+  app.add_option("--library", options.library, "the preload library, if it is not beside this program");
+  app.prefix_command();  // what follows the options is the program's
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 || mq::rank_by_launcher() == 0 ? app.exit(error) : 2;
+  }
+  options.program = app.remaining();
+  if (!options.program.empty() && options.program[0] == "--")
+    options.program.erase(options.program.begin());
+  else if (!options.program.empty() && options.program[0][0] == '-')
+    return fail("unknown option " + options.program[0] + "; see mpiq-run --help");
+  return run(options);
+}
