@@ -175,7 +175,8 @@ int main(int argc, char** argv) {
   int i, rank, total = 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (i = 0; i < kRoom; ++i) input[i] = (unsigned char)((((unsigned)i + 1) * 2654435761u >> (13 + rank)) & 1);
+  for (i = 0; i < kRoom; ++i)
+    input[i] = (unsigned char)((((unsigned)i + 1) * 2654435761u >> (13 + rank)) & 1);
   MPI_Comm_create_errhandler(handler, &count_calls);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, count_calls);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, count_calls);
