@@ -44,6 +44,7 @@ void set_parameter(Method& method, std::string_view name, double value) {
 // exactly is reduced by the codec of its own type: MPI cannot add it.
 Method choose(const Call& call, std::optional<kernels::Element> element, const Wishes& wishes,
               CommState& state) {
+  const std::uint64_t number = state.policy_calls++;  // on every path: ranks must not come apart by an error
   const bool eligible = element && call.op == MPI_SUM && call.count > 0 && state.stats.exact_mode != 2;
   if (!eligible) return {};
   Method method;
@@ -53,7 +54,7 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
     const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
     int size = 0;
     (void)PMPI_Comm_size(call.comm, &size);
-    method = state.policy.choose({bytes, size, *element, state.policy_calls++, state.name});
+    method = state.policy.choose({bytes, size, *element, number, state.name});
   }
   if (method.exact() && is_half(element)) method.codec = kernels::find_codec(name(*element));
   if (!method.exact() && wishes.rows > 0) {

@@ -77,7 +77,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;
   std::string name;                // of the user's communicator at its first use; empty if ranks differ in it
-  std::uint64_t policy_calls = 0;  // that asked the policy
+  std::uint64_t policy_calls = 0;  // that came as far as the policy
   bool orphan = false;             // the user's communicator is gone
   Status broken;                   // why this communicator cannot be used any more
   std::uint32_t sequence = 0;      // calls that were started

@@ -10,9 +10,10 @@
 //   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
 //
 // Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap), ranges of ranks
-// include it ("@2-4" is 2, 3, 4). Calls are counted from 0, on each communicator, those that ask the policy.
-// White space between words and numbers has no meaning. Numbers take K, M, G = 2^10, 2^20, 2^30. A choice is
-// a function of values that MPI makes equal on every rank.
+// include it ("@2-4" is 2, 3, 4). Calls are counted from 0, on each communicator: every call of
+// MPIQ_Allreduce and its relatives, and of the preload library's every sum that it may compress. White space
+// between words and numbers has no meaning. Numbers take K, M, G = 2^10, 2^20, 2^30. A choice is a function
+// of values that MPI makes equal on every rank.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,7 @@ struct CallFacts {
   std::uint64_t bytes = 0;
   int ranks = 1;
   kernels::Element element = kernels::Element::f32;
-  std::uint64_t number = 0;    // of calls on its communicator that asked the policy before
+  std::uint64_t number = 0;    // of calls on its communicator before this one
   std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
 };
 

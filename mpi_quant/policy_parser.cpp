@@ -183,10 +183,18 @@ class Parser {
   Status selector(Rule& out) {
     const std::size_t start = skip();
     const std::string_view name = word();
-    if (name == "calls") return take('=') ? calls(out) : expected("'='");
-    if (name == "comm") return take('=') ? comm(out) : expected("'='");
+    const auto twice = [&] { return error(start, "selector " + quoted(name) + " given twice"); };
+    if (name == "calls") {
+      if (out.calls_min != 0 || out.calls_end != kNoEnd) return twice();
+      return take('=') ? calls(out) : expected("'='");
+    }
+    if (name == "comm") {
+      if (!out.comm.empty()) return twice();
+      return take('=') ? comm(out) : expected("'='");
+    }
     for (const kernels::Element e : kernels::kElements)
       if (kernels::name(e) == name) {
+        if (out.element >= 0) return error(start, "a second element type");
         out.element = static_cast<int>(e);
         return {};
       }

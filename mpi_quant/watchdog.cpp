@@ -18,8 +18,8 @@ void say_where(MPI_Comm comm, int seconds) {
   (void)PMPI_Comm_rank(comm, &rank);
   (void)PMPI_Comm_size(comm, &size);
   (void)std::fprintf(stderr,
-                     "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for the others at the "
-                     "first allreduce; is the library loaded on every rank?\n",
+                     "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for others at the "
+                     "first large sum; if they are not only late: is the library loaded on every rank?\n",
                      rank, size, name, seconds);
 }
 

@@ -270,6 +270,9 @@ TEST(Policy, calls_and_communicators_select) {
   EXPECT_EQ(policy("64K-@2- f32 comm=a calls=-5: raw").to_string(), "64K- @2- f32 calls=0-5 comm=a: raw");
   expect_policy_error("calls: raw", "expected '=', found \": raw\" at character 6");
   expect_policy_error("calls=5-5: raw", "empty range of calls at character 7 (the upper end is excluded)");
+  expect_policy_error("f32 f64: raw", "a second element type at character 5");
+  expect_policy_error("comm=a comm=b: raw", "selector \"comm\" given twice at character 8");
+  expect_policy_error("calls=-5 calls=9-: raw", "selector \"calls\" given twice at character 10");
   expect_policy_error("comm=: raw", "expected a communicator's name, found \": raw\" at character 6");
 }
 

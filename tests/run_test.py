@@ -1,5 +1,7 @@
 """Tests of mpiq-run: run_test.py MPIQ_RUN [MPIEXEC PROGRAM], where PROGRAM exits 0 if its sums are compressed (calls.c lossy)."""
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,18 @@ class Program(unittest.TestCase):
 
     def test_without_a_policy_nothing_changes(self):
         self.assertEqual(run(PROGRAM, "exact", ranks=2).returncode, 0)
+
+    def test_the_environments_policy_holds_unless_one_is_given_be_it_empty(self):
+        self.assertEqual(run(PROGRAM, "lossy", ranks=2, MPIQ_POLICY=": onebit").returncode, 0)
+        self.assertEqual(run("--policy", "", PROGRAM, "exact", ranks=2, MPIQ_POLICY=": onebit").returncode, 0)
+        self.assertIn("policy: : onebit", run("--check-policy", MPIQ_POLICY=": onebit").stdout)
+
+    def test_a_second_copy_of_the_library_passes_through(self):
+        with tempfile.TemporaryDirectory() as folder:
+            real = re.search(r"LD_PRELOAD=(\S+)", run("/usr/bin/env").stdout).group(1)
+            copy = shutil.copy(real, folder)
+            self.assertEqual(run(PROGRAM, "exact", ranks=2, LD_PRELOAD=copy).returncode, 0)
+            self.assertEqual(run("--policy", ": onebit", PROGRAM, "lossy", ranks=2, LD_PRELOAD=copy).returncode, 0)
 
     def test_a_file_holds_a_rule_a_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".rules") as file:
@@ -55,6 +69,7 @@ class Errors(unittest.TestCase):
     def test_programs_files_and_libraries_that_are_not_there(self):
         self.refused('cannot run "/none"', "/none")
         self.refused('cannot read "/none"', "--policy-file", "/none", PROGRAM)
+        self.refused('cannot read "/tmp"', "--policy-file", "/tmp", PROGRAM)
         self.refused('no preload library "/none"', "--library", "/none", PROGRAM)
         self.refused("which program?", "--policy", ": onebit")
         self.refused("unknown option --polcy", "--polcy", ": onebit", PROGRAM)

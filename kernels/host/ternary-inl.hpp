@@ -45,17 +45,18 @@ struct Ternary {
     const std::size_t block = Q::block(a.params);
     const bool stream = a.stream && a.base == nullptr && reinterpret_cast<std::uintptr_t>(a.x) % 16 == 0;
     std::size_t left = a.wire_bytes;
-    for (std::size_t begin = 0; begin < a.n; begin += block) {
+    bool valid = true;
+    for (std::size_t begin = 0; begin < a.n && valid; begin += block) {
       const std::size_t n = std::min(block, a.n - begin), offset = begin * sizeof(T);
       const auto* base = static_cast<const std::byte*>(a.base);
       const std::size_t used =
           decode_block(a.wire + (a.wire_bytes - left), left, base ? base + offset : nullptr,
                        static_cast<std::byte*>(a.x) + offset, n, stream);
-      if (used == 0) return Decoded::malformed;
+      valid = used != 0;
       left -= used;
     }
     if (stream) _mm_sfence();
-    return left == 0 ? Decoded::ok : Decoded::malformed;
+    return valid && left == 0 ? Decoded::ok : Decoded::malformed;
   }
 
  private:

@@ -38,7 +38,7 @@ Status read_number(const char* variable, int least, int most, int& number) {
 
 Result<Env> read_env() {
   Env e;
-  if (const char* const policy = std::getenv("MPIQ_POLICY")) e.policy = policy;
+  e.policy = policy_of_environment();
   if (const char* const isa = std::getenv("MPIQ_ISA"); is_set(isa)) MQ_TRY(read_isa(isa, e.isa));
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
@@ -50,6 +50,11 @@ Result<Env> read_env() {
 const Result<Env>& env() {
   static const Result<Env> e = read_env();
   return e;
+}
+
+std::string policy_of_environment() {
+  const char* const policy = std::getenv("MPIQ_POLICY");
+  return policy != nullptr ? policy : "";
 }
 
 void prepend_preload(const std::string& library) {

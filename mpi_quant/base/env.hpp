@@ -27,6 +27,9 @@ struct Env {
 // The environment at the first call, or what is wrong with it.
 const Result<Env>& env();
 
+// MPIQ_POLICY or "", whatever is wrong with the rest of the environment.
+std::string policy_of_environment();
+
 // Puts a library before those that programs started from here preload.
 void prepend_preload(const std::string& library);
 

@@ -21,6 +21,8 @@ typedef intptr_t mpiq_slot;
 typedef struct mpiq_core {
   int version;
   const char* family; /* "mpich" or "openmpi": the MPI library it was compiled for */
+  /* PMPI_Initialized as the core found it: another library's if a process has two. */
+  int (*initialized)(int* flag);
   /* MPI_Allreduce and MPI_Allreduce_c of the program. */
   int (*allreduce)(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, mpiq_slot datatype, mpiq_slot op,
                    mpiq_slot comm);

@@ -26,6 +26,8 @@ int allreduce(mpiq_slot sendbuf, mpiq_slot recvbuf, std::int64_t count, mpiq_slo
   return mq::conclude(call, mq::intercepted_allreduce(call));
 }
 
+int initialized(int* flag) { return PMPI_Initialized(flag); }
+
 #ifdef OPEN_MPI
 constexpr const char* kFamily = "openmpi";
 #else
@@ -34,4 +36,4 @@ constexpr const char* kFamily = "mpich";
 
 }  // namespace
 
-extern "C" MPIQ_PUBLIC const mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, kFamily, allreduce};
+extern "C" MPIQ_PUBLIC const mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, kFamily, initialized, allreduce};

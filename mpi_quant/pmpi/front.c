@@ -17,6 +17,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
@@ -27,6 +28,8 @@
 
 /* Fewer elements than this are below the floor of 64 KiB for every element type. */
 enum { kFewestElements = 65536 / 8 };
+
+extern const mpiq_front mpiq_front_v1;
 
 typedef void (*function)(void);
 typedef int (*call6)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot);
@@ -48,39 +51,41 @@ static const void* owner(void* address) {
   return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
-struct search {
-  const char* name;
-  void* found;
+struct object {
+  int index; /* counts down to 0 at the one that is asked for */
+  char path[4096];
 };
 
-/* Looks for a symbol in a loaded MPI library that is in no global scope, as of a plugin opened with
- * RTLD_LOCAL. */
-static int search_object(struct dl_phdr_info* info, size_t size, void* data) {
-  static const char* const libraries[] = {"/libmpi.so",      "/libmpich.so",  "/libmpi_abi.so",
-                                          "/libpmpi_abi.so", "/libmpi_cray.", "/libmpifort."};
-  struct search* search = data;
-  size_t i;
+static int copy_path(struct dl_phdr_info* info, size_t size, void* data) {
+  struct object* object = data;
   (void)size;
-  for (i = 0; i < sizeof libraries / sizeof libraries[0]; ++i) {
+  if (object->index-- > 0) return 0;
+  snprintf(object->path, sizeof object->path, "%s", info->dlpi_name);
+  return 1;
+}
+
+/* A symbol of a library that is in no global scope, as MPI is in a plugin opened with RTLD_LOCAL: the loaded
+ * objects one by one. Not from within dl_iterate_phdr, whose lock another thread's dlopen takes after its
+ * own. */
+static void* next_in_objects(const char* name) {
+  static struct object object;
+  int i;
+  for (i = 0;; ++i) {
     void* handle;
-    if (strstr(info->dlpi_name, libraries[i]) == NULL) continue;
-    handle = dlopen(info->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
+    void* found;
+    object.index = i;
+    if (dl_iterate_phdr(copy_path, &object) == 0) return NULL;
+    handle = object.path[0] != '\0' ? dlopen(object.path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
     if (handle == NULL) continue;
-    search->found = dlsym(handle, search->name);
+    found = dlsym(handle, name);
     dlclose(handle); /* the program holds it */
-    if (search->found != NULL && owner(search->found) == owner((void*)(intptr_t)search_object))
-      search->found = NULL;
-    if (search->found != NULL) return 1;
+    if (found != NULL && owner(found) != owner((void*)(intptr_t)next_in_objects)) return found;
   }
-  return 0;
 }
 
 static void* next(const char* name) {
-  struct search search;
-  search.name = name;
-  search.found = dlsym(RTLD_NEXT, name);
-  if (search.found == NULL) dl_iterate_phdr(search_object, &search);
-  return search.found;
+  void* const found = dlsym(RTLD_NEXT, name);
+  return found != NULL ? found : next_in_objects(name);
 }
 
 static function as_function(void* address) {
@@ -94,9 +99,15 @@ static const char* family_of_process(void) {
   static char version[16384]; /* MPI_MAX_LIBRARY_VERSION_STRING: 8192 in MPICH, 256 in Open MPI */
   int length = 0;
   typedef int (*get_version)(char*, int*);
-  const get_version get = (get_version)as_function(next("PMPI_Get_library_version"));
+  void* const address = next("PMPI_Get_library_version");
+  const get_version get = (get_version)as_function(address);
+  Dl_info library;
   if (get == NULL || get(version, &length) != 0) {
     say("no MPI library found", "");
+    return NULL;
+  }
+  if (dladdr(address, &library) != 0 && strstr(library.dli_fname, "mpi_abi") != NULL) {
+    say("no core for the standard ABI: ", library.dli_fname);
     return NULL;
   }
   if (strstr(version, "Open MPI") != NULL) return "openmpi";
@@ -109,16 +120,28 @@ static const char* family_of_process(void) {
   return NULL;
 }
 
+/* The folder of this library, with a slash, as it was when the program began: a relative path means nothing
+ * after a chdir. */
+static char folder[4096];
+__attribute__((constructor)) static void remember_folder(void) {
+  Dl_info self;
+  char* path;
+  char* slash;
+  if (dladdr((void*)(intptr_t)remember_folder, &self) == 0) return;
+  path = realpath(self.dli_fname, NULL);
+  slash = path != NULL ? strrchr(path, '/') : NULL;
+  if (slash != NULL && (size_t)(slash - path) + 2 < sizeof folder) {
+    slash[1] = '\0';
+    strcpy(folder, path);
+  }
+  free(path);
+}
+
 /* Of the core beside this library. */
 static const mpiq_core* load_core(const char* family) {
-  static char path[4096];
-  Dl_info self;
-  const char* slash;
+  static char path[sizeof folder + 64];
   void* handle;
-  if (dladdr((void*)(intptr_t)load_core, &self) == 0) return NULL;
-  slash = strrchr(self.dli_fname, '/');
-  snprintf(path, sizeof path, "%.*slibmpi_quant_core_%s.so.%s",
-           slash != NULL ? (int)(slash - self.dli_fname) + 1 : 0, self.dli_fname, family, MPIQ_SOVERSION);
+  snprintf(path, sizeof path, "%slibmpi_quant_core_%s.so.%s", folder, family, MPIQ_SOVERSION);
   handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     say("cannot load its core: ", dlerror());
@@ -127,17 +150,18 @@ static const mpiq_core* load_core(const char* family) {
   return dlsym(handle, "mpiq_core_v1");
 }
 
-static void attach(void) {
-  const char* family;
+/* Has the core found the MPI library that the program runs? */
+static int same_library(const mpiq_core* found) {
+  typedef int (*get_initialized)(int*);
+  const get_initialized get = (get_initialized)as_function(next("PMPI_Initialized"));
+  int here = 0, there = 0;
+  if (get == NULL || get(&here) != 0 || found->initialized(&there) != 0) return 0;
+  return here == there;
+}
+
+static void find_core(void) {
+  const char* const family = family_of_process();
   const mpiq_core* found;
-  int i;
-  for (i = 0; i < kHooks; ++i) {
-    void* const mpi = next(names[i]);
-    void* const above = dlsym(RTLD_NEXT, names[i] + 1); /* "MPI_..." */
-    real[i] = as_function(mpi);
-    if (above != NULL && owner(above) != owner(mpi)) tool[i] = as_function(above);
-  }
-  family = family_of_process();
   if (family == NULL) return;
   found = dlsym(RTLD_DEFAULT, "mpiq_core_v1");
   if (found == NULL) found = load_core(family);
@@ -146,8 +170,25 @@ static void attach(void) {
     say("its core is of another version", "");
   else if (strcmp(found->family, family) != 0)
     say("libmpi_quant was compiled for another MPI library: ", found->family);
+  else if (!same_library(found))
+    say("its core found another MPI library than the program's", "");
   else
     core = found;
+}
+
+static void attach(void) {
+  int i, in_global_scope = 0;
+  for (i = 0; i < kHooks; ++i) {
+    void* mpi = dlsym(RTLD_NEXT, names[i]);
+    /* Where PMPI_Allreduce is in a global scope, what is not there is nowhere: Open MPI 4 has no _c. */
+    if (i == kAllreduce) in_global_scope = mpi != NULL;
+    if (mpi == NULL && !in_global_scope) mpi = next_in_objects(names[i]);
+    void* const above = dlsym(RTLD_NEXT, names[i] + 1); /* "MPI_..." */
+    real[i] = as_function(mpi);
+    if (above != NULL && owner(above) != owner(mpi)) tool[i] = as_function(above);
+  }
+  /* Of two copies of this library the first decides, and the others pass through. */
+  if (dlsym(RTLD_DEFAULT, "mpiq_front_v1") == (const void*)&mpiq_front_v1) find_core();
 }
 
 static void ready(void) { (void)pthread_once(&attached, attach); }
@@ -160,6 +201,7 @@ static int allreduce(int hook, mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t cou
                      mpiq_slot op, mpiq_slot comm) {
   if (count >= kFewestElements && core != NULL)
     return core->allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+  if (real[hook] == NULL && count == (int)count) hook = kAllreduce;
   if (real[hook] == NULL) return kNoSuchFunction;
   return ((call6)real[hook])(sendbuf, recvbuf, (mpiq_slot)count, datatype, op, comm);
 }

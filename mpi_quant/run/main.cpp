@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@
 namespace {
 
 struct Options {
-  std::string policy, policy_file, library;
+  std::string policy, policy_file, library;  // policy: the environment's unless one is given
+  bool has_policy = false;
   std::string isa;
   int threads = 0, watchdog = -1;
   bool check = false;
@@ -63,14 +65,14 @@ std::string find_library() {
 // Rules of a file: a line or several a rule, # begins a comment; line ends separate rules like semicolons.
 bool read_rules(const std::string& path, std::string& rules) {
   std::ifstream file(path);
-  if (!file) return false;
+  if (!file || std::filesystem::is_directory(path)) return false;
   for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.find('#'), line.size()));
     const auto first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r;");
     if (first == std::string::npos || last == std::string::npos) continue;
     rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
   }
-  return true;
+  return !file.bad();
 }
 
 void set(const char* name, const std::string& value) {
@@ -83,7 +85,7 @@ int start(const Options& options) {
     return fail("no preload library " + (library.empty() ? "beside this program" : "\"" + library + "\"") +
                 "; name it with --library");
   mq::prepend_preload(library);
-  set("MPIQ_POLICY", options.policy);
+  if (options.has_policy) (void)setenv("MPIQ_POLICY", options.policy.c_str(), 1);
   set("MPIQ_ISA", options.isa);
   if (options.threads > 0) set("MPIQ_THREADS", std::to_string(options.threads));
   if (options.watchdog >= 0) set("MPIQ_WATCHDOG", std::to_string(options.watchdog));
@@ -95,6 +97,7 @@ int start(const Options& options) {
 }
 
 int run(Options& options) {
+  if (!options.has_policy) options.policy = mq::policy_of_environment();
   if (!options.policy_file.empty() && !read_rules(options.policy_file, options.policy))
     return fail("cannot read \"" + options.policy_file + "\"");
   const mq::Result<mq::Policy> policy = mq::Policy::parse(options.policy);
@@ -131,6 +134,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 || mq::rank_by_launcher() == 0 ? app.exit(error) : 2;
   }
+  options.has_policy = app.count("--policy") + app.count("--policy-file") > 0;
   options.program = app.remaining();
   if (!options.program.empty() && options.program[0] == "--")
     options.program.erase(options.program.begin());

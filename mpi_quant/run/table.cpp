@@ -76,6 +76,10 @@ std::string decision_table(const Policy& policy) {
       "\nUpper ends of bytes and calls are excluded. MPI_Allreduce of a program is MPI's below 64K, on one "
       "rank, "
       "and for\nf16 and bf16, which MPI has no names for; these rules then count for MPIQ_Allreduce alone.\n";
+  if (columns.has_comms())
+    out +=
+        "A row of a pattern is for names that match this pattern alone; else the last rule that matches "
+        "wins.\n";
   return out;
 }
 

@@ -21,7 +21,13 @@ static int count_and_pass(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, m
   return real(sendbuf, recvbuf, (mpiq_slot)count, datatype, op, comm);
 }
 
-__attribute__((visibility("default"))) mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, "mpich", count_and_pass};
+static int initialized(int* flag) {
+  *flag = getenv("TEST_NOT_INITIALIZED") == NULL;
+  return 0;
+}
+
+__attribute__((visibility("default")))
+mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, "mpich", initialized, count_and_pass};
 
 __attribute__((constructor)) static void take_family(void) {
   const char* const family = getenv("TEST_FAMILY");
