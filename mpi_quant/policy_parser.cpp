@@ -140,21 +140,22 @@ class Parser {
 
   Status rule(Rule& out) {
     if (skip() == text_.size() || peek() == ';') return expected("a rule");
-    if (const char c = peek(); is_digit(c) || c == '-') MQ_TRY(bytes(out));
+    if (const char c = peek(); is_digit(c) || c == '-')
+      MQ_TRY(half_open("bytes", out.bytes_min, out.bytes_end));
     if (take('@')) MQ_TRY(ranks(out));
     while (is_letter(peek())) MQ_TRY(selector(out));
     if (!take(':')) return expected("':' between selectors and method");
     return method(out.method);
   }
 
-  Status bytes(Rule& out) {
+  // N, N-, -N or N-M into [min, end).
+  Status half_open(const std::string& what, std::uint64_t& min, std::uint64_t& end) {
     Range r;
     MQ_TRY(range(r));
-    out.bytes_min = r.first.value_or(0);
-    if (r.last) out.bytes_end = *r.last;
-    if (r.single && out.bytes_min < kNoEnd) out.bytes_end = out.bytes_min + 1;
-    if (out.bytes_min >= out.bytes_end)
-      return error(r.at, "empty range of bytes", "the upper end is excluded");
+    min = r.first.value_or(0);
+    if (r.last) end = *r.last;
+    if (r.single && min < kNoEnd) end = min + 1;
+    if (min >= end) return error(r.at, "empty range of " + what, "the upper end is excluded");
     return {};
   }
 
@@ -186,7 +187,7 @@ class Parser {
     const auto twice = [&] { return error(start, "selector " + quoted(name) + " given twice"); };
     if (name == "calls") {
       if (out.calls_min != 0 || out.calls_end != kNoEnd) return twice();
-      return take('=') ? calls(out) : expected("'='");
+      return take('=') ? half_open("calls", out.calls_min, out.calls_end) : expected("'='");
     }
     if (name == "comm") {
       if (!out.comm.empty()) return twice();
@@ -205,17 +206,6 @@ class Parser {
                      joined(
                          kernels::kElements, [](auto e) { return kernels::name(e); }, ", ") +
                      ", calls=N-M, comm=NAME");
-  }
-
-  Status calls(Rule& out) {
-    Range r;
-    MQ_TRY(range(r));
-    out.calls_min = r.first.value_or(0);
-    if (r.last) out.calls_end = *r.last;
-    if (r.single && out.calls_min < kNoEnd) out.calls_end = out.calls_min + 1;
-    if (out.calls_min >= out.calls_end)
-      return error(r.at, "empty range of calls", "the upper end is excluded");
-    return {};
   }
 
   Status comm(Rule& out) {

@@ -62,7 +62,7 @@ std::string find_library() {
   return "";
 }
 
-// Rules of a file: a line or several a rule, # begins a comment; line ends separate rules like semicolons.
+// Rules of a file: # begins a comment; line ends separate rules as semicolons do.
 bool read_rules(const std::string& path, std::string& rules) {
   std::ifstream file(path);
   if (!file || std::filesystem::is_directory(path)) return false;
