@@ -1,7 +1,15 @@
-! calls.c in Fortran, with mpif.h: four eligible sums, exact or lossy.
+! calls.c in Fortran: four eligible sums, exact or lossy. Compiled with -Df77 (mpif.h), -Df90 (use mpi) or -Df08
+! (use mpi_f08).
 program calls
+#if defined(f08)
+  use mpi_f08
+#elif defined(f90)
+  use mpi
+#endif
   implicit none
+#if defined(f77)
   include 'mpif.h'
+#endif
   integer, parameter :: n = 40000
   real, save :: x(n), y(n)
   double precision, save :: xd(n), yd(n)
