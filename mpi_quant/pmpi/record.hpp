@@ -1,0 +1,133 @@
+// What the preload library saw: for each class of calls how many there were, what became of them and why, and
+// what they cost. Filled call by call, one table a thread; merged and written when MPI is finalized
+// (report.hpp). Knows no MPI: handles are words here, and classes carry names.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mq {
+
+// What became of a call, and why.
+enum class Reason : std::uint8_t {
+  compressed,
+  would_be_compressed,  // MPIQ_MODE is explain or advise
+  small,                // below the floor of 64 KiB, and no rule says "small"
+  type,                 // not MPI_FLOAT or MPI_DOUBLE
+  op,                   // not MPI_SUM
+  handle,               // null or invalid: MPI's error
+  inter,                // on an intercommunicator
+  alone,                // on one rank
+  foreign,              // the communicator reaches beyond MPI_COMM_WORLD
+  rule,                 // the policy says mpi, or has no rule for it
+  differs,              // the ranks have different policies
+  version,              // the ranks have different versions of the library
+  switched_off,         // by MPI_Pcontrol
+  split,                // the ranks chose differently: call sites, keys or MPI_Pcontrol
+  guard,                // guarded, and the error was over the budget, now or before
+  nonblocking,          // MPI_Iallreduce
+  persistent,           // MPI_Allreduce_init
+  outside,              // before MPI_Init or after MPI_Finalize began
+  failed,               // ended in an error of this library
+};
+inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed) + 1;
+std::string_view name(Reason);   // "small": in JSON
+std::string_view words(Reason);  // "below the floor of 64 KiB": in tables
+
+// What became of the residual of a call that asked for feedback without naming a key.
+enum class Feedback : std::uint8_t {
+  none,      // no feedback asked for, or none possible
+  recorded,  // the identity is too young: only its profile was taken
+  hit,       // the residual of the call before was added
+  fresh,     // the first call with one
+  profile,   // dropped: the values look unlike those of the call before
+  shape,     // dropped: another count or type at this place
+  overlap,   // dropped: another call used the memory in between
+  age,       // dropped: too many calls in between
+  budget,    // dropped or not made: no memory left for residuals
+  not_finite,  // left as it was: NaN or Inf in the vector
+};
+inline constexpr std::size_t kFeedbacks = static_cast<std::size_t>(Feedback::not_finite) + 1;
+std::string_view name(Feedback);
+
+// A class of calls: the same on all ranks of the communicator.
+struct ClassId {
+  std::string comm;  // name of the communicator, "" if it has none
+  int ranks = 0;
+  std::string type, op;  // names of the MPI library: "MPI_FLOAT", "MPI_SUM"
+  int log2_bytes = 0;    // of vectors of [2^k, 2^(k+1)) bytes; -1: of no bytes
+  auto operator<=>(const ClassId&) const = default;
+};
+
+// What one rank saw of a class, or of a call site.
+struct Numbers {
+  std::array<std::uint64_t, kReasons> calls{};
+  std::array<std::uint64_t, kFeedbacks> feedback{};
+  std::uint64_t bytes = 0;             // of the vectors of all calls
+  std::uint64_t compressed_bytes = 0;  // of them, of compressed calls
+  std::uint64_t wire_bytes = 0;        // sent for compressed calls
+  double seconds = 0;                  // in all calls; those of compressed ones are made of:
+  double encode_s = 0, decode_s = 0, wait_s = 0;
+  std::uint64_t guarded = 0;  // calls that were compared with the exact result
+  double guard_error_sum = 0, guard_error_max = 0;  // relative L2
+  std::string method;  // of the last call that a rule chose one for; "" for none
+
+  std::uint64_t total_calls() const;
+  void add(const Numbers& other);
+};
+
+// What one rank saw.
+struct Record {
+  std::map<ClassId, Numbers> classes;
+  std::map<std::string, Numbers> sites;  // of calls that could be compressed, by call site
+};
+
+// How the fast path tells classes apart: by handles. One class may have several.
+struct CallTraits {
+  std::uintptr_t comm = 0, datatype = 0, op = 0;
+  int ranks = 0;
+  int log2_bytes = 0;
+  bool operator==(const CallTraits&) const = default;
+};
+
+// The table of one thread. Never freed: it outlives the thread, and is read when MPI is finalized.
+class ThreadRecord {
+ public:
+  // Of the calling thread, null if there is no memory.
+  static ThreadRecord* mine() noexcept;
+  // The numbers of a class; identify() makes its ClassId, called once for each traits. May throw
+  // std::bad_alloc.
+  template <class Identify>
+  Numbers& of(const CallTraits& traits, const Identify& identify) {
+    for (Known& known : known_)
+      if (known.traits == traits) return *known.numbers;
+    return remember(traits, identify());
+  }
+  Numbers& site(const std::string& text) { return record_.sites[text]; }
+  const Record& record() const { return record_; }
+
+ private:
+  struct Known {
+    CallTraits traits;
+    Numbers* numbers;
+  };
+  Numbers& remember(const CallTraits& traits, const ClassId& id);
+  Record record_;
+  std::vector<Known> known_;  // the most used come first: see remember()
+};
+
+// Of all threads together. No thread may be in a call.
+Record whole_record();
+
+// For the way to the rank that writes the report: a text, and back. parse is for texts of to_text alone, and
+// returns false for anything else.
+std::string to_text(const Record&);
+bool parse(std::string_view text, Record& out);
+
+}  // namespace mq
