@@ -43,6 +43,17 @@ std::string describe(const Signature& s) {
 
 }  // namespace
 
+bool splits(const Hello& summary) {
+  if (!summary.differs) return false;
+  Signature a = summary.first, b = summary.other;
+  if (!a.yields || !b.yields || a.trouble != 0 || b.trouble != 0) return false;
+  for (Signature* const s : {&a, &b}) {
+    s->codec = s->plan = 0;
+    s->params_hash = 0;
+  }
+  return a == b;
+}
+
 Status verdict(const Hello& summary) {
   const auto words = [](int rank, const Signature& s) {
     return "rank " + std::to_string(rank) + ": " + describe(s);

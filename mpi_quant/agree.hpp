@@ -35,6 +35,9 @@ inline Hello merge(const Hello& a, const Hello& b) {
 
 // What a summary of all ranks means: ok, or the error with both sides' names.
 Status verdict(const Hello& summary);
+// The ranks differ in nothing but how they would reduce, and would rather reduce exactly than fail: the shim
+// chooses by facts that only a rank itself knows.
+bool splits(const Hello& summary);
 
 // The agreement of one call, to be advanced until it is done. Must stay where it is while it is under way,
 // and for ever after an error, because a message may still be coming.

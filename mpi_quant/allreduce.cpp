@@ -64,43 +64,6 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
   return method;
 }
 
-// All ranks are in MPI_COMM_WORLD: others, spawned or connected, may run without this library.
-bool inside_world(MPI_Comm comm) {
-  int initialized = 0, result = MPI_UNEQUAL;
-  if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return false;
-  if (comm == MPI_COMM_WORLD) return true;
-  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL, common = MPI_GROUP_NULL;
-  const bool known = PMPI_Comm_group(comm, &group) == MPI_SUCCESS &&
-                     PMPI_Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
-                     PMPI_Group_intersection(group, world, &common) == MPI_SUCCESS &&
-                     PMPI_Group_compare(group, common, &result) == MPI_SUCCESS;
-  for (MPI_Group* const made : {&group, &world, &common})
-    if (*made != MPI_GROUP_NULL && *made != MPI_GROUP_EMPTY) (void)PMPI_Group_free(made);
-  return known && result == MPI_IDENT;
-}
-
-Outcome intercept(const Call& call) {
-  const std::optional<kernels::Element> element = element_of(call.datatype);
-  const bool eligible =
-      element && call.op == MPI_SUM &&
-      call.count >= kInterceptFloorBytes / static_cast<MPI_Count>(kernels::element_bytes(*element)) &&
-      can_share(call);
-  if (!eligible) return {{}, true};
-  if (CommState::find(call.comm) == nullptr && !inside_world(call.comm)) return {{}, true};
-  const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
-  if (!found.ok()) return {found.status(), false};
-  CommState* const state = *found;
-  if (state == nullptr) return {{}, true};
-  Method method;
-  {
-    const std::scoped_lock lock(state->mutex);
-    method = choose(call, element, {}, *state);
-    state->stats.calls += method.exact();
-  }
-  if (method.exact()) return {{}, true};
-  return operate(*state, call, {}, method);
-}
-
 // MPI's own reduction.
 int exact_allreduce(const Call& call) {
   if (copies_alone(call)) return MPI_SUCCESS;
@@ -114,16 +77,6 @@ int exact_allreduce(const Call& call) {
   }
   return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
                               call.op, call.comm);
-}
-
-// The exception boundary: whatever ran short of memory is an error like any other.
-template <class F>
-Outcome guarded(const F& f) noexcept {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return {{Code::no_memory, "out of memory"}, false};
-  }
 }
 
 }  // namespace
@@ -146,12 +99,12 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
 #if MPI_VERSION >= 4
   const int code =
-      PMPI_Iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
+      real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
 #else
   const int code = call.count > std::numeric_limits<int>::max()
                        ? MPI_ERR_COUNT
-                       : PMPI_Iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
-                                         call.datatype, call.op, comm, &request);
+                       : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
+                                               call.datatype, call.op, comm, &request);
 #endif
   return mpi_status(code, "MPI_Iallreduce");
 }
@@ -179,12 +132,8 @@ Result<Choice> choose_requested(const Call& call, const Wishes& wishes) {
   return choice;
 }
 
-Outcome intercepted_allreduce(const Call& call) noexcept {
-  return guarded([&] { return intercept(call); });
-}
-
 Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
-  return guarded([&]() -> Outcome {
+  return with_memory([&]() -> Outcome {
     const Result<Choice> choice = choose_requested(call, wishes);
     if (!choice.ok()) return {choice.status(), false};
     if (choice->state == nullptr) return {wishes.trouble, wishes.trouble.ok()};

@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -33,16 +34,17 @@ struct Wishes {
   Key key;                       // of the residual; empty: no feedback
   double rows = 0, ld = 0;       // of the matrix the vector is, column by column; 0: none
   Status trouble;                // why this rank cannot take part; reported to all
+  // Of MPI_Allreduce of an unmodified program. The key is then this rank's alone, and ranks that come with
+  // different methods reduce exactly.
+  bool yields = false;
+  std::uint64_t care = 0;  // hash of what else the ranks must agree on to compress
 };
-
-// No call below this many bytes is ever compressed by the policy of MPI_Allreduce: scalars, norms and flags
-// live there.
-inline constexpr MPI_Count kInterceptFloorBytes = 64 << 10;
 
 // What became of a call: an error, a result, or nothing yet because the reduction is MPI's to do.
 struct Outcome {
   Status status;
   bool exact = false;
+  bool split = false;  // exact because the ranks came with different methods
 };
 
 // Who reduces a call, and how: MPI if state is null.
@@ -62,10 +64,17 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 // else.
 bool copies_alone(const Call& call);
 
-// MPI_Allreduce of an unmodified program: compressed if the policy says so, else MPI's.
-Outcome intercepted_allreduce(const Call& call) noexcept;
 // MPIQ_Allreduce.
 Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;
+// The exception boundary: whatever ran short of memory is an error like any other.
+template <class F>
+Outcome with_memory(const F& f) noexcept {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return {{Code::no_memory, "out of memory"}, false};
+  }
+}
 // The end of a call: raises the error, or lets MPI reduce. May not return, and may throw what an error
 // handler throws.
 int conclude(const Call& call, const Outcome& outcome);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/watchdog.hpp"
@@ -21,7 +22,9 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::atomic<int> state_key = MPI_KEYVAL_INVALID;
+  std::atomic<int> rules_key = MPI_KEYVAL_INVALID;
   int finalize_key = MPI_KEYVAL_INVALID;
+  std::atomic<void (*)()> at_finalize = nullptr;
   std::vector<std::shared_ptr<CommState>> states;  // in the order they were made
   std::atomic<bool> finalized = false;
 };
@@ -48,7 +51,13 @@ int delete_state(MPI_Comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
+int delete_rules(MPI_Comm, int, void* value, void*) {
+  delete static_cast<std::string*>(value);
+  return MPI_SUCCESS;
+}
+
 int finalize(MPI_Comm, int, void*, void*) {
+  if (auto* const run = registry().at_finalize.exchange(nullptr)) run();
   std::vector<std::shared_ptr<CommState>> states;
   {
     const std::scoped_lock lock(registry().mutex);
@@ -70,8 +79,20 @@ Status make_keys() {
   int state_key = MPI_KEYVAL_INVALID;
   MQ_TRY(mpi_status(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_state, &state_key, nullptr),
                     "MPI_Comm_create_keyval"));
+  int rules_key = MPI_KEYVAL_INVALID;
+  MQ_TRY(mpi_status(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_rules, &rules_key, nullptr),
+                    "MPI_Comm_create_keyval"));
+  r.rules_key = rules_key;
   r.state_key = state_key;
   return {};
+}
+
+// The rules kept for the first use of comm, null for none.
+const std::string* kept_rules(MPI_Comm comm) {
+  void* value = nullptr;
+  int found = 0;
+  if (PMPI_Comm_get_attr(comm, registry().rules_key, &value, &found) != MPI_SUCCESS || !found) return nullptr;
+  return static_cast<const std::string*>(value);
 }
 
 }  // namespace
@@ -90,6 +111,30 @@ void CommState::close() {
 }
 
 Status CommState::watch_finalize() { return make_keys(); }
+
+void CommState::at_finalize(void (*run)()) { registry().at_finalize = run; }
+
+Status CommState::keep_rules(MPI_Comm comm, std::string_view rules) {
+  if (find(comm) != nullptr)
+    return {Code::bad_argument, "info mpiq_policy comes after the first large sum on the communicator"};
+  MQ_TRY(Policy::parse(rules).status());
+  MQ_TRY(make_keys());
+  auto text = std::make_unique<std::string>(rules);
+  MQ_TRY(mpi_status(PMPI_Comm_set_attr(comm, registry().rules_key, text.get()), "MPI_Comm_set_attr"));
+  (void)text.release();  // delete_rules
+  return {};
+}
+
+CommState::Memory CommState::memory() {
+  const std::scoped_lock lock(registry().mutex);
+  Memory all;
+  for (const auto& state : registry().states) {
+    const std::scoped_lock state_lock(state->mutex);
+    all.scratch_bytes += state->scratch_bytes;
+    all.residual_bytes += state->residuals.bytes();
+  }
+  return all;
+}
 
 CommState* CommState::find(MPI_Comm comm) {
   Registry& r = registry();
@@ -110,28 +155,35 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   // All memory before the first message: whatever is missing here is told to the others.
   std::shared_ptr<CommState> state;
   Status trouble = env().status();
+  const Mode mode = env().ok() ? env()->mode : Mode::on;
+  std::string rules, text;
   try {
+    if (env().ok() && initial == Initial::environment) {
+      const std::string* const kept = kept_rules(user_comm);
+      rules = kept != nullptr ? *kept : env()->policy;
+    }
+    text.append(kModes[static_cast<std::size_t>(mode)]).append("\n").append(rules);
     state.reset(new CommState);
     const std::scoped_lock lock(registry().mutex);
     registry().states.reserve(registry().states.size() + 1);
   } catch (const std::bad_alloc&) {
     trouble = {Code::no_memory, "out of memory"};
   }
-  const bool rules = env().ok() && initial == Initial::environment;
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0;
   (void)PMPI_Comm_get_name(user_comm, name, &length);
-  const Result<Agreed> agreed = compare(user_comm, rules ? env()->policy : "", name, trouble,
-                                        "environment (MPIQ_POLICY, MPIQ_ISA, MPIQ_THREADS) or memory");
+  const Result<Agreed> agreed =
+      compare(user_comm, text, name, trouble, "environment (MPIQ_ variables) or memory");
   if (!agreed.ok()) return agreed.status();
   if (agreed->same_name) state->name = name;
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text ? 1 : 0;
   if (state->stats.exact_mode == 0) {
-    Result<Policy> policy = Policy::parse(agreed->text);
+    Result<Policy> policy = Policy::parse(rules);
     if (!policy.ok()) return Status{policy.status().code(), "MPIQ_POLICY: " + policy.status().text()};
     state->policy = std::move(*policy);
+    state->mode = mode;
   }
-  if (!state->policy.always_exact()) MQ_TRY(state->activate(user_comm));
+  if (!state->policy.always_exact() && state->mode == Mode::on) MQ_TRY(state->activate(user_comm));
 
   CommState* const made = state.get();
   {
@@ -174,7 +226,8 @@ Status CommState::activate(MPI_Comm user_comm) {
   const Result<bool> crowded = is_crowded(private_comm_);
   if (!crowded.ok()) return crowded.status();
   int threads = env()->threads, most = 1;
-  MQ_TRY(mpi_status(PMPI_Allreduce(&threads, &most, 1, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
+  MQ_TRY(
+      mpi_status(real_mpi().allreduce(&threads, &most, 1, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
   comm.emplace(private_comm_, *crowded);
   // Four segments cover one message by the codec's work on three others. Where a segment has a message for
   // each of many ranks, two do, and take half the memory.
@@ -199,9 +252,9 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
     pairs[2 * i + 1] = ~mine[i];
   }
   MPI_Request request = MPI_REQUEST_NULL;
-  MQ_TRY(mpi_status(PMPI_Iallreduce(pairs, least, 2 * kValues, MPI_UINT64_T, MPI_MIN, comm, &request),
+  MQ_TRY(mpi_status(real_mpi().iallreduce(pairs, least, 2 * kValues, MPI_UINT64_T, MPI_MIN, comm, &request),
                     "MPI_Iallreduce"));
-  MQ_TRY(wait_watched(comm, request));
+  MQ_TRY(wait_watched(comm, request, "at the first large sum", "is the library loaded on every rank?"));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
   if (least[5] != ~std::uint64_t{0})

@@ -13,14 +13,22 @@
 #include <string>
 
 #include "mpi_quant.h"
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/plan.hpp"
+#include "mpi_quant/pmpi/identity.hpp"
 #include "mpi_quant/policy.hpp"
 #include "mpi_quant/residuals.hpp"
 
 namespace mq {
+
+// Of the calls of one kind that are compared with the exact result, see pmpi/guard.hpp.
+struct Guard {
+  std::uint64_t calls = 0;  // compressed
+  bool tripped = false;     // no more
+};
 
 class CommState : public std::enable_shared_from_this<CommState> {
  public:
@@ -35,6 +43,16 @@ class CommState : public std::enable_shared_from_this<CommState> {
   static Result<CommState*> obtain(MPI_Comm comm, Initial initial);
   // Makes sure that what the library holds of MPI's is given back when MPI_Finalize begins. Local.
   static Status watch_finalize();
+  // To be run then, before anything is given back: communication is still possible. Once.
+  static void at_finalize(void (*run)());
+  // Keeps rules for the first use of comm, in place of MPIQ_POLICY. Local; all ranks should have the same. An
+  // error if that use was before.
+  static Status keep_rules(MPI_Comm comm, std::string_view rules);
+  // What all communicators hold now.
+  struct Memory {
+    std::uint64_t scratch_bytes = 0, residual_bytes = 0;
+  };
+  static Memory memory();
   // The state of comm or null. Local.
   static CommState* find(MPI_Comm comm);
 
@@ -76,6 +94,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::optional<MpiComm> comm;  // once active
   int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;
+  Mode mode = Mode::on;                   // of the preload library; on where the ranks differ
+  Identities identities;                  // of the residuals of calls that name no key
+  std::map<std::uint64_t, Guard> guards;  // by what the ranks agreed on for the guarded calls
   std::string name;                // of the user's communicator at its first use; empty if ranks differ in it
   std::uint64_t policy_calls = 0;  // that came as far as the policy
   bool orphan = false;             // the user's communicator is gone

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 2;
+inline constexpr std::uint16_t kWireVersion = 3;
 
 // Everything two ranks must agree on before they may talk in frames. Equal on all ranks, or the call fails on
 // all ranks.
@@ -26,9 +26,9 @@ struct Signature {
   std::uint16_t codec = 0;        // 0 for mpi
   std::uint16_t plan = 0;         // 0 for mpi
   std::uint8_t element = 0;       // kernels::Element, or kOtherElement
-  std::uint8_t reserved = 0;
-  std::uint16_t trouble = 0;  // Code of what keeps this rank from taking part, else 0
-  std::uint32_t key = 0;      // hash of the residual key; 0: none
+  std::uint8_t yields = 0;        // 1: where only the methods differ, all ranks reduce exactly
+  std::uint16_t trouble = 0;      // Code of what keeps this rank from taking part, else 0
+  std::uint32_t key = 0;          // hash of the residual key; 0: none
   bool operator==(const Signature&) const = default;
 };
 static_assert(sizeof(Signature) == 32);

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/comm_state.hpp"
 
 namespace mq {
 namespace {
@@ -59,7 +60,9 @@ Status read_key(const char* key, std::string_view value, MPI_Count count, Wishes
           std::string("info: unknown key \"") + key + "\" (known: mpiq_method, mpiq_key, mpiq_matrix)"};
 }
 
-Status read_info(MPI_Info info, MPI_Count count, Wishes& wishes) {
+// f(key, value) for each key of this library.
+template <class F>
+Status for_each_key(MPI_Info info, const F& f) {
   if (info == MPI_INFO_NULL) return {};
   int keys = 0;
   MQ_TRY(mpi_status(PMPI_Info_get_nkeys(info, &keys), "MPI_Info_get_nkeys"));
@@ -69,7 +72,7 @@ Status read_info(MPI_Info info, MPI_Count count, Wishes& wishes) {
     if (std::strncmp(key, "mpiq_", 5) != 0) continue;
     int found = 0;
     MQ_TRY(mpi_status(PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found), "MPI_Info_get"));
-    MQ_TRY(read_key(key, value, count, wishes));
+    MQ_TRY(f(key, value));
   }
   return {};
 }
@@ -79,11 +82,20 @@ Status read_info(MPI_Info info, MPI_Count count, Wishes& wishes) {
 Wishes read_wishes(MPI_Info info, MPI_Count count) noexcept {
   Wishes wishes;
   try {
-    wishes.trouble = read_info(info, count, wishes);
+    wishes.trouble = for_each_key(
+        info, [&](const char* key, const char* value) { return read_key(key, value, count, wishes); });
   } catch (const std::bad_alloc&) {
     wishes.trouble = {Code::no_memory, "out of memory"};
   }
   return wishes;
+}
+
+Status keep_rules(MPI_Comm comm, MPI_Info info) {
+  return for_each_key(info, [&](const char* key, const char* value) -> Status {
+    if (std::strcmp(key, "mpiq_policy") == 0) return CommState::keep_rules(comm, value);
+    return {Code::bad_info,
+            std::string("info of a communicator: unknown key \"") + key + "\" (known: mpiq_policy)"};
+  });
 }
 
 }  // namespace mq

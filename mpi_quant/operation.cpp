@@ -43,6 +43,8 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
   key_ = wishes.key;
   method_ = method;
   rehearsal_ = rehearsal;
+  yields_ = wishes.yields;
+  care_ = wishes.care;
   trouble_ = {};
   outcome_ = {};
   tally_ = {};
@@ -97,7 +99,8 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
       return {Code::bad_argument,
               "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
     job.residual = (*entry)->buffer.data();
-    if (measures && (*entry)->settled > 0)
+    // A key of one rank alone settles nothing for the others.
+    if (measures && !yields_ && (*entry)->settled > 0)
       job.params = job.codec->settle(job.params, (*entry)->settled);
     else if (measures && !rehearsal_)
       proposal_ = propose(job);
@@ -116,11 +119,12 @@ void Operation::sign(std::optional<kernels::Element> element) {
   signature_ = {};
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
-  signature_.key = hash_of_key(key_.view());
+  signature_.key = yields_ ? 0 : hash_of_key(key_.view());
+  signature_.yields = yields_;
   signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
   if (method_.exact()) return;
   signature_.codec = method_.codec->id;
-  signature_.params_hash = hash_of(trouble_.ok() ? job_.params : method_.params);
+  signature_.params_hash = hash_of(trouble_.ok() ? job_.params : method_.params) ^ care_;
   signature_.plan = method_.plan->id;
 }
 
@@ -182,7 +186,11 @@ Status Operation::enter(bool& moved) {
 Status Operation::agreed(bool& moved) {
   const Status verdict = mq::verdict(agreement_.summary());
   moved = true;
-  if (!verdict.ok()) {
+  if (splits(agreement_.summary())) {
+    forget_unused_key();
+    finish({}, true);
+    outcome_.split = true;
+  } else if (!verdict.ok()) {
     forget_unused_key();
     finish(trouble_.ok() ? verdict : trouble_, false);  // this rank's own words first
   } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
@@ -211,7 +219,7 @@ Status Operation::settle_parameters() {
   if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
   const double proposal = agreement_.summary().proposal;
   job_.params = job_.codec->settle(job_.params, proposal);
-  if (entry != nullptr && proposal > 0)
+  if (entry != nullptr && proposal > 0 && !yields_)
     entry->settled = proposal;  // zeros measure nothing: the next call tries again
   return {};
 }

@@ -75,7 +75,8 @@ class Operation {
   CommState& state_;
   const Exact exact_;
   Stage stage_ = Stage::idle;
-  bool rehearsal_ = false, entered_ = false, holds_key_ = false;
+  bool rehearsal_ = false, entered_ = false, holds_key_ = false, yields_ = false;
+  std::uint64_t care_ = 0;
   Call call_{};
   Key key_;
   Method method_;

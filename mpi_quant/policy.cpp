@@ -40,6 +40,17 @@ std::string print_selectors(const Rule& rule) {
   if (rule.calls_min != 0 || rule.calls_end != kNoEnd)
     add("calls=" + size_range_text(rule.calls_min, rule.calls_end));
   if (!rule.comm.empty()) add("comm=" + rule.comm);
+  if (!rule.site.empty()) add("site=" + rule.site);
+  if (rule.small) add("small");
+  return out;
+}
+
+// " feedback=address guard=64 error=0.05", what differs from the preset.
+std::string print_care(const Care& care) {
+  std::string out;
+  if (care.feedback != Care{}.feedback) out.append(" feedback=").append(name(care.feedback));
+  if (care.guard != 0) out += " guard=" + size_text(care.guard);
+  if (care.error != 0) out += " error=" + number(care.error);
   return out;
 }
 
@@ -70,21 +81,51 @@ std::string to_string(const Method& method) {
   return out;
 }
 
+std::string action_text(const Rule& rule) { return to_string(rule.method) + print_care(rule.care); }
+
 std::string params_to_string(const Method& method) {
   return print_params(method, [](std::size_t) { return true; });
 }
 
-bool Rule::matches(const CallFacts& call) const {
+std::string_view name(Identity identity) { return kIdentities[static_cast<std::size_t>(identity)]; }
+
+bool Rule::may_match(const CallFacts& call) const {
+  if (call.intercepted && call.bytes < (small ? kSmallFloorBytes : kFloorBytes)) return false;
   return call.bytes >= bytes_min && call.bytes < bytes_end && call.ranks >= ranks_min &&
          call.ranks <= ranks_max && (element < 0 || element == static_cast<int>(call.element)) &&
          call.number >= calls_min && call.number < calls_end &&
          (comm.empty() || matches_glob(call.comm, comm));
 }
 
-Method Policy::choose(const CallFacts& call) const {
+bool Rule::matches(const CallFacts& call) const {
+  return may_match(call) && (site.empty() || (!call.site.empty() && matches_glob(call.site, site)));
+}
+
+const Rule* Policy::rule_for(const CallFacts& call) const {
   const auto rule =
       std::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& r) { return r.matches(call); });
-  return rule == rules_.rend() ? Method{} : rule->method;
+  return rule == rules_.rend() ? nullptr : &*rule;
+}
+
+Method Policy::choose(const CallFacts& call) const {
+  const Rule* const rule = rule_for(call);
+  return rule == nullptr ? Method{} : rule->method;
+}
+
+Policy::Prospect Policy::prospect(const CallFacts& call) const {
+  Prospect found;
+  for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+    if (!rule->may_match(call)) continue;
+    found.may_compress = found.may_compress || !rule->method.exact();
+    if (rule->site.empty()) break;
+    found.by_site = true;
+  }
+  return found;
+}
+
+std::uint64_t Policy::floor_bytes() const {
+  const bool small = std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.small; });
+  return small ? kSmallFloorBytes : kFloorBytes;
 }
 
 bool Policy::always_exact() const {
@@ -93,7 +134,7 @@ bool Policy::always_exact() const {
 
 std::string Policy::to_string() const {
   return joined(
-      rules_, [](const Rule& r) { return print_selectors(r) + ": " + mq::to_string(r.method); }, "; ");
+      rules_, [](const Rule& r) { return print_selectors(r) + ": " + action_text(r); }, "; ");
 }
 
 }  // namespace mq

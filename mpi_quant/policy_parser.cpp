@@ -145,7 +145,57 @@ class Parser {
     if (take('@')) MQ_TRY(ranks(out));
     while (is_letter(peek())) MQ_TRY(selector(out));
     if (!take(':')) return expected("':' between selectors and method");
-    return method(out.method);
+    if (out.small && out.bytes_min < kSmallFloorBytes)
+      return error(
+          at_, "a rule that says small must name a lower bound of at least " + size_text(kSmallFloorBytes),
+          "\"4K-64K small: ...\"; scalars, norms and flags are below");
+    MQ_TRY(method(out.method));
+    unsigned given = 0;
+    while (is_letter(peek())) MQ_TRY(option(out, given));
+    if (out.care.error != 0 && out.care.guard == 0) return expected("guard=N beside error=");
+    return {};
+  }
+
+  // feedback=..., guard=... or error=...; `given` has a bit for each.
+  Status option(Rule& out, unsigned& given) {
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    constexpr std::array<std::string_view, 3> known{"feedback", "guard", "error"};
+    const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
+    if (at == known.size())
+      return error(start, "unknown option " + quoted(name),
+                   "known: feedback=off|key|address|sequence, guard=N, error=X");
+    if (out.method.exact()) return error(start, "mpi takes no options");
+    if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
+    given |= 1u << at;
+    if (!take('=')) return expected("'='");
+    if (name == "guard") return counted(out.care.guard);
+    return name == "error" ? budget(out.care.error) : identity(out.care.feedback);
+  }
+
+  Status counted(std::uint64_t& out) {
+    const std::size_t start = skip();
+    MQ_TRY(size(out));
+    return out > 0 ? Status{} : error(start, "guard=0 compares nothing");
+  }
+
+  Status budget(double& out) {
+    const std::size_t start = skip();
+    const std::string_view text = value();
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out);
+    if (problem == std::errc{} && end == text.data() + text.size() && std::isfinite(out) && out > 0)
+      return {};
+    return error(start, "bad value " + quoted(text), "error: a relative error, more than 0");
+  }
+
+  Status identity(Identity& out) {
+    const std::size_t start = skip();
+    const std::string_view text = word();
+    const auto at = std::find(kIdentities.begin(), kIdentities.end(), text);
+    if (at == kIdentities.end())
+      return error(start, "bad value " + quoted(text), "feedback: off|key|address|sequence");
+    out = static_cast<Identity>(at - kIdentities.begin());
+    return {};
   }
 
   // N, N-, -N or N-M into [min, end).
@@ -180,7 +230,7 @@ class Parser {
     return out.first || out.last ? Status{} : expected("a number");
   }
 
-  // element, calls=... or comm=...
+  // element, calls=..., comm=..., site=... or small
   Status selector(Rule& out) {
     const std::size_t start = skip();
     const std::string_view name = word();
@@ -189,9 +239,15 @@ class Parser {
       if (out.calls_min != 0 || out.calls_end != kNoEnd) return twice();
       return take('=') ? half_open("calls", out.calls_min, out.calls_end) : expected("'='");
     }
-    if (name == "comm") {
-      if (!out.comm.empty()) return twice();
-      return take('=') ? comm(out) : expected("'='");
+    if (name == "comm" || name == "site") {
+      std::string& pattern = name == "comm" ? out.comm : out.site;
+      if (!pattern.empty()) return twice();
+      return take('=') ? glob(pattern) : expected("'='");
+    }
+    if (name == "small") {
+      if (out.small) return twice();
+      out.small = true;
+      return {};
     }
     for (const kernels::Element e : kernels::kElements)
       if (kernels::name(e) == name) {
@@ -205,13 +261,13 @@ class Parser {
                  "known: " +
                      joined(
                          kernels::kElements, [](auto e) { return kernels::name(e); }, ", ") +
-                     ", calls=N-M, comm=NAME");
+                     ", calls=N-M, comm=NAME, site=NAME, small");
   }
 
-  Status comm(Rule& out) {
+  Status glob(std::string& out) {
     skip();
-    out.comm = run([](char c) { return c > ' ' && c <= '~' && c != ':' && c != ';'; });
-    return out.comm.empty() ? expected("a communicator's name") : Status{};
+    out = run([](char c) { return c > ' ' && c <= '~' && c != ':' && c != ';'; });
+    return out.empty() ? expected("a name") : Status{};
   }
 
   Status params(Method& out) {

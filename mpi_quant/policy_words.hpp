@@ -14,6 +14,7 @@
 namespace mq {
 
 inline constexpr std::string_view kExact = "mpi";
+inline constexpr std::array<std::string_view, 4> kIdentities{"off", "key", "address", "sequence"};
 inline constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
 inline constexpr int kNoMax = std::numeric_limits<int>::max();
 inline constexpr std::int64_t kExactIntegers = std::int64_t{1} << 53;  // every integer up to here is a double

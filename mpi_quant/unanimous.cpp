@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/frame.hpp"
 
 namespace mq {
@@ -40,7 +41,7 @@ Status difference(MPI_Comm comm, int rank, int size, std::string_view facts) {
     MQ_TRY(tell(comm, 0, first));
     // A line may differ beyond what fits into a text; then the last one is as good as any.
     int ranks[2]{first != mine ? rank : size, more ? 1 : 0}, least[2];
-    MQ_TRY(mpi_status(PMPI_Allreduce(ranks, least, 2, MPI_INT, MPI_MIN, comm), "MPI_Allreduce"));
+    MQ_TRY(mpi_status(real_mpi().allreduce(ranks, least, 2, MPI_INT, MPI_MIN, comm), "MPI_Allreduce"));
     if (least[0] == size && least[1] != 0) continue;
     const int other_rank = std::min(least[0], size - 1);
     Text other = mine;
@@ -62,7 +63,7 @@ Status unanimous(MPI_Comm comm, const Status& trouble, std::string_view facts) {
   const auto in_trouble = static_cast<std::uint64_t>(trouble.ok() ? size : rank);
   const std::uint64_t mine[]{in_trouble, hash.value(), ~hash.value()};
   std::uint64_t least[3];
-  MQ_TRY(mpi_status(PMPI_Allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
   if (const auto first = static_cast<int>(least[0]); first < size) {
     Text words = to_text(trouble.text());
     MQ_TRY(tell(comm, first, words));

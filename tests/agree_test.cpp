@@ -82,5 +82,34 @@ TEST(Agree, a_foreign_message_is_an_error_on_all_ranks) {
     }
 }
 
+TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
+  Signature compressed{1000, 5, 3, 3, 1, 0, 1, 0, 0}, exact{1000, 0, 3, 0, 0, 0, 1, 0, 0};
+  const auto summary = [](const Signature& a, const Signature& b) {
+    Hello low, high;
+    low.first = a;
+    high.first_rank = 1;
+    high.first = b;
+    return merge(low, high);
+  };
+  EXPECT_TRUE(splits(summary(compressed, exact)));
+  EXPECT_TRUE(splits(summary(exact, compressed)));
+  EXPECT_FALSE(splits(summary(compressed, compressed)));
+  Signature other_params = compressed;
+  other_params.params_hash = 6;
+  EXPECT_TRUE(splits(summary(compressed, other_params)));
+  for (int field = 0; field < 6; ++field) {
+    Signature s = exact;
+    if (field == 0) s.count = 1001;
+    if (field == 1) s.sequence = 4;
+    if (field == 2) s.element = 1;
+    if (field == 3) s.yields = 0;
+    if (field == 4) s.key = 1;
+    if (field == 5) s.trouble = static_cast<std::uint16_t>(Code::no_memory);
+    EXPECT_FALSE(splits(summary(compressed, s))) << field;
+    EXPECT_FALSE(splits(summary(s, compressed))) << field;
+    EXPECT_FALSE(verdict(summary(s, compressed)).ok()) << field;
+  }
+}
+
 }  // namespace
 }  // namespace mq::test

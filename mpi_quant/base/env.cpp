@@ -1,8 +1,12 @@
 #include "mpi_quant/base/env.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 namespace mq {
 
@@ -36,9 +40,45 @@ Status read_number(const char* variable, int least, int most, int& number) {
   return {};
 }
 
+Status read_mode(const char* text, Mode& mode) {
+  const auto known = std::find(kModes.begin(), kModes.end(), text);
+  if (known == kModes.end())
+    return {Code::bad_policy,
+            std::string("MPIQ_MODE: unknown mode \"") + text + "\" (known: on, explain, advise)"};
+  mode = static_cast<Mode>(known - kModes.begin());
+  return {};
+}
+
+// "512M" into bytes.
+Status read_bytes(const char* variable, const char* text, std::uint64_t& bytes) {
+  const std::string_view word = text;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bytes);
+  const std::string_view suffix(end, static_cast<std::size_t>(word.data() + word.size() - end));
+  const unsigned shift = suffix == "K" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : 0;
+  if (error != std::errc{} || (shift == 0 && !suffix.empty()) || bytes > UINT64_MAX >> shift)
+    return {Code::bad_policy, std::string(variable) + ": \"" + text + "\" is not a size, like 512M"};
+  bytes <<= shift;
+  return {};
+}
+
+std::uint64_t fair_share_of_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return UINT64_MAX;
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes) / 4 /
+         static_cast<std::uint64_t>(ranks_on_node());
+}
+
 Result<Env> read_env() {
   Env e;
-  e.policy = policy_of_environment();
+  Result<std::string> policy = policy_of_environment();
+  if (!policy.ok()) return policy.status();
+  e.policy = std::move(*policy);
+  if (const char* const mode = std::getenv("MPIQ_MODE"); is_set(mode)) MQ_TRY(read_mode(mode, e.mode));
+  const char* const report = std::getenv("MPIQ_REPORT");
+  e.report = is_set(report) ? report : e.mode == Mode::on ? "" : "-";
+  e.residual_bytes = fair_share_of_memory();
+  if (const char* const most = std::getenv("MPIQ_RESIDUALS"); is_set(most))
+    MQ_TRY(read_bytes("MPIQ_RESIDUALS", most, e.residual_bytes));
   if (const char* const isa = std::getenv("MPIQ_ISA"); is_set(isa)) MQ_TRY(read_isa(isa, e.isa));
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
@@ -52,9 +92,34 @@ const Result<Env>& env() {
   return e;
 }
 
-std::string policy_of_environment() {
-  const char* const policy = std::getenv("MPIQ_POLICY");
-  return policy != nullptr ? policy : "";
+Result<std::string> policy_of_environment() {
+  if (const char* const policy = std::getenv("MPIQ_POLICY"); is_set(policy)) return std::string(policy);
+  const char* const file = std::getenv("MPIQ_POLICY_FILE");
+  return is_set(file) ? rules_of_file(file) : std::string();
+}
+
+Result<std::string> rules_of_file(const std::string& path) {
+  const Status unreadable{Code::bad_policy, "cannot read \"" + path + "\""};
+  std::error_code error;
+  std::ifstream file(path);
+  if (!file || std::filesystem::is_directory(path, error)) return unreadable;
+  std::string rules;
+  for (std::string line; std::getline(file, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    const auto first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r;");
+    if (first == std::string::npos || last == std::string::npos) continue;
+    rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
+  }
+  return file.bad() ? Result<std::string>(unreadable) : rules;
+}
+
+void pass_on(const char* variable, const std::string& value) {
+  if (!value.empty()) (void)setenv(variable, value.c_str(), 1);
+}
+
+void pass_on_policy(const std::string& rules) {
+  (void)unsetenv("MPIQ_POLICY_FILE");
+  (void)setenv("MPIQ_POLICY", rules.c_str(), 1);
 }
 
 void prepend_preload(const std::string& library) {

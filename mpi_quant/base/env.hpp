@@ -1,7 +1,10 @@
 // Every environment variable of the library, read once. Separate because nothing else may call getenv.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/status.hpp"
@@ -10,10 +13,27 @@ namespace mq {
 
 inline constexpr int kMaxThreads = 64;
 
+// What the preload library does with the calls of a program.
+enum class Mode {
+  on,       // what the policy says
+  explain,  // nothing: reports what the policy would do
+  advise,   // nothing: reports what each method would do
+};
+inline constexpr std::array<std::string_view, 3> kModes{"on", "explain", "advise"};
+
 struct Env {
   // MPIQ_POLICY: rules for communicators whose policy was not set by MPIQ_Comm_set_policy. Rank 0's counts.
-  // "" for none.
+  // "" for none. Or else MPIQ_POLICY_FILE: a file of rules, see rules_of_file.
   std::string policy;
+  // MPIQ_MODE: on, explain or advise, for MPI_Allreduce of unmodified programs. Default on.
+  Mode mode = Mode::on;
+  // MPIQ_REPORT: file for a report of what became of the program's calls, written by rank 0 when MPI is
+  // finalized: JSON if the name ends in .json, else text; "-": text on stderr. All ranks must have it.
+  // Default: none; "-" if MPIQ_MODE is explain or advise.
+  std::string report;
+  // MPIQ_RESIDUALS: most bytes that a rank keeps in residuals whose keys the preload library made up; K, M, G
+  // as in rules. Default: a quarter of the node's memory, divided by its ranks.
+  std::uint64_t residual_bytes = 0;
   // MPIQ_ISA: scalar, avx2 or avx512: the instruction set of the codecs. Default: the best the processor has.
   kernels::Isa isa = kernels::best_isa();
   // MPIQ_THREADS: codec threads of a rank, 1 to 64; used if the library was built with OpenMP. Default 1:
@@ -27,9 +47,17 @@ struct Env {
 // The environment at the first call, or what is wrong with it.
 const Result<Env>& env();
 
-// MPIQ_POLICY or "", whatever is wrong with the rest of the environment.
-std::string policy_of_environment();
+// MPIQ_POLICY, or else the rules in MPIQ_POLICY_FILE, or else "", whatever is wrong with the rest of the
+// environment; an error if that file cannot be read.
+Result<std::string> policy_of_environment();
 
+// Rules of a file, where # begins a comment and line ends separate rules as semicolons do.
+Result<std::string> rules_of_file(const std::string& path);
+
+// Sets a variable for programs started from here; "" leaves it as it is.
+void pass_on(const char* variable, const std::string& value);
+// Sets the policy for programs started from here, be it empty.
+void pass_on_policy(const std::string& rules);
 // Puts a library before those that programs started from here preload.
 void prepend_preload(const std::string& library);
 

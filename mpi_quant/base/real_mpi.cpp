@@ -22,8 +22,10 @@ const RealMpi& real_mpi() noexcept {
     if (front != nullptr && front->version != MPIQ_FRONT_VERSION) front = nullptr;
     RealMpi r;
     r.allreduce = real(front, "PMPI_Allreduce", &PMPI_Allreduce);
+    r.iallreduce = real(front, "PMPI_Iallreduce", &PMPI_Iallreduce);
 #if MPI_VERSION >= 4
     r.allreduce_c = real(front, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
+    r.iallreduce_c = real(front, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
 #endif
     return r;
   }();

@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,20 +27,43 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Fewer elements than this are below the floor of 64 KiB for every element type. */
-enum { kFewestElements = 65536 / 8 };
+/* Fewer elements than this are never compressed, whatever a rule says: less than 4 KiB of any element type.
+ */
+enum { kFewestElements = 4096 / 8 };
 
 extern const mpiq_front mpiq_front_v1;
 
 typedef void (*function)(void);
-typedef int (*call6)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot);
+/* All arguments of any function of MPI that is caught here; those that it has not are zero, which no callee
+ * looks at. */
+enum { kArguments = 8 };
+typedef mpiq_slot arguments[kArguments];
+typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
+                        mpiq_slot);
 
-enum { kAllreduce, kAllreduceC, kHooks };
-static const char* const names[kHooks] = {"PMPI_Allreduce", "PMPI_Allreduce_c"};
+enum hook {
+  kAllreduce,
+  kAllreduceC,
+  kIallreduce,
+  kIallreduceC,
+  kAllreduceInit,
+  kAllreduceInitC,
+  kAllreduceInitX,
+  kInit,
+  kInitThread,
+  kPcontrol,
+  kCommSetInfo,
+  kCommDupWithInfo,
+  kHooks
+};
+static const char* const names[kHooks] = {
+    "PMPI_Allreduce",      "PMPI_Allreduce_c",      "PMPI_Iallreduce",      "PMPI_Iallreduce_c",
+    "PMPI_Allreduce_init", "PMPI_Allreduce_init_c", "PMPIX_Allreduce_init", "PMPI_Init",
+    "PMPI_Init_thread",    "PMPI_Pcontrol",         "PMPI_Comm_set_info",   "PMPI_Comm_dup_with_info"};
 static function real[kHooks]; /* MPI's own; null: it has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
 static const mpiq_core* core; /* null: everything is MPI's */
-static pthread_once_t attached = PTHREAD_ONCE_INIT;
+static pthread_once_t resolved = PTHREAD_ONCE_INIT, attached = PTHREAD_ONCE_INIT;
 
 static void say(const char* what, const char* detail) {
   fprintf(stderr, "mpi_quant: %s%s; MPI_Allreduce stays the MPI library's\n", what, detail);
@@ -176,7 +200,7 @@ static void find_core(void) {
     core = found;
 }
 
-static void attach(void) {
+static void resolve(void) {
   int i, in_global_scope = 0;
   for (i = 0; i < kHooks; ++i) {
     void* mpi = dlsym(RTLD_NEXT, names[i]);
@@ -187,62 +211,162 @@ static void attach(void) {
     real[i] = as_function(mpi);
     if (above != NULL && owner(above) != owner(mpi)) tool[i] = as_function(above);
   }
+}
+
+static void attach(void) {
   /* Of two copies of this library the first decides, and the others pass through. */
   if (dlsym(RTLD_DEFAULT, "mpiq_front_v1") == (const void*)&mpiq_front_v1) find_core();
 }
 
-static void ready(void) { (void)pthread_once(&attached, attach); }
+static void ready(void) {
+  (void)pthread_once(&resolved, resolve);
+  (void)pthread_once(&attached, attach);
+}
 
 /* An MPI library without this function cannot have been asked for it by a program that was compiled for it:
  * any error will do. */
 enum { kNoSuchFunction = 15 };
 
-static int allreduce(int hook, mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, mpiq_slot datatype,
-                     mpiq_slot op, mpiq_slot comm) {
-  if (count >= kFewestElements && core != NULL)
-    return core->allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+static int call(function f, const arguments a) {
+  return f != NULL ? ((any_call)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) : kNoSuchFunction;
+}
+
+/* What is done with each function, below the tools. */
+
+static int allreduce(enum hook hook, const arguments a, int64_t count) {
+  ready();
+  if (core != NULL && (count >= kFewestElements || *core->watching))
+    return core->allreduce(a[0], a[1], count, a[3], a[4], a[5]);
   if (real[hook] == NULL && count == (int)count) hook = kAllreduce;
-  if (real[hook] == NULL) return kNoSuchFunction;
-  return ((call6)real[hook])(sendbuf, recvbuf, (mpiq_slot)count, datatype, op, comm);
+  return call(real[hook], a);
 }
 
-/* The functions themselves. MPI_X with a tool behind this library is the tool's, which comes back through
- * PMPI_X. */
-
-PUBLIC int PMPI_Allreduce(mpiq_slot sendbuf, mpiq_slot recvbuf, mpiq_slot count, mpiq_slot datatype,
-                          mpiq_slot op, mpiq_slot comm) {
+/* Nothing here may wait for other ranks: they may be in a different call, which is legal. */
+static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
   ready();
-  return allreduce(kAllreduce, sendbuf, recvbuf, (int)count, datatype, op, comm);
+  if (core != NULL && *core->watching) core->counted(what, count, a[3], a[4], a[5]);
+  return call(real[hook], a);
 }
 
-PUBLIC int MPI_Allreduce(mpiq_slot sendbuf, mpiq_slot recvbuf, mpiq_slot count, mpiq_slot datatype,
-                         mpiq_slot op, mpiq_slot comm) {
+/* The core is looked for once MPI is initialized, so that it can tell which MPI is; and not at all at this
+ * time unless somebody waits for its report. */
+static int init(enum hook hook, const arguments a) {
+  int code;
+  (void)pthread_once(&resolved, resolve);
+  code = call(real[hook], a);
+  if (code != 0 || (getenv("MPIQ_REPORT") == NULL && getenv("MPIQ_MODE") == NULL)) return code;
   ready();
-  if (tool[kAllreduce] != NULL) return ((call6)tool[kAllreduce])(sendbuf, recvbuf, count, datatype, op, comm);
-  return allreduce(kAllreduce, sendbuf, recvbuf, (int)count, datatype, op, comm);
+  if (core != NULL) core->started();
+  return code;
 }
 
-PUBLIC int PMPI_Allreduce_c(mpiq_slot sendbuf, mpiq_slot recvbuf, mpiq_slot count, mpiq_slot datatype,
-                            mpiq_slot op, mpiq_slot comm) {
+typedef int (*any_pcontrol)(int, ...);
+
+static int pcontrol(int level, const char* command) {
+  int code = 0;
   ready();
-  return allreduce(kAllreduceC, sendbuf, recvbuf, count, datatype, op, comm);
+  if (core != NULL) code = core->pcontrol(level, command);
+  return code != 0 || real[kPcontrol] == NULL ? code : ((any_pcontrol)real[kPcontrol])(level, command);
 }
 
-PUBLIC int MPI_Allreduce_c(mpiq_slot sendbuf, mpiq_slot recvbuf, mpiq_slot count, mpiq_slot datatype,
-                           mpiq_slot op, mpiq_slot comm) {
+static int with_info(enum hook hook, const arguments a) {
+  mpiq_slot comm = a[0];
+  int code;
   ready();
-  if (tool[kAllreduceC] != NULL)
-    return ((call6)tool[kAllreduceC])(sendbuf, recvbuf, count, datatype, op, comm);
-  return allreduce(kAllreduceC, sendbuf, recvbuf, count, datatype, op, comm);
+  code = call(real[hook], a);
+  if (code != 0 || core == NULL) return code;
+  if (hook == kCommDupWithInfo) memcpy(&comm, (const void*)a[2], core->comm_bytes);
+  return core->comm_info(comm, a[1]);
 }
+
+static inline __attribute__((always_inline)) int run(enum hook hook, const arguments a) {
+  switch (hook) {
+    case kAllreduce: return allreduce(hook, a, (int)a[2]);
+    case kAllreduceC: return allreduce(hook, a, a[2]);
+    case kIallreduce: return count_and_pass(hook, a, (int)a[2], MPIQ_NONBLOCKING);
+    case kIallreduceC: return count_and_pass(hook, a, a[2], MPIQ_NONBLOCKING);
+    case kAllreduceInit:
+    case kAllreduceInitX: return count_and_pass(hook, a, (int)a[2], MPIQ_PERSISTENT);
+    case kAllreduceInitC: return count_and_pass(hook, a, a[2], MPIQ_PERSISTENT);
+    case kInit:
+    case kInitThread: return init(hook, a);
+    case kCommSetInfo:
+    case kCommDupWithInfo: return with_info(hook, a);
+    default: return kNoSuchFunction;
+  }
+}
+
+/* MPI_X with a tool behind this library is the tool's, which comes back through PMPI_X. */
+static int enter(enum hook hook, const arguments a) {
+  (void)pthread_once(&resolved, resolve);
+  return tool[hook] != NULL ? call(tool[hook], a) : run(hook, a);
+}
+
+/* The functions themselves, by their number of arguments. */
+#define CAUGHT(hook, name, parameters, ...)                                    \
+  PUBLIC int P##name parameters;                                               \
+  PUBLIC int name parameters;                                                  \
+  int P##name parameters { return run(hook, (const arguments){__VA_ARGS__}); } \
+  int name parameters { return enter(hook, (const arguments){__VA_ARGS__}); }
+#define CAUGHT2(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b), a, b)
+#define CAUGHT3(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c), a, b, c)
+#define CAUGHT4(hook, name) \
+  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d), a, b, c, d)
+#define CAUGHT6(hook, name)                                                                                \
+  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f), a, b, \
+         c, d, e, f)
+#define CAUGHT7(hook, name)                                                                                 \
+  CAUGHT(hook, name,                                                                                        \
+         (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f, mpiq_slot g), a, b, \
+         c, d, e, f, g)
+#define CAUGHT8(hook, name)                                                                          \
+  CAUGHT(hook, name,                                                                                 \
+         (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f, mpiq_slot g, \
+          mpiq_slot h),                                                                              \
+         a, b, c, d, e, f, g, h)
+CAUGHT6(kAllreduce, MPI_Allreduce)
+CAUGHT6(kAllreduceC, MPI_Allreduce_c)
+CAUGHT7(kIallreduce, MPI_Iallreduce)
+CAUGHT7(kIallreduceC, MPI_Iallreduce_c)
+CAUGHT8(kAllreduceInit, MPI_Allreduce_init)
+CAUGHT8(kAllreduceInitC, MPI_Allreduce_init_c)
+CAUGHT8(kAllreduceInitX, MPIX_Allreduce_init)
+CAUGHT2(kInit, MPI_Init)
+CAUGHT4(kInitThread, MPI_Init_thread)
+CAUGHT2(kCommSetInfo, MPI_Comm_set_info)
+CAUGHT3(kCommDupWithInfo, MPI_Comm_dup_with_info)
 
 static void* real_by_name(const char* name) {
   int i;
   void* address = NULL;
-  ready();
+  (void)pthread_once(&resolved, resolve);
   for (i = 0; i < kHooks; ++i)
     if (strcmp(names[i], name) == 0) memcpy(&address, &real[i], sizeof address);
   return address;
+}
+
+/* MPI_Pcontrol has arguments that only the level tells of. */
+static const char* command_of(int level, va_list rest) {
+  return level == MPIQ_PCONTROL ? va_arg(rest, const char*) : NULL;
+}
+
+PUBLIC int PMPI_Pcontrol(const int level, ...) {
+  const char* command;
+  va_list rest;
+  va_start(rest, level);
+  command = command_of(level, rest);
+  va_end(rest);
+  return pcontrol(level, command);
+}
+
+PUBLIC int MPI_Pcontrol(const int level, ...) {
+  const char* command;
+  va_list rest;
+  va_start(rest, level);
+  command = command_of(level, rest);
+  va_end(rest);
+  (void)pthread_once(&resolved, resolve);
+  return tool[kPcontrol] != NULL ? ((any_pcontrol)tool[kPcontrol])(level, command) : pcontrol(level, command);
 }
 
 PUBLIC const mpiq_front mpiq_front_v1 = {MPIQ_FRONT_VERSION, real_by_name};

@@ -8,13 +8,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -25,11 +22,11 @@
 namespace {
 
 struct Options {
-  std::string policy, policy_file, library;  // policy: the environment's unless one is given
+  std::string policy, policy_file, library, report;  // policy: the environment's unless one is given
   bool has_policy = false;
   std::string isa;
   int threads = 0, watchdog = -1;
-  bool check = false;
+  bool check = false, explain = false, advise = false;
   std::vector<std::string> program;
 };
 
@@ -62,33 +59,18 @@ std::string find_library() {
   return "";
 }
 
-// Rules of a file: # begins a comment; line ends separate rules as semicolons do.
-bool read_rules(const std::string& path, std::string& rules) {
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path)) return false;
-  for (std::string line; std::getline(file, line);) {
-    line.resize(std::min(line.find('#'), line.size()));
-    const auto first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r;");
-    if (first == std::string::npos || last == std::string::npos) continue;
-    rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
-  }
-  return !file.bad();
-}
-
-void set(const char* name, const std::string& value) {
-  if (!value.empty()) (void)setenv(name, value.c_str(), 1);
-}
-
 int start(const Options& options) {
   const std::string library = options.library.empty() ? find_library() : options.library;
   if (library.empty() || !exists(library))
     return fail("no preload library " + (library.empty() ? "beside this program" : "\"" + library + "\"") +
                 "; name it with --library");
   mq::prepend_preload(library);
-  if (options.has_policy) (void)setenv("MPIQ_POLICY", options.policy.c_str(), 1);
-  set("MPIQ_ISA", options.isa);
-  if (options.threads > 0) set("MPIQ_THREADS", std::to_string(options.threads));
-  if (options.watchdog >= 0) set("MPIQ_WATCHDOG", std::to_string(options.watchdog));
+  if (options.has_policy) mq::pass_on_policy(options.policy);
+  mq::pass_on("MPIQ_ISA", options.isa);
+  mq::pass_on("MPIQ_MODE", options.explain ? "explain" : options.advise ? "advise" : "");
+  mq::pass_on("MPIQ_REPORT", options.report);
+  if (options.threads > 0) mq::pass_on("MPIQ_THREADS", std::to_string(options.threads));
+  if (options.watchdog >= 0) mq::pass_on("MPIQ_WATCHDOG", std::to_string(options.watchdog));
   std::vector<char*> arguments;
   for (const std::string& word : options.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -97,9 +79,12 @@ int start(const Options& options) {
 }
 
 int run(Options& options) {
-  if (!options.has_policy) options.policy = mq::policy_of_environment();
-  if (!options.policy_file.empty() && !read_rules(options.policy_file, options.policy))
-    return fail("cannot read \"" + options.policy_file + "\"");
+  if (!options.has_policy || !options.policy_file.empty()) {
+    const mq::Result<std::string> rules =
+        options.policy_file.empty() ? mq::policy_of_environment() : mq::rules_of_file(options.policy_file);
+    if (!rules.ok()) return fail(rules.status().text());
+    options.policy = *rules;
+  }
   const mq::Result<mq::Policy> policy = mq::Policy::parse(options.policy);
   if (!policy.ok()) return fail(policy.status().text());
   if (options.check) {
@@ -116,13 +101,24 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n"
-      "  mpiexec -n 8 mpiq-run --policy '1M-: onebit' ./app arguments\n"
+      "  mpiexec -n 8 mpiq-run --advise ./app arguments                  what would help?\n"
+      "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app    what would these rules do?\n"
+      "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app   do it, and say what was done\n"
       "Without a policy nothing changes. Works with the launchers of MPICH and Open MPI alike.\n",
       "mpiq-run");
   app.add_option("--policy", options.policy, "rules \"selectors: method; ...\", as in MPIQ_POLICY");
   app.add_option("--policy-file", options.policy_file, "the same from a file: a rule a line, # for comments")
       ->excludes("--policy");
   app.add_flag("--check-policy", options.check, "print what the rules decide, for every size and rank count");
+  auto* const explain =
+      app.add_flag("--explain", options.explain,
+                   "change nothing; report for each class of calls what the rules would do, and why");
+  app.add_flag("--advise", options.advise,
+               "change nothing; report for each class of calls what each method would save, and its error")
+      ->excludes(explain);
+  app.add_option(
+      "--report", options.report,
+      "file for a report of what was done, JSON if it ends in .json; - is stderr (as MPIQ_REPORT)");
   app.add_option("--threads", options.threads, "codec threads of a rank, as MPIQ_THREADS")
       ->check(CLI::Range(1, mq::kMaxThreads));
   app.add_option("--isa", options.isa, "scalar, avx2 or avx512, as MPIQ_ISA");

@@ -26,8 +26,27 @@ static int initialized(int* flag) {
   return 0;
 }
 
+static void started(void) {}
+
+static void counted(enum mpiq_counted what, int64_t count, mpiq_slot datatype, mpiq_slot op, mpiq_slot comm) {
+  (void)what, (void)count, (void)datatype, (void)op, (void)comm;
+}
+
+static int pcontrol(int level, const char* command) {
+  (void)level, (void)command;
+  return 0;
+}
+
+static int comm_info(mpiq_slot comm, mpiq_slot info) {
+  (void)comm, (void)info;
+  return 0;
+}
+
+static const int watching = 0;
+
 __attribute__((visibility("default")))
-mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, "mpich", initialized, count_and_pass};
+mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, "mpich",        sizeof(void*), initialized, started,
+                          &watching,          count_and_pass, counted,       pcontrol,    comm_info};
 
 __attribute__((constructor)) static void take_family(void) {
   const char* const family = getenv("TEST_FAMILY");

@@ -1,0 +1,61 @@
+#include "mpi_quant/pmpi/control.hpp"
+
+#include <atomic>
+#include <string_view>
+#include <utility>
+
+#include "mpi_quant/base/front.h"
+#include "mpi_quant/residuals.hpp"
+
+namespace mq {
+namespace {
+
+std::atomic<bool> switched_off = false;
+std::atomic<int> exact_depth = 0;
+std::atomic<std::uint64_t> steps = 0, flushes = 0;
+
+std::string& next_key() {
+  thread_local std::string key;
+  return key;
+}
+
+Status set_key(std::string_view key) {
+  if (key.empty() || key.size() > Key::kMax)
+    return {Code::bad_argument, "MPI_Pcontrol: a key is 1 to 63 characters"};
+  next_key() = key;
+  return {};
+}
+
+Status obey_command(std::string_view command) {
+  constexpr std::string_view kKey = "key=";
+  if (command.starts_with(kKey)) return set_key(command.substr(kKey.size()));
+  if (command == "step") {
+    ++steps;
+  } else if (command == "flush") {
+    ++flushes;
+  } else if (command == "exact") {
+    ++exact_depth;
+  } else if (command == "end" && exact_depth > 0) {
+    --exact_depth;
+  } else {
+    return {Code::bad_argument, "MPI_Pcontrol: unknown command (known: key=..., step, exact, end, flush)"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Control control() noexcept { return {switched_off || exact_depth > 0, steps, flushes}; }
+
+std::string take_key() noexcept { return std::exchange(next_key(), {}); }
+
+Status obey(int level, const char* command) {
+  constexpr int kMostKeys = 1 << 16;
+  if (level == MPIQ_PCONTROL && command != nullptr) return obey_command(command);
+  if (level >= MPIQ_PCONTROL * kMostKeys && level < (MPIQ_PCONTROL + 1) * kMostKeys)
+    return set_key(std::to_string(level - MPIQ_PCONTROL * kMostKeys));
+  if (level == 0 || level == 1) switched_off = level == 0;
+  return {};
+}
+
+}  // namespace mq

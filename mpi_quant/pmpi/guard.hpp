@@ -1,0 +1,40 @@
+// Guard mode: some compressed calls are made twice, exactly as well, and compared; where the error is over
+// the rule's budget the program gets the exact sum, and the rule is given up on this communicator, on all
+// ranks at the same call. Which calls: the first that a rule compresses and every N-th after it, counted
+// alike on all ranks.
+//
+// The error is that of one call. With feedback what is missing now comes later, so that it overstates; a
+// budget for such a rule is a bound on what may be late. What a call that is given up had compressed away is
+// delivered with it.
+#pragma once
+
+#include <cstdint>
+
+#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/comm_state.hpp"
+
+namespace mq {
+
+struct Verdict {
+  double error = 0;       // relative L2; NaN or Inf if the sums differ in what is finite
+  bool given_up = false;  // recvbuf has the exact sum
+};
+
+// Of f32 or f64 elements.
+class GuardedCall {
+ public:
+  // Before the compressed call: keeps what it will overwrite, the input if it is in place, and the residual
+  // if the call has one (else null). Not ok: no memory.
+  Status prepare(const Call& call, kernels::Element element, const std::byte* residual);
+  // After it. Collective over the communicator; all ranks get the same verdict. budget: 0 for none. had_keys:
+  // some rank may have had a residual, which is delivered too if the rule is given up. An error: of MPI.
+  Result<Verdict> judge(CommState& state, const Call& call, double budget, bool had_keys);
+
+ private:
+  Buffer exact_, waiting_;
+  std::size_t bytes_ = 0;
+  kernels::Element element_ = kernels::Element::f32;
+};
+
+}  // namespace mq

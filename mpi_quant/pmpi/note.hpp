@@ -1,0 +1,43 @@
+// What is to be remembered of one intercepted call until it is over.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mpi_quant.h"
+#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/pmpi/record.hpp"
+
+namespace mq {
+
+struct Note {
+  Reason reason = Reason::outside;
+  Feedback feedback = Feedback::none;
+  std::string site, method;
+  double guard_error = -1;  // < 0: not guarded
+
+  // Around what a codec does for the call.
+  void before(const MPIQ_Stats& stats) {
+    before_ = {stats.wire_bytes_sent, stats.encode_s, stats.decode_s, stats.wait_s};
+  }
+  void after(const MPIQ_Stats& stats) {
+    wire_bytes_ = stats.wire_bytes_sent - before_.wire_bytes;
+    encode_s_ = stats.encode_s - before_.encode_s;
+    decode_s_ = stats.decode_s - before_.decode_s;
+    wait_s_ = stats.wait_s - before_.wait_s;
+  }
+  // Into this thread's record, with ticks for seconds. Nothing is recorded if there is no memory for it.
+  void take(const Call& call, std::uint64_t ticks) const noexcept;
+
+ private:
+  void add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const;
+
+  struct {
+    std::uint64_t wire_bytes = 0;
+    double encode_s = 0, decode_s = 0, wait_s = 0;
+  } before_;
+  std::uint64_t wire_bytes_ = 0;
+  double encode_s_ = 0, decode_s_ = 0, wait_s_ = 0;
+};
+
+}  // namespace mq
