@@ -42,15 +42,15 @@ std::string_view words(Reason);  // "below the floor of 64 KiB": in tables
 
 // What became of the residual of a call that asked for feedback without naming a key.
 enum class Feedback : std::uint8_t {
-  none,      // no feedback asked for, or none possible
-  recorded,  // the identity is too young: only its profile was taken
-  hit,       // the residual of the call before was added
-  fresh,     // the first call with one
-  profile,   // dropped: the values look unlike those of the call before
-  shape,     // dropped: another count or type at this place
-  overlap,   // dropped: another call used the memory in between
-  age,       // dropped: too many calls in between
-  budget,    // dropped or not made: no memory left for residuals
+  none,        // no feedback asked for, or none possible
+  recorded,    // the identity is too young: only its profile was taken
+  hit,         // the residual of the call before was added
+  fresh,       // the first call with one
+  profile,     // dropped: the values look unlike those of the call before
+  shape,       // dropped: another count or type at this place
+  overlap,     // dropped: another call used the memory in between
+  age,         // dropped: too many calls in between
+  budget,      // dropped or not made: no memory left for residuals
   not_finite,  // left as it was: NaN or Inf in the vector
 };
 inline constexpr std::size_t kFeedbacks = static_cast<std::size_t>(Feedback::not_finite) + 1;
@@ -74,13 +74,17 @@ struct Numbers {
   std::uint64_t wire_bytes = 0;        // sent for compressed calls
   double seconds = 0;                  // in all calls; those of compressed ones are made of:
   double encode_s = 0, decode_s = 0, wait_s = 0;
-  std::uint64_t guarded = 0;  // calls that were compared with the exact result
+  std::uint64_t guarded = 0;                        // calls that were compared with the exact result
   double guard_error_sum = 0, guard_error_max = 0;  // relative L2
-  std::string method;  // of the last call that a rule chose one for; "" for none
+  std::string method;                               // of the last call that a rule chose one for; "" for none
 
   std::uint64_t total_calls() const;
+  // Of two methods a lossy one stays, so that what was lossy once is not taken for exact.
   void add(const Numbers& other);
 };
+
+// Does a compressed call of this method give what an exact sum in another order may give?
+bool lossless(std::string_view method);
 
 // What one rank saw.
 struct Record {
@@ -119,7 +123,10 @@ class ThreadRecord {
   };
   Numbers& remember(const CallTraits& traits, const ClassId& id);
   Record record_;
-  std::vector<Known> known_;  // the most used come first: see remember()
+  // In the order in which they were met. At most kMaxKnown: a program that makes new communicators all the
+  // time must not make the search ever longer. What is dropped is identified again.
+  std::vector<Known> known_;
+  static constexpr std::size_t kMaxKnown = 64;
 };
 
 // Of all threads together. No thread may be in a call.
