@@ -8,9 +8,9 @@
 #include <cstdlib>
 
 #include "bench/build_info.hpp"
-#include "bench/json.hpp"
 #include "bench/list.hpp"
 #include "bench/models.hpp"
+#include "mpi_quant/base/json.hpp"
 
 namespace mq::bench {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "bench/buffers.hpp"
-#include "bench/json.hpp"
 #include "bench/models.hpp"
 #include "bench/random.hpp"
+#include "mpi_quant/base/json.hpp"
 
 namespace mq::bench {
 namespace {

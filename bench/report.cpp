@@ -14,8 +14,8 @@
 #include <fstream>
 
 #include "bench/hdf5.hpp"
-#include "bench/json.hpp"
 #include "bench/sync.hpp"
+#include "mpi_quant/base/json.hpp"
 
 namespace mq::bench {
 namespace {

@@ -79,8 +79,12 @@ struct Numbers {
   std::string method;                               // of the last call that a rule chose one for; "" for none
 
   std::uint64_t total_calls() const;
+  // Of two methods a lossy one stays, so that what was lossy once is not taken for exact.
   void add(const Numbers& other);
 };
+
+// Does a compressed call of this method give what an exact sum in another order may give?
+bool lossless(std::string_view method);
 
 // What one rank saw.
 struct Record {
@@ -119,7 +123,10 @@ class ThreadRecord {
   };
   Numbers& remember(const CallTraits& traits, const ClassId& id);
   Record record_;
-  std::vector<Known> known_;  // the most used come first: see remember()
+  // In the order in which they were met. At most kMaxKnown: a program that makes new communicators all the
+  // time must not make the search ever longer. What is dropped is identified again.
+  std::vector<Known> known_;
+  static constexpr std::size_t kMaxKnown = 64;
 };
 
 // Of all threads together. No thread may be in a call.

@@ -1,0 +1,186 @@
+// The records of all ranks merged, and the report as JSON; its tables are in report_table.cpp.
+
+#include "mpi_quant/pmpi/report.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "mpi_quant/base/json.hpp"
+
+namespace mq {
+namespace {
+
+template <class Counts>
+std::uint64_t sum_of(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+class Object {
+ public:
+  Object& value(std::string_view key, const std::string& json) {
+    text_.append(text_.size() == 1 ? "" : ",").append(json_quote(key)).append(":").append(json);
+    return *this;
+  }
+  Object& text(std::string_view key, std::string_view text) { return value(key, json_quote(text)); }
+  Object& number(std::string_view key, double number) { return value(key, json_number(number)); }
+  Object& count(std::string_view key, std::uint64_t count) { return value(key, std::to_string(count)); }
+  std::string json() const { return text_ + "}"; }
+
+ private:
+  std::string text_ = "{";
+};
+
+// One item a line: people look into these files.
+template <class Range, class Json>
+std::string array_of(const Range& range, const Json& json_of) {
+  std::string out;
+  for (const auto& item : range) out.append(out.empty() ? "\n  " : ",\n  ").append(json_of(item));
+  return "[" + out + (out.empty() ? "]" : "\n ]");
+}
+
+// {"small":3}: counts that are not zero, by the names of an enumeration.
+template <class Enum, class Counts>
+std::string counts_json(const Counts& counts) {
+  Object out;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] != 0) out.count(name(static_cast<Enum>(i)), counts[i]);
+  return out.json();
+}
+
+std::string memory_json(const RankFacts& facts) {
+  return Object()
+      .count("peak_rss_bytes", facts.peak_rss_bytes)
+      .count("scratch_bytes", facts.scratch_bytes)
+      .count("residual_bytes", facts.residual_bytes)
+      .json();
+}
+
+// 2^log2 bytes; null for the end of the last range.
+std::string power_json(int log2) { return log2 < 64 ? std::to_string(std::uint64_t{1} << log2) : "null"; }
+
+void add_merged(Object& out, const Merged& m) {
+  Object seconds;
+  seconds.number("min", m.seconds_min).number("mean", m.mean(&Numbers::seconds)).number("max", m.seconds_max);
+  out.text("method", m.sum.method)
+      .count("calls", m.total_calls())
+      .value("reasons", counts_json<Reason>(m.calls))
+      .count("lossy", m.lossy_calls())
+      .count("calling_ranks", static_cast<std::uint64_t>(m.ranks))
+      .count("bytes", m.sum.bytes)
+      .count("compressed_bytes", m.sum.compressed_bytes)
+      .count("wire_bytes", m.sum.wire_bytes)
+      .value("seconds", seconds.json())
+      .number("encode_s", m.mean(&Numbers::encode_s))
+      .number("decode_s", m.mean(&Numbers::decode_s))
+      .number("wait_s", m.mean(&Numbers::wait_s))
+      .count("guarded", m.sum.guarded)
+      .number("guard_error_mean", m.guard_error_mean())
+      .number("guard_error_max",
+              m.sum.guarded == 0 ? std::numeric_limits<double>::quiet_NaN() : m.sum.guard_error_max)
+      .value("feedback", counts_json<Feedback>(m.sum.feedback));
+}
+
+std::string class_json(const std::pair<const ClassId, Merged>& item) {
+  const ClassId& id = item.first;
+  Object out;
+  out.text("comm", id.comm).value("ranks", std::to_string(id.ranks)).text("type", id.type).text("op", id.op);
+  // A class of empty vectors is [0, 1).
+  out.value("bytes_min", id.log2_bytes < 0 ? "0" : power_json(id.log2_bytes));
+  out.value("bytes_end", id.log2_bytes < 0 ? "1" : power_json(id.log2_bytes + 1));
+  add_merged(out, item.second);
+  return out.json();
+}
+
+std::string site_json(const std::pair<const std::string, Merged>& item) {
+  Object out;
+  out.text("site", item.first);
+  add_merged(out, item.second);
+  return out.json();
+}
+
+template <class Map, class Of>
+void merge_into(Map& merged, const Of& of_a_rank) {
+  for (const auto& [key, numbers] : of_a_rank)
+    if (numbers.total_calls() > 0) merged[key].add(numbers);
+}
+
+}  // namespace
+
+std::uint64_t Merged::total_calls() const { return sum_of(calls); }
+
+std::uint64_t Merged::lossy_calls() const {
+  return lossless(sum.method) ? 0 : calls[static_cast<std::size_t>(Reason::compressed)];
+}
+
+double Merged::guard_error_mean() const {
+  return sum.guarded == 0 ? std::numeric_limits<double>::quiet_NaN()
+                          : sum.guard_error_sum / static_cast<double>(sum.guarded);
+}
+
+void Merged::add(const Numbers& n) {
+  for (std::size_t i = 0; i < kReasons; ++i) calls[i] = std::max(calls[i], n.calls[i]);
+  seconds_min = ranks == 0 ? n.seconds : std::min(seconds_min, n.seconds);
+  seconds_max = ranks == 0 ? n.seconds : std::max(seconds_max, n.seconds);
+  sum.add(n);
+  ++ranks;
+}
+
+std::array<std::uint64_t, kReasons> Report::calls() const {
+  std::array<std::uint64_t, kReasons> out{};
+  for (const auto& [id, merged] : classes)
+    for (std::size_t i = 0; i < kReasons; ++i) out[i] += merged.calls[i];
+  return out;
+}
+
+std::uint64_t Report::lossy_calls() const {
+  std::uint64_t out = 0;
+  for (const auto& [id, merged] : classes) out += merged.lossy_calls();
+  return out;
+}
+
+RankFacts Report::largest() const {
+  RankFacts out;
+  for (const RankFacts& rank : rank_facts) {
+    out.peak_rss_bytes = std::max(out.peak_rss_bytes, rank.peak_rss_bytes);
+    out.scratch_bytes = std::max(out.scratch_bytes, rank.scratch_bytes);
+    out.residual_bytes = std::max(out.residual_bytes, rank.residual_bytes);
+  }
+  return out;
+}
+
+Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<RankFacts> rank_facts) {
+  Report out{std::move(facts), std::move(rank_facts), {}, {}};
+  for (const Record& record : records) {
+    merge_into(out.classes, record.classes);
+    merge_into(out.sites, record.sites);
+  }
+  return out;
+}
+
+std::string to_json(const Report& report) {
+  const ReportFacts& facts = report.facts;
+  Object memory;
+  memory.value("largest", memory_json(report.largest()));
+  memory.value("ranks", array_of(report.rank_facts, memory_json));
+  return Object()
+             .text("schema", "mpi_quant-report-1")
+             .text("mode", facts.mode)
+             .text("policy", facts.policy)
+             .text("version", facts.version)
+             .text("mpi", facts.mpi)
+             .text("command", facts.command)
+             .number("elapsed_s", facts.elapsed_s)
+             .value("ranks", std::to_string(facts.ranks))
+             .count("lossy_results", report.lossy_calls())
+             .value("reasons", counts_json<Reason>(report.calls()))
+             .value("classes", array_of(report.classes, class_json))
+             .value("sites", array_of(report.sites, site_json))
+             .value("memory", memory.json())
+             .json() +
+         "\n";
+}
+
+}  // namespace mq
