@@ -254,7 +254,7 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
   MPI_Request request = MPI_REQUEST_NULL;
   MQ_TRY(mpi_status(real_mpi().iallreduce(pairs, least, 2 * kValues, MPI_UINT64_T, MPI_MIN, comm, &request),
                     "MPI_Iallreduce"));
-  MQ_TRY(wait_watched(comm, request, "at the first large sum", "is the library loaded on every rank?"));
+  MQ_TRY(wait_watched(comm, request));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
   if (least[5] != ~std::uint64_t{0})

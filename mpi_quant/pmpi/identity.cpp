@@ -14,7 +14,7 @@ template <class T>
 double log_rms(const T* x, std::size_t n) {
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  return sum > 0 ? 0.5 * std::log(sum / static_cast<double>(n)) : kLogOfZero;
+  return sum == 0 ? kLogOfZero : 0.5 * std::log(sum / static_cast<double>(n));
 }
 
 std::string text_of(std::uint64_t number, int base) {

@@ -104,7 +104,7 @@ Reason Interception::decide() noexcept {
   try {
     if (watching || state_->policy.prospect(facts()).by_site) note_.site = call_site();
     const Reason chosen = choose();
-    if (rule_ != nullptr && watching) note_.method = action_text(*rule_);
+    if (rule_ != nullptr && !rule_->method.exact() && watching) note_.method = action_text(*rule_);
     if (chosen == Reason::compressed && state_->mode == Mode::on) identify();
     return chosen;
   } catch (const std::bad_alloc&) {

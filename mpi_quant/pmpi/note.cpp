@@ -65,7 +65,8 @@ void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
                           static_cast<int>(std::bit_width(bytes)) - 1};
   try {
     Numbers& of_class = record->of(traits, [&] {
-      return ClassId{comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op), traits.log2_bytes};
+      return ClassId{comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op),
+                     traits.log2_bytes};
     });
     add_to(of_class, bytes, ticks);
     if (!site.empty()) add_to(record->site(site), bytes, ticks);
@@ -79,7 +80,9 @@ void Note::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) co
   numbers.bytes += bytes;
   numbers.seconds += static_cast<double>(ticks);
   if (method.empty() && wire_bytes_ == 0) return;
-  if (!method.empty() && numbers.method != method) numbers.method = method;
+  // What was lossy once is never called lossless.
+  if (!method.empty() && (numbers.method.empty() || !lossless(method) || lossless(numbers.method)))
+    numbers.method = method;
   if (feedback != Feedback::none) ++numbers.feedback[static_cast<std::size_t>(feedback)];
   if (reason == Reason::compressed) numbers.compressed_bytes += bytes;
   numbers.wire_bytes += wire_bytes_;

@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mpi_quant.h"
@@ -18,8 +20,8 @@
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/execute.hpp"
+#include "mpi_quant/pmpi/gather.hpp"
 #include "mpi_quant/pmpi/report.hpp"
-#include "mpi_quant/watchdog.hpp"
 
 namespace mq {
 
@@ -31,7 +33,12 @@ std::uint64_t start_ticks = 0;
 double start_s = 0;
 bool all_ranks = false;  // come to finalize with a record
 
-std::string first_line(std::string text) { return text.substr(0, text.find_first_of("\n\r")); }
+// The first line, with blanks for tabs.
+std::string first_line(std::string text) {
+  text.resize(std::min(text.find_first_of("\n\r"), text.size()));
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  return text;
+}
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -80,32 +87,6 @@ Record finished_record(double elapsed_s) {
   return record;
 }
 
-// The texts of all ranks at rank 0. Collective over comm.
-Result<std::vector<std::string>> gather(MPI_Comm comm, const std::string& mine) {
-  int rank = 0, size = 1;
-  MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
-  MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
-  MPI_Request request = MPI_REQUEST_NULL;
-  MQ_TRY(mpi_status(PMPI_Ibarrier(comm, &request), "MPI_Ibarrier"));
-  MQ_TRY(wait_watched(comm, request, "to write the report", "do all ranks have MPIQ_REPORT and MPIQ_MODE?"));
-  const int length = static_cast<int>(mine.size());
-  std::vector<int> lengths(static_cast<std::size_t>(size)), starts(static_cast<std::size_t>(size));
-  MQ_TRY(mpi_status(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm), "MPI_Gather"));
-  int total = 0;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    starts[i] = total;
-    total += rank == 0 ? lengths[i] : 0;
-  }
-  std::string all(static_cast<std::size_t>(total), '\0');
-  MQ_TRY(mpi_status(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
-                                 MPI_CHAR, 0, comm),
-                    "MPI_Gatherv"));
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; rank == 0 && i < lengths.size(); ++i)
-    texts.push_back(all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
-  return texts;
-}
-
 void write(const Report& report, std::string path, const std::string& rank) {
   const bool json = path.ends_with(".json");
   const std::string text = json ? to_json(report) : to_table(report);
@@ -120,28 +101,39 @@ void write(const Report& report, std::string path, const std::string& rank) {
                        std::strerror(errno));
 }
 
+// The report of what came. ranks: of the program.
+void write_all(const Gathered& gathered, double elapsed_s, int ranks, const std::string& suffix) {
+  std::vector<Record> records;
+  std::vector<RankFacts> facts;
+  for (std::string_view text : gathered.texts) {
+    records.emplace_back();
+    facts.emplace_back();
+    if (text.size() < sizeof(RankFacts)) continue;
+    std::memcpy(&facts.back(), text.data(), sizeof(RankFacts));
+    text.remove_prefix(sizeof(RankFacts));
+    if (!parse(text, records.back())) records.back() = {};
+  }
+  write(merge(facts_of_run(elapsed_s, ranks), records, facts), env()->report, suffix);
+  if (gathered.came < ranks)
+    (void)std::fprintf(stderr,
+                       "mpi_quant: a report of %d of %d ranks: the others did not come in time; do all have "
+                       "MPIQ_REPORT and MPIQ_MODE?\n",
+                       gathered.came, ranks);
+}
+
 Status conclude_run() {
   const double elapsed_s = now_s() - start_s;
-  const Record record = finished_record(elapsed_s);
   const RankFacts own = facts_of_rank();
+  std::string mine(reinterpret_cast<const char*>(&own), sizeof own);
+  mine += to_text(finished_record(elapsed_s));
   int rank = 0, size = 1;
   MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
-  if (!all_ranks) {
-    write(merge(facts_of_run(elapsed_s, 1), {record}, {own}), env()->report, "." + std::to_string(rank));
-    return {};
-  }
-  const std::string head{reinterpret_cast<const char*>(&own), sizeof own};
-  const Result<std::vector<std::string>> texts = gather(MPI_COMM_WORLD, head + to_text(record));
-  if (!texts.ok()) return texts.status();
-  if (rank != 0) return {};
-  std::vector<Record> records;
-  std::vector<RankFacts> facts;
-  for (const std::string& text : *texts) {
-    std::memcpy(&facts.emplace_back(), text.data(), sizeof own);
-    if (!parse(std::string_view(text).substr(sizeof own), records.emplace_back())) records.back() = {};
-  }
-  write(merge(facts_of_run(elapsed_s, size), records, facts), env()->report, "");
+  Result<Gathered> gathered = Gathered{{mine}, 1, false};
+  if (all_ranks) gathered = gather(MPI_COMM_WORLD, mine);
+  if (!gathered.ok()) return gathered.status();
+  if (rank == 0 || gathered->came == 1)
+    write_all(*gathered, elapsed_s, size, gathered->came == size ? "" : "." + std::to_string(rank));
   return {};
 }
 
