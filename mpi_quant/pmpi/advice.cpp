@@ -1,0 +1,166 @@
+#include "mpi_quant/pmpi/advice.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "mpi_quant/plan.hpp"
+#include "mpi_quant/pmpi/predict.hpp"
+#include "mpi_quant/policy_words.hpp"
+
+namespace mq {
+namespace {
+
+constexpr int kFloorLog2 = 16;  // 64 KiB: nothing below is compressed unless a rule says "small"
+
+std::uint64_t calls_of(const Numbers& numbers) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t n : numbers.calls) sum += n;
+  return sum;
+}
+
+// The means of the ranks that made calls of this class.
+void add_times(std::span<const Record> records, ClassAdvice& advice) {
+  double bytes = 0, calls = 0, ranks = 0;
+  for (const Record& record : records) {
+    const auto found = record.classes.find(advice.id);
+    if (found == record.classes.end() || calls_of(found->second) == 0) continue;
+    const Numbers& numbers = found->second;
+    const double own = static_cast<double>(calls_of(numbers)), seconds = numbers.seconds / own;
+    advice.calls = std::max(advice.calls, calls_of(numbers));
+    bytes += static_cast<double>(numbers.bytes);
+    calls += own;
+    advice.min_s = ranks == 0 ? seconds : std::min(advice.min_s, seconds);
+    advice.max_s = std::max(advice.max_s, seconds);
+    advice.mean_s += seconds;
+    ++ranks;
+  }
+  if (calls > 0) advice.bytes = bytes / calls;
+  if (ranks > 0) advice.mean_s /= ranks;
+}
+
+double rate(double sum, std::uint64_t n) { return n > 0 ? sum / static_cast<double>(n) : 0; }
+
+void add_methods(const ClassSums& sums, const std::optional<LinkModel>& link, ClassAdvice& advice) {
+  const std::size_t size = kernels::element_bytes(sums.element);
+  const auto count = static_cast<std::size_t>(advice.bytes) / size;
+  const PlanRow& plan = choose_plan(static_cast<std::uint64_t>(advice.bytes), advice.id.ranks);
+  const Losses losses = losses_of(plan, advice.id.ranks);
+  for (std::size_t c = 0; c < sums.methods.size(); ++c) {
+    const MethodSums& of = sums.methods[c];
+    if (of.input.elements == 0) continue;
+    MethodAdvice method;
+    method.method = candidates()[c].text;
+    method.bytes_per_element = rate(static_cast<double>(of.input.wire_bytes), of.input.elements);
+    method.error = estimated_error(of, advice.id.ranks, losses);
+    const CodecRates rates{
+        rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),
+        rate(of.input.propose_s, of.input.elements),
+        rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks)), method.bytes_per_element};
+    if (link) method.predicted_s = predict(plan, advice.id.ranks, count, sums.element, rates, *link);
+    if (link && *method.predicted_s > 0) method.speedup = advice.min_s / *method.predicted_s;
+    advice.resemblance = std::max(advice.resemblance, resemblance(of, advice.id.ranks));
+    advice.methods.push_back(method);
+  }
+  if (link) advice.dense_s = predict_dense(advice.bytes, advice.id.ranks, *link);
+}
+
+bool could_be_served(const ClassId& id, const Numbers* numbers) {
+  if (id.ranks < 2 || id.log2_bytes < kFloorLog2) return false;
+  return numbers == nullptr || numbers->calls[static_cast<std::size_t>(Reason::would_be_compressed)] > 0;
+}
+
+// The fastest method of a class that a rule may name; null: none.
+const MethodAdvice* best_of(const ClassAdvice& advice, bool careful) {
+  const MethodAdvice* best = nullptr;
+  for (const MethodAdvice& m : advice.methods)
+    if ((careful ? m.careful() : m.fast()) && (best == nullptr || *m.predicted_s < *best->predicted_s))
+      best = &m;
+  return best;
+}
+
+// A communicator's name as a pattern: what a rule cannot spell is any character.
+std::string pattern_of(const std::string& name) {
+  std::string out = name;
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) <= ' ' || c == ':' || c == ';' || c == '*' || c == 0x7f) c = '?';
+  return out;
+}
+
+// What a rule can select by, besides the bytes: neighbours in size with the same method become one rule.
+using Selector = std::tuple<std::string, int, kernels::Element>;  // name, ranks, element
+struct Choice {
+  int log2_first = 0, log2_end = 0;
+  std::string_view method;
+};
+
+std::string rule_text(const Selector& selector, const Choice& choice, bool by_name) {
+  const auto& [name, ranks, element] = selector;
+  std::string text = size_range_text(std::uint64_t{1} << choice.log2_first,
+                                     choice.log2_end > 63 ? kNoEnd : std::uint64_t{1} << choice.log2_end);
+  text += "@" + std::to_string(ranks) + " ";
+  text += kernels::name(element);
+  if (by_name) text += " comm=" + pattern_of(name);
+  return text.append(": ").append(choice.method);
+}
+
+}  // namespace
+
+std::vector<ClassAdvice> advise(const Evidence& evidence) {
+  std::map<ClassId, ClassSums> sums;
+  for (const Record& record : evidence.records)
+    for (const auto& [id, numbers] : record.classes)
+      if (could_be_served(id, &numbers)) sums[id];
+  for (const Samples& samples : evidence.samples)
+    for (const auto& [id, own] : samples)
+      if (could_be_served(id, nullptr)) sums[id].add(own);
+  std::vector<ClassAdvice> out;
+  for (const auto& [id, of] : sums) {
+    ClassAdvice advice;
+    advice.id = id;
+    advice.samples = of.samples;
+    advice.element = of.element;
+    advice.values = of.values;
+    add_times(evidence.records, advice);
+    if (of.samples > 0 && advice.calls > 0) add_methods(of, evidence.link, advice);
+    out.push_back(std::move(advice));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const ClassAdvice& a, const ClassAdvice& b) {
+    return a.mean_s * static_cast<double>(a.calls) > b.mean_s * static_cast<double>(b.calls);
+  });
+  return out;
+}
+
+// The last rule that matches wins. So where communicators of one size differ, the one without a name, which
+// no rule can select, comes first, and those with names say what they need, even "mpi".
+std::string policy_of(std::span<const ClassAdvice> classes, bool careful) {
+  std::map<Selector, std::map<int, std::string_view>> chosen;  // by log2 of the bytes
+  std::map<std::pair<int, kernels::Element>, std::vector<std::string>> names;
+  bool any = false;
+  for (const ClassAdvice& c : classes) {
+    if (c.methods.empty()) continue;
+    const MethodAdvice* const best = best_of(c, careful);
+    any = any || best != nullptr;
+    chosen[{c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, best ? best->method : kExact);
+    std::vector<std::string>& known = names[{c.id.ranks, c.element}];
+    if (std::find(known.begin(), known.end(), c.id.comm) == known.end()) known.push_back(c.id.comm);
+  }
+  std::string out;
+  for (const auto& [selector, by_size] : chosen) {
+    const auto& [name, ranks, element] = selector;
+    const bool several = names[{ranks, element}].size() > 1;
+    std::vector<Choice> rules;
+    for (const auto& [log2, method] : by_size) {
+      if (!rules.empty() && rules.back().log2_end == log2 && rules.back().method == method)
+        rules.back().log2_end = log2 + 1;
+      else
+        rules.push_back({log2, log2 + 1, method});
+    }
+    for (const Choice& rule : rules)
+      if (several || rule.method != kExact)
+        out.append(out.empty() ? "" : "; ").append(rule_text(selector, rule, several && !name.empty()));
+  }
+  return any ? out : "";
+}
+
+}  // namespace mq

@@ -1,0 +1,189 @@
+// How advice is printed: for people, and as JSON.
+
+#include <cmath>
+
+#include "mpi_quant/pmpi/advice.hpp"
+#include "mpi_quant/pmpi/figures.hpp"
+#include "mpi_quant/policy_words.hpp"
+
+namespace mq {
+namespace {
+
+constexpr std::size_t kMethodWidth = 26, kWidth = 16;
+
+// From so many times the energy on, the vectors of the ranks are said to resemble each other.
+constexpr double kResemble = 1.5;
+
+// Ranks whose means differ by so large a share of the least: a good part of the time is waiting.
+constexpr double kUneven = 0.1;
+
+// Messages that take longer to start wait for more than a network: for the scheduler.
+constexpr double kSlowStart_s = 1e-3;
+
+// The model is said to be far off where it and the measured exact call differ by this factor.
+constexpr double kFarOff = 2;
+
+std::string ms(double seconds) { return short_number(1e3 * seconds); }
+
+std::string error_text(const std::optional<double>& error) {
+  if (!error) return "unknown";
+  return std::isinf(*error) ? "overflows" : percent(*error);
+}
+
+std::string heading(const ClassAdvice& c) {
+  std::string text = (c.id.comm.empty() ? std::string("unnamed communicator") : c.id.comm);
+  text += ", " + std::to_string(c.id.ranks) + " ranks, " + c.id.type + " " + c.id.op + ", ";
+  text += size_range_text(std::uint64_t{1} << c.id.log2_bytes,
+                          c.id.log2_bytes >= 63 ? kNoEnd : std::uint64_t{1} << (c.id.log2_bytes + 1));
+  return text + " bytes: " + std::to_string(c.calls) + (c.calls == 1 ? " call" : " calls") + " of " +
+         short_number(c.bytes / 1024) + " KiB on average\n";
+}
+
+std::string times(const ClassAdvice& c) {
+  std::string text = "  ms a call: " + ms(c.min_s) + " on the fastest rank, " + ms(c.mean_s) +
+                     " on average, " + ms(c.max_s) + " on the slowest\n";
+  if (c.max_s - c.min_s > kUneven * c.min_s)
+    text += "    compression cannot shorten the wait for late ranks: up to " + ms(c.max_s - c.min_s) +
+            " ms of it (slowest - fastest)\n";
+  return text;
+}
+
+std::string seen(const ClassAdvice& c) {
+  if (c.samples == 0 || c.values.n == 0) return "  No call was sampled: nothing is known of the values.\n";
+  std::string text = "  values: " + words(c.values) + " (" + std::to_string(c.samples) +
+                     (c.samples == 1 ? " sample, " : " samples, ") + std::to_string(c.values.n) +
+                     " elements)\n";
+  for (const std::string& warning : warnings(c.values)) text += "    " + warning + "\n";
+  if (c.resemblance > kResemble)
+    text += "    the vectors of the ranks resemble each other: errors may be up to " +
+            short_number(std::sqrt(c.resemblance)) + " times those below\n";
+  return text;
+}
+
+std::string row(std::string_view method, std::string_view predicted, std::string_view speedup,
+                std::string_view bytes, std::string_view error) {
+  return "  " + left_aligned(method, kMethodWidth) + right_aligned(predicted, kWidth) +
+         right_aligned(speedup, kWidth) + right_aligned(bytes, kWidth) +
+         (error.empty() ? "" : right_aligned(error, kWidth)) + "\n";
+}
+
+std::string table(const ClassAdvice& c) {
+  if (c.methods.empty()) return {};
+  std::string text = row("method", "ms predicted", "speed-up", "bytes/element", "error");
+  const double dense = static_cast<double>(kernels::element_bytes(c.element));
+  text += row("mpi, as measured", ms(c.min_s), "1", short_number(dense), "");
+  for (const MethodAdvice& m : c.methods)
+    text += row(m.method, m.predicted_s ? ms(*m.predicted_s) : "?", m.speedup ? fixed(*m.speedup, 2) : "?",
+                short_number(m.bytes_per_element), error_text(m.error));
+  if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return text;
+  const double ratio = c.min_s / *c.dense_s;
+  text += "    the same link needs " + ms(*c.dense_s) + " ms for the exact sum, by the model: measured " +
+          fixed(ratio, 2) + " times that";
+  if (ratio > kFarOff)
+    text +=
+        "\n    calls wait for something other than the link (ranks, memory, cores): speed-ups may be far "
+        "less";
+  if (ratio < 1 / kFarOff) text += "; MPI is faster here than its messages: doubt the predictions";
+  return text + "\n";
+}
+
+std::string model_text(const Evidence& evidence) {
+  if (!evidence.link) return "The link was not measured: nothing is predicted.\n";
+  const LinkModel& link = *evidence.link;
+  std::string text = "Predictions: link of " + short_number(1e6 * link.alpha_s) + " us + ";
+  text += link.beta_s > 0 ? "bytes / " + short_number(1e-9 / link.beta_s) + " GB/s" : "nothing for bytes";
+  text += ", which misses its own measurements by " + percent(link.residual) + " (root mean square);\n" +
+          "codec and memory times are those of the samples.\n";
+  if (link.alpha_s > kSlowStart_s)
+    text += "A message takes " + ms(link.alpha_s) +
+            " ms at least: are there more ranks than cores? Then doubt all of this.\n";
+  for (const Validation& v : evidence.validations)
+    text += "  " + v.what + ": predicted " + ms(v.predicted_s) + " ms, measured " + ms(v.measured_s) + " ms" +
+            (v.predicted_s > 0 ? ", ratio " + fixed(v.measured_s / v.predicted_s, 2) : std::string()) + "\n";
+  if (evidence.validations.empty())
+    text += "No compressed call was run to check them: try the policy before you believe them.\n";
+  return text;
+}
+
+std::string policy_text(std::span<const ClassAdvice> classes) {
+  const std::string fastest = policy_of(classes, false), careful = policy_of(classes, true);
+  const std::string least = "speed-up above " + short_number(kLeastSpeedup);
+  if (fastest.empty()) return "Policy to try: none; no method promises a " + least + ".\n";
+  std::string text = "Policy to try (fastest with a " + least + "):\n  MPIQ_POLICY='" + fastest + "'\n";
+  text += "Careful (of those, estimated error below " + percent(kCareful) + "):\n  ";
+  return text + (careful.empty() ? "none" : "MPIQ_POLICY='" + careful + "'") + "\n";
+}
+
+std::string json_quote(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      out.append(1, '\\').append(1, c);
+    else if (code < 0x20)
+      out.append("\\u00").append(1, kDigits[code >> 4]).append(1, kDigits[code & 15]);
+    else
+      out.append(1, c);
+  }
+  return out + "\"";
+}
+
+// JSON has neither NaN nor Inf.
+std::string json_number(const std::optional<double>& v) {
+  return v && std::isfinite(*v) ? number(*v) : "null";
+}
+
+std::string json_values(const ValueStatistics& v) {
+  const bool range = v.min_exponent <= v.max_exponent;
+  return "{\"n\":" + std::to_string(v.n) + ",\"zeros\":" + std::to_string(v.zeros) +
+         ",\"whole\":" + std::to_string(v.whole) + ",\"nonfinite\":" + std::to_string(v.nonfinite) +
+         ",\"min_exponent\":" + (range ? std::to_string(v.min_exponent) : "null") +
+         ",\"max_exponent\":" + (range ? std::to_string(v.max_exponent) : "null") +
+         ",\"rms\":" + json_number(v.rms()) + "}";
+}
+
+std::string json_method(const MethodAdvice& m) {
+  return "{\"method\":" + json_quote(m.method) + ",\"predicted_s\":" + json_number(m.predicted_s) +
+         ",\"speedup\":" + json_number(m.speedup) +
+         ",\"bytes_per_element\":" + json_number(m.bytes_per_element) + ",\"error\":" + json_number(m.error) +
+         ",\"overflows\":" + (m.error && std::isinf(*m.error) ? "true" : "false") + "}";
+}
+
+std::string json_class(const ClassAdvice& c) {
+  return "{\"comm\":" + json_quote(c.id.comm) + ",\"ranks\":" + std::to_string(c.id.ranks) +
+         ",\"type\":" + json_quote(c.id.type) + ",\"op\":" + json_quote(c.id.op) +
+         ",\"log2_bytes\":" + std::to_string(c.id.log2_bytes) + ",\"calls\":" + std::to_string(c.calls) +
+         ",\"bytes\":" + json_number(c.bytes) + ",\"min_s\":" + json_number(c.min_s) +
+         ",\"mean_s\":" + json_number(c.mean_s) + ",\"max_s\":" + json_number(c.max_s) +
+         ",\"samples\":" + std::to_string(c.samples) + ",\"values\":" + json_values(c.values) +
+         ",\"resemblance\":" + json_number(c.resemblance) + ",\"dense_model_s\":" + json_number(c.dense_s) +
+         ",\"methods\":[" + joined(c.methods, json_method, ",") + "]}";
+}
+
+}  // namespace
+
+std::string advice_text(const Evidence& evidence) {
+  const std::vector<ClassAdvice> classes = advise(evidence);
+  if (classes.empty())
+    return "Advice: none. No call sums at least 64 KiB of float or double over two ranks or more.\n";
+  bool sampled = false;
+  std::string text;
+  for (const ClassAdvice& c : classes) {
+    text += heading(c) + times(c) + seen(c) + table(c) + "\n";
+    sampled = sampled || !c.methods.empty();
+  }
+  if (!sampled) return text + "Nothing was sampled: there is no advice.\n";
+  text +=
+      "Errors: estimated, relative L2 norm of a result, of one call without feedback; the rounding errors "
+      "of\n";
+  text +=
+      "ranks are taken as uncorrelated. Of what is left out, keys or feedback carry most to the next call.\n";
+  return text + model_text(evidence) + policy_text(classes);
+}
+
+std::string advice_json(const Evidence& evidence) {
+  return "[" + joined(advise(evidence), json_class, ",") + "]";
+}
+
+}  // namespace mq

@@ -1,0 +1,80 @@
+#include "mpi_quant/pmpi/predict.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "mpi_quant/frame.hpp"
+#include "mpi_quant/layout.hpp"
+
+namespace mq {
+namespace {
+
+int log2_rounds(int ranks) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(std::max(ranks, 1) - 1)));
+}
+
+PlanWork work_of_rank(const Plan& plan) {
+  PlanWork work;
+  work.chunks = plan.chunks;
+  const double chunk = 1.0 / plan.chunks;  // whose slices are nearly equal
+  int sent = 0, received = 0;
+  std::set<int> rounds;
+  for (const Step& s : plan.steps) {
+    if (s.op == Op::encode) work.encoded += chunk;
+    if (s.op == Op::decode || s.op == Op::decode_add) work.decoded += chunk;
+    if (s.op != Op::exchange) continue;
+    sent += s.to != kNobody;
+    received += s.from != kNobody;
+    rounds.insert(s.round);
+  }
+  work.rounds = static_cast<int>(rounds.size());
+  work.messages = std::max(sent, received);
+  work.moved = work.messages * chunk;
+  return work;
+}
+
+}  // namespace
+
+// Rank 0 has the most to do in every plan: in direct and allgather all have the same, in recursive doubling
+// it is the one that serves a rank beyond the power of two.
+PlanWork work_of(const PlanRow& plan, int ranks) { return work_of_rank(plan.make(0, std::max(ranks, 2))); }
+
+// Counted at rank 0: an encode before any decode of its chunk is of a contribution, a later one of a sum. A
+// sum of a plan with one chunk is encoded again by all ranks, one of several chunks by its owner.
+Losses losses_of(const PlanRow& row, int ranks) {
+  const Plan plan = row.make(0, std::max(ranks, 2));
+  std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
+  int contributions = 0, sums = 0;
+  for (const Step& s : plan.steps) {
+    char& is_sum = decoded[static_cast<std::size_t>(s.chunk)];
+    if (s.op == Op::encode) ++(is_sum ? sums : contributions);
+    if (s.op == Op::decode || s.op == Op::decode_add) is_sum = 1;
+  }
+  if (plan.chunks > 1) return {static_cast<double>(contributions) / plan.chunks, static_cast<double>(sums)};
+  // With a rank beyond the power of two, rank 0 has added its vector before it encodes for the first time.
+  return {1, static_cast<double>(contributions + sums - 1)};
+}
+
+double predict(const PlanRow& plan, int ranks, std::size_t count, kernels::Element element,
+               const CodecRates& rates, const LinkModel& link) {
+  const PlanWork work = work_of(plan, ranks);
+  const double n = static_cast<double>(count);
+  const double segment = static_cast<double>(kChunkBytes / kernels::element_bytes(element)) * work.chunks;
+  const double headers = static_cast<double>(sizeof(FrameHeader)) * work.messages * std::ceil(n / segment);
+  const double codec =
+      n * (work.encoded * rates.encode_s + work.decoded * rates.decode_s + 2 * rates.memory_s);
+  const double wire = link.beta_s * (n * work.moved * rates.wire_bytes + headers);
+  const double fill = std::min(codec, wire) * std::min(1.0, segment / std::max(n, 1.0));
+  return link.alpha_s * (work.rounds + log2_rounds(ranks)) + n * rates.propose_s + std::max(codec, wire) +
+         fill;
+}
+
+double predict_dense(double bytes, int ranks, const LinkModel& link) {
+  const double p = std::max(ranks, 2);
+  return 2 * log2_rounds(ranks) * link.alpha_s + 2 * (p - 1) / p * bytes * link.beta_s;
+}
+
+}  // namespace mq
