@@ -1,7 +1,7 @@
 // What the advice says: the numbers of a scene whose answers are known, rules that parse and mean the classes
 // they were made for, and words where something is missing.
 
-#include "mpi_quant/pmpi/advice.hpp"
+#include "mpi_quant/advisor/advice.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The advisor: what it says of values and of errors is true, it keeps to its time, and what it sends is read
 // back or refused.
 
-#include "mpi_quant/pmpi/advisor.hpp"
+#include "mpi_quant/advisor/advisor.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
-#include "mpi_quant/pmpi/advice.hpp"
-#include "mpi_quant/pmpi/predict.hpp"
+#include "mpi_quant/advisor/advice.hpp"
+#include "mpi_quant/advisor/predict.hpp"
 #include "tests/inputs.hpp"
 
 namespace mq::test {

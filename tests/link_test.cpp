@@ -1,6 +1,6 @@
 // The model behind predictions: what fits points of a link, and what a plan costs on it.
 
-#include "mpi_quant/pmpi/link.hpp"
+#include "mpi_quant/advisor/link.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "mpi_quant/advisor/predict.hpp"
 #include "mpi_quant/layout.hpp"
-#include "mpi_quant/pmpi/predict.hpp"
 #include "tests/inputs.hpp"
 
 namespace mq::test {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "mpi_quant/pmpi/record.hpp"
+#include "mpi_quant/report/record.hpp"
 #include "tests/inputs.hpp"
 #include "tests/records.hpp"
 

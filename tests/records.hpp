@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "mpi_quant/pmpi/record.hpp"
+#include "mpi_quant/report/record.hpp"
 
 namespace mq::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/pmpi/report.hpp"
+#include "mpi_quant/report/report.hpp"
 #include "tests/inputs.hpp"
 #include "tests/json.hpp"
 #include "tests/records.hpp"

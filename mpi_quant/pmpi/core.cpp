@@ -9,7 +9,7 @@
 #include "mpi_quant/info.hpp"
 #include "mpi_quant/pmpi/control.hpp"
 #include "mpi_quant/pmpi/intercept.hpp"
-#include "mpi_quant/pmpi/watch.hpp"
+#include "mpi_quant/report/watch.hpp"
 
 namespace {
 

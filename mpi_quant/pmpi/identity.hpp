@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "kernels/codec.hpp"
-#include "mpi_quant/pmpi/record.hpp"
 #include "mpi_quant/policy.hpp"
+#include "mpi_quant/report/record.hpp"
 #include "mpi_quant/residuals.hpp"
 
 namespace mq {

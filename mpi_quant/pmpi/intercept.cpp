@@ -4,15 +4,16 @@
 #include <cstring>
 #include <mutex>
 
+#include "mpi_quant/advisor/live.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/pmpi/control.hpp"
 #include "mpi_quant/pmpi/guard.hpp"
-#include "mpi_quant/pmpi/note.hpp"
 #include "mpi_quant/pmpi/site.hpp"
-#include "mpi_quant/pmpi/watch.hpp"
+#include "mpi_quant/report/note.hpp"
+#include "mpi_quant/report/watch.hpp"
 
 namespace mq {
 namespace {
@@ -203,6 +204,7 @@ Outcome Interception::run() {
   {
     const std::scoped_lock lock(state_->mutex);
     Reason chosen = agreed_reason();
+    note_.advisable = state_->mode == Mode::advise && facts().bytes >= kFloorBytes;
     if (chosen == Reason::compressed) {
       chosen = decide();
       if (state_->mode == Mode::on)
@@ -234,8 +236,12 @@ int intercepted_allreduce(const Call& call) {
   const std::uint64_t begin = ticks();
   Note note;
   const Outcome outcome = with_memory([&] { return Interception(call, note).run(); });
+  const std::uint64_t middle = ticks();
+  AdvisedCall advised(call, note.advisable);
+  const std::uint64_t resumed = ticks();
   const int code = conclude(call, outcome);
-  note.take(call, ticks() - begin);
+  note.take(call, middle - begin + (ticks() - resumed));
+  advised.after(code == MPI_SUCCESS);
   return code;
 }
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "mpi_quant/pmpi/advisor.hpp"
+#include "mpi_quant/advisor/advisor.hpp"
 
 namespace mq {
 namespace {

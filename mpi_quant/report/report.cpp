@@ -1,6 +1,6 @@
 // The records of all ranks merged, and the report as JSON; its tables are in report_table.cpp.
 
-#include "mpi_quant/pmpi/report.hpp"
+#include "mpi_quant/report/report.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -160,27 +160,27 @@ Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<
   return out;
 }
 
-std::string to_json(const Report& report) {
+std::string to_json(const Report& report, const std::string& advice) {
   const ReportFacts& facts = report.facts;
   Object memory;
   memory.value("largest", memory_json(report.largest()));
   memory.value("ranks", array_of(report.rank_facts, memory_json));
-  return Object()
-             .text("schema", "mpi_quant-report-1")
-             .text("mode", facts.mode)
-             .text("policy", facts.policy)
-             .text("version", facts.version)
-             .text("mpi", facts.mpi)
-             .text("command", facts.command)
-             .number("elapsed_s", facts.elapsed_s)
-             .value("ranks", std::to_string(facts.ranks))
-             .count("lossy_results", report.lossy_calls())
-             .value("reasons", counts_json<Reason>(report.calls()))
-             .value("classes", array_of(report.classes, class_json))
-             .value("sites", array_of(report.sites, site_json))
-             .value("memory", memory.json())
-             .json() +
-         "\n";
+  Object all;
+  all.text("schema", "mpi_quant-report-1")
+      .text("mode", facts.mode)
+      .text("policy", facts.policy)
+      .text("version", facts.version)
+      .text("mpi", facts.mpi)
+      .text("command", facts.command)
+      .number("elapsed_s", facts.elapsed_s)
+      .value("ranks", std::to_string(facts.ranks))
+      .count("lossy_results", report.lossy_calls())
+      .value("reasons", counts_json<Reason>(report.calls()))
+      .value("classes", array_of(report.classes, class_json))
+      .value("sites", array_of(report.sites, site_json))
+      .value("memory", memory.json());
+  if (!advice.empty()) all.value("advice", advice);
+  return all.json() + "\n";
 }
 
 }  // namespace mq

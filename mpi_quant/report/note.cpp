@@ -1,4 +1,4 @@
-#include "mpi_quant/pmpi/note.hpp"
+#include "mpi_quant/report/note.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -55,6 +55,13 @@ std::uint64_t bytes_of(const Call& call) {
 
 }  // namespace
 
+ClassId class_of(const Call& call) {
+  int ranks = 0;
+  (void)PMPI_Comm_size(call.comm, &ranks);
+  return {comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op),
+          static_cast<int>(std::bit_width(bytes_of(call))) - 1};
+}
+
 void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
   if (record == nullptr || reason == Reason::handle) return;  // nothing can be asked about invalid handles
@@ -64,10 +71,7 @@ void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
   const CallTraits traits{word_of(call.comm), word_of(call.datatype), word_of(call.op), ranks,
                           static_cast<int>(std::bit_width(bytes)) - 1};
   try {
-    Numbers& of_class = record->of(traits, [&] {
-      return ClassId{comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op),
-                     traits.log2_bytes};
-    });
+    Numbers& of_class = record->of(traits, [&] { return class_of(call); });
     add_to(of_class, bytes, ticks);
     if (!site.empty()) add_to(record->site(site), bytes, ticks);
   } catch (const std::bad_alloc&) {

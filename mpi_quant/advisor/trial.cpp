@@ -1,4 +1,4 @@
-#include "mpi_quant/pmpi/trial.hpp"
+#include "mpi_quant/advisor/trial.hpp"
 
 #include <algorithm>
 #include <array>

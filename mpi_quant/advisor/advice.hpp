@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi_quant/pmpi/advisor.hpp"
-#include "mpi_quant/pmpi/link.hpp"
-#include "mpi_quant/pmpi/record.hpp"
+#include "mpi_quant/advisor/advisor.hpp"
+#include "mpi_quant/advisor/link.hpp"
+#include "mpi_quant/report/record.hpp"
 
 namespace mq {
 

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "kernels/codec.hpp"
+#include "mpi_quant/advisor/trial.hpp"
+#include "mpi_quant/advisor/values.hpp"
 #include "mpi_quant/base/arena.hpp"
-#include "mpi_quant/pmpi/record.hpp"
-#include "mpi_quant/pmpi/trial.hpp"
-#include "mpi_quant/pmpi/values.hpp"
+#include "mpi_quant/report/record.hpp"
 
 namespace mq {
 

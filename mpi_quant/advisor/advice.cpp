@@ -1,11 +1,11 @@
-#include "mpi_quant/pmpi/advice.hpp"
+#include "mpi_quant/advisor/advice.hpp"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
+#include "mpi_quant/advisor/predict.hpp"
 #include "mpi_quant/plan.hpp"
-#include "mpi_quant/pmpi/predict.hpp"
 #include "mpi_quant/policy_words.hpp"
 
 namespace mq {

@@ -13,9 +13,9 @@
 #include <cstddef>
 
 #include "kernels/codec.hpp"
+#include "mpi_quant/advisor/advisor.hpp"
+#include "mpi_quant/advisor/link.hpp"
 #include "mpi_quant/plan.hpp"
-#include "mpi_quant/pmpi/advisor.hpp"
-#include "mpi_quant/pmpi/link.hpp"
 
 namespace mq {
 

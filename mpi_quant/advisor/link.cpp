@@ -1,4 +1,4 @@
-#include "mpi_quant/pmpi/link.hpp"
+#include "mpi_quant/advisor/link.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Rank r says hello to rank 0, which says go once it has heard of all or has waited for long enough. Hellos
 // and goes are so short that sending them waits for nobody, and a receive can be taken back.
 
-#include "mpi_quant/pmpi/gather.hpp"
+#include "mpi_quant/report/gather.hpp"
 
 #include <sched.h>
 

@@ -1,4 +1,4 @@
-#include "mpi_quant/pmpi/link_mpi.hpp"
+#include "mpi_quant/advisor/link_mpi.hpp"
 
 #include <algorithm>
 #include <array>

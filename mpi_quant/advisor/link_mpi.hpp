@@ -3,8 +3,8 @@
 
 #include <mpi.h>
 
+#include "mpi_quant/advisor/link.hpp"
 #include "mpi_quant/base/status.hpp"
-#include "mpi_quant/pmpi/link.hpp"
 
 namespace mq {
 

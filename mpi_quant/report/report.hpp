@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/pmpi/record.hpp"
+#include "mpi_quant/report/record.hpp"
 
 namespace mq {
 
@@ -60,7 +60,7 @@ Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<
 // For people. The last line says how many results were lossy.
 std::string to_table(const Report&);
 
-// Schema mpi_quant-report-1.
-std::string to_json(const Report&);
+// Schema mpi_quant-report-1. advice: JSON for a member of that name; "" for none.
+std::string to_json(const Report&, const std::string& advice = "");
 
 }  // namespace mq

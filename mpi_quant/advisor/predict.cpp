@@ -1,4 +1,4 @@
-#include "mpi_quant/pmpi/predict.hpp"
+#include "mpi_quant/advisor/predict.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "mpi_quant/base/json.hpp"
-#include "mpi_quant/pmpi/report.hpp"
 #include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/report/report.hpp"
 
 namespace mq {
 namespace {

@@ -1,6 +1,6 @@
 // The records of all threads, and a record as text: a line a class or call site, fields between tabs.
 
-#include "mpi_quant/pmpi/record.hpp"
+#include "mpi_quant/report/record.hpp"
 
 #include <charconv>
 #include <cmath>

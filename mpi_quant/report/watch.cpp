@@ -1,9 +1,10 @@
-#include "mpi_quant/pmpi/watch.hpp"
+#include "mpi_quant/report/watch.hpp"
 
 #include <mpi.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -15,13 +16,14 @@
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/advisor/live.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/execute.hpp"
-#include "mpi_quant/pmpi/gather.hpp"
-#include "mpi_quant/pmpi/report.hpp"
+#include "mpi_quant/report/gather.hpp"
+#include "mpi_quant/report/report.hpp"
 
 namespace mq {
 
@@ -87,53 +89,90 @@ Record finished_record(double elapsed_s) {
   return record;
 }
 
-void write(const Report& report, std::string path, const std::string& rank) {
-  const bool json = path.ends_with(".json");
-  const std::string text = json ? to_json(report) : to_table(report);
+// What one rank brings: facts, record, samples.
+std::string bring(double elapsed_s) {
+  const RankFacts facts = facts_of_rank();
+  const std::string record = to_text(finished_record(elapsed_s));
+  const std::uint64_t length = record.size();
+  std::string text(reinterpret_cast<const char*>(&facts), sizeof facts);
+  text.append(reinterpret_cast<const char*>(&length), sizeof length).append(record);
+  return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
+}
+
+// What all ranks brought.
+struct Evidences {
+  std::vector<RankFacts> facts;
+  std::vector<Record> records;
+  std::vector<Samples> samples;
+
+  explicit Evidences(const std::vector<std::string>& texts) {
+    for (const std::string_view text : texts) {
+      facts.emplace_back();
+      records.emplace_back();
+      samples.emplace_back();
+      std::uint64_t length = 0;
+      constexpr std::size_t kHead = sizeof(RankFacts) + sizeof length;
+      if (text.size() < kHead) continue;
+      std::memcpy(&facts.back(), text.data(), sizeof(RankFacts));
+      std::memcpy(&length, text.data() + sizeof(RankFacts), sizeof length);
+      if (!parse(text.substr(kHead, length), records.back())) records.back() = {};
+      if (env()->mode == Mode::advise && !parse(text.substr(kHead + length), samples.back()))
+        samples.back() = {};
+    }
+  }
+};
+
+void write(const std::string& text, const std::string& path) {
   if (path == "-") {
     (void)std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  path += rank;
   std::ofstream file(path);
   if (!(file << text).flush())
     (void)std::fprintf(stderr, "mpi_quant: cannot write the report \"%s\": %s\n", path.c_str(),
                        std::strerror(errno));
 }
 
-// The report of what came. ranks: of the program.
-void write_all(const Gathered& gathered, double elapsed_s, int ranks, const std::string& suffix) {
-  std::vector<Record> records;
-  std::vector<RankFacts> facts;
-  for (std::string_view text : gathered.texts) {
-    records.emplace_back();
-    facts.emplace_back();
-    if (text.size() < sizeof(RankFacts)) continue;
-    std::memcpy(&facts.back(), text.data(), sizeof(RankFacts));
-    text.remove_prefix(sizeof(RankFacts));
-    if (!parse(text, records.back())) records.back() = {};
-  }
-  write(merge(facts_of_run(elapsed_s, ranks), records, facts), env()->report, suffix);
-  if (gathered.came < ranks)
-    (void)std::fprintf(stderr,
-                       "mpi_quant: a report of %d of %d ranks: the others did not come in time; do all have "
-                       "MPIQ_REPORT and MPIQ_MODE?\n",
-                       gathered.came, ranks);
+std::string text_of(const Report& report, const Evidence& evidence, bool json) {
+  const bool advises = env()->mode == Mode::advise;
+  if (json) return to_json(report, advises ? advice_json(evidence) : "");
+  if (!advises) return to_table(report);
+  std::array<char, 200> spent;
+  (void)std::snprintf(spent.data(), spent.size(),
+                      "The advisor took %.3g s of rank 0's %.3g s, and %.3g s at the end.\n",
+                      advisor_seconds(), report.facts.elapsed_s, now_s() - start_s - report.facts.elapsed_s);
+  return to_table(report) + "\n" + advice_text(evidence) + spent.data();
 }
 
 Status conclude_run() {
   const double elapsed_s = now_s() - start_s;
-  const RankFacts own = facts_of_rank();
-  std::string mine(reinterpret_cast<const char*>(&own), sizeof own);
-  mine += to_text(finished_record(elapsed_s));
   int rank = 0, size = 1;
   MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
-  Result<Gathered> gathered = Gathered{{mine}, 1, false};
+  const std::string mine = bring(elapsed_s);
+  Result<Gathered> gathered = Gathered{{mine}, 1, size == 1};
   if (all_ranks) gathered = gather(MPI_COMM_WORLD, mine);
   if (!gathered.ok()) return gathered.status();
-  if (rank == 0 || gathered->came == 1)
-    write_all(*gathered, elapsed_s, size, gathered->came == size ? "" : "." + std::to_string(rank));
+  const Evidences all(gathered->texts);
+  Evidence evidence{all.records, all.samples, {}, {}};
+  Field field;
+  if (env()->mode == Mode::advise && gathered->complete) {
+    const Result<Field> measured = measure_field(evidence);
+    if (!measured.ok()) return measured.status();
+    field = *measured;
+    evidence.link = field.link;
+    evidence.validations = field.validations;
+  }
+  if (rank != 0 && gathered->came != 1) return {};
+  const std::string& path = env()->report;
+  const std::string suffix = gathered->came == size || path == "-" ? "" : "." + std::to_string(rank);
+  const Report report = merge(facts_of_run(elapsed_s, size), all.records, all.facts);
+  write(text_of(report, evidence, path.ends_with(".json")), path + suffix);
+  if (gathered->came < size)
+    (void)std::fprintf(stderr,
+                       "mpi_quant: a report of %d of %d ranks: the others did not come in time; do all have "
+                       "MPIQ_REPORT and MPIQ_MODE?\n",
+                       gathered->came, size);
   return {};
 }
 

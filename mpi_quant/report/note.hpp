@@ -6,15 +6,19 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/allreduce.hpp"
-#include "mpi_quant/pmpi/record.hpp"
+#include "mpi_quant/report/record.hpp"
 
 namespace mq {
+
+// The class of a call with valid handles.
+ClassId class_of(const Call& call);
 
 struct Note {
   Reason reason = Reason::outside;
   Feedback feedback = Feedback::none;
   std::string site, method;
   double guard_error = -1;  // < 0: not guarded
+  bool advisable = false;   // the program runs to be advised, and a codec could serve this call
 
   // Around what a codec does for the call.
   void before(const MPIQ_Stats& stats) {

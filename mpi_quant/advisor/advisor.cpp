@@ -1,4 +1,4 @@
-#include "mpi_quant/pmpi/advisor.hpp"
+#include "mpi_quant/advisor/advisor.hpp"
 
 #include <algorithm>
 #include <cfenv>

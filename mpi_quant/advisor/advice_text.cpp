@@ -2,8 +2,9 @@
 
 #include <cmath>
 
-#include "mpi_quant/pmpi/advice.hpp"
-#include "mpi_quant/pmpi/figures.hpp"
+#include "mpi_quant/advisor/advice.hpp"
+#include "mpi_quant/advisor/figures.hpp"
+#include "mpi_quant/base/json.hpp"
 #include "mpi_quant/policy_words.hpp"
 
 namespace mq {
@@ -112,21 +113,6 @@ std::string policy_text(std::span<const ClassAdvice> classes) {
   std::string text = "Policy to try (fastest with a " + least + "):\n  MPIQ_POLICY='" + fastest + "'\n";
   text += "Careful (of those, estimated error below " + percent(kCareful) + "):\n  ";
   return text + (careful.empty() ? "none" : "MPIQ_POLICY='" + careful + "'") + "\n";
-}
-
-std::string json_quote(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out.append(1, '\\').append(1, c);
-    else if (code < 0x20)
-      out.append("\\u00").append(1, kDigits[code >> 4]).append(1, kDigits[code & 15]);
-    else
-      out.append(1, c);
-  }
-  return out + "\"";
 }
 
 // JSON has neither NaN nor Inf.

@@ -1,11 +1,11 @@
-#include "mpi_quant/pmpi/values.hpp"
+#include "mpi_quant/advisor/values.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "mpi_quant/pmpi/figures.hpp"
+#include "mpi_quant/advisor/figures.hpp"
 
 namespace mq {
 namespace {

@@ -1,0 +1,155 @@
+#include "mpi_quant/advisor/live.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <new>
+
+#include "mpi_quant/advisor/link_mpi.hpp"
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/base/real_mpi.hpp"
+#include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/execute.hpp"
+#include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/report/note.hpp"
+
+namespace mq {
+namespace {
+
+Advisor& advisor() {
+  static Advisor& a =
+      *new Advisor(env()->isa);  // never destroyed: a program may call while statics are torn down
+  return a;
+}
+
+// What all ranks measure: calls of so many elements.
+struct Sample {
+  std::uint64_t count = 0;  // 0: nothing
+  std::uint64_t element = 0;
+};
+
+// The class with most time on all ranks of the program that was sampled, as long as it is not so large that
+// measuring would take long.
+const ClassAdvice* representative(std::span<const ClassAdvice> classes, int ranks) {
+  constexpr double kLargest = 64 << 20;
+  for (const ClassAdvice& c : classes)
+    if (c.id.ranks == ranks && !c.methods.empty() && c.bytes <= kLargest) return &c;
+  return nullptr;
+}
+
+// Seconds of a call with a method, the slowest rank's, the median of three; < 0: it cannot be made.
+Result<double> measured_seconds(const Method& method, const Call& call, const Status& trouble) {
+  std::array<double, 3> times{};
+  for (int i = -1; i < static_cast<int>(times.size()); ++i) {  // -1: gets memory ready
+    MQ_TRY(mpi_status(PMPI_Barrier(call.comm), "MPI_Barrier"));
+    const double start = now_s();
+    Wishes wishes;
+    wishes.method = method;
+    wishes.trouble = trouble;
+    const Outcome outcome = requested_allreduce(call, wishes);
+    if (!outcome.status.ok() || outcome.exact) return -1.0;  // on all ranks
+    double mine = now_s() - start, slowest = 0;
+    MQ_TRY(mpi_status(real_mpi().allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, call.comm),
+                      "MPI_Allreduce"));
+    if (i >= 0) times[static_cast<std::size_t>(i)] = slowest;
+  }
+  std::sort(times.begin(), times.end());
+  return times[1];
+}
+
+// Values of all magnitudes and signs, of small weight in the time of any codec.
+template <class T>
+void fill(T* x, std::size_t n) {
+  std::uint64_t state = 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double u = static_cast<double>(state >> 11) * 0x1p-53 - 0.5;
+    x[i] = static_cast<T>(u * u * u);
+  }
+}
+
+Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, int ranks, int rank) {
+  const ClassAdvice* const chosen = rank == 0 ? representative(classes, ranks) : nullptr;
+  Sample sample;
+  if (chosen != nullptr)
+    sample = {static_cast<std::uint64_t>(chosen->bytes) / kernels::element_bytes(chosen->element),
+              static_cast<std::uint64_t>(chosen->element)};
+  MQ_TRY(mpi_status(PMPI_Bcast(&sample, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast"));
+  std::vector<Validation> validations;
+  if (sample.count == 0) return validations;
+  const auto element = static_cast<kernels::Element>(sample.element);
+  const bool wide = element == kernels::Element::f64;
+  Buffer input, output;
+  const std::size_t bytes = sample.count * kernels::element_bytes(element);
+  Status trouble;
+  if (!input.reserve(bytes) || !output.reserve(bytes))
+    trouble = {Code::no_memory, "no memory"};
+  else if (wide)
+    fill(reinterpret_cast<double*>(input.data()), sample.count);
+  else
+    fill(reinterpret_cast<float*>(input.data()), sample.count);
+  const Call call{
+      input.data(), output.data(), static_cast<MPI_Count>(sample.count), wide ? MPI_DOUBLE : MPI_FLOAT,
+      MPI_SUM,      MPI_COMM_WORLD};
+  for (std::size_t i = 0; i < candidates().size(); ++i) {
+    const Result<double> seconds = measured_seconds(candidates()[i].method, call, trouble);
+    if (!seconds.ok()) return seconds.status();
+    if (rank != 0 || *seconds < 0 || !chosen->methods[i].predicted_s) continue;
+    validations.push_back(
+        {std::string(candidates()[i].text) + ", " + size_text(bytes) + "@" + std::to_string(ranks),
+         *chosen->methods[i].predicted_s, *seconds});
+  }
+  return validations;
+}
+
+}  // namespace
+
+AdvisedCall::AdvisedCall(const Call& call, bool wanted) noexcept : call_(call) {
+  if (!wanted) return;
+  try {
+    id_ = class_of(call);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  if (call.sendbuf == MPI_IN_PLACE)
+    kept_ = advisor().keep(*id_, static_cast<const std::byte*>(call.recvbuf),
+                           static_cast<std::size_t>(call.count), *element_of(call.datatype));
+}
+
+void AdvisedCall::after(bool succeeded) noexcept {
+  if (!id_ || !succeeded) return;
+  const auto* const result = static_cast<const std::byte*>(call_.recvbuf);
+  if (call_.sendbuf != MPI_IN_PLACE)
+    advisor().see(*id_, static_cast<const std::byte*>(call_.sendbuf), static_cast<std::size_t>(call_.count),
+                  *element_of(call_.datatype), result);
+  else if (kept_.n > 0)
+    advisor().see(*id_, kept_, result);
+}
+
+Samples own_samples() { return advisor().samples(); }
+double advisor_seconds() { return advisor().spent_s(); }
+
+Result<Field> measure_field(const Evidence& evidence) {
+  int rank = 0, size = 1;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
+  MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+  Field field;
+  if (size == 1) return field;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MQ_TRY(mpi_status(PMPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm), "MPI_Comm_split"));
+  MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  const Result<LinkModel> link = measure_link(comm);
+  (void)PMPI_Comm_free(&comm);
+  if (!link.ok()) return link.status();
+  field.link = *link;
+  Evidence measured = evidence;
+  measured.link = field.link;
+  const std::vector<ClassAdvice> classes = rank == 0 ? advise(measured) : std::vector<ClassAdvice>();
+  Result<std::vector<Validation>> validations = validate(classes, size, rank);
+  if (!validations.ok()) return validations.status();
+  field.validations = std::move(*validations);
+  return field;
+}
+
+}  // namespace mq
