@@ -1,0 +1,138 @@
+"""Reports of runs under the preload library: report_test.py FAMILY MPIQ_RUN MPIEXEC CONTROL, where CONTROL is control.c."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FAMILY, RUN, MPIEXEC, CONTROL = sys.argv[1:5]
+
+
+def mpiexec(*arguments, **environment):
+    return subprocess.run([MPIEXEC, *arguments], capture_output=True, text=True, timeout=90, env={**os.environ, **environment},
+                          check=False)
+
+
+def run(*arguments, ranks=2, **environment):
+    return mpiexec("-n", str(ranks), RUN, *arguments, **environment)
+
+
+class Reports(unittest.TestCase):
+    def report(self, *arguments, **environment):
+        """The JSON report of a run that ends well."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.json")
+            done = run("--report", path, *arguments, **environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(os.listdir(folder), ["report.json"])
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+
+    def test_every_call_is_counted_once_and_with_its_reason(self):
+        report = self.report("--policy", ": onebit", CONTROL, "others")
+        self.assertEqual(report["schema"], "mpi_quant-report-1")
+        expected = {"compressed": 2, "small": 1, "op": 1, "type": 1, "alone": 1, "nonblocking": 1}
+        if FAMILY == "mpich":
+            expected["persistent"] = 1
+        self.assertEqual({name: count for name, count in report["reasons"].items() if count}, expected)
+        self.assertEqual(report["lossy_results"], 2)
+        self.assertEqual(report["ranks"], 2)
+        self.assertEqual(report["policy"], ": onebit")
+        compressed = [c for c in report["classes"] if c["reasons"].get("compressed")]
+        self.assertEqual(len(compressed), 1)
+        self.assertEqual(compressed[0]["method"], "onebit")
+        # Two ranks, two calls of 160000 bytes; one bit an element and two means for 2048 of them.
+        self.assertEqual(compressed[0]["compressed_bytes"], 2 * 2 * 160000)
+        self.assertLess(compressed[0]["wire_bytes"], 2 * 2 * 160000 / 24)
+        self.assertGreater(compressed[0]["wire_bytes"], 2 * 2 * 160000 / 32)
+        self.assertEqual(sum(sum(s["reasons"].values()) for s in report["sites"]), 2)
+
+    def test_without_a_policy_nothing_is_lossy(self):
+        report = self.report(CONTROL, "others")
+        self.assertEqual(report["lossy_results"], 0)
+        self.assertEqual(report["reasons"].get("rule"), 2)
+        self.assertNotIn("compressed", {name for name, count in report["reasons"].items() if count})
+
+    def test_explain_changes_nothing_and_says_what_on_would_do(self):
+        rules = "site=*sum_far*: onebit feedback=address; 64K- f32: bf16"
+        explained = self.report("--explain", "--policy", rules, CONTROL, "differ")  # exits 0 only if the sum is exact
+        self.assertEqual(explained["mode"], "explain")
+        self.assertEqual(explained["lossy_results"], 0)
+        on = self.report("--policy", rules, CONTROL, "others")
+        again = self.report("--explain", "--policy", rules, CONTROL, "others")
+
+        def decisions(report, reason):
+            return sorted((c["comm"], c["bytes_min"], c["type"], c["op"], c["method"], c["reasons"][reason])
+                          for c in report["classes"] if c["reasons"].get(reason))
+        self.assertEqual(decisions(on, "compressed"), decisions(again, "would_be_compressed"))
+        self.assertTrue(decisions(on, "compressed"))
+
+    def test_advice_changes_nothing_and_knows_each_method(self):
+        report = self.report("--advise", CONTROL, "differ")
+        self.assertEqual(report["mode"], "advise")
+        self.assertEqual(report["lossy_results"], 0)
+        methods = {m["method"]: m for m in report["advice"][0]["methods"]}
+        self.assertIn("onebit", methods)
+        self.assertGreater(methods["bf16"]["predicted_s"], 0)
+        self.assertLess(methods["bf16"]["error"], 0.01)
+        self.assertGreater(methods["onebit"]["error"], 0.2)
+        self.assertLess(methods["onebit"]["bytes_per_element"], 0.14)
+
+    def test_feedback_is_counted_by_what_became_of_it(self):
+        report = self.report("--policy", ": onebit feedback=address", CONTROL, "feedback", "address")
+        feedback = [c["feedback"] for c in report["classes"] if c["reasons"].get("compressed")]
+        total = {name: sum(f.get(name, 0) for f in feedback) for name in ("recorded", "fresh", "hit")}
+        self.assertEqual(total, {"recorded": 2 * 2 * 3, "fresh": 2 * 2, "hit": 2 * 2 * 96})
+
+    def test_guarded_calls_have_an_error(self):
+        report = self.report("--policy", ": bf16 guard=3 error=0.01", CONTROL, "guard_within")
+        guarded = [c for c in report["classes"] if c.get("guarded")]
+        self.assertEqual(len(guarded), 1)
+        self.assertEqual(guarded[0]["guarded"], 2 * 3)  # of 8 calls on two ranks
+        self.assertGreater(guarded[0]["guard_error_max"], 1e-4)
+        self.assertLess(guarded[0]["guard_error_max"], 1e-2)
+
+    def test_the_table_ends_in_a_verdict(self):
+        done = run("--report", "-", "--policy", ": onebit", CONTROL, "others")
+        self.assertEqual(done.stderr.strip().splitlines()[-1], "2 results delivered to the program were lossy.")
+        done = run("--report", "-", CONTROL, "others")
+        self.assertEqual(done.stderr.strip().splitlines()[-1], "No result delivered to the program was lossy.")
+
+
+class Trouble(unittest.TestCase):
+    def test_a_report_that_cannot_be_written_is_said_and_harms_nothing(self):
+        done = run("--report", "/none/report.json", CONTROL, "others")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count('cannot write the report "/none/report.json"'), 1)
+
+    def test_ranks_of_different_modes_stay_exact_and_do_not_wait_for_ever(self):
+        library = re.search(r"LD_PRELOAD=(\S+)", subprocess.run([RUN, "/usr/bin/env"], capture_output=True, text=True,
+                                                                check=True).stdout).group(1)
+        common = ["env", "LD_PRELOAD=" + library, "MPIQ_WATCHDOG=1", "MPIQ_POLICY=: onebit"]
+        for first, second in ((["MPIQ_MODE=explain"], []), ([], ["MPIQ_MODE=advise"])):
+            done = mpiexec("-n", "1", *common, *first, CONTROL, "differ", ":", "-n", "1", *common, *second, CONTROL, "differ")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("a report of 1 of 2 ranks", done.stderr)
+
+    def test_rules_may_come_from_a_file_that_must_be_there(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".rules") as file:
+            file.write("# all\n: onebit\n")
+            file.flush()
+            done = run("--report", "-", CONTROL, "others", MPIQ_POLICY_FILE=file.name)
+            self.assertIn("2 results delivered to the program were lossy.", done.stderr)
+        done = run(CONTROL, "others", MPIQ_POLICY_FILE="/none")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('cannot read "/none"', done.stderr)
+
+    def test_bad_modes_are_refused(self):
+        done = run(CONTROL, "others", MPIQ_MODE="maybe")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('MPIQ_MODE: unknown mode "maybe"', done.stdout + done.stderr)
+        done = run("--explain", "--advise", CONTROL, "others")
+        self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
