@@ -64,21 +64,6 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
   return method;
 }
 
-// MPI's own reduction.
-int exact_allreduce(const Call& call) {
-  if (copies_alone(call)) return MPI_SUCCESS;
-  if (call.count > std::numeric_limits<int>::max()) {
-#if MPI_VERSION >= 4
-    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
-#else
-    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
-                                                     " is more than this MPI library can reduce exactly"});
-#endif
-  }
-  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
-                              call.op, call.comm);
-}
-
 }  // namespace
 
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
@@ -141,8 +126,23 @@ Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
   });
 }
 
+int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
+  if (is_half(element) && copies_alone(call)) return MPI_SUCCESS;
+  if (call.count > std::numeric_limits<int>::max()) {
+#if MPI_VERSION >= 4
+    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
+#else
+    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
+                                                     " is more than this MPI library can reduce exactly"});
+#endif
+  }
+  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
+                              call.op, call.comm);
+}
+
 int conclude(const Call& call, const Outcome& outcome) {
-  return outcome.status.ok() && outcome.exact ? exact_allreduce(call) : raise(call.comm, outcome.status);
+  return outcome.status.ok() && outcome.exact ? exact_allreduce(call, element_of(call.datatype))
+                                              : raise(call.comm, outcome.status);
 }
 
 }  // namespace mq

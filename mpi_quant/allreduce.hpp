@@ -75,6 +75,8 @@ Outcome with_memory(const F& f) noexcept {
     return {{Code::no_memory, "out of memory"}, false};
   }
 }
+// MPI's own reduction of a call whose element type is known, if it has one of ours.
+int exact_allreduce(const Call& call, std::optional<kernels::Element> element);
 // The end of a call: raises the error, or lets MPI reduce. May not return, and may throw what an error
 // handler throws.
 int conclude(const Call& call, const Outcome& outcome);

@@ -1,5 +1,6 @@
 #include "mpi_quant/datatypes.hpp"
 
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -41,24 +42,40 @@ void free_half_datatypes() {
   }
 }
 
-std::optional<kernels::Element> element_of(MPI_Datatype datatype) {
-  struct Known {
-    MPI_Datatype type;
-    kernels::Element element;
-  };
-  const Known table[]{
-      {MPI_FLOAT, kernels::Element::f32},        {MPI_DOUBLE, kernels::Element::f64},
-      {half_types().f16, kernels::Element::f16}, {half_types().bf16, kernels::Element::bf16},
-      {MPI_REAL, kernels::Element::f32},         {MPI_DOUBLE_PRECISION, kernels::Element::f64},
-      {MPI_REAL4, kernels::Element::f32},        {MPI_REAL8, kernels::Element::f64}};
-  if (datatype == MPI_DATATYPE_NULL) return {};
-  for (const auto& [type, element] : table) {
-    if (datatype != type) continue;
-    int bytes = 0;  // MPI_REAL is whatever the MPI library's Fortran was configured with
-    const bool right = PMPI_Type_size(type, &bytes) == MPI_SUCCESS &&
-                       static_cast<std::size_t>(bytes) == kernels::element_bytes(element);
-    return right ? std::optional(element) : std::nullopt;
+namespace {
+
+struct Known {
+  MPI_Datatype type;
+  kernels::Element element;
+};
+
+// The float types that MPI has names for, as far as their sizes are right: MPI_REAL is whatever the MPI
+// library's Fortran was configured with. Those it has not at all are MPI_DATATYPE_NULL.
+std::array<Known, 6> named_types() {
+  std::array<Known, 6> table{{{MPI_FLOAT, kernels::Element::f32},
+                              {MPI_DOUBLE, kernels::Element::f64},
+                              {MPI_REAL, kernels::Element::f32},
+                              {MPI_DOUBLE_PRECISION, kernels::Element::f64},
+                              {MPI_REAL4, kernels::Element::f32},
+                              {MPI_REAL8, kernels::Element::f64}}};
+  for (auto& [type, element] : table) {
+    int bytes = 0;
+    if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &bytes) != MPI_SUCCESS ||
+        static_cast<std::size_t>(bytes) != kernels::element_bytes(element))
+      type = MPI_DATATYPE_NULL;
   }
+  return table;
+}
+
+}  // namespace
+
+std::optional<kernels::Element> element_of(MPI_Datatype datatype) {
+  if (datatype == MPI_DATATYPE_NULL) return {};
+  static const std::array<Known, 6> named = named_types();
+  for (const auto& [type, element] : named)
+    if (datatype == type) return element;
+  if (datatype == half_types().f16) return kernels::Element::f16;
+  if (datatype == half_types().bf16) return kernels::Element::bf16;
   return {};
 }
 

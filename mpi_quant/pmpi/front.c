@@ -63,7 +63,8 @@ static const char* const names[kHooks] = {
 static function real[kHooks]; /* MPI's own; null: it has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
 static const mpiq_core* core; /* null: everything is MPI's */
-static pthread_once_t resolved = PTHREAD_ONCE_INIT, attached = PTHREAD_ONCE_INIT;
+static pthread_once_t resolved_once = PTHREAD_ONCE_INIT, attached_once = PTHREAD_ONCE_INIT;
+static int is_ready = 0; /* set once both are done: a look at it costs nothing */
 
 static void say(const char* what, const char* detail) {
   fprintf(stderr, "mpi_quant: %s%s; MPI_Allreduce stays the MPI library's\n", what, detail);
@@ -218,9 +219,16 @@ static void attach(void) {
   if (dlsym(RTLD_DEFAULT, "mpiq_front_v1") == (const void*)&mpiq_front_v1) find_core();
 }
 
-static void ready(void) {
-  (void)pthread_once(&resolved, resolve);
-  (void)pthread_once(&attached, attach);
+static void resolved(void) { (void)pthread_once(&resolved_once, resolve); }
+
+static void make_ready(void) {
+  resolved();
+  (void)pthread_once(&attached_once, attach);
+  __atomic_store_n(&is_ready, 1, __ATOMIC_RELEASE);
+}
+
+static inline void ready(void) {
+  if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) make_ready();
 }
 
 /* An MPI library without this function cannot have been asked for it by a program that was compiled for it:
@@ -252,7 +260,7 @@ static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum
  * time unless somebody waits for its report. */
 static int init(enum hook hook, const arguments a) {
   int code;
-  (void)pthread_once(&resolved, resolve);
+  resolved();
   code = call(real[hook], a);
   if (code != 0 || (getenv("MPIQ_REPORT") == NULL && getenv("MPIQ_MODE") == NULL)) return code;
   ready();
@@ -298,7 +306,7 @@ static inline __attribute__((always_inline)) int run(enum hook hook, const argum
 
 /* MPI_X with a tool behind this library is the tool's, which comes back through PMPI_X. */
 static int enter(enum hook hook, const arguments a) {
-  (void)pthread_once(&resolved, resolve);
+  if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
   return tool[hook] != NULL ? call(tool[hook], a) : run(hook, a);
 }
 
@@ -339,7 +347,7 @@ CAUGHT3(kCommDupWithInfo, MPI_Comm_dup_with_info)
 static void* real_by_name(const char* name) {
   int i;
   void* address = NULL;
-  (void)pthread_once(&resolved, resolve);
+  resolved();
   for (i = 0; i < kHooks; ++i)
     if (strcmp(names[i], name) == 0) memcpy(&address, &real[i], sizeof address);
   return address;
@@ -365,7 +373,7 @@ PUBLIC int MPI_Pcontrol(const int level, ...) {
   va_start(rest, level);
   command = command_of(level, rest);
   va_end(rest);
-  (void)pthread_once(&resolved, resolve);
+  resolved();
   return tool[kPcontrol] != NULL ? ((any_pcontrol)tool[kPcontrol])(level, command) : pcontrol(level, command);
 }
 

@@ -55,7 +55,7 @@ Reason classify(const Call& call, std::optional<Element>& element) {
 // One call under way.
 class Interception {
  public:
-  Interception(const Call& call, Note& note) : call_(call), note_(note) {}
+  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {}
   Outcome run();
 
  private:
@@ -73,7 +73,7 @@ class Interception {
 
   const Call& call_;
   Note& note_;
-  Element element_ = Element::f32;
+  const Element element_;
   CommState* state_ = nullptr;
   std::uint64_t number_ = 0;
   const Rule* rule_ = nullptr;
@@ -187,10 +187,6 @@ Status Interception::judge(GuardedCall& guarded) {
 }
 
 Outcome Interception::run() {
-  std::optional<Element> element;
-  const Reason what = classify(call_, element);
-  if (what != Reason::compressed) return exact(what);
-  element_ = *element;
   key_ = take_key();
   if (CommState::find(call_.comm) == nullptr) {
     if (!inside_world(call_.comm)) return exact(Reason::foreign);
@@ -229,13 +225,19 @@ Outcome Interception::run() {
 }  // namespace
 
 int intercepted_allreduce(const Call& call) {
-  if (!watching) {
-    Note unused;
-    return conclude(call, with_memory([&] { return Interception(call, unused).run(); }));
+  std::optional<Element> element;
+  const Reason reason = classify(call, element);
+  if (reason != Reason::compressed) {
+    if (!watching) return exact_allreduce(call, element);
+    ExactCall counted(call, reason);
+    const int code = exact_allreduce(call, element);
+    counted.end();
+    return code;
   }
-  const std::uint64_t begin = ticks();
+  const std::uint64_t begin = watching ? ticks() : 0;
   Note note;
-  const Outcome outcome = with_memory([&] { return Interception(call, note).run(); });
+  const Outcome outcome = with_memory([&] { return Interception(call, *element, note).run(); });
+  if (!watching) return conclude(call, outcome);
   const std::uint64_t middle = ticks();
   AdvisedCall advised(call, note.advisable);
   const std::uint64_t resumed = ticks();
@@ -246,9 +248,7 @@ int intercepted_allreduce(const Call& call) {
 }
 
 void count_call(mpiq_counted what, const Call& call) noexcept {
-  Note note;
-  note.reason = what == MPIQ_NONBLOCKING ? Reason::nonblocking : Reason::persistent;
-  note.take(call, 0);
+  const ExactCall counted(call, what == MPIQ_NONBLOCKING ? Reason::nonblocking : Reason::persistent);
 }
 
 }  // namespace mq

@@ -1,7 +1,6 @@
 #include "mpi_quant/report/note.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <new>
 
@@ -47,41 +46,73 @@ std::string comm_name(MPI_Comm comm) {
   return text;
 }
 
-std::uint64_t bytes_of(const Call& call) {
+std::uint64_t type_bytes(MPI_Datatype type) {
   int size = 0;
-  if (call.datatype != MPI_DATATYPE_NULL) (void)PMPI_Type_size(call.datatype, &size);
-  return static_cast<std::uint64_t>(std::max<MPI_Count>(call.count, 0)) * static_cast<std::uint64_t>(size);
+  if (type != MPI_DATATYPE_NULL) (void)PMPI_Type_size(type, &size);
+  return static_cast<std::uint64_t>(size);
+}
+
+std::uint64_t count_of(const Call& call) {
+  return static_cast<std::uint64_t>(std::max<MPI_Count>(call.count, 0));
+}
+
+int ranks_of(MPI_Comm comm) {
+  int ranks = 0;
+  (void)PMPI_Comm_size(comm, &ranks);
+  return ranks;
+}
+
+Counter counter_of(ThreadRecord& record, const Call& call) {
+  const CallTraits traits{word_of(call.comm), word_of(call.datatype), word_of(call.op), ranks_of(call.comm)};
+  return record.of(traits, count_of(call), [&](std::uint64_t& bytes) {
+    bytes = type_bytes(call.datatype);
+    return class_of(call);
+  });
+}
+
+void add_call(Numbers& numbers, Reason reason, std::uint64_t bytes) {
+  ++numbers.calls[static_cast<std::size_t>(reason)];
+  numbers.bytes += bytes;
 }
 
 }  // namespace
 
 ClassId class_of(const Call& call) {
-  int ranks = 0;
-  (void)PMPI_Comm_size(call.comm, &ranks);
-  return {comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op),
-          static_cast<int>(std::bit_width(bytes_of(call))) - 1};
+  return {comm_name(call.comm), ranks_of(call.comm), type_name(call.datatype), op_name(call.op),
+          log2_of(count_of(call) * type_bytes(call.datatype))};
+}
+
+ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
+  constexpr std::uint64_t kAllTimed = 64, kOneOf = 16;
+  ThreadRecord* const record = ThreadRecord::mine();
+  if (record == nullptr || reason == Reason::handle) return;  // nothing can be asked about invalid handles
+  try {
+    const Counter counter = counter_of(*record, call);
+    const std::uint64_t before = counter.numbers->calls[static_cast<std::size_t>(reason)];
+    add_call(*counter.numbers, reason, counter.bytes);
+    if (before >= kAllTimed && before % kOneOf != 0) return;
+    numbers_ = counter.numbers;
+    weight_ = before < kAllTimed ? 1 : kOneOf;
+    begin_ = ticks();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
 }
 
 void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
-  if (record == nullptr || reason == Reason::handle) return;  // nothing can be asked about invalid handles
-  int ranks = 0;
-  (void)PMPI_Comm_size(call.comm, &ranks);
-  const std::uint64_t bytes = bytes_of(call);
-  const CallTraits traits{word_of(call.comm), word_of(call.datatype), word_of(call.op), ranks,
-                          static_cast<int>(std::bit_width(bytes)) - 1};
+  if (record == nullptr) return;
   try {
-    Numbers& of_class = record->of(traits, [&] { return class_of(call); });
-    add_to(of_class, bytes, ticks);
-    if (!site.empty()) add_to(record->site(site), bytes, ticks);
+    const Counter counter = counter_of(*record, call);
+    add_to(*counter.numbers, counter.bytes, ticks);
+    if (!site.empty()) add_to(record->site(site), counter.bytes, ticks);
   } catch (const std::bad_alloc&) {
     return;
   }
 }
 
 void Note::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
-  ++numbers.calls[static_cast<std::size_t>(reason)];
-  numbers.bytes += bytes;
+  add_call(numbers, reason, bytes);
   numbers.seconds += static_cast<double>(ticks);
   if (method.empty() && wire_bytes_ == 0) return;
   // What was lossy once is never called lossless.
