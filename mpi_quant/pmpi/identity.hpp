@@ -18,27 +18,34 @@
 
 namespace mq {
 
-// How large the values of a vector are, in 16 parts: the logarithm of their root mean square. Two vectors of
-// one tensor, step after step, are alike in it; those of two tensors are not, or a residual of one does
-// little harm to the other.
+// How large the values of a vector are, in 16 parts: the logarithm of their mean magnitude, and how far
+// chance alone may move it. Two vectors of one tensor, step after step, are alike in it; those of two tensors
+// are not, or a residual of one does little harm to the other.
 class Profile {
  public:
   static constexpr std::size_t kParts = 16;
-  // From at most 2048 values at the begin of each part. finite() is false if one of them is not.
+  // From a quarter of the values, but at most 1024 of each part: at most 8 microseconds.
+  // finite() is false if one of them is not.
   static Profile of(const std::byte* x, std::size_t n, kernels::Element element);
   bool finite() const { return finite_; }
-  // Mean difference of the parts, each at most kFarApart.
+  // Mean difference of the parts beyond what may be chance, each at most kFarApart. A part in which only one
+  // has anything but zeros says nothing, as the few values of a sparse vector fall here or there.
   double distance(const Profile& other) const;
   // Follows slow changes.
   void approach(const Profile& newer);
 
   static constexpr double kFarApart = 3;
-  // Beyond it two vectors are not of one tensor: between the noise of gradients and a factor of e^0.3 in all
-  // parts. A loss scale that doubles (0.69) is beyond it, rightly: the residual is in the old unit.
+  // Beyond it two vectors are not of one tensor: a factor of e^0.3 in all parts. A loss scale that doubles
+  // (0.69) is beyond it, rightly: the residual is in the old unit.
   static constexpr double kTooFar = 0.3;
 
  private:
-  std::array<double, kParts> log_rms_{};
+  struct Part {
+    double log_mean = 0, chance = 0;  // chance: of log_mean, one standard deviation
+  };
+  template <class T>
+  static Part part_of(const T* x, std::size_t n);
+  std::array<Part, kParts> parts_{};
   bool finite_ = true;
 };
 
