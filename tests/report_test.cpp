@@ -171,7 +171,7 @@ TEST(Table, orders_classes_by_time_and_gives_reasons_with_counts) {
   for (const char* const part : {"FLOAT", "SUM", "1M-2M", " 140 ", " 25.000 ", " 25.0 ", "onebit"})
     EXPECT_TRUE(contains(line, part)) << part << " in " << line;
   EXPECT_TRUE(contains(table, "compressed 120"));
-  EXPECT_TRUE(contains(table, "policy says mpi 20"));
+  EXPECT_TRUE(contains(table, "no rule compresses it 20"));
   EXPECT_TRUE(contains(line_with(table, "(no name)"), "below the floor of 64 KiB"));
 }
 

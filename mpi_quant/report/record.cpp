@@ -28,7 +28,7 @@ constexpr Wording kReasonWords[]{
     {Reason::inter, "inter", "on an intercommunicator"},
     {Reason::alone, "alone", "on one rank"},
     {Reason::foreign, "foreign", "beyond MPI_COMM_WORLD"},
-    {Reason::rule, "rule", "policy says mpi"},
+    {Reason::rule, "rule", "no rule compresses it"},
     {Reason::differs, "differs", "ranks have different policies"},
     {Reason::version, "version", "ranks have different library versions"},
     {Reason::switched_off, "switched_off", "switched off by MPI_Pcontrol"},

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kInputs = 256, kHidden = 128, kBatch = 32, kBatches = 4, kSteps = 80 };
+enum { kInputs = 256, kHidden = 128, kBatch = 32, kBatches = 4 };
 enum { kWeights = kInputs * kHidden + kHidden };
 static float w[kWeights], g[kWeights];
 static float samples[kBatch * kBatches][kInputs], labels[kBatch * kBatches];
@@ -74,6 +74,7 @@ static int ranks_agree(void) {
 }
 
 int main(int argc, char** argv) {
+  const int steps = argc > 1 ? atoi(argv[1]) : 80;
   int rank, size, step, i, agree;
   double first, last;
   MPI_Init(&argc, &argv);
@@ -81,7 +82,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   make_data(rank);
   first = mean_loss(size);
-  for (step = 0; step < kSteps; ++step) {
+  for (step = 0; step < steps; ++step) {
     const float rate = 0.02f / (float)(kBatch * size);
     memset(g, 0, sizeof g);
     for (i = 0; i < kBatch; ++i) add_gradient(step % kBatches * kBatch + i);
