@@ -96,7 +96,7 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
 
 bool copies_alone(const Call& call) {
   int inter = 0, size = 0;
-  const bool alone = is_half(element_of(call.datatype)) && call.op == MPI_SUM &&
+  const bool alone = is_nameless_half(call.datatype) && call.op == MPI_SUM &&
                      PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
                      PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
   if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)

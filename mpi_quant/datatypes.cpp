@@ -51,13 +51,23 @@ struct Known {
 
 // The float types that MPI has names for, as far as their sizes are right: MPI_REAL is whatever the MPI
 // library's Fortran was configured with. Those it has not at all are MPI_DATATYPE_NULL.
-std::array<Known, 6> named_types() {
-  std::array<Known, 6> table{{{MPI_FLOAT, kernels::Element::f32},
-                              {MPI_DOUBLE, kernels::Element::f64},
-                              {MPI_REAL, kernels::Element::f32},
-                              {MPI_DOUBLE_PRECISION, kernels::Element::f64},
-                              {MPI_REAL4, kernels::Element::f32},
-                              {MPI_REAL8, kernels::Element::f64}}};
+#ifdef MPIX_C_FLOAT16
+constexpr std::size_t kNamed = 7;
+#else
+constexpr std::size_t kNamed = 6;
+#endif
+
+std::array<Known, kNamed> named_types() {
+  std::array<Known, kNamed> table{{{MPI_FLOAT, kernels::Element::f32},
+                                   {MPI_DOUBLE, kernels::Element::f64},
+                                   {MPI_REAL, kernels::Element::f32},
+                                   {MPI_DOUBLE_PRECISION, kernels::Element::f64},
+                                   {MPI_REAL4, kernels::Element::f32},
+                                   {MPI_REAL8, kernels::Element::f64},
+#ifdef MPIX_C_FLOAT16
+                                   {MPIX_C_FLOAT16, kernels::Element::f16}
+#endif
+  }};
   for (auto& [type, element] : table) {
     int bytes = 0;
     if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &bytes) != MPI_SUCCESS ||
@@ -69,9 +79,13 @@ std::array<Known, 6> named_types() {
 
 }  // namespace
 
+bool is_nameless_half(MPI_Datatype datatype) {
+  return datatype != MPI_DATATYPE_NULL && (datatype == half_types().f16 || datatype == half_types().bf16);
+}
+
 std::optional<kernels::Element> element_of(MPI_Datatype datatype) {
   if (datatype == MPI_DATATYPE_NULL) return {};
-  static const std::array<Known, 6> named = named_types();
+  static const std::array<Known, kNamed> named = named_types();
   for (const auto& [type, element] : named)
     if (datatype == type) return element;
   if (datatype == half_types().f16) return kernels::Element::f16;

@@ -13,6 +13,8 @@ namespace mq {
 
 // The element type of a predefined MPI float type, or of a half type's datatype.
 std::optional<kernels::Element> element_of(MPI_Datatype datatype);
+// One of this library's own datatypes, which MPI cannot reduce.
+bool is_nameless_half(MPI_Datatype datatype);
 // The datatype of Element::f16 or Element::bf16, made at the first call.
 Result<MPI_Datatype> half_datatype(kernels::Element half);
 // When MPI is about to be finalized.

@@ -92,6 +92,12 @@ class Table(unittest.TestCase):
         self.assertIn(["0-", "2-", "10-20", "solver*"] + 4 * ["mpi"], rows)
         self.assertIn(["0-", "2-", "20-", "any", "other"] + 4 * ["bf16"], rows)
 
+    def test_sites_are_a_column_and_options_stand_behind_the_method(self):
+        done = run("--check-policy", "--policy", ": bf16; site=*reduce*: onebit feedback=address guard=64")
+        rows = [line.split() for line in done.stdout.splitlines()]
+        self.assertIn(["0-", "2-", "any", "other"] + 4 * ["bf16"], rows)
+        self.assertIn(["0-", "2-", "*reduce*"] + 4 * ["onebit", "feedback=address", "guard=64"], rows)
+
     def test_no_rules_are_mpi(self):
         self.assertIn(["0-", "2-", "mpi", "mpi", "mpi", "mpi"], [line.split() for line in run("--check-policy").stdout.splitlines()])
 
