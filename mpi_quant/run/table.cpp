@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <set>
@@ -33,6 +34,8 @@ struct Columns {
   Cuts<std::int64_t> ranks{2, std::int64_t{kNoMax} + 1};  // one rank never compresses
   std::set<std::string> comms{""}, sites{""};
 
+  std::size_t width = 4;  // of what stands behind a colon; of "bf16"
+
   explicit Columns(const Policy& policy) {
     for (const Rule& rule : policy.rules()) {
       bytes.insert({rule.bytes_min, rule.bytes_end});
@@ -41,6 +44,7 @@ struct Columns {
         if (cut > 2) ranks.insert(cut);
       comms.insert(rule.comm);
       sites.insert(rule.site);
+      width = std::max(width, action_text(rule).size());
     }
   }
   bool has_calls() const { return calls.size() > 2; }
@@ -54,7 +58,7 @@ std::string row(const Columns& columns, const std::array<std::string, 5>& select
   if (columns.has_calls()) out += fmt::format(" {:<12}", selectors[2]);
   if (columns.has_comms()) out += fmt::format(" {:<16}", selectors[3]);
   if (columns.has_sites()) out += fmt::format(" {:<16}", selectors[4]);
-  for (const std::string& method : methods) out += fmt::format(" {:<24}", method);
+  for (const std::string& method : methods) out += fmt::format(" {:<{}}", method, columns.width);
   return out.erase(out.find_last_not_of(' ') + 1) + "\n";
 }
 
