@@ -156,30 +156,34 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   std::shared_ptr<CommState> state;
   Status trouble = env().status();
   const Mode mode = env().ok() ? env()->mode : Mode::on;
-  std::string rules, text;
+  const std::uint32_t facts = static_cast<std::uint32_t>(mode) << 1 | (env().ok() && !env()->report.empty());
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0;
+  (void)PMPI_Comm_get_name(user_comm, name, &length);
+  std::string rules;
+  Result<Policy> policy = Policy();
   try {
     if (env().ok() && initial == Initial::environment) {
       const std::string* const kept = kept_rules(user_comm);
       rules = kept != nullptr ? *kept : env()->policy;
     }
-    text.append(kModes[static_cast<std::size_t>(mode)]).append("\n").append(rules);
+    policy = Policy::parse(rules);
     state.reset(new CommState);
+    state->name = name;
     const std::scoped_lock lock(registry().mutex);
     registry().states.reserve(registry().states.size() + 1);
   } catch (const std::bad_alloc&) {
     trouble = {Code::no_memory, "out of memory"};
   }
-  char name[MPI_MAX_OBJECT_NAME] = "";
-  int length = 0;
-  (void)PMPI_Comm_get_name(user_comm, name, &length);
   const Result<Agreed> agreed =
-      compare(user_comm, text, name, trouble, "environment (MPIQ_ variables) or memory");
+      compare(user_comm, rules, name, facts, trouble, "environment (MPIQ_ variables) or memory");
   if (!agreed.ok()) return agreed.status();
-  if (agreed->same_name) state->name = name;
-  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text ? 1 : 0;
+  if (!agreed->same_name) state->name.clear();
+  state->same_watch = agreed->same_facts;
+  state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_facts ? 1 : 0;
   if (state->stats.exact_mode == 0) {
-    Result<Policy> policy = Policy::parse(rules);
-    if (!policy.ok()) return Status{policy.status().code(), "MPIQ_POLICY: " + policy.status().text()};
+    if (!policy.ok())
+      return status_of(policy.status().code(), [&] { return "MPIQ_POLICY: " + policy.status().text(); });
     state->policy = std::move(*policy);
     state->mode = mode;
   }
@@ -236,7 +240,8 @@ Status CommState::activate(MPI_Comm user_comm) {
 }
 
 Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view text, std::string_view name,
-                                             const Status& local, std::string_view what) {
+                                             std::uint32_t facts, const Status& local,
+                                             std::string_view what) {
   // One exact reduction finds any difference: the minimum of x and of ~x gives the minimum and the maximum.
   const auto hash_of_text = [](std::string_view words) {
     Hash hash;
@@ -245,7 +250,8 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
   };
   constexpr int kValues = 4;  // in every version of the library, so that versions can be compared
   const std::uint64_t mine[kValues]{kWireVersion, hash_of_text(text),
-                                    static_cast<std::uint64_t>(local.code()), hash_of_text(name)};
+                                    static_cast<std::uint64_t>(local.code()) << 32 | facts,
+                                    hash_of_text(name)};
   std::uint64_t pairs[2 * kValues], least[2 * kValues];
   for (int i = 0; i < kValues; ++i) {
     pairs[2 * i] = mine[i];
@@ -254,13 +260,13 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
   MPI_Request request = MPI_REQUEST_NULL;
   MQ_TRY(mpi_status(real_mpi().iallreduce(pairs, least, 2 * kValues, MPI_UINT64_T, MPI_MIN, comm, &request),
                     "MPI_Iallreduce"));
-  MQ_TRY(wait_watched(comm, request));
+  MQ_TRY(wait_watched(comm, request, "at the first large sum", "is the library loaded on every rank?"));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
-  if (least[5] != ~std::uint64_t{0})
+  if (~least[5] >> 32 != 0)  // the greatest
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
-  Agreed agreed{std::string(text), same(1), same(0), same(3)};
+  Agreed agreed{std::string(text), same(1), same(0), same(3), same(2)};
   if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
   MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
@@ -271,7 +277,7 @@ Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view tex
 }
 
 Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
-  const Result<Agreed> agreed = compare(user_comm, rules, {}, {}, "rules");
+  const Result<Agreed> agreed = compare(user_comm, rules, {}, 0, {}, "rules");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_version) return {Code::mismatch, "the ranks run incompatible versions of mpi_quant"};
   if (!agreed->same_text)

@@ -89,12 +89,13 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // True once all calls before this one have left or gone past their turn.
   bool may_reduce(std::uint32_t sequence) const;
 
-  // Held while anything below is used; never while waiting for another rank.
+  // Held while anything below is used; not while waiting for another rank, but for the first call.
   std::mutex mutex;
   std::optional<MpiComm> comm;  // once active
   int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;
   Mode mode = Mode::on;                   // of the preload library; on where the ranks differ
+  bool same_watch = true;                 // all ranks have the same mode, and all or none write a report
   Identities identities;                  // of the residuals of calls that name no key
   std::map<std::uint64_t, Guard> guards;  // by what the ranks agreed on for the guarded calls
   std::string name;                // of the user's communicator at its first use; empty if ranks differ in it
@@ -111,11 +112,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
   CommState() = default;
   struct Agreed {
     std::string text;  // rank 0's
-    bool same_text, same_version, same_name;
+    bool same_text, same_version, same_name, same_facts;
   };
   // Collective. What rank 0 has, and whether all have it; an error on every rank if `local` is one on any.
   static Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name,
-                                const Status& local, std::string_view what);
+                                std::uint32_t facts, const Status& local, std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
   std::shared_ptr<CommState> kept_;  // of itself, once broken

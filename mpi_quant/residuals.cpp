@@ -6,12 +6,12 @@
 namespace mq {
 
 Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count, kernels::Element element) {
-  Entry entry{element, count, {}};
-  const std::size_t size = kernels::element_bytes(entry.residual_element());
-  if (count > SIZE_MAX / size || !entry.buffer.allocate_zeroed(count * size))
+  const std::size_t size = kernels::element_bytes(kernels::compute_element(element));
+  Buffer buffer;
+  if (count > SIZE_MAX / size || !buffer.allocate_zeroed(count * size))
     return Status{Code::no_memory, "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
                                        std::to_string(count) + " " + std::string(name(element))};
-  return entry;
+  return Entry{element, count, std::move(buffer), Held(count * size)};
 }
 
 Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t count,

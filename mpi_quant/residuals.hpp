@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/arena.hpp"
@@ -26,12 +28,30 @@ class Key {
   std::size_t size_ = 0;
 };
 
+// Bytes that count as held in this process as long as this lives.
+class Held {
+ public:
+  explicit Held(std::size_t bytes) : bytes_(bytes) { total_ += bytes_; }
+  Held(Held&& other) noexcept : bytes_(std::exchange(other.bytes_, 0)) {}
+  Held& operator=(Held&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Held() { total_ -= bytes_; }
+  static std::size_t total() { return total_; }
+
+ private:
+  static inline std::atomic<std::size_t> total_ = 0;
+  std::size_t bytes_;
+};
+
 class Residuals {
  public:
   struct Entry {
     kernels::Element element;  // of the key's vectors
     std::size_t count;
     Buffer buffer;        // count elements of residual_element(); zero at first
+    Held held;            // what the buffer takes
     bool used = false;    // by a call that got past the agreement
     int users = 0;        // calls in flight
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet

@@ -11,21 +11,21 @@
 namespace mq {
 namespace {
 
-void say_where(MPI_Comm comm, int seconds) {
+void say_where(MPI_Comm comm, int seconds, const char* why, const char* question) {
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0, rank = 0, size = 0;
   (void)PMPI_Comm_get_name(comm, name, &length);
   (void)PMPI_Comm_rank(comm, &rank);
   (void)PMPI_Comm_size(comm, &size);
   (void)std::fprintf(stderr,
-                     "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for others at the "
-                     "first large sum; if they are not only late: is the library loaded on every rank?\n",
-                     rank, size, name, seconds);
+                     "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for others %s; if they "
+                     "are not only late: %s\n",
+                     rank, size, name, seconds, why, question);
 }
 
 }  // namespace
 
-Status wait_watched(MPI_Comm comm, MPI_Request& request) {
+Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question) {
   constexpr int kSpins = 200;
   const int limit = env().ok() ? env()->watchdog : 0;
   const auto start = std::chrono::steady_clock::now();
@@ -37,7 +37,7 @@ Status wait_watched(MPI_Comm comm, MPI_Request& request) {
     if (tests < kSpins) continue;
     sched_yield();
     if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(limit)) {
-      say_where(comm, limit);
+      say_where(comm, limit, why, question);
       said = true;
     }
   }

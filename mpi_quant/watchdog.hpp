@@ -8,8 +8,8 @@
 
 namespace mq {
 
-// Completes a request of the first collective call on comm. If that takes longer than MPIQ_WATCHDOG seconds,
-// says so once on stderr, and goes on waiting.
-Status wait_watched(MPI_Comm comm, MPI_Request& request);
+// Completes the request of a collective call on comm. If that takes longer than MPIQ_WATCHDOG seconds, says
+// so once on stderr, and goes on waiting. why: "at the first large sum"; question: what may be wrong.
+Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question);
 
 }  // namespace mq

@@ -29,6 +29,7 @@ class Tensors : public testing::Test {
   }
   Identities::Found see(Identity by, const std::vector<float>& x, std::string_view key = "",
                         std::uint64_t step = 0, std::size_t count = kN) {
+    identities_.begin_call(step);
     return identities_.identify(
         by, {reinterpret_cast<const std::byte*>(x.data()), count, Element::f32, key, step, 0}, residuals_,
         most_bytes_);
@@ -156,7 +157,7 @@ TEST_F(Tensors, what_is_not_finite_leaves_the_residual_as_it_is) {
 }
 
 TEST_F(Tensors, residuals_stay_within_their_budget) {
-  most_bytes_ = 2 * kN * sizeof(float);
+  most_bytes_ = Held::total() + 2 * kN * sizeof(float);
   for (int i = 0; i < 3; ++i) (void)see(Identity::key, a_, std::to_string(i));
   EXPECT_EQ(residuals_.entries().size(), 2u);
   EXPECT_EQ(see(Identity::key, a_, "2").what, Feedback::budget);
@@ -170,6 +171,46 @@ TEST_F(Tensors, addresses_that_come_once_do_not_fill_the_memory) {
         Identity::address, {reinterpret_cast<const std::byte*>(heap.data() + i), 2, Element::f32, "", 0, 0},
         residuals_, most_bytes_);
   EXPECT_EQ(residuals_.entries().size(), 0u);
+}
+
+TEST_F(Tensors, any_number_of_keys_is_kept) {
+  for (int round = 0; round < 3; ++round)
+    for (int k = 0; k < 3000; ++k)
+      EXPECT_EQ(see(Identity::key, a_, std::to_string(k), 0, 64).what,
+                round == 0 ? Feedback::fresh : Feedback::hit);
+}
+
+TEST_F(Tensors, the_budget_is_that_of_the_process) {
+  most_bytes_ = Held::total() + kN * sizeof(float);
+  Identities other_identities;
+  Residuals other_residuals;
+  const auto see_there = [&] {
+    return other_identities.identify(
+        Identity::key, {reinterpret_cast<const std::byte*>(a_.data()), kN, Element::f32, "there", 0, 0},
+        other_residuals, most_bytes_);
+  };
+  EXPECT_EQ(see(Identity::key, a_, "here").what, Feedback::fresh);
+  EXPECT_EQ(see_there().what, Feedback::budget);
+  residuals_.clear();
+  EXPECT_EQ(see_there().what, Feedback::fresh);
+}
+
+TEST_F(Tensors, a_call_that_stays_exact_has_its_position_too) {
+  for (std::uint64_t step = 1; step < 5; ++step) {
+    identities_.begin_call(step);  // exact
+    EXPECT_EQ(see(Identity::sequence, b_, "", step).key.view(), "~sequence:1");
+  }
+}
+
+TEST_F(Tensors, what_is_held_can_be_found_without_a_change) {
+  const Sender sender{reinterpret_cast<const std::byte*>(a_.data()), kN, Element::f32, "a", 0, 0};
+  EXPECT_TRUE(identities_.held(Identity::key, sender, residuals_).empty());
+  (void)see(Identity::key, a_, "a");
+  EXPECT_EQ(identities_.held(Identity::key, sender, residuals_).view(), "a");
+  EXPECT_TRUE(identities_.held(Identity::off, sender, residuals_).empty());
+  Sender shorter = sender;
+  shorter.count = 5;
+  EXPECT_TRUE(identities_.held(Identity::key, shorter, residuals_).empty());
 }
 
 TEST_F(Tensors, a_residual_of_the_programs_own_is_welcome_and_one_in_flight_is_left_alone) {
@@ -255,13 +296,13 @@ TEST(Pcontrol, commands_are_obeyed_and_others_refused) {
 }
 
 TEST(Pcontrol, a_key_is_of_one_thread_and_for_one_sum) {
-  EXPECT_EQ(take_key(), "");
+  EXPECT_TRUE(take_key().empty());
   EXPECT_TRUE(obey(MPIQ_PCONTROL, "key=layer 3").ok());
-  std::thread([] { EXPECT_EQ(take_key(), ""); }).join();
-  EXPECT_EQ(take_key(), "layer 3");
-  EXPECT_EQ(take_key(), "");
+  std::thread([] { EXPECT_TRUE(take_key().empty()); }).join();
+  EXPECT_EQ(take_key().view(), "layer 3");
+  EXPECT_TRUE(take_key().empty());
   EXPECT_TRUE(obey(MPIQ_PCONTROL * 65536 + 12, nullptr).ok());
-  EXPECT_EQ(take_key(), "12");
+  EXPECT_EQ(take_key().view(), "12");
 }
 
 }  // namespace

@@ -205,14 +205,10 @@ TEST(ThreadRecord, identifies_traits_once_and_keeps_its_numbers_where_they_are) 
     EXPECT_EQ(&record, ThreadRecord::mine());
     int identified = 0;
     const auto numbers = [&](std::uintptr_t comm, int log2_bytes) -> Numbers& {
-      const std::uint64_t count = (std::uint64_t{1} << log2_bytes) / 4;
-      const Counter counter = record.of({comm, 1, 2, 4}, count, [&](std::uint64_t& type_bytes) {
+      return record.of({comm, 1, 2, log2_bytes}, [&] {
         ++identified;
-        type_bytes = 4;
         return ClassId{"once", 4, "MPI_FLOAT", "MPI_SUM", log2_bytes};
       });
-      EXPECT_EQ(counter.bytes, 4 * count);
-      return *counter.numbers;
     };
     Numbers& first = numbers(1, 20);
     EXPECT_EQ(&numbers(1, 20), &first);
@@ -237,16 +233,9 @@ TEST(WholeRecord, is_the_sum_of_all_threads_also_of_those_that_have_ended) {
     threads.emplace_back([&, t] {
       for (std::uint64_t i = 0; i < kCalls; ++i) {
         ThreadRecord& record = *ThreadRecord::mine();
-        const auto doubles = [](const ClassId& id) {
-          return [&id](std::uint64_t& type_bytes) {
-            type_bytes = 8;
-            return id;
-          };
-        };
-        ++record.of({7, 8, 9, 2}, 128, doubles(shared)).numbers->calls[at(Reason::small)];
+        ++record.of({7, 8, 9, 10}, [&] { return shared; }).calls[at(Reason::small)];
         const ClassId own{"thread " + std::to_string(t), 2, "MPI_FLOAT", "MPI_SUM", 20};
-        Numbers& numbers =
-            *record.of({static_cast<std::uintptr_t>(t), 8, 9, 2}, 1 << 17, doubles(own)).numbers;
+        Numbers& numbers = record.of({static_cast<std::uintptr_t>(t), 8, 9, 20}, [&] { return own; });
         ++numbers.calls[at(Reason::compressed)];
         numbers.seconds += 0.5;
         ++record.site("site").calls[at(Reason::compressed)];

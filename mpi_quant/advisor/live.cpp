@@ -145,7 +145,12 @@ Result<Field> measure_field(const Evidence& evidence) {
   field.link = *link;
   Evidence measured = evidence;
   measured.link = field.link;
-  const std::vector<ClassAdvice> classes = rank == 0 ? advise(measured) : std::vector<ClassAdvice>();
+  std::vector<ClassAdvice> classes;
+  try {
+    if (rank == 0) classes = advise(measured);
+  } catch (const std::bad_alloc&) {
+    classes.clear();  // the others wait to hear what is measured: nothing
+  }
   Result<std::vector<Validation>> validations = validate(classes, size, rank);
   if (!validations.ok()) return validations.status();
   field.validations = std::move(*validations);

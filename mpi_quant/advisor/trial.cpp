@@ -59,7 +59,7 @@ bool measures(const Method& method) {
 }  // namespace
 
 std::span<const Candidate> candidates() {
-  static const std::vector<Candidate> list = parsed();
+  static const std::vector<Candidate>& list = *new std::vector<Candidate>(parsed());  // outlives statics
   return list;
 }
 

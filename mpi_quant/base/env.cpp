@@ -88,7 +88,8 @@ Result<Env> read_env() {
 }  // namespace
 
 const Result<Env>& env() {
-  static const Result<Env> e = read_env();
+  static const Result<Env>& e =
+      *new Result<Env>(read_env());  // never destroyed: MPI_Finalize may run in atexit
   return e;
 }
 

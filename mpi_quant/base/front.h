@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Changes with anything in this file. The names of the two tables end in it. */
+/* Changes with anything in this file but the names of the two tables. */
 #define MPIQ_FRONT_VERSION 2
 
 typedef intptr_t mpiq_slot;

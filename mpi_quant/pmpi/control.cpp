@@ -14,15 +14,16 @@ std::atomic<bool> switched_off = false;
 std::atomic<int> exact_depth = 0;
 std::atomic<std::uint64_t> steps = 0, flushes = 0;
 
-std::string& next_key() {
-  thread_local std::string key;
+// Without a destructor: MPI may be called while those of the thread run.
+Key& next_key() {
+  thread_local Key key;
   return key;
 }
 
 Status set_key(std::string_view key) {
   if (key.empty() || key.size() > Key::kMax)
     return {Code::bad_argument, "MPI_Pcontrol: a key is 1 to 63 characters"};
-  next_key() = key;
+  next_key() = Key(key);
   return {};
 }
 
@@ -47,7 +48,7 @@ Status obey_command(std::string_view command) {
 
 Control control() noexcept { return {switched_off || exact_depth > 0, steps, flushes}; }
 
-std::string take_key() noexcept { return std::exchange(next_key(), {}); }
+Key take_key() noexcept { return std::exchange(next_key(), {}); }
 
 Status obey(int level, const char* command) {
   constexpr int kMostKeys = 1 << 16;

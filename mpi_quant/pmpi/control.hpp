@@ -2,19 +2,20 @@
 // nothing at all without this library.
 //
 //   MPI_Pcontrol(0)   MPI_Pcontrol(1)    compress nothing; go on
-//   MPI_Pcontrol(MPIQ_PCONTROL, "key=layer 3")   name of the residual of this thread's next sum
+//   MPI_Pcontrol(MPIQ_PCONTROL, "key=layer 3")   name of the residual of this thread's next large sum
 //                               "step"           begins a step: positions are counted from here
 //                               "exact", "end"   compress nothing up to the matching "end"
 //                               "flush"          the next sum of each residual is exact, and adds all of it
 //   MPI_Pcontrol(MPIQ_PCONTROL << 16 | k)        key k, 0 to 65535, for Fortran
 //
-// MPIQ_PCONTROL is 0x4D51. Facts of one rank: where ranks say different things, the sum is exact.
+// Large: of floats, of at least 64 KiB, or 4 KiB where a rule says small. MPIQ_PCONTROL is 0x4D51. These are
+// facts of one rank: where ranks say different things, the sum is exact, and a flush is over.
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/residuals.hpp"
 
 namespace mq {
 
@@ -26,7 +27,7 @@ struct Control {
 // As of now; of all threads.
 Control control() noexcept;
 // The key for this thread's next sum, which it takes.
-std::string take_key() noexcept;
+Key take_key() noexcept;
 
 // One call of MPI_Pcontrol; command is null unless level is MPIQ_PCONTROL. An error: not understood, nothing
 // done.

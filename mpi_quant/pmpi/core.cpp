@@ -59,5 +59,5 @@ constexpr const char* kFamily = "mpich";
 }  // namespace
 
 extern "C" MPIQ_PUBLIC const mpiq_core mpiq_core_v1 = {
-    MPIQ_FRONT_VERSION,      kFamily,   sizeof(MPI_Comm), initialized, started,
-    &mq::internal::watching, allreduce, counted,          pcontrol,    comm_info};
+    MPIQ_FRONT_VERSION,           kFamily,   sizeof(MPI_Comm), initialized, started,
+    &mq::internal::watching_word, allreduce, counted,          pcontrol,    comm_info};

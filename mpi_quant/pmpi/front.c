@@ -239,11 +239,13 @@ static int call(function f, const arguments a) {
   return f != NULL ? ((any_call)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) : kNoSuchFunction;
 }
 
+static inline int watched(void) { return __atomic_load_n(core->watching, __ATOMIC_RELAXED); }
+
 /* What is done with each function, below the tools. */
 
 static int allreduce(enum hook hook, const arguments a, int64_t count) {
   ready();
-  if (core != NULL && (count >= kFewestElements || *core->watching))
+  if (core != NULL && (count >= kFewestElements || watched()))
     return core->allreduce(a[0], a[1], count, a[3], a[4], a[5]);
   if (real[hook] == NULL && count == (int)count) hook = kAllreduce;
   return call(real[hook], a);
@@ -252,7 +254,7 @@ static int allreduce(enum hook hook, const arguments a, int64_t count) {
 /* Nothing here may wait for other ranks: they may be in a different call, which is legal. */
 static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
   ready();
-  if (core != NULL && *core->watching) core->counted(what, count, a[3], a[4], a[5]);
+  if (core != NULL && watched()) core->counted(what, count, a[3], a[4], a[5]);
   return call(real[hook], a);
 }
 
@@ -367,13 +369,21 @@ PUBLIC int PMPI_Pcontrol(const int level, ...) {
   return pcontrol(level, command);
 }
 
+/* What else a program says to a tool behind this library only the two know: the registers and a piece of the
+ * stack go on as they came. */
 PUBLIC int MPI_Pcontrol(const int level, ...) {
   const char* command;
   va_list rest;
+  if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
+#if defined(__GNUC__) && !defined(__clang__)
+  if (tool[kPcontrol] != NULL) {
+    enum { kStackBytes = 64 };
+    __builtin_return(__builtin_apply((void (*)())tool[kPcontrol], __builtin_apply_args(), kStackBytes));
+  }
+#endif
   va_start(rest, level);
   command = command_of(level, rest);
   va_end(rest);
-  resolved();
   return tool[kPcontrol] != NULL ? ((any_pcontrol)tool[kPcontrol])(level, command) : pcontrol(level, command);
 }
 

@@ -4,8 +4,8 @@
 // alike on all ranks.
 //
 // The error is that of one call. With feedback what is missing now comes later, so that it overstates; a
-// budget for such a rule is a bound on what may be late. What a call that is given up had compressed away is
-// delivered with it.
+// budget for such a rule is a bound on what may be late. What waited in the residual of the call is delivered
+// with it; what waits in others of the rule comes with the next exact sum of each.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,9 @@
 namespace mq {
 
 struct Verdict {
-  double error = 0;       // relative L2; NaN or Inf if the sums differ in what is finite
+  // Relative L2; Inf if a value that is not finite came out finite, or the other way round. < 0: the exact
+  // sum has such values, which a method may have no room beside: nothing to judge.
+  double error = 0;
   bool given_up = false;  // recvbuf has the exact sum
 };
 
@@ -29,7 +31,7 @@ class GuardedCall {
   Status prepare(const Call& call, kernels::Element element, const std::byte* residual);
   // After it. Collective over the communicator; all ranks get the same verdict. budget: 0 for none. had_keys:
   // some rank may have had a residual, which is delivered too if the rule is given up. An error: of MPI.
-  Result<Verdict> judge(CommState& state, const Call& call, double budget, bool had_keys);
+  Result<Verdict> judge(const Call& call, double budget, bool had_keys);
 
  private:
   Buffer exact_, waiting_;

@@ -83,40 +83,50 @@ void Profile::approach(const Profile& newer) {
   }
 }
 
-// The names that are made up begin with a character that keys of programs hardly have.
-std::string Identities::name_of(Identity by, const Sender& sender) {
-  if (step_ != sender.step) {
-    step_ = sender.step;
-    position_ = 0;
+void Identities::begin_call(std::uint64_t step) {
+  ++calls_;
+  if (step_ != step) {
+    step_ = step;
+    next_position_ = 0;
   }
-  const std::uint64_t position = position_++;
+  position_ = next_position_++;
+}
+
+// The names that are made up begin with a character that keys of programs hardly have.
+std::string Identities::name_of(Identity by, const Sender& sender) const {
   if (by == Identity::off) return "";
-  if (!sender.key.empty()) return std::string(sender.key.substr(0, Key::kMax));
+  if (!sender.key.empty()) return std::string(sender.key);
   if (by == Identity::address)
     return "~address:" + text_of(reinterpret_cast<std::uintptr_t>(sender.input), 16) + ":" +
            text_of(sender.count, 10) + ":" + std::string(kernels::name(sender.element));
-  if (by == Identity::sequence && sender.step > 0) return "~sequence:" + text_of(position, 10);
+  if (by == Identity::sequence && sender.step > 0) return "~sequence:" + text_of(position_, 10);
   return "";
 }
 
-// The memory of this call is not what it was for the other places that it touches.
+Key Identities::held(Identity by, const Sender& sender, const Residuals& residuals) const {
+  const auto entry = residuals.entries().find(name_of(by, sender));
+  if (entry == residuals.entries().end() || entry->second.users > 0) return {};
+  const bool fits = entry->second.count == sender.count && entry->second.element == sender.element;
+  return fits ? Key(entry->first) : Key();
+}
+
+// The memory of this call is not what it was for the other addresses that it touches.
 void Identities::disturb(const std::string& name, const Sender& sender) {
   const std::byte* const end = sender.input + sender.count * kernels::element_bytes(sender.element);
-  for (auto& [other, place] : places_)
+  for (auto& [other, place] : addresses_)
     if (other != name && place.begin < end && sender.input < place.end) place.disturbed = true;
 }
 
 // One of a few: a program whose buffers are new at every call would fill the memory with names.
-Identities::Place& Identities::place_of(const std::string& name, Residuals& residuals) {
-  if (places_.size() >= kMostPlaces && places_.find(name) == places_.end()) {
-    const auto oldest = std::min_element(places_.begin(), places_.end(), [](const auto& a, const auto& b) {
-      return a.second.last_call < b.second.last_call;
-    });
-    const Residuals::Entry* const entry = residuals.find(oldest->first);
-    if (entry == nullptr || entry->users == 0) residuals.drop(oldest->first);
-    places_.erase(oldest);
+Identities::Place& Identities::address_of(const std::string& name, Residuals& residuals) {
+  if (addresses_.size() >= kMostAddresses && addresses_.find(name) == addresses_.end()) {
+    const auto oldest = std::min_element(
+        addresses_.begin(), addresses_.end(),
+        [](const auto& a, const auto& b) { return a.second.last_call < b.second.last_call; });
+    residuals.drop(oldest->first);  // no request has such a key
+    addresses_.erase(oldest);
   }
-  return places_[name];
+  return addresses_[name];
 }
 
 Feedback Identities::doubt(const Place& place, Identity by, const Sender& sender,
@@ -130,7 +140,6 @@ Feedback Identities::doubt(const Place& place, Identity by, const Sender& sender
 
 Identities::Found Identities::identify(Identity by, const Sender& sender, Residuals& residuals,
                                        std::uint64_t most_bytes) {
-  ++calls_;
   const std::string name = name_of(by, sender);
   disturb(name, sender);
   if (name.empty()) return {};
@@ -140,7 +149,7 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
   const Residuals::Entry* entry = residuals.find(name);
   if (entry != nullptr && entry->users > 0) return {{}, Feedback::overlap};  // by a request of the program's
 
-  Place& place = place_of(name, residuals);
+  Place& place = by == Identity::address ? address_of(name, residuals) : keys_[name];
   Found found{Key(name), doubt(place, by, sender, profile), &place.flushed};
   // The program's own residual of this key is welcome.
   if (entry != nullptr && by == Identity::key && found.what == Feedback::fresh)
@@ -170,7 +179,7 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
     return {{}, sure || found.what == Feedback::fresh ? Feedback::recorded : found.what};
   if (residuals.find(name) == nullptr) {
     const std::size_t bytes = sender.count * kernels::element_bytes(kernels::compute_element(sender.element));
-    if (residuals.bytes() + bytes > most_bytes || !residuals.acquire(name, sender.count, sender.element).ok())
+    if (Held::total() + bytes > most_bytes || !residuals.acquire(name, sender.count, sender.element).ok())
       return {{}, Feedback::budget};
     if (sure) found.what = Feedback::fresh;  // known for long enough now
   }

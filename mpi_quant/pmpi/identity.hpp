@@ -69,10 +69,14 @@ class Identities {
     // identify().
     std::uint64_t* flushed = nullptr;
   };
+  // For each sum that comes as far as the policy, before anything else: counts the positions of a step.
+  void begin_call(std::uint64_t step);
   // The key for a call, whose residual is then there, of the right shape, and in `residuals`. Drops what is
-  // in doubt. most_bytes: of all residuals together. Once for each call that a rule with this identity chose.
-  // May throw std::bad_alloc.
+  // in doubt. most_bytes: of all residuals of the process. Once for each call that a rule with this identity
+  // chose. May throw std::bad_alloc.
   Found identify(Identity by, const Sender& sender, Residuals& residuals, std::uint64_t most_bytes);
+  // The key of a call whose residual is there; empty if it is not. Changes nothing.
+  Key held(Identity by, const Sender& sender, const Residuals& residuals) const;
 
  private:
   struct Place {
@@ -88,15 +92,17 @@ class Identities {
   // More calls of the communicator in between, and an address may belong to something else.
   static constexpr std::uint64_t kTooOld = 4096;
 
-  static constexpr std::size_t kMostPlaces = 1024;
+  static constexpr std::size_t kMostAddresses = 1024;
+  using Places = std::map<std::string, Place>;
 
-  std::string name_of(Identity by, const Sender& sender);
+  std::string name_of(Identity by, const Sender& sender) const;
   void disturb(const std::string& name, const Sender& sender);
-  Place& place_of(const std::string& name, Residuals& residuals);
+  Place& address_of(const std::string& name, Residuals& residuals);
   Feedback doubt(const Place& place, Identity by, const Sender& sender, const Profile& profile) const;
 
-  std::map<std::string, Place> places_;
-  std::uint64_t calls_ = 0, step_ = 0, position_ = 0;
+  Places keys_, addresses_;  // keys: positions too
+  std::uint64_t calls_ = 0, step_ = 0;
+  std::uint64_t next_position_ = 0, position_ = 0;  // of the call after this one, and of this one
 };
 
 }  // namespace mq

@@ -63,9 +63,13 @@ class Interception {
   Reason agreed_reason();
   Reason decide() noexcept;
   Reason choose();
+  Sender sender() const;
   void identify();
-  Outcome operate_guarded();
-  Status judge(GuardedCall& guarded);
+  void deliver_held();
+  void prepare_compressed();
+  void send_all();
+  Outcome operate_compressed();
+  Status judge();
   Outcome exact(Reason why) {
     note_.reason = why;
     return {{}, true};
@@ -79,9 +83,13 @@ class Interception {
   const Rule* rule_ = nullptr;
   Method method_;
   Wishes wishes_;
-  std::string key_;         // by MPI_Pcontrol
+  Control said_;            // by MPI_Pcontrol
+  Key key_;                 // likewise
   std::uint64_t kind_ = 0;  // of the calls that are guarded together
-  std::uint64_t* flushed_ = nullptr;
+  GuardedCall guarded_;
+  bool is_guarded_ = false;
+  std::uint64_t* flushed_ = nullptr;  // set: this call flushes a residual
+  bool retires_ = false;              // this call delivers the residual of a rule that was given up
 };
 
 CallFacts Interception::facts() const {
@@ -93,29 +101,37 @@ CallFacts Interception::facts() const {
 
 // What all ranks know: Reason::compressed if some of them may compress.
 Reason Interception::agreed_reason() {
-  const CallFacts known = facts();
-  if (known.bytes >= state_->policy.floor_bytes()) number_ = state_->policy_calls++;
+  const std::uint64_t bytes = facts().bytes;
+  if (bytes >= state_->policy.floor_bytes()) {
+    number_ = state_->policy_calls++;
+    said_ = control();
+    key_ = take_key();
+    state_->identities.begin_call(said_.step);
+  }
   if (state_->stats.exact_mode != 0) return state_->stats.exact_mode == 1 ? Reason::differs : Reason::version;
   if (state_->policy.prospect(facts()).may_compress) return Reason::compressed;
-  return known.bytes < kFloorBytes ? Reason::small : Reason::rule;
+  return bytes < kFloorBytes ? Reason::small : Reason::rule;
 }
 
-// What this rank would do: Reason::compressed: compress. Lack of memory is told to the others.
+// What this rank would do: Reason::compressed: compress. Whatever fails here is told to the others.
 Reason Interception::decide() noexcept {
   try {
-    if (watching || state_->policy.prospect(facts()).by_site) note_.site = call_site();
+    if (watching() || state_->policy.prospect(facts()).by_site) note_.site = call_site();
     const Reason chosen = choose();
-    if (rule_ != nullptr && !rule_->method.exact() && watching) note_.method = action_text(*rule_);
-    if (chosen == Reason::compressed && state_->mode == Mode::on) identify();
+    if (rule_ != nullptr && !rule_->method.exact() && watching()) note_.method = action_text(*rule_);
+    if (state_->mode != Mode::on) return chosen;
+    if (chosen == Reason::compressed) prepare_compressed();
+    if (chosen == Reason::guard) deliver_held();
     return chosen;
   } catch (const std::bad_alloc&) {
     wishes_.trouble = {Code::no_memory, "out of memory"};
+    method_ = {};
     return Reason::failed;
   }
 }
 
 Reason Interception::choose() {
-  if (control().off) return Reason::switched_off;
+  if (said_.off) return Reason::switched_off;
   rule_ = state_->policy.rule_for(facts());
   if (rule_ == nullptr || rule_->method.exact()) return Reason::rule;
   method_ = rule_->method;
@@ -127,55 +143,73 @@ Reason Interception::choose() {
   return guard != state_->guards.end() && guard->second.tripped ? Reason::guard : Reason::compressed;
 }
 
+void Interception::prepare_compressed() {
+  const Care& care = rule_->care;
+  identify();
+  // On all ranks alike: a call is counted where they have agreed on all that is in kind_.
+  is_guarded_ = care.guard > 0 && flushed_ == nullptr && kernels::element_bytes(element_) >= sizeof(float) &&
+                state_->guards[kind_].calls % care.guard == 0;
+  if (!is_guarded_) return;
+  const Residuals::Entry* const entry =
+      wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
+  wishes_.trouble = guarded_.prepare(call_, element_, entry ? entry->buffer.data() : nullptr);
+}
+
+Sender Interception::sender() const {
+  const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
+  return {static_cast<const std::byte*>(input),
+          static_cast<std::size_t>(call_.count),
+          element_,
+          key_.view(),
+          said_.step,
+          said_.flush};
+}
+
 // The residual of the call, if the rule asks for one and there is no doubt whose it is.
 void Interception::identify() {
-  const Control said = control();
-  const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
-  if (input == nullptr) return;
-  const Sender sender{static_cast<const std::byte*>(input),
-                      static_cast<std::size_t>(call_.count),
-                      element_,
-                      key_,
-                      said.step,
-                      said.flush};
+  if (sender().input == nullptr) return;
   const Identities::Found found =
-      state_->identities.identify(rule_->care.feedback, sender, state_->residuals, env()->residual_bytes);
+      state_->identities.identify(rule_->care.feedback, sender(), state_->residuals, env()->residual_bytes);
   wishes_.key = found.key;
   note_.feedback = found.what;
-  if (found.key.empty() || *found.flushed == said.flush) return;
-  method_ = {};  // what raw sends is exact, residual and all
+  if (found.key.empty() || *found.flushed == said_.flush) return;
+  flushed_ = found.flushed;
+  send_all();
+}
+
+// Of a rule that was given up: what still waits in this call's residual goes with it.
+void Interception::deliver_held() {
+  wishes_.key = state_->identities.held(rule_->care.feedback, sender(), state_->residuals);
+  retires_ = !wishes_.key.empty();
+  if (retires_) send_all();
+}
+
+// Sum and residual, exactly: raw leaves nothing to wait. The ranks agree to it, or do not.
+void Interception::send_all() {
+  method_ = {};
   method_.codec = kernels::find_codec("raw");
   method_.params = kernels::preset_params(*method_.codec);
-  flushed_ = found.flushed;
+  wishes_.care = ~wishes_.care;
 }
 
-Outcome Interception::operate_guarded() {
-  const Care& care = rule_->care;
-  GuardedCall guarded;
-  bool is_guarded = false;
+Outcome Interception::operate_compressed() {
+  const Outcome outcome = operate(*state_, call_, wishes_, method_);
+  if (!outcome.status.ok()) return outcome;
   {
     const std::scoped_lock lock(state_->mutex);
-    const bool comparable = flushed_ == nullptr && kernels::element_bytes(element_) >= sizeof(float);
-    is_guarded = comparable && care.guard > 0 && state_->guards[kind_].calls % care.guard == 0;
-    const Residuals::Entry* const entry =
-        wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
-    if (is_guarded)
-      wishes_.trouble = guarded.prepare(call_, element_, entry ? entry->buffer.data() : nullptr);
+    // Where the ranks did not agree to flush, what waits goes on waiting.
+    if (flushed_ != nullptr) *flushed_ = said_.flush;
+    if (retires_) state_->residuals.drop(wishes_.key.view());
+    if (!outcome.exact && flushed_ == nullptr && !retires_ && rule_->care.guard > 0)
+      ++state_->guards[kind_].calls;
   }
-  const Outcome outcome = operate(*state_, call_, wishes_, method_);
-  if (!outcome.status.ok() || outcome.exact) return outcome;
-  if (flushed_ != nullptr) *flushed_ = control().flush;
-  if (care.guard > 0) {
-    const std::scoped_lock lock(state_->mutex);
-    ++state_->guards[kind_].calls;  // on all ranks alike: they have agreed on all that is in kind_
-  }
-  if (!is_guarded) return outcome;
-  return {judge(guarded), false};
+  if (outcome.exact || !is_guarded_) return outcome;
+  return {judge(), false};
 }
 
-Status Interception::judge(GuardedCall& guarded) {
+Status Interception::judge() {
   const Care& care = rule_->care;
-  const Result<Verdict> verdict = guarded.judge(*state_, call_, care.error, care.feedback != Identity::off);
+  const Result<Verdict> verdict = guarded_.judge(call_, care.error, care.feedback != Identity::off);
   if (!verdict.ok()) return verdict.status();
   note_.guard_error = verdict->error;
   if (!verdict->given_up) return {};
@@ -187,7 +221,6 @@ Status Interception::judge(GuardedCall& guarded) {
 }
 
 Outcome Interception::run() {
-  key_ = take_key();
   if (CommState::find(call_.comm) == nullptr) {
     if (!inside_world(call_.comm)) return exact(Reason::foreign);
     watch(false);
@@ -214,8 +247,9 @@ Outcome Interception::run() {
     note_.before(state_->stats);
   }
   wishes_.yields = true;
-  const Outcome outcome =
-      note_.reason == Reason::compressed ? operate_guarded() : operate(*state_, call_, wishes_, {});
+  const Outcome outcome = note_.reason == Reason::compressed || retires_
+                              ? operate_compressed()
+                              : operate(*state_, call_, wishes_, {});
   const std::scoped_lock lock(state_->mutex);
   note_.after(state_->stats);
   if (!outcome.status.ok() || outcome.split) note_.reason = outcome.split ? Reason::split : Reason::failed;
@@ -225,19 +259,20 @@ Outcome Interception::run() {
 }  // namespace
 
 int intercepted_allreduce(const Call& call) {
+  const bool watched = watching();
   std::optional<Element> element;
   const Reason reason = classify(call, element);
   if (reason != Reason::compressed) {
-    if (!watching) return exact_allreduce(call, element);
+    if (!watched) return exact_allreduce(call, element);
     ExactCall counted(call, reason);
     const int code = exact_allreduce(call, element);
     counted.end();
     return code;
   }
-  const std::uint64_t begin = watching ? ticks() : 0;
+  const std::uint64_t begin = watched ? ticks() : 0;
   Note note;
   const Outcome outcome = with_memory([&] { return Interception(call, *element, note).run(); });
-  if (!watching) return conclude(call, outcome);
+  if (!watched) return conclude(call, outcome);
   const std::uint64_t middle = ticks();
   AdvisedCall advised(call, note.advisable);
   const std::uint64_t resumed = ticks();

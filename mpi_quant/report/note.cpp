@@ -1,6 +1,7 @@
 #include "mpi_quant/report/note.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -46,28 +47,40 @@ std::string comm_name(MPI_Comm comm) {
   return text;
 }
 
-std::uint64_t type_bytes(MPI_Datatype type) {
+// Handles of freed objects are given to new ones. So a communicator is told by a number that it carries in an
+// attribute, and the size of a type is asked for every time.
+std::uintptr_t number_of(MPI_Comm comm) {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    (void)PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &made, nullptr);
+    return made;
+  }();
+  static std::atomic<std::uintptr_t> numbers = 2;
+  if (comm == MPI_COMM_WORLD) return 1;
+  if (comm == MPI_COMM_SELF) return 2;
+  void* value = nullptr;
+  int found = 0;
+  if (key == MPI_KEYVAL_INVALID || PMPI_Comm_get_attr(comm, key, &value, &found) != MPI_SUCCESS) return 0;
+  if (found) return reinterpret_cast<std::uintptr_t>(value);
+  const std::uintptr_t number = ++numbers;
+  (void)PMPI_Comm_set_attr(comm, key, reinterpret_cast<void*>(number));
+  return number;
+}
+
+std::uint64_t bytes_of(const Call& call) {
   int size = 0;
-  if (type != MPI_DATATYPE_NULL) (void)PMPI_Type_size(type, &size);
-  return static_cast<std::uint64_t>(size);
+  if (call.datatype == MPI_FLOAT)
+    size = sizeof(float);
+  else if (call.datatype == MPI_DOUBLE)
+    size = sizeof(double);
+  else if (call.datatype != MPI_DATATYPE_NULL)
+    (void)PMPI_Type_size(call.datatype, &size);
+  return static_cast<std::uint64_t>(std::max<MPI_Count>(call.count, 0)) * static_cast<std::uint64_t>(size);
 }
 
-std::uint64_t count_of(const Call& call) {
-  return static_cast<std::uint64_t>(std::max<MPI_Count>(call.count, 0));
-}
-
-int ranks_of(MPI_Comm comm) {
-  int ranks = 0;
-  (void)PMPI_Comm_size(comm, &ranks);
-  return ranks;
-}
-
-Counter counter_of(ThreadRecord& record, const Call& call) {
-  const CallTraits traits{word_of(call.comm), word_of(call.datatype), word_of(call.op), ranks_of(call.comm)};
-  return record.of(traits, count_of(call), [&](std::uint64_t& bytes) {
-    bytes = type_bytes(call.datatype);
-    return class_of(call);
-  });
+Numbers& numbers_of(ThreadRecord& record, const Call& call, std::uint64_t bytes) {
+  const CallTraits traits{number_of(call.comm), word_of(call.datatype), word_of(call.op), log2_of(bytes)};
+  return record.of(traits, [&] { return class_of(call); });
 }
 
 void add_call(Numbers& numbers, Reason reason, std::uint64_t bytes) {
@@ -78,8 +91,9 @@ void add_call(Numbers& numbers, Reason reason, std::uint64_t bytes) {
 }  // namespace
 
 ClassId class_of(const Call& call) {
-  return {comm_name(call.comm), ranks_of(call.comm), type_name(call.datatype), op_name(call.op),
-          log2_of(count_of(call) * type_bytes(call.datatype))};
+  int ranks = 0;
+  (void)PMPI_Comm_size(call.comm, &ranks);
+  return {comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op), log2_of(bytes_of(call))};
 }
 
 ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
@@ -87,11 +101,12 @@ ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
   if (record == nullptr || reason == Reason::handle) return;  // nothing can be asked about invalid handles
   try {
-    const Counter counter = counter_of(*record, call);
-    const std::uint64_t before = counter.numbers->calls[static_cast<std::size_t>(reason)];
-    add_call(*counter.numbers, reason, counter.bytes);
+    const std::uint64_t bytes = bytes_of(call);
+    Numbers& numbers = numbers_of(*record, call, bytes);
+    const std::uint64_t before = numbers.calls[static_cast<std::size_t>(reason)];
+    add_call(numbers, reason, bytes);
     if (before >= kAllTimed && before % kOneOf != 0) return;
-    numbers_ = counter.numbers;
+    numbers_ = &numbers;
     weight_ = before < kAllTimed ? 1 : kOneOf;
     begin_ = ticks();
   } catch (const std::bad_alloc&) {
@@ -103,9 +118,9 @@ void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
   if (record == nullptr) return;
   try {
-    const Counter counter = counter_of(*record, call);
-    add_to(*counter.numbers, counter.bytes, ticks);
-    if (!site.empty()) add_to(record->site(site), counter.bytes, ticks);
+    const std::uint64_t bytes = bytes_of(call);
+    add_to(numbers_of(*record, call, bytes), bytes, ticks);
+    if (!site.empty()) add_to(record->site(site), bytes, ticks);
   } catch (const std::bad_alloc&) {
     return;
   }

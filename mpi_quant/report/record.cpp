@@ -264,11 +264,10 @@ ThreadRecord* ThreadRecord::mine() noexcept {
   return mine;
 }
 
-Numbers& ThreadRecord::remember(Known known, const ClassId& id) {
+Numbers& ThreadRecord::remember(const CallTraits& traits, const ClassId& id) {
   Numbers& numbers = record_.classes[id];
-  known.numbers = &numbers;
   if (known_.size() == kMaxKnown) known_.erase(known_.begin());
-  known_.push_back(known);
+  known_.push_back({traits, &numbers});
   return numbers;
 }
 

@@ -93,40 +93,28 @@ struct Record {
   std::map<std::string, Numbers> sites;  // of calls that could be compressed, by call site
 };
 
-// How the fast path tells classes apart: by handles. One class may have several. Nothing of MPI is asked
-// about a call whose like was seen before.
+// How the fast path tells classes apart: by words that stay what they are. One class may have several.
 struct CallTraits {
   std::uintptr_t comm = 0, datatype = 0, op = 0;
-  int ranks = 0;
+  int log2_bytes = 0;
   bool operator==(const CallTraits&) const = default;
 };
 
 // What `bytes` are in ClassId::log2_bytes.
 constexpr int log2_of(std::uint64_t bytes) { return static_cast<int>(std::bit_width(bytes)) - 1; }
 
-// Where a call is counted, and what it weighs.
-struct Counter {
-  Numbers* numbers;
-  std::uint64_t bytes;
-};
-
 // The table of one thread. Never freed: it outlives the thread, and is read when MPI is finalized.
 class ThreadRecord {
  public:
   // Of the calling thread, null if there is no memory.
   static ThreadRecord* mine() noexcept;
-  // The class of a call of count elements. identify(type_bytes) makes its ClassId and sets the bytes of an
-  // element; called once for each traits and power of two of bytes. May throw std::bad_alloc.
+  // The numbers of a class; identify() makes its ClassId, called once for each traits. May throw
+  // std::bad_alloc.
   template <class Identify>
-  Counter of(const CallTraits& traits, std::uint64_t count, const Identify& identify) {
-    for (const Known& known : known_) {
-      if (known.traits != traits) continue;
-      const std::uint64_t bytes = count * known.type_bytes;
-      if (log2_of(bytes) == known.log2_bytes) return {known.numbers, bytes};
-    }
-    std::uint64_t type_bytes = 0;
-    const ClassId id = identify(type_bytes);
-    return {&remember({traits, log2_of(count * type_bytes), type_bytes, nullptr}, id), count * type_bytes};
+  Numbers& of(const CallTraits& traits, const Identify& identify) {
+    for (const Known& known : known_)
+      if (known.traits == traits) return *known.numbers;
+    return remember(traits, identify());
   }
   Numbers& site(const std::string& text) { return record_.sites[text]; }
   const Record& record() const { return record_; }
@@ -134,11 +122,9 @@ class ThreadRecord {
  private:
   struct Known {
     CallTraits traits;
-    int log2_bytes;
-    std::uint64_t type_bytes;
     Numbers* numbers;
   };
-  Numbers& remember(Known known, const ClassId& id);
+  Numbers& remember(const CallTraits& traits, const ClassId& id);
   Record record_;
   // In the order in which they were met. At most kMaxKnown: a program that makes new communicators all the
   // time must not make the search ever longer. What is dropped is identified again.

@@ -172,7 +172,8 @@ std::vector<std::pair<Reason, std::uint64_t>> by_calls(const Counts& calls) {
   return out;
 }
 
-// "compressed 120, no rule compresses it 20"; a single reason needs no count. In explain the column is a question.
+// "compressed 120, no rule compresses it 20"; a single reason needs no count. In explain the column is a
+// question.
 std::string outcome(const Merged& m, bool explain) {
   const auto reasons = by_calls(m.calls);
   const auto answer = [&](Reason reason) {

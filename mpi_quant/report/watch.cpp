@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <new>
 #include <string>
@@ -27,9 +28,11 @@
 
 namespace mq {
 
-int internal::watching = 0;
+int internal::watching_word = 0;
 
 namespace {
+
+void set_watching(bool on) { std::atomic_ref(internal::watching_word).store(on, std::memory_order_relaxed); }
 
 std::uint64_t start_ticks = 0;
 double start_s = 0;
@@ -89,13 +92,17 @@ Record finished_record(double elapsed_s) {
   return record;
 }
 
-// What one rank brings: facts, record, samples.
+// What one rank brings: this, its record, its samples.
+struct Head {
+  RankFacts facts;
+  std::uint64_t mode = 0, record_bytes = 0;
+};
+
 std::string bring(double elapsed_s) {
-  const RankFacts facts = facts_of_rank();
   const std::string record = to_text(finished_record(elapsed_s));
-  const std::uint64_t length = record.size();
-  std::string text(reinterpret_cast<const char*>(&facts), sizeof facts);
-  text.append(reinterpret_cast<const char*>(&length), sizeof length).append(record);
+  const Head head{facts_of_rank(), static_cast<std::uint64_t>(env()->mode), record.size()};
+  std::string text(reinterpret_cast<const char*>(&head), sizeof head);
+  text += record;
   return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
 }
 
@@ -104,20 +111,24 @@ struct Evidences {
   std::vector<RankFacts> facts;
   std::vector<Record> records;
   std::vector<Samples> samples;
+  bool all_advise = true;
 
   explicit Evidences(const std::vector<std::string>& texts) {
     for (const std::string_view text : texts) {
-      facts.emplace_back();
+      Head head;
       records.emplace_back();
       samples.emplace_back();
-      std::uint64_t length = 0;
-      constexpr std::size_t kHead = sizeof(RankFacts) + sizeof length;
-      if (text.size() < kHead) continue;
-      std::memcpy(&facts.back(), text.data(), sizeof(RankFacts));
-      std::memcpy(&length, text.data() + sizeof(RankFacts), sizeof length);
-      if (!parse(text.substr(kHead, length), records.back())) records.back() = {};
-      if (env()->mode == Mode::advise && !parse(text.substr(kHead + length), samples.back()))
-        samples.back() = {};
+      if (text.size() >= sizeof head) {
+        std::memcpy(&head, text.data(), sizeof head);
+        const std::string_view rest = text.substr(sizeof head);
+        if (!parse(rest.substr(0, head.record_bytes), records.back())) records.back() = {};
+        const bool advises = head.mode == static_cast<std::uint64_t>(Mode::advise);
+        if (advises &&
+            !parse(rest.substr(std::min<std::size_t>(head.record_bytes, rest.size())), samples.back()))
+          samples.back() = {};
+        all_advise = all_advise && advises;
+      }
+      facts.push_back(head.facts);
     }
   }
 };
@@ -144,46 +155,65 @@ std::string text_of(const Report& report, const Evidence& evidence, bool json) {
   return to_table(report) + "\n" + advice_text(evidence) + spent.data();
 }
 
-Status conclude_run() {
-  const double elapsed_s = now_s() - start_s;
-  int rank = 0, size = 1;
-  MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
-  MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
-  const std::string mine = bring(elapsed_s);
-  Result<Gathered> gathered = Gathered{{mine}, 1, size == 1};
-  if (all_ranks) gathered = gather(MPI_COMM_WORLD, mine);
-  if (!gathered.ok()) return gathered.status();
-  const Evidences all(gathered->texts);
+// One report of all ranks, by rank 0.
+Status conclude_together(const std::string& mine, double elapsed_s, int rank, int size) {
+  const Result<std::vector<std::string>> texts = gather(MPI_COMM_WORLD, mine);
+  if (!texts.ok()) return texts.status();
+  const Evidences all(*texts);
   Evidence evidence{all.records, all.samples, {}, {}};
+  int measures = all.all_advise;
+  MQ_TRY(mpi_status(PMPI_Bcast(&measures, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast"));
   Field field;
-  if (env()->mode == Mode::advise && gathered->complete) {
+  if (measures) {
     const Result<Field> measured = measure_field(evidence);
     if (!measured.ok()) return measured.status();
     field = *measured;
     evidence.link = field.link;
     evidence.validations = field.validations;
   }
-  if (rank != 0 && gathered->came != 1) return {};
-  const std::string& path = env()->report;
-  const std::string suffix = gathered->came == size || path == "-" ? "" : "." + std::to_string(rank);
+  if (rank != 0) return {};
   const Report report = merge(facts_of_run(elapsed_s, size), all.records, all.facts);
-  write(text_of(report, evidence, path.ends_with(".json")), path + suffix);
-  if (gathered->came < size)
-    (void)std::fprintf(stderr,
-                       "mpi_quant: a report of %d of %d ranks: the others did not come in time; do all have "
-                       "MPIQ_REPORT and MPIQ_MODE?\n",
-                       gathered->came, size);
+  write(text_of(report, evidence, env()->report.ends_with(".json")), env()->report);
+  return {};
+}
+
+// A report of this rank alone.
+void conclude_alone(const std::string& mine, double elapsed_s, int rank, int size) {
+  const Evidences own({mine});
+  const Evidence evidence{own.records, own.samples, {}, {}};
+  const std::string& path = env()->report;
+  const Report report = merge(facts_of_run(elapsed_s, size), own.records, own.facts);
+  write(text_of(report, evidence, path.ends_with(".json")),
+        path == "-" ? path : path + "." + std::to_string(rank));
+  (void)std::fprintf(
+      stderr,
+      "mpi_quant: a report of 1 of %d ranks: the others have another MPIQ_MODE, or no MPIQ_REPORT, or "
+      "MPI was there before the library\n",
+      size);
+}
+
+Status conclude_run() {
+  const double elapsed_s = now_s() - start_s;
+  int rank = 0, size = 1;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
+  MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+  const std::string mine = bring(elapsed_s);
+  // What the ranks learned of each other at the world's first large sum, if there was one.
+  const CommState* const world = CommState::find(MPI_COMM_WORLD);
+  if (size == 1 || (all_ranks && (world == nullptr || world->same_watch)))
+    return conclude_together(mine, elapsed_s, rank, size);
+  conclude_alone(mine, elapsed_s, rank, size);
   return {};
 }
 
 // A report that cannot be made is no reason to disturb the end of a program.
 void conclude() {
-  internal::watching = 0;
+  set_watching(false);
   try {
     const Status status = conclude_run();
     if (!status.ok()) (void)std::fprintf(stderr, "mpi_quant: no report: %s\n", status.text().c_str());
-  } catch (const std::bad_alloc&) {
-    (void)std::fputs("mpi_quant: no report: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    (void)std::fprintf(stderr, "mpi_quant: no report: %s\n", error.what());
   }
 }
 
@@ -192,12 +222,16 @@ void conclude() {
 void watch(bool after_init) noexcept {
   static std::atomic<bool> asked = false;
   if (asked.exchange(true)) return;
-  if (!env().ok() || env()->report.empty() || !CommState::watch_finalize().ok()) return;
+  try {
+    if (!env().ok() || env()->report.empty() || !CommState::watch_finalize().ok()) return;
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   all_ranks = after_init;
   start_ticks = ticks();
   start_s = now_s();
   CommState::at_finalize(conclude);
-  internal::watching = 1;
+  set_watching(true);
 }
 
 }  // namespace mq

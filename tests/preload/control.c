@@ -155,7 +155,7 @@ static void feedback(const char* how) {
     expect(mean_error(by_key, 100) < with, "no feedback by key");
     expect(mean_error(by_number, 100) < with, "no feedback by number");
     /* A residual of the wrong tensor is dropped, and no worse than none. */
-    expect(mean_error(wrongly, 100) < 0.8, "one tensor's residual was added to the other");
+    expect(mean_error(wrongly, 100) < 0.6, "one tensor's residual was added to the other");
   }
 }
 

@@ -94,6 +94,18 @@ class Reports(unittest.TestCase):
         self.assertGreater(guarded[0]["guard_error_max"], 1e-4)
         self.assertLess(guarded[0]["guard_error_max"], 1e-2)
 
+    def test_a_communicator_is_itself_though_it_has_the_handle_of_another(self):
+        report = self.report("--policy", ": onebit", os.path.join(os.path.dirname(CONTROL), "apart_" + FAMILY), "reuse")
+        calls = {}
+        for c in report["classes"]:
+            calls.setdefault(c["comm"], []).append(c["calls"])
+        self.assertEqual(calls, {"first": [1, 1], "second": [1, 1]})
+
+    def test_a_report_is_written_where_mpi_is_finalized_at_exit(self):
+        lifetime = os.path.join(os.path.dirname(CONTROL), "lifetime_" + FAMILY)
+        report = self.report("--policy", ": onebit", lifetime, "atexit", "lossy", MALLOC_PERTURB_="165")
+        self.assertGreater(report["lossy_results"], 0)
+
     def test_the_table_ends_in_a_verdict(self):
         done = run("--report", "-", "--policy", ": onebit", CONTROL, "others")
         self.assertEqual(done.stderr.strip().splitlines()[-1], "2 results delivered to the program were lossy.")
