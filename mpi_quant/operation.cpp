@@ -22,8 +22,8 @@ Status check_arguments(const Call& call, bool predefined) {
   return {};
 }
 
-// What a short vector may take more than its elements: headers of one block.
-constexpr std::size_t kMostOverhead = 64;
+// What a vector may take more than its elements: headers of one block, and of blocks.
+constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
 
 // What n elements propose for the codec's measured parameter. Half types: from their values as floats.
 double propose(const Job& job) {
@@ -79,8 +79,8 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   job.params = method_.params;
   job.element = *element;
   job.count = static_cast<std::size_t>(call_.count);
-  if (job.codec->wire_bound(job.count, *element, job.params) >
-      job.count * kernels::element_bytes(*element) + kMostOverhead)
+  const std::size_t vector_bytes = job.count * kernels::element_bytes(*element);
+  if (job.codec->wire_bound(job.count, *element, job.params) > vector_bytes + overhead_of(vector_bytes))
     return {Code::bad_argument,
             std::string(job.codec->name) + " with these parameters sends more than the vector"};
   job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);

@@ -27,27 +27,27 @@ string(REGEX REPLACE "(AllQuantizers = TypeList<[^>]*)>" "\\1, ${type}>" registr
 file(WRITE ${WORK}/kernels/registry-inl.hpp "${registry}")
 
 separate_arguments(gtest UNIX_COMMAND "${GTEST}")
-foreach(test codec_test quality_test)
-  execute_process(WORKING_DIRECTORY ${WORK} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output
-    COMMAND ${CXX} -std=c++20 -O1 -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off -I. kernels/host/targets.cpp
-      kernels/host/cpu.cpp tests/${test}.cpp -o ${test} ${gtest} -pthread)
+set(flags -std=c++20 -O1 -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off -I.)
+# run(WHAT COMMAND...): in the copy; the test fails with WHAT and the output if the command does.
+function(run what)
+  execute_process(WORKING_DIRECTORY ${WORK} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output COMMAND ${ARGN})
   if(NOT result EQUAL 0)
-    message(FATAL_ERROR "the codec of the README does not compile:\n${output}")
+    message(FATAL_ERROR "${what}:\n${output}")
   endif()
-  execute_process(COMMAND ${WORK}/${test} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT result EQUAL 0)
-    message(FATAL_ERROR "${test} fails for the codec of the README:\n${output}")
-  endif()
+endfunction()
+foreach(source targets cpu)
+  run("the codec of the README does not compile" ${CXX} ${flags} -c kernels/host/${source}.cpp -o ${source}.o)
 endforeach()
+foreach(test codec_test quality_test golden_test)
+  run("${test} does not compile with the codec of the README" ${CXX} ${flags} -DMQ_GOLDEN_FILE="golden.csv" targets.o cpu.o tests/${test}.cpp
+    -o ${test} ${gtest} -pthread)
+endforeach()
+run("codec_test fails for the codec of the README" ./codec_test)
+run("quality_test fails for the codec of the README" ./quality_test)
 
 # It is in the table: the golden file written for the copy names it.
-execute_process(WORKING_DIRECTORY ${WORK} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output
-  COMMAND ${CXX} -std=c++20 -O1 -ffp-contract=off -I. -DMQ_GOLDEN_FILE="golden.csv" kernels/host/targets.cpp
-    kernels/host/cpu.cpp tests/golden_test.cpp -o golden_test ${gtest} -pthread)
-if(result EQUAL 0)
-  execute_process(COMMAND ${WORK}/golden_test --update ${WORK}/golden.csv RESULT_VARIABLE result)
-endif()
+run("no golden file can be written" ./golden_test --update golden.csv)
 file(STRINGS ${WORK}/golden.csv lines REGEX "^${name},")
-if(NOT result EQUAL 0 OR NOT lines)
-  message(FATAL_ERROR "${name} is not in the registry of the copy:\n${output}")
+if(NOT lines)
+  message(FATAL_ERROR "${name} is not in the registry of the copy")
 endif()

@@ -89,6 +89,11 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::finite(r[i]);
     return mask;
   }
+  MQ_INLINE Mask any_bit() const {  // all but +0
+    Mask mask;
+    for (int i = 0; i < kRegs; ++i) mask.m[i] = N::any_bit(r[i]);
+    return mask;
+  }
   MQ_INLINE Mask ordered() const {  // not NaN
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::ordered(r[i]);

@@ -24,6 +24,10 @@ struct Native<float> {
     const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
     return _mm256_cmp_ps(magnitude, all(std::numeric_limits<float>::infinity()), _CMP_LT_OQ);
   }
+  static MQ_INLINE Mask any_bit(Reg v) {
+    const __m256i zero = _mm256_setzero_si256(), none = _mm256_cmpeq_epi32(_mm256_castps_si256(v), zero);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(none, zero));
+  }
   static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_ps(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg abs(Reg v) { return _mm256_andnot_ps(all(-0.0F), v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm256_blendv_ps(clear, set, m); }
@@ -91,6 +95,10 @@ struct Native<double> {
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
     return _mm256_cmp_pd(magnitude, all(std::numeric_limits<double>::infinity()), _CMP_LT_OQ);
+  }
+  static MQ_INLINE Mask any_bit(Reg v) {
+    const __m256i zero = _mm256_setzero_si256(), none = _mm256_cmpeq_epi64(_mm256_castpd_si256(v), zero);
+    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(none, zero));
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm256_cmp_pd(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg abs(Reg v) { return _mm256_andnot_pd(all(-0.0), v); }

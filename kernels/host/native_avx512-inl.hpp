@@ -25,6 +25,9 @@ struct Native<float> {
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
   }
+  static MQ_INLINE Mask any_bit(Reg v) {
+    return _mm512_test_epi32_mask(_mm512_castps_si512(v), _mm512_castps_si512(v));
+  }
   static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg abs(Reg v) { return _mm512_abs_ps(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) { return _mm512_mask_blend_ps(m, clear, set); }
@@ -88,6 +91,9 @@ struct Native<double> {
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
+  }
+  static MQ_INLINE Mask any_bit(Reg v) {
+    return _mm512_test_epi64_mask(_mm512_castpd_si512(v), _mm512_castpd_si512(v));
   }
   static MQ_INLINE Mask ordered(Reg v) { return _mm512_cmp_pd_mask(v, v, _CMP_ORD_Q); }
   static MQ_INLINE Reg abs(Reg v) { return _mm512_abs_pd(v); }

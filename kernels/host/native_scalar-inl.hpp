@@ -24,6 +24,7 @@ struct Native {
     return -static_cast<Mask>(a >= b);
   }  // -0 >= +0; false for NaN
   static MQ_INLINE Mask finite(Reg v) { return -static_cast<Mask>(std::isfinite(v)); }
+  static MQ_INLINE Mask any_bit(Reg v) { return -static_cast<Mask>(std::bit_cast<Mask>(v) != 0); }
   static MQ_INLINE Mask ordered(Reg v) { return -static_cast<Mask>(v == v); }  // not NaN
   static MQ_INLINE Reg abs(Reg v) { return std::abs(v); }
   static MQ_INLINE Reg select(Mask m, Reg set, Reg clear) {

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <type_traits>
 
+#include "kernels/codec.hpp"
+
 namespace mq {
 namespace {
 
@@ -227,7 +229,10 @@ std::string_view name(Reason reason) { return kReasonWords[static_cast<std::size
 std::string_view words(Reason reason) { return kReasonWords[static_cast<std::size_t>(reason)].words; }
 std::string_view name(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].name; }
 
-bool lossless(std::string_view method) { return method.starts_with("raw"); }
+bool lossless(std::string_view method) {
+  const kernels::Codec* const codec = kernels::find_codec(method.substr(0, method.find_first_of("(/ ")));
+  return codec != nullptr && codec->lossless;
+}
 
 std::uint64_t Numbers::total_calls() const {
   return std::accumulate(calls.begin(), calls.end(), std::uint64_t{0});

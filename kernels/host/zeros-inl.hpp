@@ -1,0 +1,234 @@
+// The loops of zerorun (codecs/zerorun-inl.hpp). Included once per instruction set, after lanes-inl.hpp.
+//
+// Encode, block by block: one pass over the groups of 32 elements; the bits of a group that are not zero are
+// kept aside, its elements appended to the wire. A block that would take more than its elements is given up
+// as soon as that shows, and copied. With feedback v replaces the residual first, and zeros v at the end.
+
+template <class T, class Q>
+struct ZeroRuns {
+  using L = Lanes<T>;
+  static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+  static constexpr std::size_t kBlock = Q::kZeroBlock, kGroups = kBlock / kLanes;
+  using Count = std::uint32_t;
+
+  // At most.
+  static std::size_t wire_bytes(std::size_t n, const Params&) {
+    return (n + kBlock - 1) / kBlock * sizeof(Count) + n * sizeof(T);
+  }
+
+  static Encoded encode(const EncodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    const auto* const x = static_cast<const std::byte*>(a.x);
+    auto* const residual = static_cast<std::byte*>(a.residual);
+    Encoded result;
+    for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
+      // What deposit would add is nothing: all of v is sent.
+      result.bytes +=
+          a.feedback == Feedback::carry
+              ? encode_block<true>(x + offset, residual + offset, n, a.wire + result.bytes, result)
+              : encode_block<false>(x + offset, nullptr, n, a.wire + result.bytes, result);
+    }
+    return result;
+  }
+
+  static Decoded decode(const DecodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    const auto* const base = static_cast<const std::byte*>(a.base);
+    auto* const x = static_cast<std::byte*>(a.x);
+    std::size_t left = a.wire_bytes;
+    for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
+      const std::byte* const wire = a.wire + (a.wire_bytes - left);
+      const std::size_t used = base ? decode_block<true>(wire, left, base + offset, x + offset, n)
+                                    : decode_block<false>(wire, left, nullptr, x + offset, n);
+      if (used == 0) return Decoded::malformed;
+      left -= used;
+    }
+    return left == 0 ? Decoded::ok : Decoded::malformed;
+  }
+
+ private:
+  // The parts of a block on the wire: count, a bit a group, elements, bits of groups.
+  static constexpr std::size_t groups_of(std::size_t n) { return (n + kLanes - 1) / kLanes; }
+  static constexpr std::size_t top_bytes(std::size_t n) { return (groups_of(n) + 7) / 8; }
+
+  struct Found {
+    std::byte top[kGroups / 8] = {};
+    std::uint32_t bits[kGroups];  // of groups that are not all zero
+    std::size_t groups = 0, count = 0;
+    std::uint64_t nonfinite = 0;
+  };
+
+  // Gives the bytes written.
+  template <bool kCarry>
+  static std::size_t encode_block(const std::byte* x, std::byte* residual, std::size_t n, std::byte* wire,
+                                  Encoded& result) {
+    Found found;
+    const std::size_t all = n * sizeof(T), whole = n / kLanes, rest = n % kLanes, head = top_bytes(n);
+    std::byte* const values = wire + sizeof(Count) + head;
+    // Elements may still be appended as long as the whole stays below the vector's size.
+    const auto fits = [&] {
+      return head + (found.count + kLanes) * sizeof(T) + (found.groups + 1) * sizeof(std::uint32_t) <= all;
+    };
+    std::size_t g = full(x, n) ? n : 0;  // n: given up
+    for (; g < whole && fits(); ++g) add_group<kCarry>(x, residual, g, values, found, Whole{});
+    const bool part = g == whole && rest > 0 && fits();
+    if (part) add_group<kCarry>(x, residual, whole, values, found, Part{rest});
+    const bool sparse = g == whole && (rest == 0 || part);
+    const auto count = static_cast<Count>(sparse ? found.count : n);
+    std::memcpy(wire, &count, sizeof count);
+    if (sparse) {
+      std::memcpy(wire + sizeof count, found.top, head);
+      std::memcpy(values + found.count * sizeof(T), found.bits, found.groups * sizeof(std::uint32_t));
+    } else {
+      copy_block<kCarry>(x, residual, n, g == n ? 0 : g + part, wire + sizeof count, found);
+    }
+    if (kCarry) std::memset(residual, 0, all);
+    result.nonfinite += found.nonfinite;
+    return sizeof count +
+           (sparse ? head + found.count * sizeof(T) + found.groups * sizeof(std::uint32_t) : all);
+  }
+
+  // A look at some groups all over a block: without a zero in them there are hardly enough elsewhere.
+  static bool full(const std::byte* x, std::size_t n) {
+    constexpr std::size_t kLooks = 8;
+    if (n < kLooks * kLanes) return false;
+    std::uint32_t bits = Whole::bits;
+    for (std::size_t look = 0; look < kLooks; ++look)
+      bits &= L::load(x + (n / kLanes - 1) * look / (kLooks - 1) * kGroupBytes, Whole{}).any_bit().bits();
+    return bits == Whole::bits;
+  }
+
+  // The elements of a block as they are. The first `seen` groups have been counted, and with carry are v.
+  template <bool kCarry>
+  static void copy_block(const std::byte* x, std::byte* residual, std::size_t n, std::size_t seen,
+                         std::byte* to, Found& found) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    std::memcpy(to, kCarry ? residual : x, std::min(seen * kLanes, n) * sizeof(T));
+    for (std::size_t g = seen; g < whole; ++g) {
+      ask_ahead<T>(x, g);
+      if constexpr (kCarry) ask_ahead<T>(residual, g);
+      pass_group<kCarry>(x, residual, g, found, Whole{}).store(to + g * kGroupBytes, Whole{});
+    }
+    if (rest > 0 && seen <= whole)
+      pass_group<kCarry>(x, residual, whole, found, Part{rest}).store(to + whole * kGroupBytes, Part{rest});
+  }
+
+  // v of a group, which with carry replaces the residual.
+  template <bool kCarry, class W>
+  static MQ_INLINE L pass_group(const std::byte* x, std::byte* residual, std::size_t g, Found& found,
+                                W width) {
+    L v = L::load(x + g * kGroupBytes, width);
+    if constexpr (kCarry) {
+      v = v + L::load(residual + g * kGroupBytes, width);
+      v.store(residual + g * kGroupBytes, width);
+    }
+    found.nonfinite += static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
+    return v;
+  }
+
+  template <bool kCarry, class W>
+  static MQ_INLINE void add_group(const std::byte* x, std::byte* residual, std::size_t g, std::byte* values,
+                                  Found& found, W width) {
+    ask_ahead<T>(x, g);
+    if constexpr (kCarry) ask_ahead<T>(residual, g);
+    const L v = pass_group<kCarry>(x, residual, g, found, width);
+    const std::uint32_t bits = v.any_bit().bits() & width.bits;
+    if (bits == 0) return;
+    append(values + found.count * sizeof(T), bits, v);
+    found.top[g / 8] |= static_cast<std::byte>(1u << g % 8);
+    found.bits[found.groups++] = bits;
+    found.count += static_cast<std::size_t>(std::popcount(bits));
+  }
+
+  // There is room for all lanes of a group.
+  static MQ_INLINE void append(std::byte* to, std::uint32_t bits, const L& v) {
+    if (bits == Whole::bits) {
+      v.store(to, Whole{});
+    } else if constexpr (kCompresses<T>) {
+      append_lanes(reinterpret_cast<T*>(to), bits, v);
+    } else {
+      std::byte lanes[kGroupBytes];
+      v.store(lanes, Whole{});
+      for (; bits != 0; bits &= bits - 1, to += sizeof(T))
+        std::memcpy(to, lanes + static_cast<std::size_t>(std::countr_zero(bits)) * sizeof(T), sizeof(T));
+    }
+  }
+
+  // Gives the bytes of the block, or 0 if it is malformed.
+  template <bool kAdd>
+  static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
+                                  std::byte* x, std::size_t n) {
+    Count count;
+    if (left < sizeof count) return 0;
+    std::memcpy(&count, wire, sizeof count);
+    wire += sizeof count;
+    left -= sizeof count;
+    if (count == n) {
+      if (left < n * sizeof(T)) return 0;
+      for (std::size_t g = 0; g < n / kLanes; ++g)
+        put<kAdd>(L::load(wire + g * kGroupBytes, Whole{}), base, x, g, Whole{});
+      if (const std::size_t g = n / kLanes; n % kLanes)
+        put<kAdd>(L::load(wire + g * kGroupBytes, Part{n % kLanes}), base, x, g, Part{n % kLanes});
+      return sizeof count + n * sizeof(T);
+    }
+    const std::size_t head = top_bytes(n);
+    if (count > n || left < head + count * sizeof(T)) return 0;
+    const std::byte* const values = wire + head;
+    const std::byte* const bits = values + count * sizeof(T);
+    const std::size_t groups = valid_groups(wire, bits, left - head - count * sizeof(T), count, n);
+    if (groups > kGroups) return 0;
+    expand<kAdd>(wire, values, bits, base, x, n);
+    return sizeof count + head + count * sizeof(T) + groups * sizeof(std::uint32_t);
+  }
+
+  static constexpr std::size_t kMalformed = kGroups + 1;
+  // How many groups have elements, if their bits are there and say where `count` elements are.
+  static std::size_t valid_groups(const std::byte* top, const std::byte* bits, std::size_t left, Count count,
+                                  std::size_t n) {
+    std::size_t groups = 0, elements = 0;
+    for (std::size_t g = 0; g < 8 * top_bytes(n); ++g) {
+      if ((std::to_integer<unsigned>(top[g / 8]) >> g % 8 & 1) == 0) continue;
+      if (g >= groups_of(n) || left < (groups + 1) * sizeof(std::uint32_t)) return kMalformed;
+      const std::uint32_t of_group = load_bits(bits + groups * sizeof(std::uint32_t), Whole{});
+      const std::size_t lanes = std::min<std::size_t>(kLanes, n - g * kLanes);
+      if (of_group == 0 || (lanes < kLanes && of_group >> lanes != 0)) return kMalformed;
+      elements += static_cast<std::size_t>(std::popcount(of_group));
+      ++groups;
+    }
+    return elements == count ? groups : kMalformed;
+  }
+
+  template <bool kAdd>
+  static void expand(const std::byte* top, const std::byte* values, const std::byte* bits,
+                     const std::byte* base, std::byte* x, std::size_t n) {
+    const L zero = L::all(T{0});
+    for (std::size_t g = 0; g < groups_of(n); ++g) {
+      L v = zero;
+      if ((std::to_integer<unsigned>(top[g / 8]) >> g % 8 & 1) != 0) {
+        std::uint32_t left = load_bits(bits, Whole{});
+        bits += sizeof left;
+        std::byte lanes[kGroupBytes];
+        zero.store(lanes, Whole{});
+        for (; left != 0; left &= left - 1, values += sizeof(T))
+          std::memcpy(lanes + static_cast<std::size_t>(std::countr_zero(left)) * sizeof(T), values,
+                      sizeof(T));
+        v = L::load(lanes, Whole{});
+      }
+      if (const std::size_t rest = n - g * kLanes; rest < kLanes)
+        put<kAdd>(v, base, x, g, Part{rest});
+      else
+        put<kAdd>(v, base, x, g, Whole{});
+    }
+  }
+
+  template <bool kAdd, class W>
+  static MQ_INLINE void put(L v, const std::byte* base, std::byte* x, std::size_t g, W width) {
+    if constexpr (kAdd) {
+      v = L::load(base + g * kGroupBytes, width) + v;
+      v = L::select(v.ordered(), v, L::all(std::numeric_limits<T>::quiet_NaN()));
+    }
+    v.store(x + g * kGroupBytes, width);
+  }
+};
