@@ -6,7 +6,8 @@
 // Wire, a block of 16384 elements: the number of elements that are sent; if it is all of them, the elements.
 // Else a bit for each group of 32 elements that holds one, the elements, and 32 bits for each of these
 // groups. So for floats 0.004 bytes an element if all are zero, 0.016 if one in 1000 is not, 0.16 for one in
-// 33, and never more than 4 bytes a block beyond the elements themselves.
+// 33, and never more than 4 bytes a block beyond the elements themselves. Half types would go as
+// floats and are refused, as by raw.
 
 struct ZeroRun {
   static constexpr std::string_view kName = "zerorun";
