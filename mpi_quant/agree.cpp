@@ -21,6 +21,7 @@ std::string_view word(Code code) {
     case Code::no_memory: return "out of memory";
     case Code::mpi_failed: return "MPI error";
     case Code::extension: return "error of an extension";
+    case Code::timed_out: return "timeout";
   }
   return "unknown error";
 }

@@ -22,8 +22,9 @@ enum class Code : std::uint8_t {
   no_memory,
   mpi_failed,  // an MPI call of ours returned an error
   extension,   // reported by a library built on this one, through MPIQ_Comm_raise
+  timed_out,   // a peer did not answer within the time the caller gave
 };
-inline constexpr int kCodes = 10;
+inline constexpr int kCodes = 11;
 
 class [[nodiscard]] Status {
  public:

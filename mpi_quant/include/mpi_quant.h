@@ -224,6 +224,82 @@ MPIQ_PUBLIC int MPIQ_Residual_get(MPI_Comm comm, const char* key, MPI_Count firs
 MPIQ_PUBLIC int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* list,
                                   const void* const* buffers);
 
+/* Sparse reductions: of vectors of which each rank holds few elements, as a list of indices and, for each,
+ * one value or `stride` values side by side. For all functions below:
+ *
+ * indices: 0 to 2^63 - 1, at most 2^32 - 2 on one rank; a list may be empty. datatype: MPI_FLOAT or
+ * MPI_DOUBLE, of the values. op: MPI_SUM, MPI_MIN or MPI_MAX; NaN wins over every value. All ranks get the
+ * same bits for an index. Buffers do not overlap. Collective over comm, an intracommunicator. Ranks that
+ * differ in stride, datatype, op, options or function, and lists that cannot be used on any rank, are an
+ * error on every rank, found before any value is reduced; the results are then undefined.
+ *
+ * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
+ * value is an error:
+ *
+ * - mpiq_indices: "sorted": every list is strictly ascending, and an error if not; "any" (as without the
+ * key): lists may be unsorted, which costs a sort, and hold duplicates, whose values are reduced in the order
+ * they stand in.
+ *
+ * - mpiq_timeout: seconds after which a peer that sends nothing is an error, a real number; 0 (as without the
+ * key): never, as in MPI. The communicator cannot be used by this library after it. */
+
+/* Reduces values of a set of indices, and gives each rank those it asks for: in_values[i * stride + j] is the
+ * reduction of value j of in_indices[i] over all ranks that have this index among their out_indices; 0 for an
+ * index that nobody has (MPI_MIN: Inf, MPI_MAX: -Inf). So out and in may differ, as in a graph whose edges
+ * lead to other ranks' vertices. A nested butterfly (Zhao and Canny: Kylix, ICPP 2014): where indices are
+ * held by many ranks, what is sent shrinks from layer to layer.
+ *
+ * Index lists that are those of the last such call on comm, on all ranks and in all of count, stride,
+ * datatype, op and options, are recognised and not sent again.
+ *
+ * Further keys of info:
+ *
+ * - mpiq_degrees: degrees of the layers, such as "8x4x2"; their product is at most the number of ranks and
+ * more than half of it. Without the key they are chosen by a model of the network and the index lists.
+ *
+ * - mpiq_key: keeps the index lists of several sets of calls apart, each recognised by itself. */
+MPIQ_PUBLIC int MPIQ_Sparse_allreduce(MPI_Count out_count, const int64_t* out_indices, const void* out_values,
+                                      MPI_Count in_count, const int64_t* in_indices, void* in_values,
+                                      MPI_Count stride, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                      MPI_Info info);
+
+/* Prepares such a reduction of the same index lists, to be made many times: each MPIQ_Start begins one, which
+ * sends values only, and MPIQ_Test or MPIQ_Wait completes it. The value buffers are read and written then;
+ * the index lists are not needed after this call. Memory is settled here: no start allocates any. Freed by
+ * MPIQ_Request_free.
+ *
+ * Further keys of info: mpiq_degrees as above, and
+ *
+ * - mpiq_replicas: r > 1, a divisor of the number of ranks p: ranks i, i + p/r, i + 2p/r ... bring the same
+ * lists and values, every message is sent to all replicas of its target, and of the copies of a message the
+ * first to arrive is used. So slow ranks do not hold the others up, nor do dead ones where the MPI library
+ * lets the job survive; at r times the memory and r^2 times the messages. */
+MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* out_indices,
+                                           const void* out_values, MPI_Count in_count,
+                                           const int64_t* in_indices, void* in_values, MPI_Count stride,
+                                           MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
+                                           MPIQ_Request* request);
+
+/* Reduces sparse vectors of `size` elements and gives every rank all of the result: the union of the ranks'
+ * indices, which are below size. Never sends more than the dense vectors would take, and a header for each
+ * message; where the vectors are so full that MPI_Allreduce is faster, that is what reduces them. Values are
+ * added in the order of the ranks unless mpiq_algorithm says otherwise.
+ *
+ * The result is a list: *result_count ascending indices in result_indices, and their values in result_values,
+ * which have room for `max` of them; a longer result is an error on every rank, so max is the same on all.
+ * Elements that cancel to 0 are in it. Or, with result_indices NULL, it is the vector itself, in
+ * result_values: size * stride elements, and max is at least size. result_count may be NULL then.
+ *
+ * Further key of info:
+ *
+ * - mpiq_algorithm: "auto" (as without the key) chooses by the network and the lists. "allgather", "split"
+ * (each rank reduces a part of the index space), "recursive_doubling", "dense"; "ssar" and "dsar" are the
+ * split allreduces of Renggli et al.: SparCML, SC 2019, for comparison. */
+MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indices, const void* values,
+                                            MPI_Count size, MPI_Count max, int64_t* result_indices,
+                                            void* result_values, MPI_Count* result_count, MPI_Count stride,
+                                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
+
 /* For libraries built on this one: raises an error on comm as the functions above do, with an error code of
  * this library's class and this text, and returns the code. Local. */
 MPIQ_PUBLIC int MPIQ_Comm_raise(MPI_Comm comm, const char* text);

@@ -1,0 +1,83 @@
+// The vocabulary of sparse reductions: operations, element types, what every message begins with. A sparse
+// vector is a strictly ascending list of indices in [0, 2^63) and, for each, `stride` values of one element
+// type, in the order of the indices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/codec.hpp"
+
+namespace mq::sparse {
+
+enum class Op : std::uint8_t { sum, min, max };
+
+// An operation as a type. identity(): neutral in every bit, so that "nothing yet" and "a value" need no
+// branch (-0 + -0 is -0, and +0 would turn -0 into +0). absent(): the result where nobody contributed. NaN
+// wins over every value, in min and max too. Arguments in the order of the ranks: of two NaNs the first
+// stays.
+struct Sum {
+  template <class T>
+  static constexpr T identity() {
+    return -T{0};
+  }
+  template <class T>
+  static constexpr T absent() {
+    return T{0};
+  }
+  template <class T>
+  static constexpr T apply(T a, T b) {
+    return a + b;
+  }
+};
+struct Min {
+  template <class T>
+  static constexpr T identity() {
+    return std::numeric_limits<T>::infinity();
+  }
+  template <class T>
+  static constexpr T absent() {
+    return identity<T>();
+  }
+  template <class T>
+  static constexpr T apply(T a, T b) {
+    return b < a || b != b ? (a != a ? a : b) : a;
+  }
+};
+struct Max {
+  template <class T>
+  static constexpr T identity() {
+    return -std::numeric_limits<T>::infinity();
+  }
+  template <class T>
+  static constexpr T absent() {
+    return identity<T>();
+  }
+  template <class T>
+  static constexpr T apply(T a, T b) {
+    return b > a || b != b ? (a != a ? a : b) : a;
+  }
+};
+
+// f.template operator()<T, O>() for an element type (f32 or f64) and an operation.
+template <class F>
+decltype(auto) dispatch(kernels::Element element, Op op, const F& f) {
+  const auto with = [&]<class T>() -> decltype(auto) {
+    switch (op) {
+      case Op::min: return f.template operator()<T, Min>();
+      case Op::max: return f.template operator()<T, Max>();
+      case Op::sum: break;
+    }
+    return f.template operator()<T, Sum>();
+  };
+  return element == kernels::Element::f64 ? with.template operator()<double>()
+                                          : with.template operator()<float>();
+}
+
+// Bytes, messages and time of one rank.
+struct Traffic {
+  std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0;
+};
+
+}  // namespace mq::sparse
