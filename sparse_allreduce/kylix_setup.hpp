@@ -138,7 +138,8 @@ class KylixSetup {
       if (!shape.read(blocks.subspan(i * shape.words(), shape.words()), all.out[rank], all.in[rank]))
         return note({Code::bad_frame, "a rank's description of its index lists cannot be"});
     }
-    if (degrees.empty()) degrees = choose_degrees(setting_.network, all, setting_.entry);
+    if (degrees.empty())
+      degrees = choose_degrees(setting_.network, all, setting_.entry, descent_.with_values());
     descent_.set_bounds(balanced_bounds(all, degrees), degrees);
   }
 

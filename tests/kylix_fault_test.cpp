@@ -63,9 +63,9 @@ TEST(KylixFaults, duplicates_and_reordering_never_change_a_bit) {
 
 TEST(KylixFaults, a_dead_peer_is_an_error_within_the_time_out_on_every_rank_that_depends_on_it) {
   for (int dead = 0; dead < 6; ++dead)
-    for (const int from : {0, 5, 9, 14}) {
+    for (const int from : {0, 5, 14}) {
       Scene scene = scene_of(6, {3, 2});
-      scene.timeout_s = 0.3;
+      scene.timeout_s = 0.15;
       const Results want = sound(scene);
       std::atomic<int> failed = 0;
       Loopback net(6, 0, {}, Loopback::dead(dead, from));
@@ -90,7 +90,7 @@ TEST(KylixFaults, a_dead_peer_is_an_error_within_the_time_out_on_every_rank_that
 
 TEST(KylixFaults, a_lost_message_is_an_error_and_never_a_partial_sum) {
   Scene scene = scene_of(5, {2, 2});
-  scene.timeout_s = 0.2;
+  scene.timeout_s = 0.1;
   const Results want = sound(scene);
   for (int lost = 0; lost < 12; ++lost) {
     std::atomic<int> failed = 0, sent = 0;
@@ -193,7 +193,7 @@ int runs_of(const Scene& scene, Loopback::Rank& comm, const Results& want, int r
     EXPECT_EQ(player.result(), want[static_cast<std::size_t>(comm.rank())]);
     ++good;
   }
-  player.settle(0.2);
+  player.settle(0.005);  // a dead rank sends nothing
   return good;
 }
 
