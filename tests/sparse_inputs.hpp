@@ -69,7 +69,7 @@ inline std::vector<std::uint64_t> uniform(std::mt19937_64& random, std::uint64_t
 inline std::vector<std::uint64_t> clustered(std::mt19937_64& random, std::uint64_t size,
                                             std::uint64_t count) {
   std::vector<std::uint64_t> indices;
-  for (int tries = 0; tries < 64 && indices.size() < count; ++tries) {
+  for (int tries = 0; tries < 8 && indices.size() < count; ++tries) {
     for (std::uint64_t n = indices.size(); n < count;) {
       const std::uint64_t run = std::min<std::uint64_t>(1 + below(random, 64), count - n);
       const std::uint64_t start = below(random, size);
