@@ -7,6 +7,7 @@
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/codecs/half-inl.hpp"
 #include "kernels/host/select-inl.hpp"
+#include "kernels/host/entries-inl.hpp"
 #include "kernels/host/ternary_wire-inl.hpp"
 #include "kernels/host/ternary_dense-inl.hpp"
 #include "kernels/host/ternary-inl.hpp"
