@@ -11,6 +11,8 @@
 #include "kernels/host/ternary_wire-inl.hpp"
 #include "kernels/host/ternary_dense-inl.hpp"
 #include "kernels/host/ternary-inl.hpp"
+#include "kernels/host/valued_wire-inl.hpp"
+#include "kernels/host/valued-inl.hpp"
 #include "kernels/host/zeros-inl.hpp"
 #include "kernels/registry-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
