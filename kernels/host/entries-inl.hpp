@@ -227,7 +227,7 @@ Decoded decode_blocks(const DecodeArgs& a, std::size_t block, Block decode_block
   return valid && left == 0 ? Decoded::ok : Decoded::malformed;
 }
 
-// The loops of a sparse codec Q over blocks of a wire: Block gives payload_bound(n, params), encode_block and
+// The loops of a sparse codec Q over blocks of a wire: Block gives block_bound(n, params), encode_block and
 // decode_block. Encode, a block of at most 65536 elements that stays in L2: one pass, v = x + residual
 // replaces the residual, and candidates are listed; the selection among them; then the wire.
 template <class T, class Q, class Block>
