@@ -102,12 +102,12 @@ CommState::~CommState() { close(); }
 void CommState::set_broken(const Status& why) {
   if (!broken.ok()) return;
   broken = why;
-  kept_ = shared_from_this();
+  keep();
 }
 
 void CommState::close() {
   // Receives that are still posted on a broken one would take the messages of the next to get its context.
-  if (broken.ok() && private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
+  if (kept_ == nullptr && private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
 }
 
 Status CommState::watch_finalize() { return make_keys(); }
@@ -300,10 +300,10 @@ const CommState::Program& CommState::program(const PlanRow& row) {
   return programs_.emplace(row.id, Program{std::move(plan), std::move(facts)}).first->second;
 }
 
-int CommState::enter(Operation& operation, std::uint32_t number) {
+int CommState::enter(const Place& place, std::uint32_t number) {
   if (number != entered_ || number - oldest_ >= kWindows) return -1;
   ++entered_;
-  window_[number % kWindows] = &operation;
+  window_[number % kWindows] = &place;
   return static_cast<int>(number % kWindows);
 }
 
@@ -314,7 +314,7 @@ void CommState::leave(std::uint32_t number) {
 
 bool CommState::may_reduce(std::uint32_t number) const {
   for (std::uint32_t i = oldest_; i != number; ++i)
-    if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn()) return false;
+    if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn) return false;
   return true;
 }
 
