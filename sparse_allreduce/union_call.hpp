@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "sparse_allreduce/frame.hpp"
 #include "sparse_allreduce/union_job.hpp"
 #include "sparse_allreduce/union_result.hpp"
 

@@ -1,6 +1,9 @@
 // The union allreduces that send lists: allgather, split and recursive doubling; see union.hpp.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "sparse_allreduce/union_call.hpp"
 
 namespace mq::sparse {
