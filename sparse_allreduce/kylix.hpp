@@ -18,7 +18,7 @@
 // Errors: of configure and configure_reduce, the same on all ranks in this sense: all succeed, or none. If
 // the code is timed_out or mpi_failed the communication is broken (see broken()); this rank's messages may be
 // under way for ever, and memory that they use is given up. Else all ranks have kept to the schedule. Nothing
-// throws.
+// throws. After an error, kylix and reduction are good for another configure only.
 #pragma once
 
 #include "sparse_allreduce/kylix_reduction.hpp"
