@@ -151,11 +151,10 @@ bool SparseChecker::same_bits(std::span<const std::int64_t> indices, const void*
   }
   constexpr std::size_t kPiece = std::size_t{1} << 24;  // an int counts it
   for (std::size_t i = 0; i < seen.size(); i += kPiece)
-    PMPI_Allreduce(MPI_IN_PLACE, &seen[i], static_cast<int>(std::min(kPiece, seen.size() - i)),
-                   MPI_UINT64_T, MPI_BOR, comm_);
+    PMPI_Allreduce(MPI_IN_PLACE, &seen[i], static_cast<int>(std::min(kPiece, seen.size() - i)), MPI_UINT64_T,
+                   MPI_BOR, comm_);
   bool same = true;
-  for (std::size_t i = 0; i < seen.size(); i += 2)
-    same = same && (seen[i] & seen[i + 1]) == 0;
+  for (std::size_t i = 0; i < seen.size(); i += 2) same = same && (seen[i] & seen[i + 1]) == 0;
   return same;
 }
 
