@@ -32,6 +32,13 @@ std::string describe(const Signature& s) {
   std::string text = "count " + std::to_string(s.count) + " ";
   text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
                                                 : "other type";
+  if (s.codec >= kSparseReduce)
+    return text + ", " +
+           (s.codec == kSparseUnion  ? "MPIQ_Sparse_allreduce_union"
+            : s.codec == kSparseInit ? "MPIQ_Sparse_allreduce_init"
+                                     : "MPIQ_Sparse_allreduce") +
+           " (options " + std::to_string(s.params_hash % 1000000) + ")" +
+           (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " + std::to_string(s.sequence);
   std::string method = "mpi";
   for (const kernels::Codec& codec : kernels::codecs())
     if (codec.id == s.codec) method = codec.name;

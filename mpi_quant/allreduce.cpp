@@ -18,6 +18,7 @@
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
+#include "mpi_quant/task.hpp"
 
 namespace mq {
 namespace {
@@ -75,7 +76,7 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
     state.blocking.prepare(call, wishes, method);
     state.blocking.start();
   }
-  complete(state.blocking);
+  complete(Task(state.blocking));
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();
   return state.blocking.outcome();

@@ -300,10 +300,10 @@ const CommState::Program& CommState::program(const PlanRow& row) {
   return programs_.emplace(row.id, Program{std::move(plan), std::move(facts)}).first->second;
 }
 
-int CommState::enter(Operation& operation, std::uint32_t number) {
+int CommState::enter(const Place& place, std::uint32_t number) {
   if (number != entered_ || number - oldest_ >= kWindows) return -1;
   ++entered_;
-  window_[number % kWindows] = &operation;
+  window_[number % kWindows] = &place;
   return static_cast<int>(number % kWindows);
 }
 
@@ -314,7 +314,7 @@ void CommState::leave(std::uint32_t number) {
 
 bool CommState::may_reduce(std::uint32_t number) const {
   for (std::uint32_t i = oldest_; i != number; ++i)
-    if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn()) return false;
+    if (window_[i % kWindows] != nullptr && !window_[i % kWindows]->past_turn) return false;
   return true;
 }
 

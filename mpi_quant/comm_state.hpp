@@ -21,6 +21,7 @@
 #include "mpi_quant/pmpi/identity.hpp"
 #include "mpi_quant/policy.hpp"
 #include "mpi_quant/residuals.hpp"
+#include "mpi_quant/sparse/state.hpp"
 
 namespace mq {
 
@@ -84,7 +85,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   static constexpr int window_tags = 1000;       // kWindows times this is below the least MPI_TAG_UB, 32767
   static constexpr int kMaxLanes = 16;           // with at most 34 rounds of a plan, 544 tags a window
   // The window of a call, or -1 while it has to wait.
-  int enter(Operation& operation, std::uint32_t sequence);
+  int enter(const Place& place, std::uint32_t sequence);
   void leave(std::uint32_t sequence);
   // True once all calls before this one have left or gone past their turn.
   bool may_reduce(std::uint32_t sequence) const;
@@ -106,6 +107,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Residuals residuals;
   MPIQ_Stats stats{};
   std::size_t scratch_bytes = 0;                           // of all calls' operations
+  std::unique_ptr<SparseState> sparse;                     // once a sparse call was made
   Operation blocking{*this, Operation::Exact::by_caller};  // what blocking calls run, one at a time
 
  private:
@@ -121,7 +123,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   MPI_Comm private_comm_ = MPI_COMM_NULL;
   std::shared_ptr<CommState> kept_;  // of itself, once broken
   std::map<std::uint16_t, Program> programs_;
-  std::array<Operation*, kWindows> window_{};  // by number, modulo kWindows
+  std::array<const Place*, kWindows> window_{};  // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left
 };
 

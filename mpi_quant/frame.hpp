@@ -33,6 +33,8 @@ struct Signature {
 };
 static_assert(sizeof(Signature) == 32);
 inline constexpr std::uint8_t kOtherElement = 0xff;
+// In place of a codec: the functions of sparse reductions, of which params_hash is the hash of the options.
+inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSparseUnion = 0xff03;
 
 // Two ranks whose signatures differ, if any are known: the lowest rank, and the lowest that differs from it.
 // And the greatest value proposed for a measured parameter (kernels::Codec::propose).

@@ -60,23 +60,6 @@ Status read_key(const char* key, std::string_view value, MPI_Count count, Wishes
           std::string("info: unknown key \"") + key + "\" (known: mpiq_method, mpiq_key, mpiq_matrix)"};
 }
 
-// f(key, value) for each key of this library.
-template <class F>
-Status for_each_key(MPI_Info info, const F& f) {
-  if (info == MPI_INFO_NULL) return {};
-  int keys = 0;
-  MQ_TRY(mpi_status(PMPI_Info_get_nkeys(info, &keys), "MPI_Info_get_nkeys"));
-  for (int i = 0; i < keys; ++i) {
-    char key[MPI_MAX_INFO_KEY + 1] = "", value[MPI_MAX_INFO_VAL + 1] = "";
-    MQ_TRY(mpi_status(PMPI_Info_get_nthkey(info, i, key), "MPI_Info_get_nthkey"));
-    if (std::strncmp(key, "mpiq_", 5) != 0) continue;
-    int found = 0;
-    MQ_TRY(mpi_status(PMPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &found), "MPI_Info_get"));
-    MQ_TRY(f(key, value));
-  }
-  return {};
-}
-
 }  // namespace
 
 Wishes read_wishes(MPI_Info info, MPI_Count count) noexcept {

@@ -7,7 +7,6 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
-#include "mpi_quant/requests.hpp"
 
 namespace mq {
 namespace {
@@ -135,6 +134,7 @@ void Operation::start() noexcept {
   holds_key_ = entry != nullptr;
   if (holds_key_) ++entry->users;
   stage_ = Stage::queued;
+  place_ = {};
   entered_ = false;
   (void)advance();
 }
@@ -173,7 +173,7 @@ Status Operation::step(bool& moved) {
 
 Status Operation::enter(bool& moved) {
   MQ_TRY(state_.broken);
-  const int window = state_.enter(*this, signature_.sequence);
+  const int window = state_.enter(place_, signature_.sequence);
   if (window < 0) return {};
   moved = true;
   entered_ = true;
@@ -200,6 +200,7 @@ Status Operation::agreed(bool& moved) {
   } else {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
+    place_.past_turn = true;
     return execution_.start(*state_.comm);
   }
   return {};
@@ -228,6 +229,7 @@ Status Operation::take_turn(bool& moved) {
   if (!state_.may_reduce(signature_.sequence)) return {};
   MQ_TRY(start_exact(call_, state_.comm->handle(), reduction_));
   stage_ = Stage::reducing;
+  place_.past_turn = true;
   moved = true;
   return {};
 }
@@ -257,30 +259,6 @@ void Operation::release() noexcept {
   if (!holds_key_) return;
   holds_key_ = false;
   if (Residuals::Entry* const entry = state_.residuals.find(key_.view())) --entry->users;
-}
-
-void complete(Operation& operation) noexcept {
-  CommState& state = operation.state();
-  double idle_since = -1;
-  for (bool done = false; !done;) {
-    const double now = idle_since < 0 ? 0 : now_s();
-    bool moved = false;
-    {
-      const std::scoped_lock lock(state.mutex);
-      moved = operation.advance();
-      done = operation.done();
-    }
-    moved = moved || done || advance_requests();
-    const std::scoped_lock lock(state.mutex);
-    if (moved) {
-      state.comm->busy();
-      if (idle_since >= 0) state.stats.wait_s += now - idle_since;
-      idle_since = -1;
-    } else {
-      state.comm->idle();
-      if (idle_since < 0) idle_since = now_s();
-    }
-  }
 }
 
 }  // namespace mq

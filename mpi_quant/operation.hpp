@@ -23,6 +23,12 @@ namespace mq {
 
 class CommState;
 
+// Of a call among those in flight on its communicator.
+struct Place {
+  bool past_turn =
+      false;  // no later call has to wait for this one to enter MPI, whose order is that of calls
+};
+
 // Must stay where it is from start() to done(), and for ever once the communicator is broken. Not safe to
 // call from two threads at once: see CommState::mutex.
 class Operation {
@@ -49,8 +55,6 @@ class Operation {
   // its key free would depend on how far each rank has come.
   void release() noexcept;
   CommState& state() const { return state_; }
-  // True once no call with a smaller number has to wait for this one to enter MPI: see Stage::turn.
-  bool past_turn() const { return stage_ > Stage::turn; }
 
  private:
   enum class Stage {
@@ -75,6 +79,7 @@ class Operation {
   CommState& state_;
   const Exact exact_;
   Stage stage_ = Stage::idle;
+  Place place_;
   bool rehearsal_ = false, entered_ = false, holds_key_ = false, yields_ = false;
   std::uint64_t care_ = 0;
   Call call_{};
@@ -91,9 +96,5 @@ class Operation {
   Execution<MpiComm> execution_;
   MPI_Request reduction_ = MPI_REQUEST_NULL;
 };
-
-// Runs a started operation to its end, on the way also all requests that are under way. Seconds without
-// anything to do are added to the communicator's wait_s.
-void complete(Operation& operation) noexcept;
 
 }  // namespace mq

@@ -7,51 +7,15 @@
 
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/operation.hpp"
-
-namespace mq {
-namespace {
-
-struct UnderWay {
-  std::mutex mutex;  // never held while waiting; taken before a state's, never the other way round
-  std::vector<Operation*> operations;  // has room for all requests there are
-  std::size_t requests = 0;
-};
-UnderWay& under_way() {
-  static UnderWay& u =
-      *new UnderWay;  // never destroyed: requests may be completed while statics are torn down
-  return u;
-}
-
-void list(Operation& operation) {
-  const std::scoped_lock lock(under_way().mutex);
-  under_way().operations.push_back(&operation);
-}
-
-void unlist(const Operation& operation) {
-  const std::scoped_lock lock(under_way().mutex);
-  std::erase(under_way().operations, &operation);
-}
-
-}  // namespace
-}  // namespace mq
+#include "mpi_quant/task.hpp"
 
 // A call that goes through the library has state and operation. One that is MPI's alone (a single rank, an
 // intercommunicator) has neither: `reduction` is all there is.
 struct MPIQ_Request_object {
   MPIQ_Request_object(const mq::Call& c, const mq::Wishes& w, const mq::Choice& choice, bool again)
-      : call(c), wishes(w), method(choice.method), persistent(again), state(choice.state) {
-    mq::UnderWay& u = mq::under_way();
-    const std::scoped_lock lock(u.mutex);
-    u.operations.reserve(u.requests + 1);
-    ++u.requests;
-  }
-  ~MPIQ_Request_object() {
-    const std::scoped_lock lock(mq::under_way().mutex);
-    --mq::under_way().requests;
-  }
-  MPIQ_Request_object(const MPIQ_Request_object&) = delete;
-  MPIQ_Request_object& operator=(const MPIQ_Request_object&) = delete;
+      : call(c), wishes(w), method(choice.method), persistent(again), state(choice.state) {}
 
+  const mq::Listing listing;
   const mq::Call call;
   const mq::Wishes wishes;
   const mq::Method method;
@@ -113,7 +77,7 @@ Status start_now(MPIQ_Request_object& r) {
     r.operation->prepare(r.call, r.wishes, r.method);
     r.operation->start();
   }
-  list(*r.operation);
+  list(Task(*r.operation));
   r.active = true;
   return {};
 }
@@ -125,7 +89,7 @@ Status collect(MPIQ_Request* request) {
   bool broken = false;
   r->active = false;
   if (r->operation != nullptr) {
-    unlist(*r->operation);
+    unlist(r->operation.get());
     const std::scoped_lock lock(r->state->mutex);
     r->operation->release();
     status = r->operation->outcome().status;
@@ -144,7 +108,7 @@ Status rehearse(std::unique_ptr<MPIQ_Request_object>& r) {
     r->operation->prepare(r->call, r->wishes, r->method, true);
     r->operation->start();
   }
-  complete(*r->operation);
+  complete(Task(*r->operation));
   const std::scoped_lock lock(r->state->mutex);
   r->operation->release();
   if (r->state->broken.ok()) return r->operation->outcome().status;
@@ -167,18 +131,6 @@ Status null_pointer(const char* function) {
 }
 
 }  // namespace
-
-bool advance_requests() noexcept {
-  UnderWay& u = under_way();
-  const std::unique_lock lock(u.mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return false;  // another thread is at it
-  bool moved = false;
-  for (Operation* const operation : u.operations) {
-    const std::unique_lock state(operation->state().mutex, std::try_to_lock);
-    if (state.owns_lock() && !operation->done()) moved |= operation->advance();
-  }
-  return moved;
-}
 
 Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
@@ -232,7 +184,7 @@ Status wait(MPIQ_Request* request, MPI_Comm& comm) {
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
   if ((*request)->operation != nullptr) {
-    complete(*(*request)->operation);
+    complete(Task(*(*request)->operation));
     return collect(request);
   }
   for (bool done = false; !done; (void)advance_requests()) MQ_TRY(test_alone(**request, done));

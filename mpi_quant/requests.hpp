@@ -1,6 +1,4 @@
-// Non-blocking and persistent calls: what an MPIQ_Request is, and the list of those under way. There is no
-// hidden thread: MPIQ_Start, MPIQ_Test, MPIQ_Wait and every blocking MPIQ_Allreduce advance all of them, on
-// all communicators, so that ranks which wait for different requests still help each other on.
+// Non-blocking and persistent calls: what an MPIQ_Request is. They are advanced by task.hpp's functions.
 #pragma once
 
 #include <mpi.h>
@@ -9,10 +7,6 @@
 #include "mpi_quant/allreduce.hpp"
 
 namespace mq {
-
-// Advances what other calls of this process left under way; true if anything moved. Holds no lock while
-// waiting.
-bool advance_requests() noexcept;
 
 // The bodies of the MPIQ_ functions of the same names; the communicator whose error handler is to be called
 // comes back in comm.

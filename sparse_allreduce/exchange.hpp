@@ -61,11 +61,13 @@ class Exchange {
   Status send(int peer, int tag, std::span<const std::byte> out) {
     traffic_.sent_bytes += out.size();
     ++traffic_.messages_sent;
-    return comm_.send(peer, tag, out, pending_.emplace_back(Pending{{}, peer, false, 0}).request);
+    return comm_.send(peer, tag, out, pending_.emplace_back(Pending{{}, peer, false, 0, nullptr}).request);
   }
-  // A message of another length than `in` is an error of wait().
-  Status receive(int peer, int tag, std::span<std::byte> in) {
-    return comm_.receive(peer, tag, in, pending_.emplace_back(Pending{{}, peer, true, in.size()}).request);
+  // A message of another length than `in` is an error of wait(); or, where `length` is given, no error:
+  // wait() writes the length there.
+  Status receive(int peer, int tag, std::span<std::byte> in, std::size_t* length = nullptr) {
+    return comm_.receive(peer, tag, in,
+                         pending_.emplace_back(Pending{{}, peer, true, in.size(), length}).request);
   }
   // Until everything posted is complete. An error is one of the communication, or the deadline's.
   Status wait() {
@@ -80,7 +82,10 @@ class Exchange {
         --left;
         if (!p.receives) continue;
         traffic_.received_bytes += p.bytes;
-        if (p.bytes != p.expected) return bad_length(p);
+        if (p.length != nullptr)
+          *p.length = p.bytes;
+        else if (p.bytes != p.expected)
+          return bad_length(p);
       }
       if (moved) {
         comm_.busy();
@@ -98,7 +103,9 @@ class Exchange {
     typename C::Request request;
     int peer;
     bool receives;
-    std::size_t expected, bytes = 0;
+    std::size_t expected;
+    std::size_t* length;
+    std::size_t bytes = 0;
     bool done = false;
   };
   static Status bad_length(const Pending& p) {

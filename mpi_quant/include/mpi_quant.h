@@ -131,6 +131,7 @@ typedef struct MPIQ_Stats {
   uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted once for each encode */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
+  uint64_t sparse_calls;        /* sparse reductions; their frames and messages are counted above */
   uint64_t exact_mode; /* 1: MPIQ_POLICY or MPIQ_MODE differs between the ranks and is ignored; 2: they run
                           incompatible versions of this library, and nothing is compressed; else 0 */
   double encode_s;     /* in codecs */

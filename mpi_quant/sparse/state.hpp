@@ -1,0 +1,23 @@
+// What a communicator keeps for sparse reductions between calls.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sparse_allreduce/network.hpp"
+#include "sparse_allreduce/workspace.hpp"
+
+namespace mq {
+
+struct SparseLists;  // the lists of a call and what was made of them, see reduce.cpp
+
+struct SparseState {
+  sparse::Workspace memory;                                                // of blocking calls, one at a time
+  std::optional<sparse::Network> network;                                  // once measured
+  std::map<std::string, std::shared_ptr<SparseLists>, std::less<>> known;  // by mpiq_key
+  std::uint32_t requests = 0;                                              // persistent ones made so far
+};
+
+}  // namespace mq

@@ -1,0 +1,54 @@
+// Calls that are under way in this process, whatever kind they are. There is no hidden thread: MPIQ_Start,
+// MPIQ_Test, MPIQ_Wait and every blocking call of this library advance all of them, on all communicators, so
+// that ranks which wait for different calls still help each other on.
+#pragma once
+
+#include <cstddef>
+
+namespace mq {
+
+class CommState;
+
+// A started call that is advanced until it is done: an Operation, or a sparse reduction. The call outlives
+// it.
+class Task {
+ public:
+  // T has state(), advance() and done(), which are called with the state's mutex held.
+  template <class T>
+  explicit Task(T& call)
+      : object_(&call),
+        state_(&call.state()),
+        advance_([](void* o) noexcept { return static_cast<T*>(o)->advance(); }),
+        done_([](const void* o) noexcept { return static_cast<const T*>(o)->done(); }) {}
+  CommState& state() const { return *state_; }
+  bool advance() const { return advance_(object_); }  // does what can be done without waiting
+  bool done() const { return done_(object_); }
+  const void* call() const { return object_; }
+
+ private:
+  void* object_;
+  CommState* state_;
+  bool (*advance_)(void*) noexcept;
+  bool (*done_)(const void*) noexcept;
+};
+
+// Room in the list of tasks; one for each that may be under way at once. Throws std::bad_alloc.
+class Listing {
+ public:
+  Listing();
+  ~Listing();
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
+};
+void list(Task task);  // there is room
+void unlist(const void* call);
+
+// Advances what other calls of this process left under way; true if anything moved. Holds no lock while
+// waiting.
+bool advance_requests() noexcept;
+
+// Runs a task to its end, on the way also all others. Seconds without anything to do are added to the
+// communicator's wait_s.
+void complete(const Task& task) noexcept;
+
+}  // namespace mq

@@ -1,0 +1,349 @@
+// Reduces values by routes: only values travel. kylix.hpp says how it is used.
+//
+// Down: layer by layer, the parts that came are combined into the values of the united list, in the order of
+// the members, whatever arrives first; the parts of the result are sent on. At the bottom each rank has the
+// result for its range. Up, through the same ranks in reverse: what a member wants is picked out of what this
+// rank has; parts stand side by side as they arrive. All receives are posted before anything is sent; parts
+// are combined into the frames they are sent from. Per rank sum(d_l - 1) messages down and as many up, and
+// sum over layers of (list length * (d_l - 1) / d_l) values each way.
+//
+// A frame that cannot be used ends nothing: the rank goes on with headers that tell its trouble, so that
+// nobody waits for it, and whoever depends on it returns an error too.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "sparse_allreduce/floors.hpp"
+
+namespace mq::sparse {
+
+// Of one Kylix after the other. Must stay where it is; all ranks use theirs for the same runs in the same
+// order. With replicas, receives stay posted between runs: the tags belong to it as long as it lives, and
+// after that unless it was quiet().
+template <Comm C>
+class KylixReduction {
+ public:
+  KylixReduction() = default;
+  KylixReduction(const KylixReduction&) = delete;
+  KylixReduction& operator=(const KylixReduction&) = delete;
+  ~KylixReduction() {
+    if (!quiet()) leak();
+  }
+
+  // Takes all memory that runs need. kylix outlives the runs. Not while a run is under way, or with receives
+  // posted. An error is this rank's alone.
+  Status prepare(const Kylix& kylix, const Entry& entry, double timeout_s = 0) noexcept {
+    try {
+      return settle_memory(kylix, entry, timeout_s);
+    } catch (const std::bad_alloc&) {
+      kylix_ = nullptr;
+      return {Code::no_memory, {}};
+    }
+  }
+
+  // Begins a run: values of the caller's out list, which stay as they are until done(), to those of the
+  // caller's in list. Both aligned to the element. Any Status here and below that is no failure() is one of
+  // the communication, which is broken then, time-outs included; nothing may be called any more but leak().
+  Status start(C& comm, const void* out_values, void* in_values) {
+    MQ_TRY(begin(comm, in_values));
+    MQ_TRY(floors_.each_inlet([&](Inlet<C>& inlet) { return inlet.post(comm, run_); }));
+    own_values_ = static_cast<const std::byte*>(out_values);
+    if (!kylix_->out_place.empty()) {
+      fill_identity(entry_, out_set_.data(), kylix_->out_set);
+      combine_any(entry_, own_values_, kylix_->out_place, out_set_.data());
+      own_values_ = out_set_.data();
+    }
+    phase_ = Phase::down;
+    if (floors_.empty()) {
+      bottom_values_ = own_values_;
+      return {};
+    }
+    for (std::size_t j = 0; j < floors_[0].down_out.size(); ++j) {
+      const Part& part = kylix_->layers[0].parts[j];
+      if (j != kylix_->layers[0].me && part.out_count > 0)
+        std::memcpy(floors_[0].down_out[j].values(), own_values_ + part.out_begin * entry_.bytes(),
+                    part.out_count * entry_.bytes());
+    }
+    MQ_TRY(send_all(comm, floors_[0].down_out, kylix_->layers[0].me));
+    clear_below(0);
+    return {};
+  }
+
+  // A run whose way down has been made: `bottom` are the values of kylix.bottom_out entries.
+  Status start_at_bottom(C& comm, const std::byte* bottom, void* in_values) {
+    MQ_TRY(begin(comm, in_values));
+    for (std::size_t l = 0; l < floors_.size(); ++l)
+      for (Inlet<C>& inlet : floors_[l].up_in) MQ_TRY(inlet.post(comm, run_));
+    bottom_values_ = bottom;
+    phase_ = Phase::down;
+    layer_ = floors_.size();
+    return {};
+  }
+
+  // Does what can be done now.
+  Status advance(C& comm, bool& moved) {
+    bool any = false;
+    for (bool again = true; again && phase_ != Phase::done;) {
+      again = false;
+      if (phase_ == Phase::down)
+        MQ_TRY(go_down(comm, again));
+      else if (phase_ == Phase::up)
+        MQ_TRY(go_up(comm, again));
+      else
+        MQ_TRY(finish(comm, again));
+      any = any || again;
+    }
+    moved = moved || any;
+    if (any || phase_ == Phase::done) {
+      fresh_ = true;
+      return {};
+    }
+    return watch();
+  }
+
+  // Once the result is complete, or worthless: see failure().
+  bool done() const { return phase_ == Phase::done; }
+  const Status& failure() const { return failure_; }
+  const Traffic& traffic() const { return traffic_; }  // of all runs
+
+  // With replicas: takes in what comes late. quiet(): nothing is under way, memory and tags can be given up.
+  Status settle(C& comm) {
+    MQ_TRY(floors_.each_inlet([&](Inlet<C>& inlet) { return inlet.settle(comm, run_, traffic_); }));
+    return floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); });
+  }
+  bool quiet() const { return floors_.quiet(); }
+  // Gives the memory of the messages up for ever.
+  void leak() noexcept {
+    memory_.leak();
+    floors_.clear();
+    kylix_ = nullptr;
+    phase_ = Phase::done;
+  }
+  std::size_t memory_bytes() const { return memory_.bytes(); }
+
+ private:
+  enum class Phase { down, up, sends, done };
+  Status settle_memory(const Kylix& kylix, const Entry& entry, double timeout_s) {
+    kylix_ = &kylix;
+    entry_ = entry;
+    timeout_s_ = timeout_s;
+    run_.ranks_each = kylix.ranks / kylix.replicas;
+    run_.replicas = kylix.replicas;
+    run_.call = kylix.call;
+    phase_ = Phase::done;
+    if (!quiet()) memory_.leak();
+    memory_.reset();
+    MQ_TRY(floors_.prepare(kylix, entry, memory_));
+    for (const Layer& layer : kylix.layers) arrived_.resize(std::max(arrived_.size(), layer.parts.size()));
+    const auto take = [&](std::size_t count) { return memory_.take<std::byte>(count * entry.bytes()); };
+    out_set_ = take(kylix.out_place.empty() ? 0 : kylix.out_set);
+    in_set_ = take(kylix.in_place.empty() ? 0 : kylix.in_set);
+    bottom_out_ = take(kylix.bottom_out);
+    bottom_in_ = take(kylix.bottom_in);
+    return {};
+  }
+
+  Status begin(C& comm, void* in_values) {
+    failure_ = {};
+    ++run_.number;
+    in_values_ = static_cast<std::byte*>(in_values);
+    layer_ = next_ = 0;
+    fresh_ = true;
+    MQ_TRY(await_laggards(comm));
+    floors_.each_outlet([](Outlet<C>& outlet) { outlet.begin(); });
+    bottom_values_ = bottom_out_.data();
+    return {};
+  }
+
+  // A replica that lags for the first time gets a moment to catch up, because it will miss messages else.
+  Status await_laggards(C& comm) {
+    if (run_.replicas == 1) return {};
+    constexpr double kPatience_s = 0.05;
+    for (double end_s = 0;;) {
+      bool lags = false;
+      MQ_TRY(floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); }));
+      floors_.each_outlet([&](Outlet<C>& outlet) { lags = outlet.lags() || lags; });
+      if (!lags) return {};
+      const double now_s = clock_s();
+      if (end_s == 0) end_s = now_s + kPatience_s;
+      if (now_s > end_s) break;
+      comm.idle();
+    }
+    floors_.each_outlet([](Outlet<C>& outlet) { outlet.give_up(); });
+    return {};
+  }
+
+  Status send_all(C& comm, std::vector<Outlet<C>>& outlets, std::size_t me) {
+    // In turn, so that not all ranks write to the same one at once.
+    for (std::size_t i = 1; i < outlets.size(); ++i)
+      MQ_TRY(outlets[(me + i) % outlets.size()].send(comm, run_, failure_.code(), traffic_));
+    return {};
+  }
+
+  // Calls f(how many entries of map come before, those that point into [begin, begin + count)).
+  template <class F>
+  static void split(Map map, std::size_t begin, std::size_t count, const F& f) {
+    const auto first = std::lower_bound(map.begin(), map.end(), begin);
+    const auto last = std::lower_bound(first, map.end(), begin + count);
+    const auto from = static_cast<std::size_t>(first - map.begin());
+    f(from, map.subspan(from, static_cast<std::size_t>(last - first)));
+  }
+
+  // The values that layer's parts are combined into: nothing yet.
+  void clear_below(std::size_t layer) {
+    if (layer + 1 == floors_.size()) return fill_identity(entry_, bottom_out_.data(), kylix_->bottom_out);
+    for (std::size_t j = 0; j < floors_[layer + 1].down_out.size(); ++j)
+      fill_identity(entry_, floors_[layer + 1].down_out[j].values(),
+                    kylix_->layers[layer + 1].parts[j].out_count);
+  }
+  void combine_below(std::size_t layer, Map map, const std::byte* from) {
+    if (layer + 1 == floors_.size()) return combine(entry_, from, map, 0, bottom_out_.data());
+    for (std::size_t j = 0; j < floors_[layer + 1].down_out.size(); ++j) {
+      const Part& part = kylix_->layers[layer + 1].parts[j];
+      split(map, part.out_begin, part.out_count, [&](std::size_t at, Map those) {
+        combine(entry_, from + at * entry_.bytes(), those, static_cast<std::uint32_t>(part.out_begin),
+                floors_[layer + 1].down_out[j].values());
+      });
+    }
+  }
+
+  Status go_down(C& comm, bool& moved) {
+    while (layer_ < floors_.size()) {
+      const Layer& layer = kylix_->layers[layer_];
+      Floor<C>& floor = floors_[layer_];
+      for (; next_ < layer.sources.size(); ++next_) {
+        const Map map = layer.sources[next_].out;
+        if (map.empty()) continue;
+        const std::byte* from = nullptr;
+        if (next_ == layer.me) {
+          from = layer_ == 0 ? own_values_ + layer.parts[next_].out_begin * entry_.bytes()
+                             : floor.down_out[next_].values();
+        } else {
+          Inlet<C>& inlet = floor.down_in[next_];
+          MQ_TRY(inlet.poll(comm, run_, traffic_));
+          from = inlet.values();
+          Status bad = inlet.failure();
+          if (from == nullptr && bad.ok()) return {};
+          if (failure_.ok()) failure_ = std::move(bad);
+        }
+        moved = true;
+        if (failure_.ok()) combine_below(layer_, map, from);
+      }
+      next_ = 0;
+      moved = true;
+      if (++layer_ == floors_.size()) break;
+      MQ_TRY(send_all(comm, floors_[layer_].down_out, kylix_->layers[layer_].me));
+      clear_below(layer_);
+    }
+    moved = true;
+    if (failure_.ok()) {
+      pick_or_absent(entry_, bottom_values_, kylix_->bottom, bottom_in_.data());
+      deliver(layer_, 0, kylix_->bottom_in, bottom_in_.data());
+    }
+    phase_ = Phase::up;
+    return climb(comm);
+  }
+
+  // Values [begin, begin + count) of the in list before `layer` are known.
+  void deliver(std::size_t layer, std::size_t begin, std::size_t count, const std::byte* values) {
+    if (layer == 0) {
+      std::byte* const to = kylix_->in_place.empty() ? in_values_ : in_set_.data();
+      if (count > 0) std::memcpy(to + begin * entry_.bytes(), values, count * entry_.bytes());
+      return;
+    }
+    const Layer& above = kylix_->layers[layer - 1];
+    for (std::size_t j = 0; j < above.sources.size(); ++j)
+      split(above.sources[j].in, begin, count, [&](std::size_t at, Map those) {
+        pick(entry_, values, those, static_cast<std::uint32_t>(begin),
+             floors_[layer - 1].up_out[j].values() + at * entry_.bytes());
+      });
+  }
+
+  // All values before layer_ are known: on to the layer above.
+  Status climb(C& comm) {
+    if (layer_ == 0) {
+      if (failure_.ok() && !kylix_->in_place.empty())
+        pick_any(entry_, in_set_.data(), kylix_->in_place, in_values_);
+      phase_ = Phase::sends;
+      return {};
+    }
+    const Layer& above = kylix_->layers[--layer_];
+    Floor<C>& floor = floors_[layer_];
+    MQ_TRY(send_all(comm, floor.up_out, above.me));
+    missing_ = 0;
+    for (std::size_t j = 0; j < above.parts.size(); ++j) {
+      arrived_[j] = j == above.me || above.parts[j].in_count == 0;
+      missing_ += !arrived_[j];
+    }
+    const Part& own = above.parts[above.me];
+    if (failure_.ok()) deliver(layer_, own.in_begin, own.in_count, floor.up_out[above.me].values());
+    return {};
+  }
+
+  Status go_up(C& comm, bool& moved) {
+    const Layer& layer = kylix_->layers[layer_];
+    for (std::size_t j = 0; missing_ > 0 && j < layer.parts.size(); ++j) {
+      if (arrived_[j]) continue;
+      Inlet<C>& inlet = floors_[layer_].up_in[j];
+      MQ_TRY(inlet.poll(comm, run_, traffic_));
+      Status bad = inlet.failure();
+      if (inlet.values() == nullptr && bad.ok()) continue;
+      if (failure_.ok()) failure_ = std::move(bad);
+      if (failure_.ok()) deliver(layer_, layer.parts[j].in_begin, layer.parts[j].in_count, inlet.values());
+      arrived_[j] = true;
+      --missing_;
+      moved = true;
+    }
+    if (missing_ > 0) return {};
+    moved = true;
+    return climb(comm);
+  }
+
+  // Without replicas, a run ends when its memory is free again. With them, nobody waits for that.
+  Status finish(C& comm, bool& moved) {
+    if (run_.replicas == 1) MQ_TRY(floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); }));
+    moved = run_.replicas > 1 || floors_.sent();
+    if (moved) phase_ = Phase::done;
+    return {};
+  }
+
+  // Silence counts from when it is noticed: nobody may have looked for a long time.
+  Status watch() {
+    if (timeout_s_ <= 0 || ++idle_ % 64 != 0) return {};
+    if (std::exchange(fresh_, false)) deadline_ = Deadline(timeout_s_);
+    return deadline_.over() ? deadline_.error(awaited()) : Status{};
+  }
+  int awaited() {
+    if (phase_ == Phase::down) return floors_[layer_].down_in[next_].peer();
+    if (phase_ == Phase::up)
+      for (std::size_t j = 0; j < floors_[layer_].up_in.size(); ++j)
+        if (!arrived_[j]) return floors_[layer_].up_in[j].peer();
+    int peer = -1;
+    floors_.each_outlet([&](const Outlet<C>& outlet) {
+      if (!outlet.quiet()) peer = outlet.peer();
+    });
+    return peer;
+  }
+
+  const Kylix* kylix_ = nullptr;
+  Entry entry_;
+  double timeout_s_ = 0;
+  Workspace memory_;
+  Floors<C> floors_;
+  std::span<std::byte> out_set_, in_set_, bottom_out_, bottom_in_;
+  std::vector<char> arrived_;  // parts of the layer, on the way up
+  Traffic traffic_;
+
+  Run run_;
+  Phase phase_ = Phase::done;
+  std::size_t layer_ = 0, next_ = 0, missing_ = 0;
+  const std::byte *own_values_ = nullptr, *bottom_values_ = nullptr;
+  std::byte* in_values_ = nullptr;
+  Status failure_;
+  Deadline deadline_;
+  std::size_t idle_ = 0;
+  bool fresh_ = true;
+};
+
+}  // namespace mq::sparse

@@ -1,0 +1,256 @@
+// Index lists on their way down the butterfly, with values or without: makes the routes. kylix.hpp says how
+// it is used; separate from the reduction by routes, which has other needs: there nothing is allocated, and
+// nothing waits.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "sparse_allreduce/degrees.hpp"
+#include "sparse_allreduce/descent.hpp"
+#include "sparse_allreduce/rounds.hpp"
+
+namespace mq::sparse {
+
+inline constexpr int kKylixTags = 8;
+enum class KylixTag : int { survey, chosen, header, payload, replica, verdict, down, up };
+inline int tag_of(int first, KylixTag tag) { return first + static_cast<int>(tag); }
+
+// Steps of headers: a layer's number times 4 plus one of these.
+enum class KylixStep : std::uint32_t { lists, down, up };
+inline std::uint32_t step_of(int layer, KylixStep step) {
+  return static_cast<std::uint32_t>(layer) * 4 + static_cast<std::uint32_t>(step);
+}
+inline constexpr std::uint32_t kChosenStep = 0x80000001, kReplicaStep = 0x80000002, kVerdictStep = 0x80000003;
+
+// After these, messages may be under way for ever.
+inline bool broken(const Status& s) { return s.code() == Code::timed_out || s.code() == Code::mpi_failed; }
+
+// One pass down. A member function's error is one of the communication, which is broken then; all other
+// trouble is kept until close(), and the schedule goes on.
+template <Comm C>
+class KylixSetup {
+ public:
+  KylixSetup(C& comm, const KylixSetting& setting, Workspace& scratch, Kylix& kylix, Traffic& traffic)
+      : exchange_(comm, deadline_, traffic),
+        setting_(setting),
+        scratch_(scratch),
+        kylix_(kylix),
+        descent_(setting, scratch, kylix) {
+    const int each = comm.size() / setting.replicas;
+    everyone_ = {0, comm.size(), comm.rank()};
+    circle_ = {comm.rank() / each * each, each, comm.rank() % each};
+  }
+
+  // With or without values of the caller's out list, which stay as they are as long as bottom_values() is
+  // used.
+  Status down(const IndexSet& out, std::size_t out_given, const IndexSet& in, std::size_t in_given,
+              const std::byte* values) {
+    headers_ = scratch_.take<Header>(2);
+    kylix_.ranks = everyone_.size;
+    kylix_.replicas = setting_.replicas;
+    kylix_.call = setting_.call;
+    kylix_.first_tag = setting_.first_tag;
+    attempt([&] { descent_.begin(out, out_given, in, in_given, values); });
+    MQ_TRY(survey(out.indices, in.indices));
+    for (const Stage& stage : stages_) MQ_TRY(layer(stage));
+    attempt([&] { descent_.finish(); });
+    return {};
+  }
+
+  // What down() has combined: values of kylix.bottom_out entries, in scratch.
+  const std::byte* bottom_values() const { return descent_.values(); }
+
+  // The same for all ranks: ok, or an error on each. `more`: trouble that the caller has found meanwhile.
+  Status close(const Status& more) {
+    note(Status(more));
+    MQ_TRY(compare_replicas());
+    deadline_ = Deadline(setting_.timeout_s);
+    return verdict(exchange_, everyone_, tag(KylixTag::verdict), setting_.call, kVerdictStep, trouble_,
+                   headers_);
+  }
+
+  const Status& trouble() const { return trouble_; }
+
+ private:
+  int tag(KylixTag t) const { return tag_of(setting_.first_tag, t); }
+  void note(Status status) {
+    if (trouble_.ok()) trouble_ = std::move(status);
+  }
+  template <class F>
+  void attempt(const F& f) {
+    if (!trouble_.ok()) return;
+    try {
+      f();
+    } catch (const std::bad_alloc&) {
+      note({Code::no_memory, {}});
+    }
+  }
+  Status wait() {
+    deadline_ = Deadline(setting_.timeout_s);
+    return exchange_.wait();
+  }
+
+  // Leaves the stages; none if degrees were to be chosen and any rank is in trouble.
+  Status survey(Indices out, Indices in) {
+    std::vector<int> degrees(setting_.degrees.begin(), setting_.degrees.end());
+    const bool choose = degrees.empty();
+    if (circle_.size == 1) {
+      kylix_.degrees.assign(1, 1);
+      descent_.set_bounds({0, kIndexLimit}, {});
+      return {};
+    }
+    const SurveyShape shape(circle_.size, choose);
+    std::span<std::uint64_t> blocks;
+    attempt([&] {
+      blocks = scratch_.take<std::uint64_t>(shape.words() * static_cast<std::size_t>(circle_.size));
+      shape.write(out, in, blocks.first(shape.words()));
+    });
+    bool complete = false;
+    deadline_ = Deadline(setting_.timeout_s);
+    MQ_TRY(gather(exchange_, circle_, tag(KylixTag::survey),
+                  trouble_.ok() ? std::as_writable_bytes(blocks) : std::span<std::byte>{}, complete));
+    if (!complete) note({Code::peer_failed, "another rank could not describe its index lists"});
+    attempt([&] { decide(shape, blocks, degrees); });
+    if (choose) {  // ranks that know no degrees cannot keep to the schedule: all of them must
+      Status all =
+          verdict(exchange_, circle_, tag(KylixTag::chosen), setting_.call, kChosenStep, trouble_, headers_);
+      if (broken(all)) return all;
+      note(std::move(all));
+      if (!trouble_.ok()) return {};
+    }
+    stages_ = stages_of(degrees, circle_.size, circle_.me);
+    kylix_.degrees = std::move(degrees);
+    return {};
+  }
+
+  void decide(const SurveyShape& shape, std::span<const std::uint64_t> blocks, std::vector<int>& degrees) {
+    Survey all;
+    all.out.resize(static_cast<std::size_t>(circle_.size));
+    all.in.resize(all.out.size());
+    for (std::size_t i = 0; i < all.out.size(); ++i) {
+      // Sums must run over the ranks in one order.
+      const std::size_t rank = (static_cast<std::size_t>(circle_.me) + i) % all.out.size();
+      if (!shape.read(blocks.subspan(i * shape.words(), shape.words()), all.out[rank], all.in[rank]))
+        return note({Code::bad_frame, "a rank's description of its index lists cannot be"});
+    }
+    if (degrees.empty()) degrees = choose_degrees(setting_.network, all, setting_.entry);
+    descent_.set_bounds(balanced_bounds(all, degrees), degrees);
+  }
+
+  Status layer(const Stage& stage) {
+    const std::size_t n = stage.members.size();
+    std::vector<Link> links(n);
+    const std::span<Header> sent = scratch_.take<Header>(n), came = scratch_.take<Header>(n);
+    for (std::size_t j = 0; j < n; ++j) sent[j] = came[j] = Header{};
+    Layer& to = kylix_.layers.emplace_back();
+    to.number = stage.number;
+    to.me = stage.me;
+    for (const int member : stage.members) {
+      to.parts.push_back({.peer = member});
+      to.sources.push_back({.peer = member, .out = {}, .in = {}});
+    }
+    attempt([&] { descent_.cut(stage, to, links, sent); });
+    for (const Header& header : sent)
+      if (header.payload_bytes > kMostMessageBytes)
+        note({Code::bad_argument, "a message would be longer than 2 GiB: use more ranks or shorter lists"});
+    MQ_TRY(swap_headers(stage, links, sent, came));
+    MQ_TRY(swap_payloads(stage, links, sent, came));
+    attempt([&] {
+      for (std::size_t j = 0; j < n; ++j)
+        if (links[j].announced && !descent_.read(stage, came[j], links[j]))
+          return note({Code::bad_frame, "a message is no list of indices"});
+      note(descent_.merge(to, links));
+    });
+    return {};
+  }
+
+  // Peers in turn, so that not all ranks write to the same one at once.
+  template <class F>
+  Status each_peer(const Stage& stage, const F& f) {
+    const std::size_t n = stage.members.size();
+    for (std::size_t i = 1; i < n; ++i) {
+      const std::size_t j = (stage.me + i) % n;
+      MQ_TRY(f(j, circle_.rank(stage.members[j])));
+    }
+    return {};
+  }
+
+  Status swap_headers(const Stage& stage, std::span<Link> links, std::span<Header> sent,
+                      std::span<Header> came) {
+    for (Header& header : sent) {
+      header.call = setting_.call;
+      header.step = step_of(stage.number, KylixStep::lists);
+      header.trouble = static_cast<std::uint16_t>(trouble_.code());
+      if (!trouble_.ok()) header.payload_bytes = 0;
+    }
+    const auto swap = [&](std::size_t j, int peer) -> Status {
+      MQ_TRY(exchange_.receive(peer, tag(KylixTag::header), std::as_writable_bytes(came.subspan(j, 1)),
+                               &links[j].header_got));
+      return exchange_.send(peer, tag(KylixTag::header), std::as_bytes(sent.subspan(j, 1)));
+    };
+    MQ_TRY(each_peer(stage, swap));
+    return wait();
+  }
+
+  Status swap_payloads(const Stage& stage, std::span<Link> links, std::span<const Header> sent,
+                       std::span<const Header> came) {
+    const auto swap = [&](std::size_t j, int peer) -> Status {
+      Link& link = links[j];
+      Status ok = check_received(came[j], link.header_got, peer, setting_.call,
+                                 step_of(stage.number, KylixStep::lists));
+      if (ok.ok()) ok = descent_.check_counts(stage, came[j], peer);
+      link.announced = ok.ok() && came[j].payload_bytes > 0;
+      note(std::move(ok));
+      if (link.announced) {
+        // Without memory the message is received all the same, into none, for the sender's sake.
+        attempt([&] { link.wire_in = scratch_.take<std::byte>(came[j].payload_bytes); });
+        MQ_TRY(exchange_.receive(peer, tag(KylixTag::payload), link.wire_in, &link.got));
+      }
+      return sent[j].payload_bytes > 0 ? exchange_.send(peer, tag(KylixTag::payload), link.wire_out)
+                                       : Status{};
+    };
+    MQ_TRY(each_peer(stage, swap));
+    return wait();
+  }
+
+  // Replicas hold the same lists: each tells its hash to the first one of its kind.
+  Status compare_replicas() {
+    for (int copy = 1; copy < setting_.replicas; ++copy) {
+      const int of = copy * circle_.size + circle_.me;
+      if (everyone_.me != of && everyone_.me != circle_.me) continue;
+      headers_[0] = headers_[1] = {};
+      headers_[0].call = setting_.call;
+      headers_[0].step = kReplicaStep;
+      headers_[0].counts[0] = descent_.lists_hash();
+      std::size_t got = 0;
+      if (everyone_.me == of) {
+        MQ_TRY(exchange_.send(circle_.me, tag(KylixTag::replica), std::as_bytes(headers_.first(1))));
+        MQ_TRY(wait());
+        continue;
+      }
+      MQ_TRY(exchange_.receive(of, tag(KylixTag::replica), std::as_writable_bytes(headers_.last(1)), &got));
+      MQ_TRY(wait());
+      note(check_received(headers_[1], got, of, setting_.call, kReplicaStep));
+      if (headers_[1].counts[0] != descent_.lists_hash())
+        note(status_of(Code::mismatch, [&] {
+          return "rank " + std::to_string(of) + " has other index lists than the rank it is a replica of";
+        }));
+    }
+    return {};
+  }
+
+  Deadline deadline_;  // before exchange_, which looks at it
+  Exchange<C> exchange_;
+  const KylixSetting& setting_;
+  Workspace& scratch_;
+  Kylix& kylix_;
+  Descent descent_;
+  Circle everyone_, circle_;  // circle_: this rank's replica
+  std::vector<Stage> stages_;
+  std::span<Header> headers_;
+  Status trouble_;
+};
+
+}  // namespace mq::sparse

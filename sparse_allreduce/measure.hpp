@@ -1,0 +1,82 @@
+// Measures the network for the decisions of sparse reductions, in a few milliseconds. (The advisor's
+// link_mpi.hpp is the thorough one.) It only exchanges messages as all else here does, so that calls in
+// flight go on meanwhile.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "sparse_allreduce/exchange.hpp"
+#include "sparse_allreduce/network.hpp"
+#include "sparse_allreduce/workspace.hpp"
+
+namespace mq::sparse {
+
+// The greatest of all ranks' values, entry by entry: dissemination, ceil(log2 P) messages.
+template <Comm C, std::size_t N>
+Status greatest(C& comm, int tag, const Deadline& deadline, Traffic& traffic, std::array<double, N>& values) {
+  const int p = comm.size();
+  for (int distance = 1; distance < p; distance *= 2) {
+    std::array<double, N> heard{};
+    const std::array<double, N> told = values;
+    Exchange<C> exchange(comm, deadline, traffic);
+    MQ_TRY(exchange.receive((comm.rank() - distance + p) % p, tag, std::as_writable_bytes(std::span(heard))));
+    MQ_TRY(exchange.send((comm.rank() + distance) % p, tag, std::as_bytes(std::span(told))));
+    MQ_TRY(exchange.wait());
+    for (std::size_t i = 0; i < N; ++i) values[i] = std::max(values[i], heard[i]);
+  }
+  return {};
+}
+
+namespace detail {
+
+// Seconds of one exchange with both neighbours on the ring, the median of some. All ranks at the same time,
+// as in a reduction.
+template <Comm C>
+Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, std::span<std::byte> out,
+                  std::span<std::byte> in, double& seconds) {
+  constexpr std::size_t kTimes = 5;
+  std::array<double, kTimes> times{};
+  const int p = comm.size();
+  for (double& t : times) {
+    const double start = clock_s();
+    Exchange<C> exchange(comm, deadline, traffic);
+    MQ_TRY(exchange.receive((comm.rank() - 1 + p) % p, tag, in));
+    MQ_TRY(exchange.send((comm.rank() + 1) % p, tag, out));
+    MQ_TRY(exchange.wait());
+    t = clock_s() - start;
+  }
+  std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
+  seconds = times[kTimes / 2];
+  return {};
+}
+
+}  // namespace detail
+
+// Collective; the same numbers on all ranks, those of the slowest. Uses `tag`. dense_allreduce(void* f32,
+// count) gives a Status: the reduction that dense vectors go through. Throws std::bad_alloc, then on a rank
+// alone.
+template <Comm C, class Dense>
+Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
+                       const Dense& dense_allreduce, Network& network) {
+  constexpr std::size_t kSmall = 8, kLarge = std::size_t{1} << 18;
+  const std::span<std::byte> out = memory.take<std::byte>(kLarge), in = memory.take<std::byte>(kLarge);
+  std::memset(out.data(), 0, out.size());
+  std::array<double, 3> seconds{};
+  MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out.first(kSmall), in.first(kSmall), seconds[0]));
+  MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out, in, seconds[1]));
+  for (int i = 0; i < 2; ++i) {  // the first time makes connections
+    const double start = clock_s();
+    MQ_TRY(dense_allreduce(out.data(), kLarge / sizeof(float)));
+    seconds[2] = clock_s() - start;
+  }
+  MQ_TRY(greatest(comm, tag, deadline, traffic, seconds));
+  network.latency_s = std::max(seconds[0], 1e-8);
+  network.s_per_byte = std::max(seconds[1] - seconds[0], 1e-3 * seconds[1]) / kLarge;
+  network.dense_s_per_byte = std::max(seconds[2] - seconds[0], 1e-3 * seconds[2]) / kLarge;
+  return {};
+}
+
+}  // namespace mq::sparse
