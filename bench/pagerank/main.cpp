@@ -98,7 +98,8 @@ void Program::print(const SparseMethod& method, const PagerankResult& r, double 
   const Summary iteration = summarize(r.iteration_s), reduction = summarize(r.reduce_s);
   const std::string checked = options_.check ? fmt::format("{:.1e}", difference) : "";
   print_out(fmt::format("{:<20} {:>5} {:>6} {:>12} {:>12} {:>12} {:>12} {:>10}\n", word(method),
-                        name(options_.element), r.iterations, duration(r.configure_s),
+                        name(options_.element), r.iterations,
+                        method.kind == SparseMethod::Kind::kylix ? duration(r.configure_s) : "-",
                         duration(iteration.median), duration(reduction.median),
                         r.sent_bytes_max < 0 ? "-" : std::to_string(r.sent_bytes_max), checked));
   csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", word(method), name(options_.element),
