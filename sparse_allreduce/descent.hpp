@@ -61,6 +61,7 @@ class Descent {
   Indices out() const { return out_; }
   Indices in() const { return in_; }
   const std::byte* values() const { return values_; }
+  bool with_values() const { return with_values_; }
   std::uint64_t lists_hash() const { return lists_hash_; }
   const std::vector<std::uint64_t>& bounds() const { return bounds_; }
 

@@ -114,11 +114,14 @@ class KylixSetup {
     if (!complete) note({Code::peer_failed, "another rank could not describe its index lists"});
     attempt([&] { decide(shape, blocks, degrees); });
     if (choose) {  // ranks that know no degrees cannot keep to the schedule: all of them must
-      Status all =
-          verdict(exchange_, circle_, tag(KylixTag::chosen), setting_.call, kChosenStep, trouble_, headers_);
+      Status damage;
+      Status all = verdict(exchange_, circle_, tag(KylixTag::chosen), setting_.call, kChosenStep, trouble_,
+                           headers_, &damage);
       if (broken(all)) return all;
+      const bool ended = !all.ok();
       note(std::move(all));
-      if (!trouble_.ok()) return {};
+      note(std::move(damage));
+      if (ended) return {};
     }
     stages_ = stages_of(degrees, circle_.size, circle_.me);
     kylix_.degrees = std::move(degrees);
@@ -135,7 +138,8 @@ class KylixSetup {
       if (!shape.read(blocks.subspan(i * shape.words(), shape.words()), all.out[rank], all.in[rank]))
         return note({Code::bad_frame, "a rank's description of its index lists cannot be"});
     }
-    if (degrees.empty()) degrees = choose_degrees(setting_.network, all, setting_.entry);
+    if (degrees.empty())
+      degrees = choose_degrees(setting_.network, all, setting_.entry, descent_.with_values());
     descent_.set_bounds(balanced_bounds(all, degrees), degrees);
   }
 

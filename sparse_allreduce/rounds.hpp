@@ -45,10 +45,11 @@ Status gather(Exchange<C>& exchange, const Circle& circle, int tag, std::span<st
 }
 
 // An error if any rank of the circle is in trouble: its own for a rank that is, peer_failed for the others.
-// Dissemination: ceil(log2 p) steps of a Header each, in `headers`, two of them.
+// Dissemination: ceil(log2 p) steps of a Header each, in `headers`, two of them. A message that is no verdict
+// is trouble too; with `damage`, it is noted there and nobody hears of it, so that the others agree.
 template <Comm C>
 Status verdict(Exchange<C>& exchange, const Circle& circle, int tag, std::uint64_t call, std::uint32_t step,
-               const Status& mine, std::span<Header> headers) {
+               const Status& mine, std::span<Header> headers, Status* damage = nullptr) {
   Status all = mine;
   for (int distance = 1; distance < circle.size; distance *= 2) {
     Header &out = headers[0] = {}, &in = headers[1] = {};
@@ -61,7 +62,8 @@ Status verdict(Exchange<C>& exchange, const Circle& circle, int tag, std::uint64
     MQ_TRY(exchange.receive(from, tag, std::as_writable_bytes(std::span(&in, 1)), &got));
     MQ_TRY(exchange.wait());
     Status seen = check_received(in, got, from, call, step);
-    if (all.ok()) all = std::move(seen);
+    Status& note = damage != nullptr && seen.code() == Code::bad_frame ? *damage : all;
+    if (note.ok()) note = std::move(seen);
   }
   return all;
 }

@@ -1,5 +1,6 @@
 // Threads as ranks: a Comm whose ranks are threads of one process, so that plans are swept over many rank
-// counts in seconds and ThreadSanitizer sees the executor. Can delay and damage messages on purpose.
+// counts in seconds and ThreadSanitizer sees the executor. Can delay, damage, lose, duplicate and reorder
+// messages on purpose, and end ranks.
 #pragma once
 
 #include <condition_variable>
@@ -25,6 +26,13 @@ class Loopback {
   using Message = std::vector<std::byte>;
   // Called for every message before it is delivered; may change it.
   using Tamper = std::function<void(int from, int to, int tag, Message&)>;
+  // What becomes of a message: copies of it (0: lost), which can be received after so many tries to receive
+  // one with this tag from its sender. Messages of one sender and tag stay in order.
+  struct Fate {
+    int copies = 1, delay = 0;
+  };
+  // The number counts the messages of the sender, from 0.
+  using Fault = std::function<Fate(int from, int to, int tag, int number)>;
 
   class Rank {
    public:
@@ -41,7 +49,7 @@ class Loopback {
     Status send(int to, int tag, std::span<const std::byte> out, Request& request) {
       ++unfinished_;
       request = {false, to, tag, {}, delay()};
-      net_.post(rank_, to, tag, Message(out.begin(), out.end()));
+      net_.post(rank_, to, tag, number_++, Message(out.begin(), out.end()));
       return {};
     }
     Status receive(int from, int tag, std::span<std::byte> in, Request& request) {
@@ -75,14 +83,31 @@ class Loopback {
    private:
     int delay() { return net_.delay_seed_ ? static_cast<int>(random_() % 7) : 0; }
     Loopback& net_;
-    int rank_, unfinished_ = 0;
+    int rank_, unfinished_ = 0, number_ = 0;
     std::mt19937_64 random_;
     std::map<std::pair<int, int>, std::deque<Request*>> posted_;
   };
 
   // delay_seed != 0 makes requests complete after a random number of polls.
-  explicit Loopback(int size, std::uint64_t delay_seed = 0, Tamper tamper = {})
-      : size_(size), delay_seed_(delay_seed), tamper_(std::move(tamper)) {}
+  explicit Loopback(int size, std::uint64_t delay_seed = 0, Tamper tamper = {}, Fault fault = {})
+      : size_(size), delay_seed_(delay_seed), tamper_(std::move(tamper)), fault_(std::move(fault)) {}
+
+  // Some faults. A rank dies: nothing that it sends from message `from_message` on arrives.
+  static Fault dead(int rank, int from_message) {
+    return [=](int from, int, int, int number) {
+      return Fate{from == rank && number >= from_message ? 0 : 1, 0};
+    };
+  }
+  // Every message is late by its own number of tries, some come twice or three times.
+  static Fault jumbled(std::uint64_t seed, int most_delay, bool duplicates) {
+    return [=](int from, int to, int tag, int number) {
+      std::seed_seq words{static_cast<int>(seed), from, to, tag, number};
+      std::mt19937_64 random(words);
+      const auto value = random();
+      const int delay = static_cast<int>(value % static_cast<std::uint64_t>(most_delay + 1));
+      return Fate{duplicates && value >> 60 < 6 ? 2 + static_cast<int>(value >> 63) : 1, delay};
+    };
+  }
 
   // Runs body(Rank&) on every rank, each in a thread.
   void run(const std::function<void(Rank&)>& body) {
@@ -104,24 +129,31 @@ class Loopback {
   }
 
  private:
-  void post(int from, int to, int tag, Message message) {
+  struct Queued {
+    Message message;
+    int delay = 0;
+  };
+  void post(int from, int to, int tag, int number, Message message) {
     if (tamper_) tamper_(from, to, tag, message);
+    const Fate fate = fault_ ? fault_(from, to, tag, number) : Fate{};
     const std::scoped_lock lock(mutex_);
-    queues_[{from, to, tag}].push_back(std::move(message));
+    for (int i = 0; i < fate.copies; ++i) queues_[{from, to, tag}].push_back({message, fate.delay});
   }
   bool take(int from, int to, int tag, Message& message) {
     const std::scoped_lock lock(mutex_);
     const auto at = queues_.find({from, to, tag});
     if (at == queues_.end() || at->second.empty()) return false;
-    message = std::move(at->second.front());
+    if (at->second.front().delay-- > 0) return false;
+    message = std::move(at->second.front().message);
     at->second.pop_front();
     return true;
   }
   int size_;
   std::uint64_t delay_seed_;
   Tamper tamper_;
+  Fault fault_;
   std::mutex mutex_;
-  std::map<std::tuple<int, int, int>, std::deque<Message>> queues_;
+  std::map<std::tuple<int, int, int>, std::deque<Queued>> queues_;
   int unfinished_ = 0;
 };
 
