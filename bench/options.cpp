@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "bench/build_info.hpp"
+#include "bench/explain.hpp"
 #include "bench/list.hpp"
 #include "bench/models.hpp"
 #include "mpi_quant/base/json.hpp"
@@ -260,16 +261,20 @@ std::string config_json(const Options& o) {
 }
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
+  if (argc > 1 && std::string_view(argv[1]) == kExplain) return explain_kylix(argc, argv);
   CommandLine line;
   Words dense_words, sparse_words;
   sparse_words.methods = "mpi,densify,union,kylix";
   sparse_words.buffers = "warm";
-  bool list = false;
+  bool list = false, explain = false;
   CLI::App app{"Measures allreduce of float vectors: plain, compressed and sparse.", "mpiq-bench"};
   app.set_version_flag("--version",
                        fmt::format("mpiq-bench {} {}", build_info().version, build_info().git_commit));
   app.set_config("--config", "", "options from a file (TOML or INI, sections [allreduce], [sparse])");
   app.allow_config_extras(false);
+  app.add_flag(std::string(kExplain), explain,
+               "as the first argument: print what degrees Kylix would have and what they cost; "
+               "options by --explain-kylix --help");
   app.add_flag("-l,--list", list, "print methods: codecs, plans, sparse reductions");
   CLI::App* allreduce =
       app.add_subcommand("allreduce", "sweep sizes x types x ranks x methods; start it with mpiexec");
@@ -289,6 +294,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     const bool failed = app.exit(e, out, err) != 0;
     return stop(failed ? kUsage : kDone, out.str(), err.str());
   }
+  if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
   if (list) return stop(kDone, list_text(), "");
   if (!allreduce->parsed() && !sparse->parsed())
     return stop(kUsage, "",

@@ -7,6 +7,8 @@
 #include <array>
 #include <charconv>
 
+#include "sparse_allreduce/butterfly.hpp"
+
 namespace mq::bench {
 namespace {
 
@@ -104,15 +106,7 @@ Result<std::vector<int>> parse_degrees(std::string_view text) {
 Status check_degrees(std::string_view text, int ranks) {
   auto degrees = parse_degrees(text);
   if (!degrees.ok()) return degrees.status();
-  long long product = 1;
-  for (const int degree : *degrees) {
-    product *= degree;
-    if (product > ranks) break;
-  }
-  if (product <= ranks && 2 * product > ranks) return {};
-  return bad(text,
-             fmt::format("the product of the degrees must be at most the {} ranks and more than half of them",
-                         ranks));
+  return sparse::check_degrees(*degrees, ranks);
 }
 
 Result<SparseMethod> parse_sparse_method(std::string_view word) {

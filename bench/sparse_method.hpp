@@ -30,7 +30,7 @@ std::string name(SparseMethod::Kind);
 
 // "8x4x2" -> {8, 4, 2}
 Result<std::vector<int>> parse_degrees(std::string_view text);
-// Whether the layers fit so many ranks: their product is at most that and more than half of it.
+// Whether they can be used by so many ranks, see sparse::check_degrees.
 Status check_degrees(std::string_view degrees, int ranks);
 
 std::string sparse_methods_text();  // for --list

@@ -218,6 +218,30 @@ TEST(SparseCommandLine, names_what_is_wrong) {
   EXPECT_NE(parse_command_line(4, dense).err.find("mpiq-bench sparse"), std::string::npos);
 }
 
+TEST(ExplainKylix, prints_layers_of_the_degrees_asked_for_and_needs_no_run) {
+  const auto explain = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"mpiq-bench", "--explain-kylix"});
+    return parse_command_line(static_cast<int>(words.size()), words.data());
+  };
+  CommandLine line = explain({"--ranks", "8", "--degrees", "4x2", "--entries", "10K", "--size", "1M"});
+  EXPECT_FALSE(line.run);
+  EXPECT_EQ(line.exit_code, kDone) << line.err;
+  EXPECT_NE(line.out.find("8 ranks, 10240 of 1048576"), std::string::npos) << line.out;
+  EXPECT_NE(line.out.find("degrees 4x2, as asked"), std::string::npos) << line.out;
+  EXPECT_EQ(explain({"--help"}).exit_code, kDone);
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--degrees", "4x2"},  // of 64 ranks
+                                                                 {"--degrees", "4y2"},
+                                                                 {"--entries", "2M", "--size", "1M"},
+                                                                 {"--density", "0"},
+                                                                 {"--distribution", "clustered"},
+                                                                 {"--bandwidth", "0"},
+                                                                 {"--rank", "4"}}) {
+    line = explain(words);
+    EXPECT_EQ(line.exit_code, kUsage) << words[0];
+    EXPECT_FALSE(line.err.empty()) << words[0];
+  }
+}
+
 // ---- the reference
 
 TEST(SparseSum, is_the_sum_of_all_lists) {
