@@ -23,14 +23,8 @@ void Descent::begin(const IndexSet& out, std::size_t out_given, const IndexSet& 
                     const std::byte* values) {
   out_ = out.indices;
   in_ = in.indices;
-  values_ = values;
   with_values_ = values != nullptr;
-  if (with_values_ && !out.place.empty()) {
-    const std::span<std::byte> set = scratch_.take<std::byte>(out_.size() * setting_.entry.bytes());
-    fill_identity(setting_.entry, set.data(), out_.size());
-    combine_any(setting_.entry, values, out.place, set.data());
-    values_ = set.data();
-  }
+  values_ = with_values_ ? in_order(setting_.entry, out, values, scratch_) : nullptr;
   kylix_.layers.clear();
   kylix_.memory.reset();
   kylix_.out_set = out.indices.size();

@@ -51,7 +51,8 @@ class Deadline {
   double timeout_s_, end_s_;
 };
 
-// Buffers belong to the communication until wait() has returned ok, and after an error for ever.
+// Buffers belong to the communication until wait() has returned, and after an error other than bad_frame for
+// ever.
 template <Comm C>
 class Exchange {
  public:
@@ -69,8 +70,11 @@ class Exchange {
     return comm_.receive(peer, tag, in,
                          pending_.emplace_back(Pending{{}, peer, true, in.size(), length}).request);
   }
-  // Until everything posted is complete. An error is one of the communication, or the deadline's.
+  // Until everything posted is complete. A message of the wrong length is bad_frame, given when all the
+  // others are complete too, so that the schedule can go on; any other error is one of the communication, or
+  // the deadline's, and leaves it broken.
   Status wait() {
+    Status lengths;
     std::size_t left = pending_.size();
     for (std::size_t idle = 0; left > 0;) {
       bool moved = false;
@@ -84,8 +88,8 @@ class Exchange {
         traffic_.received_bytes += p.bytes;
         if (p.length != nullptr)
           *p.length = p.bytes;
-        else if (p.bytes != p.expected)
-          return bad_length(p);
+        else if (p.bytes != p.expected && lengths.ok())
+          lengths = bad_length(p);
       }
       if (moved) {
         comm_.busy();
@@ -95,7 +99,7 @@ class Exchange {
       }
     }
     pending_.clear();
-    return {};
+    return lengths;
   }
 
  private:

@@ -1,26 +1,262 @@
+// Which format a stretch of a list gets, and the walk over the blocks of a list.
+//
+// A segment, 2^16 positions counted from the origin, with 20 indices or more is a block of its own, in the
+// cheapest of u16, bitmap, runs, gaps and full. Of formats that differ by less than 1/16 in the bytes of
+// positions and 4-byte values, the one that is decoded fastest is taken: runs where they are long, u16,
+// bitmap, gaps. Segments with fewer indices, and those that u16 is best for, are joined with neighbours in a
+// table, others in wide32 blocks of up to 2^32 positions, and those that even these are too short for in
+// wide64.
 #include "sparse_allreduce/positions.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <limits>
+
+#include "sparse_allreduce/position_blocks.hpp"
 
 namespace mq::sparse {
+namespace {
 
-std::size_t positions_bound(std::size_t count) { return count * sizeof(std::uint64_t); }
+using namespace blocks;
 
-std::size_t encode_positions(std::span<const std::uint64_t> indices, std::byte* wire) {
-  if (!indices.empty()) std::memcpy(wire, indices.data(), indices.size_bytes());
-  return indices.size_bytes();
+constexpr std::size_t kHead = sizeof(Head);
+constexpr std::size_t kThin = 20;     // fewer indices do not pay for a header each, whatever the format
+constexpr std::size_t kJoined = 128;  // a header is less than 6 % of this many; and a count is a byte
+constexpr std::uint64_t kNear = 8;    // segments between two that are joined in a table
+constexpr std::uint64_t kWide = std::uint64_t{1} << 32;  // positions of a table or a wide32 block
+constexpr std::size_t kMostInBlock = std::numeric_limits<std::uint32_t>::max();
+
+// Where the first index stands that is at least `limit`; indices[begin] is not.
+std::size_t end_below(std::span<const std::uint64_t> indices, std::size_t begin, std::uint64_t limit) {
+  std::size_t step = 1;
+  while (step < indices.size() - begin && indices[begin + step] < limit) {
+    begin += step;
+    step *= 2;
+  }
+  const std::size_t end = std::min(begin + step, indices.size());
+  const auto from = indices.begin() + static_cast<std::ptrdiff_t>(begin) + 1;
+  const auto to = indices.begin() + static_cast<std::ptrdiff_t>(end);
+  return static_cast<std::size_t>(std::lower_bound(from, to, limit) - indices.begin());
+}
+
+struct Plan {
+  Format format;
+  std::size_t bytes;
+};
+
+// Runs, and what gap bytes take, of indices in one segment.
+void measure(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::size_t& runs,
+             std::size_t& gap_bytes) {
+  const auto skips = [](std::uint32_t gap) { return (gap + 1 + (gap >> 8)) >> 8; };  // gap / 255, gap < 2^16
+  std::uint32_t breaks = 0, skipped = 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    const auto gap = static_cast<std::uint32_t>(indices[i]) - static_cast<std::uint32_t>(indices[i - 1]) - 1;
+    breaks += gap != 0;
+    skipped += skips(gap);
+  }
+  runs = breaks + 1;
+  gap_bytes = n + skipped + skips(static_cast<std::uint32_t>(indices[0] - base));
+}
+
+// For n >= kThin indices of one segment.
+Plan plan_segment(const std::uint64_t* indices, std::size_t n, std::uint64_t base) {
+  if (indices[n - 1] - indices[0] == n - 1) return {Format::full, 0};
+  std::size_t runs = 0, gap_bytes = 0;
+  measure(indices, n, base, runs, gap_bytes);
+  const std::size_t words = (indices[n - 1] - base) / 64 - (indices[0] - base) / 64 + 1;
+  const Plan plans[] = {
+      {Format::runs, 4 * runs}, {Format::u16, 2 * n}, {Format::bitmap, 8 * words}, {Format::gaps, gap_bytes}};
+  std::size_t least = plans[0].bytes;
+  for (const Plan& plan : plans) least = std::min(least, plan.bytes);
+  for (const Plan& plan : plans) {
+    if (plan.format == Format::runs && plan.bytes > least && n < 8 * runs) continue;  // short: slow
+    if (16 * (plan.bytes + 4 * n) <= 17 * (least + 4 * n)) return plan;
+  }
+  return plans[1];
+}
+
+class Encoder {
+ public:
+  Encoder(std::span<const std::uint64_t> indices, std::byte* wire, std::uint64_t origin)
+      : indices_(indices), out_(wire), origin_(origin) {}
+
+  std::byte* run() {
+    for (std::size_t i = 0, end = 0; i < indices_.size(); i = end) {
+      const std::uint64_t base = base_of(i);
+      end = end_below(indices_, i, base + kSegment);
+      const std::size_t n = end - i;
+      const Plan plan = n < kThin ? Plan{Format::u16, 2 * n} : plan_segment(&indices_[i], n, base);
+      if (plan.format == Format::u16 && n < kJoined) {
+        if (joined_ < i && (base - base_of(i - 1) > kNear * kSegment || base - base_of(joined_) >= kWide))
+          close_table(i);
+      } else {
+        close_table(i);
+        write_loose(i);
+        write_segment(plan, i, n, base);
+        loose_ = joined_ = end;
+      }
+    }
+    close_table(indices_.size());
+    write_loose(indices_.size());
+    return out_;
+  }
+
+ private:
+  std::uint64_t base_of(std::size_t i) const {
+    return origin_ + ((indices_[i] - origin_) >> kSegmentBits << kSegmentBits);
+  }
+  std::byte* head(Format format, std::uint64_t base, std::size_t n, std::size_t extra) {
+    return put_head(out_, format, base - origin_, n, extra);
+  }
+
+  void write_segment(const Plan& plan, std::size_t i, std::size_t n, std::uint64_t base) {
+    const std::uint64_t* const at = &indices_[i];
+    switch (plan.format) {
+      case Format::full: return write_full(i, n, base);
+      case Format::bitmap: {
+        const std::size_t first = (at[0] - base) / 64, words = plan.bytes / 8;
+        std::byte* const body = head(plan.format, base, n, first | (words - 1) << 16);
+        out_ = write_bitmap(at, n, base + 64 * first, words, body);
+        return;
+      }
+      case Format::runs: out_ = write_runs(at, n, base, head(plan.format, base, n, plan.bytes / 4)); return;
+      case Format::gaps: out_ = write_gaps(at, n, base, head(plan.format, base, n, plan.bytes)); return;
+      default: out_ = write_wide<std::uint16_t>(at, n, base, head(plan.format, base, n, 0)); return;
+    }
+  }
+  void write_full(std::size_t i, std::size_t n, std::uint64_t base) {
+    if (full_ != nullptr && full_end_ == i && indices_[i] == indices_[i - 1] + 1 &&
+        full_count_ + n < kMostInBlock) {
+      full_count_ += n;
+    } else {
+      full_ = out_;
+      full_count_ = n;
+      full_base_ = base;
+      full_first_ = indices_[i] - base;
+      out_ += kHead;
+    }
+    full_end_ = i + n;
+    put_head(full_, Format::full, full_base_ - origin_, full_count_, full_first_);
+  }
+
+  // [joined_, end) becomes a table if that saves enough; else it joins the loose ones before it.
+  void close_table(std::size_t end) {
+    const std::size_t n = end - joined_;
+    if (n >= kThin && n <= kMostInBlock) {
+      const std::uint64_t base = base_of(joined_);
+      const std::size_t segments = ((indices_[end - 1] - base) >> kSegmentBits) + 1;
+      if (2 * kHead + segments + 2 * n <= 4 * n) {
+        write_loose(joined_);
+        const bool one = segments == 1;
+        std::byte* const body = head(one ? Format::u16 : Format::table, base, n, one ? 0 : segments);
+        const std::uint64_t* const at = &indices_[joined_];
+        out_ = one ? write_wide<std::uint16_t>(at, n, base, body) : write_table(at, n, base, segments, body);
+        loose_ = end;
+      }
+    }
+    joined_ = end;
+  }
+
+  // [loose_, end) as wide blocks. A wide32 block of 8 costs no more with its header, and one for the block
+  // after it, than in wide64.
+  void write_loose(std::size_t end) {
+    const std::span<const std::uint64_t> all = indices_.first(end);
+    std::size_t wide = loose_;
+    for (std::size_t i = loose_, next = 0; i < end; i = next) {
+      const std::uint64_t base = base_of(i);
+      next = std::min(end_below(all, i, base + kWide), i + kMostInBlock);
+      if (next - i < 8 && !(wide == i && next == end)) continue;
+      write_wide64(wide, i);
+      out_ = write_wide<std::uint32_t>(&indices_[i], next - i, base, head(Format::wide32, base, next - i, 0));
+      wide = next;
+    }
+    write_wide64(wide, end);
+    loose_ = end;
+  }
+  void write_wide64(std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin, n = 0; i < end; i += n) {
+      n = std::min(end - i, kMostInBlock);
+      out_ = write_wide<std::uint64_t>(&indices_[i], n, origin_, head(Format::wide64, origin_, n, 0));
+    }
+  }
+
+  std::span<const std::uint64_t> indices_;
+  std::byte* out_;
+  std::uint64_t origin_;
+  // [loose_, joined_) and [joined_, where the walk is) are not written yet: the first for wide blocks, the
+  // second perhaps for a table.
+  std::size_t loose_ = 0, joined_ = 0;
+  std::byte* full_ = nullptr;  // head of the last block, if that is a full one, and what is in it
+  std::size_t full_count_ = 0, full_end_ = 0;
+  std::uint64_t full_base_ = 0, full_first_ = 0;
+};
+
+bool ascends(std::span<const std::uint64_t> indices) {
+  std::uint64_t wrong = indices[0];  // its top bit says so
+  for (std::size_t i = 1; i < indices.size(); ++i) wrong |= indices[i] | (indices[i] - indices[i - 1] - 1);
+  return wrong >> 63 == 0;
+}
+
+// What a block's body takes; more than any wire has if the head is nonsense.
+std::size_t body_bytes(Format format, const Head& head) {
+  const std::size_t n = head.count, extra = head.extra;
+  constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+  switch (format) {
+    case Format::wide64: return head.place >> 8 || extra ? never : 8 * n;
+    case Format::wide32: return extra ? never : 4 * n;
+    case Format::table: return extra > kSegment ? never : extra + 2 * n;
+    case Format::u16: return extra ? never : 2 * n;
+    case Format::gaps: return extra;
+    case Format::bitmap: return (extra & 0xffff) + (extra >> 16) < kWords ? 8 * ((extra >> 16) + 1) : never;
+    case Format::runs: return 4 * extra;
+    case Format::full: return extra < kSegment ? 0 : never;
+  }
+  return never;
+}
+
+bool read_block(Format format, const Head& head, const std::byte* body, std::uint64_t base,
+                std::span<std::uint64_t> out) {
+  const std::size_t n = out.size();
+  switch (format) {
+    case Format::wide64: read_wide<std::uint64_t>(body, n, base, out.data()); return ascends(out);
+    case Format::wide32: read_wide<std::uint32_t>(body, n, base, out.data()); return ascends(out);
+    case Format::u16: read_wide<std::uint16_t>(body, n, base, out.data()); return ascends(out);
+    case Format::table: return read_table(body, head.extra, n, base, out.data()) && ascends(out);
+    case Format::gaps: return read_gaps(body, head.extra, n, base, out.data());
+    case Format::bitmap:
+      return read_bitmap(body, (head.extra >> 16) + 1, n, base + (head.extra & 0xffff) * 64, out.data());
+    case Format::runs: return read_runs(body, head.extra, n, base, out.data());
+    case Format::full: read_full(n, base + head.extra, out.data()); return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::size_t encode_positions(std::span<const std::uint64_t> indices, std::byte* wire, std::uint64_t origin) {
+  return static_cast<std::size_t>(Encoder(indices, wire, origin).run() - wire);
 }
 
 bool decode_positions(std::span<const std::byte> wire, std::uint64_t low, std::uint64_t high,
-                      std::span<std::uint64_t> indices) {
-  if (wire.size() != indices.size_bytes()) return false;
-  if (!indices.empty()) std::memcpy(indices.data(), wire.data(), wire.size());
-  bool valid = true;
-  for (const std::uint64_t index : indices) {
-    valid = valid && index >= low && index < high;
-    low = index + 1;
+                      std::span<std::uint64_t> indices, std::uint64_t origin) {
+  if (low < origin) low = origin;
+  while (!wire.empty()) {
+    if (wire.size() < kHead) return false;
+    const auto head = load<Head>(wire.data(), 0);
+    wire = wire.subspan(kHead);
+    if (head.count == 0 || head.count > indices.size() || (head.place & 0xff) >= kFormats) return false;
+    const auto format = static_cast<Format>(head.place & 0xff);
+    const std::uint64_t segment = head.place >> 8;
+    if (high <= origin || segment > (high - 1 - origin) >> kSegmentBits) return false;
+    const std::size_t body = body_bytes(format, head);
+    if (body > wire.size()) return false;
+    const std::span<std::uint64_t> out = indices.first(head.count);
+    if (!read_block(format, head, wire.data(), origin + (segment << kSegmentBits), out)) return false;
+    if (out.front() < low || out.back() >= high) return false;
+    low = out.back() + 1;
+    wire = wire.subspan(body);
+    indices = indices.subspan(head.count);
   }
-  return valid;
+  return indices.empty();
 }
 
 }  // namespace mq::sparse

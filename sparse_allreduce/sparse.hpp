@@ -75,7 +75,15 @@ decltype(auto) dispatch(kernels::Element element, Op op, const F& f) {
                                           : with.template operator()<float>();
 }
 
-// Bytes, messages and time of one rank.
+// The values of one index: `stride` of them side by side.
+struct Entry {
+  kernels::Element element = kernels::Element::f32;  // or f64
+  Op op = Op::sum;
+  std::size_t stride = 1;
+  std::size_t bytes() const { return stride * kernels::element_bytes(element); }
+};
+
+// Bytes and messages of one rank.
 struct Traffic {
   std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0;
 };

@@ -69,6 +69,15 @@ void combine_any(const Entry& entry, const std::byte* from, Map place, std::byte
            [&]<class T, class O>() { combine_each<T, O>(as<T>(from), place, 0, entry.stride, as<T>(to)); });
 }
 
+const std::byte* in_order(const Entry& entry, const IndexSet& set, const std::byte* values,
+                          Workspace& memory) {
+  if (set.place.empty()) return values;
+  const std::span<std::byte> to = memory.take<std::byte>(set.indices.size() * entry.bytes());
+  fill_identity(entry, to.data(), set.indices.size());
+  combine_any(entry, values, set.place, to.data());
+  return to.data();
+}
+
 void pick(const Entry& entry, const std::byte* from, Map map, std::uint32_t base, std::byte* to) {
   if (map.empty()) return;
   if (without_gaps(map))

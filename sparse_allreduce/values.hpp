@@ -5,18 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sparse_allreduce/index_set.hpp"
 #include "sparse_allreduce/sparse.hpp"
 #include "sparse_allreduce/unite.hpp"
 
 namespace mq::sparse {
-
-// The values of one index: `stride` of them side by side.
-struct Entry {
-  kernels::Element element = kernels::Element::f32;  // or f64
-  Op op = Op::sum;
-  std::size_t stride = 1;
-  std::size_t bytes() const { return stride * kernels::element_bytes(element); }
-};
 
 // All pointers are aligned to the element. Maps are strictly ascending unless said otherwise.
 
@@ -25,6 +18,10 @@ void fill_identity(const Entry& entry, std::byte* to, std::size_t count);
 void combine(const Entry& entry, const std::byte* from, Map map, std::uint32_t base, std::byte* to);
 // to[place[k]] = to[place[k]] op from[k], in ascending order of k, in any order of places
 void combine_any(const Entry& entry, const std::byte* from, Map place, std::byte* to);
+// The caller's values in the order of the set, those of duplicates combined as they stand: in memory of the
+// workspace, or `values` themselves where they are in that order. Throws std::bad_alloc.
+const std::byte* in_order(const Entry& entry, const IndexSet& set, const std::byte* values,
+                          Workspace& memory);
 // to[k] = from[map[k] - base]
 void pick(const Entry& entry, const std::byte* from, Map map, std::uint32_t base, std::byte* to);
 // to[k] = from[place[k]], in any order of places

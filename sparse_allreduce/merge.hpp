@@ -1,0 +1,40 @@
+// Reduction of sorted lists of (index, values) on one rank: a left fold in the order of the lists, so that
+// every way of merging gives the same bits. (Of a signalling NaN that only one list has, whether it is
+// quieted depends on the way.)
+//
+// By lists: two at a time, the result with the next. Cost: an entry of each intermediate result. By segments:
+// a dense accumulator for a stretch of positions that fits in the cache, into which each list is added, and a
+// bitmap of what is there. Cost: an entry of each list, one of the result, and the words of the bitmap. So
+// lists win where there are two of them or few entries, segments otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sparse_allreduce/sparse.hpp"
+#include "sparse_allreduce/workspace.hpp"
+
+namespace mq::sparse {
+
+struct List {
+  std::span<const std::uint64_t> indices;  // strictly ascending
+  const std::byte* values = nullptr;       // stride of an element type for each, aligned for it
+};
+
+enum class MergeBy : std::uint8_t { automatic, lists, segments };
+
+// Entries that the result of merging has at most: lists of this many in all, with indices in [low, high).
+std::size_t merge_room(std::span<const List> lists, std::uint64_t low, std::uint64_t high);
+
+// What `automatic` means for these lists. lists need not be by lists where their number of entries is greater
+// than high - low, since intermediate results would not have room.
+MergeBy choose_merge(std::span<const List> lists, std::uint64_t low, std::uint64_t high);
+
+// Merges lists with indices in [low, high) into `indices` and `values`, which overlap nothing and have room
+// for merge_room entries; gives the number of entries. Throws std::bad_alloc.
+std::size_t merge(const Entry& entry, std::span<const List> lists, std::uint64_t low, std::uint64_t high,
+                  Workspace& memory, std::uint64_t* indices, std::byte* values,
+                  MergeBy by = MergeBy::automatic);
+
+}  // namespace mq::sparse

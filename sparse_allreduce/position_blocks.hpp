@@ -1,0 +1,225 @@
+// The blocks that lists of positions are made of: one format each, written and read here. Which format a
+// block gets is decided in positions.cpp.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace mq::sparse::blocks {
+
+static_assert(std::endian::native == std::endian::little, "wire formats are little-endian");
+
+inline constexpr unsigned kSegmentBits = 16;
+inline constexpr std::uint64_t kSegment = std::uint64_t{1} << kSegmentBits;
+inline constexpr std::size_t kWords = kSegment / 64;
+
+enum class Format : std::uint8_t {
+  wide64,  // count x u64
+  wide32,  // count x u32, added to the base
+  table,   // of neighbouring segments: extra x u8, entries of each; count x u16
+  u16,     // count x u16
+  gaps,    // extra bytes: position - previous - 1, or 255: skip 255 positions (algorithms after Strom 2015)
+  bitmap,  // words of 64 positions: extra = first | (words - 1) << 16
+  runs,    // extra x (u16 start, u16 length - 1)
+  full,    // nothing: count positions without a hole, the first at offset `extra`
+};
+inline constexpr std::uint64_t kFormats = 8;
+
+struct Head {
+  std::uint64_t place;  // base >> 16 << 8 | format
+  std::uint32_t count;  // indices in the block
+  std::uint32_t extra;
+};
+static_assert(sizeof(Head) == 16);
+
+inline std::byte* put_head(std::byte* wire, Format format, std::uint64_t base, std::size_t count,
+                           std::size_t extra) {
+  const Head head{base >> kSegmentBits << 8 | static_cast<std::uint64_t>(format),
+                  static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(extra)};
+  std::memcpy(wire, &head, sizeof head);
+  return wire + sizeof head;
+}
+
+template <class T>
+T load(const std::byte* at, std::size_t i) {
+  T value;
+  std::memcpy(&value, at + i * sizeof(T), sizeof(T));
+  return value;
+}
+template <class T>
+void store(std::byte* at, std::size_t i, T value) {
+  std::memcpy(at + i * sizeof(T), &value, sizeof(T));
+}
+
+// --- write: n > 0 indices, given as they are; base is what positions are counted from. They return the end.
+
+template <class T>
+std::byte* write_wide(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* out) {
+  for (std::size_t i = 0; i < n; ++i) store<T>(out, i, static_cast<T>(indices[i] - base));
+  return out + n * sizeof(T);
+}
+
+inline std::byte* write_table(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
+                              std::size_t segments, std::byte* out) {
+  std::memset(out, 0, segments);
+  std::uint64_t entries = 0, at = 0;  // in registers, as below
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t here = (indices[i] - base) >> kSegmentBits;
+    entries = (entries & -static_cast<std::uint64_t>(here == at)) + 1;
+    at = here;
+    out[here] = static_cast<std::byte>(entries);
+  }
+  return write_wide<std::uint16_t>(indices, n, base, out + segments);
+}
+
+inline std::byte* write_gaps(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
+                             std::byte* out) {
+  std::uint64_t next = base;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t gap = indices[i] - next;
+    for (; gap >= 255; gap -= 255) *out++ = std::byte{255};
+    *out++ = static_cast<std::byte>(gap);
+    next = indices[i] + 1;
+  }
+  return out;
+}
+
+// base: of the first of the words.
+inline std::byte* write_bitmap(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
+                               std::size_t words, std::byte* out) {
+  std::memset(out, 0, words * 8);
+  // The word under construction stays in a register: reading it back for every index would wait for the
+  // store.
+  std::uint64_t word = 0, at = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t position = indices[i] - base, here = position / 64;
+    word = (word & -static_cast<std::uint64_t>(here == at)) | std::uint64_t{1} << (position % 64);
+    at = here;
+    store<std::uint64_t>(out, here, word);
+  }
+  return out + words * 8;
+}
+
+inline std::byte* write_runs(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
+                             std::byte* out) {
+  for (std::size_t i = 0; i < n;) {
+    const std::size_t start = i;
+    for (++i; i < n && indices[i] == indices[i - 1] + 1;) ++i;
+    store<std::uint16_t>(out, 0, static_cast<std::uint16_t>(indices[start] - base));
+    store<std::uint16_t>(out, 1, static_cast<std::uint16_t>(i - start - 1));
+    out += 4;
+  }
+  return out;
+}
+
+// --- read: n > 0 indices to out, where exactly n fit, from bytes of the length that the head implies. base
+// is added to every position. False: the bytes are not n indices. Whether they ascend, and stay within what
+// the list may hold, is for the caller to check where it says so.
+
+// Order unchecked.
+template <class T>
+void read_wide(const std::byte* in, std::size_t n, std::uint64_t base, std::uint64_t* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = base + load<T>(in, i);
+}
+
+// Order unchecked.
+inline bool read_table(const std::byte* in, std::size_t segments, std::size_t n, std::uint64_t base,
+                       std::uint64_t* out) {
+  const std::byte* const positions = in + segments;
+  std::size_t done = 0;
+  for (std::size_t s = 0; s < segments; ++s, base += kSegment) {
+    const auto entries = std::to_integer<std::size_t>(in[s]);
+    if (entries > n - done) return false;
+    for (const std::size_t end = done + entries; done < end; ++done)
+      out[done] = base + load<std::uint16_t>(positions, done);
+  }
+  return done == n;
+}
+
+// Ascends by construction.
+inline bool read_gaps(const std::byte* in, std::size_t bytes, std::size_t n, std::uint64_t base,
+                      std::uint64_t* out) {
+  if (bytes == 0 || in[bytes - 1] == std::byte{255}) return false;
+  std::size_t entries = 0;
+  for (std::size_t i = 0; i < bytes; ++i) entries += in[i] != std::byte{255};
+  if (entries != n) return false;
+  // A skip writes too, where the entry after it will: there is one, the last byte being no skip.
+  std::uint64_t next = base;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto gap = std::to_integer<std::uint64_t>(in[i]);
+    const bool entry = gap != 255;
+    *out = next + gap;
+    out += entry;
+    next += gap + entry;
+  }
+  return true;
+}
+
+// Ones in a word; the instruction for it is not in every x86-64.
+inline unsigned ones(std::uint64_t m) {
+  m -= m >> 1 & 0x5555555555555555;
+  m = (m & 0x3333333333333333) + (m >> 2 & 0x3333333333333333);
+  return static_cast<unsigned>(((m + (m >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
+}
+
+// Writes the positions of the ones of a word, and anything to the rest of the first `ahead`: how many ones a
+// word has is unpredictable, but seldom more than that. Gives their number.
+template <unsigned ahead>
+unsigned spread_word(std::uint64_t word, std::uint64_t base, std::uint64_t* out) {
+  constexpr std::uint64_t top = std::uint64_t{1} << 63;  // keeps a zero from being counted: no result then
+  const unsigned n = ones(word);
+  for (unsigned i = 0; i < ahead; ++i) {
+    out[i] = base + static_cast<unsigned>(std::countr_zero(word | top));
+    word &= word - 1;
+  }
+  for (unsigned i = ahead; i < n; ++i) {
+    out[i] = base + static_cast<unsigned>(std::countr_zero(word | top));
+    word &= word - 1;
+  }
+  return n;
+}
+
+// Ascends by construction.
+template <unsigned ahead>
+bool read_bitmap_as(const std::byte* in, std::size_t words, std::size_t n, std::uint64_t base,
+                    std::uint64_t* out) {
+  std::size_t done = 0, w = 0;
+  for (; w < words && n - done >= 64; ++w, base += 64)
+    done += spread_word<ahead>(load<std::uint64_t>(in, w), base, out + done);
+  for (; w < words; ++w, base += 64) {
+    const auto word = load<std::uint64_t>(in, w);
+    if (ones(word) > n - done) return false;
+    done += spread_word<0>(word, base, out + done);
+  }
+  return done == n;
+}
+inline bool read_bitmap(const std::byte* in, std::size_t words, std::size_t n, std::uint64_t base,
+                        std::uint64_t* out) {
+  if (n <= words) return read_bitmap_as<2>(in, words, n, base, out);
+  if (n <= 4 * words) return read_bitmap_as<6>(in, words, n, base, out);
+  if (n <= 8 * words) return read_bitmap_as<12>(in, words, n, base, out);
+  return read_bitmap_as<16>(in, words, n, base, out);
+}
+
+// Ascends, and runs do not touch, or it is false.
+inline bool read_runs(const std::byte* in, std::size_t runs, std::size_t n, std::uint64_t base,
+                      std::uint64_t* out) {
+  std::size_t done = 0, free = 0;  // positions below `free` are taken
+  for (std::size_t r = 0; r < runs; ++r) {
+    const std::size_t start = load<std::uint16_t>(in, 2 * r),
+                      length = load<std::uint16_t>(in, 2 * r + 1) + 1u;
+    if (start < free || length > n - done || start + length > kSegment) return false;
+    for (std::size_t i = 0; i < length; ++i) out[done + i] = base + start + i;
+    done += length;
+    free = start + length;
+  }
+  return done == n;
+}
+
+inline void read_full(std::size_t n, std::uint64_t first, std::uint64_t* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = first + i;
+}
+
+}  // namespace mq::sparse::blocks

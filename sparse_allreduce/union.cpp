@@ -1,0 +1,149 @@
+// What of the union allreduce knows nothing of communication: its output, and the choice of an algorithm.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "sparse_allreduce/union_result.hpp"
+
+namespace mq::sparse {
+namespace {
+
+template <class T>
+void fill(T value, std::uint64_t n, std::byte* out) {
+  std::fill_n(reinterpret_cast<T*>(out), n, value);
+}
+
+// f(bytes of an entry), as a constant where it is a usual one, so that copying one is an instruction.
+template <class F>
+void with_entry_bytes(std::size_t bytes, const F& f) {
+  if (bytes == 4) return f(std::integral_constant<std::size_t, 4>());
+  if (bytes == 8) return f(std::integral_constant<std::size_t, 8>());
+  f(bytes);
+}
+
+}  // namespace
+
+Status check_room(const UnionOutput& output, std::uint64_t count) {
+  if (output.dense || count <= output.max) return {};
+  return status_of(Code::bad_argument, [&] {
+    return "the result has " + std::to_string(count) + " indices, and there is room for " +
+           std::to_string(output.max);
+  });
+}
+
+void fill_absent(const UnionJob& job) {
+  dispatch(job.entry.element, job.entry.op, [&]<class T, class O>() {
+    fill(O::template absent<T>(), job.size * job.entry.stride, job.output.values);
+  });
+}
+
+void scatter(const Entry& entry, const List& list, std::byte* vector) {
+  with_entry_bytes(entry.bytes(), [&](auto bytes) {
+    for (std::size_t i = 0; i < list.indices.size(); ++i)
+      std::memcpy(vector + list.indices[i] * bytes, list.values + i * bytes, bytes);
+  });
+}
+
+void collect(const Entry& entry, std::span<const std::uint64_t> indices, const std::byte* vector,
+             std::byte* values) {
+  with_entry_bytes(entry.bytes(), [&](auto bytes) {
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      std::memcpy(values + i * bytes, vector + indices[i] * bytes, bytes);
+  });
+}
+
+void deliver(const UnionJob& job, const List& list, std::uint64_t at) {
+  if (list.indices.empty()) return;
+  if (job.output.dense) return scatter(job.entry, list, job.output.values);
+  std::uint64_t* const indices = job.output.indices + at;
+  std::byte* const values = job.output.values + at * job.entry.bytes();
+  if (list.indices.data() != indices) std::memcpy(indices, list.indices.data(), list.indices.size_bytes());
+  if (list.values != values) std::memcpy(values, list.values, list.indices.size() * job.entry.bytes());
+}
+
+// --- the model
+
+namespace {
+
+// The shape in the real numbers of the model.
+struct Model {
+  const UnionShape& shape;
+  const Network& net;
+  double n = std::max(1.0, static_cast<double>(shape.size));
+  double k = static_cast<double>(shape.most_entries);
+  double p = shape.ranks;
+  double value_bytes = static_cast<double>(shape.entry.bytes());
+  double dense_bytes = n * value_bytes;
+  double steps = std::bit_width(static_cast<unsigned>(shape.ranks - 1));  // log2 of the ranks, rounded up
+  // Merging: an entry's index as measured, its value at the speed of memory beyond that.
+  double entry_s = net.s_per_entry * (1 + (value_bytes - 4) / 32);
+
+  double entries(double ranks) const {
+    return n * -std::expm1(ranks * std::log1p(-std::min(k / n, 1 - 1e-9)));
+  }
+  // Of a frame of m of the n positions; see positions.hpp.
+  double bytes(double m) const {
+    if (m <= 0) return 0;
+    const double d = m / n, gaps = -1 / std::expm1(255 * std::log1p(-std::min(d, 1 - 1e-9)));
+    double position = std::min({gaps, 1 / (8 * d), 2 + 1 / (d * 65536)});
+    position = std::min(position, n < 4294967296.0 ? 4.0 : 8.0);
+    return std::min(m * (value_bytes + position) + 16, dense_bytes);
+  }
+  double exchange_s(double frame) const { return net.latency_s + net.message_s(frame); }  // header, payload
+
+  double allgather() const {
+    const double room = entries(p), fold = std::min(p * k + room, p / 2 * room);  // by segments, or by lists
+    return steps * 2 * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte + (p / 2 * k + fold) * entry_s;
+  }
+  double split() const {
+    const double others = (p - 1) / p, room = entries(p);
+    const double parts = 2 * net.latency_s * (1 + 0.1 * (p - 2)) + others * bytes(k) * net.s_per_byte;
+    const double spread = steps * 2 * net.latency_s + others * bytes(room) * net.s_per_byte;
+    return parts + spread + (2 * k + room / p) * entry_s + room * entry_s / 2;
+  }
+  double recursive_doubling() const {
+    double total = 0;
+    const auto whole = std::bit_floor(static_cast<unsigned>(shape.ranks));
+    for (unsigned m = 1; m < whole; m *= 2)
+      total += exchange_s(bytes(entries(m))) + (entries(m) + entries(2 * m)) * entry_s;
+    if (whole != static_cast<unsigned>(shape.ranks))
+      total += exchange_s(bytes(k)) + exchange_s(bytes(entries(p))) + 2 * entries(p) * entry_s;
+    return total + entries(p) * entry_s / 2;
+  }
+  double dense() const {
+    double total = 2 * steps * net.latency_s + dense_bytes * (net.dense_s_per_byte + net.s_per_byte / 4);
+    if (!shape.dense_output)  // presence
+      total += steps * (2 * net.latency_s + n / 8 * net.s_per_byte) + entries(p) * entry_s;
+    return total;
+  }
+};
+
+}  // namespace
+
+double expected_s(Algorithm algorithm, const UnionShape& shape, const Network& network) {
+  const Model model{shape, network};
+  switch (algorithm) {
+    case Algorithm::allgather: return model.allgather();
+    case Algorithm::recursive_doubling: return model.recursive_doubling();
+    case Algorithm::dense: return model.dense();
+    default: return model.split();
+  }
+}
+
+Algorithm choose(const UnionShape& shape, const Network& network) {
+  Algorithm best = Algorithm::allgather;
+  if (shape.ranks == 1) return best;
+  double least = expected_s(best, shape, network);
+  for (const Algorithm other : {Algorithm::split, Algorithm::recursive_doubling, Algorithm::dense}) {
+    const double s = expected_s(other, shape, network);
+    if (s < least) {
+      least = s;
+      best = other;
+    }
+  }
+  return best;
+}
+
+}  // namespace mq::sparse

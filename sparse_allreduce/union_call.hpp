@@ -1,0 +1,232 @@
+// What the algorithms of the union allreduce share: one call on one rank, its trouble, the exchange of frames
+// between two ranks and of all streams between all, and the delivery of the result.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "sparse_allreduce/union_job.hpp"
+#include "sparse_allreduce/union_result.hpp"
+
+namespace mq::sparse {
+
+// Steps of the schedule, as in Header.
+inline constexpr std::uint32_t kStepParts = 1, kStepGather = 2, kStepPresence = 3, kStepDoubling = 16;
+
+struct Frame {
+  Header* header = nullptr;  // in control memory
+  std::span<const std::byte> payload;
+};
+
+template <Comm C>
+class UnionCall {
+ public:
+  UnionCall(C& comm, const UnionJob& asked, Workspace& workspace, Traffic& traffic, std::span<Header> control)
+      : job(asked),
+        memory(workspace),
+        rank(comm.rank()),
+        ranks(comm.size()),
+        control_(control),
+        deadline_(job.timeout_s),
+        exchange_(comm, deadline_, traffic) {}
+
+  const UnionJob& job;
+  Workspace& memory;
+  const int rank, ranks;
+  Status
+      trouble;  // of this rank: it goes on with the schedule, with empty payloads, and gives this at the end
+
+  void note(Status status) {
+    if (trouble.ok()) trouble = std::move(status);
+  }
+  // Does f, which gives a Status, unless there is trouble; what goes wrong is trouble.
+  template <class F>
+  void attempt(const F& f) {
+    if (!trouble.ok()) return;
+    try {
+      note(f());
+    } catch (const std::bad_alloc&) {
+      note(status_of(Code::no_memory, [] { return "no memory for a sparse reduction"; }));
+    }
+  }
+
+  Range whole() const { return {0, job.size}; }
+  // Slice r of the indices: the same bounds on all ranks, multiples of 64.
+  Range slice(int r) const { return {cut(r), cut(r + 1)}; }
+
+  int rank_after(std::size_t distance) const {
+    return static_cast<int>((static_cast<std::size_t>(rank) + distance) % static_cast<std::size_t>(ranks));
+  }
+
+  // Control memory, one header after the other; the same sequence of calls on all ranks.
+  Header* take_header(std::uint32_t step) {
+    Header* const header = &control_[taken_++];
+    header->call = job.call;
+    header->step = step;
+    return header;
+  }
+  std::span<Header> take_headers(std::size_t n) {
+    return control_.subspan(std::exchange(taken_, taken_ + n), n);
+  }
+  std::size_t mark() const { return taken_; }
+  void release(std::size_t mark) { taken_ = mark; }  // when nothing is under way
+
+  void send_header(int to, Header& header) {
+    if (!trouble.ok()) announce(header);
+    post_header(to, header);
+  }
+  void post_header(int to, const Header& header) {
+    hold(exchange_.send(to, job.first_tag, std::as_bytes(std::span(&header, 1))));
+  }
+  void receive_header(int from, Header& header) {
+    hold(exchange_.receive(from, job.first_tag, std::as_writable_bytes(std::span(&header, 1))));
+  }
+  void send(int to, std::span<const std::byte> bytes) { hold(exchange_.send(to, job.first_tag + 1, bytes)); }
+  void receive(int from, std::span<std::byte> bytes) {
+    hold(exchange_.receive(from, job.first_tag + 1, bytes));
+  }
+  // Completes what was posted. A message of the wrong length is trouble, anything else the end.
+  Status settle() {
+    if (!held_.ok()) return std::move(held_);
+    Status status = exchange_.wait();
+    if (status.ok() || status.code() != Code::bad_frame) return status;
+    note(std::move(status));
+    return {};
+  }
+  // The header says that its sender is in trouble.
+  void announce(Header& header) const {
+    header.trouble = static_cast<std::uint16_t>(trouble.code());
+    header.counts[0] = header.counts[1] = header.payload_bytes = 0;
+  }
+
+  // Sends a frame to rank `to` and receives one from rank `from`; -1: to or from nobody. The payload received
+  // is in workspace memory, and its header checked against the range.
+  Status exchange(int to, const Frame& out, int from, Frame& in, Range range) {
+    if (to >= 0) send_header(to, *out.header);
+    if (from >= 0) receive_header(from, *in.header);
+    MQ_TRY(settle());
+    std::span<std::byte> room;
+    if (from >= 0) {
+      attempt([&]() -> Status {
+        MQ_TRY(check(*in.header, from, job.call, out.header->step));
+        MQ_TRY(check_frame(job.entry, *in.header, range, from));
+        room = memory.take<std::byte>(in.header->payload_bytes);
+        return {};
+      });
+      receive(from, room);
+    }
+    if (to >= 0) send(to, out.header->trouble ? std::span<const std::byte>{} : out.payload);
+    MQ_TRY(settle());
+    in.payload = room;
+    return {};
+  }
+
+  // Sends out[r] to each rank r and gets theirs[r] from it, in workspace memory; both of `ranks` elements
+  // unless there is trouble. headers: 2 * ranks, of which those in frames `out` are the first.
+  // check_as(header, rank) gives the Status of what a header says.
+  template <class Check>
+  Status swap_parts(std::span<Header> headers, std::span<const Frame> out, std::span<Frame> theirs,
+                    const Check& check_as) {
+    const auto p = static_cast<std::size_t>(ranks);
+    const std::span<Header> in = headers.subspan(p, p);
+    const bool sound = trouble.ok();  // what was announced is sent, whatever else happens
+    for (std::size_t d = 1; d < p; ++d) receive_header(rank_after(d), in[d]);
+    for (std::size_t d = 1; d < p; ++d) {
+      const int to = rank_after(p - d);
+      send_header(to, headers[static_cast<std::size_t>(to)]);
+    }
+    MQ_TRY(settle());
+    for (std::size_t d = 1; d < p; ++d) {
+      const int from = rank_after(d);
+      std::span<std::byte> room;
+      attempt([&]() -> Status {
+        MQ_TRY(check(in[d], from, job.call, headers[0].step));
+        MQ_TRY(check_as(in[d], from));
+        room = memory.take<std::byte>(in[d].payload_bytes);
+        theirs[static_cast<std::size_t>(from)] = {&in[d], room};
+        return {};
+      });
+      receive(from, room);
+    }
+    for (std::size_t d = 1; d < p; ++d) {
+      const int to = rank_after(p - d);
+      send(to, sound ? out[static_cast<std::size_t>(to)].payload : std::span<const std::byte>{});
+    }
+    return settle();
+  }
+
+  // Every rank's stream on every rank, by dissemination: in step s each rank has 2^s streams, of itself and
+  // the ranks after it, and gets as many more. First the headers, then, their lengths known, the payloads.
+  // check_as (header, rank) gives the Status of what a header says. frames[r] is rank r's.
+  template <class Check>
+  Status gather(Header& own, std::span<const std::byte> payload, std::span<Frame> frames,
+                const Check& check_as) {
+    const auto p = static_cast<std::size_t>(ranks);
+    const std::span<Header> headers = take_headers(p);
+    if (!trouble.ok()) announce(own);
+    headers[0] = own;
+    MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) {
+      hold(exchange_.send(to, job.first_tag, std::as_bytes(headers.first(n))));
+      hold(exchange_.receive(from, job.first_tag, std::as_writable_bytes(headers.subspan(distance, n))));
+    }));
+    std::span<std::size_t> offsets;
+    std::span<std::byte> all;
+    attempt([&]() -> Status {
+      offsets = memory.take<std::size_t>(p + 1);
+      offsets[0] = 0;
+      for (std::size_t i = 0; i < p; ++i) {
+        const int r = rank_after(i);
+        MQ_TRY(check(headers[i], r, job.call, own.step));
+        MQ_TRY(check_as(headers[i], r));
+        offsets[i + 1] = offsets[i] + headers[i].payload_bytes;
+      }
+      all = memory.take<std::byte>(offsets[p]);
+      if (!payload.empty()) std::memcpy(all.data(), payload.data(), payload.size());
+      return {};
+    });
+    MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) {
+      const bool whole = trouble.ok();  // what did not arrive whole is not forwarded
+      send(to, whole ? all.first(offsets[n]) : std::span<std::byte>{});
+      receive(from, whole ? all.subspan(offsets[distance], offsets[distance + n] - offsets[distance])
+                          : std::span<std::byte>{});
+    }));
+    if (trouble.ok())
+      for (std::size_t i = 0; i < p; ++i)
+        frames[static_cast<std::size_t>(rank_after(i))] = {&headers[i],
+                                                           all.subspan(offsets[i], headers[i].payload_bytes)};
+    return {};
+  }
+
+  // post(to, from, distance, n) in each step of a dissemination, and completes what it posted.
+  template <class Post>
+  Status disseminate(const Post& post) {
+    const auto p = static_cast<std::size_t>(ranks);
+    for (std::size_t distance = 1; distance < p; distance *= 2) {
+      post(rank_after(p - distance), rank_after(distance), distance, std::min(distance, p - distance));
+      MQ_TRY(settle());
+    }
+    return {};
+  }
+
+ private:
+  std::uint64_t cut(int r) const {
+    if (r == ranks) return job.size;
+    const auto p = static_cast<std::uint64_t>(ranks), i = static_cast<std::uint64_t>(r);
+    return (job.size / p * i + job.size % p * i / p) / 64 * 64;
+  }
+  void hold(Status status) {
+    if (held_.ok()) held_ = std::move(status);
+  }
+
+  std::span<Header> control_;
+  std::size_t taken_ = 0;
+  Deadline deadline_;
+  Exchange<C> exchange_;
+  Status held_;  // an error of posting
+};
+
+}  // namespace mq::sparse

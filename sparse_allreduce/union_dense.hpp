@@ -1,0 +1,102 @@
+// The union allreduce of vectors so full that the caller's reduction of whole vectors is fastest. Where the
+// result is a list, which elements are in it is found first, by a dissemination of bitmaps: log2 P steps of n
+// / 8 bytes, n / 32 of the vector's in float.
+#pragma once
+
+#include "sparse_allreduce/position_blocks.hpp"
+#include "sparse_allreduce/union_call.hpp"
+#include "sparse_allreduce/values.hpp"
+
+namespace mq::sparse {
+
+// Whether every rank has the memory it needs is agreed on with the bitmaps. A message damaged on the way is
+// this rank's trouble alone: the others will call dense_allreduce, so it does too.
+template <Comm C, class Dense>
+class DenseList {
+ public:
+  DenseList(UnionCall<C>& call, const Dense& dense_allreduce)
+      : call_(call), dense_allreduce_(dense_allreduce) {}
+
+  Status run(UnionResult& result) {
+    const UnionJob& job = call_.job;
+    call_.attempt([&]() -> Status {
+      const std::size_t words = static_cast<std::size_t>(job.size / 64 + 1);
+      mine_ = call_.memory.template take<std::uint64_t>(words);
+      theirs_ = call_.memory.template take<std::uint64_t>(words);
+      if (job.size > (std::uint64_t{1} << 46) / job.entry.bytes()) throw std::bad_alloc();
+      vector_ = call_.memory.template take<std::byte>(static_cast<std::size_t>(job.size * job.entry.bytes()));
+      std::fill(mine_.begin(), mine_.end(), 0);
+      for (const std::uint64_t index : job.list.indices)
+        mine_[index / 64] |= std::uint64_t{1} << (index % 64);
+      // The identity, so that a result of -0 is one.
+      fill_identity(job.entry, vector_.data(), job.size);
+      scatter(job.entry, job.list, vector_.data());
+      return {};
+    });
+    stop_ = !call_.trouble.ok();
+    MQ_TRY(share_presence());
+    if (!stop_) MQ_TRY(dense_allreduce_(static_cast<void*>(vector_.data()), job.size * job.entry.stride));
+    call_.attempt([&]() -> Status { return list(result); });
+    return std::move(call_.trouble);
+  }
+
+ private:
+  Status share_presence() {
+    const std::size_t mark = call_.mark();
+    Header &out = *call_.take_header(kStepPresence), &in = *call_.take_header(kStepPresence);
+    MQ_TRY(call_.disseminate(
+        [&](int to, int from, std::size_t, std::size_t) { status_ = step(to, from, out, in); }));
+    call_.release(mark);
+    return std::move(status_);
+  }
+  Status step(int to, int from, Header& out, Header& in) {
+    if (!status_.ok()) return std::move(status_);
+    if (stop_) call_.announce(out);
+    call_.post_header(to, out);
+    call_.receive_header(from, in);
+    MQ_TRY(call_.settle());
+    Status said = check(in, from, call_.job.call, kStepPresence);
+    if (said.code() == Code::peer_failed) stop_ = true;
+    call_.note(std::move(said));
+    call_.send(to, out.trouble ? std::span<const std::byte>{} : std::as_bytes(mine_));
+    call_.receive(from, stop_ ? std::span<std::byte>{} : std::as_writable_bytes(theirs_));
+    MQ_TRY(call_.settle());
+    if (call_.trouble.ok())
+      for (std::size_t w = 0; w < mine_.size(); ++w) mine_[w] |= theirs_[w];
+    return {};
+  }
+  Status list(UnionResult& result) {
+    const UnionOutput& output = call_.job.output;
+    std::uint64_t count = 0;
+    for (const std::uint64_t word : mine_) count += blocks::ones(word);
+    MQ_TRY(check_room(output, count));
+    std::uint64_t n = 0, base = 0;
+    for (const std::uint64_t word : mine_) {
+      n += count - n >= 64 ? blocks::spread_word<8>(word, base, output.indices + n)
+                           : blocks::spread_word<0>(word, base, output.indices + n);
+      base += 64;
+    }
+    collect(call_.job.entry, {output.indices, count}, vector_.data(), output.values);
+    result.count = count;
+    return {};
+  }
+
+  UnionCall<C>& call_;
+  const Dense& dense_allreduce_;
+  std::span<std::uint64_t> mine_, theirs_;  // presence
+  std::span<std::byte> vector_;
+  bool stop_ = false;  // a rank has no memory: nobody calls dense_allreduce_
+  Status status_;
+};
+
+template <Comm C, class Dense>
+Status union_by_dense(UnionCall<C>& call, const Dense& dense_allreduce, UnionResult& result) {
+  const UnionJob& job = call.job;
+  if (!job.output.dense) return DenseList<C, Dense>(call, dense_allreduce).run(result);
+  fill_absent(job);
+  scatter(job.entry, job.list, job.output.values);
+  result.count = job.size;
+  return dense_allreduce(static_cast<void*>(job.output.values), job.size * job.entry.stride);
+}
+
+}  // namespace mq::sparse

@@ -1,0 +1,121 @@
+// SSAR and DSAR split allgather as published, for comparison. Renggli, Ashkboos, Aghagolzadeh, Alistarh,
+// Hoefler: SparCML, SC 2019, section 5.
+//
+// Each rank sends every other its part of the other's slice, as pairs of an index (4 bytes; 8 where there are
+// more than 2^32 positions) and values; the owner merges, two streams at a time, and switches to a dense
+// slice where the pairs of both might be no shorter (ssar) or from the start (dsar); all slices go to all
+// ranks. Bytes sent: (P-1)/P (k + u) (4 + values) for ssar, (P-1)/P (k (4 + values) + n values) for dsar, of
+// P ranks with k entries each, u in the result, n positions.
+//
+// Not as published: the tag of a stream is in its header and not concluded from its length, by which a list
+// of all indices was taken for a dense vector; streams are added in the order of the ranks and not of
+// arrival, so that results are reproducible; and where the result is a list, a bitmap comes with every dense
+// slice.
+#pragma once
+
+#include "sparse_allreduce/sparcml.hpp"
+#include "sparse_allreduce/union_lists.hpp"
+
+namespace mq::sparse {
+
+template <Comm C>
+class Sparcml {
+ public:
+  Sparcml(UnionCall<C>& call, bool dense)
+      : call_(call),
+        dense_(dense),
+        shape_{call.job.entry, call.job.size > std::uint64_t{1} << 32, !call.job.output.dense} {}
+
+  Status run(UnionResult& result) {
+    const std::size_t mark = call_.mark();
+    MQ_TRY(reduce_slice());
+    call_.release(mark);
+    Header& header = *call_.take_header(kStepGather);
+    header = {.call = call_.job.call, .step = kStepGather};
+    std::span<const std::byte> payload;
+    std::span<Frame> frames;
+    call_.attempt([&]() -> Status {
+      frames = call_.memory.template take<Frame>(static_cast<std::size_t>(call_.ranks));
+      write_stream(sum_, call_.memory, header, payload);
+      return {};
+    });
+    MQ_TRY(call_.gather(header, payload, frames, [&](const Header& said, int from) {
+      return check_stream(shape_, said, call_.slice(from), from);
+    }));
+    call_.attempt([&]() -> Status { return deliver_all(frames, result); });
+    return std::move(call_.trouble);
+  }
+
+ private:
+  // sum_ becomes the sum of this rank's slice.
+  Status reduce_slice() {
+    const auto p = static_cast<std::size_t>(call_.ranks);
+    const std::span<Header> headers = call_.take_headers(2 * p);
+    for (Header& header : headers) header = {.call = call_.job.call, .step = kStepParts};
+    std::span<Frame> out, theirs;
+    SparcmlStream own;
+    call_.attempt([&]() -> Status {
+      out = call_.memory.template take<Frame>(p);
+      theirs = call_.memory.template take<Frame>(p);
+      for (std::size_t r = 0; r < p; ++r) {
+        const Range range = call_.slice(static_cast<int>(r));
+        const SparcmlStream part = make_stream(shape_, part_of(call_, range), range, call_.memory);
+        out[r] = {&headers[r], {}};
+        if (static_cast<int>(r) == call_.rank)
+          own = part;
+        else
+          write_stream(part, call_.memory, headers[r], out[r].payload);
+      }
+      return {};
+    });
+    const Range slice = call_.slice(call_.rank);
+    MQ_TRY(call_.swap_parts(headers, out, theirs, [&](const Header& header, int from) {
+      return check_stream(shape_, header, slice, from);
+    }));
+    call_.attempt([&]() -> Status {
+      if (dense_) sum_ = make_dense(shape_, {}, slice, call_.memory);
+      for (std::size_t r = 0; r < p; ++r) {
+        const int from = static_cast<int>(r);
+        SparcmlStream next = own;
+        if (from != call_.rank)
+          MQ_TRY(read_stream(shape_, *theirs[r].header, theirs[r].payload, slice, from, call_.memory, next));
+        sum_ = r == 0 && !dense_ ? next : add_streams(shape_, sum_, next, slice, call_.memory);
+      }
+      return {};
+    });
+    return {};
+  }
+  Status deliver_all(std::span<const Frame> frames, UnionResult& result) {
+    const UnionJob& job = call_.job;
+    std::uint64_t count = 0, at = 0;
+    for (const Frame& frame : frames) count += frame.header->counts[0];
+    MQ_TRY(check_room(job.output, count));
+    if (job.output.dense) fill_absent(job);
+    for (std::size_t r = 0; r < frames.size(); ++r) {
+      const Range slice = call_.slice(static_cast<int>(r));
+      SparcmlStream stream;
+      MQ_TRY(read_stream(shape_, *frames[r].header, frames[r].payload, slice, static_cast<int>(r),
+                         call_.memory, stream));
+      if (job.output.dense)
+        stream_to_slice(shape_, stream, slice, job.output.values + slice.low * job.entry.bytes());
+      else
+        stream_to_list(shape_, stream, slice, job.output.indices + at,
+                       job.output.values + at * job.entry.bytes());
+      at += stream.count;
+    }
+    result.count = job.output.dense ? job.size : count;
+    return {};
+  }
+
+  UnionCall<C>& call_;
+  bool dense_;
+  SparcmlShape shape_;
+  SparcmlStream sum_;
+};
+
+template <Comm C>
+Status union_as_sparcml(UnionCall<C>& call, UnionResult& result) {
+  return Sparcml<C>(call, result.algorithm == Algorithm::dsar).run(result);
+}
+
+}  // namespace mq::sparse
