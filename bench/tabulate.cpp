@@ -83,11 +83,13 @@ void derive_rates(PointRow& row, const Outcome& out, const Point& p, const Metho
   const double bytes = static_cast<double>(p.bytes()), ranks = p.ranks;
   row.algbw_Bps = bytes / row.t_median_s;
   row.busbw_Bps = row.algbw_Bps * 2.0 * (ranks - 1.0) / ranks;
-  row.wire_bytes_max = out.wire_bytes_max;
-  row.wire_bytes_sum = out.wire_bytes_sum;
+  // A union that the library leaves to MPI_Allreduce sends nothing that is counted.
+  const bool counted = !m.sparse || out.wire_bytes_sum > 0 || p.ranks == 1;
+  row.wire_bytes_max = counted ? out.wire_bytes_max : -1;
+  row.wire_bytes_sum = counted ? out.wire_bytes_sum : -1;
   row.scratch_bytes = out.scratch_bytes;
   row.residual_bytes = out.residual_bytes;
-  if (out.wire_bytes_max >= 0) row.wirebw_Bps = static_cast<double>(out.wire_bytes_max) / row.t_median_s;
+  if (row.wire_bytes_max >= 0) row.wirebw_Bps = static_cast<double>(out.wire_bytes_max) / row.t_median_s;
   if (m.sparse) {
     row.ratio_target = p.support.density;
   } else if (method.exact()) {
