@@ -86,8 +86,7 @@ void Program::print_head(const SharedGraph& graph) const {
                                : options_.file;
   print_out(fmt::format(
       "# {}: {} vertices, {} edges on {} ranks; rank 0 has {} sources and {} targets\n"
-      "# times: median over iterations of the slowest rank's; bytes: sent by the busiest rank in an "
-      "iteration\n"
+      "# times: median over iterations of the slowest rank's; bytes: sent by the busiest rank, mean\n"
       "{:<20} {:>5} {:>6} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
       name, vertices_, edges_, size_, graph.local().sources.size(), graph.local().targets.size(), "method",
       "type", "iters", "configure", "iteration", "reduction", "bytes", options_.check ? "rel_diff" : ""));
