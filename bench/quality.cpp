@@ -37,20 +37,28 @@ double ternary(std::span<const float> v, std::span<const float> decoded) {
       v, decoded.size() - static_cast<std::size_t>(std::count(decoded.begin(), decoded.end(), 0.0F)));
 }
 
+double sparse(std::span<const float> v, std::span<const float> decoded) {
+  return sparse_error(
+      v, decoded.size() - static_cast<std::size_t>(std::count(decoded.begin(), decoded.end(), 0.0F)));
+}
+
 // The least squared error of a block; the second argument is what the codec decoded.
 using Optimum = double (*)(std::span<const float>, std::span<const float>);
 struct Kind {
   std::string_view codec;
   Optimum optimum;
 };
-constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>}, Kind{"f16", rounding_error<Float16>},
-                            Kind{"onebit", two_levels}, Kind{"threshold", ternary},
-                            Kind{"adaptive", ternary}};
+constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>},
+                            Kind{"f16", rounding_error<Float16>},
+                            Kind{"onebit", two_levels},
+                            Kind{"threshold", ternary},
+                            Kind{"adaptive", ternary},
+                            Kind{"topk", sparse}};
 
-constexpr std::array<std::string_view, 4> kVariants{
+constexpr std::array<std::string_view, 5> kVariants{
     "onebit(block=64)",             // what shorter blocks gain where scales differ
     "threshold(quantile=0.96875)",  // 1 of 32 elements is sent, as the adaptive preset does
-    "adaptive(pi=64)", "adaptive(pi=256)"};
+    "adaptive(pi=64)", "adaptive(pi=256)", "topk(k=0.001)"};
 
 double norm2(std::span<const float> v) {
   double sum = 0;
@@ -165,6 +173,15 @@ double ternary_error(std::span<const float> v, std::size_t k) {
   for (std::size_t i = k - std::min(k, below.size()); i <= std::min(k, above.size()); ++i)
     best = std::max(best, high[i] + low[k - i]);
   return std::max(0.0, total - best);
+}
+
+double sparse_error(std::span<const float> v, std::size_t k) {
+  std::vector<double> energy;
+  for (const float x : v) energy.push_back(static_cast<double>(x) * static_cast<double>(x));
+  std::sort(energy.begin(), energy.end());
+  double error2 = 0;
+  for (std::size_t i = 0; i + k < energy.size(); ++i) error2 += energy[i];
+  return error2;
 }
 
 std::vector<MethodWord> quality_methods() {

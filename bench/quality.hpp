@@ -11,6 +11,7 @@
 // With
 //   i elements above, these are the i largest, and their mean is the best value; it takes
 //   (sum of them)^2 / i off the error. Likewise below. A scan over i.
+// - sparse (topk): all but k elements, k as the codec chose it, are 0: the squares of the least n - k.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,7 @@ namespace mq::bench {
 
 double two_level_error(std::span<const float> v);               // squared
 double ternary_error(std::span<const float> v, std::size_t k);  // squared, k <= v.size()
+double sparse_error(std::span<const float> v, std::size_t k);   // squared, k <= v.size()
 
 struct Quality {
   std::string method, data;

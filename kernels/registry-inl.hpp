@@ -8,6 +8,7 @@
 #include "kernels/codecs/onebit-inl.hpp"
 #include "kernels/codecs/raw-inl.hpp"
 #include "kernels/codecs/threshold-inl.hpp"
+#include "kernels/codecs/topk-inl.hpp"
 #include "kernels/codecs/zerorun-inl.hpp"
 
-using AllQuantizers = TypeList<Raw, Bf16, F16, OneBit, Threshold, Adaptive, ZeroRun>;
+using AllQuantizers = TypeList<Raw, Bf16, F16, OneBit, Threshold, Adaptive, ZeroRun, TopK>;

@@ -102,12 +102,12 @@ CommState::~CommState() { close(); }
 void CommState::set_broken(const Status& why) {
   if (!broken.ok()) return;
   broken = why;
-  kept_ = shared_from_this();
+  keep();
 }
 
 void CommState::close() {
   // Receives that are still posted on a broken one would take the messages of the next to get its context.
-  if (broken.ok() && private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
+  if (kept_ == nullptr && private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
 }
 
 Status CommState::watch_finalize() { return make_keys(); }

@@ -78,6 +78,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // After a communication error: messages may still be on their way into the buffers, so the state, its
   // buffers and its private communicator are kept for ever and never used again.
   void set_broken(const Status& why);
+  // Likewise the private communicator of one that still works, if receives stay posted on it.
+  void keep() { kept_ = shared_from_this(); }
 
   // Calls enter in the order of their numbers, and at most kWindows are between enter and leave, each with
   // tags of its own: a message of one is never taken for one of another.
@@ -121,7 +123,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
                                 std::uint32_t facts, const Status& local, std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
-  std::shared_ptr<CommState> kept_;  // of itself, once broken
+  std::shared_ptr<CommState> kept_;  // of itself, for ever
   std::map<std::uint16_t, Program> programs_;
   std::array<const Place*, kWindows> window_{};  // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left

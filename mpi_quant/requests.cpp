@@ -7,13 +7,22 @@
 
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/operation.hpp"
+#include "mpi_quant/sparse/reduce.hpp"
 #include "mpi_quant/task.hpp"
 
-// A call that goes through the library has state and operation. One that is MPI's alone (a single rank, an
-// intercommunicator) has neither: `reduction` is all there is.
+// A call that goes through the library has a state, an operation or a sparse reduction, and the task of it.
+// One that is MPI's alone (a single rank, an intercommunicator) has `reduction`; a sparse one of a single
+// rank is done when it is started.
 struct MPIQ_Request_object {
   MPIQ_Request_object(const mq::Call& c, const mq::Wishes& w, const mq::Choice& choice, bool again)
       : call(c), wishes(w), method(choice.method), persistent(again), state(choice.state) {}
+  explicit MPIQ_Request_object(MPI_Comm comm)
+      : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
+  void take(std::unique_ptr<mq::SparseRun> run) noexcept {
+    state = run->shared_state();
+    sparse = std::move(run);
+    if (state != nullptr) task.emplace(*sparse);
+  }
 
   const mq::Listing listing;
   const mq::Call call;
@@ -23,6 +32,8 @@ struct MPIQ_Request_object {
   bool active = false;
   std::shared_ptr<mq::CommState> state;
   std::unique_ptr<mq::Operation> operation;
+  std::unique_ptr<mq::SparseRun> sparse;
+  std::optional<mq::Task> task;
   MPI_Request reduction = MPI_REQUEST_NULL;
 };
 
@@ -48,6 +59,7 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
     made = std::make_unique<MPIQ_Request_object>(call, wishes, *choice, persistent);
     if (choice->state == nullptr) return {};
     made->operation = std::make_unique<Operation>(*choice->state, Operation::Exact::here);
+    made->task.emplace(*made->operation);
   } catch (const std::bad_alloc&) {
     if (choice->state == nullptr) return no_memory();
     Wishes refused;
@@ -59,25 +71,33 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
   return made->state->activate(call.comm);
 }
 
-// Starts MPI's reduction for a request without a state.
+// Starts the reduction of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
+  if (r.sparse != nullptr) {
+    r.sparse->start();
+    return {};
+  }
   if (copies_alone(r.call)) return {};
   return start_exact(r.call, r.call.comm, r.reduction);
 }
 
 Status start_now(MPIQ_Request_object& r) {
-  if (r.operation == nullptr) {
+  if (!r.task) {
     MQ_TRY(start_alone(r));
     r.active = true;
     return {};
   }
   {
     const std::scoped_lock lock(r.state->mutex);
-    ++r.state->stats.calls;
-    r.operation->prepare(r.call, r.wishes, r.method);
-    r.operation->start();
+    if (r.sparse != nullptr) {
+      r.sparse->start();
+    } else {
+      ++r.state->stats.calls;
+      r.operation->prepare(r.call, r.wishes, r.method);
+      r.operation->start();
+    }
   }
-  list(Task(*r.operation));
+  list(*r.task);
   r.active = true;
   return {};
 }
@@ -88,13 +108,16 @@ Status collect(MPIQ_Request* request) {
   Status status;
   bool broken = false;
   r->active = false;
-  if (r->operation != nullptr) {
-    unlist(r->operation.get());
+  if (r->task) {
+    unlist(r->task->call());
     const std::scoped_lock lock(r->state->mutex);
-    r->operation->release();
-    status = r->operation->outcome().status;
+    if (r->operation != nullptr) {
+      r->operation->release();
+      status = r->operation->outcome().status;
+    }
     broken = !r->state->broken.ok();
   }
+  if (r->sparse != nullptr) status = r->sparse->status();
   if (r->persistent) return status;
   *request = MPIQ_REQUEST_NULL;
   if (!broken) delete r;  // else messages may still be on their way into its buffers
@@ -108,14 +131,14 @@ Status rehearse(std::unique_ptr<MPIQ_Request_object>& r) {
     r->operation->prepare(r->call, r->wishes, r->method, true);
     r->operation->start();
   }
-  complete(Task(*r->operation));
+  complete(*r->task);
   const std::scoped_lock lock(r->state->mutex);
   r->operation->release();
   if (r->state->broken.ok()) return r->operation->outcome().status;
   return r.release()->state->broken;  // not freed: messages may still be on their way into its buffers
 }
 
-// Done, for requests without an operation.
+// Done, for requests without a task.
 Status test_alone(MPIQ_Request_object& r, bool& done) {
   int flag = 1;
   const int code =
@@ -153,6 +176,24 @@ Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* requ
   return {};
 }
 
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
+                             MPIQ_Request* request) {
+  if (request == nullptr) return null_pointer("MPIQ_Sparse_allreduce_init");
+  *request = MPIQ_REQUEST_NULL;
+  std::unique_ptr<MPIQ_Request_object> made;
+  SparseWishes told = wishes;
+  try {
+    made = std::make_unique<MPIQ_Request_object>(comm);
+  } catch (const std::bad_alloc&) {
+    told.trouble = no_memory();  // to all ranks
+  }
+  std::unique_ptr<SparseRun> run;
+  MQ_TRY(SparseRun::make(arguments, comm, told, run));
+  made->take(std::move(run));
+  *request = made.release();
+  return {};
+}
+
 Status start(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr || *request == MPIQ_REQUEST_NULL) return null_pointer("MPIQ_Start");
   comm = comm_of(**request);
@@ -169,11 +210,11 @@ Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) {
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
   bool done = false;
-  if ((*request)->operation == nullptr) {
+  if (!(*request)->task) {
     MQ_TRY(test_alone(**request, done));
   } else {
     const std::scoped_lock lock((*request)->state->mutex);
-    done = (*request)->operation->done();
+    done = (*request)->task->done();
   }
   *flag = done ? 1 : 0;
   return done ? collect(request) : Status{};
@@ -183,8 +224,8 @@ Status wait(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Wait");
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
-  if ((*request)->operation != nullptr) {
-    complete(Task(*(*request)->operation));
+  if ((*request)->task) {
+    complete(*(*request)->task);
     return collect(request);
   }
   for (bool done = false; !done; (void)advance_requests()) MQ_TRY(test_alone(**request, done));

@@ -5,6 +5,7 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/sparse/reduce.hpp"
 
 namespace mq {
 
@@ -12,6 +13,8 @@ namespace mq {
 // comes back in comm.
 Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request);
 Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request);
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
+                             MPIQ_Request* request);
 Status start(MPIQ_Request* request, MPI_Comm& comm);
 Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm);
 Status wait(MPIQ_Request* request, MPI_Comm& comm);

@@ -132,6 +132,11 @@ class Exchange {
   std::deque<Pending> pending_;  // requests must stay where they are
 };
 
+// After such an error messages may be under way for ever.
+inline bool broken(const Status& status) {
+  return status.code() == Code::timed_out || status.code() == Code::mpi_failed;
+}
+
 // Whether a header is the one that this step of this call expects; else why not.
 inline Status check(const Header& header, int from, std::uint64_t call, std::uint32_t step) {
   if (header.magic != kMagic || header.version != kVersion)

@@ -150,19 +150,21 @@ class KylixReduction {
     in_values_ = static_cast<std::byte*>(in_values);
     layer_ = next_ = 0;
     fresh_ = true;
+    floors_.each_inlet([](Inlet<C>& inlet) { inlet.begin(); });
     MQ_TRY(await_laggards(comm));
     floors_.each_outlet([](Outlet<C>& outlet) { outlet.begin(); });
     bottom_values_ = bottom_out_.data();
     return {};
   }
 
-  // A replica that lags for the first time gets a moment to catch up, because it will miss messages else.
+  // A replica that lags gets a moment to catch up, because it will miss messages else. What it has sent late
+  // is taken in meanwhile: it may wait for this rank.
   Status await_laggards(C& comm) {
     if (run_.replicas == 1) return {};
-    constexpr double kPatience_s = 0.05;
+    constexpr double kPatience_s = 0.25;
     for (double end_s = 0;;) {
       bool lags = false;
-      MQ_TRY(floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); }));
+      MQ_TRY(settle(comm));
       floors_.each_outlet([&](Outlet<C>& outlet) { lags = outlet.lags() || lags; });
       if (!lags) return {};
       const double now_s = clock_s();

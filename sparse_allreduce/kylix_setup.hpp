@@ -24,9 +24,6 @@ inline std::uint32_t step_of(int layer, KylixStep step) {
 }
 inline constexpr std::uint32_t kChosenStep = 0x80000001, kReplicaStep = 0x80000002, kVerdictStep = 0x80000003;
 
-// After these, messages may be under way for ever.
-inline bool broken(const Status& s) { return s.code() == Code::timed_out || s.code() == Code::mpi_failed; }
-
 // One pass down. A member function's error is one of the communication, which is broken then; all other
 // trouble is kept until close(), and the schedule goes on.
 template <Comm C>

@@ -1,6 +1,6 @@
 // Reduction of sorted lists of (index, values) on one rank: a left fold in the order of the lists, so that
-// every way of merging gives the same bits. (Of a signalling NaN that only one list has, whether it is
-// quieted depends on the way.)
+// every way of merging gives the same bits. (NaN is NaN either way, but which of two NaNs a sum keeps is for
+// the compiler to say, and whether a signalling NaN that only one list has is quieted depends on the way.)
 //
 // By lists: two at a time, the result with the next. Cost: an entry of each intermediate result. By segments:
 // a dense accumulator for a stretch of positions that fits in the cache, into which each list is added, and a

@@ -4,9 +4,10 @@
 //
 // Frames: a Header, then values. counts[0] is the number of the run, so that a copy that comes late is never
 // taken for one of a later run: a receive that gets an old message is posted again, one that gets nothing
-// waits for the next run. Nobody waits for a replica that lags or is dead: a sender keeps up to kLag messages
-// to a replica under way, each in memory of its own, and then leaves messages to it out until it has taken
-// these; one that has missed messages finds those of a later run and gives up.
+// waits for the next run. Nobody waits for ever for a replica that lags or is dead: a sender keeps up to kLag
+// messages to a replica under way, each in memory of its own, then waits for a moment, and then leaves
+// messages to it out until it has taken these; one that has missed messages finds those of a later run and
+// gives up, or none and times out. (Messages so short that MPI sends them at once never lag.)
 #pragma once
 
 #include <cstring>
@@ -44,13 +45,16 @@ class Inlet {
   }
   int peer() const { return address_.peer; }
 
-  // Begins a run.
-  Status post(C& comm, const Run& run) {
+  // Begins a run: settle() and post() follow.
+  void begin() {
     values_ = nullptr;
+    for (Copy& copy : copies_) copy.unusable = {};
+  }
+  Status post(C& comm, const Run& run) {
     for (std::size_t i = 0; i < copies_.size(); ++i) {
-      Copy& copy = copies_[i];
-      copy.unusable = {};
-      if (!copy.posted && !(copy.full && copy.run >= run.number)) MQ_TRY(post(comm, run, i));
+      const Copy& copy = copies_[i];
+      const bool here = copy.full && copy.run >= run.number;
+      if (!copy.posted && !here && copy.unusable.ok()) MQ_TRY(post(comm, run, i));
     }
     return {};
   }
@@ -58,19 +62,17 @@ class Inlet {
   // Looks for a copy; then values(), or failure() once no copy can be used.
   Status poll(C& comm, const Run& run, Traffic& traffic) {
     if (values_ != nullptr || !failure_of_all().ok()) return {};
-    for (std::size_t i = 0; i < copies_.size(); ++i) {
+    for (std::size_t i = 0; i < copies_.size(); ++i) {  // all, or a sender's messages would pile up
       MQ_TRY(poll(comm, run, i, traffic));
-      if (copies_[i].full && copies_[i].run == run.number) {
+      if (copies_[i].full && copies_[i].run == run.number && values_ == nullptr)
         values_ = copies_[i].frame + sizeof(Header);
-        return {};
-      }
     }
     return {};
   }
   const std::byte* values() const { return values_; }
   Status failure() const { return values_ == nullptr ? failure_of_all() : Status{}; }
 
-  // Takes in what has come late, after the run; whether nothing is posted any more.
+  // Takes in what has come late, after a run or at the beginning of the next one.
   Status settle(C& comm, const Run& run, Traffic& traffic) {
     for (std::size_t i = 0; i < copies_.size(); ++i)
       if (copies_[i].posted) MQ_TRY(poll(comm, run, i, traffic));

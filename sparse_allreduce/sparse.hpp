@@ -15,8 +15,8 @@ enum class Op : std::uint8_t { sum, min, max };
 
 // An operation as a type. identity(): neutral in every bit, so that "nothing yet" and "a value" need no
 // branch (-0 + -0 is -0, and +0 would turn -0 into +0). absent(): the result where nobody contributed. NaN
-// wins over every value, in min and max too. Arguments in the order of the ranks: of two NaNs the first
-// stays.
+// wins over every value, in min and max too. Arguments in the order of the ranks: of two NaNs min and
+// max keep the first; a compiler may swap the terms of a sum.
 struct Sum {
   template <class T>
   static constexpr T identity() {

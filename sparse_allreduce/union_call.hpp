@@ -9,10 +9,21 @@
 #include <string>
 #include <utility>
 
+#include "sparse_allreduce/frame.hpp"
 #include "sparse_allreduce/union_job.hpp"
 #include "sparse_allreduce/union_result.hpp"
 
 namespace mq::sparse {
+
+// MPI counts bytes in an int. Where a message would be longer, all ranks that would see it give bad_argument.
+inline constexpr std::uint64_t kMostMessage = (std::uint64_t{1} << 31) - 1;
+inline Status check_message(std::uint64_t bytes) {
+  if (bytes <= kMostMessage) return {};
+  return status_of(Code::bad_argument, [&] {
+    return "a message of a sparse reduction would have " + std::to_string(bytes) +
+           " bytes, more than 2^31 - 1";
+  });
+}
 
 // Steps of the schedule, as in Header.
 inline constexpr std::uint32_t kStepParts = 1, kStepGather = 2, kStepPresence = 3, kStepDoubling = 16;
@@ -183,6 +194,7 @@ class UnionCall {
         MQ_TRY(check(headers[i], r, job.call, own.step));
         MQ_TRY(check_as(headers[i], r));
         offsets[i + 1] = offsets[i] + headers[i].payload_bytes;
+        MQ_TRY(check_message(offsets[i + 1]));
       }
       all = memory.take<std::byte>(offsets[p]);
       if (!payload.empty()) std::memcpy(all.data(), payload.data(), payload.size());

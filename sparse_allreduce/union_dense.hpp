@@ -20,6 +20,7 @@ class DenseList {
   Status run(UnionResult& result) {
     const UnionJob& job = call_.job;
     call_.attempt([&]() -> Status {
+      MQ_TRY(check_message(job.size / 8 + 8));
       const std::size_t words = static_cast<std::size_t>(job.size / 64 + 1);
       mine_ = call_.memory.template take<std::uint64_t>(words);
       theirs_ = call_.memory.template take<std::uint64_t>(words);

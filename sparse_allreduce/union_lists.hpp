@@ -1,6 +1,9 @@
 // The union allreduces that send lists: allgather, split and recursive doubling; see union.hpp.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "sparse_allreduce/union_call.hpp"
 
 namespace mq::sparse {
@@ -21,12 +24,14 @@ Status open_frame(UnionCall<C>& call, const Frame& frame, Range range, int from,
 
 // The frame of a list in workspace memory; `wire` if its first bytes are the values, with room for the frame.
 template <Comm C>
-void make_frame(UnionCall<C>& call, const List& list, Range range, Frame& frame, std::byte* wire = nullptr) {
+Status make_frame(UnionCall<C>& call, const List& list, Range range, Frame& frame,
+                  std::byte* wire = nullptr) {
   const Entry& entry = call.job.entry;
   if (wire == nullptr)
     wire = call.memory.template take<std::byte>(frame_room(entry, list.indices.size())).data();
   write_frame(entry, list, range, call.memory, wire, *frame.header);
   frame.payload = {wire, frame.header->payload_bytes};
+  return check_message(frame.payload.size());
 }
 
 // The part of this rank's list within a range.
@@ -65,7 +70,7 @@ Status union_by_allgather(UnionCall<C>& call, UnionResult& result) {
   std::span<Frame> frames;
   call.attempt([&]() -> Status {
     frames = call.memory.template take<Frame>(p);
-    if (p > 1) make_frame(call, call.job.list, call.whole(), own);
+    if (p > 1) MQ_TRY(make_frame(call, call.job.list, call.whole(), own));
     return {};
   });
   if (p > 1)
@@ -100,7 +105,7 @@ Status exchange_parts(UnionCall<C>& call, std::span<List>& parts) {
     for (std::size_t r = 0; r < p; ++r) {
       const Range range = call.slice(static_cast<int>(r));
       out[r] = {&headers[r], {}};
-      if (static_cast<int>(r) != call.rank) make_frame(call, part_of(call, range), range, out[r]);
+      if (static_cast<int>(r) != call.rank) MQ_TRY(make_frame(call, part_of(call, range), range, out[r]));
     }
     return {};
   });
@@ -165,8 +170,7 @@ Status union_by_split(UnionCall<C>& call, UnionResult& result) {
     const auto indices = call.memory.template take<std::uint64_t>(room);
     const std::size_t n = merge(entry, parts, slice.low, slice.high, call.memory, indices.data(), wire);
     own_indices = indices.first(n);
-    make_frame(call, {own_indices, wire}, slice, own, wire);
-    return {};
+    return make_frame(call, {own_indices, wire}, slice, own, wire);
   });
   MQ_TRY(call.gather(*own.header, own.payload, frames, [&](const Header& header, int from) {
     return check_frame(entry, header, call.slice(from), from);
@@ -211,10 +215,8 @@ class Doubling {
     const std::size_t mark = call_.mark();
     Frame out{call_.take_header(number), {}}, in{call_.take_header(number), {}};
     *out.header = {.call = call_.job.call, .step = number};
-    call_.attempt([&]() -> Status {
-      if (to >= 0) make_frame(call_, sum_, call_.whole(), out);
-      return {};
-    });
+    call_.attempt(
+        [&]() -> Status { return to >= 0 ? make_frame(call_, sum_, call_.whole(), out) : Status{}; });
     MQ_TRY(call_.exchange(to, out, from, in, call_.whole()));
     if (from >= 0) call_.attempt([&]() -> Status { return add(in, from); });
     call_.release(mark);

@@ -37,7 +37,7 @@ class Sparcml {
     call_.attempt([&]() -> Status {
       frames = call_.memory.template take<Frame>(static_cast<std::size_t>(call_.ranks));
       write_stream(sum_, call_.memory, header, payload);
-      return {};
+      return check_message(payload.size());
     });
     MQ_TRY(call_.gather(header, payload, frames, [&](const Header& said, int from) {
       return check_stream(shape_, said, call_.slice(from), from);
@@ -61,10 +61,12 @@ class Sparcml {
         const Range range = call_.slice(static_cast<int>(r));
         const SparcmlStream part = make_stream(shape_, part_of(call_, range), range, call_.memory);
         out[r] = {&headers[r], {}};
-        if (static_cast<int>(r) == call_.rank)
+        if (static_cast<int>(r) == call_.rank) {
           own = part;
-        else
+        } else {
           write_stream(part, call_.memory, headers[r], out[r].payload);
+          MQ_TRY(check_message(out[r].payload.size()));
+        }
       }
       return {};
     });

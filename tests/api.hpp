@@ -121,9 +121,8 @@ double relative_error(const std::vector<T>& x, const std::vector<T>& reference) 
 inline double loss(const kernels::Codec& codec, std::size_t n) {
   if (codec.lossless) return 1e-6;  // the additions
   if (codec.name == "bf16" || codec.name == "f16") return 0x1p-8;
-  // What a thousandth or a 32nd of the elements hold of the norm, threshold and adaptive send; no code sends
-  // less than nothing.
-  if (codec.name == "threshold" || codec.name == "adaptive") return 1;
+  // What few elements hold of the norm, threshold, adaptive and topk send; no code sends less than nothing.
+  if (codec.name == "threshold" || codec.name == "adaptive" || codec.name == "topk") return 1;
   return n < 1000 ? 1 : 0.63;  // sqrt(1 - 2 / pi) = 0.603 for one bit and many elements; never more than
                                // sending nothing
 }

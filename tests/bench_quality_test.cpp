@@ -85,6 +85,9 @@ TEST(Optimum, of_what_is_representable_is_zero) {
   EXPECT_EQ(ternary_error(none, 0), 0);
   EXPECT_NEAR(ternary_error(one, 7), 0, 1e-12);
   EXPECT_NEAR(ternary_error(one, 3), 4 * 6.25, 1e-12);
+  EXPECT_EQ(sparse_error(none, 0), 0);
+  EXPECT_EQ(sparse_error(one, 7), 0);
+  EXPECT_NEAR(sparse_error(two, 3), 2, 1e-12);
 }
 
 Quality quality_of(const char* method, const char* data, int calls = 1) {
@@ -106,6 +109,11 @@ TEST(Quality, of_one_bit_is_the_theory_and_near_the_optimum_where_the_data_are_s
 TEST(Quality, of_bfloat16_is_that_of_correct_rounding) {
   for (const char* data : {"normal", "gradient", "uniform:4", "bits", "smooth"})
     EXPECT_NEAR(quality_of("bf16", data).over_optimum, 1, 1e-12) << data;
+}
+
+TEST(Quality, of_topk_is_that_of_the_largest_elements) {
+  for (const char* data : {"normal", "laplace", "gradient", "sparse:0.05"})
+    EXPECT_NEAR(quality_of("topk", data).over_optimum, 1, 1e-9) << data;
 }
 
 TEST(Quality, of_no_codec_is_better_than_the_optimum_or_than_its_bound) {

@@ -218,6 +218,38 @@ TEST(Execute, adaptive_sends_one_gap_byte_an_entry_and_few_skips) {
     }
 }
 
+TEST(Execute, topk_stays_below_the_volume_of_ok_topk_at_every_rank_count) {
+  // K entries of an encode of all n: each rank sends K (P - 1) / P of them and, as an owner, as many of its
+  // sum, however many different elements the ranks chose. A word is 4 bytes. Lower bound: 2 words an entry,
+  // once; Ok-Topk, PPoPP 2022: three times that.
+  const Codec& codec = *kernels::find_codec("topk");
+  for (const double k : {0.001, 0.01, 0.05})
+    for (const int ranks : {2, 3, 4, 5, 6, 7, 8}) {
+      Scene scene{&codec, nullptr, ranks};
+      for (const PlanRow& plan : plans())
+        if (plan.name == "direct") scene.plan = &plan;
+      scene.short_blocks = false;
+      scene.values = {{0, k}, {1, 8192}};
+      const std::size_t n = 1 << 19;
+      const Outcome<float> got = run(scene, inputs<float>(ranks, n), zeros<float>(ranks, n));
+      expect_sound(got, scene.describe(n));
+      const double p = ranks, entries = k * static_cast<double>(n), once = entries * (p - 1) / p;
+      std::uint64_t all = 0;
+      for (const Tally& t : got.tally) {
+        all += t.sent_bytes;
+        const double words = static_cast<double>(t.sent_bytes) / 4;
+        EXPECT_LT(words, 6 * once) << scene.describe(n) << k;
+        // Positions of 16 bits, a header of 8 bytes a block, an entry more a block (of k n the ceiling),
+        // frames.
+        const double blocks = 2 * (static_cast<double>(n) / 8192 / p + 2) * (p - 1);
+        const double headers = blocks * (8 + 6) + static_cast<double>(t.messages_sent * sizeof(FrameHeader));
+        EXPECT_LE(static_cast<double>(t.sent_bytes), 2 * once * 6 + headers) << scene.describe(n) << k;
+      }
+      // Not less either: all of them together send 2 (P - 1) K values.
+      EXPECT_GE(static_cast<double>(all), 2 * (p - 1) * entries * 5) << scene.describe(n) << k;
+    }
+}
+
 TEST(Execute, damaged_messages_are_errors_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())

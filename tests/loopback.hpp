@@ -3,6 +3,7 @@
 // messages on purpose, and end ranks.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
@@ -40,7 +41,8 @@ class Loopback {
       bool receive = false;
       int peer = 0, tag = 0;
       std::span<std::byte> in;
-      int polls_left = 0;  // until it may complete
+      int polls_left = 0;                          // until it may complete
+      std::shared_ptr<std::atomic<bool>> taken{};  // of a send that completes when it is received
     };
     Rank(Loopback& net, int rank)
         : net_(net), rank_(rank), random_(static_cast<std::uint64_t>(rank) + net.delay_seed_) {}
@@ -49,7 +51,8 @@ class Loopback {
     Status send(int to, int tag, std::span<const std::byte> out, Request& request) {
       ++unfinished_;
       request = {false, to, tag, {}, delay()};
-      net_.post(rank_, to, tag, number_++, Message(out.begin(), out.end()));
+      if (net_.rendezvous_) request.taken = std::make_shared<std::atomic<bool>>(false);
+      net_.post(rank_, to, tag, number_++, {Message(out.begin(), out.end()), 0, out.data(), request.taken});
       return {};
     }
     Status receive(int from, int tag, std::span<std::byte> in, Request& request) {
@@ -71,6 +74,8 @@ class Loopback {
         received_bytes = message.size();
         if (const std::size_t n = std::min(message.size(), request.in.size()); n)
           std::memcpy(request.in.data(), message.data(), n);
+      } else if (request.taken && !*request.taken) {
+        return {};
       }
       --unfinished_;
       done = true;
@@ -109,6 +114,10 @@ class Loopback {
     };
   }
 
+  // Sends complete when their message is received, as long messages of MPI do; a message that was changed
+  // meanwhile by its sender arrives changed, so that this is seen.
+  void set_rendezvous() { rendezvous_ = true; }
+
   // Runs body(Rank&) on every rank, each in a thread.
   void run(const std::function<void(Rank&)>& body) {
     std::vector<std::thread> threads;
@@ -132,24 +141,33 @@ class Loopback {
   struct Queued {
     Message message;
     int delay = 0;
+    const std::byte* source = nullptr;
+    std::shared_ptr<std::atomic<bool>> taken{};  // of a rendezvous
   };
-  void post(int from, int to, int tag, int number, Message message) {
-    if (tamper_) tamper_(from, to, tag, message);
+  void post(int from, int to, int tag, int number, Queued queued) {
+    if (tamper_) tamper_(from, to, tag, queued.message);
     const Fate fate = fault_ ? fault_(from, to, tag, number) : Fate{};
+    queued.delay = fate.delay;
     const std::scoped_lock lock(mutex_);
-    for (int i = 0; i < fate.copies; ++i) queues_[{from, to, tag}].push_back({message, fate.delay});
+    for (int i = 0; i < fate.copies; ++i) queues_[{from, to, tag}].push_back(queued);
   }
   bool take(int from, int to, int tag, Message& message) {
     const std::scoped_lock lock(mutex_);
     const auto at = queues_.find({from, to, tag});
     if (at == queues_.end() || at->second.empty()) return false;
-    if (at->second.front().delay-- > 0) return false;
-    message = std::move(at->second.front().message);
+    Queued& first = at->second.front();
+    if (first.delay-- > 0) return false;
+    message = std::move(first.message);
+    if (first.taken && !*first.taken) {
+      if (!message.empty() && !tamper_) std::memcpy(message.data(), first.source, message.size());
+      *first.taken = true;
+    }
     at->second.pop_front();
     return true;
   }
   int size_;
   std::uint64_t delay_seed_;
+  bool rendezvous_ = false;
   Tamper tamper_;
   Fault fault_;
   std::mutex mutex_;

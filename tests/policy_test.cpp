@@ -122,7 +122,7 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
       {"", "expected a method, found the end at character 1"},
       {"onebitt",
        "unknown codec \"onebitt\" at character 1 (known: mpi, raw, bf16, f16, onebit, threshold, adaptive, "
-       "zerorun)"},
+       "zerorun, topk)"},
       {"onebit(size=1)",
        "unknown parameter \"size\" at character 8 (known: block: power of two, 32 to 4096; means: "
        "block|column|tensor; split: zero|mean; rows: integer, 0 to 2147483648; ld: integer, 0 to "
@@ -301,7 +301,7 @@ TEST(Policy, prints_the_shortest_text_that_means_the_same) {
 TEST(Policy, errors_name_the_word_its_place_and_what_is_known) {
   expect_policy_error("0-: onebitt",
                       "unknown codec \"onebitt\" at character 5 (known: mpi, raw, bf16, f16, onebit, "
-                      "threshold, adaptive, zerorun)");
+                      "threshold, adaptive, zerorun, topk)");
   expect_policy_error("64K-", "expected ':' between selectors and method, found the end at character 5");
   expect_policy_error(
       "64K- onebit",

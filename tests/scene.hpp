@@ -67,11 +67,13 @@ struct Scene {
   std::uint64_t delay_seed = 0;
   Loopback::Tamper tamper = {};
   int lanes = 4, threads = 1;
-  bool short_blocks = true;  // many in short vectors
+  bool short_blocks = true;                                 // many in short vectors
+  std::vector<std::pair<std::size_t, double>> values = {};  // of parameters, by position
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
     for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
       if (codec->specs[i].name == "block") p.value[i] = 64;
+    for (const auto& [i, value] : values) p.value[i] = value;
     return p;
   }
   std::string describe(std::size_t n) const {

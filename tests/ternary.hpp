@@ -1,4 +1,4 @@
-// What the tests of the ternary codecs (threshold, adaptive) share: rows with named parameters, and the
+// What the tests of the sparse codecs (threshold, adaptive, topk) share: rows with named parameters, and the
 // entries of a decoded block.
 #pragma once
 

@@ -165,7 +165,7 @@ TEST(Union, NoPayloadIsLongerThanTheDenseSlice) {
                                     Algorithm::ssar, Algorithm::dsar})
     for (const double density : {.001, .3, .49, .51, .9, .968, .97, .98, .99, .999, 1.})
       for (const int ranks : {2, 3, 4}) {
-        UnionCase c{.algorithm = algorithm, .ranks = ranks, .size = 64 * 3 * 4 * 100, .density = density};
+        UnionCase c{.algorithm = algorithm, .ranks = ranks, .size = 64 * 3 * 4 * 20, .density = density};
         c.spread = density > .95 ? Spread::uniform : Spread::disjoint;
         c.dense_output = algorithm >= Algorithm::ssar;  // a list costs them bitmaps
         const auto inputs = test::union_inputs<float>(c);
@@ -259,8 +259,8 @@ TEST(Union, MemoryThatIsNotThereIsAnErrorOnEveryRankAndNobodyWaits) {
     c.timeout_s = 20;
     std::size_t leaked = 1;
     for (const auto& out : test::run_union(c, test::union_inputs<float>(c), &leaked)) {
-      EXPECT_EQ(out.status.code(), Code::no_memory) << out.status.text();
-      EXPECT_NE(out.status.code(), Code::timed_out);
+      EXPECT_EQ(out.status.code(), algorithm == Algorithm::dense ? Code::bad_argument : Code::no_memory)
+          << out.status.text();
     }
     EXPECT_EQ(leaked, 0u);
   }

@@ -25,7 +25,7 @@ struct Adaptive {
   static constexpr std::array kSpecs{
       ParamSpec{"pi", "one element in pi is sent", ParamKind::real, 32, 1, 65536},
       ParamSpec{"block", "elements that share a count and a pair of means", ParamKind::power_of_two, 16384,
-                64, 65536},
+                64, kMaxSparseBlock},
       ParamSpec{"search", "how the largest are found", ParamKind::word, 0, 0, 2, kSearches},
       ParamSpec{"signs", "counted together or apart", ParamKind::word, 0, 0, 1, kSigns},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
@@ -33,17 +33,14 @@ struct Adaptive {
   static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }
   static constexpr bool kMeans = true;
 
-  // The first block lists nothing, and so begins with a sample; the others a little below the bound of the
-  // block before: the distribution of magnitudes near it falls by about a fifth in 1/16 octave.
+  // The first block lists nothing, and so begins with a sample.
   template <class T>
   static MQ_INLINE Key<T> first_floor(const Params&) {
     return kMaxKey<T>;
   }
   template <class T>
   static MQ_INLINE Key<T> next_floor(const Params&, const Selection<T>& last) {
-    constexpr Key<T> kMargin = Key<T>{1} << (std::numeric_limits<T>::digits - 1 - 4);
-    const Key<T> floor = last.floor();
-    return floor > kMargin ? floor - kMargin : 0;
+    return floor_below(last);
   }
 
   template <class T>
@@ -52,7 +49,7 @@ struct Adaptive {
     if (p.value[2] == 2) return dryden(block, p.value[0]);
     if (p.value[2] == 1) {
       const Selection<T> selection = sampled(block, p.value[0], separate);
-      const std::size_t count = count_of(block, selection), k = share(block.n, p.value[0]);
+      const std::size_t count = count_selected(block, selection), k = share(block.n, p.value[0]);
       if (2 * count >= k && count <= 2 * k) return selection;
     }
     if (!separate) return joint_selection(block, exact_cutoff(block, kBoth, share(block.n, p.value[0])));
@@ -74,19 +71,6 @@ struct Adaptive {
   static std::size_t size_of(const Candidates<T>& block, Side side) {
     return count_at_least<T>(block.v, block.n, side, 1) -
            count_at_least<T>(block.v, block.n, side, kMaxKey<T> + 1);
-  }
-
-  // The elements that pass a selection without ties or limit.
-  template <class T>
-  static std::size_t count_of(Candidates<T>& block, const Selection<T>& selection) {
-    block.cover(selection);
-    const bool listed = block.listed();
-    std::size_t count = 0;
-    for (std::size_t i = 0, m = listed ? block.found : block.n; i < m; ++i) {
-      const T v = element<T>(block.v, listed ? block.at[i] : i), magnitude = std::abs(v);
-      count += magnitude > selection.side[v > 0].bound && magnitude <= std::numeric_limits<T>::max();
-    }
-    return count;
   }
 
   template <class T>

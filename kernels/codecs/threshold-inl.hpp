@@ -19,8 +19,7 @@ struct Threshold {
       ParamSpec{"quantile", "tau becomes this quantile of the magnitudes; 0: as given", ParamKind::real, 0, 0,
                 0.999999},
       ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},
-      ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64,
-                kMaxTernaryBlock},
+      ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64, kMaxSparseBlock},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
   static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
   static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }

@@ -134,6 +134,43 @@ MQ_INLINE void append_lanes(T* list, std::uint32_t bits, const Lanes<T>& v) {
   }
 }
 
+// Appends these lanes to a wire with room for all 32.
+template <class T>
+MQ_INLINE void append_bytes(std::byte* to, std::uint32_t bits, const Lanes<T>& v) {
+  if (bits == Whole::bits) {
+    v.store(to, Whole{});
+  } else if constexpr (kCompresses<T>) {
+    append_lanes(reinterpret_cast<T*>(to), bits, v);
+  } else {
+    std::byte lanes[kLanes * sizeof(T)];
+    v.store(lanes, Whole{});
+    for (; bits != 0; bits &= bits - 1, to += sizeof(T))
+      std::memcpy(to, lanes + static_cast<std::size_t>(std::countr_zero(bits)) * sizeof(T), sizeof(T));
+  }
+}
+// The inverse: lanes whose bit is set take the values at `from` in turn, the others are +0. Reads nothing at
+// `end` or behind it; there are as many values.
+template <class T>
+MQ_INLINE Lanes<T> expand_lanes(const std::byte* from, std::uint32_t bits, const std::byte* end) {
+  using N = Native<T>;
+  if (bits == Whole::bits) return Lanes<T>::load(from, Whole{});
+  if constexpr (requires(typename N::Reg r) { N::expand(0u, r); }) {
+    if (static_cast<std::size_t>(end - from) >= kLanes * sizeof(T)) {
+      Lanes<T> v;
+      for (int i = 0; i < Lanes<T>::kRegs; ++i) {
+        const std::uint32_t b = bits >> (i * N::kWidth) & ((1u << N::kWidth) - 1);
+        v.r[i] = N::expand(b, N::load(from));
+        from += static_cast<std::size_t>(std::popcount(b)) * sizeof(T);
+      }
+      return v;
+    }
+  }
+  std::byte lanes[kLanes * sizeof(T)] = {};
+  for (; bits != 0; bits &= bits - 1, from += sizeof(T))
+    std::memcpy(lanes + static_cast<std::size_t>(std::countr_zero(bits)) * sizeof(T), from, sizeof(T));
+  return Lanes<T>::load(lanes, Whole{});
+}
+
 // Asks the memory for what a loop that now works on group g of an array will read or write a little later.
 // The hardware asks by itself, but not so early, and not across pages.
 template <class T>

@@ -3,6 +3,20 @@
 template <class T>
 struct Native;
 
+// For each mask of 8 lanes, of which lane of a packed register each lane takes its value: the number of bits
+// set below its own. 2 KiB.
+struct ExpandTable {
+  std::uint8_t lane[256][8];
+};
+constexpr ExpandTable make_expand_table() {
+  ExpandTable table{};
+  for (unsigned mask = 0; mask < 256; ++mask)
+    for (unsigned i = 0; i < 8; ++i)
+      table.lane[mask][i] = static_cast<std::uint8_t>(std::popcount(mask & ((1u << i) - 1)));
+  return table;
+}
+alignas(64) inline constexpr ExpandTable kExpandTable = make_expand_table();
+
 template <>
 struct Native<float> {
   using Reg = __m256;
@@ -46,6 +60,12 @@ struct Native<float> {
     // The lower two bits of each index choose of the table; the second is the next lane's and makes no
     // difference.
     return _mm256_permutevar_ps(_mm256_unpacklo_ps(clear, set), index);
+  }
+  // The first lanes where the bit is set, in turn, else 0.
+  static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
+    const auto* const lanes = reinterpret_cast<const __m128i*>(kExpandTable.lane[b & 0xff]);
+    const __m256i from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes));
+    return _mm256_and_ps(_mm256_permutevar8x32_ps(v, from), from_bits(b));
   }
   static MQ_INLINE Reg load_f16(const std::byte* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -116,6 +136,15 @@ struct Native<double> {
     const __m256i all_bits =
         _mm256_set1_epi64x(static_cast<long long>(b) << 1);  // the upper bit of each index
     return _mm256_permutevar_pd(_mm256_unpacklo_pd(clear, set), _mm256_srlv_epi64(all_bits, position));
+  }
+  static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
+    // Lane i of doubles is lanes 2 i and 2 i + 1 of floats.
+    const auto* const lanes = reinterpret_cast<const __m128i*>(kExpandTable.lane[b & 0xf]);
+    const __m256i from = _mm256_cvtepu8_epi64(_mm_loadl_epi64(lanes)), low = _mm256_add_epi64(from, from);
+    const __m256i halves =
+        _mm256_or_si256(low, _mm256_slli_epi64(_mm256_or_si256(low, _mm256_set1_epi64x(1)), 32));
+    const __m256 packed = _mm256_permutevar8x32_ps(_mm256_castpd_ps(v), halves);
+    return _mm256_and_pd(_mm256_castps_pd(packed), from_bits(b));
   }
 };
 

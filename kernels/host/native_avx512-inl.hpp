@@ -44,6 +44,10 @@ struct Native<float> {
   static MQ_INLINE Reg compress(std::uint32_t b, Reg v) {
     return _mm512_maskz_compress_ps(static_cast<Mask>(b), v);
   }
+  // The first lanes where the bit is set, in turn, else 0.
+  static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
+    return _mm512_maskz_expand_ps(static_cast<Mask>(b), v);
+  }
   static MQ_INLINE Reg load_f16(const std::byte* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -109,6 +113,9 @@ struct Native<double> {
   }
   static MQ_INLINE Reg compress(std::uint32_t b, Reg v) {
     return _mm512_maskz_compress_pd(static_cast<Mask>(b), v);
+  }
+  static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
+    return _mm512_maskz_expand_pd(static_cast<Mask>(b), v);
   }
 };
 

@@ -12,6 +12,11 @@ struct LoopsOf<T, Q> {
   using type = Ternary<T, Q>;
 };
 template <class T, class Q>
+requires requires { Q::kValued; }
+struct LoopsOf<T, Q> {
+  using type = Valued<T, Q>;
+};
+template <class T, class Q>
 requires requires { Q::kZeroBlock; }
 struct LoopsOf<T, Q> {
   using type = ZeroRuns<T, Q>;

@@ -111,32 +111,11 @@ struct TernaryDense {
     return L::select(L::mask_of(bits.above & bits.below), L::all(mark), both);
   }
 
-  // The `keep` lowest of the bits that are set.
-  static MQ_INLINE std::uint32_t lowest(std::uint32_t bits, std::size_t keep) {
-    for (std::size_t n = static_cast<std::size_t>(std::popcount(bits)); n > keep; --n)
-      bits ^= std::bit_floor(bits);
-    return bits;
-  }
-  // Those of the magnitudes of one side that pass its cutoff.
-  static MQ_INLINE std::uint32_t passing(const L& magnitude, std::uint32_t side, Cutoff<T>& cutoff) {
-    const L bound = L::all(cutoff.bound);
-    const std::uint32_t not_above = bound.at_least(magnitude).bits();
-    const std::uint32_t ties = lowest(magnitude.at_least(bound).bits() & not_above & side, cutoff.ties);
-    cutoff.ties -= static_cast<std::size_t>(std::popcount(ties));
-    return (~not_above & side) | ties;
-  }
   template <class W>
   static MQ_INLINE Bits put_group(const std::byte* v, std::size_t g, Selection<T>& selection,
                                   std::byte* codes, W width) {
-    const L lanes = L::load(v + g * kGroupBytes, width), magnitude = lanes.abs();
-    const std::uint32_t finite = lanes.finite().bits() & width.bits;
-    const std::uint32_t positive = lanes.at_least(L::all(T{0})).bits() & finite;
-    Bits bits{passing(magnitude, positive, selection.side[kAbove]),
-              passing(magnitude, finite & ~positive, selection.side[kBelow])};
-    const std::uint32_t kept = lowest(bits.above | bits.below, selection.limit);
-    selection.limit -= static_cast<std::size_t>(std::popcount(kept));
-    const std::uint32_t marks = ~finite & width.bits;
-    bits = {(bits.above & kept) | marks, (bits.below & kept) | marks};
+    const GroupBits taken = take_group(L::load(v + g * kGroupBytes, width), selection, width);
+    const Bits bits{taken.above | taken.nonfinite, taken.below | taken.nonfinite};
     store(codes, g, bits, width);
     return bits;
   }

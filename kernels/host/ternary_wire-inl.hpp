@@ -1,6 +1,6 @@
 // The wire of ternary codecs: which elements of a block are not 0, and their signs, in the smallest of a few
 // formats. Separate because it knows nothing of how they were chosen. Included once per instruction set,
-// after select-inl.hpp.
+// after entries-inl.hpp.
 //
 // Wire, per block: TernaryHeader, then the payload. An *entry* is an element that is not 0. Bytes of the
 // payload for c entries in a block of n:
@@ -41,13 +41,6 @@ static_assert(sizeof(TernaryHeader<float>) == 16 && sizeof(TernaryHeader<double>
 
 constexpr std::size_t dense_bytes(std::size_t n) { return (2 * n + 7) / 8; }
 
-// Entries of a block: position * 2 + sign, ascending.
-struct Entries {
-  const std::uint32_t* entry;
-  std::size_t count;
-  std::size_t skips;  // bytes of put_gaps that hold no entry
-};
-
 constexpr std::size_t sparse_bytes(TernaryFormat format, const Entries& e) {
   switch (format) {
     case TernaryFormat::gap: return e.count + e.skips;
@@ -66,20 +59,29 @@ constexpr TernaryFormat choose_format(TernaryFormat asked, const Entries& e, std
   return fits ? chosen : TernaryFormat::dense;
 }
 
-// A byte an entry: bit 0 is the sign, 1 = above; bits 1 to 7 are the number of elements since the entry
-// before, up to 126. 127 there skips 127 elements and is no entry.
-constexpr std::uint32_t kSkip = 127;
-inline std::size_t skips_of(const Entries& e) {
-  std::uint32_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip : 0;
-  for (std::size_t i = 1; i < e.count; ++i) skips += ((e.entry[i] >> 1) - (e.entry[i - 1] >> 1) - 1) / kSkip;
+// A byte an entry. With signs, bit 0 is the sign, 1 = above, and the other 7 bits are the number of elements
+// since the entry before; without, all 8 are. The greatest number skips as many elements and is no entry.
+template <bool kSigned>
+inline constexpr std::uint32_t kSkip = kSigned ? 127 : 255;
+template <bool kSigned>
+std::size_t skips_of(const Entries& e) {
+  std::uint32_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip<kSigned> : 0;
+  for (std::size_t i = 1; i < e.count; ++i)
+    skips += ((e.entry[i] >> 1) - (e.entry[i - 1] >> 1) - 1) / kSkip<kSigned>;
   return skips;
 }
-inline std::byte* put_gap(std::uint32_t gap, std::uint32_t sign, std::byte* out) {
-  for (; gap >= kSkip; gap -= kSkip) *out++ = static_cast<std::byte>(kSkip << 1);
-  *out++ = static_cast<std::byte>(gap << 1 | sign);
+template <bool kSigned>
+MQ_INLINE std::byte gap_code(std::uint32_t gap, std::uint32_t entry) {
+  return static_cast<std::byte>(kSigned ? gap << 1 | (entry & 1) : gap);
+}
+template <bool kSigned>
+std::byte* put_gap(std::uint32_t gap, std::uint32_t entry, std::byte* out) {
+  for (; gap >= kSkip<kSigned>; gap -= kSkip<kSigned>) *out++ = gap_code<kSigned>(kSkip<kSigned>, 0);
+  *out++ = gap_code<kSigned>(gap, entry);
   return out;
 }
-inline void put_gaps(const Entries& e, std::byte* out) {
+template <bool kSigned>
+void put_gaps(const Entries& e, std::byte* out) {
   constexpr std::size_t kGroup = 8;  // at a time, unless one of them needs a skip
   std::uint32_t last = ~0u;          // position of the entry before
   std::size_t i = 0;
@@ -89,69 +91,89 @@ inline void put_gaps(const Entries& e, std::byte* out) {
       const std::uint32_t position = e.entry[i + j] >> 1;
       gap[j] = position - last - 1;
       last = position;
-      skip |= gap[j] >= kSkip;
+      skip |= gap[j] >= kSkip<kSigned>;
     }
     if (skip)
-      for (std::size_t j = 0; j < kGroup; ++j) out = put_gap(gap[j], e.entry[i + j] & 1, out);
+      for (std::size_t j = 0; j < kGroup; ++j) out = put_gap<kSigned>(gap[j], e.entry[i + j], out);
     else
-      for (std::size_t j = 0; j < kGroup; ++j)
-        *out++ = static_cast<std::byte>(gap[j] << 1 | (e.entry[i + j] & 1));
+      for (std::size_t j = 0; j < kGroup; ++j) *out++ = gap_code<kSigned>(gap[j], e.entry[i + j]);
   }
   for (; i < e.count; ++i) {
-    out = put_gap((e.entry[i] >> 1) - last - 1, e.entry[i] & 1, out);
+    out = put_gap<kSigned>((e.entry[i] >> 1) - last - 1, e.entry[i], out);
     last = e.entry[i] >> 1;
   }
 }
 
-inline void put_u16(const Entries& e, std::byte* out) {
-  std::byte* const signs = out + 2 * e.count;
-  std::memset(signs, 0, (e.count + 7) / 8);
+inline void put_positions(const Entries& e, std::byte* out) {
   for (std::size_t i = 0; i < e.count; ++i) {
     const auto position = static_cast<std::uint16_t>(e.entry[i] >> 1);
     std::memcpy(out + 2 * i, &position, sizeof position);
-    signs[i / 8] |= static_cast<std::byte>((e.entry[i] & 1) << (i % 8));
   }
+}
+inline void put_u16(const Entries& e, std::byte* out) {
+  std::byte* const signs = out + 2 * e.count;
+  std::memset(signs, 0, (e.count + 7) / 8);
+  put_positions(e, out);
+  for (std::size_t i = 0; i < e.count; ++i)
+    signs[i / 8] |= static_cast<std::byte>((e.entry[i] & 1) << (i % 8));
 }
 
 inline void put_sparse(TernaryFormat format, const Entries& e, std::byte* out) {
   switch (format) {
-    case TernaryFormat::gap: return put_gaps(e, out);
+    case TernaryFormat::gap: return put_gaps<true>(e, out);
     case TernaryFormat::u16: return put_u16(e, out);
     default: std::memcpy(out, e.entry, 4 * e.count);
   }
 }
 
 // Calls visit(position, sign) for each entry of a sparse payload, in order. False, perhaps after some visits,
-// if encode cannot have written it for a block of n; positions visited are below n and ascend in any case.
-template <class Visit>
+// if encode cannot have written it for a block of n; in any case the positions visited are below n and
+// ascend, and there are at most `count`.
+template <bool kSigned, class Visit>
 MQ_INLINE bool visit_gaps(const std::byte* in, std::size_t bytes, std::size_t count, std::size_t n,
                           Visit& visit) {
   std::size_t position = 0, visited = 0;
   for (std::size_t i = 0; i < bytes; ++i) {
     const auto code = std::to_integer<std::uint32_t>(in[i]);
-    position += code >> 1;
-    if (code >> 1 == kSkip) {
-      if ((code & 1) != 0 || i + 1 == bytes) return false;
+    const std::uint32_t gap = kSigned ? code >> 1 : code, sign = kSigned ? code & 1 : 0;
+    position += gap;
+    if (gap == kSkip<kSigned>) {
+      if (sign != 0 || i + 1 == bytes) return false;
       continue;
     }
-    if (position >= n) return false;
-    visit(position++, code & 1);
+    if (position >= n || visited == count) return false;
+    visit(position++, sign);
     ++visited;
   }
   return visited == count;
 }
 
 template <class Visit>
-MQ_INLINE bool visit_u16(const std::byte* in, std::size_t count, std::size_t n, Visit& visit) {
-  const std::byte* const signs = in + 2 * count;
+MQ_INLINE bool visit_positions(const std::byte* in, std::size_t count, std::size_t n, Visit& visit) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint16_t position;
     std::memcpy(&position, in + 2 * i, sizeof position);
     if (position < next || position >= n) return false;
-    visit(position, std::to_integer<std::uint32_t>(signs[i / 8]) >> (i % 8) & 1);
+    visit(position, i);
     next = std::size_t{position} + 1;
   }
+  return true;
+}
+
+template <class Visit>
+struct WithSign {
+  const std::byte* signs;
+  Visit& visit;
+  MQ_INLINE void operator()(std::size_t position, std::size_t i) const {
+    visit(position, std::to_integer<std::uint32_t>(signs[i / 8]) >> (i % 8) & 1);
+  }
+};
+template <class Visit>
+MQ_INLINE bool visit_u16(const std::byte* in, std::size_t count, std::size_t n, Visit& visit) {
+  const std::byte* const signs = in + 2 * count;
+  WithSign<Visit> signed_visit{signs, visit};
+  if (!visit_positions(in, count, n, signed_visit)) return false;
   return count % 8 == 0 || std::to_integer<std::uint32_t>(signs[count / 8]) >> (count % 8) == 0;
 }
 
@@ -173,7 +195,7 @@ template <class Visit>
 MQ_INLINE bool visit_sparse(TernaryFormat format, const std::byte* in, std::size_t bytes, std::size_t count,
                             std::size_t n, Visit& visit) {
   if (bytes > dense_bytes(n)) return false;
-  if (format == TernaryFormat::gap) return visit_gaps(in, bytes, count, n, visit);
+  if (format == TernaryFormat::gap) return visit_gaps<true>(in, bytes, count, n, visit);
   if (bytes != sparse_bytes(format, {nullptr, count, 0})) return false;
   return format == TernaryFormat::u16 ? visit_u16(in, count, n, visit) : visit_u32(in, count, n, visit);
 }

@@ -1,4 +1,4 @@
-// The loops of zerorun (codecs/zerorun-inl.hpp). Included once per instruction set, after lanes-inl.hpp.
+// The loops of zerorun (codecs/zerorun-inl.hpp). Included once per instruction set, after entries-inl.hpp.
 //
 // Encode, block by block: one pass over the groups of 32 elements; the bits of a group that are not zero are
 // kept aside, its elements appended to the wire. A block that would take more than its elements is given up
@@ -32,21 +32,7 @@ struct ZeroRuns {
     return result;
   }
 
-  static Decoded decode(const DecodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    const auto* const base = static_cast<const std::byte*>(a.base);
-    auto* const x = static_cast<std::byte*>(a.x);
-    std::size_t left = a.wire_bytes;
-    for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
-      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
-      const std::byte* const wire = a.wire + (a.wire_bytes - left);
-      const std::size_t used = base ? decode_block<true>(wire, left, base + offset, x + offset, n)
-                                    : decode_block<false>(wire, left, nullptr, x + offset, n);
-      if (used == 0) return Decoded::malformed;
-      left -= used;
-    }
-    return left == 0 ? Decoded::ok : Decoded::malformed;
-  }
+  static Decoded decode(const DecodeArgs& a) noexcept { return decode_blocks<T>(a, kBlock, &decode_block); }
 
  private:
   // The parts of a block on the wire: count, a bit a group, elements, bits of groups.
@@ -101,18 +87,27 @@ struct ZeroRuns {
   }
 
   // The elements of a block as they are. The first `seen` groups have been counted, and with carry are v.
+  // A piece that stays in L1 at a time is looked through and then copied: behind a count of 4 bytes no store
+  // begins where a line does, which memcpy evens out.
   template <bool kCarry>
   static void copy_block(const std::byte* x, std::byte* residual, std::size_t n, std::size_t seen,
                          std::byte* to, Found& found) {
-    const std::size_t whole = n / kLanes, rest = n % kLanes;
-    std::memcpy(to, kCarry ? residual : x, std::min(seen * kLanes, n) * sizeof(T));
-    for (std::size_t g = seen; g < whole; ++g) {
-      ask_ahead<T>(x, g);
-      if constexpr (kCarry) ask_ahead<T>(residual, g);
-      pass_group<kCarry>(x, residual, g, found, Whole{}).store(to + g * kGroupBytes, Whole{});
+    constexpr std::size_t kPiece = 32;  // groups
+    const std::byte* const v = kCarry ? residual : x;
+    const std::size_t groups = groups_of(n);
+    std::memcpy(to, v, std::min(seen * kLanes, n) * sizeof(T));
+    for (std::size_t begin = seen; begin < groups; begin += kPiece) {
+      const std::size_t end = std::min(begin + kPiece, groups), offset = begin * kGroupBytes;
+      for (std::size_t g = begin; g < end; ++g) {
+        ask_ahead<T>(x, g);
+        if constexpr (kCarry) ask_ahead<T>(residual, g);
+        if (const std::size_t rest = n - g * kLanes; rest < kLanes)
+          pass_group<kCarry>(x, residual, g, found, Part{rest});
+        else
+          pass_group<kCarry>(x, residual, g, found, Whole{});
+      }
+      std::memcpy(to + offset, v + offset, std::min(end * kLanes, n) * sizeof(T) - offset);
     }
-    if (rest > 0 && seen <= whole)
-      pass_group<kCarry>(x, residual, whole, found, Part{rest}).store(to + whole * kGroupBytes, Part{rest});
   }
 
   // v of a group, which with carry replaces the residual.
@@ -136,51 +131,37 @@ struct ZeroRuns {
     const L v = pass_group<kCarry>(x, residual, g, found, width);
     const std::uint32_t bits = v.any_bit().bits() & width.bits;
     if (bits == 0) return;
-    append(values + found.count * sizeof(T), bits, v);
+    append_bytes(values + found.count * sizeof(T), bits, v);
     found.top[g / 8] |= static_cast<std::byte>(1u << g % 8);
     found.bits[found.groups++] = bits;
     found.count += static_cast<std::size_t>(std::popcount(bits));
   }
 
-  // There is room for all lanes of a group.
-  static MQ_INLINE void append(std::byte* to, std::uint32_t bits, const L& v) {
-    if (bits == Whole::bits) {
-      v.store(to, Whole{});
-    } else if constexpr (kCompresses<T>) {
-      append_lanes(reinterpret_cast<T*>(to), bits, v);
-    } else {
-      std::byte lanes[kGroupBytes];
-      v.store(lanes, Whole{});
-      for (; bits != 0; bits &= bits - 1, to += sizeof(T))
-        std::memcpy(to, lanes + static_cast<std::size_t>(std::countr_zero(bits)) * sizeof(T), sizeof(T));
-    }
-  }
+  // A block on the wire, and where its parts end.
+  struct Parts {
+    const std::byte *top, *values, *bits, *end;  // top and bits: null if all elements are there
+  };
 
   // Gives the bytes of the block, or 0 if it is malformed.
-  template <bool kAdd>
   static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
-                                  std::byte* x, std::size_t n) {
+                                  std::byte* x, std::size_t n, const Params&, bool stream) {
     Count count;
     if (left < sizeof count) return 0;
     std::memcpy(&count, wire, sizeof count);
     wire += sizeof count;
     left -= sizeof count;
-    if (count == n) {
-      if (left < n * sizeof(T)) return 0;
-      for (std::size_t g = 0; g < n / kLanes; ++g)
-        put<kAdd>(L::load(wire + g * kGroupBytes, Whole{}), base, x, g, Whole{});
-      if (const std::size_t g = n / kLanes; n % kLanes)
-        put<kAdd>(L::load(wire + g * kGroupBytes, Part{n % kLanes}), base, x, g, Part{n % kLanes});
-      return sizeof count + n * sizeof(T);
+    const std::size_t values = count * sizeof(T), head = count == n ? 0 : top_bytes(n);
+    if (count > n || left < head + values) return 0;
+    Parts parts{nullptr, wire + head, nullptr, wire + left};
+    std::size_t groups = 0;
+    if (count < n) {
+      parts.top = wire;
+      parts.bits = parts.values + values;
+      groups = valid_groups(wire, parts.bits, left - head - values, count, n);
+      if (groups > kGroups) return 0;
     }
-    const std::size_t head = top_bytes(n);
-    if (count > n || left < head + count * sizeof(T)) return 0;
-    const std::byte* const values = wire + head;
-    const std::byte* const bits = values + count * sizeof(T);
-    const std::size_t groups = valid_groups(wire, bits, left - head - count * sizeof(T), count, n);
-    if (groups > kGroups) return 0;
-    expand<kAdd>(wire, values, bits, base, x, n);
-    return sizeof count + head + count * sizeof(T) + groups * sizeof(std::uint32_t);
+    base ? put_block<true>(parts, base, x, n, stream) : put_block<false>(parts, base, x, n, stream);
+    return sizeof count + head + values + groups * sizeof(std::uint32_t);
   }
 
   static constexpr std::size_t kMalformed = kGroups + 1;
@@ -201,34 +182,50 @@ struct ZeroRuns {
   }
 
   template <bool kAdd>
-  static void expand(const std::byte* top, const std::byte* values, const std::byte* bits,
-                     const std::byte* base, std::byte* x, std::size_t n) {
-    const L zero = L::all(T{0});
-    for (std::size_t g = 0; g < groups_of(n); ++g) {
-      L v = zero;
-      if ((std::to_integer<unsigned>(top[g / 8]) >> g % 8 & 1) != 0) {
-        std::uint32_t left = load_bits(bits, Whole{});
-        bits += sizeof left;
-        std::byte lanes[kGroupBytes];
-        zero.store(lanes, Whole{});
-        for (; left != 0; left &= left - 1, values += sizeof(T))
-          std::memcpy(lanes + static_cast<std::size_t>(std::countr_zero(left)) * sizeof(T), values,
-                      sizeof(T));
-        v = L::load(lanes, Whole{});
-      }
-      if (const std::size_t rest = n - g * kLanes; rest < kLanes)
-        put<kAdd>(v, base, x, g, Part{rest});
-      else
-        put<kAdd>(v, base, x, g, Whole{});
+  static void put_block(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n, bool stream) {
+    if (stream && by_registers<T>(x)) return put_groups<kAdd, Streamed>(parts, base, x, n);
+    if (stream && by_parts(x)) return put_groups<kAdd, StreamedInParts>(parts, base, x, n);
+    put_groups<kAdd, Whole>(parts, base, x, n);
+  }
+  template <bool kAdd, class Store>
+  static void put_groups(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n) {
+    if (parts.top == nullptr) return put_all<kAdd, Store>(parts.values, base, x, n);
+    Parts next = parts;
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    for (std::size_t g = 0; g < whole; ++g) {
+      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
+      put<kAdd>(expanded(next, g), base, x, g, Whole{}, Store{});
     }
+    if (rest) put<kAdd>(expanded(next, whole), base, x, whole, Part{rest}, Part{rest});
+  }
+  template <bool kAdd, class Store>
+  static void put_all(const std::byte* values, const std::byte* base, std::byte* x, std::size_t n) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    for (std::size_t g = 0; g < whole; ++g) {
+      ask_ahead<T>(values, g);
+      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
+      put<kAdd>(L::load(values + g * kGroupBytes, Whole{}), base, x, g, Whole{}, Store{});
+    }
+    if (rest)
+      put<kAdd>(L::load(values + whole * kGroupBytes, Part{rest}), base, x, whole, Part{rest}, Part{rest});
   }
 
-  template <bool kAdd, class W>
-  static MQ_INLINE void put(L v, const std::byte* base, std::byte* x, std::size_t g, W width) {
+  // The elements of group g; moves on to those of the next.
+  static MQ_INLINE L expanded(Parts& next, std::size_t g) {
+    if ((std::to_integer<unsigned>(next.top[g / 8]) >> g % 8 & 1) == 0) return L::all(T{0});
+    const std::uint32_t bits = load_bits(next.bits, Whole{});
+    const L v = expand_lanes<T>(next.values, bits, next.end);
+    next.bits += sizeof bits;
+    next.values += static_cast<std::size_t>(std::popcount(bits)) * sizeof(T);
+    return v;
+  }
+
+  template <bool kAdd, class W, class Store>
+  static MQ_INLINE void put(L v, const std::byte* base, std::byte* x, std::size_t g, W width, Store store) {
     if constexpr (kAdd) {
       v = L::load(base + g * kGroupBytes, width) + v;
       v = L::select(v.ordered(), v, L::all(std::numeric_limits<T>::quiet_NaN()));
     }
-    v.store(x + g * kGroupBytes, width);
+    v.store(x + g * kGroupBytes, store);
   }
 };

@@ -67,9 +67,12 @@ class [[nodiscard]] Result {
   std::variant<T, Status> v_;
 };
 
-#define MQ_TRY(expr)                                                        \
-  do {                                                                      \
-    if (::mq::Status mq_status = (expr); !mq_status.ok()) return mq_status; \
+// Returns the status of expr unless it is ok. The name counts because expr may be a lambda that tries, too.
+#define MQ_TRY(expr) MQ_TRY_COUNTED(expr, __COUNTER__)
+#define MQ_TRY_COUNTED(expr, n) MQ_TRY_NAMED(expr, n)
+#define MQ_TRY_NAMED(expr, n)                                                           \
+  do {                                                                                  \
+    if (::mq::Status mq_status_##n = (expr); !mq_status_##n.ok()) return mq_status_##n; \
   } while (false)
 
 }  // namespace mq

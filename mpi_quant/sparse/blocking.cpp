@@ -117,6 +117,12 @@ Status BlockingSparse::dense(void* vector, std::size_t count, MPI_Datatype datat
   return {};
 }
 
+void BlockingSparse::book(const sparse::Traffic& before, const sparse::Traffic& after) {
+  traffic_.sent_bytes += after.sent_bytes - before.sent_bytes;
+  traffic_.received_bytes += after.received_bytes - before.received_bytes;
+  traffic_.messages_sent += after.messages_sent - before.messages_sent;
+}
+
 Status BlockingSparse::end(Status status) {
   leave();
   if (state_ == nullptr) return status;
@@ -127,8 +133,7 @@ Status BlockingSparse::end(Status status) {
   stats.wire_bytes_sent += traffic_.sent_bytes;
   stats.wire_bytes_received += traffic_.received_bytes;
   stats.messages_sent += traffic_.messages_sent;
-  const Code code = status.code();
-  if (code == Code::mpi_failed || code == Code::bad_frame || code == Code::timed_out) {
+  if (sparse::broken(status)) {
     state_->set_broken(status);
     state_->sparse->memory.leak();
   }

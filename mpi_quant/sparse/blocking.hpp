@@ -66,6 +66,8 @@ class BlockingSparse {
   Status network(sparse::Network& network);
   // The whole vector, count elements, by MPI's own reduction, in place.
   Status dense(void* vector, std::size_t count, MPI_Datatype datatype, MPI_Op op);
+  // Counts what a reduction with a tally of its own did meanwhile.
+  void book(const sparse::Traffic& before, const sparse::Traffic& after);
   // Books what was done; gives the status back.
   Status end(Status status);
 

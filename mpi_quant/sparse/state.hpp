@@ -17,7 +17,7 @@ struct SparseState {
   sparse::Workspace memory;                                                // of blocking calls, one at a time
   std::optional<sparse::Network> network;                                  // once measured
   std::map<std::string, std::shared_ptr<SparseLists>, std::less<>> known;  // by mpiq_key
-  std::uint32_t requests = 0;                                              // persistent ones made so far
+  int routes = 0;                                                          // sets of tags given away so far
 };
 
 }  // namespace mq

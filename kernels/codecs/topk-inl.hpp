@@ -1,0 +1,85 @@
+// topk: the k n elements of greatest magnitude of every block of n, with their values; all the others wait in
+// the residual (Aji, Heafield: Sparse communication for distributed gradient descent, EMNLP 2017; Lin, Han,
+// Mao, Wang, Dally: Deep gradient compression, ICLR 2018). A value is sent as it is: decoded + residual == v
+// bit for bit, and the residual of what is sent is 0. Of all codes that send so many elements of a block it
+// leaves the least squared error.
+//
+// select=exact   the ceil(k n) largest, ties by lowest position; fewer if fewer are not 0
+// select=approx  all above the bound that a histogram of eight bins an octave says: up to 5 % fewer
+// select=sample  all above a bound found in one element of 16, as gradient dropping does it
+//                approx, sample: from half as many to twice as many, by an exact search where not
+// An element that is NaN or Inf is sent besides, with its value; where a block has so many that the bound of
+// the wire would not hold, they become one value, NaN if they differ.
+//
+// Wire: see kernels/host/valued_wire-inl.hpp. For floats at k = 0.01, 4 bytes and a gap of 1.09 an entry,
+// 0.051 an element; never more than 8 bytes a block and the block itself, nor (exact) 12 bytes, 4 an entry
+// and 1 / 4 an element. With k near 1 the library refuses blocks below 8192 floats: their headers would be
+// more than 1 part in 4096.
+//
+// An allreduce of plan direct stays in O(k): each of P ranks sends ceil(k n) / n of every block of P - 1
+// slices, and the owner of a slice encodes its sum by the same rule, with its residual, and sends that P - 1
+// times: 2 K (P - 1) / P entries in all, if the blocks of the vector send K together. With u16 positions an
+// entry is 1.5 words, so 3 K (P - 1) / P words; Ok-Topk (Li, Hoefler: Near-optimal sparse allreduce for
+// distributed deep learning, PPoPP 2022), whose blocks are as long as the vector, needs up to 6 K (P - 1) /
+// P, and none less than 2 K (P - 1) / P. A quota for each block balances the slices without the search for
+// their boundaries.
+
+struct TopK {
+  static constexpr std::string_view kName = "topk";
+  static constexpr std::string_view kWhat = "the largest k of a block with their values (Aji, Heafield 2017)";
+  static constexpr std::uint16_t kId = 8;
+  static constexpr bool kLossless = false;
+  static constexpr std::array<std::string_view, 3> kSelects{"exact", "approx", "sample"};
+  static constexpr std::array kSpecs{
+      ParamSpec{"k", "share of the elements that is sent", ParamKind::real, 0.01, 1e-5, 1},
+      ParamSpec{"block", "elements that share a count", ParamKind::power_of_two, 65536, 64, kMaxSparseBlock},
+      ParamSpec{"select", "how the largest are found", ParamKind::word, 0, 0, 2, kSelects},
+      ParamSpec{"format", "of the positions", ParamKind::word, 0, 0, 3, kValuedFormats}};
+  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[1]); }
+  static constexpr ValuedFormat format(const Params& p) { return static_cast<ValuedFormat>(p.value[3]); }
+  static constexpr bool kValued = true;
+
+  // Finite elements that are sent of n, at most.
+  static MQ_INLINE std::size_t most(std::size_t n, const Params& p) {
+    const std::size_t k = share(n, p);
+    return p.value[2] == 0 ? k : std::min(n, 2 * k);
+  }
+
+  // The first block lists nothing, and so begins with a sample.
+  template <class T>
+  static MQ_INLINE Key<T> first_floor(const Params&) {
+    return kMaxKey<T>;
+  }
+  template <class T>
+  static MQ_INLINE Key<T> next_floor(const Params&, const Selection<T>& last) {
+    return floor_below(last);
+  }
+
+  template <class T>
+  static Selection<T> select(Candidates<T>& block, const Params& p) {
+    const std::size_t k = share(block.n, p);
+    if (Cutoff<T> cutoff; p.value[2] != 0 && k < block.n && guess(block, k, p, cutoff)) {
+      const Selection<T> selection{{cutoff, cutoff}, block.n};
+      const std::size_t count = count_selected(block, selection);
+      if (2 * count >= k && count <= 2 * k) return selection;
+    }
+    return joint_selection(block, exact_cutoff(block, kBoth, k));
+  }
+
+ private:
+  // ceil(k n). A share such as 0.07 is no binary number, and the product may exceed the 7 that 7 % of 100
+  // are.
+  static MQ_INLINE std::size_t share(std::size_t n, const Params& p) {
+    constexpr double kRounding = 1 - 0x1p-50;
+    return std::min(n, static_cast<std::size_t>(std::ceil(p.value[0] * static_cast<double>(n) * kRounding)));
+  }
+
+  // A cutoff without ties.
+  template <class T>
+  static bool guess(Candidates<T>& block, std::size_t k, const Params& p, Cutoff<T>& cutoff) {
+    const bool found = p.value[2] == 1 ? find_near(block, kBoth, k, &find_in_histogram<T>, cutoff)
+                                       : sampled_cutoff(block, kBoth, k, cutoff);
+    if (found) cutoff = {magnitude_of<T>(key_of(cutoff.bound) - (cutoff.ties > 0)), 0};
+    return found;
+  }
+};

@@ -1,0 +1,243 @@
+#include "mpi_quant/sparse/reduce.hpp"
+
+#include <array>
+
+#include "mpi_quant/sparse/blocking.hpp"
+#include "sparse_allreduce/measure.hpp"
+
+namespace mq {
+
+// The lists of calls that may come again, and the routes that were made of them.
+struct SparseLists {
+  sparse::Entry entry;
+  std::vector<int> degrees;  // that were asked for
+  int first_tag = 0;
+  sparse::Kylix kylix;
+  sparse::KylixReduction<PatientComm> reduction;
+};
+
+namespace {
+
+Status check_arguments(const SparseArguments& a) {
+  const auto bad = [](const char* what) { return Status{Code::bad_argument, what}; };
+  if (a.out_count < 0) return bad("out_count is negative");
+  if (a.in_count < 0) return bad("in_count is negative");
+  if (a.stride < 1) return bad("stride is less than 1");
+  if (a.out_count > 0 && a.out_indices == nullptr) return bad("out_indices is NULL");
+  if (a.out_count > 0 && a.out_values == nullptr) return bad("out_values is NULL");
+  if (a.in_count > 0 && a.in_indices == nullptr) return bad("in_indices is NULL");
+  if (a.in_count > 0 && a.in_values == nullptr) return bad("in_values is NULL");
+  return {};
+}
+
+struct Prepared {
+  sparse::Entry entry;
+  std::span<const std::int64_t> out_given, in_given;
+  sparse::IndexSet out, in;
+};
+
+Status check_degrees(const SparseWishes& wishes, int ranks) {
+  if (ranks % wishes.replicas != 0)
+    return {Code::bad_info, "info mpiq_replicas: " + std::to_string(wishes.replicas) + " does not divide " +
+                                std::to_string(ranks) + " ranks"};
+  if (wishes.degrees.empty()) return {};
+  const Status status = sparse::check_degrees(wishes.degrees, ranks / wishes.replicas);
+  return status.ok() ? status : Status{Code::bad_info, "info mpiq_degrees: " + status.text()};
+}
+
+// Everything that this rank can find wrong alone becomes its trouble.
+Status prepare(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call, Prepared& made) {
+  try {
+    MQ_TRY(wishes.trouble);
+    MQ_TRY(check_arguments(a));
+    MQ_TRY(check_degrees(wishes, call.comm().size()));
+    MQ_TRY(read_type(a.datatype, a.op, made.entry.element, made.entry.op));
+    made.entry.stride = static_cast<std::size_t>(a.stride);
+    made.out_given = {a.out_indices, static_cast<std::size_t>(a.out_count)};
+    made.in_given = {a.in_indices, static_cast<std::size_t>(a.in_count)};
+    MQ_TRY(
+        sparse::make_index_set(made.out_given, wishes.order, sparse::kIndexLimit, call.memory(), made.out));
+    return sparse::make_index_set(made.in_given, wishes.order, sparse::kIndexLimit, call.memory(), made.in);
+  } catch (const std::bad_alloc&) {
+    return {Code::no_memory, "out of memory"};
+  }
+}
+
+Signature sign(const SparseArguments& a, const SparseWishes& wishes, const Prepared& made,
+               std::uint16_t function) {
+  Signature signature;
+  signature.codec = function;
+  signature.element = static_cast<std::uint8_t>(made.entry.element);
+  signature.key = hash_of_key(wishes.key.view());
+  signature.params_hash =
+      Hash{}.add(wishes.hash()).add(made.entry.op).add(static_cast<std::int64_t>(a.stride)).value();
+  return signature;
+}
+
+// Tags that belong to one set of routes, beyond those of calls in flight. Counted alike on all ranks.
+Status take_tags(BlockingSparse& call, int& first_tag) {
+  if (call.state() == nullptr) return {};
+  constexpr int kFirst = static_cast<int>(CommState::kWindows) * CommState::window_tags;
+  void* value = nullptr;
+  int found = 0, most = 32767;
+  if (PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found) == MPI_SUCCESS && found)
+    most = *static_cast<const int*>(value);
+  const int room = (most - kFirst + 1) / sparse::kKylixTags;
+  const std::scoped_lock lock(call.state()->mutex);
+  SparseState& state = *call.state()->sparse;
+  if (state.routes >= room)
+    return {Code::bad_argument, "no more than " + std::to_string(room) +
+                                    " sets of index lists can be made on one communicator of this MPI"};
+  first_tag = kFirst + sparse::kKylixTags * state.routes++;
+  return {};
+}
+
+sparse::KylixSetting setting_of(const SparseWishes& wishes, const Prepared& made, BlockingSparse& call) {
+  sparse::KylixSetting setting;
+  setting.degrees = wishes.degrees;
+  setting.entry = made.entry;
+  setting.replicas = wishes.replicas;
+  setting.timeout_s = wishes.timeout_s;
+  setting.call = call.id();
+  return setting;
+}
+
+// The routes of this key, made if there are none; null: out of memory.
+std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseWishes& wishes) {
+  if (call.state() == nullptr) return std::make_shared<SparseLists>();
+  auto& known = call.state()->sparse->known;
+  const auto at = known.find(wishes.key.view());
+  if (at != known.end()) return at->second;
+  return known.emplace(std::string(wishes.key.view()), std::make_shared<SparseLists>()).first->second;
+}
+
+bool unchanged(const SparseLists& lists, const Prepared& made, const SparseWishes& wishes) {
+  return lists.kylix.lists_kept && lists.entry.element == made.entry.element &&
+         lists.entry.op == made.entry.op && lists.entry.stride == made.entry.stride &&
+         lists.degrees == wishes.degrees && sparse::same_lists(lists.kylix, made.out_given, made.in_given);
+}
+
+Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call) {
+  Prepared made;
+  Status trouble = prepare(a, wishes, call, made);
+  std::shared_ptr<SparseLists> lists;
+  try {
+    lists = lists_of(call, wishes);
+  } catch (const std::bad_alloc&) {
+    trouble = {Code::no_memory, "out of memory"};
+  }
+  double changed = trouble.ok() && unchanged(*lists, made, wishes) ? 0 : 1;
+  MQ_TRY(call.agree(sign(a, wishes, made, kSparseReduce), trouble, changed));
+  const sparse::Traffic before = lists->reduction.traffic();
+  Status status;
+  if (changed == 0) {
+    status = lists->reduction.start(call.comm(), a.out_values, a.in_values);
+    if (status.ok()) status = sparse::finish(call.comm(), lists->reduction);
+  } else {
+    sparse::KylixSetting setting = setting_of(wishes, made, call);
+    if (lists->first_tag == 0) MQ_TRY(take_tags(call, lists->first_tag));
+    if (wishes.degrees.empty()) MQ_TRY(call.network(setting.network));
+    setting.first_tag = lists->first_tag;
+    setting.keep_lists = call.state() != nullptr;
+    lists->kylix.lists_kept = false;  // until it is done
+    status = sparse::configure_reduce(call.comm(), setting, made.out, made.out_given.size(), a.out_values,
+                                      made.in, made.in_given.size(), a.in_values, call.memory(), lists->kylix,
+                                      lists->reduction, call.traffic());
+    lists->entry = made.entry;
+    lists->degrees = wishes.degrees;
+  }
+  if (!status.ok()) lists->kylix.lists_kept = false;
+  call.book(before, lists->reduction.traffic());
+  return status;
+}
+
+}  // namespace
+
+Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes) {
+  BlockingSparse call;
+  MQ_TRY(call.begin(comm));
+  return call.end(run(arguments, wishes, call));
+}
+
+Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseWishes& wishes,
+                       std::unique_ptr<SparseRun>& made_run) {
+  BlockingSparse call;
+  MQ_TRY(call.begin(comm));
+  Prepared made;
+  Status trouble = prepare(a, wishes, call, made);
+  std::unique_ptr<SparseRun> run(new (std::nothrow) SparseRun);
+  if (run == nullptr) trouble = {Code::no_memory, "out of memory"};
+  const auto configure = [&]() -> Status {
+    double none = 0;
+    MQ_TRY(call.agree(sign(a, wishes, made, kSparseInit), trouble, none));
+    run->out_values_ = a.out_values;
+    run->in_values_ = a.in_values;
+    run->comm_ = call.state() != nullptr ? *call.state()->comm : MpiComm(comm, false);
+    sparse::KylixSetting setting = setting_of(wishes, made, call);
+    MQ_TRY(take_tags(call, setting.first_tag));
+    if (wishes.degrees.empty()) MQ_TRY(call.network(setting.network));
+    constexpr sparse::KylixReduction<PatientComm>* kNoReduction = nullptr;
+    MQ_TRY(sparse::configure(call.comm(), setting, made.out, made.out_given.size(), made.in,
+                             made.in_given.size(), call.memory(), run->kylix_, kNoReduction, call.traffic()));
+    // Prepared here, because runs use messages of another kind than this patient call does.
+    const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, wishes.timeout_s);
+    std::array<double, 1> failed{prepared.ok() ? 0.0 : 1.0};
+    MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(wishes.timeout_s), call.traffic(),
+                            failed));
+    MQ_TRY(prepared);
+    return failed[0] > 0 ? Status{Code::peer_failed, "another rank has no memory for its part"} : Status{};
+  };
+  MQ_TRY(call.end(configure()));
+  if (call.state() != nullptr) run->state_ = call.state()->shared_from_this();
+  made_run = std::move(run);
+  return {};
+}
+
+SparseRun::~SparseRun() {
+  if (state_ == nullptr) return;
+  const std::scoped_lock lock(state_->mutex);
+  // What replicas sent late.
+  constexpr double kPatience_s = 1;
+  const sparse::Deadline deadline(kPatience_s);
+  while (state_->broken.ok() && !reduction_.quiet() && !deadline.over())
+    if (!reduction_.settle(*comm_).ok()) break;
+  if (!reduction_.quiet()) state_->keep();
+}
+
+void SparseRun::start() noexcept {
+  done_ = false;
+  status_ = {};
+  if (state_ != nullptr && !state_->broken.ok()) return finish(state_->broken);
+  if (Status status = reduction_.start(*comm_, out_values_, in_values_); !status.ok())
+    return finish(std::move(status));
+  (void)advance();
+}
+
+bool SparseRun::advance() noexcept {
+  if (done_) return false;
+  bool moved = false;
+  Status status = reduction_.advance(*comm_, moved);
+  if (!status.ok()) {  // the communication failed
+    if (state_ != nullptr) state_->set_broken(status);
+    finish(std::move(status));
+  } else if (reduction_.done()) {
+    finish(reduction_.failure());
+  }
+  return moved || done_;
+}
+
+void SparseRun::finish(Status status) noexcept {
+  status_ = std::move(status);
+  done_ = true;
+  if (state_ == nullptr) return;
+  const sparse::Traffic now = reduction_.traffic();
+  MPIQ_Stats& stats = state_->stats;
+  ++stats.sparse_calls;
+  stats.failed_calls += !status_.ok();
+  stats.wire_bytes_sent += now.sent_bytes - booked_.sent_bytes;
+  stats.wire_bytes_received += now.received_bytes - booked_.received_bytes;
+  stats.messages_sent += now.messages_sent - booked_.messages_sent;
+  booked_ = now;
+}
+
+}  // namespace mq

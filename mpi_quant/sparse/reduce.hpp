@@ -1,0 +1,67 @@
+// MPIQ_Sparse_allreduce, and the persistent reduction that MPIQ_Sparse_allreduce_init makes, MPIQ_Start
+// begins and MPIQ_Test and MPIQ_Wait complete. A start exchanges values only, and ranks start it whenever
+// they like: its messages have tags of their own.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/sparse/wishes.hpp"
+#include "sparse_allreduce/kylix.hpp"
+
+namespace mq {
+
+class CommState;
+
+struct SparseArguments {
+  MPI_Count out_count;
+  const std::int64_t* out_indices;
+  const void* out_values;
+  MPI_Count in_count;
+  const std::int64_t* in_indices;
+  void* in_values;
+  MPI_Count stride;
+  MPI_Datatype datatype;
+  MPI_Op op;
+};
+
+// Collective, blocking.
+Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes);
+
+class SparseRun {
+ public:
+  // Collective: compares the calls, exchanges the lists, takes all memory. The same outcome on all ranks.
+  static Status make(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
+                     std::unique_ptr<SparseRun>& made);
+  ~SparseRun();
+  SparseRun(const SparseRun&) = delete;
+  SparseRun& operator=(const SparseRun&) = delete;
+
+  // state() is there unless the communicator has one rank. With its mutex held:
+  void start() noexcept;
+  bool advance() noexcept;
+  bool done() const { return done_; }
+  const Status& status() const { return status_; }  // of the run that is done
+
+  CommState& state() const { return *state_; }
+  const std::shared_ptr<CommState>& shared_state() const { return state_; }
+
+ private:
+  SparseRun() = default;
+  void finish(Status status) noexcept;
+
+  std::shared_ptr<CommState> state_;  // null on one rank
+  std::optional<MpiComm> comm_;
+  sparse::Kylix kylix_;
+  sparse::KylixReduction<MpiComm> reduction_;
+  sparse::Traffic booked_;  // of its traffic, in the communicator's statistics
+  const void* out_values_ = nullptr;
+  void* in_values_ = nullptr;
+  bool done_ = true;
+  Status status_;
+};
+
+}  // namespace mq

@@ -1,0 +1,117 @@
+// MPIQ_Sparse_allreduce_union from its arguments to its result.
+
+#include "sparse_allreduce/union.hpp"
+#include "mpi_quant.h"
+#include "mpi_quant/errors.hpp"
+#include "mpi_quant/sparse/blocking.hpp"
+#include "mpi_quant/sparse/wishes.hpp"
+
+namespace mq {
+namespace {
+
+struct Arguments {
+  MPI_Count count;
+  const std::int64_t* indices;
+  const void* values;
+  MPI_Count size, max;
+  std::int64_t* result_indices;
+  void* result_values;
+  MPI_Count* result_count;
+  MPI_Count stride;
+  MPI_Datatype datatype;
+  MPI_Op op;
+};
+
+Status check_arguments(const Arguments& a) {
+  const auto bad = [](const char* what) { return Status{Code::bad_argument, what}; };
+  if (a.count < 0) return bad("count is negative");
+  if (a.size < 0) return bad("size is negative");
+  if (a.max < 0) return bad("max is negative");
+  if (a.stride < 1) return bad("stride is less than 1");
+  if (a.count > 0 && a.indices == nullptr) return bad("indices is NULL");
+  if (a.count > 0 && a.values == nullptr) return bad("values is NULL");
+  if (a.max > 0 && a.result_values == nullptr) return bad("result_values is NULL");
+  if (a.result_indices != nullptr && a.result_count == nullptr) return bad("result_count is NULL");
+  if (a.result_indices == nullptr && a.max < a.size)
+    return bad("max is less than size, and the result the whole vector");
+  return {};
+}
+
+// Everything that this rank can find wrong alone becomes its trouble.
+Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call, sparse::UnionJob& job) {
+  try {
+    job.control = call.memory().take<sparse::Header>(
+        sparse::control_headers(static_cast<std::size_t>(call.comm().size())));
+    MQ_TRY(wishes.trouble);
+    MQ_TRY(check_arguments(a));
+    MQ_TRY(read_type(a.datatype, a.op, job.entry.element, job.entry.op));
+    job.entry.stride = static_cast<std::size_t>(a.stride);
+    sparse::IndexSet set;
+    MQ_TRY(sparse::make_index_set({a.indices, static_cast<std::size_t>(a.count)}, wishes.order,
+                                  static_cast<std::uint64_t>(a.size), call.memory(), set));
+    job.list = {set.indices, static_cast<const std::byte*>(a.values)};
+    if (!set.place.empty())
+      job.list.values = sparse::in_order(job.entry, set, job.list.values, call.memory());
+    return {};
+  } catch (const std::bad_alloc&) {
+    return {Code::no_memory, "out of memory"};
+  }
+}
+
+Signature sign(const Arguments& a, const SparseWishes& wishes, const sparse::UnionJob& job) {
+  Signature signature;
+  signature.codec = kSparseUnion;
+  signature.count = static_cast<std::uint64_t>(a.size);
+  signature.element = static_cast<std::uint8_t>(job.entry.element);
+  signature.params_hash = Hash{}
+                              .add(wishes.hash())
+                              .add(job.entry.op)
+                              .add(static_cast<std::int64_t>(a.stride))
+                              .add(static_cast<std::int64_t>(a.max))
+                              .add(a.result_indices != nullptr)
+                              .value();
+  return signature;
+}
+
+Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call) {
+  sparse::UnionJob job;
+  const Status trouble = prepare(a, wishes, call, job);
+  auto most = static_cast<double>(job.list.indices.size());
+  MQ_TRY(call.agree(sign(a, wishes, job), trouble, most));
+  if (wishes.algorithm == sparse::Algorithm::automatic) MQ_TRY(call.network(job.network));
+  job.size = static_cast<std::uint64_t>(a.size);
+  job.algorithm = wishes.algorithm;
+  job.most_entries = static_cast<std::uint64_t>(most);
+  job.call = call.id();
+  job.first_tag = call.first_tag();
+  job.timeout_s = wishes.timeout_s;
+  job.output = {a.result_indices == nullptr, reinterpret_cast<std::uint64_t*>(a.result_indices),
+                static_cast<std::byte*>(a.result_values), static_cast<std::uint64_t>(a.max)};
+  sparse::UnionResult result;
+  MQ_TRY(sparse::union_allreduce(
+      call.comm(), job, call.memory(), call.traffic(),
+      [&](void* vector, std::size_t elements) { return call.dense(vector, elements, a.datatype, a.op); },
+      result));
+  if (a.result_count != nullptr) *a.result_count = static_cast<MPI_Count>(result.count);
+  return {};
+}
+
+Status reduce_union(const Arguments& a, MPI_Comm comm, MPI_Info info) {
+  const SparseWishes wishes = read_sparse_wishes(info, SparseUse::all);
+  BlockingSparse call;
+  MQ_TRY(call.begin(comm));
+  return call.end(run(a, wishes, call));
+}
+
+}  // namespace
+}  // namespace mq
+
+int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indices, const void* values, MPI_Count size,
+                                MPI_Count max, int64_t* result_indices, void* result_values,
+                                MPI_Count* result_count, MPI_Count stride, MPI_Datatype datatype, MPI_Op op,
+                                MPI_Comm comm, MPI_Info info) {
+  using namespace mq;
+  const Arguments a{count,         indices,      values, size,     max, result_indices,
+                    result_values, result_count, stride, datatype, op};
+  return raise(comm, guarded_status([&] { return reduce_union(a, comm, info); }));
+}

@@ -1,0 +1,128 @@
+#include "mpi_quant/sparse/wishes.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/frame.hpp"
+#include "mpi_quant/info.hpp"
+
+namespace mq {
+namespace {
+
+Status bad(std::string_view key, std::string_view value, std::string_view expected) {
+  return {Code::bad_info,
+          "info " + std::string(key) + ": \"" + std::string(value) + "\" is not " + std::string(expected)};
+}
+
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// "8x4x2".
+bool read_degrees(std::string_view text, std::vector<int>& degrees) {
+  degrees.clear();
+  for (;;) {
+    const std::size_t cross = text.find('x');
+    int degree = 0;
+    if (!read_number(text.substr(0, cross), degree) || degree < 1) return false;
+    degrees.push_back(degree);
+    if (cross == std::string_view::npos) return true;
+    text.remove_prefix(cross + 1);
+  }
+}
+
+struct AlgorithmWord {
+  std::string_view word;
+  sparse::Algorithm algorithm;
+};
+constexpr std::array kAlgorithms{AlgorithmWord{"auto", sparse::Algorithm::automatic},
+                                 AlgorithmWord{"allgather", sparse::Algorithm::allgather},
+                                 AlgorithmWord{"split", sparse::Algorithm::split},
+                                 AlgorithmWord{"recursive_doubling", sparse::Algorithm::recursive_doubling},
+                                 AlgorithmWord{"dense", sparse::Algorithm::dense},
+                                 AlgorithmWord{"ssar", sparse::Algorithm::ssar},
+                                 AlgorithmWord{"dsar", sparse::Algorithm::dsar}};
+
+Status read_algorithm(std::string_view value, SparseWishes& wishes) {
+  for (const AlgorithmWord& known : kAlgorithms)
+    if (known.word == value) {
+      wishes.algorithm = known.algorithm;
+      return {};
+    }
+  return bad("mpiq_algorithm", value, "auto, allgather, split, recursive_doubling, dense, ssar or dsar");
+}
+
+Status read_key(std::string_view key, std::string_view value, SparseUse use, SparseWishes& wishes) {
+  if (key == "mpiq_indices") {
+    if (value != "sorted" && value != "any") return bad(key, value, "sorted or any");
+    wishes.order = value == "sorted" ? sparse::Order::sorted : sparse::Order::any;
+    return {};
+  }
+  if (key == "mpiq_timeout") {
+    const bool read = read_number(value, wishes.timeout_s);
+    return read && wishes.timeout_s >= 0 && std::isfinite(wishes.timeout_s)
+               ? Status{}
+               : bad(key, value, "a number of seconds");
+  }
+  if (key == "mpiq_algorithm" && use == SparseUse::all) return read_algorithm(value, wishes);
+  if (key == "mpiq_degrees" && use != SparseUse::all)
+    return read_degrees(value, wishes.degrees) ? Status{} : bad(key, value, "a list of degrees such as 4x2");
+  if (key == "mpiq_replicas" && use == SparseUse::init)
+    return read_number(value, wishes.replicas) && wishes.replicas >= 1 ? Status{}
+                                                                       : bad(key, value, "a positive number");
+  if (key == "mpiq_key" && use == SparseUse::reduce) {
+    if (value.empty() || value.size() > Key::kMax) return bad(key, value, "1 to 63 characters");
+    wishes.key = Key(value);
+    return {};
+  }
+  constexpr std::array<std::string_view, 3> kKnown{"mpiq_degrees, mpiq_key", "mpiq_degrees, mpiq_replicas",
+                                                   "mpiq_algorithm"};
+  return {Code::bad_info, "info: unknown key \"" + std::string(key) +
+                              "\" (known: mpiq_indices, mpiq_timeout, " +
+                              std::string(kKnown[static_cast<std::size_t>(use)]) + ")"};
+}
+
+}  // namespace
+
+std::uint64_t SparseWishes::hash() const {
+  Hash hash;
+  hash.add(order).add(timeout_s).add(replicas).add(algorithm);
+  for (const int degree : degrees) hash.add(degree);
+  return hash.value();
+}
+
+SparseWishes read_sparse_wishes(MPI_Info info, SparseUse use) noexcept {
+  SparseWishes wishes;
+  try {
+    wishes.trouble = for_each_key(
+        info, [&](const char* key, const char* value) { return read_key(key, value, use, wishes); });
+  } catch (const std::bad_alloc&) {
+    wishes.trouble = {Code::no_memory, "out of memory"};
+  }
+  return wishes;
+}
+
+Status read_type(MPI_Datatype datatype, MPI_Op op, kernels::Element& element, sparse::Op& operation) {
+  const std::optional<kernels::Element> known = element_of(datatype);
+  if (!known || kernels::element_bytes(*known) < 4)
+    return {Code::bad_argument, "datatype of a sparse reduction is neither MPI_FLOAT nor MPI_DOUBLE"};
+  element = *known;
+  if (op == MPI_SUM)
+    operation = sparse::Op::sum;
+  else if (op == MPI_MIN)
+    operation = sparse::Op::min;
+  else if (op == MPI_MAX)
+    operation = sparse::Op::max;
+  else
+    return {Code::bad_argument, "op of a sparse reduction is not MPI_SUM, MPI_MIN or MPI_MAX"};
+  return {};
+}
+
+}  // namespace mq
