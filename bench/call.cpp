@@ -20,6 +20,14 @@ MPI_Datatype mpi_type(kernels::Element element) {
   return half;
 }
 
+int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm) {
+#if MPI_VERSION >= 4
+  return MPI_Allreduce_c(send, receive, count, type, MPI_SUM, comm);
+#else
+  return MPI_Allreduce(send, receive, static_cast<int>(count), type, MPI_SUM, comm);
+#endif
+}
+
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm)
     : exact_(method.method.exact() || method.method.codec->lossless),
       compresses_(!method.method.exact()),
@@ -41,12 +49,7 @@ Call::~Call() {
 
 int Call::operator()(const void* send, void* receive) const {
   if (compresses_) return MPIQ_Allreduce(send, receive, count_, type_, MPI_SUM, comm_, info_);
-    // Not PMPI_: under the preload library this measures what an unmodified program gets.
-#if MPI_VERSION >= 4
-  return MPI_Allreduce_c(send, receive, count_, type_, MPI_SUM, comm_);
-#else
-  return MPI_Allreduce(send, receive, static_cast<int>(count_), type_, MPI_SUM, comm_);
-#endif
+  return mpi_sum(send, receive, count_, type_, comm_);
 }
 
 MPIQ_Stats Call::stats() const {

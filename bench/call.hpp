@@ -14,6 +14,10 @@ namespace mq::bench {
 
 MPI_Datatype mpi_type(kernels::Element element);
 
+// The program's own MPI_Allreduce, whatever the MPI version makes of large counts. Under the preload library
+// this is what an unmodified program gets.
+int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
+
 class Call {
  public:
   // Collective over comm, as is the destructor.

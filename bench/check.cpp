@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <type_traits>
 
 #include "bench/buffers.hpp"
-#include "bench/elements.hpp"
 
 namespace mq::bench {
 
@@ -43,46 +41,37 @@ void Checker::make_reference(const Generator& generator, std::uint64_t first) {
   }
 }
 
-bool Checker::replicas_equal(const void* result) const {
-  const std::uint64_t hash = hash_bytes(result, count_ * kernels::element_bytes(element_));
-  std::array<std::uint64_t, 2> extremes{hash, ~hash};  // the largest hash and, inverted, the smallest
-  PMPI_Allreduce(MPI_IN_PLACE, extremes.data(), 2, MPI_UINT64_T, MPI_MAX, comm_);
+bool equal_on_all(std::uint64_t value, MPI_Comm comm) {
+  std::array<std::uint64_t, 2> extremes{value, ~value};  // the largest and, inverted, the smallest
+  PMPI_Allreduce(MPI_IN_PLACE, extremes.data(), 2, MPI_UINT64_T, MPI_MAX, comm);
   return extremes[0] == ~extremes[1];
 }
 
-template <class T>
-Verdict Checker::compare_as(const T* result, bool exact) const {
-  constexpr bool kDouble = std::is_same_v<T, double>, kHalf = sizeof(T) == 2;
-  // A double's reference was itself rounded to double: one more rounding than the p - 1 of the sum.
-  const double roundings = static_cast<double>(size_) - (kDouble ? 0.0 : 1.0);
-  const double u = Rounding<std::conditional_t<kDouble, double, float>>::unit;
-  const double gamma = roundings * u / (1.0 - roundings * u);
-  double error2 = 0, sum2 = 0, result2 = 0, product = 0, largest = 0;
-  std::int64_t wrong = 0;
-  for (std::size_t i = 0; i < sum_.size(); ++i) {
-    const double x = static_cast<double>(result[begin_ + i]), s = sum_[i], error = std::abs(x - s);
-    double tolerance = gamma * magnitude_[i];
-    if constexpr (kHalf)
-      tolerance += std::max(Rounding<T>::unit * (std::abs(s) + tolerance), Rounding<T>::least / 2);
-    const bool right = exact ? error <= tolerance : std::isfinite(x);
-    if (!right) ++wrong;
-    error2 += error * error;
-    sum2 += s * s;
-    result2 += x * x;
-    product += x * s;
-    largest = error > largest || std::isnan(error) ? error : largest;
-  }
-  std::array<double, 4> sums{error2, sum2, result2, product};
-  PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 4, MPI_DOUBLE, MPI_SUM, comm_);
-  PMPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm_);
-  PMPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT64_T, MPI_SUM, comm_);
+Verdict ErrorSums::over_ranks(MPI_Comm comm) const {
+  std::array<double, 4> sums{error2_, sum2_, result2_, product_};
+  double largest = largest_;
+  std::int64_t wrong = wrong_;
+  PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 4, MPI_DOUBLE, MPI_SUM, comm);
+  PMPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm);
+  PMPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT64_T, MPI_SUM, comm);
   Verdict v;
   v.rel_l2 = sums[0] == 0 ? 0 : std::sqrt(sums[0] / sums[1]);
   v.max_abs = largest;
   v.snr_db = -20.0 * std::log10(v.rel_l2);
   v.cosine = sums[3] / std::sqrt(sums[1] * sums[2]);
   v.n_wrong = wrong;
-  v.replicas_equal = replicas_equal(result);
+  return v;
+}
+
+template <class T>
+Verdict Checker::compare_as(const T* result, bool exact) const {
+  ErrorSums errors;
+  for (std::size_t i = 0; i < sum_.size(); ++i) {
+    const auto x = static_cast<double>(result[begin_ + i]);
+    errors.add(x, sum_[i], exact ? within_rounding<T>(x, sum_[i], magnitude_[i], size_) : std::isfinite(x));
+  }
+  Verdict v = errors.over_ranks(comm_);
+  v.replicas_equal = equal_on_all(hash_bytes(result, count_ * kernels::element_bytes(element_)), comm_);
   return v;
 }
 

@@ -5,10 +5,15 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "bench/data.hpp"
+#include "bench/elements.hpp"
 #include "bench/rows.hpp"
 #include "kernels/codec.hpp"
 
@@ -19,6 +24,42 @@ struct Verdict {
   std::int64_t n_wrong = -1;
   bool replicas_equal = true;
 };
+
+// What is known of the errors of many elements, on one rank and then on all.
+class ErrorSums {
+ public:
+  void add(double x, double sum, bool right) {
+    const double error = std::abs(x - sum);
+    if (!right) ++wrong_;
+    error2_ += error * error;
+    sum2_ += sum * sum;
+    result2_ += x * x;
+    product_ += x * sum;
+    largest_ = error > largest_ || std::isnan(error) ? error : largest_;
+  }
+  void add_wrong(std::size_t n) { wrong_ += static_cast<std::int64_t>(n); }
+  Verdict over_ranks(MPI_Comm comm) const;  // all but replicas_equal. Collective
+
+ private:
+  double error2_ = 0, sum2_ = 0, result2_ = 0, product_ = 0, largest_ = 0;
+  std::int64_t wrong_ = 0;
+};
+
+// Whether x is within what any order of additions on p ranks may make of numbers that add up to `sum`, and
+// their magnitudes to `magnitude`.
+template <class T>
+bool within_rounding(double x, double sum, double magnitude, int p) {
+  constexpr bool kDouble = std::is_same_v<T, double>, kHalf = sizeof(T) == 2;
+  // A double's reference was itself rounded to double: one more rounding than the p - 1 of the sum.
+  const double roundings = static_cast<double>(p) - (kDouble ? 0.0 : 1.0);
+  const double u = Rounding<std::conditional_t<kDouble, double, float>>::unit;
+  double tolerance = roundings * u / (1.0 - roundings * u) * magnitude;
+  if constexpr (kHalf)
+    tolerance += std::max(Rounding<T>::unit * (std::abs(sum) + tolerance), Rounding<T>::least / 2);
+  return std::abs(x - sum) <= tolerance;
+}
+
+bool equal_on_all(std::uint64_t value, MPI_Comm comm);  // Collective
 
 class Checker {
  public:
@@ -31,7 +72,6 @@ class Checker {
   Verdict compare(const void* result, bool exact) const;
 
  private:
-  bool replicas_equal(const void* result) const;
   template <class T>
   void make_reference(const Generator& generator, std::uint64_t first);
   template <class T>

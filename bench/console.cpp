@@ -60,6 +60,12 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
   text += fmt::format("\n# input {} rho {} seed {}, {} buffers, {} place, feedback {}{}\n", to_string(o.data),
                       o.data.rho, o.data.seed, o.rotate ? "rotating" : "warm", o.in_place ? "in" : "out of",
                       o.feedback ? "on" : "off", o.link.empty() ? "" : ", link " + o.link);
+  if (o.sparse)
+    text +=
+        fmt::format("# sparse: {}\n", o.sparse->want_union
+                                          ? "every method gives every rank the values at all indices"
+                                          : "kylix and fused give each rank the values at its own indices, "
+                                            "the others all");
   text +=
       "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n"
       "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB "
@@ -87,6 +93,7 @@ void print_row(const PointRow& r) {
       number(r.ratio_achieved, "{:.4g}"), duration(r.t_median_s), number(half, "{:.1f}"),
       gigabytes(r.algbw_Bps), gigabytes(r.busbw_Bps), number(r.speedup, "{:.3g}"), interval,
       number(r.err_rel_l2, "{:.1e}"), r.n_wrong < 0 ? "-" : std::to_string(r.n_wrong));
+  if (r.collective.str() == "sparse_allreduce") text += "  " + r.comp_params.str();
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");
 }
@@ -97,14 +104,17 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
   std::string text;
   for (const Point& p : points) {
     largest = std::max(largest, p.bytes());
-    text += fmt::format("{:>12} {:>7} {:>10} {:>4} {:>6} {}{}\n", p.bytes(), human_size(p.bytes()), p.count,
+    text += fmt::format("{:>12} {:>7} {:>10} {:>4} {:>6} {}{}{}\n", p.bytes(), human_size(p.bytes()), p.count,
                         name(p.element), p.ranks, p.side > 0 ? fmt::format("{0} x {0}", p.side) : p.layer,
-                        p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "");
+                        p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "",
+                        o.sparse ? sparse_params(o, p) : "");
   }
   const auto methods = static_cast<double>(o.methods.size());
   // Pools, the check's reference, and for each method at most a residual and as much scratch.
-  const std::uint64_t memory =
-      2 * pool_bytes(o, largest, t.ranks_per_node(ranks)) + 4 * largest + 2 * o.methods.size() * largest;
+  // Of sparse vectors: result and input dense, the check's sums in double, lists of at most as much each.
+  const std::uint64_t memory = o.sparse ? 12 * largest
+                                        : 2 * pool_bytes(o, largest, t.ranks_per_node(ranks)) + 4 * largest +
+                                              2 * o.methods.size() * largest;
   text += fmt::format(
       "# {} points of {} methods; about {} bytes on each rank; about {} if the stop rule is met in time\n",
       points.size(), o.methods.size(), human_size(memory),

@@ -5,6 +5,7 @@
 
 #include "bench/models.hpp"
 #include "bench/mpi_algorithm.hpp"
+#include "bench/sparse_method.hpp"
 #include "kernels/codec.hpp"
 #include "mpi_quant/plan.hpp"
 
@@ -53,6 +54,7 @@ std::string list_text() {
   text += "\nPlans:\n";
   for (const PlanRow& plan : plans()) text += fmt::format("  {:<12} {}\n", plan.name, plan.what);
   text += algorithms_text();
+  text += sparse_methods_text();
   text += "\nModels (layer sizes for --model):\n";
   for (const Model& model : models())
     text += fmt::format("  {:<12} {:>11} parameters: {}\n", model.name, model.published_total, model.source);

@@ -37,7 +37,7 @@ Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
 constexpr std::string_view kDense = "mpi/", kAllDense = "mpi/*", kSide = "{side}";
 
 MethodWord dense(const std::string& algorithm) {
-  return {fmt::format("{}{}", kDense, algorithm), {}, algorithm};
+  return {fmt::format("{}{}", kDense, algorithm), {}, algorithm, {}};
 }
 
 Result<MethodWord> parse_dense(const std::string& word) {
@@ -54,7 +54,13 @@ Result<MethodWord> parse_dense(const std::string& word) {
 Result<MethodWord> parse_plain(const std::string& word) {
   auto method = parse_method(word);
   if (!method.ok()) return method.status();
-  return MethodWord{mq::to_string(*method), *method, ""};
+  return MethodWord{mq::to_string(*method), *method, "", {}};
+}
+
+Result<MethodWord> parse_list_method(const std::string& word) {
+  auto method = parse_sparse_method(word);
+  if (!method.ok()) return method.status();
+  return MethodWord{to_string(*method), {}, "", *method};
 }
 
 }  // namespace
@@ -101,6 +107,16 @@ Result<std::vector<int>> parse_ranks(std::string_view text) {
   return ranks;
 }
 
+Result<std::vector<double>> parse_densities(std::string_view text) {
+  return parse_each<double>(text, [](const std::string& word) -> Result<double> {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc{} || end != word.data() + word.size() || !(value > 0 && value <= 1))
+      return bad(fmt::format("'{}' is not a density in (0, 1]", word));
+    return value;
+  });
+}
+
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
   auto elements = parse_each<kernels::Element>(text, [](const std::string& word) -> Result<kernels::Element> {
     for (const kernels::Element e : kernels::kElements)
@@ -113,7 +129,7 @@ Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
   return elements;
 }
 
-Result<std::vector<MethodWord>> parse_methods(std::string_view text) {
+Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse) {
   auto words = split_list(text);
   if (!words.ok()) return words.status();
   std::vector<MethodWord> methods;
@@ -123,8 +139,11 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text) {
         if (name != kAutomatic) methods.push_back(dense(name));
       continue;
     }
-    auto method = word.starts_with(kDense)                ? parse_dense(word)
-                  : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, ""})
+    if (!sparse && names_sparse_method(word))
+      return bad(fmt::format("'{}' is a method for sparse vectors, see 'mpiq-bench sparse'", word));
+    auto method = names_sparse_method(word)               ? parse_list_method(word)
+                  : word.starts_with(kDense)              ? parse_dense(word)
+                  : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, "", {}})
                                                           : parse_plain(word);
     if (!method.ok()) return method.status();
     methods.push_back(std::move(*method));
@@ -145,7 +164,7 @@ Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side) {
   if (text == word.text) return word;
   auto method = parse_method(text);
   if (!method.ok()) return method.status();
-  return MethodWord{word.text, *method, ""};
+  return MethodWord{word.text, *method, "", {}};
 }
 
 std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes,

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bench/sparse_method.hpp"
 #include "kernels/codec.hpp"
 #include "mpi_quant/policy.hpp"
 
@@ -22,12 +24,16 @@ Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 // A word of --methods: what mq::parse_method takes, and in place of a parameter's value {side}, the side of
 // the matrix that is reduced; or mpi/ALGORITHM, see mpi_algorithm.hpp.
 struct MethodWord {
-  std::string text;       // canonical: names one series of results over all sizes
-  Method method;          // of a word with {side} only after at_side
-  std::string algorithm;  // of the MPI library's own reduction; "": the library's choice
+  std::string text;                         // canonical: names one series of results over all sizes
+  Method method;                            // of a word with {side} only after at_side
+  std::string algorithm;                    // of the MPI library's own reduction; "": the library's choice
+  std::optional<SparseMethod> sparse = {};  // for lists, in place of all that
 };
-// 'mpi/*' stands for every algorithm but auto. The same method twice is an error.
-Result<std::vector<MethodWord>> parse_methods(std::string_view text);
+// 'mpi/*' stands for every algorithm but auto. The same method twice is an error. Methods for lists are words
+// of a sweep over sparse vectors only.
+Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse = false);
+
+Result<std::vector<double>> parse_densities(std::string_view text);  // "0.01,0.1", each in (0, 1]
 
 // The word for a matrix of this side; 0: for a vector that is none. Its text stays.
 Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side);

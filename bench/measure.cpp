@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 
 #include "bench/call.hpp"
-#include "bench/elements.hpp"
 #include "bench/mpi_algorithm.hpp"
 #include "bench/random.hpp"
 #include "bench/stats.hpp"
@@ -31,7 +29,7 @@ struct Sample {
 
 class PointRun {
  public:
-  PointRun(const Bench& bench, const Point& point, MPI_Comm comm);
+  PointRun(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm);
   ~PointRun() { PMPI_Comm_free(&sync_); }
   PointRun(const PointRun&) = delete;
   PointRun& operator=(const PointRun&) = delete;
@@ -39,7 +37,7 @@ class PointRun {
 
  private:
   struct Entry {  // a method
-    std::unique_ptr<Call> call;
+    std::unique_ptr<Variant> variant;
     std::string algorithm;  // of the MPI library's own reduction
     Outcome outcome;
     MPIQ_Stats before{};
@@ -57,20 +55,16 @@ class PointRun {
   std::string finished(const Entry& entry, std::size_t done, double now) const;
   void last_look(Entry& entry);
   void check_guards(Entry& entry);
-  void restore_input();
   void fail(Entry& entry, std::string_view status, std::string note);
   bool root() const { return rank_ == 0; }
   void agree_on_errors(Entry& entry, std::string_view when);
 
   const Bench& bench_;
   const Options& options_;
-  const kernels::Element element_;
-  const std::uint64_t bytes_;
+  Workload& workload_;
   MPI_Comm sync_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  std::size_t next_slot_ = 0, input_slot_ = 0, output_slot_ = 0;  // the last two: of the last call
-  std::unique_ptr<Checker> checker_;
-  std::uint64_t input_hash_ = 0;
+  std::size_t turn_ = 0;
   std::vector<Entry> entries_;
   std::vector<Entry*> living_;
   std::vector<std::size_t> rows_;  // what is left of the present Latin square
@@ -79,49 +73,31 @@ class PointRun {
   double began_s_ = 0;
 };
 
-PointRun::PointRun(const Bench& bench, const Point& point, MPI_Comm comm)
-    : bench_(bench),
-      options_(bench.options),
-      element_(point.element),
-      bytes_(point.bytes()),
-      random_(bench.order_seed) {
+PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm)
+    : bench_(bench), options_(bench.options), workload_(workload), random_(bench.order_seed) {
   PMPI_Comm_dup(comm, &sync_);
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
-  bench.input.cut(bytes_);
-  bench.output.cut(bytes_);
-  bench.output.arm_guards();
-  input_hash_ = hash_bytes(bench.input.slot(0), bytes_);
-  if (options_.check)
-    checker_ = std::make_unique<Checker>(bench.generator, point.element, 0, point.count, sync_);
+  workload_.arm_guards();
   entries_.resize(point.methods.size());
   for (std::size_t m = 0; m < entries_.size(); ++m) {
     entries_[m].algorithm = point.methods[m].algorithm;
-    entries_[m].call = std::make_unique<Call>(point.methods[m], point.element,
-                                              static_cast<MPI_Count>(point.count), options_.feedback, comm);
+    entries_[m].variant = workload_.variant(point.methods[m]);
   }
 }
 
 // Everything but the call itself happens outside of the measured time.
 Sample PointRun::repeat(Entry& entry) {
-  input_slot_ = next_slot_ % bench_.input.slots();
-  output_slot_ = next_slot_ % bench_.output.slots();
-  if (options_.rotate) ++next_slot_;
-  const void* send = bench_.input.slot(input_slot_);
-  void* receive = bench_.output.slot(output_slot_);
-  if (options_.in_place) {
-    std::memcpy(receive, send, bytes_);
-    send = MPI_IN_PLACE;
-  }
-  const MPIQ_Stats before = entry.call->stats();
+  workload_.prepare(turn_++);
+  const MPIQ_Stats before = entry.variant->stats();
   const MpiAlgorithm chosen(entry.algorithm);
   dissemination_barrier(sync_);
   Sample s;
   s.start_s = now_s();
-  const int error = (*entry.call)(send, receive);
+  const int error = entry.variant->call();
   s.end_s = now_s();
   if (error != MPI_SUCCESS) entry.error = error;
-  const MPIQ_Stats after = entry.call->stats();
+  const MPIQ_Stats after = entry.variant->stats();
   s.phase_s = {after.encode_s - before.encode_s, after.wait_s - before.wait_s,
                after.decode_s - before.decode_s};
   return s;
@@ -150,37 +126,29 @@ void PointRun::agree_on_errors(Entry& entry, std::string_view when) {
 // The first call on an empty residual gives the error that is reported, and the price of connections and
 // plans.
 void PointRun::first_call(Entry& entry) {
-  next_slot_ = 0;
+  turn_ = 0;
   const Sample s = repeat(entry);
   double t = s.end_s - s.start_s;
   PMPI_Allreduce(MPI_IN_PLACE, &t, 1, MPI_DOUBLE, MPI_MAX, sync_);
   entry.outcome.t_first_s = t;
   agree_on_errors(entry, "first call");
-  if (!entry.lives() || checker_ == nullptr) return;
-  const Verdict v = checker_->compare(bench_.output.slot(output_slot_), entry.call->exact());
+  if (!entry.lives() || !options_.check) return;
+  const Verdict v = entry.variant->compare(entry.variant->exact());
   entry.outcome.verdict = v;
   if (v.n_wrong > 0) fail(entry, "invalid", fmt::format("{} wrong elements in the first call", v.n_wrong));
   // MPI does not promise it of its own reduction.
-  if (!v.replicas_equal && entry.call->compresses())
-    fail(entry, "invalid", "ranks ended with different bits");
+  if (!v.replicas_equal && entry.variant->ours()) fail(entry, "invalid", "ranks ended with different bits");
   check_guards(entry);
-  if (all_agree(hash_bytes(bench_.input.slot(0), bytes_) == input_hash_, sync_)) return;
+  if (all_agree(workload_.input_intact(), sync_)) return;
   fail(entry, "invalid", "changed the send buffer");
-  restore_input();
+  workload_.restore_input();
 }
 
 // Once broken, they are made anew, so that the next method is not blamed.
 void PointRun::check_guards(Entry& entry) {
-  if (all_agree(bench_.output.guards_intact(), sync_)) return;
+  if (all_agree(workload_.guards_intact(), sync_)) return;
   fail(entry, "invalid", "wrote outside of the receive buffer");
-  bench_.output.arm_guards();
-}
-
-void PointRun::restore_input() {
-  with_type(element_, [&]<class T>(T) {
-    auto* slot = reinterpret_cast<T*>(bench_.input.slot(0));
-    bench_.generator.fill(std::span(slot, bytes_ / sizeof(T)), rank_, 0);
-  });
+  workload_.arm_guards();
 }
 
 void PointRun::warm_up(Entry& entry) {
@@ -198,7 +166,7 @@ void PointRun::warm_up(Entry& entry) {
     PMPI_Bcast(&go_on, 1, MPI_INT, 0, sync_);
   }
   agree_on_errors(entry, "warm-up");
-  entry.before = entry.call->stats();
+  entry.before = entry.variant->stats();
 }
 
 // Blocks follow the rows of cyclic Latin squares: every method once in every place, then a new random square.
@@ -317,8 +285,8 @@ void PointRun::last_look(Entry& entry) {
   if (!entry.lives()) return;
   agree_on_errors(entry, "timed calls");
   Outcome& o = entry.outcome;
-  if (entry.call->compresses() && !o.order.empty()) {
-    const MPIQ_Stats after = entry.call->stats();
+  if (entry.variant->ours() && !o.order.empty()) {
+    const MPIQ_Stats after = entry.variant->stats();
     std::array<std::uint64_t, 3> most{after.wire_bytes_sent - entry.before.wire_bytes_sent,
                                       after.scratch_bytes, after.residual_bytes};
     std::uint64_t sum = most[0];
@@ -329,17 +297,16 @@ void PointRun::last_look(Entry& entry) {
     o.scratch_bytes = static_cast<std::int64_t>(most[1]);
     o.residual_bytes = static_cast<std::int64_t>(most[2]);
   }
-  if (checker_ == nullptr || !entry.lives()) return;
-  next_slot_ = 0;  // the slot that the reference was made for
+  if (!options_.check || !entry.lives()) return;
+  turn_ = 0;  // the buffers that the reference was made for
   (void)repeat(entry);
   agree_on_errors(entry, "last call");
   if (!entry.lives()) return;
   // A method with a residual rightly differs from its first call; its replicas may not.
-  const Verdict v =
-      checker_->compare(bench_.output.slot(output_slot_), entry.call->exact() && !entry.call->carries());
+  const Verdict v = entry.variant->compare(entry.variant->exact() && !entry.variant->carries());
   if (v.n_wrong > 0)
     fail(entry, "invalid", fmt::format("{} wrong elements after the timed calls", v.n_wrong));
-  if (!v.replicas_equal && entry.call->compresses())
+  if (!v.replicas_equal && entry.variant->ours())
     fail(entry, "invalid", "ranks ended with different bits after the timed calls");
   check_guards(entry);
 }
@@ -350,8 +317,7 @@ std::vector<Outcome> PointRun::run() {
     if (e.lives()) warm_up(e);
   run_blocks();
   for (Entry& e : entries_) last_look(e);
-  const auto pool = bench_.input.all();
-  const bool unchanged = !options_.check || hash_bytes(pool.data(), pool.size()) == bench_.input_hash;
+  const bool unchanged = !options_.check || workload_.all_inputs_intact();
   if (!all_agree(unchanged, sync_))
     for (Entry& e : entries_)
       fail(e, "invalid", "a send buffer changed during the timed calls of this point");
@@ -362,8 +328,8 @@ std::vector<Outcome> PointRun::run() {
 
 }  // namespace
 
-std::vector<Outcome> measure(const Bench& bench, const Point& point, MPI_Comm comm) {
-  return PointRun(bench, point, comm).run();
+std::vector<Outcome> measure(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm) {
+  return PointRun(bench, point, workload, comm).run();
 }
 
 }  // namespace mq::bench

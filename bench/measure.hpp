@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/buffers.hpp"
 #include "bench/check.hpp"
-#include "bench/data.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
+#include "bench/workload.hpp"
 
 namespace mq::bench {
 
@@ -33,17 +32,13 @@ struct Outcome {
 
 struct Bench {  // what points have in common
   const Options& options;
-  const Generator& generator;
-  Pool& input;               // filled for the element type, rank and generator
-  std::uint64_t input_hash;  // of all of it
-  Pool& output;
   bool one_clock;
   double deadline_s;  // on rank 0's clock
   std::uint64_t order_seed;
   std::uint32_t* sequence;  // of the calls of this launch
 };
 
-// Collective over comm, whose ranks are those of the point.
-std::vector<Outcome> measure(const Bench& bench, const Point& point, MPI_Comm comm);
+// Collective over comm, whose ranks are those of the point and of the workload.
+std::vector<Outcome> measure(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm);
 
 }  // namespace mq::bench

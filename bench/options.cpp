@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "bench/build_info.hpp"
+#include "bench/explain.hpp"
 #include "bench/list.hpp"
 #include "bench/models.hpp"
 #include "mpi_quant/base/json.hpp"
@@ -23,9 +24,12 @@ struct Words {
   std::string min_bytes, max_bytes, range, sizes, matrix, dtype = "f32", ranks, methods = "mpi,bf16,onebit",
                                                           baseline = "mpi", data = "normal",
                                                           buffers = "rotate", resume = "on", deadline;
+  // Of sparse vectors.
+  std::string density = "0.01", distribution = "uniform", stride = "1", in = "own", lists = "same";
 };
 
-void add_sweep_options(CLI::App& app, Options& o, Words& w) {
+// Returns the option for a list of sizes.
+CLI::Option* add_sweep_options(CLI::App& app, Options& o, Words& w) {
   app.add_option("-b,--min-bytes", w.min_bytes, "smallest vector; K, M, G = 2^10, 2^20, 2^30 [64K]");
   app.add_option("-e,--max-bytes", w.max_bytes, "largest vector [64M]");
   app.add_option("-f,--step-factor", o.step_factor, "from one size to the next")
@@ -33,6 +37,20 @@ void add_sweep_options(CLI::App& app, Options& o, Words& w) {
       ->capture_default_str();
   app.add_option("-m,--message-size", w.range, "MIN:MAX, the same as -b MIN -e MAX");
   auto* sizes = app.add_option("--sizes", w.sizes, "exact sizes in bytes, in place of the range");
+  app.add_option("-d,--dtype", w.dtype,
+                 "element types: f32, f64; of dense vectors also f16, bf16 (without mpi)")
+      ->capture_default_str();
+  app.add_option("--ranks", w.ranks, "numbers of ranks; the others of the launch sleep [all]");
+  app.add_option("--methods", w.methods, "methods to compare, see --list")->capture_default_str();
+  app.add_option("--baseline", w.baseline, "method that speedups are relative to")->capture_default_str();
+  app.add_option("--seed", o.data.seed, "of inputs and of all orders")->capture_default_str();
+  app.add_option("--link", o.link, "label of the network, stored with the results");
+  app.add_option("--launch-index", o.launch, "number of this launch among repeated ones")
+      ->check(CLI::NonNegativeNumber);
+  return sizes;
+}
+
+void add_dense_options(CLI::App& app, CLI::Option* sizes, Options& o, Words& w) {
   auto* matrix =
       app.add_option(
              "--matrix", w.matrix,
@@ -44,22 +62,30 @@ void add_sweep_options(CLI::App& app, Options& o, Words& w) {
                  fmt::format("layer sizes of a model, in place of the range: {}", fmt::join(names, ", ")))
       ->excludes(sizes)
       ->excludes(matrix);
-  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64, f16, bf16 (without mpi)")
-      ->capture_default_str();
-  app.add_option("--ranks", w.ranks, "numbers of ranks; the others of the launch sleep [all]");
-  app.add_option("--methods", w.methods, "methods to compare, see --list")->capture_default_str();
-  app.add_option("--baseline", w.baseline, "method that speedups are relative to")->capture_default_str();
   app.add_flag("--feedback,!--no-feedback", o.feedback, "keep residuals between calls (error feedback) [on]");
   app.add_option("--data", w.data, "input: " + distribution_names())->capture_default_str();
   app.add_option("--rho", o.data.rho, "correlation of the ranks' inputs")->capture_default_str();
-  app.add_option("--seed", o.data.seed, "of inputs and of all orders")->capture_default_str();
   app.add_flag("--in-place", o.in_place, "send from the receive buffer");
   app.add_option("--buffers", w.buffers,
                  "rotate: march through a pool larger than the caches; warm: always the same")
       ->capture_default_str();
-  app.add_option("--link", o.link, "label of the network, stored with the results");
-  app.add_option("--launch-index", o.launch, "number of this launch among repeated ones")
-      ->check(CLI::NonNegativeNumber);
+}
+
+void add_sparse_options(CLI::App& app, Words& w) {
+  app.add_option("--density", w.density, "fractions of the indices that a rank holds, in (0, 1]")
+      ->capture_default_str();
+  app.add_option("--distribution", w.distribution, "which indices: " + support_names())
+      ->capture_default_str();
+  app.add_option("--stride", w.stride, "elements at each index; sizes count them all")->capture_default_str();
+  app.add_option("--in", w.in,
+                 "what kylix and fused ask for: own, the rank's own indices; union, all that any rank holds, "
+                 "which is what the other methods give")
+      ->capture_default_str();
+  app.add_option("--lists", w.lists,
+                 "same: every call has the same indices; new: two lists in turn, so that kylix is configured "
+                 "in every call and fused recognises none")
+      ->capture_default_str();
+  app.add_option("--data", w.data, "values: " + distribution_names())->capture_default_str();
 }
 
 void add_run_options(CLI::App& app, Options& o, Words& w) {
@@ -134,6 +160,25 @@ Status take_sizes(const Words& w, Options& o) {
   return {};
 }
 
+Status take_sparse(const Words& w, SparseOptions& o) {
+  MQ_TRY(take("--density", parse_densities(w.density), o.densities));
+  auto words = split_list(w.distribution);
+  if (!words.ok()) return usage("--distribution", words.status().text());
+  o.supports.clear();
+  for (const std::string& word : *words) {
+    o.supports.emplace_back();
+    MQ_TRY(take("--distribution", parse_support(word), o.supports.back()));
+  }
+  MQ_TRY(take("--stride", parse_sizes(w.stride), o.strides));
+  if (w.in != "own" && w.in != "union")
+    return usage("--in", fmt::format("'{}' is neither own nor union", w.in));
+  if (w.lists != "same" && w.lists != "new")
+    return usage("--lists", fmt::format("'{}' is neither same nor new", w.lists));
+  o.want_union = w.in == "union";
+  o.fresh = w.lists == "new";
+  return {};
+}
+
 Status take_deadline(const std::string& word, Options& o) {
   if (word.empty()) return {};
   if (word == "auto") {
@@ -149,12 +194,14 @@ Status take_deadline(const std::string& word, Options& o) {
 }
 
 Status take_words(const Words& w, Options& o) {
+  if (o.sparse) MQ_TRY(take_sparse(w, *o.sparse));
   MQ_TRY(take_sizes(w, o));
   MQ_TRY(take("--dtype", parse_elements(w.dtype), o.elements));
   if (!w.ranks.empty()) MQ_TRY(take("--ranks", parse_ranks(w.ranks), o.ranks));
-  MQ_TRY(take("--methods", parse_methods(w.methods), o.methods));
+  const bool sparse = o.sparse.has_value();
+  MQ_TRY(take("--methods", parse_methods(w.methods, sparse), o.methods));
   std::vector<MethodWord> baseline;
-  MQ_TRY(take("--baseline", parse_methods(w.baseline), baseline));
+  MQ_TRY(take("--baseline", parse_methods(w.baseline, sparse), baseline));
   if (baseline.size() != 1) return usage("--baseline", "one method, not a list");
   o.baseline = baseline.front().text;
   DataSpec data;
@@ -192,32 +239,54 @@ std::string config_json(const Options& o) {
   for (const kernels::Element e : o.elements) elements.push_back(json_quote(name(e)));
   for (const MethodWord& m : o.methods) methods.push_back(json_quote(m.text));
   const bool range = o.sizes.empty() && o.sides.empty() && o.model.empty();
+  std::string lists;
+  if (o.sparse) {
+    std::vector<std::string> supports;
+    for (const SupportSpec& spec : o.sparse->supports) supports.push_back(json_quote(to_string(spec)));
+    lists = fmt::format(
+        R"("sparse":{{"density":[{}],"distribution":[{}],"in":"{}","lists":"{}","stride":[{}]}},)",
+        fmt::join(o.sparse->densities, ","), fmt::join(supports, ","), o.sparse->want_union ? "union" : "own",
+        o.sparse->fresh ? "new" : "same", fmt::join(o.sparse->strides, ","));
+  }
   return fmt::format(
       R"({{"baseline":{},"buffers":"{}","check":{},"data":{},"dtype":[{}],"feedback":{},"in_place":{},"iters":{},)"
       R"("launch":{},"link":{},"matrix":[{}],"max_reps":{},"methods":[{}],"min_reps":{},"model":{},"point_time_s":{},"range":{},)"
-      R"("ranks":[{}],"rel_ci":{},"rho":{},"seed":{},"shuffle":{},"sizes":[{}],"warmup":{}}})",
+      R"("ranks":[{}],"rel_ci":{},"rho":{},"seed":{},"shuffle":{},"sizes":[{}],{}"warmup":{}}})",
       json_quote(o.baseline), o.rotate ? "rotate" : "warm", o.check, json_quote(to_string(o.data)),
       fmt::join(elements, ","), o.feedback, o.in_place, o.iters, o.launch, json_quote(o.link),
       fmt::join(o.sides, ","), o.max_reps, fmt::join(methods, ","), o.min_reps, json_quote(o.model),
       o.point_time_s, range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
-      fmt::join(o.ranks, ","), o.rel_ci, o.data.rho, o.data.seed, o.shuffle, fmt::join(o.sizes, ","),
+      fmt::join(o.ranks, ","), o.rel_ci, o.data.rho, o.data.seed, o.shuffle, fmt::join(o.sizes, ","), lists,
       o.warmup);
 }
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
+  if (argc > 1 && std::string_view(argv[1]) == kExplain) return explain_kylix(argc, argv);
   CommandLine line;
-  Words words;
-  bool list = false;
-  CLI::App app{"Measures allreduce of float vectors, plain and compressed.", "mpiq-bench"};
+  Words dense_words, sparse_words;
+  sparse_words.methods = "mpi,densify,union,kylix";
+  sparse_words.buffers = "warm";
+  bool list = false, explain = false;
+  CLI::App app{"Measures allreduce of float vectors: plain, compressed and sparse.", "mpiq-bench"};
   app.set_version_flag("--version",
                        fmt::format("mpiq-bench {} {}", build_info().version, build_info().git_commit));
-  app.set_config("--config", "", "options from a file (TOML or INI, section [allreduce])");
+  app.set_config("--config", "", "options from a file (TOML or INI, sections [allreduce], [sparse])");
   app.allow_config_extras(false);
-  app.add_flag("-l,--list", list, "print codecs and plans, the words of --methods");
+  app.add_flag(std::string(kExplain), explain,
+               "as the first argument: print what degrees Kylix would have and what they cost; "
+               "options by --explain-kylix --help");
+  app.add_flag("-l,--list", list, "print methods: codecs, plans, sparse reductions");
   CLI::App* allreduce =
       app.add_subcommand("allreduce", "sweep sizes x types x ranks x methods; start it with mpiexec");
-  add_sweep_options(*allreduce, line.options, words);
-  add_run_options(*allreduce, line.options, words);
+  add_dense_options(*allreduce, add_sweep_options(*allreduce, line.options, dense_words), line.options,
+                    dense_words);
+  add_run_options(*allreduce, line.options, dense_words);
+  CLI::App* sparse = app.add_subcommand(
+      "sparse", "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise");
+  (void)add_sweep_options(*sparse, line.options, sparse_words);
+  add_sparse_options(*sparse, sparse_words);
+  add_run_options(*sparse, line.options, sparse_words);
+  app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -225,11 +294,18 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     const bool failed = app.exit(e, out, err) != 0;
     return stop(failed ? kUsage : kDone, out.str(), err.str());
   }
+  if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
   if (list) return stop(kDone, list_text(), "");
-  if (!allreduce->parsed())
-    return stop(kUsage, "", "mpiq-bench: what to do? Try 'mpiq-bench allreduce' or --help\n");
-  if (const Status s = take_words(words, line.options); !s.ok())
-    return stop(kUsage, "", fmt::format("mpiq-bench allreduce: {}\n", s.text()));
+  if (!allreduce->parsed() && !sparse->parsed())
+    return stop(kUsage, "",
+                "mpiq-bench: what to do? Try 'mpiq-bench allreduce', 'mpiq-bench sparse' or --help\n");
+  if (sparse->parsed()) {
+    line.options.sparse.emplace();
+    line.options.feedback = false;
+  }
+  if (const Status s = take_words(sparse->parsed() ? sparse_words : dense_words, line.options); !s.ok())
+    return stop(kUsage, "",
+                fmt::format("mpiq-bench {}: {}\n", sparse->parsed() ? "sparse" : "allreduce", s.text()));
   line.run = true;
   return line;
 }

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/data.hpp"
 #include "bench/lists.hpp"
+#include "bench/sparse_data.hpp"
 #include "kernels/codec.hpp"
 
 namespace mq::bench {
@@ -16,7 +18,17 @@ enum ExitCode : int { kDone = 0, kPointFailed = 1, kUsage = 2, kPointsLeft = 75 
 
 enum class Resume : std::uint8_t { on, off, force };  // what to do with an output file that exists
 
+// Of a sweep over sparse vectors.
+struct SparseOptions {
+  std::vector<double> densities{0.01};
+  std::vector<SupportSpec> supports{SupportSpec{}};  // their densities and seeds are the points'
+  std::vector<std::uint64_t> strides{1};
+  bool want_union = false;  // what kylix and fused ask for: the ranks' own indices, or all that any has
+  bool fresh = false;       // other index lists in every call
+};
+
 struct Options {
+  std::optional<SparseOptions> sparse;  // else dense vectors
   // What is measured. Sizes are in bytes; sizes, sides and model take precedence over the range.
   std::uint64_t min_bytes = 64U << 10, max_bytes = 64U << 20, step_factor = 2;
   std::vector<std::uint64_t> sizes;
@@ -50,6 +62,8 @@ struct Options {
   int expect_ranks = 0;    // 0: any
   bool dry_run = false;
 };
+
+inline const char* collective_name(const Options& o) { return o.sparse ? "sparse_allreduce" : "allreduce"; }
 
 // Canonical JSON of everything that a result depends on: files with different ones do not mix. Output,
 // deadline and the like are not in it.

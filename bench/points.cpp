@@ -69,6 +69,47 @@ Result<std::vector<MethodWord>> methods_at(const Options& o, kernels::Element el
   return methods;
 }
 
+// Those of a sweep of sparse vectors at one number of ranks and one type; methods as they are.
+Status add_sparse_points(const Options& o, int ranks, kernels::Element element, std::vector<Point>& points) {
+  const auto unusable = [](std::string text) { return Status{Code::bad_argument, std::move(text)}; };
+  if (element != kernels::Element::f32 && element != kernels::Element::f64)
+    return unusable(fmt::format("--dtype: sparse reductions are of f32 and f64, not {}", name(element)));
+  for (const MethodWord& m : o.methods)
+    if (m.sparse && !m.sparse->degrees.empty())
+      if (const Status s = check_degrees(m.sparse->degrees, ranks); !s.ok())
+        return unusable(fmt::format("--methods: {} at {} ranks: {}", m.text, ranks, s.text()));
+  for (const std::uint64_t stride : o.sparse->strides)
+    for (const std::uint64_t bytes :
+         o.sizes.empty() ? size_range(o.min_bytes, o.max_bytes, o.step_factor) : o.sizes) {
+      const std::size_t width = kernels::element_bytes(element) * stride;
+      if (bytes % width != 0)
+        return unusable(fmt::format("size {} is not a multiple of the {} bytes of stride {} of {}", bytes,
+                                    width, stride, name(element)));
+      for (const SupportSpec& support : o.sparse->supports)
+        for (const double density : o.sparse->densities) {
+          points.push_back({element, ranks, bytes / kernels::element_bytes(element), ""});
+          Point& p = points.back();
+          p.methods = o.methods;
+          p.support = support;
+          p.support.density = density;
+          p.support.seed = o.data.seed;
+          p.stride = stride;
+        }
+    }
+  return {};
+}
+
+Status add_dense_points(const Options& o, int ranks, kernels::Element element, std::vector<Point>& points) {
+  auto sizes = sizes_of(o, element);
+  if (!sizes.ok()) return sizes.status();
+  for (const Size& s : *sizes) {
+    auto methods = methods_at(o, element, s);
+    if (!methods.ok()) return methods.status();
+    points.push_back({element, ranks, s.count, s.layer, s.alike, s.side, std::move(*methods)});
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
@@ -76,28 +117,31 @@ Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
   for (const int ranks : o.ranks.empty() ? std::vector<int>{launch_ranks} : o.ranks) {
     if (ranks > launch_ranks)
       return Status{Code::bad_argument, fmt::format("--ranks: {} of a launch of {}", ranks, launch_ranks)};
-    for (const kernels::Element element : o.elements) {
-      auto sizes = sizes_of(o, element);
-      if (!sizes.ok()) return sizes.status();
-      for (const Size& s : *sizes) {
-        auto methods = methods_at(o, element, s);
-        if (!methods.ok()) return methods.status();
-        points.push_back({element, ranks, s.count, s.layer, s.alike, s.side, std::move(*methods)});
-      }
-    }
+    for (const kernels::Element element : o.elements)
+      MQ_TRY(o.sparse ? add_sparse_points(o, ranks, element, points)
+                      : add_dense_points(o, ranks, element, points));
   }
   if (o.shuffle) Random(o.data.seed).shuffle(points);
   return points;
 }
 
+std::string sparse_params(const Options& o, const Point& p) {
+  return fmt::format("density={},distribution={},stride={},in={},lists={}", p.support.density,
+                     to_string(p.support), p.stride, o.sparse->want_union ? "union" : "own",
+                     o.sparse->fresh ? "new" : "same");
+}
+
 std::string variables_json(const Options& o, const Point& p, const MethodWord& m, const Placement& where) {
+  // Keys of dense vectors are as they were before there were sparse ones: their files go on.
+  const std::string lists =
+      o.sparse ? fmt::format(R"("lists":{},)", json_quote(sparse_params(o, p))) : std::string();
   return fmt::format(
-      R"({{"buffers":"{}","collective":"allreduce","count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
-      R"("layer":{},"link":{},"memory":"host","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
+      R"({{"buffers":"{}","collective":"{}","count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
+      R"("layer":{},"link":{},{}"memory":"host","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
       R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"barrier"}})",
-      o.rotate ? "rotate" : "warm", p.count, json_quote(to_string(o.data)), name(p.element), o.feedback,
-      o.launch, json_quote(p.layer), json_quote(o.link), json_quote(m.text),
-      o.methods.size() > 1 ? "interleaved" : "isolated", json_quote(o.model), where.nodes,
+      o.rotate ? "rotate" : "warm", collective_name(o), p.count, json_quote(to_string(o.data)),
+      name(p.element), o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists,
+      json_quote(m.text), o.methods.size() > 1 ? "interleaved" : "isolated", json_quote(o.model), where.nodes,
       o.in_place ? "in" : "out", p.ranks, where.ranks_per_node, o.data.rho, o.data.seed);
 }
 

@@ -19,6 +19,8 @@ struct Point {
   int layers_alike = 1;    // layers of the model with this many parameters; layer is the first of them
   std::uint64_t side = 0;  // of the square matrix; 0: a vector
   std::vector<MethodWord> methods = {};  // those of the options, {side} replaced
+  SupportSpec support = {};              // of sparse vectors
+  std::uint64_t stride = 1;              // likewise; elements at an index
   std::uint64_t bytes() const { return count * kernels::element_bytes(element); }
 };
 
@@ -33,6 +35,8 @@ struct Placement {
 // What identifies a row, as canonical JSON, and its 128-bit hash (32 hexadecimal digits).
 std::string variables_json(const Options&, const Point&, const MethodWord&, const Placement&);
 std::string hash128(std::string_view text);
+// The part of it that only sparse vectors have: "density=0.01,distribution=uniform,...".
+std::string sparse_params(const Options&, const Point&);
 
 // Bytes of one of the two pools of a rank, see buffers.hpp.
 std::uint64_t pool_bytes(const Options&, std::uint64_t largest_bytes, int ranks_per_node);

@@ -4,15 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "bench/build_info.hpp"
 #include "bench/console.hpp"
 #include "bench/crew.hpp"
-#include "bench/elements.hpp"
+#include "bench/dense_workload.hpp"
 #include "bench/lock_file.hpp"
 #include "bench/metadata.hpp"
 #include "bench/random.hpp"
+#include "bench/sparse_workload.hpp"
 #include "bench/stats.hpp"
 #include "bench/sync.hpp"
 #include "bench/tabulate.hpp"
@@ -20,7 +22,6 @@
 namespace mq::bench {
 namespace {
 
-constexpr std::size_t kFactsElements = std::size_t{1} << 20;  // of the input, for its entropy and range
 constexpr int kSkewBarriers = 100;
 
 class Sweep {
@@ -39,7 +40,6 @@ class Sweep {
   void follow();
   void do_point(std::size_t index);
   Status record(const Point& point, const Circumstances& c, std::vector<Outcome> outcomes);
-  void fill_input(kernels::Element element);
   MPI_Comm comm_of(int ranks);
   bool already_done(const Point& point) const;
   std::string key(const Point& point, const MethodWord& method) const;
@@ -56,10 +56,7 @@ class Sweep {
   double start_s_;
   Topology topology_;
   std::vector<Point> points_;
-  Generator generator_;
-  std::optional<Pool> input_, output_;
-  std::optional<kernels::Element> filled_;
-  std::uint64_t input_hash_ = 0;
+  std::unique_ptr<Collective> collective_;
   std::vector<std::pair<int, MPI_Comm>> comms_;
   std::uint32_t sequence_ = 0;
   // Rank 0 only.
@@ -69,7 +66,7 @@ class Sweep {
 };
 
 Sweep::Sweep(const Options& options, const std::string& command_line, MPI_Comm comm)
-    : options_(options), command_line_(command_line), start_s_(now_s()), generator_(options.data) {
+    : options_(options), command_line_(command_line), start_s_(now_s()) {
   PMPI_Comm_dup(comm, &crew_);
   PMPI_Comm_rank(crew_, &rank_);
   PMPI_Comm_size(crew_, &size_);
@@ -148,9 +145,11 @@ int Sweep::prepare() {
   for (const Point& p : points_) largest = std::max(largest, p.bytes());
   int failed = 0;
   try {
-    const std::uint64_t bytes = pool_bytes(options_, largest, topology_.ranks_per_node(size_));
-    input_.emplace(bytes);
-    output_.emplace(bytes);
+    if (options_.sparse)
+      collective_ = make_sparse_collective(options_);
+    else
+      collective_ = make_dense_collective(
+          options_, pool_bytes(options_, largest, topology_.ranks_per_node(size_)), rank_);
   } catch (const std::bad_alloc&) {
     print_error(
         fmt::format("rank {}: not enough memory for vectors of {} bytes, see --dry-run", rank_, largest));
@@ -165,16 +164,6 @@ int Sweep::prepare() {
   }
   PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, crew_);
   return failed;
-}
-
-void Sweep::fill_input(kernels::Element element) {
-  if (filled_ == element) return;
-  const auto bytes = input_->all();
-  with_type(element, [&]<class T>(T) {
-    generator_.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank_, 0);
-  });
-  input_hash_ = hash_bytes(bytes.data(), bytes.size());
-  filled_ = element;
 }
 
 // The first `ranks` of the launch; MPI_COMM_NULL on the others. Collective over those ranks only.
@@ -211,17 +200,20 @@ void Sweep::do_point(std::size_t index) {
   c.oversubscribed = topology_.oversubscribed(point.ranks);
   c.order_seed = Random(options_.data.seed + index).next();
   c.start_utc = root() ? utc_now() : "";
-  fill_input(point.element);
-  const Bench bench{options_,
-                    generator_,
-                    *input_,
-                    input_hash_,
-                    *output_,
-                    topology_.one_clock(point.ranks),
-                    start_s_ + options_.deadline_s,
-                    c.order_seed,
+  const Bench bench{options_, topology_.one_clock(point.ranks), start_s_ + options_.deadline_s, c.order_seed,
                     &sequence_};
-  std::vector<Outcome> outcomes = measure(bench, point, comm_of(point.ranks));
+  const MPI_Comm comm = comm_of(point.ranks);
+  std::vector<Outcome> outcomes;
+  {
+    const std::unique_ptr<Workload> workload = collective_->at(point, comm);
+    if (workload) outcomes = measure(bench, point, *workload, comm);
+  }
+  if (outcomes.empty()) {
+    Outcome none;
+    none.status = "failed";
+    none.note = "not enough memory on some rank";
+    outcomes.assign(point.methods.size(), none);
+  }
   if (!root()) return;
   c.wall_s = now_s() - start;
   if (const Status s = record(point, c, std::move(outcomes)); !s.ok()) {
@@ -230,24 +222,8 @@ void Sweep::do_point(std::size_t index) {
   }
 }
 
-template <class T>
-DataFacts facts_of(std::span<std::byte> pool) {
-  const std::size_t n = std::min(kFactsElements, pool.size() / sizeof(T));
-  return facts(std::span<const T>(reinterpret_cast<const T*>(pool.data()), n));
-}
-
 Status Sweep::record(const Point& point, const Circumstances& given, std::vector<Outcome> outcomes) {
-  const DataFacts data = with_type(point.element, [&]<class T>(T) { return facts_of<T>(input_->all()); });
-  InputRow input;
-  input.distribution = to_string(options_.data);
-  input.params = fmt::format("dtype={}", name(point.element));
-  input.seed = options_.data.seed;
-  input.rho = options_.data.rho;
-  input.entropy_bits = data.entropy_bits;
-  input.zero_frac = data.zero_frac;
-  input.exp_min = static_cast<std::int16_t>(data.exp_min);
-  input.exp_max = static_cast<std::int16_t>(data.exp_max);
-  const auto input_id = report_->add_input(input);
+  const auto input_id = report_->add_input(collective_->input(point));
   if (!input_id.ok()) return input_id.status();
   Circumstances c = given;
   c.input_id = *input_id;

@@ -7,16 +7,29 @@
 namespace mq::bench {
 namespace {
 
+// The columns that name a method. Of sparse vectors comp_params says what the lists are like too.
+void name_method(PointRow& row, const Options& o, const Point& p, const MethodWord& m) {
+  row.method = m.text;
+  if (m.sparse) {
+    row.compressor = "sparse";
+    row.algorithm = m.sparse->algorithm.empty() ? name(m.sparse->kind) : m.sparse->algorithm;
+  } else {
+    row.compressor = m.method.exact() ? "none" : m.method.codec->name;
+    const PlanRow* plan = m.method.plan;
+    if (plan == nullptr && !m.method.exact()) plan = &choose_plan(p.bytes(), p.ranks);
+    row.algorithm = plan != nullptr ? std::string(plan->name) : m.algorithm.empty() ? "mpi" : m.algorithm;
+  }
+  std::string params = m.sparse ? "" : params_to_string(m.method);
+  if (m.sparse && !m.sparse->degrees.empty()) params = "degrees=" + m.sparse->degrees;
+  if (o.sparse) params += (params.empty() ? "" : ",") + sparse_params(o, p);
+  row.comp_params = params;
+}
+
 void identify(PointRow& row, const Options& o, const Point& p, const MethodWord& m, const Circumstances& c) {
   row.key = hash128(variables_json(o, p, m, c.placement));
   row.grade = "smoke";  // one launch; the median over ten launches makes a publication, see README
-  row.collective = "allreduce";
-  row.method = m.text;
-  row.compressor = m.method.exact() ? "none" : m.method.codec->name;
-  row.comp_params = params_to_string(m.method);
-  const PlanRow* plan = m.method.plan;
-  if (plan == nullptr && !m.method.exact()) plan = &choose_plan(p.bytes(), p.ranks);
-  row.algorithm = plan != nullptr ? std::string(plan->name) : m.algorithm.empty() ? "mpi" : m.algorithm;
+  row.collective = collective_name(o);
+  name_method(row, o, p, m);
   row.dtype = name(p.element);
   row.op = "sum";
   row.memory = "host";
@@ -65,20 +78,27 @@ void summarise_times(PointRow& row, const Outcome& out) {
   row.lag1 = s.lag1;
 }
 
-void derive_rates(PointRow& row, const Outcome& out, const Point& p, const Method& method) {
+void derive_rates(PointRow& row, const Outcome& out, const Point& p, const MethodWord& m) {
+  const Method& method = m.method;
   const double bytes = static_cast<double>(p.bytes()), ranks = p.ranks;
   row.algbw_Bps = bytes / row.t_median_s;
   row.busbw_Bps = row.algbw_Bps * 2.0 * (ranks - 1.0) / ranks;
-  row.wire_bytes_max = out.wire_bytes_max;
-  row.wire_bytes_sum = out.wire_bytes_sum;
+  // A union that the library leaves to MPI_Allreduce sends nothing that is counted.
+  const bool counted = !m.sparse || out.wire_bytes_sum > 0 || p.ranks == 1;
+  row.wire_bytes_max = counted ? out.wire_bytes_max : -1;
+  row.wire_bytes_sum = counted ? out.wire_bytes_sum : -1;
   row.scratch_bytes = out.scratch_bytes;
   row.residual_bytes = out.residual_bytes;
-  if (out.wire_bytes_max >= 0) row.wirebw_Bps = static_cast<double>(out.wire_bytes_max) / row.t_median_s;
-  if (method.exact()) {
+  if (row.wire_bytes_max >= 0) row.wirebw_Bps = static_cast<double>(out.wire_bytes_max) / row.t_median_s;
+  if (m.sparse) {
+    row.ratio_target = p.support.density;
+  } else if (method.exact()) {
     row.ratio_target = row.ratio_achieved = 1.0;
     return;
+  } else {
+    row.ratio_target =
+        bytes / static_cast<double>(method.codec->wire_bound(p.count, p.element, method.params));
   }
-  row.ratio_target = bytes / static_cast<double>(method.codec->wire_bound(p.count, p.element, method.params));
   if (out.wire_bytes_sum > 0)
     row.ratio_achieved = 2.0 * (ranks - 1.0) * bytes / static_cast<double>(out.wire_bytes_sum);
 }
@@ -114,9 +134,10 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
     PointRow& row = all[m].row;
     identify(row, o, p, p.methods[m], c);
     summarise_times(row, outcomes[m]);
-    derive_rates(row, outcomes[m], p, p.methods[m].method);
+    derive_rates(row, outcomes[m], p, p.methods[m]);
     judge(row, outcomes[m], o.check);
-    for (std::size_t phase = 0; phase < kPhases && !p.methods[m].method.exact(); ++phase)
+    for (std::size_t phase = 0; phase < kPhases && !p.methods[m].sparse && !p.methods[m].method.exact();
+         ++phase)
       all[m].exposed_s[phase] = median(outcomes[m].phase_s[phase]);
     if (!has_base || outcomes[m].t_max.empty()) continue;
     row.base_key = hash128(variables_json(o, p, p.methods[base], c.placement));

@@ -70,13 +70,21 @@ def _last_of_each_key(points):
     return sorted({key: row for row, key in enumerate(points["key"])}.values())
 
 
+def _sparsity(row):
+    """' density=0.01 stride=4' of the input of a sparse reduction, '' of a dense one."""
+    params = dict(word.split("=", 1) for word in str(row["params"]).split(",") if "=" in word) \
+        if "params" in row.dtype.names else {}
+    stride = f" stride={params['stride']}" if params.get("stride", "1") != "1" else ""
+    return f" density={params['density']}{stride}" if "density" in params else ""
+
+
 def _distributions(file, input_ids):
-    """What kind of numbers was reduced, for each row: 'normal', 'normal rho=0.9'; '?' if the file does not say."""
+    """What was reduced, for each row: 'normal', 'normal rho=0.9', 'powerlaw:1.1 density=0.01'; '?' if the file does not say."""
     names = {}
     if "inputs" in file:
         for row in _plain(file["inputs"][...]):
             rho = f" rho={row['rho']:g}" if "rho" in row.dtype.names and row["rho"] > 0 else ""
-            names[int(row["input_id"])] = str(row["distribution"]) + rho
+            names[int(row["input_id"])] = str(row["distribution"]) + rho + _sparsity(row)
     return np.array([names.get(int(i), "?") for i in input_ids], dtype="U80")
 
 
@@ -244,17 +252,17 @@ def seconds_label(t):
 
 def table(results):
     """An aligned table of all rows, one line each, for a terminal."""
-    head = ("link", "dtype", "ranks", "size", "method", "time", "95 % interval", "speedup", "95 % interval",
+    head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speedup", "95 % interval",
             "rel. L2 error", "")
     lines = []
-    for row in np.sort(results.points, order=["link", "ranks", "dtype", "bytes", "method"]):
+    for row in np.sort(results.points, order=["link", "ranks", "dtype", "bytes", "data", "method"]):
         remarks = [] if row["status"] == "ok" else [str(row["status"])]
         if row["oversubscribed"] == 1:
             remarks.append("more ranks than cores")
         known = np.isfinite(row["speedup_lo"])
         lines.append((
-            str(row["link"]), str(row["dtype"]), str(row["ranks"]), bytes_label(row["bytes"]), str(row["method"]),
-            seconds_label(row["t_median_s"]), f"{seconds_label(row['t_ci_lo_s'])} .. {seconds_label(row['t_ci_hi_s'])}",
+            str(row["link"]), str(row["dtype"]), str(row["ranks"]), bytes_label(row["bytes"]), str(row["data"]),
+            str(row["method"]), seconds_label(row["t_median_s"]), f"{seconds_label(row['t_ci_lo_s'])} .. {seconds_label(row['t_ci_hi_s'])}",
             f"{row['speedup']:.2f}" if np.isfinite(row["speedup"]) else "",
             f"{row['speedup_lo']:.2f} .. {row['speedup_hi']:.2f}" if known else "",
             f"{row['err_rel_l2']:.2e}" if np.isfinite(row["err_rel_l2"]) else "", ", ".join(remarks)))

@@ -1,0 +1,147 @@
+#include "bench/dense_workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "bench/buffers.hpp"
+#include "bench/call.hpp"
+#include "bench/check.hpp"
+#include "bench/elements.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr std::size_t kFactsElements = std::size_t{1} << 20;  // of the input, for its entropy and range
+
+class DenseCollective final : public Collective {
+ public:
+  DenseCollective(const Options& o, std::uint64_t pool_bytes, int sender)
+      : options(o), rank(sender), generator(o.data), in(pool_bytes), out(pool_bytes) {}
+  std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override;
+  InputRow input(const Point& point) const override;
+
+  const Options& options;
+  const int rank;
+  const Generator generator;
+  Pool in, out;
+  std::uint64_t in_hash = 0;  // of all of it
+
+ private:
+  void fill(kernels::Element element);
+  std::optional<kernels::Element> filled_;
+};
+
+class DenseWorkload final : public Workload {
+ public:
+  DenseWorkload(DenseCollective& all, const Point& point, MPI_Comm comm)
+      : all_(all), point_(point), comm_(comm) {
+    all_.in.cut(point.bytes());
+    all_.out.cut(point.bytes());
+    hash_ = hash_bytes(all_.in.slot(0), point.bytes());
+    if (all_.options.check) checker_.emplace(all_.generator, point.element, 0, point.count, comm);
+  }
+  std::unique_ptr<Variant> variant(const MethodWord& method) override;
+  void prepare(std::size_t turn) override {
+    if (!all_.options.rotate) turn = 0;
+    send_ = all_.in.slot(turn % all_.in.slots());
+    receive_ = all_.out.slot(turn % all_.out.slots());
+    if (!all_.options.in_place) return;
+    std::memcpy(receive_, send_, point_.bytes());
+    send_ = MPI_IN_PLACE;
+  }
+  bool guards_intact() const override { return all_.out.guards_intact(); }
+  void arm_guards() override { all_.out.arm_guards(); }
+  bool input_intact() const override { return hash_bytes(all_.in.slot(0), point_.bytes()) == hash_; }
+  void restore_input() override {
+    with_type(point_.element, [&]<class T>(T) {
+      auto* slot = reinterpret_cast<T*>(all_.in.slot(0));
+      all_.generator.fill(std::span(slot, point_.count), all_.rank, 0);
+    });
+  }
+  bool all_inputs_intact() const override {
+    const auto pool = all_.in.all();
+    return hash_bytes(pool.data(), pool.size()) == all_.in_hash;
+  }
+
+  const void* send() const { return send_; }
+  void* receive() const { return receive_; }
+  const Checker& checker() const { return *checker_; }
+
+ private:
+  DenseCollective& all_;
+  const Point& point_;
+  MPI_Comm comm_;
+  std::uint64_t hash_;
+  std::optional<Checker> checker_;
+  const void* send_ = nullptr;
+  void* receive_ = nullptr;
+};
+
+class DenseVariant final : public Variant {
+ public:
+  DenseVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point, bool feedback,
+               MPI_Comm comm)
+      : workload_(workload),
+        call_(method, point.element, static_cast<MPI_Count>(point.count), feedback, comm) {}
+  int call() override { return call_(workload_.send(), workload_.receive()); }
+  Verdict compare(bool exact) const override {
+    return workload_.checker().compare(workload_.receive(), exact);
+  }
+  MPIQ_Stats stats() const override { return call_.stats(); }
+  bool exact() const override { return call_.exact(); }
+  bool carries() const override { return call_.carries(); }
+  bool ours() const override { return call_.compresses(); }
+
+ private:
+  const DenseWorkload& workload_;
+  Call call_;
+};
+
+std::unique_ptr<Variant> DenseWorkload::variant(const MethodWord& method) {
+  return std::make_unique<DenseVariant>(*this, method, point_, all_.options.feedback, comm_);
+}
+
+std::unique_ptr<Workload> DenseCollective::at(const Point& point, MPI_Comm comm) {
+  fill(point.element);
+  return std::make_unique<DenseWorkload>(*this, point, comm);
+}
+
+void DenseCollective::fill(kernels::Element element) {
+  if (filled_ == element) return;
+  const auto bytes = in.all();
+  with_type(element, [&]<class T>(T) {
+    generator.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank, 0);
+  });
+  in_hash = hash_bytes(bytes.data(), bytes.size());
+  filled_ = element;
+}
+
+InputRow DenseCollective::input(const Point& point) const {
+  const auto pool = in.all();
+  const DataFacts data = with_type(point.element, [&]<class T>(T) {
+    const std::size_t n = std::min(kFactsElements, pool.size() / sizeof(T));
+    return facts(std::span<const T>(reinterpret_cast<const T*>(pool.data()), n));
+  });
+  InputRow row;
+  row.distribution = to_string(options.data);
+  row.params = fmt::format("dtype={}", name(point.element));
+  row.seed = options.data.seed;
+  row.rho = options.data.rho;
+  row.entropy_bits = data.entropy_bits;
+  row.zero_frac = data.zero_frac;
+  row.exp_min = static_cast<std::int16_t>(data.exp_min);
+  row.exp_max = static_cast<std::int16_t>(data.exp_max);
+  return row;
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes,
+                                                  int rank) {
+  return std::make_unique<DenseCollective>(options, pool_bytes, rank);
+}
+
+}  // namespace mq::bench

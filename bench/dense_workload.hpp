@@ -1,0 +1,15 @@
+// The measured allreduce of dense vectors: pools of vectors that are marched through, made once for a sweep.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "bench/options.hpp"
+#include "bench/workload.hpp"
+
+namespace mq::bench {
+
+// pool_bytes: of each of the two pools. Throws std::bad_alloc.
+std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes, int rank);
+
+}  // namespace mq::bench

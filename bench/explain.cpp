@@ -1,0 +1,124 @@
+#include "bench/explain.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <sstream>
+
+#include "bench/lists.hpp"
+#include "sparse_allreduce/degrees.hpp"
+
+namespace mq::bench {
+namespace {
+
+// As they are written; units of people.
+struct Words {
+  int ranks = 64;
+  std::string size = "16M", entries, distribution = "uniform", dtype = "f32", degrees, lists = "same";
+  double density = 0.01;
+  std::size_t stride = 1;
+  double latency_us, bandwidth_GBps, merge_ns;
+};
+
+void add_options(CLI::App& app, Words& w) {
+  app.add_option("--ranks", w.ranks, "of the reduction")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--size", w.size, "indices that there are; K, M, G = 2^10, 2^20, 2^30")
+      ->capture_default_str();
+  auto* density = app.add_option("--density", w.density, "fraction of them that each rank holds and asks for")
+                      ->capture_default_str();
+  app.add_option("--entries", w.entries, "their number, in place of the density")->excludes(density);
+  app.add_option("--distribution", w.distribution,
+                 "uniform: all indices are equally frequent; powerlaw:A: the r-th in proportion to r^-A")
+      ->capture_default_str();
+  app.add_option("--stride", w.stride, "values at each index")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("-d,--dtype", w.dtype, "f32 or f64")
+      ->check(CLI::IsMember({"f32", "f64"}))
+      ->capture_default_str();
+  app.add_option("--lists", w.lists, "same: values only are sent (kylix); new: indices too (fused)")
+      ->check(CLI::IsMember({"same", "new"}))
+      ->capture_default_str();
+  app.add_option("--degrees", w.degrees, "price these, such as 8x4x2 [the cheapest]");
+  app.add_option("--latency", w.latency_us, "of a message, in microseconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--bandwidth", w.bandwidth_GBps, "of a rank with all ranks sending, in 10^9 bytes/s")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--merge", w.merge_ns, "an entry into another list, in nanoseconds")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+Status take_words(const Words& w, sparse::KylixQuestion& q) {
+  const auto unusable = [](std::string_view option, const std::string& why) {
+    return Status{Code::bad_argument, fmt::format("{}: {}", option, why)};
+  };
+  const auto size = parse_sizes(w.size);
+  if (!size.ok()) return unusable("--size", size.status().text());
+  if (size->size() != 1) return unusable("--size", "one size, not a list");
+  q.size = static_cast<double>((*size)[0]);
+  if (!(w.density > 0 && w.density <= 1))
+    return unusable("--density", fmt::format("{} is not in (0, 1]", w.density));
+  q.entries = q.size * w.density;
+  if (!w.entries.empty()) {
+    const auto entries = parse_sizes(w.entries);
+    if (!entries.ok() || entries->size() != 1)
+      return unusable("--entries", fmt::format("'{}' is not a number of indices", w.entries));
+    q.entries = static_cast<double>((*entries)[0]);
+    if (q.entries > q.size) return unusable("--entries", fmt::format("{} of {} indices", q.entries, q.size));
+  }
+  const auto support = parse_support(w.distribution);
+  if (!support.ok()) return unusable("--distribution", support.status().text());
+  if (support->support != Support::uniform && support->support != Support::powerlaw)
+    return unusable("--distribution", "the model knows uniform and powerlaw:A");
+  q.alpha = support->parameter;
+  if (!w.degrees.empty()) {
+    if (const Status s = check_degrees(w.degrees, w.ranks); !s.ok()) return unusable("--degrees", s.text());
+    q.degrees = *parse_degrees(w.degrees);
+  }
+  q.ranks = w.ranks;
+  q.stride = w.stride;
+  q.element_bytes = w.dtype == "f64" ? 8 : 4;
+  q.with_positions = w.lists == "new";
+  return {};
+}
+
+}  // namespace
+
+CommandLine explain_kylix(int argc, const char* const* argv) {
+  sparse::Network network;
+  Words words{};
+  words.latency_us = network.latency_s * 1e6;
+  words.bandwidth_GBps = 1e-9 / network.s_per_byte;
+  words.merge_ns = network.s_per_entry * 1e9;
+  CLI::App app{"The degrees of Kylix's layers, and what each sends and costs by the model that chooses them.",
+               fmt::format("mpiq-bench {}", kExplain)};
+  add_options(app, words);
+  CommandLine line;
+  try {
+    app.parse(argc - 1, argv + 1);  // kExplain in place of the program's name
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out, err;
+    line.exit_code = app.exit(e, out, err) != 0 ? kUsage : kDone;
+    line.out = out.str();
+    line.err = err.str();
+    return line;
+  }
+  sparse::KylixQuestion question;
+  if (const Status s = take_words(words, question); !s.ok()) {
+    line.exit_code = kUsage;
+    line.err = fmt::format("mpiq-bench {}: {}\n", kExplain, s.text());
+    return line;
+  }
+  network.latency_s = words.latency_us * 1e-6;
+  network.s_per_byte = 1e-9 / words.bandwidth_GBps;
+  network.s_per_entry = words.merge_ns * 1e-9;
+  for (const std::string& text : sparse::explain_kylix(question, network)) line.out += text + "\n";
+  return line;
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,62 @@
+// What is measured at a point: the part that differs between collectives. The measurement itself, with its
+// blocks, warm-up and stop rule, is the same for all (measure.hpp).
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "bench/check.hpp"
+#include "bench/points.hpp"
+#include "bench/rows.hpp"
+#include "mpi_quant.h"
+
+namespace mq::bench {
+
+// A method at a point, ready to be called again and again.
+class Variant {
+ public:
+  Variant() = default;
+  virtual ~Variant() = default;
+  Variant(const Variant&) = delete;
+  Variant& operator=(const Variant&) = delete;
+  virtual int call() = 0;  // on the buffers of the last prepare(); an MPI error code, never aborts
+  virtual Verdict compare(bool exact) const = 0;  // the result of the last call with the reference
+  virtual MPIQ_Stats stats() const = 0;           // all zero unless ours()
+  virtual bool exact() const = 0;                 // must agree with the sum up to rounding
+  virtual bool carries() const = 0;               // what one call drops is added to the next
+  virtual bool ours() const = 0;                  // of this library, which promises and counts
+};
+
+// The buffers of a point on this rank. All of it is collective over the ranks of the point.
+class Workload {
+ public:
+  Workload() = default;
+  virtual ~Workload() = default;
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+  virtual std::unique_ptr<Variant> variant(const MethodWord& method) = 0;
+  // Chooses buffers for the next call and makes them ready. 0: those that the reference is made for.
+  virtual void prepare(std::size_t turn) = 0;
+  virtual bool guards_intact() const = 0;
+  virtual void arm_guards() = 0;
+  virtual bool input_intact() const = 0;       // what turn 0 sends
+  virtual void restore_input() = 0;            // likewise
+  virtual bool all_inputs_intact() const = 0;  // whatever the turn
+};
+
+// What the points of a sweep have in common.
+class Collective {
+ public:
+  Collective() = default;
+  virtual ~Collective() = default;
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+  // Collective over comm, which has the ranks of the point. Null on all ranks where one has not the memory.
+  virtual std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) = 0;
+  virtual InputRow input(const Point& point) const = 0;  // of the last point
+};
+
+}  // namespace mq::bench
