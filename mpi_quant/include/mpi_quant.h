@@ -274,7 +274,8 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce(MPI_Count out_count, const int64_t* out_in
  * - mpiq_replicas: r > 1, a divisor of the number of ranks p: ranks i, i + p/r, i + 2p/r ... bring the same
  * lists and values, every message is sent to all replicas of its target, and of the copies of a message the
  * first to arrive is used. So slow ranks do not hold the others up, nor do dead ones where the MPI library
- * lets the job survive; at r times the memory and r^2 times the messages. */
+ * lets the job survive; at r^2 times the messages, 2 r + 1 buffers for each. All must be alive while it is
+ * prepared. */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* out_indices,
                                            const void* out_values, MPI_Count in_count,
                                            const int64_t* in_indices, void* in_values, MPI_Count stride,

@@ -1,6 +1,7 @@
 #include "mpi_quant/sparse/reduce.hpp"
 
 #include <array>
+#include <bit>
 
 #include "mpi_quant/sparse/blocking.hpp"
 #include "sparse_allreduce/measure.hpp"
@@ -10,7 +11,8 @@ namespace mq {
 // The lists of calls that may come again, and the routes that were made of them.
 struct SparseLists {
   sparse::Entry entry;
-  std::vector<int> degrees;  // that were asked for
+  std::vector<int> degrees;      // that were asked for
+  std::uint32_t configured = 0;  // how often routes were made
   int first_tag = 0;
   sparse::Kylix kylix;
   sparse::KylixReduction<PatientComm> reduction;
@@ -117,6 +119,11 @@ bool unchanged(const SparseLists& lists, const Prepared& made, const SparseWishe
          lists.degrees == wishes.degrees && sparse::same_lists(lists.kylix, made.out_given, made.in_given);
 }
 
+// Whether the degrees of the last lists, which were of the same kind, will do: choosing takes about 1 ms.
+bool keeps_degrees(const SparseLists& lists) {
+  return lists.degrees.empty() && lists.configured % 64 != 0 && !std::has_single_bit(lists.configured);
+}
+
 Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call) {
   Prepared made;
   Status trouble = prepare(a, wishes, call, made);
@@ -126,17 +133,28 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
   } catch (const std::bad_alloc&) {
     trouble = {Code::no_memory, "out of memory"};
   }
-  double changed = trouble.ok() && unchanged(*lists, made, wishes) ? 0 : 1;
-  MQ_TRY(call.agree(sign(a, wishes, made, kSparseReduce), trouble, changed));
+  // What this rank needs; the greatest need of any rank is what all do.
+  constexpr double kNothing = 0, kRoutes = 1, kDegrees = 2;
+  double need = kDegrees;
+  if (trouble.ok() && unchanged(*lists, made, wishes))
+    need = kNothing;
+  else if (trouble.ok() && (!wishes.degrees.empty() || keeps_degrees(*lists)))
+    need = kRoutes;
+  MQ_TRY(call.agree(sign(a, wishes, made, kSparseReduce), trouble, need));
   const sparse::Traffic before = lists->reduction.traffic();
   Status status;
-  if (changed == 0) {
+  if (need == kNothing) {
     status = lists->reduction.start(call.comm(), a.out_values, a.in_values);
     if (status.ok()) status = sparse::finish(call.comm(), lists->reduction);
   } else {
     sparse::KylixSetting setting = setting_of(wishes, made, call);
     if (lists->first_tag == 0) MQ_TRY(take_tags(call, lists->first_tag));
-    if (wishes.degrees.empty()) MQ_TRY(call.network(setting.network));
+    const std::vector<int> degrees = lists->kylix.degrees;  // made anew meanwhile
+    if (need == kDegrees && wishes.degrees.empty())
+      MQ_TRY(call.network(setting.network));
+    else if (wishes.degrees.empty())
+      setting.degrees = degrees;
+    ++lists->configured;
     setting.first_tag = lists->first_tag;
     setting.keep_lists = call.state() != nullptr;
     lists->kylix.lists_kept = false;  // until it is done
@@ -146,7 +164,10 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
     lists->entry = made.entry;
     lists->degrees = wishes.degrees;
   }
-  if (!status.ok()) lists->kylix.lists_kept = false;
+  if (!status.ok()) {
+    lists->kylix.lists_kept = false;
+    lists->configured = 0;
+  }
   call.book(before, lists->reduction.traffic());
   return status;
 }
