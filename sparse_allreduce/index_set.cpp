@@ -1,6 +1,7 @@
 #include "sparse_allreduce/index_set.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -13,11 +14,20 @@ Status bad(const char* what, std::size_t at, std::int64_t index) {
           "index " + std::to_string(index) + " at position " + std::to_string(at) + " " + what};
 }
 
-// Where the first index stands that is not greater than the one before, or the length.
-std::size_t first_descent(std::span<const std::int64_t> given) {
-  for (std::size_t i = 1; i < given.size(); ++i)
-    if (given[i] <= given[i - 1]) return i;
-  return given.size();
+// Whether the indices ascend strictly. Without a branch, so that the compiler makes registers of it.
+bool ascends(std::span<const std::int64_t> given) {
+  bool descends = false;
+  for (std::size_t i = 1; i < given.size(); ++i) descends |= given[i] <= given[i - 1];
+  return !descends;
+}
+
+Status check_range(std::span<const std::int64_t> given, std::uint64_t limit) {
+  const auto outside = std::find_if(given.begin(), given.end(), [&](std::int64_t index) {
+    return static_cast<std::uint64_t>(index) >= limit;  // negative ones are beyond 2^63
+  });
+  if (outside == given.end()) return {};
+  return bad(*outside < 0 ? "is negative" : "is out of range",
+             static_cast<std::size_t>(outside - given.begin()), *outside);
 }
 
 }  // namespace
@@ -27,20 +37,19 @@ Status make_index_set(std::span<const std::int64_t> given, Order order, std::uin
   set = {};
   if (given.size() >= std::numeric_limits<std::uint32_t>::max())
     return {Code::bad_argument, "more than 2^32 - 2 indices on one rank"};
-  const auto outside = std::find_if(given.begin(), given.end(), [&](std::int64_t index) {
-    return static_cast<std::uint64_t>(index) >= limit;  // negative ones are beyond 2^63
-  });
-  if (outside != given.end())
-    return bad(*outside < 0 ? "is negative" : "is out of range",
-               static_cast<std::size_t>(outside - given.begin()), *outside);
-  const std::size_t descent = first_descent(given);
-  if (descent == given.size()) {
+  if (ascends(given)) {
+    if (!given.empty() && (given.front() < 0 || static_cast<std::uint64_t>(given.back()) >= limit))
+      return check_range(given, limit);
     // The signed type's unsigned twin may alias it.
     set.indices = {reinterpret_cast<const std::uint64_t*>(given.data()), given.size()};
     return {};
   }
-  if (order == Order::sorted)
-    return bad("is not greater than the one before (mpiq_indices=sorted)", descent, given[descent]);
+  MQ_TRY(check_range(given, limit));
+  if (order == Order::sorted) {
+    const auto at = std::adjacent_find(given.begin(), given.end(), std::greater_equal<>()) + 1;
+    return bad("is not greater than the one before (mpiq_indices=sorted)",
+               static_cast<std::size_t>(at - given.begin()), *at);
+  }
 
   const std::span<std::uint32_t> sequence = memory.take<std::uint32_t>(given.size());
   std::iota(sequence.begin(), sequence.end(), 0u);
