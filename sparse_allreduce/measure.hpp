@@ -9,6 +9,7 @@
 #include <span>
 
 #include "sparse_allreduce/exchange.hpp"
+#include "sparse_allreduce/merge.hpp"
 #include "sparse_allreduce/network.hpp"
 #include "sparse_allreduce/workspace.hpp"
 
@@ -53,6 +54,30 @@ Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, 
   return {};
 }
 
+// Seconds to merge two lists, for each entry that is read or written. Throws std::bad_alloc.
+inline double merging(Workspace& memory) {
+  constexpr std::size_t kEntries = std::size_t{1} << 16;  // of each list: beyond the nearest caches
+  const std::span<std::uint64_t> indices = memory.take<std::uint64_t>(2 * kEntries);
+  const std::span<std::uint64_t> merged = memory.take<std::uint64_t>(2 * kEntries);
+  const std::span<float> values = memory.take<float>(2 * kEntries), sums = memory.take<float>(2 * kEntries);
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < 2 * kEntries; ++i) {
+    if (i == kEntries) at = 0;
+    indices[i] = at += 1 + (i * 0x9e3779b97f4a7c15u >> 60);  // gaps without a pattern
+    values[i] = 1;
+  }
+  const List lists[] = {{indices.first(kEntries), reinterpret_cast<const std::byte*>(values.data())},
+                        {indices.last(kEntries), reinterpret_cast<const std::byte*>(&values[kEntries])}};
+  double least = 1;
+  for (int i = 0; i < 3; ++i) {
+    const double start = clock_s();
+    const std::size_t n = merge(Entry{}, lists, 0, at + 1 + 16 * kEntries, memory, merged.data(),
+                                reinterpret_cast<std::byte*>(sums.data()), MergeBy::lists);
+    least = std::min(least, (clock_s() - start) / static_cast<double>(2 * kEntries + n));
+  }
+  return least;
+}
+
 }  // namespace detail
 
 // Collective; the same numbers on all ranks, those of the slowest. Uses `tag`. dense_allreduce(void* f32,
@@ -64,7 +89,7 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
   constexpr std::size_t kSmall = 8, kLarge = std::size_t{1} << 18;
   const std::span<std::byte> out = memory.take<std::byte>(kLarge), in = memory.take<std::byte>(kLarge);
   std::memset(out.data(), 0, out.size());
-  std::array<double, 3> seconds{};
+  std::array<double, 4> seconds{};
   MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out.first(kSmall), in.first(kSmall), seconds[0]));
   MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out, in, seconds[1]));
   for (int i = 0; i < 2; ++i) {  // the first time makes connections
@@ -72,9 +97,11 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
     MQ_TRY(dense_allreduce(out.data(), kLarge / sizeof(float)));
     seconds[2] = clock_s() - start;
   }
+  seconds[3] = detail::merging(memory);
   MQ_TRY(greatest(comm, tag, deadline, traffic, seconds));
   network.latency_s = std::max(seconds[0], 1e-8);
   network.s_per_byte = std::max(seconds[1] - seconds[0], 1e-3 * seconds[1]) / kLarge;
+  network.s_per_entry = seconds[3];
   network.dense_s_per_byte = std::max(seconds[2] - seconds[0], 1e-3 * seconds[2]) / kLarge;
   return {};
 }

@@ -40,6 +40,11 @@ void fill_absent(const UnionJob& job) {
 }
 
 void scatter(const Entry& entry, const List& list, std::byte* vector) {
+  const std::size_t n = list.indices.size();
+  if (n > 0 && list.indices[n - 1] - list.indices[0] == n - 1) {  // without a hole
+    std::memcpy(vector + list.indices[0] * entry.bytes(), list.values, n * entry.bytes());
+    return;
+  }
   with_entry_bytes(entry.bytes(), [&](auto bytes) {
     for (std::size_t i = 0; i < list.indices.size(); ++i)
       std::memcpy(vector + list.indices[i] * bytes, list.values + i * bytes, bytes);

@@ -90,7 +90,7 @@ Status BlockingSparse::network(sparse::Network& network) {
   if (!known.network) {
     sparse::Network measured;
     MQ_TRY(sparse::measure_network(
-        *comm_, first_tag_, sparse::Deadline(), known.memory, traffic_,
+        *comm_, first_tag_, sparse::Deadline(), own_memory_, traffic_,
         [&](void* vector, std::size_t count) { return dense(vector, count, MPI_FLOAT, MPI_SUM); }, measured));
     known.network = measured;
   }
@@ -136,6 +136,7 @@ Status BlockingSparse::end(Status status) {
   if (sparse::broken(status)) {
     state_->set_broken(status);
     state_->sparse->memory.leak();
+    own_memory_.leak();
   }
   return status;
 }

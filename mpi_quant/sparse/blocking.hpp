@@ -59,10 +59,16 @@ class BlockingSparse {
 
   // Collective at the first use of user_comm.
   Status begin(MPI_Comm user_comm);
+  // Takes the memory that network() needs, so that it cannot fail between the ranks. Throws std::bad_alloc.
+  void make_room() {
+    if (state_ == nullptr || state_->sparse->network) return;
+    (void)own_memory_.take<std::byte>(std::size_t{8} << 20);
+    own_memory_.reset();
+  }
   // Waits for the ranks; ok if all came with equal signatures and without trouble. trouble: this rank's.
   // proposal becomes the greatest of all ranks'.
   Status agree(Signature signature, const Status& trouble, double& proposal);
-  // The network as measured at the first call of this function. Collective.
+  // The network as measured at the first call of this function. Collective; after make_room().
   Status network(sparse::Network& network);
   // The whole vector, count elements, by MPI's own reduction, in place.
   Status dense(void* vector, std::size_t count, MPI_Datatype datatype, MPI_Op op);
@@ -85,7 +91,7 @@ class BlockingSparse {
 
   std::shared_ptr<CommState> state_;
   std::optional<PatientComm> comm_;
-  sparse::Workspace own_memory_;
+  sparse::Workspace own_memory_;  // of one rank alone, and for measuring
   sparse::Traffic traffic_;
   Place place_;
   std::uint32_t sequence_ = 0;

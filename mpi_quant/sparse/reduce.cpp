@@ -50,6 +50,7 @@ Status check_degrees(const SparseWishes& wishes, int ranks) {
 // Everything that this rank can find wrong alone becomes its trouble.
 Status prepare(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call, Prepared& made) {
   try {
+    call.make_room();
     MQ_TRY(wishes.trouble);
     MQ_TRY(check_arguments(a));
     MQ_TRY(check_degrees(wishes, call.comm().size()));

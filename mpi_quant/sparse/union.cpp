@@ -40,6 +40,7 @@ Status check_arguments(const Arguments& a) {
 // Everything that this rank can find wrong alone becomes its trouble.
 Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call, sparse::UnionJob& job) {
   try {
+    call.make_room();
     job.control = call.memory().take<sparse::Header>(
         sparse::control_headers(static_cast<std::size_t>(call.comm().size())));
     MQ_TRY(wishes.trouble);
