@@ -176,19 +176,18 @@ Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* requ
   return {};
 }
 
-Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
                              MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Sparse_allreduce_init");
   *request = MPIQ_REQUEST_NULL;
   std::unique_ptr<MPIQ_Request_object> made;
-  SparseWishes told = wishes;
   try {
     made = std::make_unique<MPIQ_Request_object>(comm);
   } catch (const std::bad_alloc&) {
-    told.trouble = no_memory();  // to all ranks
+    wishes.trouble = no_memory();  // to all ranks
   }
   std::unique_ptr<SparseRun> run;
-  MQ_TRY(SparseRun::make(arguments, comm, told, run));
+  MQ_TRY(SparseRun::make(arguments, comm, wishes, run));
   made->take(std::move(run));
   *request = made.release();
   return {};

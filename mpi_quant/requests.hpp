@@ -13,7 +13,7 @@ namespace mq {
 // comes back in comm.
 Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request);
 Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request);
-Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
                              MPIQ_Request* request);
 Status start(MPIQ_Request* request, MPI_Comm& comm);
 Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "sparse_allreduce/union_model.hpp"
 #include "sparse_allreduce/union_result.hpp"
 
 namespace mq::sparse {
@@ -85,13 +86,17 @@ struct Model {
   // Merging: an entry's index as measured, its value at the speed of memory beyond that.
   double entry_s = net.s_per_entry * (1 + (value_bytes - 4) / 32);
 
-  double entries(double ranks) const {
-    return n * -std::expm1(ranks * std::log1p(-std::min(k / n, 1 - 1e-9)));
+  // Equal on all processors, or ranks would choose differently.
+  static double power(double base, double exponent) { return portable::exp(exponent * portable::log(base)); }
+  double entries(double ranks) const { return n * (1 - power(1 - std::min(k / n, 1 - 1e-9), ranks)); }
+  // Of entries to a vector.
+  double spread_s() const {
+    return shape.dense_output ? dense_bytes * net.s_per_byte / 4 + entries(p) * entry_s : 0;
   }
   // Of a frame of m of the n positions; see positions.hpp.
   double bytes(double m) const {
     if (m <= 0) return 0;
-    const double d = m / n, gaps = -1 / std::expm1(255 * std::log1p(-std::min(d, 1 - 1e-9)));
+    const double d = m / n, gaps = 1 / (1 - power(1 - std::min(d, 1 - 1e-9), 255));
     double position = std::min({gaps, 1 / (8 * d), 2 + 1 / (d * 65536)});
     position = std::min(position, n < 4294967296.0 ? 4.0 : 8.0);
     return std::min(m * (value_bytes + position) + 16, dense_bytes);
@@ -100,13 +105,14 @@ struct Model {
 
   double allgather() const {
     const double room = entries(p), fold = std::min(p * k + room, p / 2 * room);  // by segments, or by lists
-    return steps * 2 * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte + (p / 2 * k + fold) * entry_s;
+    return steps * 2 * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte + (p / 2 * k + fold) * entry_s +
+           spread_s();
   }
   double split() const {
     const double others = (p - 1) / p, room = entries(p);
     const double parts = 2 * net.latency_s * (1 + 0.1 * (p - 2)) + others * bytes(k) * net.s_per_byte;
     const double spread = steps * 2 * net.latency_s + others * bytes(room) * net.s_per_byte;
-    return parts + spread + (2 * k + room / p) * entry_s + room * entry_s / 2;
+    return parts + spread + (2 * k + room / p) * entry_s + room * entry_s / 2 + spread_s();
   }
   double recursive_doubling() const {
     double total = 0;
@@ -115,7 +121,7 @@ struct Model {
       total += exchange_s(bytes(entries(m))) + (entries(m) + entries(2 * m)) * entry_s;
     if (whole != static_cast<unsigned>(shape.ranks))
       total += exchange_s(bytes(k)) + exchange_s(bytes(entries(p))) + 2 * entries(p) * entry_s;
-    return total + entries(p) * entry_s / 2;
+    return total + entries(p) * entry_s / 2 + spread_s();
   }
   double dense() const {
     double total = 2 * steps * net.latency_s + dense_bytes * (net.dense_s_per_byte + net.s_per_byte / 4);
@@ -142,6 +148,8 @@ Algorithm choose(const UnionShape& shape, const Network& network) {
   if (shape.ranks == 1) return best;
   double least = expected_s(best, shape, network);
   for (const Algorithm other : {Algorithm::split, Algorithm::recursive_doubling, Algorithm::dense}) {
+    // MPI's minimum and maximum may lose a NaN.
+    if (other == Algorithm::dense && shape.entry.op != Op::sum) continue;
     const double s = expected_s(other, shape, network);
     if (s < least) {
       least = s;

@@ -67,7 +67,8 @@ Status union_allreduce(C& comm, const UnionJob& job, Workspace& memory, Traffic&
     }
     return {};
   } catch (const std::bad_alloc&) {
-    return status_of(Code::no_memory, [] { return "no memory to begin a sparse reduction with"; });
+    // The schedule is left, and messages may be under way.
+    return status_of(Code::mpi_failed, [] { return "no memory for the messages of a sparse reduction"; });
   }
 }
 

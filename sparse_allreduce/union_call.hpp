@@ -103,6 +103,7 @@ class UnionCall {
   // Completes what was posted. A message of the wrong length is trouble, anything else the end.
   Status settle() {
     if (!held_.ok()) return std::move(held_);
+    deadline_ = Deadline(job.timeout_s);  // silence counts from here
     Status status = exchange_.wait();
     if (status.ok() || status.code() != Code::bad_frame) return status;
     note(std::move(status));

@@ -105,5 +105,27 @@ TEST_F(Sparse, a_union_longer_than_the_result_is_an_error_on_all_ranks) {
   }
 }
 
+TEST_F(Sparse, a_rank_that_does_not_come_is_an_error_in_time) {
+  if (size == 1) return;
+  MPI_Comm lonely = MPI_COMM_NULL;  // unusable after it
+  MPI_Comm_dup(comm, &lonely);
+  MPI_Comm_set_errhandler(lonely, MPI_ERRORS_RETURN);
+  std::vector<float> dense(1000);
+  const auto reduce_on = [&](MPI_Info info) {
+    return MPIQ_Sparse_allreduce_union(0, nullptr, nullptr, 1000, 1000, nullptr, dense.data(), nullptr, 1,
+                                       MPI_FLOAT, MPI_SUM, lonely, info);
+  };
+  const Info patient{{"mpiq_algorithm", "split"}},
+      hasty{{"mpiq_algorithm", "split"}, {"mpiq_timeout", "0.2"}};
+  ASSERT_EQ(reduce_on(patient), MPI_SUCCESS);
+  if (rank != size - 1) {
+    const int code = reduce_on(hasty);
+    EXPECT_NE(code, MPI_SUCCESS);
+    EXPECT_NE(text_of(code).find("mpiq_timeout"), std::string::npos) << text_of(code);
+  }
+  MPI_Barrier(comm);
+  MPI_Comm_free(&lonely);
+}
+
 }  // namespace
 }  // namespace mq::test

@@ -236,6 +236,16 @@ TEST_F(Sparse, sums_of_nan_and_infinity_are_what_mpi_would_make_of_them) {
     EXPECT_TRUE(size == 1 ? dense[5] == -kInf : std::isnan(dense[5])) << algorithm;
     EXPECT_EQ(dense[9], 0.0F) << algorithm;
     EXPECT_EQ(dense[1], 0.0F) << algorithm;
+    // In minimum and maximum a NaN wins on whichever side it is.
+    for (const MPI_Op op : {MPI_MIN, MPI_MAX})
+      for (int nan_on = 0; nan_on < size; ++nan_on) {
+        const std::vector<float> one(4, rank == nan_on ? kNan : 2.0F);
+        ASSERT_EQ(
+            MPIQ_Sparse_allreduce_union(4, at.data(), one.data(), 10, 10, nullptr, dense.data(), nullptr, 1,
+                                        MPI_FLOAT, op, comm, Info{{"mpiq_algorithm", algorithm}}),
+            MPI_SUCCESS);
+        EXPECT_TRUE(std::isnan(dense[3])) << algorithm << " on rank " << nan_on;
+      }
   }
 }
 

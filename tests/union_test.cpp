@@ -296,7 +296,7 @@ TEST(Choose, FullVectorsAreDenseAndThinOnesAreNot) {
   EXPECT_NE(chosen(.01, 2), Algorithm::dense);
   EXPECT_NE(chosen(.001, 16), Algorithm::dense);
   EXPECT_EQ(chosen(.001, 2), Algorithm::allgather);
-  EXPECT_EQ(chosen(.01, 64), Algorithm::split);
+  EXPECT_EQ(chosen(.001, 64), Algorithm::split);
 }
 
 }  // namespace

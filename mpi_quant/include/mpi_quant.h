@@ -242,7 +242,9 @@ MPIQ_PUBLIC int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* lis
  * they stand in.
  *
  * - mpiq_timeout: seconds after which a peer that sends nothing is an error, a real number; 0 (as without the
- * key): never, as in MPI. The communicator cannot be used by this library after it. */
+ * key): never, as in MPI. The communicator cannot be used by this library after it.
+ *
+ * No message may be longer than 2 GiB: larger lists are an error on every rank. */
 
 /* Reduces values of a set of indices, and gives each rank those it asks for: in_values[i * stride + j] is the
  * reduction of value j of in_indices[i] over all ranks that have this index among their out_indices; 0 for an
@@ -266,8 +268,9 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce(MPI_Count out_count, const int64_t* out_in
 
 /* Prepares such a reduction of the same index lists, to be made many times: each MPIQ_Start begins one, which
  * sends values only, and MPIQ_Test or MPIQ_Wait completes it. The value buffers are read and written then;
- * the index lists are not needed after this call. Memory is settled here: no start allocates any. Freed by
- * MPIQ_Request_free.
+ * the index lists are not needed after this call. Memory is settled here: no start allocates any. Each init
+ * takes tags of the communicator for ever: about 29 million with MPICH, 100 where MPI_TAG_UB is the least
+ * that MPI allows. Freed by MPIQ_Request_free.
  *
  * Further keys of info: mpiq_degrees as above, and
  *
@@ -284,8 +287,9 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* o
 
 /* Reduces sparse vectors of `size` elements and gives every rank all of the result: the union of the ranks'
  * indices, which are below size. Never sends more than the dense vectors would take, and a header for each
- * message; where the vectors are so full that MPI_Allreduce is faster, that is what reduces them. Values are
- * added in the order of the ranks unless mpiq_algorithm says otherwise.
+ * message; where the vectors are so full that MPI_Allreduce is faster, that is what reduces them. With
+ * "allgather" and "split" values are reduced in the order of the ranks; the others, and so "auto", may choose
+ * another order of additions.
  *
  * The result is a list: *result_count ascending indices in result_indices, and their values in result_values,
  * which have room for `max` of them; a longer result is an error on every rank, so max is the same on all.
@@ -295,8 +299,9 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* o
  * Further key of info:
  *
  * - mpiq_algorithm: "auto" (as without the key) chooses by the network and the lists. "allgather", "split"
- * (each rank reduces a part of the index space), "recursive_doubling", "dense"; "ssar" and "dsar" are the
- * split allreduces of Renggli et al.: SparCML, SC 2019, for comparison. */
+ * (each rank reduces a part of the index space), "recursive_doubling", "dense"
+ * (MPI_Allreduce; minimum and maximum, in which MPI may lose a NaN, are split instead); "ssar" and "dsar" are
+ * the split allreduces of Renggli et al.: SparCML, SC 2019, for comparison. */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indices, const void* values,
                                             MPI_Count size, MPI_Count max, int64_t* result_indices,
                                             void* result_values, MPI_Count* result_count, MPI_Count stride,

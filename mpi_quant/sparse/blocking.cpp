@@ -1,5 +1,8 @@
 #include "mpi_quant/sparse/blocking.hpp"
 
+#include <algorithm>
+#include <new>
+
 #include "mpi_quant/agree.hpp"
 #include "mpi_quant/allreduce.hpp"
 #include "sparse_allreduce/measure.hpp"
@@ -8,7 +11,8 @@ namespace mq {
 
 BlockingSparse::~BlockingSparse() { leave(); }
 
-Status BlockingSparse::begin(MPI_Comm user_comm) {
+Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
+  timeout_s_ = timeout_s;
   int inter = 0, size = 0;
   MQ_TRY(mpi_status(PMPI_Comm_test_inter(user_comm, &inter), "MPI_Comm_test_inter"));
   if (inter) return {Code::bad_argument, "comm is an intercommunicator"};
@@ -35,6 +39,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm) {
 
 // Until a window of tags is free.
 Status BlockingSparse::enter(std::uint32_t sequence) {
+  const sparse::Deadline deadline(timeout_s_);
   for (;;) {
     {
       const std::scoped_lock lock(state_->mutex);
@@ -47,6 +52,7 @@ Status BlockingSparse::enter(std::uint32_t sequence) {
       }
     }
     comm_->idle();
+    if (deadline.over()) return {Code::timed_out, "earlier calls did not end in time (mpiq_timeout)"};
   }
 }
 
@@ -55,6 +61,23 @@ void BlockingSparse::leave() {
   entered_ = false;
   const std::scoped_lock lock(state_->mutex);
   state_->leave(sequence_);
+}
+
+// All ranks' signatures and proposals. The agreement is the state's, which outlives messages that are under
+// way for ever after an error.
+Status BlockingSparse::meet(const Signature& signature, double proposal) {
+  Agreement<MpiComm>& agreement = state_->sparse->agreement;
+  MQ_TRY(agreement.start(comm_->plain(), signature, proposal, first_tag_ + kTags));
+  const sparse::Deadline deadline(timeout_s_);
+  for (std::size_t idle = 0; !agreement.done();) {
+    bool moved = false;
+    MQ_TRY(agreement.advance(comm_->plain(), traffic_.messages_sent, moved));
+    if (moved) continue;
+    comm_->idle();
+    if (++idle % 64 == 0 && deadline.over())
+      return {Code::timed_out, "not all ranks came to a sparse reduction (mpiq_timeout)"};
+  }
+  return {};
 }
 
 Status BlockingSparse::agree(Signature signature, const Status& trouble, double& proposal) {
@@ -66,34 +89,27 @@ Status BlockingSparse::agree(Signature signature, const Status& trouble, double&
   }
   id_ = hash_of(signature);
   MQ_TRY(enter(sequence_));
-  // Stays where it is: after an error its messages may still be coming.
-  auto agreement = std::make_unique<Agreement<PatientComm>>();
-  Status status = agreement->start(*comm_, signature, proposal, first_tag_ + kTags);
-  while (status.ok() && !agreement->done()) {
-    bool moved = false;
-    status = agreement->advance(*comm_, traffic_.messages_sent, moved);
-    if (status.ok() && !moved) comm_->idle();
-  }
-  if (!status.ok()) {
-    (void)agreement.release();
-    return status;
-  }
+  MQ_TRY(meet(signature, proposal));
   MQ_TRY(trouble);  // this rank's own words first
-  MQ_TRY(verdict(agreement->summary()));
-  proposal = agreement->summary().proposal;
+  const Hello& summary = state_->sparse->agreement.summary();
+  MQ_TRY(verdict(summary));
+  proposal = summary.proposal;
   return {};
 }
 
 Status BlockingSparse::network(sparse::Network& network) {
   if (state_ == nullptr) return {};
   SparseState& known = *state_->sparse;
-  if (!known.network) {
-    sparse::Network measured;
-    MQ_TRY(sparse::measure_network(
-        *comm_, first_tag_, sparse::Deadline(), own_memory_, traffic_,
-        [&](void* vector, std::size_t count) { return dense(vector, count, MPI_FLOAT, MPI_SUM); }, measured));
-    known.network = measured;
-  }
+  if (!known.network) try {
+      sparse::Network measured;
+      MQ_TRY(sparse::measure_network(
+          *comm_, first_tag_, sparse::Deadline(timeout_s_), own_memory_, traffic_,
+          [&](void* vector, std::size_t count) { return dense(vector, count, MPI_FLOAT, MPI_SUM); },
+          measured));
+      known.network = measured;
+    } catch (const std::bad_alloc&) {  // the schedule is left, and messages may be under way
+      return {Code::mpi_failed, "out of memory"};
+    }
   network = *known.network;
   return {};
 }
@@ -107,10 +123,22 @@ Status BlockingSparse::dense(void* vector, std::size_t count, MPI_Datatype datat
     }
     if (!turn) comm_->idle();
   }
-  const Call call{MPI_IN_PLACE, vector, static_cast<MPI_Count>(count), datatype, op, comm_->handle()};
+  // In pieces that every MPI can count.
+  int bytes = 1;
+  MQ_TRY(mpi_status(PMPI_Type_size(datatype, &bytes), "MPI_Type_size"));
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  for (std::size_t begin = 0; begin < count; begin += kMost) {
+    auto* const at = static_cast<std::byte*>(vector) + begin * static_cast<std::size_t>(bytes);
+    const auto n = static_cast<MPI_Count>(std::min(kMost, count - begin));
+    MQ_TRY(reduce_piece({MPI_IN_PLACE, at, n, datatype, op, comm_->handle()}));
+  }
+  return {};
+}
+
+Status BlockingSparse::reduce_piece(const Call& call) {
   MPI_Request request = MPI_REQUEST_NULL;
   MQ_TRY(start_exact(call, comm_->handle(), request));
-  for (int done = 0; !done;) {
+  for (int done = 0; !done;) {  // all ranks have come: no peer is waited for that may never
     MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
     if (!done) comm_->idle();
   }

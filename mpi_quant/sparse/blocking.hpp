@@ -42,6 +42,7 @@ class PatientComm {
   }
   void busy() { comm_.busy(); }
   MPI_Comm handle() const { return comm_.handle(); }
+  MpiComm& plain() { return comm_; }
 
  private:
   MpiComm comm_;  // a copy: others may use the communicator meanwhile
@@ -58,7 +59,8 @@ class BlockingSparse {
   BlockingSparse& operator=(const BlockingSparse&) = delete;
 
   // Collective at the first use of user_comm.
-  Status begin(MPI_Comm user_comm);
+  // timeout_s: for which other ranks may keep this one waiting; 0: for ever.
+  Status begin(MPI_Comm user_comm, double timeout_s);
   // Takes the memory that network() needs, so that it cannot fail between the ranks. Throws std::bad_alloc.
   void make_room() {
     if (state_ == nullptr || state_->sparse->network) return;
@@ -87,6 +89,8 @@ class BlockingSparse {
 
  private:
   Status enter(std::uint32_t sequence);
+  Status meet(const Signature& signature, double proposal);
+  Status reduce_piece(const Call& call);
   void leave();
 
   std::shared_ptr<CommState> state_;
@@ -94,10 +98,11 @@ class BlockingSparse {
   sparse::Workspace own_memory_;  // of one rank alone, and for measuring
   sparse::Traffic traffic_;
   Place place_;
+  double timeout_s_ = 0;
   std::uint32_t sequence_ = 0;
   std::uint64_t id_ = 0;
   int first_tag_ = 0;
-  bool entered_ = false, queued_ = false;
+  bool entered_ = false;
 };
 
 }  // namespace mq

@@ -13,6 +13,7 @@ struct SparseLists {
   sparse::Entry entry;
   std::vector<int> degrees;      // that were asked for
   std::uint32_t configured = 0;  // how often routes were made
+  double timeout_s = 0;
   int first_tag = 0;
   sparse::Kylix kylix;
   sparse::KylixReduction<PatientComm> reduction;
@@ -25,6 +26,7 @@ Status check_arguments(const SparseArguments& a) {
   if (a.out_count < 0) return bad("out_count is negative");
   if (a.in_count < 0) return bad("in_count is negative");
   if (a.stride < 1) return bad("stride is less than 1");
+  if (a.stride > kMostStride) return bad("stride is more than 2^28");
   if (a.out_count > 0 && a.out_indices == nullptr) return bad("out_indices is NULL");
   if (a.out_count > 0 && a.out_values == nullptr) return bad("out_values is NULL");
   if (a.in_count > 0 && a.in_indices == nullptr) return bad("in_indices is NULL");
@@ -50,7 +52,7 @@ Status check_degrees(const SparseWishes& wishes, int ranks) {
 // Everything that this rank can find wrong alone becomes its trouble.
 Status prepare(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call, Prepared& made) {
   try {
-    call.make_room();
+    if (wishes.degrees.empty()) call.make_room();
     MQ_TRY(wishes.trouble);
     MQ_TRY(check_arguments(a));
     MQ_TRY(check_degrees(wishes, call.comm().size()));
@@ -117,7 +119,8 @@ std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseWishes& 
 bool unchanged(const SparseLists& lists, const Prepared& made, const SparseWishes& wishes) {
   return lists.kylix.lists_kept && lists.entry.element == made.entry.element &&
          lists.entry.op == made.entry.op && lists.entry.stride == made.entry.stride &&
-         lists.degrees == wishes.degrees && sparse::same_lists(lists.kylix, made.out_given, made.in_given);
+         lists.degrees == wishes.degrees && lists.timeout_s == wishes.timeout_s &&
+         sparse::same_lists(lists.kylix, made.out_given, made.in_given);
 }
 
 // Whether the degrees of the last lists, which were of the same kind, will do: choosing takes about 1 ms.
@@ -164,6 +167,7 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
                                       lists->reduction, call.traffic());
     lists->entry = made.entry;
     lists->degrees = wishes.degrees;
+    lists->timeout_s = wishes.timeout_s;
   }
   if (!status.ok()) {
     lists->kylix.lists_kept = false;
@@ -177,14 +181,14 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
 
 Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes) {
   BlockingSparse call;
-  MQ_TRY(call.begin(comm));
+  MQ_TRY(call.begin(comm, wishes.timeout_s));
   return call.end(run(arguments, wishes, call));
 }
 
 Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseWishes& wishes,
                        std::unique_ptr<SparseRun>& made_run) {
   BlockingSparse call;
-  MQ_TRY(call.begin(comm));
+  MQ_TRY(call.begin(comm, wishes.timeout_s));
   Prepared made;
   Status trouble = prepare(a, wishes, call, made);
   std::unique_ptr<SparseRun> run(new (std::nothrow) SparseRun);
@@ -204,8 +208,8 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseWish
     // Prepared here, because runs use messages of another kind than this patient call does.
     const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, wishes.timeout_s);
     std::array<double, 1> failed{prepared.ok() ? 0.0 : 1.0};
-    MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(wishes.timeout_s), call.traffic(),
-                            failed));
+    MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(wishes.timeout_s), call.memory(),
+                            call.traffic(), failed));
     MQ_TRY(prepared);
     return failed[0] > 0 ? Status{Code::peer_failed, "another rank has no memory for its part"} : Status{};
   };

@@ -28,6 +28,7 @@ Status check_arguments(const Arguments& a) {
   if (a.size < 0) return bad("size is negative");
   if (a.max < 0) return bad("max is negative");
   if (a.stride < 1) return bad("stride is less than 1");
+  if (a.stride > kMostStride) return bad("stride is more than 2^28");
   if (a.count > 0 && a.indices == nullptr) return bad("indices is NULL");
   if (a.count > 0 && a.values == nullptr) return bad("values is NULL");
   if (a.max > 0 && a.result_values == nullptr) return bad("result_values is NULL");
@@ -40,7 +41,7 @@ Status check_arguments(const Arguments& a) {
 // Everything that this rank can find wrong alone becomes its trouble.
 Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call, sparse::UnionJob& job) {
   try {
-    call.make_room();
+    if (wishes.algorithm == sparse::Algorithm::automatic) call.make_room();
     job.control = call.memory().take<sparse::Header>(
         sparse::control_headers(static_cast<std::size_t>(call.comm().size())));
     MQ_TRY(wishes.trouble);
@@ -82,6 +83,9 @@ Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call)
   if (wishes.algorithm == sparse::Algorithm::automatic) MQ_TRY(call.network(job.network));
   job.size = static_cast<std::uint64_t>(a.size);
   job.algorithm = wishes.algorithm;
+  // MPI's minimum and maximum may lose a NaN.
+  if (job.algorithm == sparse::Algorithm::dense && job.entry.op != sparse::Op::sum)
+    job.algorithm = sparse::Algorithm::split;
   job.most_entries = static_cast<std::uint64_t>(most);
   job.call = call.id();
   job.first_tag = call.first_tag();
@@ -100,7 +104,7 @@ Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call)
 Status reduce_union(const Arguments& a, MPI_Comm comm, MPI_Info info) {
   const SparseWishes wishes = read_sparse_wishes(info, SparseUse::all);
   BlockingSparse call;
-  MQ_TRY(call.begin(comm));
+  MQ_TRY(call.begin(comm, wishes.timeout_s));
   return call.end(run(a, wishes, call));
 }
 

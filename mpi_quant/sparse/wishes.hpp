@@ -14,6 +14,9 @@
 
 namespace mq {
 
+// Values of an index: fewer than a message may have bytes.
+inline constexpr std::int64_t kMostStride = std::int64_t{1} << 28;
+
 enum class SparseUse : std::uint8_t { reduce, init, all };
 
 struct SparseWishes {
