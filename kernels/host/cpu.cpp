@@ -18,12 +18,17 @@ bool has_f16c() {
 }  // namespace
 
 Isa best_isa() noexcept {
+#ifdef MQ_SCALAR_ONLY
+  (void)has_f16c;
+  return Isa::scalar;
+#else
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !has_f16c()) return Isa::scalar;
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
              ? Isa::avx512
              : Isa::avx2;
+#endif
 }
 
 }  // namespace mq::kernels

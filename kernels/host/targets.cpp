@@ -37,34 +37,39 @@ namespace scalar {
 #include "kernels/host/target-inl.hpp"
 }  // namespace scalar
 
-#ifdef __clang__
-#  pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#ifdef MQ_SCALAR_ONLY  // see MPIQ_SCALAR in CMakeLists.txt
+namespace avx2 = scalar;
+namespace avx512 = scalar;
 #else
-#  pragma GCC push_options
-#  pragma GCC target("avx2,f16c")
-#endif
+#  ifdef __clang__
+#    pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#  else
+#    pragma GCC push_options
+#    pragma GCC target("avx2,f16c")
+#  endif
 namespace avx2 {
-#include "kernels/host/native_avx2-inl.hpp"
-#include "kernels/host/target-inl.hpp"
+#  include "kernels/host/native_avx2-inl.hpp"
+#  include "kernels/host/target-inl.hpp"
 }  // namespace avx2
-#ifdef __clang__
-#  pragma clang attribute pop
-#  pragma clang attribute push(__attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl"))), \
-                               apply_to = function)
-#else
-#  pragma GCC pop_options
-#  pragma GCC push_options
-#  pragma GCC target("f16c,avx512f,avx512bw,avx512dq,avx512vl")
-#endif
+#  ifdef __clang__
+#    pragma clang attribute pop
+#    pragma clang attribute push(__attribute__((target("f16c,avx512f,avx512bw,avx512dq,avx512vl"))), \
+                                 apply_to = function)
+#  else
+#    pragma GCC pop_options
+#    pragma GCC push_options
+#    pragma GCC target("f16c,avx512f,avx512bw,avx512dq,avx512vl")
+#  endif
 namespace avx512 {
-#include "kernels/host/native_avx512-inl.hpp"
-#include "kernels/host/target-inl.hpp"
+#  include "kernels/host/native_avx512-inl.hpp"
+#  include "kernels/host/target-inl.hpp"
 }  // namespace avx512
-#ifdef __clang__
-#  pragma clang attribute pop
-#else
-#  pragma GCC pop_options
-#endif
+#  ifdef __clang__
+#    pragma clang attribute pop
+#  else
+#    pragma GCC pop_options
+#  endif
+#endif  // MQ_SCALAR_ONLY
 
 namespace {
 
