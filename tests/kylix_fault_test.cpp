@@ -4,7 +4,7 @@
 #include "tests/kylix_scene.hpp"
 
 // After a time-out the memory of messages is given up for ever, on purpose: AddressSanitizer is told so.
-extern "C" const char* __lsan_default_suppressions();
+extern "C" [[gnu::visibility("default")]] const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:mq::Buffer::allocate_zeroed"; }
 
 namespace mq::test {
