@@ -76,7 +76,7 @@ Status check_frame(const Entry& entry, const Header& header, Range range, int fr
 
 Status read_frame(const Header& header, std::span<const std::byte> payload, const Entry& entry, Range range,
                   int from, Workspace& memory, std::span<std::uint64_t> indices) {
-  const std::span<const std::byte> wire = payload.subspan(header.counts[0] * entry.bytes(), header.counts[1]);
+  const std::span<const std::byte> wire = positions_of(header, payload, entry);
   if (header.format == static_cast<std::uint32_t>(FrameFormat::list))
     return decode_positions(wire, range.low, range.high, indices, range.low) ? Status{} : malformed(from);
   const auto holes = memory.take<std::uint64_t>(static_cast<std::size_t>(range.width() - indices.size()));

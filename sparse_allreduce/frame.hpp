@@ -45,6 +45,12 @@ void write_frame(const Entry& entry, const List& list, Range range, Workspace& m
 // payload.
 Status check_frame(const Entry& entry, const Header& header, Range range, int from);
 
+// The encoded positions of a frame whose header passed check_frame.
+inline std::span<const std::byte> positions_of(const Header& header, std::span<const std::byte> payload,
+                                               const Entry& entry) {
+  return payload.subspan(header.counts[0] * entry.bytes(), header.counts[1]);
+}
+
 // Reads the indices of a frame whose header passed check_frame; header.counts[0] of them. Values are at the
 // start of the payload. Throws std::bad_alloc.
 Status read_frame(const Header& header, std::span<const std::byte> payload, const Entry& entry, Range range,

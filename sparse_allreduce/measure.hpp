@@ -9,6 +9,7 @@
 #include <span>
 
 #include "sparse_allreduce/exchange.hpp"
+#include "sparse_allreduce/frame.hpp"
 #include "sparse_allreduce/merge.hpp"
 #include "sparse_allreduce/network.hpp"
 #include "sparse_allreduce/workspace.hpp"
@@ -56,31 +57,47 @@ Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, 
   return {};
 }
 
-// Seconds to merge two lists, for each entry that is read or written. Throws std::bad_alloc.
-inline double merging(Workspace& memory) {
-  constexpr std::size_t kEntries = std::size_t{1} << 16;  // of each list: beyond the nearest caches
+// Seconds an entry, to encode, to decode and to merge two lists. Throws std::bad_alloc.
+inline std::array<double, 3> list_costs(Workspace& memory) {
+  constexpr std::size_t kEntries = std::size_t{1} << 17;  // of each list: beyond the nearer caches
+  const Entry entry;
   const std::span<std::uint64_t> indices = memory.take<std::uint64_t>(2 * kEntries);
   const std::span<std::uint64_t> merged = memory.take<std::uint64_t>(2 * kEntries);
   const std::span<float> values = memory.take<float>(2 * kEntries), sums = memory.take<float>(2 * kEntries);
+  const std::span<std::byte> wire = memory.take<std::byte>(frame_room(entry, kEntries));
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < 2 * kEntries; ++i) {
     if (i == kEntries) at = 0;
     indices[i] = at += 1 + (i * 0x9e3779b97f4a7c15u >> 60);  // gaps without a pattern
     values[i] = 1;
   }
+  const Range range{0, at + 1 + 16 * kEntries};
   const List lists[] = {{indices.first(kEntries), reinterpret_cast<const std::byte*>(values.data())},
                         {indices.last(kEntries), reinterpret_cast<const std::byte*>(&values[kEntries])}};
-  double least = 1;
+  const Operand operands[] = {lists[0], lists[1]};
+  std::array<double, 3> least{1, 1, 1};
   for (int i = 0; i < 3; ++i) {
-    const double start = clock_s();
-    const std::size_t n = merge(Entry{}, lists, 0, at + 1 + 16 * kEntries, memory, merged.data(),
-                                reinterpret_cast<std::byte*>(sums.data()), MergeBy::lists);
-    least = std::min(least, (clock_s() - start) / static_cast<double>(2 * kEntries + n));
+    Header header;
+    std::array<double, 4> time{clock_s()};
+    write_frame(entry, lists[0], range, memory, wire.data(), header);
+    time[1] = clock_s();
+    (void)read_frame(header, wire.first(header.payload_bytes), entry, range, 0, memory,
+                     merged.first(kEntries));
+    time[2] = clock_s();
+    std::size_t n = kEntries;
+    (void)merge(entry, operands, range.low, range.high, memory, merged.data(),
+                reinterpret_cast<std::byte*>(sums.data()), n, MergeBy::lists);
+    time[3] = clock_s();
+    for (std::size_t k = 0; k < 3; ++k)
+      least[k] = std::min(least[k], (time[k + 1] - time[k]) / static_cast<double>(k == 2 ? n : kEntries));
   }
   return least;
 }
 
 }  // namespace detail
+
+// Memory that measure_network takes.
+inline constexpr std::size_t kMeasureBytes = std::size_t{12} << 20;
 
 // Collective; the same numbers on all ranks, those of the slowest. Uses `tag`. dense_allreduce(void* f32,
 // count) gives a Status: the reduction that dense vectors go through. Throws std::bad_alloc, then on a rank
@@ -91,7 +108,7 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
   constexpr std::size_t kSmall = 8, kLarge = std::size_t{1} << 18;
   const std::span<std::byte> out = memory.take<std::byte>(kLarge), in = memory.take<std::byte>(kLarge);
   std::memset(out.data(), 0, out.size());
-  std::array<double, 4> seconds{};
+  std::array<double, 6> seconds{};
   MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out.first(kSmall), in.first(kSmall), seconds[0]));
   MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out, in, seconds[1]));
   for (int i = 0; i < 2; ++i) {  // the first time makes connections
@@ -99,13 +116,14 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
     MQ_TRY(dense_allreduce(out.data(), kLarge / sizeof(float)));
     seconds[2] = clock_s() - start;
   }
-  seconds[3] = detail::merging(memory);
+  const std::array<double, 3> costs = detail::list_costs(memory);
+  std::copy(costs.begin(), costs.end(), seconds.begin() + 3);
   MQ_TRY(greatest(comm, tag, deadline, memory, traffic, seconds));
   network.latency_s = std::max(seconds[0], 1e-8);
   network.s_per_byte = std::max(seconds[1] - seconds[0], 1e-3 * seconds[1]) / kLarge;
-  // The lists of a call come from farther away, and are encoded and decoded besides: measured at 4 Mi
-  // positions, 1.8 to 2.4 times as long.
-  network.s_per_entry = 2 * seconds[3];
+  network.encode_s_per_entry = seconds[3];
+  network.decode_s_per_entry = seconds[4];
+  network.s_per_entry = seconds[5];
   network.dense_s_per_byte = std::max(seconds[2] - seconds[0], 1e-3 * seconds[2]) / kLarge;
   return {};
 }

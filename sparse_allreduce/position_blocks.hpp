@@ -86,22 +86,6 @@ inline std::byte* write_gaps(const std::uint64_t* indices, std::size_t n, std::u
   return out;
 }
 
-// base: of the first of the words.
-inline std::byte* write_bitmap(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
-                               std::size_t words, std::byte* out) {
-  std::memset(out, 0, words * 8);
-  // The word under construction stays in a register: reading it back for every index would wait for the
-  // store.
-  std::uint64_t word = 0, at = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint64_t position = indices[i] - base, here = position / 64;
-    word = (word & -static_cast<std::uint64_t>(here == at)) | std::uint64_t{1} << (position % 64);
-    at = here;
-    store<std::uint64_t>(out, here, word);
-  }
-  return out + words * 8;
-}
-
 inline std::byte* write_runs(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
                              std::byte* out) {
   for (std::size_t i = 0; i < n;) {
@@ -155,52 +139,6 @@ inline bool read_gaps(const std::byte* in, std::size_t bytes, std::size_t n, std
     next += gap + entry;
   }
   return true;
-}
-
-// Ones in a word; the instruction for it is not in every x86-64.
-inline unsigned ones(std::uint64_t m) {
-  m -= m >> 1 & 0x5555555555555555;
-  m = (m & 0x3333333333333333) + (m >> 2 & 0x3333333333333333);
-  return static_cast<unsigned>(((m + (m >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);
-}
-
-// Writes the positions of the ones of a word, and anything to the rest of the first `ahead`: how many ones a
-// word has is unpredictable, but seldom more than that. Gives their number.
-template <unsigned ahead>
-unsigned spread_word(std::uint64_t word, std::uint64_t base, std::uint64_t* out) {
-  constexpr std::uint64_t top = std::uint64_t{1} << 63;  // keeps a zero from being counted: no result then
-  const unsigned n = ones(word);
-  for (unsigned i = 0; i < ahead; ++i) {
-    out[i] = base + static_cast<unsigned>(std::countr_zero(word | top));
-    word &= word - 1;
-  }
-  for (unsigned i = ahead; i < n; ++i) {
-    out[i] = base + static_cast<unsigned>(std::countr_zero(word | top));
-    word &= word - 1;
-  }
-  return n;
-}
-
-// Ascends by construction.
-template <unsigned ahead>
-bool read_bitmap_as(const std::byte* in, std::size_t words, std::size_t n, std::uint64_t base,
-                    std::uint64_t* out) {
-  std::size_t done = 0, w = 0;
-  for (; w < words && n - done >= 64; ++w, base += 64)
-    done += spread_word<ahead>(load<std::uint64_t>(in, w), base, out + done);
-  for (; w < words; ++w, base += 64) {
-    const auto word = load<std::uint64_t>(in, w);
-    if (ones(word) > n - done) return false;
-    done += spread_word<0>(word, base, out + done);
-  }
-  return done == n;
-}
-inline bool read_bitmap(const std::byte* in, std::size_t words, std::size_t n, std::uint64_t base,
-                        std::uint64_t* out) {
-  if (n <= words) return read_bitmap_as<2>(in, words, n, base, out);
-  if (n <= 4 * words) return read_bitmap_as<6>(in, words, n, base, out);
-  if (n <= 8 * words) return read_bitmap_as<12>(in, words, n, base, out);
-  return read_bitmap_as<16>(in, words, n, base, out);
 }
 
 // Ascends, and runs do not touch, or it is false.

@@ -9,9 +9,11 @@
 #include "sparse_allreduce/positions.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
-#include "sparse_allreduce/position_blocks.hpp"
+#include "sparse_allreduce/position_reader.hpp"
+#include "sparse_allreduce/sparse.hpp"
 
 namespace mq::sparse {
 namespace {
@@ -115,7 +117,8 @@ class Encoder {
       case Format::bitmap: {
         const std::size_t first = (at[0] - base) / 64, words = plan.bytes / 8;
         std::byte* const body = head(plan.format, base, n, first | (words - 1) << 16);
-        out_ = write_bitmap(at, n, base + 64 * first, words, body);
+        bitmap_ops().make(at, n, base + 64 * first, body, words);
+        out_ = body + plan.bytes;
         return;
       }
       case Format::runs: out_ = write_runs(at, n, base, head(plan.format, base, n, plan.bytes / 4)); return;
@@ -213,50 +216,71 @@ std::size_t body_bytes(Format format, const Head& head) {
   return never;
 }
 
-bool read_block(Format format, const Head& head, const std::byte* body, std::uint64_t base,
-                std::span<std::uint64_t> out) {
-  const std::size_t n = out.size();
-  switch (format) {
-    case Format::wide64: read_wide<std::uint64_t>(body, n, base, out.data()); return ascends(out);
-    case Format::wide32: read_wide<std::uint32_t>(body, n, base, out.data()); return ascends(out);
-    case Format::u16: read_wide<std::uint16_t>(body, n, base, out.data()); return ascends(out);
-    case Format::table: return read_table(body, head.extra, n, base, out.data()) && ascends(out);
-    case Format::gaps: return read_gaps(body, head.extra, n, base, out.data());
-    case Format::bitmap:
-      return read_bitmap(body, (head.extra >> 16) + 1, n, base + (head.extra & 0xffff) * 64, out.data());
-    case Format::runs: return read_runs(body, head.extra, n, base, out.data());
-    case Format::full: read_full(n, base + head.extra, out.data()); return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::size_t encode_positions(std::span<const std::uint64_t> indices, std::byte* wire, std::uint64_t origin) {
   return static_cast<std::size_t>(Encoder(indices, wire, origin).run() - wire);
 }
 
+bool PositionReader::next(PositionBlock& block) {
+  if (wire_.size() < kHead) return false;
+  const auto head = load<Head>(wire_.data(), 0);
+  const std::span<const std::byte> rest = wire_.subspan(kHead);
+  if (head.count == 0 || head.count > left_ || (head.place & 0xff) >= kFormats) return false;
+  const auto format = static_cast<Format>(head.place & 0xff);
+  const std::uint64_t segment = head.place >> 8;
+  if (high_ <= origin_ || segment > (high_ - 1 - origin_) >> kSegmentBits) return false;
+  const std::size_t body = body_bytes(format, head);
+  if (body > rest.size()) return false;
+  block = {format, head.count, rest.data(), head.extra, origin_ + (segment << kSegmentBits)};
+  wire_ = rest.subspan(body);
+  left_ -= head.count;
+  return true;
+}
+
+bool PositionReader::read(const PositionBlock& block, std::uint64_t* out) {
+  const std::size_t n = block.count;
+  const std::uint64_t base = block.base;
+  bool sound = true;
+  switch (block.format) {
+    case Format::wide64: read_wide<std::uint64_t>(block.body, n, base, out), sound = ascends({out, n}); break;
+    case Format::wide32: read_wide<std::uint32_t>(block.body, n, base, out), sound = ascends({out, n}); break;
+    case Format::u16: read_wide<std::uint16_t>(block.body, n, base, out), sound = ascends({out, n}); break;
+    case Format::table: sound = read_table(block.body, block.extra, n, base, out) && ascends({out, n}); break;
+    case Format::gaps: sound = read_gaps(block.body, block.extra, n, base, out); break;
+    case Format::bitmap:
+      if (!accept_bitmap(block)) return false;
+      bitmap_ops().list(block.body, block.words(), block.first_position(), out, n);
+      return true;
+    case Format::runs: sound = read_runs(block.body, block.extra, n, base, out); break;
+    case Format::full: read_full(n, base + block.extra, out); break;
+  }
+  return sound && accept(out[0], out[n - 1]);
+}
+
+// The encoder begins and ends with words that are not 0.
+bool PositionReader::accept_bitmap(const PositionBlock& block) {
+  const std::size_t words = block.words();
+  const auto bottom = load<std::uint64_t>(block.body, 0), top = load<std::uint64_t>(block.body, words - 1);
+  if (bottom == 0 || top == 0 || bitmap_ops().count(block.body, words) != block.count) return false;
+  const std::uint64_t first = block.first_position();
+  return accept(first + static_cast<unsigned>(std::countr_zero(bottom)),
+                first + 64 * words - 1 - static_cast<unsigned>(std::countl_zero(top)));
+}
+
+bool PositionReader::accept(std::uint64_t front, std::uint64_t back) {
+  if (front < low_ || back >= high_) return false;
+  low_ = back + 1;
+  return true;
+}
+
 bool decode_positions(std::span<const std::byte> wire, std::uint64_t low, std::uint64_t high,
                       std::span<std::uint64_t> indices, std::uint64_t origin) {
-  if (low < origin) low = origin;
-  while (!wire.empty()) {
-    if (wire.size() < kHead) return false;
-    const auto head = load<Head>(wire.data(), 0);
-    wire = wire.subspan(kHead);
-    if (head.count == 0 || head.count > indices.size() || (head.place & 0xff) >= kFormats) return false;
-    const auto format = static_cast<Format>(head.place & 0xff);
-    const std::uint64_t segment = head.place >> 8;
-    if (high <= origin || segment > (high - 1 - origin) >> kSegmentBits) return false;
-    const std::size_t body = body_bytes(format, head);
-    if (body > wire.size()) return false;
-    const std::span<std::uint64_t> out = indices.first(head.count);
-    if (!read_block(format, head, wire.data(), origin + (segment << kSegmentBits), out)) return false;
-    if (out.front() < low || out.back() >= high) return false;
-    low = out.back() + 1;
-    wire = wire.subspan(body);
-    indices = indices.subspan(head.count);
-  }
-  return indices.empty();
+  PositionReader reader(wire, low, high, indices.size(), origin);
+  PositionBlock block;
+  for (std::uint64_t* out = indices.data(); !reader.done(); out += block.count)
+    if (!reader.next(block) || !reader.read(block, out)) return false;
+  return true;
 }
 
 }  // namespace mq::sparse

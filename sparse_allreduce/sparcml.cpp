@@ -73,8 +73,8 @@ std::size_t merge_pairs(std::span<const std::byte> a, std::span<const std::byte>
 }
 
 void count_present(SparcmlStream& stream) {
-  stream.count = 0;
-  for (const std::uint64_t word : stream.present) stream.count += blocks::ones(word);
+  stream.count =
+      bitmap_ops().count(reinterpret_cast<const std::byte*>(stream.present.data()), stream.present.size());
 }
 
 SparcmlStream empty_dense(const SparcmlShape& shape, Range range, Workspace& memory) {
@@ -236,10 +236,9 @@ void stream_to_list(const SparcmlShape& shape, const SparcmlStream& stream, Rang
     });
     return;
   }
-  std::size_t n = 0;
-  for (std::size_t w = 0; w < stream.present.size(); ++w)
-    n += blocks::spread_word<0>(stream.present[w], range.low + 64 * w, indices + n);
-  for (std::size_t k = 0; k < n; ++k)
+  bitmap_ops().list(reinterpret_cast<const std::byte*>(stream.present.data()), stream.present.size(),
+                    range.low, indices, stream.count);
+  for (std::size_t k = 0; k < stream.count; ++k)
     std::memcpy(values + k * row, stream.bytes.data() + (indices[k] - range.low) * row, row);
 }
 

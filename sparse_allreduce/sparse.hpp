@@ -7,17 +7,18 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/codec.hpp"
+#include "kernels/bitmaps.hpp"
 
 namespace mq::sparse {
 
-enum class Op : std::uint8_t { sum, min, max };
+using Op = kernels::Fold;
 
 // An operation as a type. identity(): neutral in every bit, so that "nothing yet" and "a value" need no
 // branch (-0 + -0 is -0, and +0 would turn -0 into +0). absent(): the result where nobody contributed. NaN
 // wins over every value, in min and max too. Arguments in the order of the ranks: of two NaNs min and
 // max keep the first; a compiler may swap the terms of a sum.
 struct Sum {
+  static constexpr Op kFold = Op::sum;
   template <class T>
   static constexpr T identity() {
     return -T{0};
@@ -32,6 +33,7 @@ struct Sum {
   }
 };
 struct Min {
+  static constexpr Op kFold = Op::min;
   template <class T>
   static constexpr T identity() {
     return std::numeric_limits<T>::infinity();
@@ -46,6 +48,7 @@ struct Min {
   }
 };
 struct Max {
+  static constexpr Op kFold = Op::max;
   template <class T>
   static constexpr T identity() {
     return -std::numeric_limits<T>::infinity();
@@ -82,6 +85,12 @@ struct Entry {
   std::size_t stride = 1;
   std::size_t bytes() const { return stride * kernels::element_bytes(element); }
 };
+
+// The fastest of this processor.
+inline const kernels::BitmapOps& bitmap_ops(kernels::Element element = kernels::Element::f32) {
+  static const kernels::Isa isa = kernels::best_isa();
+  return kernels::bitmap_ops(element, isa);
+}
 
 // Bytes and messages of one rank.
 struct Traffic {

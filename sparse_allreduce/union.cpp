@@ -34,21 +34,27 @@ Status check_room(const UnionOutput& output, std::uint64_t count) {
   });
 }
 
-void fill_absent(const UnionJob& job) {
-  dispatch(job.entry.element, job.entry.op, [&]<class T, class O>() {
-    fill(O::template absent<T>(), job.size * job.entry.stride, job.output.values);
-  });
-}
-
-void scatter(const Entry& entry, const List& list, std::byte* vector) {
+void spread(const Entry& entry, const List& list, Range range, Background background, std::byte* vector) {
+  constexpr std::size_t kStretch = 8192;  // bytes that are still near when the entries are written into them
+  const std::uint64_t step = std::max<std::uint64_t>(1, kStretch / entry.bytes());
+  const std::uint64_t* const indices = list.indices.data();
   const std::size_t n = list.indices.size();
-  if (n > 0 && list.indices[n - 1] - list.indices[0] == n - 1) {  // without a hole
-    std::memcpy(vector + list.indices[0] * entry.bytes(), list.values, n * entry.bytes());
-    return;
-  }
-  with_entry_bytes(entry.bytes(), [&](auto bytes) {
-    for (std::size_t i = 0; i < list.indices.size(); ++i)
-      std::memcpy(vector + list.indices[i] * bytes, list.values + i * bytes, bytes);
+  dispatch(entry.element, entry.op, [&]<class T, class O>() {
+    const T empty = background == Background::absent ? O::template absent<T>() : O::template identity<T>();
+    with_entry_bytes(entry.bytes(), [&](auto bytes) {
+      std::size_t i = 0;
+      for (std::uint64_t low = range.low; low < range.high; low += step) {
+        const std::uint64_t high = std::min(low + step, range.high);
+        if (i + (high - low) <= n && indices[i + (high - low) - 1] == high - 1) {  // without a hole
+          std::memcpy(vector + low * bytes, list.values + i * bytes, (high - low) * bytes);
+          i += high - low;
+          continue;
+        }
+        fill(empty, (high - low) * entry.stride, vector + low * bytes);
+        for (; i < n && indices[i] < high; ++i)
+          std::memcpy(vector + indices[i] * bytes, list.values + i * bytes, bytes);
+      }
+    });
   });
 }
 
@@ -60,9 +66,9 @@ void collect(const Entry& entry, std::span<const std::uint64_t> indices, const s
   });
 }
 
-void deliver(const UnionJob& job, const List& list, std::uint64_t at) {
+void deliver(const UnionJob& job, const List& list, Range range, std::uint64_t at) {
+  if (job.output.dense) return spread(job.entry, list, range, Background::absent, job.output.values);
   if (list.indices.empty()) return;
-  if (job.output.dense) return scatter(job.entry, list, job.output.values);
   std::uint64_t* const indices = job.output.indices + at;
   std::byte* const values = job.output.values + at * job.entry.bytes();
   if (list.indices.data() != indices) std::memcpy(indices, list.indices.data(), list.indices.size_bytes());
@@ -83,15 +89,21 @@ struct Model {
   double value_bytes = static_cast<double>(shape.entry.bytes());
   double dense_bytes = n * value_bytes;
   double steps = std::bit_width(static_cast<unsigned>(shape.ranks - 1));  // log2 of the ranks, rounded up
-  // Merging: an entry's index as measured, its value at the speed of memory beyond that.
-  double entry_s = net.s_per_entry * (1 + (value_bytes - 4) / 32);
+  // Of an entry: its index as measured, its value at the speed of memory beyond that.
+  double values_s = (value_bytes - 4) * net.s_per_byte / 4;
+  // Lists of a call come from farther away than those that were measured. With this factor the choice is
+  // right from 1 to 100 % of 4 Mi positions (bench/README.md, the regret of the choice).
+  static constexpr double kFar = 1.3;
+  double encode_s = kFar * net.encode_s_per_entry + values_s;
+  double decode_s = kFar * net.decode_s_per_entry + values_s;
+  double merge_s = kFar * net.s_per_entry + values_s;
 
   // Equal on all processors, or ranks would choose differently.
   static double power(double base, double exponent) { return portable::exp(exponent * portable::log(base)); }
   double entries(double ranks) const { return n * (1 - power(1 - std::min(k / n, 1 - 1e-9), ranks)); }
   // Of entries to a vector.
   double spread_s() const {
-    return shape.dense_output ? dense_bytes * net.s_per_byte / 4 + entries(p) * entry_s : 0;
+    return shape.dense_output ? dense_bytes * net.s_per_byte / 4 + entries(p) * merge_s / 2 : 0;
   }
   // Of a frame of m of the n positions; see positions.hpp.
   double bytes(double m) const {
@@ -103,30 +115,40 @@ struct Model {
   }
   double exchange_s(double frame) const { return net.latency_s + net.message_s(frame); }  // header, payload
 
+  // Of `lists` lists of m entries each into one of r: a fold, or by segments.
+  double merge_of(double lists, double m, double r) const {
+    return std::min((lists - 1) * r, lists * m + r) * merge_s;
+  }
+
   double allgather() const {
-    const double room = entries(p), fold = std::min(p * k + room, p / 2 * room);  // by segments, or by lists
-    return steps * 2 * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte + (p / 2 * k + fold) * entry_s +
-           spread_s();
+    const double room = entries(p);
+    return steps * 2 * net.latency_s + (p - 1) * bytes(k) * net.s_per_byte +
+           k * (encode_s + (p - 1) * decode_s) + merge_of(p, k, room) + spread_s();
   }
   double split() const {
     const double others = (p - 1) / p, room = entries(p);
     const double parts = 2 * net.latency_s * (1 + 0.1 * (p - 2)) + others * bytes(k) * net.s_per_byte;
-    const double spread = steps * 2 * net.latency_s + others * bytes(room) * net.s_per_byte;
-    return parts + spread + (2 * k + room / p) * entry_s + room * entry_s / 2 + spread_s();
+    const double gather = steps * 2 * net.latency_s + others * bytes(room) * net.s_per_byte;
+    const double lists = others * k * (encode_s + decode_s) + merge_of(p, k / p, room / p) +
+                         room / p * encode_s + others * room * decode_s;
+    return parts + gather + lists + spread_s();
   }
   double recursive_doubling() const {
     double total = 0;
+    const auto exchange = [&](double m) {
+      return exchange_s(bytes(entries(m))) + entries(m) * (encode_s + decode_s);
+    };
     const auto whole = std::bit_floor(static_cast<unsigned>(shape.ranks));
-    for (unsigned m = 1; m < whole; m *= 2)
-      total += exchange_s(bytes(entries(m))) + (entries(m) + entries(2 * m)) * entry_s;
+    for (unsigned m = 1; m < whole; m *= 2) total += exchange(m) + entries(2 * m) * merge_s;
     if (whole != static_cast<unsigned>(shape.ranks))
-      total += exchange_s(bytes(k)) + exchange_s(bytes(entries(p))) + 2 * entries(p) * entry_s;
-    return total + entries(p) * entry_s / 2 + spread_s();
+      total += exchange(1) + entries(2) * merge_s + exchange(p);
+    return total + entries(p) * merge_s / 2 + spread_s();  // the copy to the output
   }
   double dense() const {
     double total = 2 * steps * net.latency_s + dense_bytes * (net.dense_s_per_byte + net.s_per_byte / 4);
     if (!shape.dense_output)  // presence
-      total += steps * (2 * net.latency_s + n / 8 * net.s_per_byte) + entries(p) * entry_s;
+      total += steps * (2 * net.latency_s + n / 8 * net.s_per_byte) + k * net.encode_s_per_entry / 2 +
+               entries(p) * net.s_per_entry;
     return total;
   }
 };

@@ -198,19 +198,22 @@ class UnionCall {
         MQ_TRY(check_message(offsets[i + 1]));
       }
       all = memory.take<std::byte>(offsets[p]);
-      if (!payload.empty()) std::memcpy(all.data(), payload.data(), payload.size());
+      if (p > 2 && !payload.empty()) std::memcpy(all.data(), payload.data(), payload.size());
       return {};
     });
     MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) {
       const bool whole = trouble.ok();  // what did not arrive whole is not forwarded
-      send(to, whole ? all.first(offsets[n]) : std::span<std::byte>{});
+      const std::span<const std::byte> streams = n == 1 ? payload : all.first(whole ? offsets[n] : 0);
+      send(to, whole ? streams : std::span<const std::byte>{});
       receive(from, whole ? all.subspan(offsets[distance], offsets[distance + n] - offsets[distance])
                           : std::span<std::byte>{});
     }));
-    if (trouble.ok())
-      for (std::size_t i = 0; i < p; ++i)
+    if (trouble.ok()) {
+      frames[static_cast<std::size_t>(rank)] = {&headers[0], payload};
+      for (std::size_t i = 1; i < p; ++i)
         frames[static_cast<std::size_t>(rank_after(i))] = {&headers[i],
                                                            all.subspan(offsets[i], headers[i].payload_bytes)};
+    }
     return {};
   }
 

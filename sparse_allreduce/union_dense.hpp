@@ -3,9 +3,7 @@
 // / 8 bytes, n / 32 of the vector's in float.
 #pragma once
 
-#include "sparse_allreduce/position_blocks.hpp"
 #include "sparse_allreduce/union_call.hpp"
-#include "sparse_allreduce/values.hpp"
 
 namespace mq::sparse {
 
@@ -25,13 +23,11 @@ class DenseList {
       mine_ = call_.memory.template take<std::uint64_t>(words);
       theirs_ = call_.memory.template take<std::uint64_t>(words);
       if (job.size > (std::uint64_t{1} << 46) / job.entry.bytes()) throw std::bad_alloc();
-      vector_ = call_.memory.template take<std::byte>(static_cast<std::size_t>(job.size * job.entry.bytes()));
-      std::fill(mine_.begin(), mine_.end(), 0);
-      for (const std::uint64_t index : job.list.indices)
-        mine_[index / 64] |= std::uint64_t{1} << (index % 64);
+      vector_ = call_.memory.template take<std::byte>(words * 64 * job.entry.bytes());
+      const std::span<const std::uint64_t> indices = job.list.indices;
+      bitmap_ops().make(indices.data(), indices.size(), 0, reinterpret_cast<std::byte*>(mine_.data()), words);
       // The identity, so that a result of -0 is one.
-      fill_identity(job.entry, vector_.data(), job.size);
-      scatter(job.entry, job.list, vector_.data());
+      spread(job.entry, job.list, call_.whole(), Background::identity, vector_.data());
       return {};
     });
     stop_ = !call_.trouble.ok();
@@ -68,16 +64,17 @@ class DenseList {
   }
   Status list(UnionResult& result) {
     const UnionOutput& output = call_.job.output;
-    std::uint64_t count = 0;
-    for (const std::uint64_t word : mine_) count += blocks::ones(word);
+    const Entry& entry = call_.job.entry;
+    const kernels::BitmapOps& ops = bitmap_ops(entry.element);
+    const auto* const bitmap = reinterpret_cast<const std::byte*>(mine_.data());
+    const std::size_t count = ops.count(bitmap, mine_.size());
     MQ_TRY(check_room(output, count));
-    std::uint64_t n = 0, base = 0;
-    for (const std::uint64_t word : mine_) {
-      n += count - n >= 64 ? blocks::spread_word<8>(word, base, output.indices + n)
-                           : blocks::spread_word<0>(word, base, output.indices + n);
-      base += 64;
+    if (entry.stride == 1) {
+      ops.collect(vector_.data(), bitmap, mine_.size(), 0, output.indices, output.values, count);
+    } else {
+      ops.list(bitmap, mine_.size(), 0, output.indices, count);
+      collect(entry, {output.indices, count}, vector_.data(), output.values);
     }
-    collect(call_.job.entry, {output.indices, count}, vector_.data(), output.values);
     result.count = count;
     return {};
   }
@@ -94,8 +91,7 @@ template <Comm C, class Dense>
 Status union_by_dense(UnionCall<C>& call, const Dense& dense_allreduce, UnionResult& result) {
   const UnionJob& job = call.job;
   if (!job.output.dense) return DenseList<C, Dense>(call, dense_allreduce).run(result);
-  fill_absent(job);
-  scatter(job.entry, job.list, job.output.values);
+  deliver(job, job.list, call.whole(), 0);
   result.count = job.size;
   return dense_allreduce(static_cast<void*>(job.output.values), job.size * job.entry.stride);
 }

@@ -55,8 +55,8 @@ struct UnionShape {
   bool dense_output = false;
 };
 
-// Seconds that an algorithm is expected to take, lists being random: messages by network.message_s, merging
-// by s_per_entry, union sizes as n (1 - (1 - k/n)^m) of m ranks.
+// Seconds that an algorithm is expected to take, lists being random: messages by network.message_s, lists by
+// what an entry takes to encode, decode and merge, union sizes as n (1 - (1 - k/n)^m) of m ranks.
 double expected_s(Algorithm algorithm, const UnionShape& shape, const Network& network);
 
 // The fastest of allgather, split, recursive_doubling and dense, by expected_s.

@@ -22,6 +22,20 @@ Status open_frame(UnionCall<C>& call, const Frame& frame, Range range, int from,
                     call.memory.template take<std::uint64_t>(frame.header->counts[0]), list);
 }
 
+// The same for a merge, which decodes the positions itself where it can.
+template <Comm C>
+Status operand_of(UnionCall<C>& call, const Frame& frame, Range range, int from, Operand& operand) {
+  const std::size_t count = frame.header->counts[0];
+  if (frame.header->format == static_cast<std::uint32_t>(FrameFormat::list)) {
+    operand = {count, positions_of(*frame.header, frame.payload, call.job.entry), frame.payload.data()};
+    return {};
+  }
+  List list;
+  MQ_TRY(open_frame(call, frame, range, from, list));
+  operand = list;
+  return {};
+}
+
 // The frame of a list in workspace memory; `wire` if its first bytes are the values, with room for the frame.
 template <Comm C>
 Status make_frame(UnionCall<C>& call, const List& list, Range range, Frame& frame,
@@ -44,9 +58,16 @@ List part_of(const UnionCall<C>& call, Range range) {
           call.job.list.values + static_cast<std::size_t>(begin) * call.job.entry.bytes()};
 }
 
+inline Status merge_operands(const Entry& entry, std::span<const Operand> operands, Range range,
+                             Workspace& memory, std::uint64_t* indices, std::byte* values,
+                             std::size_t& count) {
+  if (merge(entry, operands, range.low, range.high, memory, indices, values, count)) return {};
+  return status_of(Code::bad_frame, [] { return "a rank sent a malformed sparse vector"; });
+}
+
 // Merges lists over the whole index space into the output.
 template <Comm C>
-Status merge_to_output(UnionCall<C>& call, std::span<const List> lists, UnionResult& result) {
+Status merge_to_output(UnionCall<C>& call, std::span<const Operand> lists, UnionResult& result) {
   const UnionJob& job = call.job;
   const std::size_t room = merge_room(lists, 0, job.size);
   std::uint64_t* indices = job.output.indices;
@@ -55,10 +76,10 @@ Status merge_to_output(UnionCall<C>& call, std::span<const List> lists, UnionRes
     indices = call.memory.template take<std::uint64_t>(room).data();
     values = call.memory.template take<std::byte>(room * job.entry.bytes()).data();
   }
-  const std::size_t count = merge(job.entry, lists, 0, job.size, call.memory, indices, values);
+  std::size_t count = 0;
+  MQ_TRY(merge_operands(job.entry, lists, call.whole(), call.memory, indices, values, count));
   MQ_TRY(check_room(job.output, count));
-  if (job.output.dense) fill_absent(job);
-  deliver(job, {{indices, count}, values}, 0);
+  deliver(job, {{indices, count}, values}, call.whole(), 0);
   result.count = job.output.dense ? job.size : count;
   return {};
 }
@@ -78,28 +99,27 @@ Status union_by_allgather(UnionCall<C>& call, UnionResult& result) {
       return check_frame(call.job.entry, header, call.whole(), from);
     }));
   call.attempt([&]() -> Status {
-    const std::span<List> lists = call.memory.template take<List>(p);
-    for (std::size_t r = 0; r < p; ++r) {
-      if (static_cast<int>(r) == call.rank)
-        lists[r] = call.job.list;
-      else
-        MQ_TRY(open_frame(call, frames[r], call.whole(), static_cast<int>(r), lists[r]));
+    const std::span<Operand> lists = call.memory.template take<Operand>(p);
+    if (p == 1) lists[0] = call.job.list;
+    for (std::size_t r = 0; r < p && p > 1; ++r) {
+      MQ_TRY(operand_of(call, frames[r], call.whole(), static_cast<int>(r), lists[r]));
+      if (static_cast<int>(r) == call.rank) lists[r].indices = call.job.list.indices;
     }
     return merge_to_output(call, lists, result);
   });
   return std::move(call.trouble);
 }
 
-// Phase 1 of split: parts[r] is what rank r has of this rank's slice, decoded.
+// Phase 1 of split: parts[r] is what rank r has of this rank's slice.
 template <Comm C>
-Status exchange_parts(UnionCall<C>& call, std::span<List>& parts) {
+Status exchange_parts(UnionCall<C>& call, std::span<Operand>& parts) {
   const auto p = static_cast<std::size_t>(call.ranks);
   const std::span<Header> headers = call.take_headers(2 * p);
   std::span<Frame> out, theirs;
   const Range slice = call.slice(call.rank);
   for (Header& header : headers) header = {.call = call.job.call, .step = kStepParts};
   call.attempt([&]() -> Status {
-    parts = call.memory.template take<List>(p);
+    parts = call.memory.template take<Operand>(p);
     out = call.memory.template take<Frame>(p);
     theirs = call.memory.template take<Frame>(p);
     for (std::size_t r = 0; r < p; ++r) {
@@ -118,7 +138,7 @@ Status exchange_parts(UnionCall<C>& call, std::span<List>& parts) {
       if (from == call.rank)
         parts[r] = part_of(call, slice);
       else
-        MQ_TRY(open_frame(call, theirs[r], slice, from, parts[r]));
+        MQ_TRY(operand_of(call, theirs[r], slice, from, parts[r]));
     }
     return {};
   });
@@ -133,7 +153,6 @@ Status deliver_slices(UnionCall<C>& call, std::span<const Frame> frames,
   std::uint64_t count = 0, at = 0;
   for (const Frame& frame : frames) count += frame.header->counts[0];
   MQ_TRY(check_room(output, count));
-  if (output.dense) fill_absent(call.job);
   for (std::size_t r = 0; r < frames.size(); ++r) {
     const int from = static_cast<int>(r);
     const std::size_t n = frames[r].header->counts[0];
@@ -143,7 +162,7 @@ Status deliver_slices(UnionCall<C>& call, std::span<const Frame> frames,
           output.dense ? call.memory.template take<std::uint64_t>(n) : std::span(output.indices + at, n);
       MQ_TRY(open_frame(call, frames[r], call.slice(from), from, indices, list));
     }
-    deliver(call.job, list, at);
+    deliver(call.job, list, call.slice(from), at);
     at += n;
   }
   result.count = output.dense ? call.job.size : count;
@@ -155,7 +174,7 @@ Status union_by_split(UnionCall<C>& call, UnionResult& result) {
   const Entry& entry = call.job.entry;
   const auto p = static_cast<std::size_t>(call.ranks);
   const std::size_t mark = call.mark();
-  std::span<List> parts;
+  std::span<Operand> parts;
   MQ_TRY(exchange_parts(call, parts));
   call.release(mark);
   Frame own{call.take_header(kStepGather), {}};
@@ -168,7 +187,8 @@ Status union_by_split(UnionCall<C>& call, UnionResult& result) {
     const std::size_t room = merge_room(parts, slice.low, slice.high);
     std::byte* const wire = call.memory.template take<std::byte>(frame_room(entry, room)).data();
     const auto indices = call.memory.template take<std::uint64_t>(room);
-    const std::size_t n = merge(entry, parts, slice.low, slice.high, call.memory, indices.data(), wire);
+    std::size_t n = 0;
+    MQ_TRY(merge_operands(entry, parts, slice, call.memory, indices.data(), wire, n));
     own_indices = indices.first(n);
     return make_frame(call, {own_indices, wire}, slice, own, wire);
   });
@@ -205,7 +225,10 @@ class Doubling {
       if (second) sum_ = {};
       MQ_TRY(step(kStepDoubling - 1, second ? -1 : call_.rank + 1, second ? call_.rank - 1 : -1));
     }
-    call_.attempt([&]() -> Status { return merge_to_output(call_, std::span(&sum_, 1), result); });
+    call_.attempt([&]() -> Status {
+      const Operand sum(sum_);
+      return merge_to_output(call_, std::span(&sum, 1), result);
+    });
     return std::move(call_.trouble);
   }
 
@@ -223,15 +246,16 @@ class Doubling {
     return {};
   }
   Status add(const Frame& in, int from) {
-    List lists[2];
+    Operand lists[2];
     const std::size_t theirs = from < call_.rank ? 0 : 1;
     lists[1 - theirs] = sum_;
-    MQ_TRY(open_frame(call_, in, call_.whole(), from, lists[theirs]));
+    MQ_TRY(operand_of(call_, in, call_.whole(), from, lists[theirs]));
     const std::size_t room = merge_room(lists, 0, call_.job.size);
     const auto indices = call_.memory.template take<std::uint64_t>(room);
     const auto values = call_.memory.template take<std::byte>(room * call_.job.entry.bytes());
-    const std::size_t n =
-        merge(call_.job.entry, lists, 0, call_.job.size, call_.memory, indices.data(), values.data());
+    std::size_t n = 0;
+    MQ_TRY(merge_operands(call_.job.entry, lists, call_.whole(), call_.memory, indices.data(), values.data(),
+                          n));
     sum_ = {indices.first(n), values.data()};
     return {};
   }

@@ -1,6 +1,7 @@
 // From merged lists to the caller's output.
 #pragma once
 
+#include "sparse_allreduce/frame.hpp"
 #include "sparse_allreduce/union_job.hpp"
 
 namespace mq::sparse {
@@ -8,15 +9,17 @@ namespace mq::sparse {
 // bad_argument if a list of this many entries has no room in the output.
 Status check_room(const UnionOutput& output, std::uint64_t count);
 
-// Sets all of a dense output to the operation's absent().
-void fill_absent(const UnionJob& job);
+// What a vector holds where a list has no entry: see absent() and identity() of the operations.
+enum class Background : std::uint8_t { absent, identity };
 
-// Puts a list that is part of the result in the output: from entry `at` of the list on, or at its indices.
-// Parts that stand there already are left.
-void deliver(const UnionJob& job, const List& list, std::uint64_t at);
+// Makes a range of a vector out of the list of what is in it. vector: of index 0.
+void spread(const Entry& entry, const List& list, Range range, Background background, std::byte* vector);
 
-// Copies the values of a list to their places in a vector, or back.
-void scatter(const Entry& entry, const List& list, std::byte* vector);
+// Puts a list, all of the result that is in a range, in the output: from entry `at` of the list on, or at its
+// indices. What stands there already is left.
+void deliver(const UnionJob& job, const List& list, Range range, std::uint64_t at);
+
+// The values at some indices of a vector.
 void collect(const Entry& entry, std::span<const std::uint64_t> indices, const std::byte* vector,
              std::byte* values);
 

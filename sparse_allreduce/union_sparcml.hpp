@@ -92,7 +92,7 @@ class Sparcml {
     std::uint64_t count = 0, at = 0;
     for (const Frame& frame : frames) count += frame.header->counts[0];
     MQ_TRY(check_room(job.output, count));
-    if (job.output.dense) fill_absent(job);
+    if (job.output.dense) deliver(job, {}, call_.whole(), 0);
     for (std::size_t r = 0; r < frames.size(); ++r) {
       const Range slice = call_.slice(static_cast<int>(r));
       SparcmlStream stream;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sparse_allreduce/merge.hpp"
+#include "sparse_allreduce/positions.hpp"
 #include "tests/sparse_inputs.hpp"
 
 namespace mq::sparse {
@@ -18,10 +19,23 @@ template <class T>
 struct Lists {
   std::vector<std::vector<std::uint64_t>> indices;
   std::vector<std::vector<T>> values;
-  std::vector<List> views() const {
-    std::vector<List> all;
+  std::vector<Operand> views() const {
+    std::vector<Operand> all;
     for (std::size_t l = 0; l < indices.size(); ++l)
-      all.push_back({indices[l], reinterpret_cast<const std::byte*>(values[l].data())});
+      all.push_back(List{indices[l], reinterpret_cast<const std::byte*>(values[l].data())});
+    return all;
+  }
+  // With positions as they come over the wire: alone, or beside the indices.
+  std::vector<Operand> packed(std::uint64_t low, bool listed,
+                              std::vector<std::vector<std::byte>>& wires) const {
+    std::vector<Operand> all = views();
+    wires.resize(all.size());
+    for (std::size_t l = 0; l < all.size(); ++l) {
+      wires[l].resize(positions_bound(indices[l].size()));
+      wires[l].resize(encode_positions(indices[l], wires[l].data(), low));
+      all[l].positions = wires[l];
+      if (!listed) all[l].indices = {};
+    }
     return all;
   }
 };
@@ -61,30 +75,38 @@ bool same_row(const T* a, const T* b, std::size_t stride) {
 }
 
 template <class T, class O>
+void expect_equal(const std::map<std::uint64_t, std::vector<T>>& expected, const std::vector<Operand>& lists,
+                  const Entry& entry, std::uint64_t low, std::uint64_t high, MergeBy by) {
+  const std::size_t room = merge_room(lists, low, high), stride = entry.stride;
+  std::vector<std::uint64_t> indices(room);
+  std::vector<T> values(room * stride);
+  Workspace memory;
+  std::size_t n = 0;
+  ASSERT_TRUE(merge(entry, lists, low, high, memory, indices.data(),
+                    reinterpret_cast<std::byte*>(values.data()), n, by));
+  ASSERT_EQ(n, expected.size());
+  std::size_t i = 0;
+  for (const auto& [index, row] : expected) {
+    ASSERT_EQ(indices[i], index);
+    ASSERT_TRUE((same_row<T, O>(row.data(), &values[i * stride], stride)))
+        << "index " << index << " way " << static_cast<int>(by);
+    ++i;
+  }
+}
+
+template <class T, class O>
 void expect_all_ways_equal(const Lists<T>& lists, Op op, std::size_t stride, std::uint64_t low,
                            std::uint64_t high) {
   const auto expected = oracle<T, O>(lists, stride);
-  const std::vector<List> views = lists.views();
   const Entry entry{sizeof(T) == 8 ? Element::f64 : Element::f32, op, stride};
   std::size_t all = 0;
-  for (const List& list : views) all += list.indices.size();
+  for (const auto& list : lists.indices) all += list.size();
+  std::vector<std::vector<std::byte>> wires;
   for (const MergeBy by : {MergeBy::automatic, MergeBy::lists, MergeBy::segments}) {
     if (by == MergeBy::lists && all > high - low) continue;
-    const std::size_t room = merge_room(views, low, high);
-    std::vector<std::uint64_t> indices(room);
-    std::vector<T> values(room * stride);
-    indices.shrink_to_fit();
-    Workspace memory;
-    const std::size_t n = merge(entry, views, low, high, memory, indices.data(),
-                                reinterpret_cast<std::byte*>(values.data()), by);
-    ASSERT_EQ(n, expected.size());
-    std::size_t i = 0;
-    for (const auto& [index, row] : expected) {
-      ASSERT_EQ(indices[i], index);
-      ASSERT_TRUE((same_row<T, O>(row.data(), &values[i * stride], stride)))
-          << "index " << index << " way " << static_cast<int>(by);
-      ++i;
-    }
+    expect_equal<T, O>(expected, lists.views(), entry, low, high, by);
+    expect_equal<T, O>(expected, lists.packed(low, false, wires), entry, low, high, by);
+    expect_equal<T, O>(expected, lists.packed(low, true, wires), entry, low, high, by);
   }
 }
 
@@ -147,6 +169,42 @@ TEST(Merge, ABoundedRangeThatIsFullOverflowsNothing) {
       for (std::uint64_t& index : list) index += low;
     expect_all_operations_equal(lists, 1, low, low + 129);
   }
+}
+
+TEST(Merge, PositionsThatAreNoListAreRefused) {
+  for (const double density : {.001, .02, .2, .9})
+    for (const MergeBy by : {MergeBy::lists, MergeBy::segments}) {
+      const std::uint64_t size = 100000;
+      const Lists<float> lists = make_lists<float>(Spread::uniform, size, density, 2, 1);
+      std::vector<std::vector<std::byte>> wires;
+      const std::vector<Operand> whole = lists.packed(0, false, wires);
+      std::vector<std::uint64_t> indices(2 * size + 2);
+      std::vector<float> values(2 * size + 2);
+      const auto accepted = [&](const Operand& second, std::uint64_t high) {
+        const Operand both[] = {whole[0], second};
+        Workspace memory;
+        std::size_t n = 0;
+        return merge(Entry{}, both, 0, high, memory, indices.data(),
+                     reinterpret_cast<std::byte*>(values.data()), n, by);
+      };
+      SCOPED_TRACE(std::to_string(density) + " way " + std::to_string(static_cast<int>(by)));
+      EXPECT_TRUE(accepted(whole[1], size));
+      Operand bad = whole[1];
+      --bad.count;
+      EXPECT_FALSE(accepted(bad, size)) << "an entry too many";
+      bad.count += 2;
+      EXPECT_FALSE(accepted(bad, size)) << "an entry too few";
+      bad.count = 0;
+      EXPECT_FALSE(accepted(bad, size)) << "positions of nothing";
+      bad = whole[1];
+      bad.positions = {};
+      EXPECT_FALSE(accepted(bad, size)) << "no positions";
+      for (const std::size_t cut : {std::size_t{1}, std::size_t{7}, std::size_t{16}, wires[1].size() - 1}) {
+        bad.positions = std::span(wires[1]).first(wires[1].size() - cut);
+        EXPECT_FALSE(accepted(bad, size)) << "cut by " << cut;
+      }
+      EXPECT_FALSE(accepted(whole[1], lists.indices[1].back())) << "an index that is out of range";
+    }
 }
 
 }  // namespace

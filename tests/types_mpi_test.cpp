@@ -185,7 +185,7 @@ TEST_F(Types, scratch_is_a_tenth_of_a_long_vector) {
     MPI_Count bound = 0;
     ASSERT_EQ(MPIQ_Wire_bound(std::string(codec.name).c_str(), static_cast<MPI_Count>(n), MPI_FLOAT, &bound),
               MPI_SUCCESS);
-    if (bound > static_cast<MPI_Count>(n) / 2) continue;  // more than 4 bits an element
+    if (bound > static_cast<MPI_Count>(n) / 32 * 9) continue;  // more than 2.25 bits an element
     MPI_Comm copy = MPI_COMM_NULL;
     MPI_Comm_dup(comm, &copy);
     ASSERT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, x.data(), static_cast<MPI_Count>(n), MPI_FLOAT, MPI_SUM, copy,

@@ -158,3 +158,13 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
   for (list += 4; bits != 0; bits &= bits - 1)
     *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
 }
+
+// The top bits of 64 bytes at a 64-byte boundary, which become 0.
+MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
+  for (int half = 0; half < 2; ++half, bytes += 32, word += 4) {
+    auto* const at = reinterpret_cast<__m256i*>(bytes);
+    const int bits = _mm256_movemask_epi8(_mm256_load_si256(at));
+    std::memcpy(word, &bits, sizeof bits);
+    _mm256_store_si256(at, _mm256_setzero_si256());
+  }
+}

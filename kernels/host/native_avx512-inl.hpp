@@ -149,3 +149,10 @@ MQ_INLINE void append_entries(std::uint32_t* list, std::uint32_t take, std::uint
     above >>= 16;
   }
 }
+
+// The top bits of 64 bytes at a 64-byte boundary, which become 0.
+MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
+  const std::uint64_t bits = _mm512_movepi8_mask(_mm512_load_si512(bytes));
+  std::memcpy(word, &bits, sizeof bits);
+  _mm512_store_si512(bytes, _mm512_setzero_si512());
+}

@@ -76,3 +76,14 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
   for (list += 4; bits != 0; bits &= bits - 1)
     *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
 }
+
+// The top bits of 64 bytes, which are 0 or 0xff and become 0.
+MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
+  for (int i = 0; i < 8; ++i, bytes += 8) {
+    std::uint64_t eight;
+    std::memcpy(&eight, bytes, sizeof eight);
+    // Bit j of byte j, all of them moved into the highest byte.
+    word[i] = static_cast<std::byte>((eight & 0x8040201008040201) * 0x0101010101010101 >> 56);
+    std::memset(bytes, 0, 8);
+  }
+}

@@ -14,6 +14,7 @@
 #include "kernels/host/valued_wire-inl.hpp"
 #include "kernels/host/valued-inl.hpp"
 #include "kernels/host/zeros-inl.hpp"
+#include "kernels/host/bitmaps-inl.hpp"
 #include "kernels/registry-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
 // clang-format on

@@ -20,6 +20,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/bitmaps.hpp"
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/hd.hpp"
@@ -31,6 +32,20 @@ namespace mq::kernels {
 inline constexpr int kLanes = 32;
 template <class...>
 struct TypeList {};
+
+// For each byte, how many ones it has and their positions. 5 KiB.
+struct OnesTable {
+  std::uint16_t position[256][8];
+  std::uint8_t count[256];
+};
+constexpr OnesTable make_ones_table() {
+  OnesTable table{};
+  for (unsigned byte = 0; byte < 256; ++byte)
+    for (unsigned rest = byte; rest != 0; rest &= rest - 1)
+      table.position[byte][table.count[byte]++] = static_cast<std::uint16_t>(std::countr_zero(rest));
+  return table;
+}
+alignas(64) inline constexpr OnesTable kOnes = make_ones_table();
 
 namespace scalar {
 #include "kernels/host/native_scalar-inl.hpp"
@@ -154,6 +169,16 @@ const ConvertOps* convert(Element half, Isa isa) noexcept {
     case Isa::avx512: return &avx512::kConvert[i];
   }
   return nullptr;
+}
+
+const BitmapOps& bitmap_ops(Element element, Isa isa) noexcept {
+  const auto e = static_cast<std::size_t>(compute_element(element));
+  switch (isa) {
+    case Isa::avx512: return avx512::kBitmaps[e];
+    case Isa::avx2: return avx2::kBitmaps[e];
+    case Isa::scalar: break;
+  }
+  return scalar::kBitmaps[e];
 }
 
 }  // namespace mq::kernels

@@ -5,7 +5,6 @@
 
 #include "mpi_quant/agree.hpp"
 #include "mpi_quant/allreduce.hpp"
-#include "sparse_allreduce/measure.hpp"
 
 namespace mq {
 

@@ -13,7 +13,7 @@
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/sparse/state.hpp"
 #include "mpi_quant/task.hpp"
-#include "sparse_allreduce/sparse.hpp"
+#include "sparse_allreduce/measure.hpp"
 
 namespace mq {
 
@@ -64,7 +64,7 @@ class BlockingSparse {
   // Takes the memory that network() needs, so that it cannot fail between the ranks. Throws std::bad_alloc.
   void make_room() {
     if (state_ == nullptr || state_->sparse->network) return;
-    (void)own_memory_.take<std::byte>(std::size_t{8} << 20);
+    (void)own_memory_.take<std::byte>(sparse::kMeasureBytes);
     own_memory_.reset();
   }
   // Waits for the ranks; ok if all came with equal signatures and without trouble. trouble: this rank's.

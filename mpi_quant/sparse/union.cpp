@@ -5,6 +5,7 @@
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/sparse/blocking.hpp"
 #include "mpi_quant/sparse/wishes.hpp"
+#include "sparse_allreduce/values.hpp"
 
 namespace mq {
 namespace {
