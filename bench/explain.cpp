@@ -1,11 +1,9 @@
 #include "bench/explain.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
-
-#include <sstream>
 
 #include "bench/lists.hpp"
+#include "bench/parse.hpp"
 #include "sparse_allreduce/degrees.hpp"
 
 namespace mq::bench {
@@ -99,15 +97,7 @@ CommandLine explain_kylix(int argc, const char* const* argv) {
                fmt::format("mpiq-bench {}", kExplain)};
   add_options(app, words);
   CommandLine line;
-  try {
-    app.parse(argc - 1, argv + 1);  // kExplain in place of the program's name
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    line.exit_code = app.exit(e, out, err) != 0 ? kUsage : kDone;
-    line.out = out.str();
-    line.err = err.str();
-    return line;
-  }
+  if (!parse(app, argc - 1, argv + 1, line)) return line;  // kExplain in place of the program's name
   sparse::KylixQuestion question;
   if (const Status s = take_words(words, question); !s.ok()) {
     line.exit_code = kUsage;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include "bench/explain.hpp"
 #include "bench/list.hpp"
 #include "bench/models.hpp"
+#include "bench/parse.hpp"
 #include "mpi_quant/base/json.hpp"
 
 namespace mq::bench {
@@ -287,13 +287,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   add_sparse_options(*sparse, sparse_words);
   add_run_options(*sparse, line.options, sparse_words);
   app.require_subcommand(0, 1);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    const bool failed = app.exit(e, out, err) != 0;
-    return stop(failed ? kUsage : kDone, out.str(), err.str());
-  }
+  if (!parse(app, argc, argv, line)) return line;
   if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
   if (list) return stop(kDone, list_text(), "");
   if (!allreduce->parsed() && !sparse->parsed())

@@ -1,12 +1,9 @@
 #include "bench/pagerank/options.hpp"
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
-
-#include <sstream>
 
 #include "bench/lists.hpp"
-#include "bench/options.hpp"
+#include "bench/parse.hpp"
 
 namespace mq::bench {
 namespace {
@@ -78,13 +75,7 @@ PagerankCommandLine parse_pagerank(int argc, const char* const* argv) {
     line.err = std::move(err);
     return line;
   };
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::ostringstream out, err;
-    const bool failed = app.exit(e, out, err) != 0;
-    return stop(failed ? kUsage : kDone, out.str(), err.str());
-  }
+  if (!parse(app, argc, argv, line)) return line;
   auto parsed = methods_of(methods);
   Status s = parsed.ok() ? check(o) : parsed.status();
   if (!s.ok()) return stop(kUsage, "", fmt::format("mpiq-pagerank: {}\n", s.text()));

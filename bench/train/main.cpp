@@ -1,0 +1,118 @@
+// mpiq-train: what compression does to a whole program that trains a network. Runs every method with every
+// seed and prints a table.
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+
+#include "bench/console.hpp"
+#include "bench/metadata.hpp"
+#include "bench/report.hpp"
+#include "bench/train/trainer.hpp"
+
+namespace mq::bench {
+namespace {
+
+class Program {
+ public:
+  Program(const TrainOptions& options, MPI_Comm comm) : options_(options), comm_(comm) {
+    PMPI_Comm_rank(comm, &rank_);
+    PMPI_Comm_size(comm, &size_);
+  }
+  int run() {
+    auto train = read_images(options_.data, "train", options_.most_images);
+    auto test = read_images(options_.data, "t10k");
+    Status status = !train.ok() ? train.status() : test.status();
+    if (status.ok() &&
+        (train->rows != train->columns || test->rows != train->rows || test->columns != train->columns))
+      status = {Code::bad_argument, "images are not square, or of two sizes"};
+    if (!well("--data", status)) return kUsage;
+    int code = kDone;
+    for (const std::uint64_t seed : options_.seeds)
+      for (const MethodWord& method : options_.methods)
+        if (!run_one(method, seed, *train, *test)) code = kPointFailed;
+    if (rank_ == 0 && !options_.csv.empty())
+      status = replace_file(options_.csv, std::as_bytes(std::span(csv_)));
+    return well("--csv", status) ? code : kPointFailed;
+  }
+
+ private:
+  // Whether all ranks are; the first that is not says why.
+  bool well(std::string_view what, const Status& mine) const {
+    int first = mine.ok() ? size_ : rank_;
+    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
+    if (first == rank_) fmt::print(stderr, "mpiq-train: rank {}: {}: {}\n", rank_, what, mine.text());
+    return first == size_;
+  }
+  bool run_one(const MethodWord& method, std::uint64_t seed, const Images& train, const Images& test) {
+    Trainer trainer(options_, method, seed, train, test, comm_);
+    if (csv_.empty()) print_head(trainer.parameters());
+    const Status status = trainer.run([&](const Evaluation& now) { print(method, seed, now); });
+    if (!well(method.text, status)) return false;
+    if (options_.target > 0 && rank_ == 0)
+      print_out(fmt::format("# {} seed {}: {} {}\n", method.text, seed,
+                            trainer.reached() ? "reached" : "did not reach", options_.target));
+    return true;
+  }
+  void print_head(std::size_t parameters) {
+    parameters_ = parameters;
+    csv_ =
+        "method,feedback,seed,ranks,network,parameters,optimizer,adagrad,half_batches,batch,rate,epoch,step,"
+        "loss,accuracy,train_s,compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes\n";
+    if (rank_ != 0) return;
+    print_out(fmt::format(
+        "# {}: {} parameters, {} ranks, batch {}, {} at rate {}{}\n"
+        "# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so far\n"
+        "{:<24} {:>5} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}\n",
+        options_.network, parameters, size_, options_.batch, kRules[static_cast<std::size_t>(options_.rule)],
+        options_.rate, options_.half_batches ? ", half batches" : "", "method", "seed", "step", "loss",
+        "accuracy", "time", "compute", "reduce", "update", "a step", "bytes"));
+  }
+  void print(const MethodWord& method, std::uint64_t seed, const Evaluation& now) {
+    const std::string bytes = now.sent_bytes < 0 ? "" : std::to_string(now.sent_bytes);
+    print_out(fmt::format("{:<24} {:>5} {:>6} {:>8.4f} {:>8.4f} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}\n",
+                          method.text, seed, now.step, now.loss, now.accuracy, duration(now.train_s),
+                          duration(now.compute_s), duration(now.reduce_s), duration(now.update_s),
+                          duration(now.train_s / static_cast<double>(now.step)), bytes));
+    csv_ +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                    "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_,
+                    options_.network, parameters_, kRules[static_cast<std::size_t>(options_.rule)],
+                    options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches),
+                    options_.batch, options_.rate, now.epoch, now.step, now.loss, now.accuracy, now.train_s,
+                    now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s, now.wait_s, bytes);
+  }
+
+  const TrainOptions& options_;
+  MPI_Comm comm_;
+  int rank_ = 0, size_ = 1;
+  std::size_t parameters_ = 0;
+  std::string csv_;
+};
+
+}  // namespace
+}  // namespace mq::bench
+
+// OpenBLAS's own, where that is the BLAS: by itself it takes all processors for every rank.
+extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
+
+int main(int argc, char** argv) {
+  using namespace mq::bench;
+  const TrainCommandLine line = parse_train(argc, argv);
+  if (!line.run) {
+    if (launcher_rank() == 0) print_texts(line.out, line.err);
+    return line.exit_code;
+  }
+  if (openblas_set_num_threads != nullptr && std::getenv("OPENBLAS_NUM_THREADS") == nullptr)
+    openblas_set_num_threads(1);
+  MPI_Init(&argc, &argv);
+  MPI_Comm comm = MPI_COMM_NULL;
+  PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const int code = Program(line.options, comm).run();
+  PMPI_Comm_free(&comm);
+  MPI_Finalize();
+  return code;
+}

@@ -1,0 +1,44 @@
+// The command line of mpiq-train. Parsed before MPI starts, as in mpiq-bench.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/lists.hpp"
+#include "bench/train/network.hpp"
+#include "bench/train/optimizer.hpp"
+
+namespace mq::bench {
+
+struct TrainOptions {
+  std::string data;             // folder of the MNIST files
+  std::size_t most_images = 0;  // of the training set; 0: all
+  std::string network = "mlp:512x512";
+  NetworkSpec spec;
+  Rule rule = Rule::sgd;
+  bool adapt_before = false;                     // AdaGrad on each rank's gradient, before it is sent
+  double rate = 0.1, momentum = 0.9, decay = 1;  // decay: of the rate after an epoch
+  std::size_t batch = 256;                       // images of all ranks for one step
+  int epochs = 5;
+  int evaluate_every = 0;  // steps; 0: after each epoch
+  double target = 0;       // stop at this test accuracy; 0: never
+  std::vector<MethodWord> methods;
+  bool feedback = true;
+  std::size_t bucket_bytes = std::size_t{4} << 20;  // 0: tensor by tensor
+  bool half_batches = false;
+  std::vector<std::uint64_t> seeds{1};
+  std::string record;  // folder
+  std::vector<int> record_steps;
+  std::string csv;
+};
+
+struct TrainCommandLine {
+  bool run = false;  // else print the texts and exit with the code
+  int exit_code = 0;
+  std::string out, err;
+  TrainOptions options;
+};
+TrainCommandLine parse_train(int argc, const char* const* argv);
+
+}  // namespace mq::bench

@@ -1,0 +1,208 @@
+#include "bench/train/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <utility>
+
+#include "bench/buffers.hpp"
+#include "bench/call.hpp"
+#include "bench/check.hpp"
+#include "bench/random.hpp"
+#include "bench/sync.hpp"
+
+namespace mq::bench {
+namespace {
+
+Status reduced(int error) {
+  if (error == MPI_SUCCESS) return {};
+  return {Code::mpi_failed, error_text(error)};
+}
+
+// Adds the time since `start` to a phase and gives the time now.
+double book(double& phase, double start) {
+  const double now = now_s();
+  phase += now - start;
+  return now;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& options, const MethodWord& method, std::uint64_t seed,
+                 const Images& train, const Images& test, MPI_Comm comm)
+    : options_(options),
+      train_(train),
+      test_(test),
+      comm_(comm),
+      network_(options.spec, train.rows, seed),
+      optimizer_(options.rule, options.momentum, network_.parameters().size()),
+      reducer_(method.text, options.feedback, make_buckets(network_.tensors(), options.bucket_bytes), comm),
+      seed_(seed),
+      order_(train.count),
+      rate_(options.rate) {
+  PMPI_Comm_rank(comm, &rank_);
+  PMPI_Comm_size(comm, &ranks_);
+  std::iota(order_.begin(), order_.end(), 0U);
+  for (std::vector<float>& gradients : gradients_) gradients.resize(network_.parameters().size());
+}
+
+// This rank's part of n images.
+Trainer::Share Trainer::share_of(std::size_t begin, std::size_t n) const {
+  const auto r = static_cast<std::size_t>(rank_), p = static_cast<std::size_t>(ranks_);
+  const std::size_t first = n * r / p;
+  return {begin + first, n * (r + 1) / p - first};
+}
+
+// The gradient of this rank's share of n images, in units of the mean over all of them.
+void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
+  const Share mine = share_of(begin, n);
+  batch_.resize(mine.n * train_.size());
+  labels_.resize(mine.n);
+  for (std::size_t i = 0; i < mine.n; ++i) {
+    const std::size_t image = order_[mine.begin + i];
+    std::copy_n(&train_.pixels[image * train_.size()], train_.size(), &batch_[i * train_.size()]);
+    labels_[i] = train_.labels[image];
+  }
+  loss_ += network_.gradient(batch_.data(), labels_.data(), mine.n, 1 / static_cast<float>(n), gradients);
+  images_ += static_cast<std::int64_t>(n);
+  if (options_.adapt_before) optimizer_.adapt({gradients, network_.parameters().size()});
+}
+
+void Trainer::update(std::span<float> gradients) {
+  if (!options_.adapt_before)
+    return optimizer_.update(gradients, static_cast<float>(rate_), network_.parameters());
+  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / ranks_), network_.parameters());
+}
+
+// Collective: a rank that cannot write must not leave the others in a reduction.
+Status Trainer::record(const float* gradients) const {
+  const auto& steps = options_.record_steps;
+  if (std::find(steps.begin(), steps.end(), steps_) == steps.end()) return {};
+  Status mine = write(gradients);
+  if (all_agree(mine.ok(), comm_) || !mine.ok()) return mine;
+  return {Code::peer_failed, "another rank could not write its gradients"};
+}
+
+Status Trainer::write(const float* gradients) const {
+  std::error_code error;
+  std::filesystem::create_directories(options_.record, error);
+  for (const Span& tensor : network_.tensors()) {
+    const std::string path =
+        fmt::format("{}/step{:06}-rank{}-{}.f32", options_.record, steps_, rank_, tensor.name);
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(gradients + tensor.begin),
+               static_cast<std::streamsize>(tensor.count * sizeof(float)));
+    if (!file.flush()) return {Code::bad_argument, fmt::format("--record: {} cannot be written", path)};
+  }
+  return {};
+}
+
+Status Trainer::step(std::size_t begin) {
+  float* const gradients = gradients_[0].data();
+  double t = now_s();
+  compute(begin, options_.batch, gradients);
+  t = book(spent_.compute_s, t);
+  if (Status s = record(gradients); !s.ok()) return s;
+  t = now_s();
+  if (Status s = reduced(reducer_.reduce(gradients)); !s.ok()) return s;
+  t = book(spent_.reduce_s, t);
+  update(gradients_[0]);
+  book(spent_.update_s, t);
+  return {};
+}
+
+// Completes the reduction that is under way, and takes its gradient in.
+Status Trainer::drain() {
+  if (flying_ < 0) return {};
+  double t = now_s();
+  if (Status s = reduced(reducer_.finish()); !s.ok()) return s;
+  t = book(spent_.reduce_s, t);
+  update(gradients_[std::exchange(flying_, -1)]);
+  book(spent_.update_s, t);
+  return {};
+}
+
+// Seide et al. 2014, section 3.3: the gradient of a half is computed with parameters that lack the half
+// before.
+Status Trainer::half_steps(std::size_t begin) {
+  for (int half = 0; half < 2; ++half) {
+    const std::size_t n = options_.batch / 2;
+    const double t = now_s();
+    compute(begin + static_cast<std::size_t>(half) * n, n, gradients_[half].data());
+    book(spent_.compute_s, t);
+    if (half == 0)
+      if (Status s = record(gradients_[half].data()); !s.ok()) return s;
+    if (Status s = drain(); !s.ok()) return s;
+    if (Status s = reduced(reducer_.start(gradients_[half].data())); !s.ok()) return s;
+    flying_ = half;
+  }
+  return {};
+}
+
+// All ranks' numbers; not OK on every rank if their parameters differ, or if the loss is no number.
+Status Trainer::evaluate(Evaluation& now) {
+  now = spent_;
+  now.step = steps_;
+  const MPIQ_Stats stats = reducer_.stats();
+  const Share mine = share_of(0, test_.count);
+  constexpr std::size_t kAtOnce = 500;
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < mine.n; i += kAtOnce)
+    right += network_.recognised(&test_.pixels[(mine.begin + i) * test_.size()],
+                                 &test_.labels[mine.begin + i], std::min(kAtOnce, mine.n - i));
+  std::array<double, 2> sums{loss_, static_cast<double>(right)};
+  std::array<double, 8> most{
+      now.train_s,    now.compute_s,  now.reduce_s, now.update_s,
+      stats.encode_s, stats.decode_s, stats.wait_s, static_cast<double>(stats.wire_bytes_sent)};
+  const std::span<float> parameters = network_.parameters();
+  const std::uint64_t hash = hash_bytes(parameters.data(), parameters.size_bytes());
+  std::array<std::uint64_t, 2> hashes{hash, ~hash};
+  PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, comm_);
+  PMPI_Allreduce(MPI_IN_PLACE, most.data(), 8, MPI_DOUBLE, MPI_MAX, comm_);
+  PMPI_Allreduce(MPI_IN_PLACE, hashes.data(), 2, MPI_UINT64_T, MPI_MAX, comm_);
+  now.loss = sums[0] / static_cast<double>(images_);
+  now.accuracy = sums[1] / static_cast<double>(test_.count);
+  now.train_s = most[0], now.compute_s = most[1], now.reduce_s = most[2], now.update_s = most[3];
+  now.encode_s = most[4], now.decode_s = most[5], now.wait_s = most[6];
+  now.sent_bytes = stats.calls > 0 ? static_cast<std::int64_t>(most[7]) : -1;
+  loss_ = 0;
+  images_ = 0;
+  if (hashes[0] != ~hashes[1]) return {Code::mismatch, "the ranks have different parameters"};
+  if (!std::isfinite(now.loss)) return {Code::bad_argument, "the loss is not finite: a smaller --rate?"};
+  return {};
+}
+
+Status Trainer::run(const std::function<void(const Evaluation&)>& report) {
+  const std::size_t steps = train_.count / options_.batch;
+  if (steps == 0) return {Code::bad_argument, "--batch: more than there are images"};
+  Random random(seed_ ^ 0x5eed);
+  for (int epoch = 1; epoch <= options_.epochs && !reached_; ++epoch) {
+    random.shuffle(order_);
+    for (std::size_t s = 0; s < steps && !reached_; ++s) {
+      const double t = now_s();
+      Status status = options_.half_batches ? half_steps(s * options_.batch) : step(s * options_.batch);
+      ++steps_;
+      const bool last = s + 1 == steps;
+      const bool due = options_.evaluate_every > 0 ? steps_ % options_.evaluate_every == 0 : last;
+      if (status.ok() && (due || last)) status = drain();
+      book(spent_.train_s, t);
+      if (!status.ok()) return status;
+      if (!due && !(last && epoch == options_.epochs)) continue;
+      Evaluation now;
+      status = evaluate(now);
+      now.epoch = epoch;
+      reached_ = options_.target > 0 && now.accuracy >= options_.target;
+      if (rank_ == 0) report(now);
+      if (!status.ok()) return status;
+    }
+    rate_ *= options_.decay;
+  }
+  return {};
+}
+
+}  // namespace mq::bench

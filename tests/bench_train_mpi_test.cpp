@@ -1,0 +1,140 @@
+// Training on several ranks does what training on one does, and compressed training learns too.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "bench/train/trainer.hpp"
+
+namespace mq::bench {
+namespace {
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    train_ = *read_images(MQ_TEST_DATA "/mnist", "train");
+    test_ = *read_images(MQ_TEST_DATA "/mnist", "t10k");
+    options_.network = "mlp:64";
+    options_.spec = *parse_network(options_.network);
+    options_.batch = 64;
+    options_.epochs = 4;
+    options_.bucket_bytes = 0;
+  }
+  // Of rank 0; elsewhere empty.
+  std::vector<Evaluation> run(const std::string& method, MPI_Comm comm = MPI_COMM_WORLD) {
+    const MethodWord word = (*parse_methods(method))[0];
+    std::vector<Evaluation> all;
+    Trainer trainer(options_, word, 1, train_, test_, comm);
+    const Status status = trainer.run([&](const Evaluation& now) { all.push_back(now); });
+    EXPECT_TRUE(status.ok()) << method << ": " << status.text();
+    return all;
+  }
+  void expect_as_on_one_rank(const std::string& method) {
+    const std::vector<Evaluation> together = run(method), alone = run(method, MPI_COMM_SELF);
+    if (rank_ != 0) return;
+    ASSERT_EQ(together.size(), alone.size());
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_NEAR(together[i].loss, alone[i].loss, 1e-3 * alone[i].loss) << i;
+      EXPECT_NEAR(together[i].accuracy, alone[i].accuracy, 0.012) << i;  // three images
+    }
+  }
+
+  Images train_, test_;
+  TrainOptions options_;
+  int rank_ = 0, size_ = 1;
+};
+
+TEST_F(Train, ranks_share_a_batch_and_change_nothing_else) {
+  for (const Rule rule : {Rule::sgd, Rule::momentum, Rule::adagrad}) {
+    options_.rule = rule;
+    options_.rate = rule == Rule::sgd ? 0.1 : 0.02;
+    for (const bool halves : {false, true}) {
+      options_.half_batches = halves;
+      SCOPED_TRACE(std::string(kRules[static_cast<std::size_t>(rule)]) + (halves ? ", half batches" : ""));
+      expect_as_on_one_rank("mpi");
+    }
+  }
+  options_.half_batches = false;
+  options_.rule = Rule::sgd;
+  options_.rate = 0.1;
+  options_.spec = *parse_network("cnn:3x4");
+  options_.epochs = 1;
+  expect_as_on_one_rank("mpi");
+}
+
+TEST_F(Train, compressed_gradients_teach_too) {
+  options_.epochs = 8;
+  const std::vector<Evaluation> exact = run("mpi");
+  for (const char* method :
+       {"bf16", "onebit(block=512)", "threshold(quantile=0.9)", "adaptive(pi=8)", "topk(k=0.1,block=1024)"}) {
+    const std::vector<Evaluation> got = run(method);
+    if (rank_ != 0) continue;
+    EXPECT_LT(got.back().loss, 0.6 * got.front().loss) << method;
+    EXPECT_GT(got.back().accuracy, exact.back().accuracy - 0.08) << method;
+    EXPECT_TRUE(size_ == 1 || got.back().sent_bytes > 0) << method;
+  }
+}
+
+TEST_F(Train, half_batches_and_adagrad_before_run_compressed) {
+  options_.half_batches = true;
+  options_.rule = Rule::adagrad;
+  options_.adapt_before = true;
+  options_.rate = 0.02;
+  options_.epochs = 8;
+  const std::vector<Evaluation> got = run("onebit(block=512)");
+  if (rank_ != 0) return;
+  EXPECT_LT(got.back().loss, 0.6 * got.front().loss);
+}
+
+TEST_F(Train, a_target_ends_a_run) {
+  options_.target = 0.3;
+  options_.evaluate_every = 2;
+  options_.epochs = 50;
+  const std::vector<Evaluation> got = run("mpi");
+  if (rank_ != 0) return;
+  EXPECT_GE(got.back().accuracy, 0.3);
+  EXPECT_LT(got.size(), 100u);
+  for (std::size_t i = 0; i + 1 < got.size(); ++i) EXPECT_LT(got[i].accuracy, 0.3);
+}
+
+TEST_F(Train, every_rank_records_every_tensor) {
+  options_.epochs = 1;
+  options_.record =
+      (std::filesystem::temp_directory_path() / "mpiq_train_record").string() + std::to_string(size_);
+  options_.record_steps = {0};
+  run("mpi");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == 0) {
+    std::size_t bytes = 0, files = 0;
+    for (const auto& file : std::filesystem::directory_iterator(options_.record)) {
+      bytes += file.file_size();
+      ++files;
+    }
+    EXPECT_EQ(files, 4u * static_cast<std::size_t>(size_)) << "two layers, a weight and a bias each";
+    EXPECT_EQ(bytes, sizeof(float) * static_cast<std::size_t>(size_) * (784 * 64 + 64 + 64 * 10 + 10));
+    std::filesystem::remove_all(options_.record);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST_F(Train, what_cannot_be_written_is_an_error_on_every_rank) {
+  options_.record = "/proc/nowhere";
+  options_.record_steps = {1};
+  const MethodWord word = (*parse_methods("mpi"))[0];
+  Trainer trainer(options_, word, 1, train_, test_, MPI_COMM_WORLD);
+  EXPECT_FALSE(trainer.run([](const Evaluation&) {}).ok());
+}
+
+TEST_F(Train, a_rate_that_is_far_too_high_is_noticed) {
+  options_.rate = 1e30;
+  const MethodWord word = (*parse_methods("mpi"))[0];
+  Trainer trainer(options_, word, 1, train_, test_, MPI_COMM_WORLD);
+  const Status status = trainer.run([](const Evaluation&) {});
+  EXPECT_FALSE(status.ok());
+}
+
+}  // namespace
+}  // namespace mq::bench

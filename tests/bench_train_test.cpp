@@ -1,0 +1,226 @@
+// Training without MPI: the files, the derivative, the optimizers, the pieces.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "bench/train/idx.hpp"
+#include "bench/train/network.hpp"
+#include "bench/train/optimizer.hpp"
+#include "bench/train/options.hpp"
+#include "bench/train/reducer.hpp"
+
+namespace mq::bench {
+namespace {
+
+const std::string kMnist = MQ_TEST_DATA "/mnist";
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "mpiq_train_test_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
+  }
+
+ private:
+  std::string path_;
+};
+
+std::string idx(const std::vector<std::uint32_t>& sizes, std::size_t bytes, char fill = 1) {
+  std::string text{0, 0, 8, static_cast<char>(sizes.size())};
+  for (const std::uint32_t size : sizes)
+    for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(size >> shift & 0xff);
+  return text + std::string(bytes, fill);
+}
+
+TEST(Idx, the_sample_is_what_it_says) {
+  const auto images = read_images(kMnist, "train");
+  ASSERT_TRUE(images.ok()) << images.status().text();
+  EXPECT_EQ(images->count, 512u);
+  EXPECT_EQ(images->size(), 784u);
+  EXPECT_EQ(images->pixels.size(), 512u * 784);
+  EXPECT_EQ(images->labels[0], 5);  // the first of MNIST
+  EXPECT_EQ(images->labels[1], 0);
+  EXPECT_EQ(*std::max_element(images->pixels.begin(), images->pixels.end()), 1.0F);
+  const auto few = read_images(kMnist, "t10k", 7);
+  ASSERT_TRUE(few.ok());
+  EXPECT_EQ(few->labels.size(), 7u);
+}
+
+TEST(Idx, plain_files_are_read_and_bad_ones_refused) {
+  const Folder folder;
+  const auto status = [&] { return read_images(folder.path(), "x").status(); };
+  const std::string pictures = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
+  EXPECT_FALSE(status().ok()) << "no files";
+  folder.write(pictures, idx({3, 2, 2}, 12));
+  EXPECT_FALSE(status().ok()) << "no labels";
+  folder.write(labels, idx({3}, 3));
+  EXPECT_TRUE(status().ok()) << status().text();
+  const struct {
+    std::string pictures, labels;
+    const char* what;
+  } bad[] = {{idx({3, 2, 2}, 11), idx({3}, 3), "an image cut short"},
+             {idx({3, 2, 2}, 12), idx({3}, 2), "a label missing"},
+             {idx({3, 2, 2}, 12), idx({4}, 4), "as many labels as images"},
+             {idx({3, 2, 2}, 12), idx({3}, 3, 10), "a label of 10"},
+             {idx({3, 4}, 12), idx({3}, 3), "two dimensions"},
+             {idx({0, 2, 2}, 0), idx({0}, 0), "no images"},
+             {idx({3, 0, 2}, 0), idx({3}, 3), "images without rows"},
+             {idx({0xffffffff, 4096, 4096}, 12), idx({0xffffffff}, 3), "a header that lies"},
+             {"", idx({3}, 3), "an empty file"},
+             {idx({3, 2, 2}, 12).substr(0, 9), idx({3}, 3), "half a header"}};
+  for (const auto& b : bad) {
+    folder.write(pictures, b.pictures);
+    folder.write(labels, b.labels);
+    EXPECT_EQ(status().code(), Code::bad_argument) << b.what;
+  }
+}
+
+TEST(Network, words_make_networks_or_errors) {
+  for (const char* good : {"mlp", "mlp:1", "mlp:512x512", "cnn:8x16"})
+    EXPECT_TRUE(parse_network(good).ok()) << good;
+  for (const char* bad :
+       {"", "rnn:3", "mlp:0", "mlp:x", "mlp:3x", "mlp:3,4", "cnn:8", "cnn", "mlp:99999999999"})
+    EXPECT_FALSE(parse_network(bad).ok()) << bad;
+}
+
+// Derivatives by differences, of every tensor along its gradient, where the loss grows the most, and along
+// random directions: single parameters may sit where a maximum changes its mind.
+void expect_derivative(const std::string& text, std::size_t side) {
+  Network network(*parse_network(text), side, 3);
+  const std::size_t n = 16, count = network.parameters().size();
+  std::mt19937_64 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> images(n * side * side), gradient(count), other(count);
+  for (float& v : images) v = std::abs(normal(random));
+  std::vector<std::uint8_t> labels(n);
+  for (std::uint8_t& label : labels) label = static_cast<std::uint8_t>(random() % 10);
+  const float scale = 1.0F / n;
+  network.gradient(images.data(), labels.data(), n, scale, gradient.data());
+  const std::vector<float> kept(network.parameters().begin(), network.parameters().end());
+  for (const Span& tensor : network.tensors())
+    for (int way = 0; way < 4; ++way) {
+      std::vector<double> direction(tensor.count);
+      double length = 0, expected = 0;
+      for (std::size_t i = 0; i < tensor.count; ++i) {
+        direction[i] = way == 0 ? gradient[tensor.begin + i] : normal(random);
+        length += direction[i] * direction[i];
+      }
+      for (std::size_t i = 0; i < tensor.count; ++i) {
+        direction[i] /= std::sqrt(length);
+        expected += direction[i] * gradient[tensor.begin + i];
+      }
+      const double step = 2e-3;
+      const auto loss = [&](double delta) {
+        std::copy(kept.begin(), kept.end(), network.parameters().begin());
+        for (std::size_t i = 0; i < tensor.count; ++i)
+          network.parameters()[tensor.begin + i] += static_cast<float>(delta * direction[i]);
+        return network.gradient(images.data(), labels.data(), n, scale, other.data());
+      };
+      const double slope = scale * (loss(step) - loss(-step)) / (2 * step);
+      EXPECT_NEAR(expected, slope, 6e-3 + 0.02 * std::abs(slope))
+          << text << " " << tensor.name << " way " << way;
+    }
+}
+TEST(Network, gradients_are_derivatives) {
+  expect_derivative("mlp", 6);
+  expect_derivative("mlp:20x15", 6);
+  expect_derivative("cnn:3x4", 18);
+  expect_derivative("cnn:2x3", 17);  // a row and a column too many for the pooling
+}
+
+TEST(Network, the_same_seed_gives_the_same_and_another_another) {
+  const auto spec = parse_network("mlp:30");
+  Network a(*spec, 28, 1), b(*spec, 28, 1), c(*spec, 28, 2);
+  EXPECT_TRUE(std::equal(a.parameters().begin(), a.parameters().end(), b.parameters().begin()));
+  EXPECT_FALSE(std::equal(a.parameters().begin(), a.parameters().end(), c.parameters().begin()));
+  double squares = 0;
+  for (std::size_t i = 0; i < a.tensors()[0].count; ++i) squares += std::pow(a.parameters()[i], 2);
+  EXPECT_NEAR(squares / static_cast<double>(a.tensors()[0].count), 2.0 / 784, 0.1 / 784) << "He et al. 2015";
+}
+
+TEST(Optimizer, rules_are_those_of_their_papers) {
+  std::vector<float> p{1};
+  Optimizer sgd(Rule::sgd, 0, 1), momentum(Rule::momentum, 0.5, 1), adagrad(Rule::adagrad, 0, 1);
+  sgd.update(std::vector<float>{2}, 0.1F, p);
+  EXPECT_FLOAT_EQ(p[0], 0.8F);
+  p = {1};
+  momentum.update(std::vector<float>{2}, 0.1F, p);  // v = 2
+  momentum.update(std::vector<float>{1}, 0.1F, p);  // v = 2
+  EXPECT_FLOAT_EQ(p[0], 0.6F);
+  p = {1};
+  adagrad.update(std::vector<float>{3}, 0.1F, p);  // 3 / 3
+  adagrad.update(std::vector<float>{4}, 0.1F, p);  // 4 / 5
+  EXPECT_FLOAT_EQ(p[0], 0.82F);
+  Optimizer before(Rule::adagrad, 0, 2);
+  std::vector<float> g{3, 0};
+  before.adapt(g);
+  g = {4, 0};
+  before.adapt(g);
+  EXPECT_FLOAT_EQ(g[0], 0.8F);
+  EXPECT_EQ(g[1], 0.0F) << "what was always 0 stays 0";
+}
+
+TEST(Reducer, buckets_cover_every_tensor_once_in_order) {
+  const std::vector<Span> tensors{{"a", 0, 100}, {"b", 100, 10}, {"c", 110, 1000}, {"d", 1110, 1}};
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{44}, std::size_t{440}, std::size_t{4444}, std::size_t{1} << 30}) {
+    const std::vector<Span> buckets = make_buckets(tensors, bytes);
+    std::size_t at = 0;
+    for (const Span& bucket : buckets) {
+      EXPECT_EQ(bucket.begin, at);
+      at += bucket.count;
+      const bool alone = bucket.name.find('+') == std::string::npos;
+      EXPECT_TRUE(alone || bucket.count * 4 <= bytes) << bucket.name;
+    }
+    EXPECT_EQ(at, 1111u);
+  }
+  EXPECT_EQ(make_buckets(tensors, 0).size(), 4u);
+  EXPECT_EQ(make_buckets(tensors, 440).size(), 3u);
+  EXPECT_EQ(make_buckets(tensors, 1 << 30).size(), 1u);
+}
+
+TEST(TrainOptions, words_are_taken_or_refused) {
+  const auto parse = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "mpiq-train");
+    return parse_train(static_cast<int>(words.size()), words.data());
+  };
+  const auto good =
+      parse({"--data", "x", "--methods", "mpi,onebit(block=64),topk(k=0.01,block=64)", "--seeds", "1,2",
+             "--optimizer", "adagrad", "--adagrad", "before", "--bucket-bytes", "0"});
+  ASSERT_TRUE(good.run) << good.err;
+  EXPECT_EQ(good.options.methods.size(), 3u);
+  EXPECT_EQ(good.options.seeds, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(good.options.adapt_before);
+  EXPECT_EQ(good.options.bucket_bytes, 0u);
+  for (const std::vector<const char*>& words :
+       std::vector<std::vector<const char*>>{{"--data", "x", "--methods", "nonsense"},
+                                             {"--data", "x", "--methods", "mpi/smp"},
+                                             {"--data", "x", "--adagrad", "before"},
+                                             {"--data", "x", "--network",
+                                              "mlp:"
+                                              "0"},
+                                             {"--data", "x", "--batch", "7", "--half-batches"},
+                                             {"--data", "x", "--record-steps", "0"},
+                                             {"--data", "x", "--bucket-bytes", "1K,2K"},
+                                             {"--data", "", "--methods", "mpi"},
+                                             {"--unknown"}}) {
+    const auto bad = parse(words);
+    EXPECT_FALSE(bad.run);
+    EXPECT_NE(bad.exit_code, 0);
+    EXPECT_FALSE(bad.err.empty());
+  }
+  EXPECT_EQ(parse({"--help"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace mq::bench
