@@ -50,9 +50,33 @@ class File:
     runs: list
     run_of: np.ndarray
     merged: bool = False
+    labels: dict = dataclasses.field(default_factory=dict)  # of /samples: name -> (units, whether it has its scales)
 
     def text(self, row, column):
         return self.points[column][row].decode("utf-8", "replace")
+
+    def together(self):
+        """Lists of rows that were measured together, as one point: they follow each other and no key comes twice."""
+        columns = [c for c in ("start_utc", "block_order_seed", "ranks", "dtype", "count", "input_id")
+                   if c in self.points.dtype.names]
+        groups, last, keys = [], None, set()
+        for i, row in enumerate(self.points):
+            mark = (self.run_of[i], *(row[c] for c in columns))
+            if mark != last or row["key"] in keys:
+                groups.append([])
+                keys = set()
+            groups[-1].append(i)
+            keys.add(row["key"])
+            last = mark
+        return groups
+
+    def done(self):
+        """For each row, whether mpiq-bench would leave its point as it is: all of its methods are ok or skipped."""
+        good = np.isin(self.points["status"], [word.encode() for word in schema.DONE])
+        out = np.zeros(len(self.points), dtype=bool)
+        for group in self.together():
+            out[group] = good[group].all()
+        return out
 
 
 def _bytes(value):
@@ -73,6 +97,13 @@ def _matrices(file, group, scales):
     if group not in file:
         return {}
     return {name: data[...] for name, data in file[group].items() if isinstance(data, h5py.Dataset) and name not in scales}
+
+
+def _labels(file):
+    if "samples" not in file:
+        return {}
+    return {name: (_bytes(data.attrs.get("units", b"")), all(len(axis) > 0 for axis in data.dims))
+            for name, data in file["samples"].items() if isinstance(data, h5py.Dataset)}
 
 
 def _run(file, path, attrs):
@@ -101,7 +132,7 @@ def load(path):
             runs, run_of = _runs(file, points)
             return File(path, _attributes(file), _attributes(file["run"]) if "run" in file else {}, _attributes(file["points"]),
                         points, _table(file, "inputs"), _table(file, "events"), _matrices(file, "samples", ("point", "rep", "rank")),
-                        _matrices(file, "phases", ("phase",)), runs, run_of, "runs" in file)
+                        _matrices(file, "phases", ("phase",)), runs, run_of, "runs" in file, _labels(file))
         except (TypeError, ValueError, AttributeError, IndexError) as error:  # groups where tables should be, and the like
             raise ResultsError(f"{path}: not laid out as a result file ({error})") from error
 

@@ -72,3 +72,13 @@ def empty_table(columns, rows):
     for name, kind in columns.items():
         table[name] = unknown(kind)
     return table
+
+
+# What tells rows apart besides the launch and the input; what else they differ in was measured or follows.
+VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", "model", "ranks", "nodes", "ranks_per_node",
+             "link", "count", "matrix_side", "feedback", "buffers", "sync", "mode")
+
+
+def lists_of(comp_params):
+    """The part of comp_params that says what the lists of a sparse reduction are like."""
+    return comp_params[comp_params.rfind("density="):] if "density=" in comp_params else ""
