@@ -194,6 +194,16 @@ def paired_speedup(base, variant, comparisons):
     return math.exp(np.median(log_ratio)), math.exp(low), math.exp(high)
 
 
+def chosen(points, where):
+    """The rows for which every condition COLUMN=VALUE holds."""
+    for condition in where:
+        column, equals, value = condition.partition("=")
+        if not equals or column not in points.dtype.names:
+            raise ResultsError(f"--where {condition}: expected COLUMN=VALUE with one of: {', '.join(sorted(points.dtype.names))}")
+        points = points[points[column].astype(str) == value]
+    return points
+
+
 def dense(points):
     """Which rows are the MPI library's own reduction, whatever its algorithm."""
     return points["compressor"] == "none"
