@@ -79,14 +79,15 @@ def _matrices(file):
             if rows:
                 yield None, f"dataset /samples/{name}", kind, "none"
             continue
-        values, (units, scaled) = file.samples[name], file.labels.get(name, (b"", False))
+        values, label = file.samples[name], file.labels[name]
+        units = label.get("units", b"").decode("utf-8", "replace")
         if values.dtype != kind:
             yield None, f"type of /samples/{name}", kind, values.dtype.str
         if values.ndim != 2 or values.shape != (rows, widths["t_max_s"][-1]):
             yield None, f"shape of /samples/{name}", f"({rows}, as /samples/t_max_s)", str(values.shape)
-        if units.decode("utf-8", "replace") != unit:
-            yield None, f"units of /samples/{name}", unit or "none", units.decode("utf-8", "replace") or "none"
-        if not scaled:
+        if units != unit:
+            yield None, f"units of /samples/{name}", unit or "none", units or "none"
+        if not label["scaled"]:
             yield None, f"dimension scales of /samples/{name}", "point and rep", "none"
     for name, (kind, _, _) in schema.PHASES.items():
         values = file.phases.get(name)

@@ -50,7 +50,8 @@ class File:
     runs: list
     run_of: np.ndarray
     merged: bool = False
-    labels: dict = dataclasses.field(default_factory=dict)  # of /samples: name -> (units, whether it has its scales)
+    # Of /samples and /phases: name -> its texts, and `scaled`, whether its axes have scales.
+    labels: dict = dataclasses.field(default_factory=dict)
 
     def text(self, row, column):
         return self.points[column][row].decode("utf-8", "replace")
@@ -100,10 +101,13 @@ def _matrices(file, group, scales):
 
 
 def _labels(file):
-    if "samples" not in file:
-        return {}
-    return {name: (_bytes(data.attrs.get("units", b"")), all(len(axis) > 0 for axis in data.dims))
-            for name, data in file["samples"].items() if isinstance(data, h5py.Dataset)}
+    found = {}
+    for group in ("samples", "phases"):
+        for name, data in file.get(group, {}).items():
+            if isinstance(data, h5py.Dataset):
+                texts = {key: _bytes(data.attrs[key]) for key in ("units", "long_name") if key in data.attrs}
+                found[name] = {**texts, "scaled": all(len(axis) > 0 for axis in data.dims)}
+    return found
 
 
 def _run(file, path, attrs):
@@ -142,12 +146,12 @@ def _write_matrix(group, name, values, fill, text, scales=()):
     data = group.create_dataset(name, data=values, maxshape=(None,) * values.ndim, fillvalue=fill, shuffle=True, compression=1,
                                 chunks=(1, min(columns, 1024), *values.shape[2:])) if rows else \
         group.create_dataset(name, data=values)
-    data.attrs.update({key: np.bytes_(value) for key, value in text.items() if value})
+    data.attrs.update(_stored({key: value for key, value in text.items() if key in ("units", "long_name")}))
     for axis, scale in enumerate(scales):
         data.dims[axis].attach_scale(scale)
 
 
-def _write_samples(file, samples):
+def _write_samples(file, samples, labels):
     group = file.create_group("samples")
     if not samples:
         return
@@ -158,8 +162,8 @@ def _write_samples(file, samples):
         group[name].make_scale(name)
         scales.append(group[name])
     for name, values in samples.items():
-        kind, fill, unit = schema.SAMPLES.get(name, (values.dtype, np.zeros(1, values.dtype)[0], ""))
-        _write_matrix(group, name, values.astype(kind), fill, {"units": unit}, scales)
+        kind, fill, _ = schema.SAMPLES[name]
+        _write_matrix(group, name, values.astype(kind), fill, labels.get(name, {}), scales)
 
 
 def _write(file, content):
@@ -174,12 +178,12 @@ def _write(file, content):
     file.create_dataset("points", data=content.points, maxshape=(None,), chunks=(64,))
     file["points"].attrs.update(_stored(content.points_attrs))
     file["inputs"], file["events"] = content.inputs, content.events
-    _write_samples(file, content.samples)
+    _write_samples(file, content.samples, content.labels)
     phases = file.create_group("phases")
     if content.phases:
         phases["phase"] = np.array([(b"encode",), (b"wait",), (b"decode",), (b"other",)], dtype=[("name", "S24")])
     for name, values in content.phases.items():
-        _write_matrix(phases, name, values, np.nan, {"units": "s"})
+        _write_matrix(phases, name, values, np.nan, content.labels.get(name, {}))
 
 
 def _stored(attrs):
