@@ -114,7 +114,7 @@ def _grades(file):
     what = [(*(row[c] for c in columns), row["input_id"], schema.lists_of(row["comp_params"].decode("utf-8", "replace")))
             for row in file.points]
     for i, row in enumerate(file.points):
-        if row["grade"] != b"publication":
+        if row["grade"] != schema.PUBLICATION.encode():
             continue
         run = file.runs[file.run_of[i]]
         if run.attrs.get("git_dirty", 1) or not re.fullmatch(r"[0-9a-f]{40}", run.text("git_commit")):
