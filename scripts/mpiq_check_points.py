@@ -98,9 +98,13 @@ def _speedups(file, groups):
                     yield i, column, float(expected), file.points[column][i]
 
 
-def _budget(file, groups):
-    """A point that ran out of time took that time."""
+def _duration(file, groups):
+    """A point took as long as its calls, and one that ran out of time took that time."""
     for group in groups:
+        calls = sum(float(recompute.sample_of(file, i).sum()) for i in group)
+        for i in group:
+            if not file.points["wall_s"][i] >= calls:
+                yield i, "wall_s", f"at least {calls:.6g} s, the time of the point's calls", file.points["wall_s"][i]
         config = file.runs[file.run_of[group[0]]].config()
         living = [i for i in group if len(recompute.sample_of(file, i))]
         for i in living:
@@ -130,5 +134,5 @@ def check(file):
     yield from _keys(file)
     yield from _order(file, groups)
     yield from _speedups(file, groups)
-    yield from _budget(file, groups)
+    yield from _duration(file, groups)
     yield from _grades(file)

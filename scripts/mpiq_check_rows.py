@@ -64,6 +64,57 @@ def _identity(file, i, row):
         yield "matrix_side", f"the root of {row['count']} elements", side
 
 
+def _params(text):
+    return dict(word.split("=", 1) for word in text.split(",") if "=" in word)
+
+
+def _method(file, i, row):
+    """What the method is said to be made of: `word(name=value,...)/plan` and the columns that say the same."""
+    if "method" not in row.dtype.names:
+        return
+    parts = re.fullmatch(r"([^(/]+)(?:\((.*)\))?(?:/(.*))?", file.text(i, "method"))
+    if parts is None:
+        yield "method", "like word(name=value)/plan", file.text(i, "method") or "''"
+        return
+    word, asked, plan = parts.group(1), _params(parts.group(2) or ""), parts.group(3)
+    compressor, given = file.text(i, "compressor"), _params(file.text(i, "comp_params"))
+    lists = compressor == "sparse" and file.text(i, "collective") == "sparse_allreduce"
+    if compressor != ("none" if word == "mpi" else word) and not lists:
+        yield "compressor", "none" if word == "mpi" else word, compressor or "''"
+        return
+    algorithm = asked.pop("algorithm", word) if lists else plan or ("mpi" if word == "mpi" else None)
+    if algorithm is not None and file.text(i, "algorithm") != algorithm:
+        yield "algorithm", algorithm, file.text(i, "algorithm") or "''"
+    whole = len(row["comp_params"]) < row.dtype["comp_params"].itemsize
+    for name, value in asked.items():
+        if whole and "{" not in value and given.get(name) != value:
+            yield "comp_params", f"{name}={value}", file.text(i, "comp_params") or "''"
+    config = file.runs[file.run_of[i]].config()
+    if "feedback" in row.dtype.names and "feedback" in config:
+        expected = int(config["feedback"] is True and compressor not in ("none", "sparse"))
+        if row["feedback"] != expected:
+            yield "feedback", expected, row["feedback"]
+    target = 1.0 if compressor == "none" else float(given.get("density", "nan")) if lists else None
+    if (target is not None and not recompute.same(target, row["ratio_target"])) or row["ratio_target"] <= 0:
+        yield "ratio_target", "above 0" if target is None else target, row["ratio_target"]
+
+
+def _ranges(file, i, row):
+    """Columns that follow from nothing in the file, but cannot be anything."""
+    measured = row["reps"] > 0
+    warmup = int(file.runs[file.run_of[i]].config().get("warmup", 0))
+    least = {"batch": int(measured), "invalid_reps": 0, "layers_alike": 1, "scratch_bytes": -1, "residual_bytes": -1,
+             "throttled": -1, "replicas_equal": -1, "warmup": warmup if measured else 0}
+    most = {"throttled": 1, "replicas_equal": 1}
+    for column, value in least.items():
+        if column in row.dtype.names and (row[column] < value or most.get(column) is not None and row[column] > most[column]):
+            yield column, f"from {value} on" if most.get(column) is None else f"{value} to {most[column]}", row[column]
+    if measured and not row["t_first_s"] > 0:
+        yield "t_first_s", "above 0", row["t_first_s"]
+    if row["err_max_abs"] < 0:
+        yield "err_max_abs", "at least 0", row["err_max_abs"]
+
+
 def _repetitions(file, i, row):
     """The samples themselves: as many as reps, first to last, positive, consistent with each other."""
     t_max, valid, order = (file.samples[name][i] for name in ("t_max_s", "valid", "order"))
@@ -120,7 +171,7 @@ def _stop(file, i, row, stats):
            "deadline": n < asked if asked else not narrow or n < config["min_reps"]}
     if not met.get(reason, True):
         width = f"half of the interval is {100 * recompute.relative_half_width(stats):.3g} % of the median"
-        yield "stop_reason", f"another than {reason}: {n} repetitions, {width}, {100 * config['rel_ci']:g} % were asked for", reason
+        yield "stop_reason", f"another: {n} repetitions, {width}, {100 * config['rel_ci']:g} % were asked for", reason
 
 
 def _correctness(file, i, row):
@@ -136,6 +187,8 @@ def _correctness(file, i, row):
             yield "n_wrong", "0: results were checked", row["n_wrong"]
         if row["replicas_equal"] == 0 and file.text(i, "compressor") != "none":
             yield "replicas_equal", "1 in a row that is ok", 0
+        if row["replicas_equal"] < 0 <= row["n_wrong"]:
+            yield "replicas_equal", "known, as n_wrong is", row["replicas_equal"]
     most, total, ranks = int(row["wire_bytes_max"]), int(row["wire_bytes_sum"]), int(row["ranks"])
     # Means over the repetitions, each cut to a whole number.
     if (most < 0) != (total < 0) or most >= 0 and not most <= total <= ranks * (most + 1):
@@ -160,6 +213,6 @@ def _placement(file, i, row):
 def check(file):
     """(row, what, expected, found) of all rows."""
     for i, row in enumerate(file.points):
-        for part in (_words, _identity, _repetitions, _statistics, _correctness, _placement):
+        for part in (_words, _identity, _method, _ranges, _repetitions, _statistics, _correctness, _placement):
             for what, expected, found in part(file, i, row):
                 yield i, what, expected, found

@@ -135,8 +135,9 @@ def load(path):
         try:
             runs, run_of = _runs(file, points)
             return File(path, _attributes(file), _attributes(file["run"]) if "run" in file else {}, _attributes(file["points"]),
-                        points, _table(file, "inputs"), _table(file, "events"), _matrices(file, "samples", ("point", "rep", "rank")),
-                        _matrices(file, "phases", ("phase",)), runs, run_of, "runs" in file, _labels(file))
+                        points, _table(file, "inputs"), _table(file, "events"),
+                        _matrices(file, "samples", ("point", "rep", "rank")), _matrices(file, "phases", ("phase",)),
+                        runs, run_of, "runs" in file, _labels(file))
         except (TypeError, ValueError, AttributeError, IndexError) as error:  # groups where tables should be, and the like
             raise ResultsError(f"{path}: not laid out as a result file ({error})") from error
 
