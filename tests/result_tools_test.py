@@ -127,6 +127,7 @@ class Compare(WithFiles):
         out = self.compare(SMALL, SMALL)
         self.assertEqual(out.count("no difference"), 18)
         self.assertIn("18 rows in both, 0 slower", out)
+        self.assertIn("fewer than 6 launches", out)
 
     def test_a_slower_file_is_caught_and_a_faster_one_is_not(self):
         slower = self.scaled(1.3)
@@ -182,6 +183,7 @@ class Compare(WithFiles):
             self.assertEqual(tool("merge", "-o", files[-1], *paths).returncode, 0)
         out = self.compare(*files, code=1)
         self.assertEqual(out.count("(6 launches)"), 6)
+        self.assertNotIn("fewer than 6 launches", out)
         # The median of six launches has the interval from the smallest to the largest: 1.3 / 1.05 .. 1.3 * 1.05.
         self.assertEqual(out.count("1.300  1.238 .. 1.365  slower"), 3)
 
