@@ -50,7 +50,7 @@ def _heads(file):
                 yield None, f"attribute {name}", "like 2026-01-31T23:59:59Z", run.text(name)
         if "status" in run.attrs and run.text("status") not in schema.FILE_STATES:
             yield None, "attribute status", " or ".join(schema.FILE_STATES), run.text("status")
-        for name in ("git_commit", "uuid", "mpi_library"):
+        for name in ("uuid", "mpi_library"):
             if name in run.attrs and not run.text(name):
                 yield None, f"attribute {name}", "not empty", "''"
 
@@ -119,6 +119,8 @@ def remarks(file):
     for i, run in enumerate(file.runs):
         if run.text("status") != "complete":
             yield f"run {i} is {run.text('status')}: points are missing"
+        if not run.text("git_commit"):
+            yield f"run {i} names no commit: its program was not built in a git work tree"
         if run.attrs.get("git_dirty"):
             yield f"run {i} was measured with changes that are in no commit ({run.text('git_commit')[:10]}+)"
     for event in file.events:

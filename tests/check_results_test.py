@@ -14,6 +14,7 @@ import numpy as np
 from result_files import OVER, PUBLICATION, SMALL, WithFiles, points_of, tool
 from scripts_common import ROOT
 
+import mpiq_recompute
 import mpiq_schema
 
 COMMITTED = sorted(glob.glob(os.path.join(ROOT, "results", "*", "*.h5")))
@@ -174,6 +175,34 @@ class Check(WithFiles):
         with h5py.File(path, "a") as file:
             file.attrs["git_dirty"] = np.uint8(1)
         self.only(path, 0, "grade", "grade")
+
+    def test_a_build_outside_of_git_is_a_remark(self):
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            file.attrs["git_commit"] = np.bytes_("")
+        done = tool("check_results", "--verbose", path)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("remark: run 0 names no commit", done.stdout)
+
+    def test_a_method_that_failed_before_it_was_timed_has_no_numbers(self):
+        path = self.copy()
+        rows, last = points_of(path), 17  # of the last point, which has three
+        numbers = {name: (last, np.nan) for name in mpiq_recompute.summary(np.empty(0)) if rows.dtype[name].kind == "f"}
+        rates = {name: (last, np.nan) for name in ("algbw_Bps", "busbw_Bps", "wirebw_Bps", "ratio_achieved", "speedup",
+                                                   "speedup_lo", "speedup_hi", "err_rel_l2", "snr_db", "cosine")}
+        self.change(path, **numbers, **rates, reps=(last, 0), outliers_mild=(last, 0), outliers_severe=(last, 0),
+                    base_key=(last, b""), wire_bytes_max=(last, -1), wire_bytes_sum=(last, -1), n_wrong=(last, -1), replicas_equal=(last, -1),
+                    status=(last, b"failed"), note=(last, b"warm-up on rank 1: no memory"), stop_reason=(last, b"error"))
+        with h5py.File(path, "a") as file:
+            for data in (file["samples"][name] for name in mpiq_schema.SAMPLES):
+                data[last] = data.fillvalue
+            order = file["samples/order"]  # the two others took turns
+            n = int(rows["reps"][15])
+            start, blocks = int(order[15:17, :n].min()), np.arange(n)
+            order[15, :n] = start + 2 * blocks + blocks % 2
+            order[16, :n] = start + 2 * blocks + 1 - blocks % 2
+        self.assertEqual(self.violations(path), [])
+        self.only(self.change(path, t_median_s=(last, 1.0)), last, "t_median_s")
 
     def test_missing_columns_and_wrong_types_are_named(self):
         def without(table):
