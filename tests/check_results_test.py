@@ -192,7 +192,8 @@ class Check(WithFiles):
                                                    "speedup_lo", "speedup_hi", "err_rel_l2", "snr_db", "cosine")}
         self.change(path, **numbers, **rates, reps=(last, 0), outliers_mild=(last, 0), outliers_severe=(last, 0),
                     base_key=(last, b""), wire_bytes_max=(last, -1), wire_bytes_sum=(last, -1), n_wrong=(last, -1),
-                    replicas_equal=(last, -1), status=(last, b"failed"), note=(last, b"warm-up on rank 1: no memory"), stop_reason=(last, b"error"))
+                    replicas_equal=(last, -1), status=(last, b"failed"), note=(last, b"warm-up: no memory"),
+                    stop_reason=(last, b"error"))
         with h5py.File(path, "a") as file:
             for data in (file["samples"][name] for name in mpiq_schema.SAMPLES):
                 data[last] = data.fillvalue
