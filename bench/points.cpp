@@ -132,6 +132,7 @@ std::string sparse_params(const Options& o, const Point& p) {
 }
 
 std::string variables_json(const Options& o, const Point& p, const MethodWord& m, const Placement& where) {
+  // scripts/mpiq_recompute.py makes the same text from a row, to check its key.
   // Keys of dense vectors are as they were before there were sparse ones: their files go on.
   const std::string lists =
       o.sparse ? fmt::format(R"("lists":{},)", json_quote(sparse_params(o, p))) : std::string();

@@ -4,6 +4,7 @@ The one reader: whatever tabulates, draws or compares results imports it. As a p
 
     /usr/bin/python3 scripts/mpiq_results.py FILE.h5...
 """
+import contextlib
 import dataclasses
 import math
 import os
@@ -41,7 +42,7 @@ def _text(value):
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _plain(table):
+def plain(table):
     """A compound dataset as a structured array whose text columns are str."""
     fields = []
     for name in table.dtype.names:
@@ -82,18 +83,23 @@ def _distributions(file, input_ids):
     """What was reduced, for each row: 'normal', 'normal rho=0.9', 'powerlaw:1.1 density=0.01'; '?' if the file does not say."""
     names = {}
     if "inputs" in file:
-        for row in _plain(file["inputs"][...]):
+        for row in plain(file["inputs"][...]):
             rho = f" rho={row['rho']:g}" if "rho" in row.dtype.names and row["rho"] > 0 else ""
             names[int(row["input_id"])] = str(row["distribution"]) + rho + _sparsity(row)
     return np.array([names.get(int(i), "?") for i in input_ids], dtype="U80")
 
 
-def _check_schema(path, file):
+def check_schema_name(path, file):
+    """Raises ResultsError for a file of another schema or version."""
     name, version = _text(file.attrs.get("schema_name", "")), file.attrs.get("schema_version", None)
     if name != SCHEMA_NAME:
         raise ResultsError(f"{path}: not a result file of mpiq-bench (schema_name is '{name}', not '{SCHEMA_NAME}')")
     if version != SCHEMA_VERSION:
         raise ResultsError(f"{path}: schema version {version}, this program reads version {SCHEMA_VERSION}")
+
+
+def _check_schema(path, file):
+    check_schema_name(path, file)
     if "points" not in file or file["points"].dtype.names is None:
         raise ResultsError(f"{path}: has no table /points")
     missing = [column for column in NEEDED if column not in file["points"].dtype.names]
@@ -108,17 +114,17 @@ def _attributes(path, file):
     run = file.get("run")
     if run is not None:
         attrs.update({key: _text(value) for key, value in run.attrs.items()})
-    hosts = []
-    if run is not None and "nodes" in run:
-        hosts = sorted({_text(host) for host in run["nodes"]["host"]})
-    attrs["hosts"] = hosts
+    # A file that scripts/merge made has a group for each file it is made of.
+    groups = [run] if run is not None else []
+    groups += list(file["runs"].values()) if "runs" in file else []
+    attrs["hosts"] = sorted({_text(host) for group in groups if "nodes" in group for host in group["nodes"]["host"]})
     attrs["file"] = path
     return attrs
 
 
 def _load(path, file):
     _check_schema(path, file)
-    points = _plain(file["points"][...])
+    points = plain(file["points"][...])
     extra = {"data": _distributions(file, points["input_id"])}
     made_up = {
         "link": lambda: np.full(len(points), "", dtype="U48"),
@@ -132,8 +138,9 @@ def _load(path, file):
     return Results(_with_columns(points, extra)[rows], _attributes(path, file), samples)
 
 
-def read(path):
-    """Results of one file; raises ResultsError."""
+@contextlib.contextmanager
+def opened(path):
+    """The HDF5 file, for reading; ResultsError for what is none, also where damage shows only while it is read."""
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise ResultsError(f"{path}: no such file")
@@ -143,9 +150,15 @@ def read(path):
         raise ResultsError(f"{path}: not an HDF5 file")
     try:
         with h5py.File(path, "r") as file:
-            return _load(path, file)
+            yield file
     except (OSError, RuntimeError, KeyError) as error:  # what h5py raises for truncated and damaged files
         raise ResultsError(f"{path}: damaged HDF5 file ({error})") from error
+
+
+def read(path):
+    """Results of one file; raises ResultsError."""
+    with opened(path) as file:
+        return _load(os.fspath(path), file)
 
 
 def median_interval(values, confidence=0.95):
@@ -164,6 +177,13 @@ def median_interval(values, confidence=0.95):
     return float(ordered[j - 1]), float(ordered[n - j])
 
 
+def over_launches(rows, value, low, high):
+    """(median, low, high) over the launches of one thing: the interval of one launch, of at least six launches by order
+    statistics, else what the intervals of the launches span."""
+    interval = median_interval(rows[value]) if len(rows) >= 6 else (rows[low].min(), rows[high].max())
+    return float(np.median(rows[value])), float(interval[0]), float(interval[1])
+
+
 def paired_speedup(base, variant, comparisons):
     """(ratio, low, high): median of the ratios of samples of one block, sign test, Bonferroni; bench/stats.hpp."""
     log_ratio = np.log(base) - np.log(variant)
@@ -172,6 +192,16 @@ def paired_speedup(base, variant, comparisons):
         return math.nan, math.nan, math.nan
     low, high = median_interval(log_ratio, 1 - 0.05 / max(1, comparisons))
     return math.exp(np.median(log_ratio)), math.exp(low), math.exp(high)
+
+
+def chosen(points, where):
+    """The rows for which every condition COLUMN=VALUE holds."""
+    for condition in where:
+        column, equals, value = condition.partition("=")
+        if not equals or column not in points.dtype.names:
+            raise ResultsError(f"--where {condition}: expected COLUMN=VALUE with one of: {', '.join(sorted(points.dtype.names))}")
+        points = points[points[column].astype(str) == value]
+    return points
 
 
 def dense(points):

@@ -1,0 +1,138 @@
+"""Checks of rows of a result file against each other: keys, order of the calls, paired speedups, launches behind a grade. Every
+check yields (row, what, expected, found)."""
+import re
+
+import numpy as np
+
+import mpiq_recompute as recompute
+import mpiq_results
+import mpiq_schema as schema
+from mpiq_check_rows import resumed
+
+PUBLICATION_LAUNCHES = 10
+
+
+def _keys(file):
+    """A key comes twice only where its point was measured again because something in it had failed, or on demand."""
+    forced = {int(p) for p, text in zip(file.events["point_id"], file.events["text"]) if b"replaces" in text}
+    done, seen = file.done(), {}
+    for i, key in enumerate(file.points["key"]):
+        if key in seen and done[seen[key]] and i not in forced:
+            yield i, "key", "one row of each key", f"row {seen[key]} has it too, and all of its point is done"
+        seen[key] = i
+
+
+def _latin_squares(members, order):
+    """Every method once in each block; in every full square once at each place of a block. order: a line for each member."""
+    methods, n = order.shape
+    first = order.min()
+    expected = first + np.arange(n * methods).reshape(n, methods)
+    wrong = np.sort(order, axis=0).T != expected
+    if wrong.any():
+        block = int(np.nonzero(wrong.any(axis=1))[0][0])
+        yield members[0], "order", f"block {block}: a permutation of {expected[block][0]} .. {expected[block][-1]}", \
+            " ".join(str(v) for v in order[:, block])
+        return
+    place = order - expected[:, 0]
+    for square in range(0, n - methods + 1, methods):
+        wrong = np.sort(place[:, square:square + methods], axis=1) != np.arange(methods)
+        if wrong.any():
+            m = int(np.nonzero(wrong.any(axis=1))[0][0])
+            yield members[m], "order", f"blocks {square} to {square + methods - 1}: once at each place (Latin square)", \
+                " ".join(str(v) for v in place[m, square:square + methods])
+            return
+
+
+def _order(file, groups):
+    """Calls of a point are interleaved in whole blocks, and points follow each other."""
+    end, restarts = {}, {}
+    for group in groups:
+        counts = {i: int((file.samples["order"][i] != schema.NO_ORDER).sum()) for i in group}
+        members = [i for i in group if counts[i]]
+        if not members:
+            continue
+        if len({counts[i] for i in members}) > 1:
+            yield members[0], "reps", "as many of each method of a point", " ".join(str(counts[i]) for i in members)
+            continue
+        wanted = b"interleaved" if len(group) > 1 else b"isolated"
+        for i in members:
+            if file.points["mode"][i] != wanted:
+                yield i, "mode", wanted.decode(), file.text(i, "mode")
+        orders = file.samples["order"][members][:, :counts[members[0]]].astype(np.int64)
+        yield from _latin_squares(members, orders)
+        run, start = file.run_of[group[0]], int(orders.min())
+        if start < end.get(run, 0):
+            restarts[run] = restarts.get(run, 0) + 1
+            if start != 0 or restarts[run] > resumed(file, run):
+                yield members[0], "order", f"from {end[run]} on, after the point before it", start
+        end[run] = int(orders.max()) + 1
+
+
+def _base(file, group):
+    """The row of the baseline among rows measured together; None if it was not measured."""
+    baseline = file.runs[file.run_of[group[0]]].config().get("baseline")
+    for i in group:
+        if "method" in file.points.dtype.names and file.text(i, "method") == baseline and len(recompute.sample_of(file, i)):
+            return i
+    return None
+
+
+def _speedups(file, groups):
+    for group in groups:
+        base = _base(file, group)
+        if base is None and "method" not in file.points.dtype.names:
+            continue
+        for i in group:
+            mine = recompute.sample_of(file, i)
+            paired = base is not None and len(mine) > 0
+            key = file.text(base, "key") if paired else ""
+            if file.text(i, "base_key") != key:
+                yield i, "base_key", key or "''", file.text(i, "base_key") or "''"
+            ratios = (np.nan,) * 3
+            if paired:
+                other = recompute.sample_of(file, base)
+                n = min(len(mine), len(other))
+                ratios = mpiq_results.paired_speedup(other[:n], mine[:n], len(group) - 1)
+            for column, expected in zip(("speedup", "speedup_lo", "speedup_hi"), ratios):
+                if not recompute.same(float(expected), file.points[column][i]):
+                    yield i, column, float(expected), file.points[column][i]
+
+
+def _duration(file, groups):
+    """A point took as long as its calls, and one that ran out of time took that time."""
+    for group in groups:
+        calls = sum(float(recompute.sample_of(file, i).sum()) for i in group)
+        for i in group:
+            if not file.points["wall_s"][i] >= calls:
+                yield i, "wall_s", f"at least {calls:.6g} s, the time of the point's calls", file.points["wall_s"][i]
+        config = file.runs[file.run_of[group[0]]].config()
+        living = [i for i in group if len(recompute.sample_of(file, i))]
+        for i in living:
+            least = float(config.get("point_time_s", 0)) * len(living)
+            if file.text(i, "stop_reason") == "budget" and not file.points["wall_s"][i] >= least:
+                yield i, "wall_s", f"at least {least:g} s, the point's time, as stop_reason is budget", file.points["wall_s"][i]
+
+
+def _grades(file):
+    columns = [c for c in schema.VARIABLES if c in file.points.dtype.names]
+    what = [(*(row[c] for c in columns), row["input_id"], schema.lists_of(row["comp_params"].decode("utf-8", "replace")))
+            for row in file.points]
+    for i, row in enumerate(file.points):
+        if row["grade"] != schema.PUBLICATION.encode():
+            continue
+        run = file.runs[file.run_of[i]]
+        if run.attrs.get("git_dirty", 1) or not re.fullmatch(r"[0-9a-f]{40}", run.text("git_commit")):
+            yield i, "grade", "a clean commit behind a publication", f"{run.text('git_commit') or 'none'}" + \
+                ("+changes" if run.attrs.get("git_dirty", 1) else "")
+        launches = {int(other["launch"]) for j, other in enumerate(file.points) if what[j] == what[i]}
+        if len(launches) < PUBLICATION_LAUNCHES:
+            yield i, "grade", f"{PUBLICATION_LAUNCHES} launches behind a publication", len(launches)
+
+
+def check(file):
+    groups = file.together()
+    yield from _keys(file)
+    yield from _order(file, groups)
+    yield from _speedups(file, groups)
+    yield from _duration(file, groups)
+    yield from _grades(file)

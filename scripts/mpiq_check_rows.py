@@ -1,0 +1,218 @@
+"""Checks of each row of a result file by itself: every number that follows from others is computed again. Every check yields
+(what, expected, found)."""
+import math
+import re
+
+import numpy as np
+
+import mpiq_check_layout as layout
+import mpiq_recompute as recompute
+import mpiq_schema as schema
+
+FEWEST = 6  # repetitions: the median of less has no 95 % interval
+FEWEST_UNASKED = 20  # where nobody asked for a number with -n
+_CLOCK_SLACK_S = 1e-9  # rounding of differences of times since boot
+_LAG1_SLACK = 1e-9
+
+
+def _differences(wanted, row, slack=0.0):
+    for name, value in wanted.items():
+        if name in row.dtype.names and not recompute.same(value, row[name], slack):
+            yield name, value, row[name]
+
+
+def resumed(file, run):
+    """How often a run went on with its file."""
+    mine = [file.run_of[p] == run if 0 <= p < len(file.points) else True for p in file.events["point_id"]]
+    return sum(b.startswith(b"resumed") for b in file.events["text"][mine])
+
+
+def _words(file, i, row):
+    for column, known in (("status", schema.STATUSES), ("grade", schema.GRADES), ("dtype", tuple(schema.ELEMENT_BYTES)),
+                          ("op", ("sum",)), ("place", ("in", "out")), ("mode", ("isolated", "interleaved"))):
+        if file.text(i, column) not in known:
+            yield column, " or ".join(known), file.text(i, column) or "''"
+    for column in row.dtype.names:
+        try:
+            row[column].decode() if row.dtype[column].kind == "S" else None
+        except UnicodeDecodeError:
+            yield column, "UTF-8", row[column]
+    if not layout.UTC.fullmatch(file.text(i, "start_utc")):
+        yield "start_utc", "like 2026-01-31T23:59:59Z", file.text(i, "start_utc") or "''"
+    run = file.runs[file.run_of[i]]
+    if not run.text("created_utc") <= file.text(i, "start_utc") <= run.text("updated_utc"):
+        yield "start_utc", f"from {run.text('created_utc')} to {run.text('updated_utc')}", file.text(i, "start_utc")
+    if file.text(i, "status") != "ok" and not file.text(i, "note"):
+        yield "note", f"why the row is {file.text(i, 'status')}", "''"
+
+
+def _identity(file, i, row):
+    if row["point_id"] != i:
+        yield "point_id", i, row["point_id"]
+    if not re.fullmatch(r"[0-9a-f]{32}", file.text(i, "key")):
+        yield "key", "32 hexadecimal digits", file.text(i, "key") or "''"
+    key = recompute.row_key(row, file.runs[file.run_of[i]])
+    if key is not None and key != file.text(i, "key"):
+        yield "key", f"{key}, the hash of the row's variables", file.text(i, "key")
+    if row["input_id"] not in file.inputs["input_id"]:
+        yield "input_id", "a row of /inputs", row["input_id"]
+    width = recompute.element_bytes(row)
+    if width and row["bytes"] != row["count"] * width:
+        yield "bytes", int(row["count"] * width), row["bytes"]
+    side = int(row["matrix_side"]) if "matrix_side" in row.dtype.names else -1
+    if side >= 0 and side * side != row["count"]:
+        yield "matrix_side", f"the root of {row['count']} elements", side
+
+
+def _params(text):
+    return dict(word.split("=", 1) for word in text.split(",") if "=" in word)
+
+
+def _method(file, i, row):
+    """What the method is said to be made of: `word(name=value,...)/plan` and the columns that say the same."""
+    if "method" not in row.dtype.names:
+        return
+    parts = re.fullmatch(r"([^(/]+)(?:\((.*)\))?(?:/(.*))?", file.text(i, "method"))
+    if parts is None:
+        yield "method", "like word(name=value)/plan", file.text(i, "method") or "''"
+        return
+    word, asked, plan = parts.group(1), _params(parts.group(2) or ""), parts.group(3)
+    compressor, given = file.text(i, "compressor"), _params(file.text(i, "comp_params"))
+    lists = compressor == "sparse" and file.text(i, "collective") == "sparse_allreduce"
+    if compressor != ("none" if word == "mpi" else word) and not lists:
+        yield "compressor", "none" if word == "mpi" else word, compressor or "''"
+        return
+    algorithm = asked.pop("algorithm", word) if lists else plan or ("mpi" if word == "mpi" else None)
+    if algorithm is not None and file.text(i, "algorithm") != algorithm:
+        yield "algorithm", algorithm, file.text(i, "algorithm") or "''"
+    whole = len(row["comp_params"]) < row.dtype["comp_params"].itemsize
+    for name, value in asked.items():
+        if whole and "{" not in value and given.get(name) != value:
+            yield "comp_params", f"{name}={value}", file.text(i, "comp_params") or "''"
+    config = file.runs[file.run_of[i]].config()
+    if "feedback" in row.dtype.names and "feedback" in config:
+        expected = int(config["feedback"] is True and compressor not in ("none", "sparse"))
+        if row["feedback"] != expected:
+            yield "feedback", expected, row["feedback"]
+    target = 1.0 if compressor == "none" else float(given.get("density", "nan")) if lists else None
+    if (target is not None and not recompute.same(target, row["ratio_target"])) or row["ratio_target"] <= 0:
+        yield "ratio_target", "above 0" if target is None else target, row["ratio_target"]
+
+
+def _ranges(file, i, row):
+    """Columns that follow from nothing in the file, but cannot be anything."""
+    measured = row["reps"] > 0
+    warmup = int(file.runs[file.run_of[i]].config().get("warmup", 0))
+    least = {"batch": int(measured), "invalid_reps": 0, "layers_alike": 1, "scratch_bytes": -1, "residual_bytes": -1,
+             "throttled": -1, "replicas_equal": -1, "warmup": warmup if measured else 0}
+    most = {"throttled": 1, "replicas_equal": 1}
+    for column, value in least.items():
+        if column in row.dtype.names and (row[column] < value or most.get(column) is not None and row[column] > most[column]):
+            yield column, f"from {value} on" if most.get(column) is None else f"{value} to {most[column]}", row[column]
+    if measured and not row["t_first_s"] > 0:
+        yield "t_first_s", "above 0", row["t_first_s"]
+    if row["err_max_abs"] < 0:
+        yield "err_max_abs", "at least 0", row["err_max_abs"]
+
+
+def _repetitions(file, i, row):
+    """The samples themselves: as many as reps, first to last, positive, consistent with each other."""
+    t_max, valid, order = (file.samples[name][i] for name in ("t_max_s", "valid", "order"))
+    n = int(row["reps"])
+    if not 0 <= n <= len(t_max):
+        yield "reps", f"from 0 to {len(t_max)}, the width of /samples", n
+        return
+    measured = np.arange(len(t_max)) < n
+    if ((valid == 1) != measured).any() or (np.isnan(t_max) == measured).any() or ((order == schema.NO_ORDER) == measured).any():
+        yield "repetitions in /samples", f"{n} from the first on, as reps says", int((~np.isnan(t_max)).sum())
+        return
+    t_max = t_max[:n]
+    if not ((t_max > 0) & np.isfinite(t_max)).all():
+        yield "samples t_max_s", "positive and finite", float(t_max.min())
+    span, skew = file.samples["t_span_s"][i][:n], file.samples["skew_in_s"][i][:n]
+    if (np.isnan(span) != np.isnan(skew)).any():
+        yield "samples t_span_s", "known where skew_in_s is", "not so"
+    if (span < t_max - _CLOCK_SLACK_S).any():
+        yield "samples t_span_s", "not below t_max_s", float(np.nanmin(span - t_max))
+    if (span > t_max + skew + _CLOCK_SLACK_S).any() or (skew < 0).any():
+        yield "samples t_span_s", "at most t_max_s + skew_in_s", float(np.nanmax(span - t_max - skew))
+
+
+def _statistics(file, i, row):
+    stats = recompute.summary(recompute.sample_of(file, i))
+    lag1 = stats.pop("lag1")
+    yield from _differences({name: value for name, value in stats.items() if name != "reps"}, row)
+    yield from _differences({"lag1": lag1}, row, _LAG1_SLACK)
+    # From the samples and not from the column, so that a changed column is one violation and not five.
+    yield from _differences(recompute.rates(row, stats["t_median_s"]), row)
+    yield from _stop(file, i, row, stats)
+
+
+def _stop(file, i, row, stats):
+    """How many repetitions there are, and why there are no more."""
+    run = file.runs[file.run_of[i]]
+    config, reason, n = run.config(), file.text(i, "stop_reason"), stats["reps"]
+    if n == 0:
+        if file.text(i, "status") == "ok":
+            yield "reps", "repetitions of a row that is ok", 0
+        return
+    asked, late = int(config.get("iters", 0) or 0), reason == "deadline"
+    fewest = FEWEST if asked or late else FEWEST_UNASKED
+    if n < fewest:
+        yield "reps", f"at least {fewest}", n
+    if reason not in schema.STOP_REASONS:
+        yield "stop_reason", " or ".join(schema.STOP_REASONS), reason or "''"
+    if "rel_ci" not in config or reason == "error":
+        return
+    narrow = recompute.relative_half_width(stats) <= config["rel_ci"]
+    met = {"ci": not asked and narrow and n >= config["min_reps"],
+           "max_reps": n == asked if asked else not narrow and n >= config["max_reps"],
+           "budget": not asked and not narrow and config["min_reps"] <= n < config["max_reps"],
+           "deadline": n < asked if asked else not narrow or n < config["min_reps"]}
+    if not met.get(reason, True):
+        width = f"half of the interval is {100 * recompute.relative_half_width(stats):.3g} % of the median"
+        yield "stop_reason", f"another: {n} repetitions, {width}, {100 * config['rel_ci']:g} % were asked for", reason
+
+
+def _correctness(file, i, row):
+    error = float(row["err_rel_l2"])
+    if error > 0 and not recompute.same(-20 * math.log10(error), row["snr_db"], 1e-9):
+        yield "snr_db", -20 * math.log10(error), row["snr_db"]
+    if error < 0 or abs(float(row["cosine"])) > 1 + 1e-9:
+        yield "err_rel_l2, cosine", "at least 0, within 1", f"{error}, {row['cosine']}"
+    if file.text(i, "status") == "ok":
+        if row["n_wrong"] > 0:
+            yield "n_wrong", "0 in a row that is ok", row["n_wrong"]
+        if file.runs[file.run_of[i]].config().get("check") is True and row["n_wrong"] < 0:
+            yield "n_wrong", "0: results were checked", row["n_wrong"]
+        if row["replicas_equal"] == 0 and file.text(i, "compressor") != "none":
+            yield "replicas_equal", "1 in a row that is ok", 0
+        if row["replicas_equal"] < 0 <= row["n_wrong"]:
+            yield "replicas_equal", "known, as n_wrong is", row["replicas_equal"]
+    most, total, ranks = int(row["wire_bytes_max"]), int(row["wire_bytes_sum"]), int(row["ranks"])
+    # Means over the repetitions, each cut to a whole number.
+    if (most < 0) != (total < 0) or most >= 0 and not most <= total <= ranks * (most + 1):
+        yield "wire_bytes_sum", f"from {most} to {ranks} times that", total
+
+
+def _placement(file, i, row):
+    run = file.runs[file.run_of[i]]
+    if resumed(file, file.run_of[i]) == 0:  # else some rows are of another launch than /run speaks of
+        where = recompute.placement(row, run)
+        if where is None:
+            yield "ranks", f"at most {len(run.tables.get('ranks', ()))}, those in /run/ranks", row["ranks"]
+        elif where != (row["nodes"], row["ranks_per_node"]):
+            yield "nodes, ranks_per_node", f"{where[0]}, {where[1]}", f"{row['nodes']}, {row['ranks_per_node']}"
+        verdict = recompute.oversubscribed(row, run)
+        if verdict is not None and verdict != row["oversubscribed"]:
+            yield "oversubscribed", verdict, row["oversubscribed"]
+    if row["oversubscribed"] not in (0, 1):
+        yield "oversubscribed", "0 or 1", row["oversubscribed"]
+
+
+def check(file):
+    """(row, what, expected, found) of all rows."""
+    for i, row in enumerate(file.points):
+        for part in (_words, _identity, _method, _ranges, _repetitions, _statistics, _correctness, _placement):
+            for what, expected, found in part(file, i, row):
+                yield i, what, expected, found

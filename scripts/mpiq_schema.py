@@ -1,0 +1,85 @@
+"""What a result file has: columns with their types and units, attributes, datasets. Schema version 1, as bench/rows.cpp and
+bench/report.cpp write it; tests/check_results_test.py compares the columns with bench/rows.hpp."""
+import numpy as np
+
+SEVERAL = "several"  # a text attribute of a merged file whose runs differ in it
+NO_ORDER = 0xFFFFFFFF  # in /samples/order: no such repetition
+DONE = ("ok", "skipped")  # a point with any other status is measured again
+STATUSES = (*DONE, "invalid", "failed", "timeout")
+PUBLICATION = "publicat"  # "publication" is cut to the eight bytes of its column
+GRADES = ("smoke", "normal", PUBLICATION)
+STOP_REASONS = ("ci", "max_reps", "budget", "deadline", "error")
+FILE_STATES = ("running", "complete", "partial")
+ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
+
+
+def _columns(text):
+    """'a S8, b f8' -> name -> type."""
+    return {name: np.dtype(kind) for name, kind in (word.split() for word in text.split(","))}
+
+
+POINTS = _columns(
+    "point_id i8, key S32, status S12, grade S8, collective S32, algorithm S32, compressor S32, comp_params S96, dtype S8, "
+    "op S8, memory S8, place S8, layer S48, model S32, ranks i4, nodes i4, ranks_per_node i4, count i8, bytes i8, input_id i4, "
+    "ratio_target f8, ratio_achieved f8, buffers S8, sync S8, mode S12, launch i4, block_order_seed u8, warmup i4, reps i4, "
+    "batch i4, invalid_reps i4, stop_reason S12, t_first_s f8, t_median_s f8, t_ci_lo_s f8, t_ci_hi_s f8, t_min_s f8, "
+    "t_mean_s f8, t_p95_s f8, t_p99_s f8, t_mad_s f8, outliers_mild i4, outliers_severe i4, lag1 f8, algbw_Bps f8, "
+    "busbw_Bps f8, wirebw_Bps f8, wire_bytes_max i8, wire_bytes_sum i8, scratch_bytes i8, speedup f8, speedup_lo f8, "
+    "speedup_hi f8, base_key S32, err_rel_l2 f8, err_max_abs f8, snr_db f8, cosine f8, n_wrong i8, replicas_equal i1, "
+    "oversubscribed i1, throttled i1, start_utc S32, wall_s f8, note S96")
+# Appended to the schema's first columns: files that were written before may lack them.
+LATER = _columns("t_p5_s f8, feedback i1, layers_alike i4, residual_bytes i8, method S128, link S48, matrix_side i8")
+# Which run of a merged file a row belongs to: /runs/<run>. Only scripts/merge writes it.
+RUN_COLUMN = {"run": np.dtype("i4")}
+
+INPUTS = _columns("input_id i4, distribution S32, params S96, seed u8, rho f8, entropy_bits f8, zero_frac f8, exp_min i2, "
+                  "exp_max i2, path S256")
+EVENTS = _columns("utc S32, level S8, point_id i8, text S256")
+ENV = _columns("name S64, value S256")
+NODES = _columns("node_index i4, host S64, cpu_model S96, sockets i2, cores i4, smt i1, mem_B i8, kernel S64, governor S16, "
+                 "thp S16, aslr i1, llc_B i8, load1 f8")
+RANKS = _columns("rank i4, node_index i4, local_rank i4, pid i4, cpu_first i4, cpu_count i4, numa i2, gpu_uuid S48")
+RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS}
+
+_NO_SUFFIX = {"count": "elements", "matrix_side": "elements", "n_wrong": "elements", "bytes": "B", "wire_bytes_max": "B",
+              "wire_bytes_sum": "B", "scratch_bytes": "B", "residual_bytes": "B", "snr_db": "dB"}
+
+ROOT_ATTRIBUTES = {"schema_name": "S", "schema_version": "i", "uuid": "S", "created_utc": "S", "updated_utc": "S",
+                   "harness_version": "S", "git_commit": "S", "git_dirty": "u", "status": "S"}
+RUN_ATTRIBUTES = {"command_line": "S", "config_json": "S", "seed": "u", "sync_method": "S", "clock": "S",
+                  "clock_resolution_s": "f", "launch_uuid": "S", "mpi_library": "S", "hdf5_version": "S"}
+
+# name -> type, what stands where there is no repetition, unit
+SAMPLES = {"t_max_s": ("f8", np.nan, "s"), "t_span_s": ("f8", np.nan, "s"), "skew_in_s": ("f8", np.nan, "s"),
+           "order": ("u4", NO_ORDER, ""), "valid": ("u1", 0, "")}
+PHASES = {"exposed_s": ("f8", np.nan, "s"), "busy_s": ("f8", np.nan, "s")}
+
+
+def unit(column):
+    """Unit of a column of /points, '' if it has none."""
+    if column in _NO_SUFFIX:
+        return _NO_SUFFIX[column]
+    return "B/s" if column.endswith("_Bps") else "s" if column.endswith("_s") else ""
+
+
+def unknown(kind):
+    """What stands for an unknown value: NaN, -1, ''; 0 for unsigned numbers, which cannot say it."""
+    return {"f": np.nan, "i": -1}.get(kind.kind, b"" if kind.kind == "S" else 0)
+
+
+def empty_table(columns, rows):
+    """A table in which nothing is known. columns: name -> type."""
+    table = np.empty(rows, dtype=list(columns.items()))
+    for name, kind in columns.items():
+        table[name] = unknown(kind)
+    return table
+
+
+# What tells rows apart besides the launch and the input; what else they differ in was measured or follows.
+VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", "model", "ranks", "nodes", "ranks_per_node",
+             "link", "count", "matrix_side", "feedback", "buffers", "sync", "mode")
+
+
+def lists_of(comp_params):
+    """The part of comp_params that says what the lists of a sparse reduction are like."""
+    return comp_params[comp_params.rfind("density="):] if "density=" in comp_params else ""

@@ -1,0 +1,109 @@
+"""What the tests of the result tools share: committed result files, and copies of them with something changed."""
+import os
+import shutil
+
+import h5py
+import numpy as np
+
+from scripts_common import ROOT, InTemporaryFolder, call, script  # finds scripts/ for the next ones
+
+import mpiq_file
+import mpiq_recompute
+
+SMALL = os.path.join(ROOT, "results", "2026-11-21-epyc", "lab-1gbit.h5")  # 18 rows: mpi, bf16, onebit at six sizes
+OTHER = os.path.join(ROOT, "results", "2026-11-21-epyc", "shm.h5")  # another link, also 18 rows
+OVER = os.path.join(ROOT, "results", "2026-11-21-xeon", "oversubscribed-lab-4x1gbit.h5")
+SPARSE = os.path.join(ROOT, "results", "2026-11-22-xeon-sparse", "shm-lists-same.h5")
+PUBLICATION = b"publicat"  # what the eight bytes of the column hold of it
+NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def tool(name, *arguments):
+    return call(script(name), *arguments, env=NO_CACHE)
+
+
+def points_of(path):
+    with h5py.File(path) as file:
+        return file["points"][...]
+
+
+class WithFiles(InTemporaryFolder):
+    def copy(self, source=SMALL, name="a.h5"):
+        return shutil.copy(source, self.path(name))
+
+    def change(self, path, **columns):
+        """Other values in one row of /points: column=(row, value)."""
+        with h5py.File(path, "a") as file:
+            table = file["points"][...]
+            for column, (row, value) in columns.items():
+                table[column][row] = value
+            file["points"][...] = table
+        return path
+
+    def retype(self, path, change):
+        """/points with other columns: change(table) gives the new one."""
+        with h5py.File(path, "a") as file:
+            attrs, table = dict(file["points"].attrs), change(file["points"][...])
+            del file["points"]
+            file["points"] = table
+            file["points"].attrs.update(attrs)
+        return path
+
+    def part(self, rows, name, source=SMALL):
+        """The file with some of its rows only, as another array task would have made it."""
+        path = self.copy(source, name)
+        with h5py.File(path, "a") as file:
+            for group in ("samples", "phases"):
+                for key in list(file[group]):
+                    if file[group][key].ndim == 2 or key == "point":
+                        file[group][key].resize(len(rows), axis=0) if key == "point" else self.cut(file[group][key], rows)
+            table = file["points"][...][rows]
+            table["point_id"] = np.arange(len(rows))
+            file["points"].resize(len(rows), axis=0)
+            file["points"][...] = table
+            file.attrs["uuid"] = np.bytes_(name)
+        return path
+
+    @staticmethod
+    def cut(matrix, rows):
+        kept = matrix[...][rows]
+        matrix.resize(len(rows), axis=0)
+        matrix[...] = kept
+
+    def launch(self, number, scale=1.0):
+        """The first point as another launch would have measured it, every time multiplied."""
+        path = self.part([0, 1, 2], f"launch-{number}-{scale}.h5")
+        with h5py.File(path, "a") as file:
+            config = file["run"].attrs["config_json"].decode().replace('"launch":0', f'"launch":{number}')
+            file["run"].attrs["config_json"] = np.bytes_(config)
+            table = file["points"][...]
+            table["launch"] = number
+            file["points"][...] = table
+        rescale(path, scale)
+        rekey(path)
+        return path
+
+
+def rescale(path, factor):
+    """All times of a file multiplied, and what follows from them made anew."""
+    with h5py.File(path, "a") as file:
+        file["samples/t_max_s"][...] *= factor
+        file["samples/t_span_s"][...] *= factor
+        file["samples/skew_in_s"][...] *= factor
+        table, samples = file["points"][...], file["samples/t_max_s"][...]
+        table["wall_s"] *= factor
+        for i, row in enumerate(table):
+            stats = mpiq_recompute.summary(samples[i][~np.isnan(samples[i])])
+            for name, value in {**stats, **mpiq_recompute.rates(row, stats["t_median_s"])}.items():
+                table[name][i] = value
+        file["points"][...] = table
+
+
+def rekey(path):
+    file = mpiq_file.load(path)
+    new = {row["key"]: mpiq_recompute.row_key(row, file.runs[0]).encode() for row in file.points}
+    with h5py.File(path, "a") as stored:
+        table = stored["points"][...]
+        table["key"] = [new[key] for key in table["key"]]
+        table["base_key"] = [new[key] for key in table["base_key"]]
+        stored["points"][...] = table
