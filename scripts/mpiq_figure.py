@@ -36,6 +36,7 @@ DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
+    "svg.hashsalt": "mpi_quant",  # names inside an SVG follow from its content
 })
 
 
@@ -78,12 +79,12 @@ def label(method, dtypes):
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 
 
-def panels(titles, ylabel, xlabel="vector per rank (bytes)"):
-    """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them."""
+def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.4):
+    """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them, unless not share."""
     columns = 2 if len(titles) == 4 else min(3, len(titles))
     rows = -(-len(titles) // columns)
-    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True,
-                                figsize=(max(6.4, 4.2 * columns), 3.4 * rows + 1.3))
+    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
+                                figsize=(max(6.4, 4.2 * columns), height * rows + 1.3))
     axes = list(grid.flat)
     for axis in axes[len(titles):]:
         axis.set_visible(False)
@@ -91,7 +92,7 @@ def panels(titles, ylabel, xlabel="vector per rank (bytes)"):
         axis.set_title(title)
         if i % columns == 0:
             axis.set_ylabel(ylabel)
-        below_is_empty = i + columns >= len(titles)
+        below_is_empty = not share or i + columns >= len(titles)
         axis.tick_params(labelbottom=below_is_empty)
         if below_is_empty:
             axis.set_xlabel(xlabel)
@@ -174,11 +175,12 @@ HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white"
 
 def finish(figure, title, footer):
     """Title on top, the conditions of the measurement below. A long legend makes the figure higher, not the panels lower."""
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    legend_rows = -(-len(labels) // _legend_columns(figure, labels))
+    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    legend_rows = -(-len(labels) // _legend_columns(figure, labels)) if labels else 0
     height = figure.get_figheight() + 0.2 * max(0, legend_rows - 3)
     figure.set_figheight(height)
-    figure.legends[0].set_bbox_to_anchor((0.5, 1 - 0.33 / height))
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0.5, 1 - 0.33 / height))
     figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
     lines = []
     for sentence in footer:
@@ -193,7 +195,7 @@ def save(figure, rows, path, formats):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     written = []
     for suffix in formats:
-        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}.get(suffix)
+        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)
         figure.savefig(f"{path}.{suffix}", dpi=160, metadata=metadata)
         written.append(f"{path}.{suffix}")
     plt.close(figure)

@@ -22,6 +22,10 @@ NEEDED = (
 ).split()
 
 
+DATASETS = {"samples": "samples/t_max_s", "order": "samples/order", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
+NO_ORDER = 0xFFFFFFFF
+
+
 class ResultsError(Exception):
     """A file that cannot be used; the message names it and says why."""
 
@@ -30,11 +34,16 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
     `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `file`. samples: the repetitions of each row, NaN beyond the last; None if the file has none."""
+    `file`, `cpus`. samples: the repetitions of each row, NaN beyond the last; order: the place of each in the sequence of all,
+NO_ORDER beyond the last; t_rank: samples of every rank; exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
     samples: np.ndarray = None
+    order: np.ndarray = None
+    t_rank: np.ndarray = None
+    exposed: np.ndarray = None
+    phases: tuple = ()
 
 
 def _text(value):
@@ -54,7 +63,7 @@ def _plain(table):
     return out
 
 
-def _with_columns(table, columns):
+def with_columns(table, columns):
     """The table and more columns, given as name -> array."""
     extra = [(name, values.dtype) for name, values in columns.items()]
     out = np.empty(len(table), dtype=table.dtype.descr + extra)
@@ -108,10 +117,10 @@ def _attributes(path, file):
     run = file.get("run")
     if run is not None:
         attrs.update({key: _text(value) for key, value in run.attrs.items()})
-    hosts = []
-    if run is not None and "nodes" in run:
-        hosts = sorted({_text(host) for host in run["nodes"]["host"]})
-    attrs["hosts"] = hosts
+    nodes = run["nodes"] if run is not None and "nodes" in run else None
+    for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
+        known = nodes is not None and column in nodes.dtype.names
+        attrs[name] = sorted({_text(value) for value in nodes[column]}) if known else []
     attrs["file"] = path
     return attrs
 
@@ -128,8 +137,9 @@ def _load(path, file):
     }
     extra.update({name: make() for name, make in made_up.items() if name not in points.dtype.names})
     rows = _last_of_each_key(points)
-    samples = file["samples/t_max_s"][...][rows] if "samples/t_max_s" in file else None
-    return Results(_with_columns(points, extra)[rows], _attributes(path, file), samples)
+    phases = tuple(_text(name) for name in file["phases/phase"]["name"]) if "phases/phase" in file else ()
+    return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **{
+        name: file[dataset][...][rows] if dataset in file else None for name, dataset in DATASETS.items()})
 
 
 def read(path):
