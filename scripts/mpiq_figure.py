@@ -169,6 +169,54 @@ def note(axis, title, texts, method_looks):
                     handletextpad=0.2, labelspacing=0.25, borderaxespad=0.2)
 
 
+def values_axis(axis, values, low, high):
+    """x in powers of two with as many labels as fit."""
+    axis.set_xscale("log", base=2)
+    axis.set_xlim(low, high)
+    axis.set_xticks(values)
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.xaxis.set_minor_locator(ticker.NullLocator())
+
+
+def heat(axis, columns, rows, cells):
+    """Squares on a grid of labels: cells[(row, column)] = (colour, text, hatched). Empty cells stay white."""
+    for (row, column), (colour, text, hatched) in cells.items():
+        axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
+        if hatched:
+            axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, hatch="///", edgecolor="#666666",
+                                         linewidth=0, alpha=0.6))
+        dark = np.dot(matplotlib.colors.to_rgb(colour), (0.3, 0.59, 0.11)) < 0.45
+        pad = {"facecolor": colour, "edgecolor": "none", "pad": 1.2}
+        axis.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black",
+                  bbox=pad if hatched else None)
+    axis.set_xticks(range(len(columns)), columns)
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set_xlim(-0.5, len(columns) - 0.5)
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.grid(False)
+    axis.tick_params(length=0)
+
+
+def marks_legend(figure, method_looks, dtypes, more=()):
+    """As legend, where nothing is joined by lines."""
+    handles = [plt.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label(method, dtypes))
+               for method, (colour, marker, _) in method_looks.items()]
+    handles += more
+    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
+                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
+
+
+def mark(axis, x, point, method_look, horizontal=False):
+    """A marker with its interval, hollow where the point is not good."""
+    colour, marker, _ = method_look
+    y, good = point["value"], point["drawn"] == "line"
+    bar = (axis.hlines if horizontal else axis.vlines)
+    if point["high"] > point["low"]:
+        bar(x, point["low"], point["high"], color=colour, linewidth=1.2)
+    xy = (y, x) if horizontal else (x, y)
+    axis.plot(*xy, color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor=colour if good else "white")
+
+
 HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none",
                     label="invalid, or more ranks than cores")
 
@@ -205,3 +253,22 @@ def save(figure, rows, path, formats):
         for row in rows:
             writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
     return written + [f"{path}.csv"]
+
+
+def tint(colour, depth=0.45):
+    """A colour mixed with white, for areas that carry text."""
+    return tuple(1 - depth * (1 - c) for c in matplotlib.colors.to_rgb(colour))
+
+
+def shorter(method, letters=26):
+    """A name for where there is little room."""
+    return method if len(method) <= letters else method[:letters - 3] + "..."
+
+
+def patch_legend(figure, method_looks, dtypes, hatched):
+    """As legend, for areas instead of lines."""
+    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=tint(colour), label=label(method, dtypes))
+               for method, (colour, _, _) in method_looks.items()]
+    handles.append(plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="#666666", hatch="///", linewidth=0, label=hatched))
+    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
+                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))

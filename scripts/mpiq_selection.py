@@ -85,9 +85,9 @@ class Selection:
                 parts.append(value)
         return ", ".join(parts)
 
-    def footer(self, meaning):
-        """The conditions, as sentences."""
-        p = self.points
+    def footer(self, meaning, points=None):
+        """The conditions, as sentences; of the points that are drawn, all by default."""
+        p = self.points if points is None else points
         compressed = p[p["compressor"] != "none"]
         feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
         launches = len(set(p["launch"]))
