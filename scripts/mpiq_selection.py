@@ -30,7 +30,7 @@ class Selection:
         self.left_out = int((~timed).sum())
         self.points = self.points[timed]
         if baseline == BEST_DENSE:
-            self.points = _one_dense(self.points)
+            self.points = one_dense(self.points)
         if len(self.points) == 0:
             raise PlotError(f"{names_of(results)}: no rows to draw: {self.left_out} selected rows have no time")
         _refuse_mixtures(self.points)
@@ -39,7 +39,7 @@ class Selection:
     def panels(self):
         """Key and rows of each panel, sorted, 1gbit before 10gbit."""
         keys = sorted({tuple(row[c].item() for c in PANEL) for row in self.points},
-                      key=lambda key: [[int(w) if w.isdigit() else w for w in re.split(r"(\d+)", str(v))] for v in key])
+                      key=lambda key: [natural(v) for v in key])
         for key in keys:
             yield key, self.points[np.logical_and.reduce([self.points[c] == v for c, v in zip(PANEL, key)])]
 
@@ -108,7 +108,7 @@ def _wanted(baseline):
     return mpiq_results.dense if baseline == BEST_DENSE else lambda points: points["method"] == baseline
 
 
-def _one_dense(points):
+def one_dense(points):
     """Of the MPI library's own reductions only the one that is fastest at each size, called mpi/fastest."""
     dense = mpiq_results.dense(points)
     kept, sizes = ~dense, [tuple(row[c] for c in (*PANEL, "bytes")) for row in points]
@@ -119,6 +119,11 @@ def _one_dense(points):
     points = points.copy()
     points["method"][dense] = FASTEST
     return points[kept]
+
+
+def natural(value):
+    """Key to sort by: 1gbit before 10gbit."""
+    return [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", str(value))]
 
 
 def names_of(results):
