@@ -94,7 +94,7 @@ class Selection:
         attrs = [r.attrs for r in self.results]
         return [
             f"{meaning} n = {span(p['reps'])} repetitions, {launches} launch{'es' if launches > 1 else ''}; "
-            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])}, data {words(p['data'])}, "
+            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])}, data {_data(p['data'])}, "
             f"{words(PLACES.get(v, v) for v in p['place'])}, "
             f"buffers {words(p['buffers'])}, {words(p['mode'])}, sync {words(p['sync'])}, error feedback {feedback}."
             + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""),
@@ -122,8 +122,8 @@ def one_dense(points):
 
 
 def natural(value):
-    """Key to sort by: 1gbit before 10gbit."""
-    return [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", str(value))]
+    """Key to sort by: 1gbit before 10gbit, density=0.001 before density=0.01."""
+    return [float(w) if i % 2 else w for i, w in enumerate(re.split(r"(\d+(?:\.\d+)?)", str(value)))]
 
 
 def names_of(results):
@@ -132,6 +132,11 @@ def names_of(results):
 
 def words(values):
     return ", ".join(sorted({str(v) for v in values} - {""}))
+
+
+def _data(values):
+    names = sorted(set(values), key=natural)
+    return words(names) if len(names) <= 4 else f"of {len(names)} distributions"
 
 
 def span(values):

@@ -47,7 +47,7 @@ def distribution(selection):
         ends = np.concatenate(list(methods.values()))
         axis.set_xscale("log")
         axis.set_xlim(ends.min() / 1.15, ends.max() * 1.15)
-        few = np.log10(ends.max() / ends.min()) < 1.3
+        few = np.log10(ends.max() / ends.min()) < 2
         axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if few else (1,), numticks=8))
         axis.xaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
         axis.xaxis.set_minor_locator(ticker.NullLocator())

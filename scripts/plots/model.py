@@ -38,7 +38,7 @@ def draw_column(above, below, fitted, looks):
                    linestyle=dashes, linewidth=0.8, markersize=5)
     below.axhline(0, color="black", linewidth=0.8)
     beta = next(iter(fitted.values()))["beta"]
-    above.text(0.98, 0.03, f"wire: {ticker.EngFormatter(unit='B/s')(1 / beta)}" if beta > 0 else "", transform=above.transAxes,
+    above.text(0.98, 0.03, f"wire: {ticker.EngFormatter(unit='B/s', places=0)(1 / beta)}" if beta > 0 else "", transform=above.transAxes,
                ha="right", fontsize=7.5, color="#444444")
 
 

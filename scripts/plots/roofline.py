@@ -53,8 +53,8 @@ def roofline(kernels):
                 fig.mark(axis, row["elements_per_B"], point, looks[row["method"]])
     axes[0].set_xscale("log", base=2)
     axes[0].set_xlim(*across)
-    axes[0].xaxis.set_major_locator(ticker.LogLocator(base=2, subs=(1, 2**0.5)))
-    axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.2g}"))
+    axes[0].xaxis.set_major_locator(ticker.LogLocator(base=2))
+    axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"1/{1 / x:.3g}" if x < 1 else f"{x:g}"))
     axes[0].xaxis.set_minor_locator(ticker.NullLocator())
     ends = [r["elements_per_s"] for r in rows] + [k * kernels.triad(s) for k in across for s in sizes]
     fig.log_axis(axes[0], 10, ticker.EngFormatter(), min(ends), max(ends))
