@@ -34,7 +34,8 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
     `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `file`, `cpus`. samples: the repetitions of each row, NaN beyond the last; order: the place of each in the sequence of all,
+    `cpus`, `env`,
+    `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last; order: the place of each in the sequence of all,
 NO_ORDER beyond the last; t_rank: samples of every rank; exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
@@ -121,6 +122,10 @@ def _attributes(path, file):
     for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
         known = nodes is not None and column in nodes.dtype.names
         attrs[name] = sorted({_text(value) for value in nodes[column]}) if known else []
+    attrs["env"] = [(_text(row["name"]), _text(row["value"])) for row in run["env"]] if run is not None and "env" in run else []
+    attrs["inputs"] = [dict(zip(row.dtype.names, map(_text, row.item()))) for row in file["inputs"][...]] if "inputs" in file else []
+    attrs["formulas"] = {name.removesuffix(".formula"): _text(text) for name, text in sorted(file["points"].attrs.items())
+                         if name.endswith(".formula")}
     attrs["file"] = path
     return attrs
 
