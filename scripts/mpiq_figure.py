@@ -33,6 +33,8 @@ OTHER_DASHES = ((0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 2)), (0, (5, 1, 2,
 
 DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 
+most_columns = 3  # of panels; a report, whose pages are narrow, sets 2
+
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
@@ -79,9 +81,14 @@ def label(method, dtypes):
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 
 
+def columns_of(panels_in_all):
+    """How many panels stand side by side."""
+    return 2 if panels_in_all == 4 else min(most_columns, panels_in_all)
+
+
 def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.4):
     """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them, unless not share."""
-    columns = 2 if len(titles) == 4 else min(3, len(titles))
+    columns = columns_of(len(titles))
     rows = -(-len(titles) // columns)
     figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
                                 figsize=(max(6.4, 4.2 * columns), height * rows + 1.3))

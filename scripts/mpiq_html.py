@@ -10,7 +10,7 @@ STYLE = """
   --good: #00694c; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --soft: #a8a8a8; --paper: #15181b; --line: #3a3f44;
   --tint: #1f252b; --good: #5fd3ac; } }
-body { margin: 0 auto; padding: 1.5rem; max-width: 62rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
+body { margin: 0 auto; padding: 1.5rem; max-width: 66rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--paper); }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } p { margin: .4rem 0; } .soft, figcaption, dt { color: var(--soft); }

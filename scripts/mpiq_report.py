@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+import mpiq_figure
 import mpiq_html as h
 import mpiq_results
 import mpiq_verdict
@@ -29,8 +30,7 @@ def verdicts(selection):
         box = [f'<div class="verdict{"" if found.kind == "wins" else " none"}">',
                h.paragraph(place(selection, key), "soft"), f"<p><strong>{h.text(said[0])}</strong></p>"]
         box += [h.paragraph(" ".join(said[1:]))] if said[1:] else []
-        more = alternatives(found)
-        out += box + ([h.paragraph(more)] if more else []) + ["</div>"]
+        out += box + [h.paragraph(more) for more in alternatives(found, base_words(selection))] + ["</div>"]
     return out
 
 
@@ -41,14 +41,22 @@ def place(selection, key):
         + ("" if link else ", link not named")
 
 
-def alternatives(verdict):
-    """Winners with a smaller error than the recommended method: speed is not everything."""
+LARGE_ERROR = 0.1  # from here on the words of a verdict say what such an error is good for
+
+
+def alternatives(verdict, base):
+    """Winners with a smaller error than the recommended method, and what a large error is good for: speed is not all."""
     if verdict.kind != "wins" or not verdict.best.errors:
-        return ""
-    found = [c for c in verdict.others if c.errors and max(c.errors) < 0.9 * max(verdict.best.errors)]
-    return "" if not found else "More accurate, and faster too: " + "; ".join(
-        f"{c.method} {mpiq_verdict.range_words(verdict, c)}, speed-up {mpiq_verdict.gain_words(c)}, {mpiq_verdict.error_words(c)}"
-        for c in sorted(found, key=lambda c: max(c.errors))) + "."
+        return
+    most = max(verdict.best.errors)
+    found = sorted((c for c in verdict.others if c.errors and max(c.errors) < 0.9 * most), key=lambda c: max(c.errors))
+    if most > LARGE_ERROR:
+        yield ("An error that large suits sums of many calls whose errors are fed back, such as gradients. Where each sum counts, "
+               + ("take a more accurate method." if found and max(found[0].errors) < LARGE_ERROR else f"keep {base}."))
+    if found:
+        yield "More accurate, and faster than the baseline too: " + "; ".join(
+            f"{c.method} {mpiq_verdict.range_words(verdict, c)}, speed-up {mpiq_verdict.gain_words(c)}, "
+            f"{mpiq_verdict.error_words(c)}" for c in found) + "."
 
 
 def cautions(selection):
@@ -192,7 +200,7 @@ def methods_section(selection):
 
 def build(sources, title):
     """The page."""
-    selection = sources["results"]
+    selection, mpiq_figure.most_columns = sources["results"], 2
     hosts = words(host for r in selection.results for host in r.attrs["hosts"])
     commits = words(commit(r.attrs) for r in selection.results)
     body = [f"<h1>{h.text(title)}</h1>", h.paragraph(", ".join(part for part in (

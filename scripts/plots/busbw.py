@@ -50,7 +50,8 @@ def busbw(selection):
     for axis, lines in zip(axes, found):
         for name, rate in lines:
             axis.axhline(rate, color="#444444", linewidth=1, linestyle=(0, (6, 3)), zorder=1)
-            axis.text(0.012, rate * 1.03, name, transform=axis.get_yaxis_transform(), fontsize=7, color="#444444", va="bottom")
+            axis.text(0.012, rate * 1.03, name, transform=axis.get_yaxis_transform(), fontsize=7, color="#444444", va="bottom",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}, zorder=5)
     fig.finish(figure, selection.title or "Effective bus bandwidth", selection.footer(
         "bytes / t x 2 (ranks - 1) / ranks of the median time, band: its 95 % interval; a compressed method may exceed the wire."))
     return figure, rows

@@ -38,7 +38,7 @@ def data(selection):
                                f"{bytes_label(size)}" for (link, nodes, ranks, _, size), _, _ in found],
                               f"speedup over {selection.base_words()}, log", "", share=False, height=4.2)
     most = max(len(names) for _, names, _ in found)
-    figure.set_figwidth(max(figure.get_figwidth(), min(3, len(found)) * (1.5 + 0.75 * most)))
+    figure.set_figwidth(max(figure.get_figwidth(), fig.columns_of(len(found)) * (1.5 + 0.75 * most)))
     looks = fig.looks(sorted({str(m) for *_, rows in found for m in rows["method"]}, key=fig.order))
     rows = []
     for axis, (key, names, points) in zip(axes, found):

@@ -75,7 +75,7 @@ def ratio_size(selection):
                   for where, row in cells.items()})
         crossed |= frontier(axis, cells)
         rows += cells.values()
-    figure.set_figwidth(figure.get_figwidth() + 1.0 * min(3, len(panels)))
+    figure.set_figwidth(figure.get_figwidth() + 1.0 * fig.columns_of(len(panels)))
     fig.finish(figure, selection.title or f"Speedup over {selection.base_words()} by requested ratio", selection.footer(
         "Median of paired ratios; orange is faster, blue slower; hatched: the 95 % interval includes 1."
         + (" Thick line: the frontier of the fitted model." if crossed else ""), selection.points))

@@ -76,7 +76,7 @@ def winners(selection):
               (key for key, _, _, _ in found)]
     tallest, widest = max(len(places) for _, _, places, _ in found), max(len(sizes) for _, sizes, _, _ in found)
     figure, axes = fig.panels(titles, "ranks on nodes", share=False, height=0.9 + 0.5 * tallest)
-    figure.set_figwidth(max(figure.get_figwidth(), min(3, len(found)) * (1.2 + 0.78 * widest)))
+    figure.set_figwidth(max(figure.get_figwidth(), fig.columns_of(len(found)) * (1.2 + 0.78 * widest)))
     used = fig.looks(sorted({c["method"] for _, _, _, cells in found for c in cells.values()}, key=fig.order))
     rows = []
     for axis, (_, sizes, places, cells) in zip(axes, found):
