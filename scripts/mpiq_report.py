@@ -91,7 +91,8 @@ def figures(sources):
         function = PLOTS[name]
         if function.takes in sources and function.applies(sources[function.takes]):
             drawn, _ = function(sources[function.takes])
-            yield h.figure(drawn, name, function.__doc__, function.read)
+            shows = function.__doc__.partition(" (")[0].rstrip(".") + "."  # options in brackets are for the command line
+            yield h.figure(drawn, name, shows, function.read)
 
 
 def tables(selection):
@@ -158,9 +159,11 @@ def _inputs(attrs):
     out = []
     for row in attrs["inputs"]:
         params = f" ({row['params']})" if row.get("params") else ""
+        seed = f", seed {row['seed']}" if "seed" in row else ""
         rho = f", rank correlation {row['rho']:g}" if row.get("rho") else ""
-        out.append(f"{row.get('distribution', '?')}{params}, seed {row.get('seed', '?')}{rho}, "
-                   f"{row.get('entropy_bits', float('nan')):.3g} bits of entropy a byte")
+        known = "entropy_bits" in row and np.isfinite(row["entropy_bits"])
+        out.append(f"{row.get('distribution', '?')}{params}{seed}{rho}"
+                   + (f", {row['entropy_bits']:.3g} bits of entropy a byte" if known else ""))
     return "; ".join(out)
 
 
