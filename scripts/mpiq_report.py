@@ -37,8 +37,8 @@ def verdicts(selection):
 def place(selection, key):
     link, _, _, dtype, data = key
     title = selection.panel_title(key)
-    return "On " + ", ".join([title] + [v for v in (DTYPES.get(dtype, dtype), f"{data} input") if v not in title]) \
-        + ("" if link else ", link not named")
+    more = [said for said, short in ((DTYPES.get(dtype, dtype),) * 2, (f"{data} input", data)) if short not in title]
+    return "On " + ", ".join([title, *more]) + ("" if link else ", link not named")
 
 
 LARGE_ERROR = 0.1  # from here on the words of a verdict say what such an error is good for
@@ -49,7 +49,11 @@ def alternatives(verdict, base):
     if verdict.kind != "wins" or not verdict.best.errors:
         return
     most = max(verdict.best.errors)
-    found = sorted((c for c in verdict.others if c.errors and max(c.errors) < 0.9 * most), key=lambda c: max(c.errors))
+    found = []
+    for c in sorted((c for c in verdict.others if c.errors), key=lambda c: (max(c.errors), -c.points[-1]["value"])):
+        slower_than_a_better_one = any(c.points[-1]["value"] <= other.points[-1]["value"] for other in found)
+        if most > mpiq_verdict.ROUNDING and max(c.errors) < 0.9 * most and not slower_than_a_better_one:
+            found.append(c)
     if most > LARGE_ERROR:
         yield ("An error that large suits sums of many calls whose errors are fed back, such as gradients. Where each sum counts, "
                + ("take a more accurate method." if found and max(found[0].errors) < LARGE_ERROR else f"keep {base}."))

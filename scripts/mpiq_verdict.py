@@ -6,6 +6,7 @@ import numpy as np
 import mpiq_results
 from mpiq_plots import good, series
 
+ROUNDING = 1e-6  # relative errors below come from sums of floats, not from a codec
 COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
 
@@ -91,14 +92,20 @@ def bytes_words(size):
     return mpiq_results.bytes_label(size)
 
 
+def number(value):
+    """Three digits, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def ratio_words(point):
-    return f"{point['value']:.3g} [{point['low']:.3g}, {point['high']:.3g}]"
+    return f"{number(point['value'])} [{number(point['low'])}, {number(point['high'])}]"
 
 
 def error_words(candidate):
-    """'relative L2 error 0.60' or '0.0017 to 0.0018', of one call."""
+    """'relative L2 error of one call 0.60' or '0.0017 to 0.0018'."""
     ends = list(dict.fromkeys(f"{e:.2g}" for e in (min(candidate.errors), max(candidate.errors)))) if candidate.errors else []
-    return f"relative L2 error of one call {' to '.join(ends)}" if ends else "error not measured"
+    exact = ", no more than rounding" if ends and max(candidate.errors) < ROUNDING else ""
+    return f"relative L2 error of one call {' to '.join(ends)}{exact}" if ends else "error not measured"
 
 
 def gain_words(candidate):
@@ -109,6 +116,8 @@ def gain_words(candidate):
 
 def range_words(verdict, found):
     """'from 1 MiB on', or where it ends before the largest size 'from 1 MiB to 4 MiB', 'at 1 MiB'."""
+    if len(verdict.sizes) == 1:
+        return f"at {bytes_words(found.first)}, the only size measured"
     if found.last == verdict.sizes[-1]:
         return f"from {bytes_words(found.first)} on"
     if found.first == found.last:
@@ -126,15 +135,13 @@ def sentences(verdict, base):
     if verdict.kind == "loses":
         return [f"Keep {base}: at no measured size ({span}) is a compressed method faster with 95 % certainty."]
     best = verdict.best
-    below = [s for s in verdict.sizes if s < best.first]
     out = [f"Use {best.method} {range_words(verdict, best)}: expected speed-up {gain_words(best)} [95 %], "
            f"{error_words(best)}."]
-    if below:
+    if best.first > verdict.sizes[0]:
         out.append(f"Below that keep {base}.")
-    else:
-        out.append(f"Below {bytes_words(best.first)} nothing was measured.")
     if not verdict.reaches_the_largest:
         out.append(f"Above {bytes_words(best.last)} keep {base}.")
     if best.elsewhere:
         out.append(f"It is faster at {', '.join(bytes_words(s) for s in best.elsewhere)} too, but not in between.")
+    out.append(f"Nothing was measured below {bytes_words(verdict.sizes[0])} or above {bytes_words(verdict.sizes[-1])}.")
     return out

@@ -16,7 +16,7 @@ def groups(selection):
     points = selection.points[np.isfinite(selection.points["speedup"])]
     points = points[~np.isin(points["method"], selection.base_methods())]
     found = {}
-    for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}):
+    for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}, key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(GROUP, key)])]
         if len(set(mine["data"])) > 1:
             found[key[:-1]] = key, sorted(set(mine["data"]), key=natural), mine

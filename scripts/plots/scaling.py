@@ -5,7 +5,7 @@ from matplotlib import ticker
 import mpiq_figure as fig
 from mpiq_plots import plot, series
 from mpiq_results import bytes_label
-from mpiq_selection import PlotError, names_of
+from mpiq_selection import PlotError, names_of, natural
 
 GROUP = ("link", "dtype", "data")
 MOST = 3  # panels of each kind
@@ -14,7 +14,7 @@ MOST = 3  # panels of each kind
 def groups(selection):
     """(kind, size, key, rows) of what has more than one number of ranks: the vector fixed, or its share of a rank."""
     points = selection.points
-    for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}):
+    for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}, key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(GROUP, key)])]
         for kind, value in (("vector", mine["bytes"]), ("share", mine["bytes"] // np.maximum(mine["ranks"], 1))):
             several = [s for s in sorted(set(value)) if len(set(mine["ranks"][value == s])) > 1]

@@ -4,7 +4,7 @@ import numpy as np
 import mpiq_figure as fig
 from mpiq_plots import good, plot, sizes_and_methods, summarise
 from mpiq_results import bytes_label, paired_speedup
-from mpiq_selection import PlotError, names_of
+from mpiq_selection import PlotError, names_of, natural
 
 MAP = ("link", "dtype", "data")  # one map for each
 
@@ -51,7 +51,7 @@ def applies(selection):
 def maps(selection):
     """Key of each map, its sizes, its rows (ranks, nodes), and the rows of its cells by (row, column)."""
     samples, points = selection.matrix("samples"), selection.points
-    for key in sorted({tuple(row[c].item() for c in MAP) for row in points}):
+    for key in sorted({tuple(row[c].item() for c in MAP) for row in points}, key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(MAP, key)])]
         sizes, places = sorted(set(mine["bytes"])), sorted({(int(r["ranks"]), int(r["nodes"])) for r in mine})
         cells = {}
