@@ -23,7 +23,8 @@ table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabu
 th, td { padding: .2rem .55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { text-align: right; color: var(--soft); font-weight: 600; } .left { text-align: left; } td.words { white-space: normal; }
 tr.first td { border-top: 2px solid var(--line); } .faster { color: var(--good); font-weight: 600; }
-dl { display: grid; grid-template-columns: 10rem 1fr; gap: .2rem 1rem; font-size: .9rem; } dd { margin: 0; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: 10rem 1fr; gap: .2rem 1rem; font-size: .9rem; }
+dd { margin: 0; overflow-wrap: anywhere; }
 @media screen and (prefers-color-scheme: dark) { figure img { filter: invert(.91) hue-rotate(180deg); } }
 @media print { :root { --ink: #000; --soft: #444; --paper: #fff; --line: #bbb; --tint: #f3f6f9; --good: #00694c; }
   @page { size: A4; margin: 16mm 14mm; } body { padding: 0; max-width: none; font-size: 10.5pt; }

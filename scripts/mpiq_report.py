@@ -9,7 +9,7 @@ import mpiq_html as h
 import mpiq_results
 import mpiq_verdict
 from mpiq_figure import DTYPES, order
-from mpiq_plots import PLOTS, good
+from mpiq_plots import PLOTS, good, summarise
 from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The question first, then what is behind the answer; plots that are not named here come last.
@@ -55,8 +55,8 @@ def alternatives(verdict, base):
         if most > mpiq_verdict.ROUNDING and max(c.errors) < 0.9 * most and not slower_than_a_better_one:
             found.append(c)
     if most > LARGE_ERROR:
-        yield ("An error that large suits sums of many calls whose errors are fed back, such as gradients. Where each sum counts, "
-               + ("take a more accurate method." if found and max(found[0].errors) < LARGE_ERROR else f"keep {base}."))
+        yield ("An error that large suits sums of many calls whose errors are fed back, such as gradients. Where each sum "
+               "counts, " + ("take a more accurate method." if found and max(found[0].errors) < LARGE_ERROR else f"keep {base}."))
     if found:
         yield "More accurate, and faster than the baseline too: " + "; ".join(
             f"{c.method} {mpiq_verdict.range_words(verdict, c)}, speed-up {mpiq_verdict.gain_words(c)}, "
@@ -68,15 +68,15 @@ def cautions(selection):
     p, out = selection.points, []
     launches = len(set(p["launch"]))
     if launches < 6:
-        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the calls were, not how "
-                   "much a new launch would differ, which is often several times more. Publish from at least ten launches.")
+        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the calls were, "
+                   "not how much a new launch would differ, which is often several times more. Publish from at least ten launches.")
     bad = {"more ranks than cores": (p["oversubscribed"] == 1).sum(), "invalid results": (p["status"] != "ok").sum()}
     out += [f"{n} of {len(p)} rows have {what}: hollow in figures, in no verdict." for what, n in bad.items() if n]
     if selection.left_out:
         out.append(f"{selection.left_out} rows failed or were skipped.")
     if "lag1" in p.dtype.names and (p["lag1"][good(p)] > 0.3).any():
-        out.append(f"In {(p['lag1'][good(p)] > 0.3).sum()} of {good(p).sum()} good rows calls resemble the call before (lag-1 autocorrelation "
-                   "above 0.3): their intervals of times are too narrow.")
+        out.append(f"In {(p['lag1'][good(p)] > 0.3).sum()} of {good(p).sum()} good rows calls resemble the call before (lag-1 "
+                   "autocorrelation above 0.3): their intervals of times are too narrow.")
     if "throttled" in p.dtype.names and (p["throttled"] == 1).any():
         out.append(f"The clock was lowered in {(p['throttled'] == 1).sum()} rows.")
     if any(len(r.attrs["hosts"]) == 1 and r.points["nodes"].max() > 1 for r in selection.results):
@@ -99,31 +99,43 @@ def figures(sources):
             yield h.figure(drawn, name, shows, function.read)
 
 
+HEAD = ("size", "method", "time", "95 %", "p95", "speed-up", "95 %", "rel. L2 error", "ratio", "n", "remarks")
+
+
 def tables(selection):
     """Times, speed-ups and errors of every panel."""
     for key, points in selection.panels():
-        rows, classes, before = [], [], None
-        for row in sorted(points, key=lambda r: (r["bytes"], order(str(r["method"])), r["launch"])):
-            classes.append("first" if before != row["bytes"] else "")
-            rows.append(table_row(row, "" if before == row["bytes"] else mpiq_results.bytes_label(row["bytes"])))
-            before = row["bytes"]
+        rows, classes = [], []
+        for size in sorted(set(points["bytes"])):
+            here = points[points["bytes"] == size]
+            for i, method in enumerate(sorted(set(here["method"]), key=order)):
+                classes.append("" if i else "first")
+                rows.append(("" if i else mpiq_results.bytes_label(size), *table_cells(here[here["method"] == method])))
+        shown = len(HEAD) if any(row[-1][0] for row in rows) else len(HEAD) - 1
         yield f"<h3>{h.text(place(selection, key))}</h3>"
-        yield h.table(("size", "method", "time", "95 %", "p95", "speed-up", "95 %", "rel. L2 error", "ratio", "n", "remarks"), rows,
-                      left=2, classes=classes)
+        yield h.table(HEAD[:shown], [row[:shown] for row in rows], left=2, classes=classes)
 
 
-def table_row(row, size):
-    remarks = ([] if row["status"] == "ok" else [str(row["status"])]) + (
-        ["more ranks than cores"] if row["oversubscribed"] == 1 else [])
-    seconds = mpiq_results.seconds_label
-    known = np.isfinite(row["speedup_lo"])
-    ours = row["compressor"] != "none" and known and row["speedup_lo"] > 1 and not remarks
-    achieved = row["ratio_achieved"] if "ratio_achieved" in row.dtype.names else np.nan
-    return (size, (str(row["method"]), "words"), seconds(row["t_median_s"]), f"{seconds(row['t_ci_lo_s'])} .. {seconds(row['t_ci_hi_s'])}",
-            seconds(row["t_p95_s"]), (f"{row['speedup']:.2f}" if np.isfinite(row["speedup"]) else "", "faster" if ours else ""),
-            f"{row['speedup_lo']:.2f} .. {row['speedup_hi']:.2f}" if known else "",
-            f"{row['err_rel_l2']:.2e}" if np.isfinite(row["err_rel_l2"]) else "",
-            f"{achieved:.3g}" if np.isfinite(achieved) else "", str(row["reps"]), (", ".join(remarks), "words"))
+def _median(rows, name):
+    known = rows[name][np.isfinite(rows[name])] if name in rows.dtype.names else ()
+    return float(np.median(known)) if len(known) else np.nan
+
+
+def table_cells(rows):
+    """What a table says of a method at one size: of its launches what figures say, from the good ones where there are any."""
+    quoted = rows[good(rows)] if good(rows).any() else rows
+    time = summarise(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
+    gain = summarise(rows, "speedup", "speedup_lo", "speedup_hi")
+    remarks = sorted(set(rows["status"][rows["status"] != "ok"])) + ["more ranks than cores"] * bool((rows["oversubscribed"] == 1).any())
+    remarks += [f"{time['launches']} launches"] * (time["launches"] > 1)
+    seconds, known = mpiq_results.seconds_label, np.isfinite(gain["low"])
+    faster = rows["compressor"][0] != "none" and mpiq_verdict.wins(gain)
+    error, achieved = _median(quoted, "err_rel_l2"), _median(quoted, "ratio_achieved")
+    return ((str(rows["method"][0]), "words"), seconds(time["value"]), f"{seconds(time['low'])} .. {seconds(time['high'])}",
+            seconds(_median(quoted, "t_p95_s")),
+            (f"{gain['value']:.2f}" if np.isfinite(gain["value"]) else "", "faster" if faster else ""),
+            f"{gain['low']:.2f} .. {gain['high']:.2f}" if known else "", f"{error:.2e}" if np.isfinite(error) else "",
+            f"{achieved:.3g}" if np.isfinite(achieved) else "", str(time["reps"]), (", ".join(map(str, remarks)), "words"))
 
 
 def _config(attrs):
@@ -136,7 +148,8 @@ def _config(attrs):
 
 def _command(attrs):
     """The command line without folders: those are the machine's, not the measurement's."""
-    return " ".join(os.path.basename(w) if w.startswith(("/", "./", "../")) else w for w in str(attrs.get("command_line", "")).split())
+    given = str(attrs.get("command_line", "")).split()
+    return " ".join(os.path.basename(word) if word.startswith(("/", "./", "../")) else word for word in given)
 
 
 def _seconds(attrs, name):
@@ -194,8 +207,8 @@ def _of_file(result):
 
 def methods_section(selection):
     """How it was measured, from the files' own words."""
-    yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where the 95 % "
-                      "interval of its speed-up lies above 1. Outliers are kept in all statistics.")
+    yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where the "
+                      "95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
     for result in selection.results:
         yield f"<h3>{h.text(os.path.basename(result.attrs['file']))}</h3>"
         yield h.terms(_of_file(result))

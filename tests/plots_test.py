@@ -214,7 +214,8 @@ class Plots(Drawn):
     def test_data(self):
         rows = rows_over([0, 1], "input_id")
         rows[1]["speedup"] = 3
-        found = self.columns(self.draw("data", self.file(rows, data=["x density=0.1", "x density=0.01"])), "data", "method", "speedup")
+        path = self.file(rows, data=["x density=0.1", "x density=0.01"])
+        found = self.columns(self.draw("data", path), "data", "method", "speedup")
         self.assertEqual(found, [("x density=0.01", "onebit", 4), ("x density=0.1", "onebit", 3)])
 
     def test_model(self):
@@ -252,15 +253,16 @@ class Register(Drawn):
             self.assertIn(name.replace("-", "_") + ".py", folder)
 
     def test_all_draws_what_applies_and_nothing_else(self):
-        status, out, problem = self.run_program("plot", "all", self.file(linear(), True), "-o", self.path("out"), "--format", "png")
+        path = self.file(linear(), True)
+        status, out, problem = self.run_program("plot", "all", path, "-o", self.path("out"), "--format", "png")
         self.assertEqual((status, problem), (0, ""))
         drawn = {re.search(r"a-([\w-]+)\.csv", line).group(1) for line in out.splitlines()}
         self.assertEqual(drawn, {"busbw", "distribution", "error", "model", "ratio", "speedup", "time", "winners"})
 
     def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
         lonely = self.file([point("mpi", MIB, 1e-3)])
-        reasons = {"ratio": "asked for a ratio", "ratio-size": "has a speedup", "paper": "no row is of a matrix", "phases": "phases",
-                   "scaling": "more than one number of ranks", "distribution": "no samples", "launches": "more than one launch",
+        reasons = {"ratio": "asked for a ratio", "ratio-size": "has a speedup", "paper": "no row is of a matrix",
+                   "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples", "launches": "more than one launch",
                    "drift": "/samples/order", "ranks": "/samples/t_rank_s", "layers": "layer of a model",
                    "data": "more than one distribution", "model": "at least 3 sizes", "history": "more than one commit",
                    "roofline": "kernels.json"}

@@ -51,8 +51,8 @@ class Verdicts(Drawn):
 
     def test_one_size_is_no_range(self):
         found = self.of(self.speeds("onebit", [(120, 130, 140)], err_rel_l2=1e-8))
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: expected "
-                         "speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, no more than rounding.")
+        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: "
+                         "expected speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, no more than rounding.")
 
     def test_bad_rows_win_nothing(self):
         for changes in ({"oversubscribed": 1}, {"status": "invalid"}):
@@ -76,8 +76,8 @@ class Report(Drawn):
 
     def test_the_first_words_are_what_the_numbers_imply(self):
         text = self.words(self.page(self.file(linear(), True)))
-        self.assertIn("Use onebit from 64 KiB on: expected speed-up 2.29 [2.29, 2.29] at 64 KiB to 2.86 [2.86, 2.86] at 64 MiB [95 %], "
-                      "relative L2 error of one call 0.5.", text)
+        self.assertIn("Use onebit from 64 KiB on: expected speed-up 2.29 [2.29, 2.29] at 64 KiB to 2.86 [2.86, 2.86] at 64 MiB "
+                      "[95 %], relative L2 error of one call 0.5.", text)
         self.assertLess(text.index("Verdict"), text.index("Figures"))
 
     def test_it_says_so_when_nothing_wins(self):
@@ -117,7 +117,8 @@ class Report(Drawn):
     def test_tables_and_metadata_are_those_of_the_file(self):
         path = self.file(sweep(), True)
         with h5py.File(path, "a") as file:
-            file["run"].attrs.update({"sync_method": "barrier: ours", "build": "Release,\x01 GNU 12", "command_line": "/home/me/bench x"})
+            file["run"].attrs.update({"sync_method": "barrier: ours", "build": "Release,\x01 GNU 12",
+                                      "command_line": "/home/me/bench x"})
             file["points"].attrs["speedup.formula"] = "a over b"
         text = self.words(self.page(path))
         for words in ("barrier: ours", "Release, GNU 12", "MPICH 4.0.2", "0123456789", "a over b", "250.000 us", "bench x"):

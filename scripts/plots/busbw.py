@@ -37,8 +37,8 @@ def has_more_ranks_than_one(selection):
     return (selection.points["ranks"] > 1).any()
 
 
-@plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed allreduce cannot exceed the dashed wire limit; a compressed one can, because it
-sends less than it delivers. This is an effective rate, computed from the uncompressed size.""")
+@plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed allreduce cannot exceed the dashed wire
+limit; a compressed one can, because it sends less than it delivers. This is an effective rate, computed from the uncompressed size.""")
 def busbw(selection):
     """Effective bus bandwidth against the size of the vector."""
     figure, axes, rows = draw(selection, ("busbw", "busbw_lo", "busbw_hi"), "effective bus bandwidth, log scale",
@@ -53,5 +53,6 @@ def busbw(selection):
             axis.text(0.012, rate * 1.03, name, transform=axis.get_yaxis_transform(), fontsize=7, color="#444444", va="bottom",
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}, zorder=5)
     fig.finish(figure, selection.title or "Effective bus bandwidth", selection.footer(
-        "bytes / t x 2 (ranks - 1) / ranks of the median time, band: its 95 % interval; a compressed method may exceed the wire."))
+        "bytes / t x 2 (ranks - 1) / ranks of the median time, band: its 95 % interval; a compressed method may exceed "
+        "the wire."))
     return figure, rows

@@ -27,8 +27,8 @@ def applies(selection):
     return bool(groups(selection))
 
 
-@plot("data", applies, read="""One group of markers for each distribution of the input. A method whose markers lie far apart owes its
-speed to the input: measure on data like your own.""")
+@plot("data", applies, read="""One group of markers for each distribution of the input. A method whose markers lie far apart owes
+its speed to the input: measure on data like your own.""")
 def data(selection):
     """Speedup for each distribution of the input, at the largest size."""
     found = groups(selection)

@@ -25,15 +25,15 @@ def applies(selection):
     return next(pooled(selection), None) is not None
 
 
-@plot("distribution", applies, read="""How many of the calls took no longer than the time below. A steep line is a steady method, a
-step to the right a second mode, a long upper tail rare slow calls. Nothing is cut off.""")
+@plot("distribution", applies, read="""How many of the calls took no longer than the time below. A steep line is a steady method,
+a step to the right a second mode, a long upper tail rare slow calls. Nothing is cut off.""")
 def distribution(selection):
     """Distribution of the time of all repetitions at the largest size (--where bytes=... for another)."""
     found = list(pooled(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no samples of rows that are ok and without oversubscription")
-    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "share of calls", "time of a call, log scale",
-                              share=False)
+    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "share of calls",
+                              "time of a call, log scale", share=False)
     looks = fig.looks(sorted({m for *_, methods in found for m in methods}, key=fig.order))
     rows = []
     for axis, (key, size, methods) in zip(axes, found):

@@ -36,14 +36,15 @@ def ends(methods):
 
 
 @plot("drift", applies, read="""One marker a call, in the order in which the calls ran, over the median of its method. A slope is
-drift, a raised beginning a warm-up that was too short, a step the machine changing its speed. Good measurements look like noise.""")
+drift, a raised beginning a warm-up that was too short, a step the machine changing its speed. Good measurements look like
+noise.""")
 def drift(selection):
     """Time of every repetition in the order in which they ran, at the largest size (--where bytes=... for another)."""
     found = list(sequences(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no good row has samples and their order (/samples/order)")
-    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time / median of the method, log scale",
-                              "place in the sequence of calls", share=False)
+    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found],
+                              "time / median of the method, log scale", "place in the sequence of calls", share=False)
     looks = fig.looks(sorted({m for *_, methods in found for m in methods}, key=fig.order))
     rows = []
     for axis, (key, size, methods) in zip(axes, found):
@@ -51,7 +52,8 @@ def drift(selection):
             colour, marker, _ = looks[method]
             ratio = t / np.median(t)
             axis.plot(place, ratio, color=colour, marker=marker, linestyle="none", markersize=3.2, alpha=0.75)
-            rows += [{**named(key), "method": method, "bytes": size, "order": int(p), "t_max_s": float(v), "over_median": float(r)}
+            rows += [{**named(key), "method": method, "bytes": size, "order": int(p), "t_max_s": float(v),
+                      "over_median": float(r)}
                      for p, v, r in sorted(zip(place, t, ratio))]
         axis.axhline(1, color="black", linewidth=0.8)
         fig.log_axis(axis, 10, ticker.FuncFormatter(lambda y, _: f"{y:g}"), *ends(methods))

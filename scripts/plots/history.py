@@ -52,30 +52,34 @@ def applies(selection):
     return len(commits(selection)) > 1 and bool(at_largest(selection))
 
 
-@plot("history", applies, read="""Each column is a commit, in the order of measurement. A method that steps up between two columns by
-more than its bars got slower; if all methods step together, it was the machine.""")
+@plot("history", applies, read="""Each column is a commit, in the order of measurement. A method that steps up between two columns
+by more than its bars got slower; if all methods step together, it was the machine.""")
 def history(selection):
     """Median and interval by commit, at the largest size that several commits measured (several files)."""
     found = at_largest(selection)
     if not found:
-        raise PlotError(f"{names_of(selection.results)}: no point was measured by more than one commit on the same kind of processor")
+        raise PlotError(f"{names_of(selection.results)}: no point was measured by more than one commit on the same kind of "
+                        "processor")
     names = [n for n in commits(selection) if any(n == e[0] for methods in found.values() for es in methods.values() for e in es)]
-    figure, axes = fig.panels([f"{ranks} ranks, {link or 'no link named'}, {bytes_label(size)}" for ((_, link, _, ranks, _, _), size)
-                               in found], "time of a call, log scale", "", share=False)
+    titles = [f"{ranks} ranks, {link or 'no link named'}, {bytes_label(size)}" for ((_, link, _, ranks, _, _), size) in found]
+    figure, axes = fig.panels(titles, "time of a call, log scale", "", share=False)
     looks = fig.looks(sorted({m for methods in found.values() for m in methods}, key=fig.order))
     rows, dates = [], {}
     for axis, ((where, size), methods) in zip(axes, found.items()):
-        for offset, (method, entries) in zip(np.linspace(-0.25, 0.25, len(methods)) if len(methods) > 1 else [0], methods.items()):
+        offsets = np.linspace(-0.25, 0.25, len(methods)) if len(methods) > 1 else [0]
+        for offset, (method, entries) in zip(offsets, methods.items()):
             for name, date, p in entries:
                 fig.mark(axis, names.index(name) + offset, p, looks[method])
                 dates[name] = date
                 rows.append({"cpu": where[0], **named(where[1:]), "bytes": size, "method": method, "commit": name, "date": date,
-                             "launches": p["launches"], "drawn": p["drawn"], **dict(zip(COLUMNS, (p["value"], p["low"], p["high"])))})
+                             "launches": p["launches"], "drawn": p["drawn"],
+                             **dict(zip(COLUMNS, (p["value"], p["low"], p["high"])))})
         axis.set_xticks(range(len(names)), [f"{n}\n{dates.get(n, '')}" for n in names], fontsize=7.5)
         axis.set_xlim(-0.5, len(names) - 0.5)
         axis.grid(axis="x", visible=False)
         mine = [p for entries in methods.values() for _, _, p in entries]
         fig.log_axis(axis, 10, ticker.EngFormatter(unit="s"), min(p["low"] for p in mine), max(p["high"] for p in mine))
     fig.marks_legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in rows) else [])
-    fig.finish(figure, selection.title or "Commit by commit", selection.footer("Median of the slowest rank's time and its 95 % interval."))
+    fig.finish(figure, selection.title or "Commit by commit", selection.footer(
+        "Median of the slowest rank's time and its 95 % interval."))
     return figure, rows

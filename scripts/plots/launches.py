@@ -47,7 +47,8 @@ def launches(selection):
     for axis, (key, size, rows) in zip(axes, found):
         for x, method in enumerate(names):
             strip(axis, x, rows[rows["method"] == method], looks[method])
-        out += [{**named(key), "method": str(row["method"]), "bytes": size, "launch": int(row["launch"]), "reps": int(row["reps"]),
+        out += [{**named(key), "method": str(row["method"]), "bytes": size, "launch": int(row["launch"]),
+                 "reps": int(row["reps"]),
                  "drawn": "line" if good(row) else str(row["status"]) if row["status"] != "ok" else "oversubscribed",
                  **{c: float(row[c]) for c in ("t_median_s", "t_ci_lo_s", "t_ci_hi_s")}} for row in rows]
         axis.set_xticks(range(len(names)), [fig.shorter(n, 16) for n in names], rotation=25, ha="right")

@@ -42,8 +42,8 @@ def draw_sums(axis, rows, looks):
                   drawstyle="steps-post", markersize=5)
 
 
-@plot("layers", applies, read="""Above: a call for each size of layer. Below: the sum of all layers up to that size, a step of training
-in which nothing overlaps; the right end is the whole model.""")
+@plot("layers", applies, read="""Above: a call for each size of layer. Below: the sum of all layers up to that size, a step of
+training in which nothing overlaps; the right end is the whole model.""")
 def layers(selection):
     """Time by size of layer, and the sum over the layers of a model."""
     points = of_layers(selection.points)
@@ -69,6 +69,7 @@ def layers(selection):
     grid[1][0].yaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
     fig.legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in out) else [])
     fig.finish(figure, selection.title or f"Layers of {', '.join(sorted(set(points['model'])))}", selection.footer(
-        "Medians of the slowest rank's time, band: 95 % interval; sums of medians, layers of one size counted as often as there are.",
+        "Medians of the slowest rank's time, band: 95 % interval; sums of medians, layers of one size counted as often as "
+        "there are.",
         points))
     return figure, out

@@ -33,13 +33,14 @@ def draw_column(above, below, fitted, looks):
         sizes = [p["bytes"] for p in f["points"]]
         above.plot(sizes, [p["model"] for p in f["points"]], color=colour, linestyle=dashes, linewidth=1.2)
         for p in f["points"]:
-            fig.mark(above, p["bytes"], {"value": p["measured"], "low": p["low"], "high": p["high"], "drawn": "line"}, looks[method])
+            fig.mark(above, p["bytes"], {"value": p["measured"], "low": p["low"], "high": p["high"], "drawn": "line"},
+                     looks[method])
         below.plot(sizes, [100 * (p["measured"] / p["model"] - 1) for p in f["points"]], color=colour, marker=marker,
                    linestyle=dashes, linewidth=0.8, markersize=5)
     below.axhline(0, color="black", linewidth=0.8)
     beta = next(iter(fitted.values()))["beta"]
-    above.text(0.98, 0.03, f"wire: {ticker.EngFormatter(unit='B/s', places=0)(1 / beta)}" if beta > 0 else "", transform=above.transAxes,
-               ha="right", fontsize=7.5, color="#444444")
+    above.text(0.98, 0.03, f"wire: {ticker.EngFormatter(unit='B/s', places=0)(1 / beta)}" if beta > 0 else "",
+               transform=above.transAxes, ha="right", fontsize=7.5, color="#444444")
 
 
 @plot("model", applies, read="""Above, markers are measured and lines are the model; below, how much longer than the model the
@@ -48,10 +49,10 @@ def model(selection):
     """Measured times against the fitted model of latency, wire and codec, with residuals."""
     found = list(fits(selection))
     if not found:
-        raise PlotError(f"{names_of(selection.results)}: the model needs good dense rows of at least {mpiq_model.MIN_SIZES} sizes "
-                        "on two or more ranks")
-    figure, grid = fig.plt.subplots(2, len(found), squeeze=False, sharex=True, sharey="row", gridspec_kw={"height_ratios": [3, 2]},
-                                    figsize=(max(6.4, 4.2 * len(found)), 6.0))
+        raise PlotError(f"{names_of(selection.results)}: the model needs good dense rows of at least {mpiq_model.MIN_SIZES} "
+                        "sizes on two or more ranks")
+    figure, grid = fig.plt.subplots(2, len(found), squeeze=False, sharex=True, sharey="row",
+                                    gridspec_kw={"height_ratios": [3, 2]}, figsize=(max(6.4, 4.2 * len(found)), 6.0))
     looks = fig.looks(sorted({m for _, fitted in found for m in fitted}, key=fig.order))
     rows = []
     for (above, below), (key, fitted) in zip(grid.T, found):
@@ -67,6 +68,6 @@ def model(selection):
     fig.log_axis(grid[0][0], 10, ticker.EngFormatter(unit="s"), min(ends), max(ends))
     fig.legend(figure, looks, selection.dtypes)
     fig.finish(figure, selection.title or "Measured and modelled time", selection.footer(
-        "Dense: t = alpha + beta 2 (ranks - 1) / ranks bytes; compressed: t = alpha' + beta (bytes sent by the busiest rank) + gamma "
-        "bytes; fitted to these points, relative deviations, robustly; the coefficients are in the CSV."))
+        "Dense: t = alpha + beta 2 (ranks - 1) / ranks bytes; compressed: t = alpha' + beta (bytes sent by the busiest rank) + "
+        "gamma bytes; fitted to these points, relative deviations, robustly; the coefficients are in the CSV."))
     return figure, rows

@@ -36,8 +36,8 @@ def entries_of(selection):
                            "speedup_hi": p["high"]} for m, p in found.items()]
 
 
-@plot("pareto", applies, read="""Up is faster, left is more accurate. The grey steps are the front: a method below them is beaten in
-both by another one. Error is that of one call, before feedback.""")
+@plot("pareto", applies, read="""Up is faster, left is more accurate. The grey steps are the front: a method below them is beaten
+in both by another one. Error is that of one call, before feedback.""")
 def pareto(selection):
     """Error against speedup of each method, at the largest size, with the front of the best."""
     panels = list(entries_of(selection))
@@ -61,9 +61,10 @@ def pareto(selection):
     axes[0].set_xlim(min(ends) / 4, max(ends) * 4)
     axes[0].xaxis.set_major_locator(ticker.LogLocator(numticks=6))
     axes[0].xaxis.set_minor_locator(ticker.NullLocator())
-    fig.log_axis(axes[0], 2, ticker.FuncFormatter(lambda y, _: f"{y:g}"), min([0.6] + [row["speedup_lo"] for row in rows if
-                 np.isfinite(row["speedup_lo"])]), max([2] + [row["speedup_hi"] for row in rows if np.isfinite(row["speedup_hi"])]))
+    low, high = ([row[c] for row in rows if np.isfinite(row[c])] for c in ("speedup_lo", "speedup_hi"))
+    fig.log_axis(axes[0], 2, ticker.FuncFormatter(lambda y, _: f"{y:g}"), min([0.6, *low]), max([2, *high]))
     fig.marks_legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in rows) else [])
     fig.finish(figure, selection.title or "Error and speedup", selection.footer(
-        "Median of paired ratios with its 95 % interval, and error of the first call; grey: the front of methods that none beats."))
+        "Median of paired ratios with its 95 % interval, and error of the first call; grey: the front of methods that none "
+        "beats."))
     return figure, rows

@@ -26,8 +26,8 @@ def applies(selection):
     return next(by_rank(selection), None) is not None
 
 
-@plot("ranks", applies, read="""Dark is slow, over the median of all ranks in the same call. A dark row is a rank that is always late, a
-dark column a call in which everybody waited.""")
+@plot("ranks", applies, read="""Dark is slow, over the median of all ranks in the same call. A dark row is a rank that is always late,
+a dark column a call in which everybody waited.""")
 def ranks(selection):
     """Time of each rank in each repetition, at the largest size."""
     found = list(by_rank(selection))[:MOST]

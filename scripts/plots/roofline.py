@@ -31,8 +31,8 @@ def applies(kernels):
     return next(kernel_rows(kernels), None) is not None
 
 
-@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster; the line is what the memory
-alone allows, the triad of one core. On the line the memory is the limit, below it the arithmetic. Above it, caches help.""")
+@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster; the line is what the
+memory alone allows, the triad of one core. On the line the memory is the limit, below it the arithmetic. Above it, caches help.""")
 def roofline(kernels):
     """Elements a second of the codecs alone against the memory's roof (kernels.json)."""
     rows = [r for r in kernel_rows(kernels)]
@@ -58,8 +58,8 @@ def roofline(kernels):
     axes[0].xaxis.set_minor_locator(ticker.NullLocator())
     ends = [r["elements_per_s"] for r in rows] + [k * kernels.triad(s) for k in across for s in sizes]
     fig.log_axis(axes[0], 10, ticker.EngFormatter(), min(ends), max(ends))
-    shape = [fig.plt.Line2D([], [], color="#555555", marker="o", linestyle="none", markerfacecolor="#555555" if filled else "white",
-                            label=work) for work, filled in WORKS.items()]
+    shape = [fig.plt.Line2D([], [], color="#555555", marker="o", linestyle="none",
+                            markerfacecolor="#555555" if filled else "white", label=work) for work, filled in WORKS.items()]
     fig.marks_legend(figure, looks, ["f32"], shape)
     used = sorted({row["isa"] for row in rows}, key=ISAS.index)
     fig.finish(figure, kernels.title or "Codecs alone and the memory's roof", [

@@ -6,8 +6,8 @@ import mpiq_figure as fig
 from mpiq_plots import draw, extent, plot
 
 
-@plot("speedup", read="""Above the line at 1 a method is faster than the baseline. It is called faster only where its band stays above
-1: the band is the 95 % interval of ratios of calls that were made in turns, so drift of the machine is in both.""")
+@plot("speedup", read="""Above the line at 1 a method is faster than the baseline. It is called faster only where its band stays
+above 1: the band is the 95 % interval of ratios of calls that were made in turns, so drift of the machine is in both.""")
 def speedup(selection):
     """Paired speedup over the baseline against the size of the vector."""
     names, base = selection.base_methods(), selection.base_words()
