@@ -68,8 +68,8 @@ def cautions(selection):
     p, out = selection.points, []
     launches = len(set(p["launch"]))
     if launches < 6:
-        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the calls were, "
-                   "not how much a new launch would differ, which is often several times more. Publish from at least ten launches.")
+        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the "
+                   "calls were, not how much a new launch would differ, which is often several times more. Publish from at least ten launches.")
     bad = {"more ranks than cores": (p["oversubscribed"] == 1).sum(), "invalid results": (p["status"] != "ok").sum()}
     out += [f"{n} of {len(p)} rows have {what}: hollow in figures, in no verdict." for what, n in bad.items() if n]
     if selection.left_out:
@@ -126,7 +126,8 @@ def table_cells(rows):
     quoted = rows[good(rows)] if good(rows).any() else rows
     time = summarise(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
     gain = summarise(rows, "speedup", "speedup_lo", "speedup_hi")
-    remarks = sorted(set(rows["status"][rows["status"] != "ok"])) + ["more ranks than cores"] * bool((rows["oversubscribed"] == 1).any())
+    remarks = sorted(set(rows["status"][rows["status"] != "ok"]))
+    remarks += ["more ranks than cores"] * bool((rows["oversubscribed"] == 1).any())
     remarks += [f"{time['launches']} launches"] * (time["launches"] > 1)
     seconds, known = mpiq_results.seconds_label, np.isfinite(gain["low"])
     faster = rows["compressor"][0] != "none" and mpiq_verdict.wins(gain)
@@ -207,8 +208,8 @@ def _of_file(result):
 
 def methods_section(selection):
     """How it was measured, from the files' own words."""
-    yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where the "
-                      "95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
+    yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where "
+                      "the 95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
     for result in selection.results:
         yield f"<h3>{h.text(os.path.basename(result.attrs['file']))}</h3>"
         yield h.terms(_of_file(result))

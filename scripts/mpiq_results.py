@@ -34,9 +34,9 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
     `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `env`,
-    `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last; order: the place of each in the
-    sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank; exposed: seconds in each of phases. None if the file has none."""
+    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last; order: the place
+    of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank; exposed: seconds in each of
+    phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict

@@ -262,10 +262,10 @@ class Register(Drawn):
     def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
         lonely = self.file([point("mpi", MIB, 1e-3)])
         reasons = {"ratio": "asked for a ratio", "ratio-size": "has a speedup", "paper": "no row is of a matrix",
-                   "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples", "launches": "more than one launch",
-                   "drift": "/samples/order", "ranks": "/samples/t_rank_s", "layers": "layer of a model",
-                   "data": "more than one distribution", "model": "at least 3 sizes", "history": "more than one commit",
-                   "roofline": "kernels.json"}
+                   "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples",
+                   "launches": "more than one launch", "drift": "/samples/order", "ranks": "/samples/t_rank_s",
+                   "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
+                   "history": "more than one commit", "roofline": "kernels.json"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)

@@ -52,7 +52,8 @@ class Verdicts(Drawn):
     def test_one_size_is_no_range(self):
         found = self.of(self.speeds("onebit", [(120, 130, 140)], err_rel_l2=1e-8))
         self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: "
-                         "expected speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, no more than rounding.")
+                         "expected speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, "
+                         "no more than rounding.")
 
     def test_bad_rows_win_nothing(self):
         for changes in ({"oversubscribed": 1}, {"status": "invalid"}):

@@ -38,7 +38,8 @@ def has_more_ranks_than_one(selection):
 
 
 @plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed allreduce cannot exceed the dashed wire
-limit; a compressed one can, because it sends less than it delivers. This is an effective rate, computed from the uncompressed size.""")
+limit; a compressed one can, because it sends less than it delivers. This is an effective rate, computed from the
+uncompressed size.""")
 def busbw(selection):
     """Effective bus bandwidth against the size of the vector."""
     figure, axes, rows = draw(selection, ("busbw", "busbw_lo", "busbw_hi"), "effective bus bandwidth, log scale",

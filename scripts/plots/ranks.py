@@ -26,7 +26,7 @@ def applies(selection):
     return next(by_rank(selection), None) is not None
 
 
-@plot("ranks", applies, read="""Dark is slow, over the median of all ranks in the same call. A dark row is a rank that is always late,
+@plot("ranks", applies, read="""Dark is slow, over the median of the method. A dark row is a rank that is always late,
 a dark column a call in which everybody waited.""")
 def ranks(selection):
     """Time of each rank in each repetition, at the largest size."""
@@ -45,5 +45,7 @@ def ranks(selection):
                  for k in range(t.shape[0]) for r in range(t.shape[1])]
     fig.finish(figure, selection.title or "Time of each rank", selection.footer(
         "Time in the call over the median of its method; first launch."))
-    figure.colorbar(image, ax=axes, label="time / median", fraction=0.04, pad=0.02)
+    figure.subplots_adjust(right=0.86)  # room for the scale, which belongs to all panels
+    low, high = axes[-1].get_position().y0, axes[0].get_position().y1
+    figure.colorbar(image, cax=figure.add_axes([0.885, low, 0.018, high - low]), label="time / median of the method")
     return figure, rows

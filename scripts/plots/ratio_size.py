@@ -55,8 +55,8 @@ def frontier(axis, cells):
     return len(set(side.values())) > 1
 
 
-@plot("ratio-size", applies, read="""Orange cells are faster than the baseline, blue ones slower, white is equal. Hatched: the 95 %
-interval includes 1. Where a fitted model is at hand, a thick line is its frontier between faster and slower.""")
+@plot("ratio-size", applies, read="""Orange cells are faster than the baseline, blue ones slower, white is equal. Hatched: the
+95 % interval includes 1. Where a fitted model is at hand, a thick line is its frontier between faster and slower.""")
 def ratio_size(selection):
     """Speedup for each requested ratio and size, with the frontier of the model."""
     panels = [(key, mine) for key, points in selection.panels() if len(mine := compressed(points))]

@@ -31,8 +31,9 @@ def applies(kernels):
     return next(kernel_rows(kernels), None) is not None
 
 
-@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster; the line is what the
-memory alone allows, the triad of one core. On the line the memory is the limit, below it the arithmetic. Above it, caches help.""")
+@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster; the line is
+what the memory alone allows, the triad of one core. On the line the memory is the limit, below it the
+arithmetic. Above it, caches help.""")
 def roofline(kernels):
     """Elements a second of the codecs alone against the memory's roof (kernels.json)."""
     rows = [r for r in kernel_rows(kernels)]

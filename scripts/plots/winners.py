@@ -65,8 +65,9 @@ def maps(selection):
             yield key, sizes, places, cells
 
 
-@plot("winners", applies, read="""Each cell names the fastest method there and what it gains over the baseline. Where a cell is
-hatched, the 95 % interval of its lead over the second includes 1: the two cannot be told apart. Cells without a good measurement are empty.""")
+@plot("winners", applies, read="""Each cell names the fastest method there and what it gains over the
+baseline. Where a cell is hatched, the 95 % interval of its lead over the second includes 1: the two cannot be told apart. Cells
+without a good measurement are empty.""")
 def winners(selection):
     """The fastest method for each number of ranks and size, hatched where the second could be it."""
     found = list(maps(selection))
