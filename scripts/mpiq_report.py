@@ -68,8 +68,8 @@ def cautions(selection):
     p, out = selection.points, []
     launches = len(set(p["launch"]))
     if launches < 6:
-        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the "
-                   "calls were, not how much a new launch would differ, which is often several times more. Publish from at least ten launches.")
+        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the calls were, "
+                   "not how much a new launch would differ, which is often several times more. Publish from at least ten.")
     bad = {"more ranks than cores": (p["oversubscribed"] == 1).sum(), "invalid results": (p["status"] != "ok").sum()}
     out += [f"{n} of {len(p)} rows have {what}: hollow in figures, in no verdict." for what, n in bad.items() if n]
     if selection.left_out:

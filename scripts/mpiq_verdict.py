@@ -143,5 +143,6 @@ def sentences(verdict, base):
         out.append(f"Above {bytes_words(best.last)} keep {base}.")
     if best.elsewhere:
         out.append(f"It is faster at {', '.join(bytes_words(s) for s in best.elsewhere)} too, but not in between.")
-    out.append(f"Nothing was measured below {bytes_words(verdict.sizes[0])} or above {bytes_words(verdict.sizes[-1])}.")
+    if len(verdict.sizes) > 1:
+        out.append(f"Nothing was measured below {bytes_words(verdict.sizes[0])} or above {bytes_words(verdict.sizes[-1])}.")
     return out
