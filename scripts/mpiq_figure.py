@@ -33,9 +33,12 @@ OTHER_DASHES = ((0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 2)), (0, (5, 1, 2,
 
 DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 
+most_columns = 3  # of panels; a report, whose pages are narrow, sets 2
+
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
+    "svg.hashsalt": "mpi_quant",  # names inside an SVG follow from its content
 })
 
 
@@ -78,12 +81,17 @@ def label(method, dtypes):
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 
 
-def panels(titles, ylabel, xlabel="vector per rank (bytes)"):
-    """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them."""
-    columns = 2 if len(titles) == 4 else min(3, len(titles))
+def columns_of(panels_in_all):
+    """How many panels stand side by side."""
+    return 2 if panels_in_all == 4 else min(most_columns, panels_in_all)
+
+
+def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.4):
+    """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them, unless not share."""
+    columns = columns_of(len(titles))
     rows = -(-len(titles) // columns)
-    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True,
-                                figsize=(max(6.4, 4.2 * columns), 3.4 * rows + 1.3))
+    figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
+                                figsize=(max(6.4, 4.2 * columns), height * rows + 1.3))
     axes = list(grid.flat)
     for axis in axes[len(titles):]:
         axis.set_visible(False)
@@ -91,7 +99,7 @@ def panels(titles, ylabel, xlabel="vector per rank (bytes)"):
         axis.set_title(title)
         if i % columns == 0:
             axis.set_ylabel(ylabel)
-        below_is_empty = i + columns >= len(titles)
+        below_is_empty = not share or i + columns >= len(titles)
         axis.tick_params(labelbottom=below_is_empty)
         if below_is_empty:
             axis.set_xlabel(xlabel)
@@ -168,17 +176,66 @@ def note(axis, title, texts, method_looks):
                     handletextpad=0.2, labelspacing=0.25, borderaxespad=0.2)
 
 
+def values_axis(axis, values, low, high):
+    """x in powers of two with as many labels as fit."""
+    axis.set_xscale("log", base=2)
+    axis.set_xlim(low, high)
+    axis.set_xticks(values)
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.xaxis.set_minor_locator(ticker.NullLocator())
+
+
+def heat(axis, columns, rows, cells):
+    """Squares on a grid of labels: cells[(row, column)] = (colour, text, hatched). Empty cells stay white."""
+    for (row, column), (colour, text, hatched) in cells.items():
+        axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
+        if hatched:
+            axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, hatch="///", edgecolor="#666666",
+                                         linewidth=0, alpha=0.6))
+        dark = np.dot(matplotlib.colors.to_rgb(colour), (0.3, 0.59, 0.11)) < 0.45
+        pad = {"facecolor": colour, "edgecolor": "none", "pad": 1.2}
+        axis.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black",
+                  bbox=pad if hatched else None)
+    axis.set_xticks(range(len(columns)), columns)
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set_xlim(-0.5, len(columns) - 0.5)
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.grid(False)
+    axis.tick_params(length=0)
+
+
+def marks_legend(figure, method_looks, dtypes, more=()):
+    """As legend, where nothing is joined by lines."""
+    handles = [plt.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label(method, dtypes))
+               for method, (colour, marker, _) in method_looks.items()]
+    handles += more
+    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
+                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
+
+
+def mark(axis, x, point, method_look, horizontal=False):
+    """A marker with its interval, hollow where the point is not good."""
+    colour, marker, _ = method_look
+    y, good = point["value"], point["drawn"] == "line"
+    bar = (axis.hlines if horizontal else axis.vlines)
+    if point["high"] > point["low"]:
+        bar(x, point["low"], point["high"], color=colour, linewidth=1.2)
+    xy = (y, x) if horizontal else (x, y)
+    axis.plot(*xy, color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor=colour if good else "white")
+
+
 HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none",
                     label="invalid, or more ranks than cores")
 
 
 def finish(figure, title, footer):
     """Title on top, the conditions of the measurement below. A long legend makes the figure higher, not the panels lower."""
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    legend_rows = -(-len(labels) // _legend_columns(figure, labels))
+    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    legend_rows = -(-len(labels) // _legend_columns(figure, labels)) if labels else 0
     height = figure.get_figheight() + 0.2 * max(0, legend_rows - 3)
     figure.set_figheight(height)
-    figure.legends[0].set_bbox_to_anchor((0.5, 1 - 0.33 / height))
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0.5, 1 - 0.33 / height))
     figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
     lines = []
     for sentence in footer:
@@ -193,7 +250,7 @@ def save(figure, rows, path, formats):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     written = []
     for suffix in formats:
-        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}.get(suffix)
+        metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)
         figure.savefig(f"{path}.{suffix}", dpi=160, metadata=metadata)
         written.append(f"{path}.{suffix}")
     plt.close(figure)
@@ -203,3 +260,22 @@ def save(figure, rows, path, formats):
         for row in rows:
             writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
     return written + [f"{path}.csv"]
+
+
+def tint(colour, depth=0.45):
+    """A colour mixed with white, for areas that carry text."""
+    return tuple(1 - depth * (1 - c) for c in matplotlib.colors.to_rgb(colour))
+
+
+def shorter(method, letters=26):
+    """A name for where there is little room."""
+    return method if len(method) <= letters else method[:letters - 3] + "..."
+
+
+def patch_legend(figure, method_looks, dtypes, hatched):
+    """As legend, for areas instead of lines."""
+    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=tint(colour), label=label(method, dtypes))
+               for method, (colour, _, _) in method_looks.items()]
+    handles.append(plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="#666666", hatch="///", linewidth=0, label=hatched))
+    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
+                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))

@@ -23,6 +23,10 @@ NEEDED = (
 ).split()
 
 
+DATASETS = {"samples": "samples/t_max_s", "order": "samples/order", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
+NO_ORDER = 0xFFFFFFFF
+
+
 class ResultsError(Exception):
     """A file that cannot be used; the message names it and says why."""
 
@@ -31,11 +35,17 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
     `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `file`. samples: the repetitions of each row, NaN beyond the last; None if the file has none."""
+    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last; order: the place
+    of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank; exposed: seconds in each of
+    phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
     samples: np.ndarray = None
+    order: np.ndarray = None
+    t_rank: np.ndarray = None
+    exposed: np.ndarray = None
+    phases: tuple = ()
 
 
 def _text(value):
@@ -55,7 +65,7 @@ def plain(table):
     return out
 
 
-def _with_columns(table, columns):
+def with_columns(table, columns):
     """The table and more columns, given as name -> array."""
     extra = [(name, values.dtype) for name, values in columns.items()]
     out = np.empty(len(table), dtype=table.dtype.descr + extra)
@@ -117,7 +127,13 @@ def _attributes(path, file):
     # A file that scripts/merge made has a group for each file it is made of.
     groups = [run] if run is not None else []
     groups += list(file["runs"].values()) if "runs" in file else []
-    attrs["hosts"] = sorted({_text(host) for group in groups if "nodes" in group for host in group["nodes"]["host"]})
+    for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
+        known = [group["nodes"][column] for group in groups if "nodes" in group and column in group["nodes"].dtype.names]
+        attrs[name] = sorted({_text(value) for values in known for value in values})
+    attrs["env"] = [(_text(row["name"]), _text(row["value"])) for row in run["env"]] if run is not None and "env" in run else []
+    attrs["inputs"] = [dict(zip(row.dtype.names, map(_text, row.item()))) for row in file["inputs"][...]] if "inputs" in file else []
+    attrs["formulas"] = {name.removesuffix(".formula"): _text(text) for name, text in sorted(file["points"].attrs.items())
+                         if name.endswith(".formula")}
     attrs["file"] = path
     return attrs
 
@@ -134,8 +150,9 @@ def _load(path, file):
     }
     extra.update({name: make() for name, make in made_up.items() if name not in points.dtype.names})
     rows = _last_of_each_key(points)
-    samples = file["samples/t_max_s"][...][rows] if "samples/t_max_s" in file else None
-    return Results(_with_columns(points, extra)[rows], _attributes(path, file), samples)
+    phases = tuple(_text(name) for name in file["phases/phase"]["name"]) if "phases/phase" in file else ()
+    return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **{
+        name: file[dataset][...][rows] if dataset in file else None for name, dataset in DATASETS.items()})
 
 
 @contextlib.contextmanager

@@ -1,0 +1,105 @@
+"""The register of plots, and what plots share beside their look (mpiq_figure): series with intervals, panels of them, points.
+
+A plot is a file of scripts/plots/ with a function (source) -> (figure, rows of the CSV) under one line @plot.
+"""
+import numpy as np
+
+import mpiq_figure as fig
+import mpiq_results
+from mpiq_selection import PANEL, PlotError, names_of
+
+PLOTS = {}
+
+
+def always(_source):
+    return True
+
+
+def plot(name, applies=always, read="", takes="results"):
+    """Registers a function as `scripts/plot NAME`. `all` draws it where applies(source) holds; read: how to read the figure,
+    for the report; takes: whether its source is a Selection of result files or the Kernels of files of mpiq-kernels."""
+
+    def register(function):
+        PLOTS[name] = function
+        function.applies, function.read, function.takes = applies, " ".join(read.split()), takes
+        return function
+
+    return register
+
+
+def good(rows):
+    """Which rows may be quoted as timings."""
+    return (rows["status"] == "ok") & (rows["oversubscribed"] != 1)
+
+
+def named(key):
+    """The columns of the CSV that say which panel."""
+    return dict(zip(PANEL, key))
+
+
+def sizes_and_methods(selection, sizes=1, methods=1):
+    """Whether a panel has so many good sizes, each of so many methods."""
+    for _, points in selection.panels():
+        points = points[good(points)]
+        full = [s for s in set(points["bytes"]) if len(set(points["method"][points["bytes"] == s])) >= methods]
+        if len(full) >= sizes:
+            return True
+    return False
+
+
+def summarise(rows, value, low, high):
+    """One point of a series from its launches. Bad rows count only where there are no others."""
+    good = rows[(rows["status"] == "ok") & (rows["oversubscribed"] != 1)]
+    drawn = "line" if len(good) else "invalid" if (rows["status"] != "ok").any() else "oversubscribed"
+    rows = good if len(good) else rows
+    return {"launches": len(rows), "reps": int(rows["reps"].sum()), "drawn": drawn,
+            **dict(zip(("value", "low", "high"), mpiq_results.over_launches(rows, value, low, high)))}
+
+
+def series(points, value, low, high, x):
+    """method -> its points by size, the MPI library's own first."""
+    known = points[np.isfinite(points[value])]
+    out = {}
+    for method in sorted(set(known["method"]), key=fig.order):
+        mine = known[known["method"] == method]
+        out[str(method)] = [{x: int(size), **summarise(mine[mine[x] == size], value, low, high)}
+                            for size in sorted(set(mine[x]))]
+    return out
+
+
+def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **labels):
+    """Panels with a series for every method of (value, low, high) columns; figure, axes, rows of the CSV."""
+    shown = [(key, series(keep(points), *columns, x)) for key, points in selection.panels()]
+    shown = [(key, lines) for key, lines in shown if lines]
+    if not shown:
+        raise PlotError(f"{names_of(selection.results)}: no row has a value of {columns[0]}")
+    figure, axes = fig.panels([selection.panel_title(key) for key, _ in shown], ylabel, **labels)
+    rows, looks = [], fig.looks(sorted({method for _, lines in shown for method in lines}, key=fig.order))
+    for axis, (key, lines) in zip(axes, shown):
+        for method, points in lines.items():
+            fig.draw_series(axis, points, looks[method], x)
+            for p in points:
+                named = dict(zip(("value", "low", "high"), columns))
+                rows.append({**dict(zip(PANEL, key)), "method": method, **{named.get(k, k): v for k, v in p.items()}})
+    (fig.bytes_axis if x == "bytes" else fig.side_axis)(axes[0], [row[x] for row in rows])
+    fig.legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in rows) else [])
+    return figure, axes, rows
+
+
+def extent(rows, low, high):
+    """From the smallest to the largest value that is drawn, its interval included."""
+    return min(row[low] for row in rows), max(row[high] for row in rows)
+
+
+
+
+def at_largest(selection, columns, keep=lambda points: points):
+    """Key, size and series point by method (as summarise) at the largest size of each panel that has the columns' values."""
+    for key, size, rows in selection.largest():
+        found = series(keep(rows), *columns, "bytes")
+        if found:
+            yield key, size, {method: points[0] for method, points in found.items()}
+
+
+def one_size(selection, key, size):
+    return f"{selection.panel_title(key)}, {mpiq_results.bytes_label(size)}"

@@ -1,0 +1,236 @@
+"""What a report says: verdicts, cautions, figures, tables, and how it was measured."""
+import json
+import os
+
+import numpy as np
+
+import mpiq_figure
+import mpiq_html as h
+import mpiq_results
+import mpiq_verdict
+from mpiq_figure import DTYPES, order
+from mpiq_plots import PLOTS, good, summarise
+from mpiq_selection import PLACES, commit, mpi_version, span, words
+
+# The question first, then what is behind the answer; plots that are not named here come last.
+READING = ("speedup", "time", "winners", "pareto", "error", "busbw", "ratio-size", "ratio", "data", "layers", "paper", "scaling",
+           "phases", "model", "distribution", "drift", "launches", "ranks", "history", "roofline")
+
+
+def base_words(selection):
+    return "the fastest MPI_Allreduce" if selection.baseline == "best-dense" else selection.base_words()
+
+
+def verdicts(selection):
+    """A box for each panel."""
+    out = []
+    for key, points in selection.panels():
+        found = mpiq_verdict.of_panel(points, selection.base_methods())
+        said = mpiq_verdict.sentences(found, base_words(selection))
+        box = [f'<div class="verdict{"" if found.kind == "wins" else " none"}">',
+               h.paragraph(place(selection, key), "soft"), f"<p><strong>{h.text(said[0])}</strong></p>"]
+        box += [h.paragraph(" ".join(said[1:]))] if said[1:] else []
+        out += box + [h.paragraph(more) for more in alternatives(found, base_words(selection))] + ["</div>"]
+    return out
+
+
+def place(selection, key):
+    link, _, _, dtype, data = key
+    title = selection.panel_title(key)
+    more = [said for said, short in ((DTYPES.get(dtype, dtype),) * 2, (f"{data} input", data)) if short not in title]
+    return "On " + ", ".join([title, *more]) + ("" if link else ", link not named")
+
+
+LARGE_ERROR = 0.1  # from here on the words of a verdict say what such an error is good for
+
+
+def alternatives(verdict, base):
+    """Winners with a smaller error than the recommended method, and what a large error is good for: speed is not all."""
+    if verdict.kind != "wins" or not verdict.best.errors:
+        return
+    most = max(verdict.best.errors)
+    found = []
+    for c in sorted((c for c in verdict.others if c.errors), key=lambda c: (max(c.errors), -c.points[-1]["value"])):
+        slower_than_a_better_one = any(c.points[-1]["value"] <= other.points[-1]["value"] for other in found)
+        if most > mpiq_verdict.ROUNDING and max(c.errors) < 0.9 * most and not slower_than_a_better_one:
+            found.append(c)
+    if most > LARGE_ERROR:
+        yield ("An error that large suits sums of many calls whose errors are fed back, such as gradients. Where each sum "
+               "counts, " + ("take a more accurate method." if found and max(found[0].errors) < LARGE_ERROR else f"keep {base}."))
+    if found:
+        yield "More accurate, and faster than the baseline too: " + "; ".join(
+            f"{c.method} {mpiq_verdict.range_words(verdict, c)}, speed-up {mpiq_verdict.gain_words(c)}, "
+            f"{mpiq_verdict.error_words(c)}" for c in found) + "."
+
+
+def cautions(selection):
+    """What a careful reader would hold against the numbers."""
+    p, out = selection.points, []
+    launches = len(set(p["launch"]))
+    if launches < 6:
+        out.append(f"Intervals are within {launches} launch{'es' if launches > 1 else ''}: they say how steady the calls were, "
+                   "not how much a new launch would differ, which is often several times more. Publish from at least ten.")
+    bad = {"more ranks than cores": (p["oversubscribed"] == 1).sum(), "invalid results": (p["status"] != "ok").sum()}
+    out += [f"{n} of {len(p)} rows have {what}: hollow in figures, in no verdict." for what, n in bad.items() if n]
+    if selection.left_out:
+        out.append(f"{selection.left_out} rows failed or were skipped.")
+    if "lag1" in p.dtype.names and (p["lag1"][good(p)] > 0.3).any():
+        out.append(f"In {(p['lag1'][good(p)] > 0.3).sum()} of {good(p).sum()} good rows calls resemble the call before (lag-1 "
+                   "autocorrelation above 0.3): their intervals of times are too narrow.")
+    if "throttled" in p.dtype.names and (p["throttled"] == 1).any():
+        out.append(f"The clock was lowered in {(p['throttled'] == 1).sum()} rows.")
+    if any(len(r.attrs["hosts"]) == 1 and r.points["nodes"].max() > 1 for r in selection.results):
+        out.append("Several nodes were one machine (network namespaces): wire and latency are emulated, the cores are shared.")
+    if any(r.attrs.get("git_dirty") for r in selection.results):
+        out.append("The program was built from a tree with uncommitted changes.")
+    if (p["data"] == "zeros").any() or (p["data"] == "const").any():
+        out.append("Zeros and constants compress like nothing else: not an input to decide by.")
+    return out
+
+
+def figures(sources):
+    """Every plot that applies, in the order of reading."""
+    names = [n for n in READING if n in PLOTS] + [n for n in PLOTS if n not in READING]
+    for name in names:
+        function = PLOTS[name]
+        if function.takes in sources and function.applies(sources[function.takes]):
+            drawn, _ = function(sources[function.takes])
+            shows = function.__doc__.partition(" (")[0].rstrip(".") + "."  # options in brackets are for the command line
+            yield h.figure(drawn, name, shows, function.read)
+
+
+HEAD = ("size", "method", "time", "95 %", "p95", "speed-up", "95 %", "rel. L2 error", "ratio", "n", "remarks")
+
+
+def tables(selection):
+    """Times, speed-ups and errors of every panel."""
+    for key, points in selection.panels():
+        rows, classes = [], []
+        for size in sorted(set(points["bytes"])):
+            here = points[points["bytes"] == size]
+            for i, method in enumerate(sorted(set(here["method"]), key=order)):
+                classes.append("" if i else "first")
+                rows.append(("" if i else mpiq_results.bytes_label(size), *table_cells(here[here["method"] == method])))
+        shown = len(HEAD) if any(row[-1][0] for row in rows) else len(HEAD) - 1
+        yield f"<h3>{h.text(place(selection, key))}</h3>"
+        yield h.table(HEAD[:shown], [row[:shown] for row in rows], left=2, classes=classes)
+
+
+def _median(rows, name):
+    known = rows[name][np.isfinite(rows[name])] if name in rows.dtype.names else ()
+    return float(np.median(known)) if len(known) else np.nan
+
+
+def table_cells(rows):
+    """What a table says of a method at one size: of its launches what figures say, from the good ones where there are any."""
+    quoted = rows[good(rows)] if good(rows).any() else rows
+    time = summarise(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
+    gain = summarise(rows, "speedup", "speedup_lo", "speedup_hi")
+    remarks = sorted(set(rows["status"][rows["status"] != "ok"]))
+    remarks += ["more ranks than cores"] * bool((rows["oversubscribed"] == 1).any())
+    remarks += [f"{time['launches']} launches"] * (time["launches"] > 1)
+    seconds, known = mpiq_results.seconds_label, np.isfinite(gain["low"])
+    faster = rows["compressor"][0] != "none" and mpiq_verdict.wins(gain)
+    error, achieved = _median(quoted, "err_rel_l2"), _median(quoted, "ratio_achieved")
+    return ((str(rows["method"][0]), "words"), seconds(time["value"]), f"{seconds(time['low'])} .. {seconds(time['high'])}",
+            seconds(_median(quoted, "t_p95_s")),
+            (f"{gain['value']:.2f}" if np.isfinite(gain["value"]) else "", "faster" if faster else ""),
+            f"{gain['low']:.2f} .. {gain['high']:.2f}" if known else "", f"{error:.2e}" if np.isfinite(error) else "",
+            f"{achieved:.3g}" if np.isfinite(achieved) else "", str(time["reps"]), (", ".join(map(str, remarks)), "words"))
+
+
+def _config(attrs):
+    try:
+        found = json.loads(attrs.get("config_json", "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _command(attrs):
+    """The command line without folders: those are the machine's, not the measurement's."""
+    given = str(attrs.get("command_line", "")).split()
+    return " ".join(os.path.basename(word) if word.startswith(("/", "./", "../")) else word for word in given)
+
+
+def _seconds(attrs, name):
+    value = attrs.get(name)
+    return mpiq_results.seconds_label(float(value)) if isinstance(value, (float, np.floating)) and np.isfinite(value) else ""
+
+
+def _column(points, name):
+    return words(points[name]) if name in points.dtype.names else ""
+
+
+def _stop_rule(attrs):
+    c = _config(attrs)
+    if c.get("iters"):
+        return f"exactly {c['iters']} repetitions"
+    parts = [f"half-width of the 95 % interval of the median at most {100 * c['rel_ci']:g} % of it"] if "rel_ci" in c else []
+    parts += [f"{c['point_time_s']} s a method"] if "point_time_s" in c else []
+    parts += [f"{c['max_reps']} repetitions"] if "max_reps" in c else []
+    least = f"at least {c['min_reps']} repetitions, then until: " if "min_reps" in c else ""
+    return least + ", or ".join(parts) if parts else ""
+
+
+def _inputs(attrs):
+    out = []
+    for row in attrs["inputs"]:
+        params = f" ({row['params']})" if row.get("params") else ""
+        seed = f", seed {row['seed']}" if "seed" in row else ""
+        rho = f", rank correlation {row['rho']:g}" if row.get("rho") else ""
+        known = "entropy_bits" in row and np.isfinite(row["entropy_bits"])
+        out.append(f"{row.get('distribution', '?')}{params}{seed}{rho}"
+                   + (f", {row['entropy_bits']:.3g} bits of entropy a byte" if known else ""))
+    return "; ".join(out)
+
+
+def _of_file(result):
+    a, p = result.attrs, result.points
+    clock = ", ".join(part for part in (str(a.get("clock", "")), _seconds(a, "clock_resolution_s") and
+                                        f"resolution {_seconds(a, 'clock_resolution_s')}",
+                                        _seconds(a, "clock_cost_s") and f"a reading costs {_seconds(a, 'clock_cost_s')}") if part)
+    skew = _seconds(a, "barrier_skew_s")
+    return [
+        ("command", _command(a)), ("measured", f"{a.get('created_utc', '')}, file {a.get('status', 'of unknown state')}"),
+        ("MPI library", mpi_version(a)), ("hosts", ", ".join(a["hosts"])), ("processors", ", ".join(a["cpus"])),
+        ("commit", commit(a)), ("compiler", a.get("build", "")), ("instruction set", a.get("isa", "")),
+        ("synchronisation", str(a.get("sync_method", "")) + (f", exit skew {skew}" if skew else "")), ("clock", clock),
+        ("stop rule", _stop_rule(a)), ("stopped by", _column(p, "stop_reason")),
+        ("warm-up", f"{span(p['warmup'])} calls" if "warmup" in p.dtype.names else ""),
+        ("repetitions", span(p["reps"])), ("calls timed together", _column(p, "batch")),
+        ("launches", str(len(set(p["launch"])))), ("grade", _column(p, "grade")),
+        ("order", "methods " + _column(p, "mode") + (", points shuffled" if _config(a).get("shuffle") else "")),
+        ("buffers", f"{_column(p, 'buffers')}, {_column(p, 'memory')}, {words(PLACES.get(v, v) for v in p['place'])}"),
+        ("data", _inputs(a)), ("environment", "; ".join(f"{name}={value}" for name, value in a["env"])),
+    ]
+
+
+def methods_section(selection):
+    """How it was measured, from the files' own words."""
+    yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where "
+                      "the 95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
+    for result in selection.results:
+        yield f"<h3>{h.text(os.path.basename(result.attrs['file']))}</h3>"
+        yield h.terms(_of_file(result))
+    formulas = {name: said for r in selection.results for name, said in r.attrs["formulas"].items()}
+    if formulas:
+        yield "<h3>Formulas</h3>"
+        yield h.terms(sorted(formulas.items()))
+
+
+def build(sources, title):
+    """The page."""
+    selection, mpiq_figure.most_columns = sources["results"], 2
+    hosts = words(host for r in selection.results for host in r.attrs["hosts"])
+    commits = words(commit(r.attrs) for r in selection.results)
+    body = [f"<h1>{h.text(title)}</h1>", h.paragraph(", ".join(part for part in (
+        hosts and f"host {hosts}", words(mpi_version(r.attrs) for r in selection.results), f"commit {commits}",
+        words(str(r.attrs.get("created_utc", ""))[:10] for r in selection.results)) if part), "soft")]
+    body += ["<h2>Verdict</h2>", *verdicts(selection)]
+    doubts = cautions(selection)
+    if doubts:
+        body += ["<h3>Before you rely on it</h3>", "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
+    body += ["<h2>Figures</h2>", *figures(sources), "<h2>Tables</h2>", *tables(selection), "<h2>How it was measured</h2>",
+             *methods_section(selection)]
+    return h.page(title, body)

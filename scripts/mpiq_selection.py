@@ -1,0 +1,182 @@
+"""The rows that a figure or a report is about: chosen from result files, refused where they must not stand side by side."""
+import re
+
+import numpy as np
+
+import mpiq_figure as fig
+import mpiq_results
+
+BEST_DENSE = "best-dense"  # the word of --baseline for the fastest of the MPI library's own algorithms at each point
+FASTEST = "mpi/fastest"  # what that is called in figures
+PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel holds one value of each
+ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ here must not be joined by a line
+PLACES = {"in": "in place", "out": "out of place"}
+
+
+class PlotError(Exception):
+    """Nothing sensible can be drawn; the message says why."""
+
+
+class Selection:
+    """The rows to draw, of all files, and what is to be said about where they come from."""
+
+    def __init__(self, results, where, title, baseline=None):
+        if baseline:
+            results = [mpiq_results.rebased(r, _wanted(baseline)) for r in results]
+        self.results, self.title, self.baseline, self.where = results, title, baseline, where
+        self.kernels = None  # of kernels.json, where one is given
+        self.points = _select(results, where)
+        timed = np.isin(self.points["status"], ("ok", "invalid")) & np.isfinite(self.points["t_median_s"])
+        self.left_out = int((~timed).sum())
+        self.points = self.points[timed]
+        if baseline == BEST_DENSE:
+            self.points = one_dense(self.points)
+        if len(self.points) == 0:
+            raise PlotError(f"{names_of(results)}: no rows to draw: {self.left_out} selected rows have no time")
+        _refuse_mixtures(self.points)
+        self.dtypes = sorted(set(self.points["dtype"]))
+
+    def panels(self):
+        """Key and rows of each panel, sorted, 1gbit before 10gbit."""
+        keys = sorted({tuple(row[c].item() for c in PANEL) for row in self.points},
+                      key=lambda key: [natural(v) for v in key])
+        for key in keys:
+            yield key, self.points[np.logical_and.reduce([self.points[c] == v for c, v in zip(PANEL, key)])]
+
+    def largest(self):
+        """Key, size and rows of the largest size of each panel: the one point of it where a plot has room for only one."""
+        for key, points in self.panels():
+            size = points["bytes"].max()
+            yield key, int(size), points[points["bytes"] == size]
+
+    def matrix(self, name):
+        """key of a row -> its row of a dataset (samples, order, t_rank, exposed) of the file that the row is from."""
+        out = {}
+        for result in self.results:
+            values = getattr(result, name)
+            for i, key in enumerate(result.points["key"]):
+                out.pop(key, None)
+                if values is not None:
+                    out[key] = values[i]
+        return out
+
+    def rows_of(self, result):
+        """The rows that were chosen, of one file only."""
+        points = mpiq_results.chosen(result.points, self.where)
+        return points[np.isin(points["status"], ("ok", "invalid")) & np.isfinite(points["t_median_s"])]
+
+    def base_words(self):
+        """What the speedups are over, for titles."""
+        return " or ".join(fig.label(name, self.dtypes) for name in self.base_methods())
+
+    def base_methods(self):
+        """The methods that speedups are over; at their own points these are 1."""
+        if self.baseline == BEST_DENSE:
+            return [FASTEST]
+        bases = set(self.points["base_key"]) - {""}
+        return sorted(set(self.points["method"][np.isin(self.points["key"], list(bases))])) or ["mpi"]
+
+    def panel_title(self, key):
+        """Ranks and nodes always; the rest where it tells panels apart or names the link."""
+        link, nodes, ranks, dtype, data = key
+        parts = [f"{ranks} ranks on {nodes} node{'s' if nodes != 1 else ''}"] + ([link] if link else [])
+        for value, column in ((fig.DTYPES.get(dtype, dtype), "dtype"), (data, "data")):
+            if len(set(self.points[column])) > 1:
+                parts.append(value)
+        return ", ".join(parts)
+
+    def footer(self, meaning, points=None):
+        """The conditions, as sentences; of the points that are drawn, all by default."""
+        p = self.points if points is None else points
+        compressed = p[p["compressor"] != "none"]
+        feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
+        launches = len(set(p["launch"]))
+        attrs = [r.attrs for r in self.results]
+        return [
+            f"{meaning} n = {span(p['reps'])} repetitions, {launches} launch{'es' if launches > 1 else ''}; "
+            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])}, data {_data(p['data'])}, "
+            f"{words(PLACES.get(v, v) for v in p['place'])}, "
+            f"buffers {words(p['buffers'])}, {words(p['mode'])}, sync {words(p['sync'])}, error feedback {feedback}."
+            + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""),
+            f"Host {words(h for a in attrs for h in a['hosts']) or '?'}; {span(p['ranks'])} ranks; "
+            f"link {words(p['link']) or 'not named'}; "
+            f"commit {words(commit(a) for a in attrs)}; {words(mpi_version(a) for a in attrs)}.",
+        ]
+
+
+def _wanted(baseline):
+    return mpiq_results.dense if baseline == BEST_DENSE else lambda points: points["method"] == baseline
+
+
+def one_dense(points):
+    """Of the MPI library's own reductions only the one that is fastest at each size, called mpi/fastest."""
+    dense = mpiq_results.dense(points)
+    kept, sizes = ~dense, [tuple(row[c] for c in (*PANEL, "bytes")) for row in points]
+    for size in set(sizes):
+        rows = dense & np.array([other == size for other in sizes])
+        if rows.any():
+            kept |= rows & (points["method"] == mpiq_results.fastest_method(points[rows]))
+    points = points.copy()
+    points["method"][dense] = FASTEST
+    return points[kept]
+
+
+def natural(value):
+    """Key to sort by: 1gbit before 10gbit, density=0.001 before density=0.01."""
+    return [float(w) if i % 2 else w for i, w in enumerate(re.split(r"(\d+(?:\.\d+)?)", str(value)))]
+
+
+def names_of(results):
+    return ", ".join(r.attrs["file"] for r in results)
+
+
+def words(values):
+    return ", ".join(sorted({str(v) for v in values} - {""}))
+
+
+def _data(values):
+    names = sorted(set(values), key=natural)
+    return words(names) if len(names) <= 4 else f"of {len(names)} distributions"
+
+
+def span(values):
+    return str(min(values)) if min(values) == max(values) else f"{min(values)} to {max(values)}"
+
+
+def commit(attrs):
+    return str(attrs.get("git_commit", "?"))[:10] + ("+changes" if attrs.get("git_dirty") else "")
+
+
+def mpi_version(attrs):
+    """'MPICH Version: 4.0.2 MPICH Release date: ...' -> 'MPICH 4.0.2'; other libraries begin with name and version."""
+    words = str(attrs.get("mpi_library", "?")).replace("Version:", " ").split()
+    return " ".join(words[:2]).rstrip(",")
+
+
+def _select(results, where):
+    """Rows of all files in the columns that all of them have, filtered by column=value."""
+    names = [n for n in results[0].points.dtype.names if all(n in r.points.dtype.names for r in results)]
+    points = np.concatenate([_columns(r.points, names) for r in results])
+    points = points[sorted({key: i for i, key in enumerate(points["key"])}.values())]
+    points = mpiq_results.chosen(points, where)
+    if len(points) == 0:
+        raise PlotError(f"{names_of(results)}: no rows match {' '.join(where)}")
+    return points
+
+
+def _columns(points, names):
+    """Text as wide as needed in any file, so that tables of several files can be joined."""
+    out = np.empty(len(points), dtype=[(n, "U256" if points.dtype[n].kind == "U" else points.dtype[n]) for n in names])
+    for name in names:
+        out[name] = points[name]
+    return out
+
+
+def _refuse_mixtures(points):
+    compressed = points[points["compressor"] != "none"]
+    for column, rows in [(c, points) for c in ALIKE] + [("feedback", compressed)]:
+        values = sorted({str(v) for v in rows[column]})
+        if len(values) > 1:
+            raise PlotError(f"rows differ in {column} ({', '.join(values)}): choose with --where {column}={values[0]}")
+
+

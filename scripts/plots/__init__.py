@@ -1,0 +1,6 @@
+"""Every plot is a module here; importing the package registers them all, in the order of their names."""
+import importlib
+import pkgutil
+
+for found in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{found}")

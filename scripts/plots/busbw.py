@@ -1,0 +1,59 @@
+"""Effective bus bandwidth against size: where compression beats the wire."""
+import re
+
+from matplotlib import ticker
+
+import mpiq_figure as fig
+from mpiq_plots import draw, extent, plot
+from mpiq_results import with_columns
+
+
+def of_bus(points):
+    """busbw of the median and of the ends of its interval: bytes / t * 2 (ranks - 1) / ranks."""
+    moved = points["bytes"] * 2.0 * (points["ranks"] - 1) / points["ranks"]
+    return with_columns(points, {"busbw": moved / points["t_median_s"], "busbw_lo": moved / points["t_ci_hi_s"],
+                                 "busbw_hi": moved / points["t_ci_lo_s"]})
+
+
+def wire_limit(link):
+    """B/s that the name of a link promises ('lab-10gbit'), None if it promises none."""
+    found = re.search(r"(\d+(?:\.\d+)?)\s*([gm])bit", link.lower())
+    return float(found.group(1)) * {"g": 1e9, "m": 1e6}[found.group(2)] / 8 if found else None
+
+
+def limits(selection, panel):
+    """(name, B/s) of what bounds an uncompressed allreduce, where known."""
+    link, _, ranks = panel[:3]
+    out = []
+    if wire_limit(link):
+        out.append((f"wire of {link}", wire_limit(link)))
+    if selection.kernels:
+        # A rank reads its vector and writes the result at least: 2 bytes moved a byte of vector.
+        out.append(("copy roof: triad of one core", selection.kernels.triad() * (ranks - 1) / ranks))
+    return out
+
+
+def has_more_ranks_than_one(selection):
+    return (selection.points["ranks"] > 1).any()
+
+
+@plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed allreduce cannot exceed the dashed wire
+limit; a compressed one can, because it sends less than it delivers. This is an effective rate, computed from the
+uncompressed size.""")
+def busbw(selection):
+    """Effective bus bandwidth against the size of the vector."""
+    figure, axes, rows = draw(selection, ("busbw", "busbw_lo", "busbw_hi"), "effective bus bandwidth, log scale",
+                              lambda points: of_bus(points[points["ranks"] > 1]))
+    low, high = extent(rows, "busbw_lo", "busbw_hi")
+    found = [limits(selection, key) for key, points in selection.panels() if (points["ranks"] > 1).any()]
+    ends = [rate for panel in found for _, rate in panel]
+    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="B/s"), min([low, *ends]), max([high, *ends]) * 1.2)
+    for axis, lines in zip(axes, found):
+        for name, rate in lines:
+            axis.axhline(rate, color="#444444", linewidth=1, linestyle=(0, (6, 3)), zorder=1)
+            axis.text(0.012, rate * 1.03, name, transform=axis.get_yaxis_transform(), fontsize=7, color="#444444", va="bottom",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}, zorder=5)
+    fig.finish(figure, selection.title or "Effective bus bandwidth", selection.footer(
+        "bytes / t x 2 (ranks - 1) / ranks of the median time, band: its 95 % interval; a compressed method may exceed "
+        "the wire."))
+    return figure, rows

@@ -1,0 +1,59 @@
+"""All repetitions of one point, tails kept."""
+import numpy as np
+from matplotlib import ticker
+
+import mpiq_figure as fig
+from mpiq_plots import good, named, one_size, plot
+from mpiq_selection import PlotError, names_of
+
+
+def pooled(selection):
+    """Key, size, and sorted samples of each method, of all launches of good rows at the largest size."""
+    samples = selection.matrix("samples")
+    for key, size, rows in selection.largest():
+        rows, found = rows[good(rows)], {}
+        for method in sorted(set(rows["method"]), key=fig.order):
+            mine = [samples[k] for k in rows["key"][rows["method"] == method] if k in samples]
+            values = np.sort(np.concatenate(mine)) if mine else np.array([])
+            if np.isfinite(values).any():
+                found[str(method)] = values[np.isfinite(values)]
+        if found:
+            yield key, size, found
+
+
+def applies(selection):
+    return next(pooled(selection), None) is not None
+
+
+@plot("distribution", applies, read="""How many of the calls took no longer than the time below. A steep line is a steady method,
+a step to the right a second mode, a long upper tail rare slow calls. Nothing is cut off.""")
+def distribution(selection):
+    """Distribution of the time of all repetitions at the largest size (--where bytes=... for another)."""
+    found = list(pooled(selection))
+    if not found:
+        raise PlotError(f"{names_of(selection.results)}: no samples of rows that are ok and without oversubscription")
+    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "share of calls",
+                              "time of a call, log scale", share=False)
+    looks = fig.looks(sorted({m for *_, methods in found for m in methods}, key=fig.order))
+    rows = []
+    for axis, (key, size, methods) in zip(axes, found):
+        for method, values in methods.items():
+            colour, marker, dashes = looks[method]
+            share = np.arange(1, len(values) + 1) / len(values)
+            axis.step(np.r_[values[0], values], np.r_[0, share], where="post", color=colour, linestyle=dashes, linewidth=1.2,
+                      marker=marker, markersize=4, markevery=max(1, len(values) // 6))
+            rows += [{**named(key), "method": method, "bytes": size, "t_max_s": float(t), "share": float(s)}
+                     for t, s in zip(values, share)]
+        ends = np.concatenate(list(methods.values()))
+        axis.set_xscale("log")
+        axis.set_xlim(ends.min() / 1.15, ends.max() * 1.15)
+        few = np.log10(ends.max() / ends.min()) < 2
+        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if few else (1,), numticks=8))
+        axis.xaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
+        axis.xaxis.set_minor_locator(ticker.NullLocator())
+        axis.set_ylim(0, 1.02)
+        axis.yaxis.set_major_formatter(ticker.PercentFormatter(1))
+    fig.legend(figure, looks, selection.dtypes)
+    fig.finish(figure, selection.title or "Distribution of the time of a call", selection.footer(
+        "The slowest rank's time in each repetition, launches pooled, outliers kept."))
+    return figure, rows

@@ -1,0 +1,61 @@
+"""Launch by launch: how much more than one launch's interval the truth may vary."""
+import numpy as np
+from matplotlib import ticker
+
+import mpiq_figure as fig
+from mpiq_plots import good, named, one_size, plot
+from mpiq_results import median_interval
+from mpiq_selection import PlotError, names_of
+
+
+def strips(selection):
+    """Key, size and rows of the panels that have more than one launch at their largest size."""
+    for key, size, rows in selection.largest():
+        if len(set(rows["launch"])) > 1:
+            yield key, size, np.sort(rows, order=["method", "launch"])
+
+
+def applies(selection):
+    return next(strips(selection), None) is not None
+
+
+def strip(axis, x, rows, look):
+    """The launches of one method side by side, and the median of the good ones with its interval, where six make one."""
+    places = x + np.linspace(-0.3, 0.3, len(rows))
+    for place, row in zip(places, rows):
+        fig.mark(axis, place, {"value": row["t_median_s"], "low": row["t_ci_lo_s"], "high": row["t_ci_hi_s"],
+                               "drawn": "line" if good(row) else "bad"}, look)
+    times = rows["t_median_s"][good(rows)]
+    if len(times):
+        low, high = median_interval(times)
+        axis.hlines(np.median(times), x - 0.38, x + 0.38, color=look[0], linewidth=1)
+        if np.isfinite(low):
+            axis.fill_between([x - 0.38, x + 0.38], low, high, color=look[0], alpha=0.15, linewidth=0)
+
+
+@plot("launches", applies, read="""Each marker is one start of the program with the 95 % interval of its own repetitions. Where
+markers lie further apart than their bars, one launch's interval is too narrow to be believed; the band is that over launches.""")
+def launches(selection):
+    """Medians of single launches with their own intervals, at the largest size."""
+    found = list(strips(selection))
+    if not found:
+        raise PlotError(f"{names_of(selection.results)}: no point was measured in more than one launch (mpiq-bench --launch)")
+    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time of a call, log scale", "")
+    looks = fig.looks(sorted({str(m) for *_, rows in found for m in rows["method"]}, key=fig.order))
+    names = list(looks)
+    out = []
+    for axis, (key, size, rows) in zip(axes, found):
+        for x, method in enumerate(names):
+            strip(axis, x, rows[rows["method"] == method], looks[method])
+        out += [{**named(key), "method": str(row["method"]), "bytes": size, "launch": int(row["launch"]),
+                 "reps": int(row["reps"]),
+                 "drawn": "line" if good(row) else str(row["status"]) if row["status"] != "ok" else "oversubscribed",
+                 **{c: float(row[c]) for c in ("t_median_s", "t_ci_lo_s", "t_ci_hi_s")}} for row in rows]
+        axis.set_xticks(range(len(names)), [fig.shorter(n, 16) for n in names], rotation=25, ha="right")
+        axis.grid(axis="x", visible=False)
+    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min(r["t_ci_lo_s"] for r in out), max(r["t_ci_hi_s"] for r in out))
+    fig.marks_legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(r["drawn"] != "line" for r in out) else [])
+    fig.finish(figure, selection.title or "Launch to launch", selection.footer(
+        "Markers: median of one launch with its 95 % interval; line and band: median of the launches with its own, from six on.",
+        np.concatenate([rows for *_, rows in found])))
+    return figure, out

@@ -1,0 +1,51 @@
+"""Square matrices as in Dryden et al. 2016."""
+import numpy as np
+from matplotlib import ticker
+
+import mpiq_figure as fig
+import mpiq_results
+from mpiq_plots import draw, extent, plot
+from mpiq_selection import PANEL, PlotError, names_of, words
+
+PUBLISHED = 1.76  # Dryden et al. 2016, abstract: adaptive over the next best quantizer, largest layers
+
+
+def has_matrices(selection):
+    return (selection.points["matrix_side"] > 0).any()
+
+
+def against_earlier(results, panel):
+    """(method, side, ratio, low, high, method it is compared with) of the adaptive rows of one panel at its largest side."""
+    out = []
+    for result in results:
+        rebased = mpiq_results.rebased(result, mpiq_results.earlier).points
+        mine = rebased[np.logical_and.reduce([rebased[c] == v for c, v in zip(PANEL, panel)])]
+        rows = mine[(mine["matrix_side"] == mine["matrix_side"].max()) & (mine["compressor"] == "adaptive")] if len(mine) else mine
+        for row in rows[np.isfinite(rows["speedup"])]:
+            base = rebased["method"][rebased["key"] == row["base_key"]][0]
+            out.append((row["method"], row["matrix_side"], row["speedup"], row["speedup_lo"], row["speedup_hi"], base))
+    return sorted(out, key=lambda found: -found[2])
+
+
+@plot("paper", has_matrices, read="""Lower is better. Each rank adds a square matrix, as layers of a network are; the text in a panel is what the
+adaptive quantizer gains over the best quantizer before it, at the largest side.""")
+def paper(selection):
+    """Time of a call against the side of a square matrix, as in Dryden et al. 2016."""
+    if not has_matrices(selection):
+        raise PlotError(f"{names_of(selection.results)}: no row is of a matrix (mpiq-bench --matrix)")
+    figure, axes, rows = draw(selection, ("t_median_s", "t_ci_lo_s", "t_ci_hi_s"), "time of a call, log scale",
+                              lambda points: points[points["matrix_side"] > 0], x="matrix_side",
+                              xlabel="side of the square matrix each rank adds")
+    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), *extent(rows, "t_ci_lo_s", "t_ci_hi_s"))
+    found, looks = [], fig.looks(sorted({row["method"] for row in rows}, key=fig.order))
+    for axis, (panel, _) in zip(axes, selection.panels()):
+        lines = against_earlier(selection.results, panel)
+        fig.note(axis, f"over the best earlier quantizer\nat side {lines[0][1]}; published: {PUBLISHED}" if lines else "",
+                 {method: f"{ratio:.2f} [{low:.2f}, {high:.2f}]" for method, _, ratio, low, high, _ in lines}, looks)
+        found += lines
+    comparison = ("" if not found else
+                  f" In the panels: paired speed-up [95 %] of adaptive methods at the largest side over the fastest of onebit "
+                  f"and threshold, here {words(line[5] for line in found)}; the published one is that of the largest layers.")
+    fig.finish(figure, selection.title or "Allreduce of square matrices, after Dryden et al. 2016",
+               selection.footer("Median of the slowest rank's time, band: its 95 % interval." + comparison))
+    return figure, rows

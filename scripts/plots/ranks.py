@@ -1,0 +1,51 @@
+"""Time of every rank in every repetition: stragglers."""
+import numpy as np
+
+import mpiq_figure as fig
+from mpiq_plots import good, named, plot
+from mpiq_results import bytes_label
+from mpiq_selection import PlotError, names_of
+
+MOST = 6  # methods
+
+
+def by_rank(selection):
+    """Panel key, size, method and (repetition, rank) -> seconds, at the largest size, good rows of the first launch."""
+    times = selection.matrix("t_rank")
+    for key, size, rows in selection.largest():
+        rows = rows[good(rows) & np.isin(rows["key"], sorted(times))]
+        for method in sorted(set(rows["method"]), key=fig.order):
+            mine = rows[rows["method"] == method]
+            t = times[mine["key"][np.argmin(mine["launch"])]]
+            t = t[np.isfinite(t).all(axis=1)]
+            if len(t):
+                yield key, size, str(method), t
+
+
+def applies(selection):
+    return next(by_rank(selection), None) is not None
+
+
+@plot("ranks", applies, read="""Dark is slow, over the median of the method. A dark row is a rank that is always late,
+a dark column a call in which everybody waited.""")
+def ranks(selection):
+    """Time of each rank in each repetition, at the largest size."""
+    found = list(by_rank(selection))[:MOST]
+    if not found:
+        raise PlotError(f"{names_of(selection.results)}: no times of single ranks: /samples/t_rank_s is missing or empty")
+    figure, axes = fig.panels([f"{method}, {key[0]} {bytes_label(size)}".replace(",  ", ", ") for key, size, method, _ in found],
+                              "rank", "repetition", share=False, height=2.6)
+    rows, most = [], max(1.1, max(float((t / np.median(t)).max()) for *_, t in found))
+    for axis, (key, size, method, t) in zip(axes, found):
+        ratio = t / np.median(t)
+        image = axis.imshow(ratio.T, aspect="auto", cmap="cividis_r", vmin=min(0.9, 1 / most), vmax=most, interpolation="nearest")
+        axis.set_yticks(range(t.shape[1]) if t.shape[1] <= 16 else range(0, t.shape[1], -(-t.shape[1] // 16)))
+        axis.grid(False)
+        rows += [{**named(key), "method": method, "bytes": size, "repetition": k, "rank": r, "t_rank_s": float(t[k, r])}
+                 for k in range(t.shape[0]) for r in range(t.shape[1])]
+    fig.finish(figure, selection.title or "Time of each rank", selection.footer(
+        "Time in the call over the median of its method; first launch."))
+    figure.subplots_adjust(right=0.86)  # room for the scale, which belongs to all panels
+    low, high = axes[-1].get_position().y0, axes[0].get_position().y1
+    figure.colorbar(image, cax=figure.add_axes([0.885, low, 0.018, high - low]), label="time / median of the method")
+    return figure, rows

@@ -1,0 +1,73 @@
+"""Time against the number of ranks."""
+import numpy as np
+from matplotlib import ticker
+
+import mpiq_figure as fig
+from mpiq_plots import plot, series
+from mpiq_results import bytes_label
+from mpiq_selection import PlotError, names_of, natural
+
+GROUP = ("link", "dtype", "data")
+MOST = 3  # panels of each kind
+
+
+def groups(selection):
+    """(kind, size, key, rows) of what has more than one number of ranks: the vector fixed, or its share of a rank."""
+    points = selection.points
+    for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}, key=lambda k: [natural(v) for v in k]):
+        mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(GROUP, key)])]
+        for kind, value in (("vector", mine["bytes"]), ("share", mine["bytes"] // np.maximum(mine["ranks"], 1))):
+            several = [s for s in sorted(set(value)) if len(set(mine["ranks"][value == s])) > 1]
+            for size in several[-MOST:]:
+                yield kind, int(size), key, mine[value == size]
+
+
+def applies(selection):
+    return next(groups(selection), None) is not None
+
+
+def title(kind, size, key):
+    what = "vector of" if kind == "vector" else "vector / ranks ="
+    return f"{what} {bytes_label(size)}" + "".join(f", {part}" for part in (key[0], key[2]) if part)
+
+
+def ideal(axis, lines, kind):
+    """What the bandwidth alone would make of the first dense point: 2 (ranks - 1) / ranks of the vector on the wire."""
+    dense = next((p for m, p in lines.items() if fig.is_dense(m)), None)
+    if not dense or dense[0]["ranks"] < 2:
+        return []
+    ranks = np.array(sorted({p["ranks"] for points in lines.values() for p in points}), float)
+    moved = (ranks - 1) / ranks * (ranks if kind == "share" else 1)
+    first = dense[0]["ranks"]
+    t = dense[0]["value"] * moved / ((first - 1) / first * (first if kind == "share" else 1))
+    axis.plot(ranks, t, color="#888888", linewidth=1, linestyle=(0, (6, 3)), zorder=1)
+    return list(t)
+
+
+@plot("scaling", applies, read="""Left to right more ranks. The dashed line is what the wire's bandwidth alone makes of the first
+point of MPI_Allreduce. Hollow points share cores among ranks, and are joined to nothing: they say nothing of speed.""")
+def scaling(selection):
+    """Time against the number of ranks, at a fixed vector and at a fixed share of a rank."""
+    found = list(groups(selection))
+    if not found:
+        raise PlotError(f"{names_of(selection.results)}: no size was measured with more than one number of ranks")
+    figure, axes = fig.panels([title(*group[:3]) for group in found], "time of a call, log scale", "ranks, log scale")
+    shown = [series(points, "t_median_s", "t_ci_lo_s", "t_ci_hi_s", "ranks") for *_, points in found]
+    looks = fig.looks(sorted({m for lines in shown for m in lines}, key=fig.order))
+    rows, ends = [], []
+    for axis, (kind, size, key, _), lines in zip(axes, found, shown):
+        ends += ideal(axis, lines, kind)
+        for method, points in lines.items():
+            fig.draw_series(axis, points, looks[method], "ranks")
+            rows += [{**dict(zip(GROUP, key)), "fixed": kind, "fixed_bytes": size, "method": method, "ranks": p["ranks"],
+                      "launches": p["launches"], "reps": p["reps"], "drawn": p["drawn"], "t_median_s": p["value"],
+                      "t_ci_lo_s": p["low"], "t_ci_hi_s": p["high"]} for p in points]
+    fig.side_axis(axes[0], [row["ranks"] for row in rows])
+    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min(ends + [row["t_ci_lo_s"] for row in rows]),
+                 max(ends + [row["t_ci_hi_s"] for row in rows]))
+    more = [fig.plt.Line2D([], [], color="#888888", linestyle=(0, (6, 3)), label="bandwidth alone")] if ends else []
+    fig.legend(figure, looks, selection.dtypes, more + ([fig.HOLLOW] if any(r["drawn"] != "line" for r in rows) else []))
+    fig.finish(figure, selection.title or "Time by number of ranks", selection.footer(
+        "Median of the slowest rank's time, band: its 95 % interval; dashed: (ranks - 1) / ranks from the first dense point.",
+        np.concatenate([points for *_, points in found])))
+    return figure, rows
