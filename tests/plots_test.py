@@ -306,7 +306,7 @@ class Register(Drawn):
 class Model(unittest.TestCase):
     def fit(self, rows):
         table = np.array(rows)
-        return mpiq_model.fit(mpiq_results.with_columns(mpiq_results._plain(table), {}))
+        return mpiq_model.fit(mpiq_results.with_columns(mpiq_results.plain(table), {}))
 
     def test_one_bad_point_does_not_bend_the_rest(self):
         rows = linear(sizes=[KIB << i for i in range(0, 14, 2)])
