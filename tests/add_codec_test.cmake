@@ -27,7 +27,8 @@ string(REGEX REPLACE "(AllQuantizers = TypeList<[^>]*)>" "\\1, ${type}>" registr
 file(WRITE ${WORK}/kernels/registry-inl.hpp "${registry}")
 
 separate_arguments(gtest UNIX_COMMAND "${GTEST}")
-set(flags -std=c++20 -O1 -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off -I.)
+# Scalar code alone: a codec is written once for all instruction sets, and they compile for minutes.
+set(flags -std=c++20 -O1 -DMQ_SCALAR_ONLY -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off -I.)
 # run(WHAT COMMAND...): in the copy; the test fails with WHAT and the output if the command does.
 function(run what)
   execute_process(WORKING_DIRECTORY ${WORK} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output COMMAND ${ARGN})

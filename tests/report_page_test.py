@@ -1,6 +1,6 @@
 """Tests of scripts/report: the verdict is what the numbers imply, and the page stands alone, is well-formed and repeatable.
 
-Needs neither network, root nor a build: /usr/bin/python3 tests/report_test.py
+Needs neither network, root nor a build: /usr/bin/python3 tests/report_page_test.py
 """
 import os
 import re
