@@ -18,26 +18,31 @@ class ExperimentError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """kind: bench (mpiq-bench, by a sweep file), kernels, train or dropin; time: of a cell, in place of an estimate."""
+    """kind: bench (mpiq-bench, by a sweep file), kernels, train or dropin; options, and more with --quick: of its program, where
+    the command line has none of that name; time: of a cell, in place of an estimate."""
 
     kind: str
     sweep: str = ""
     quick_sweep: str = ""
+    options: tuple = ()
     quick_options: tuple = ()
     least_ranks: int = 2
     time: str = ""
     gpus: int = 0
 
 
-QUICK = ("--point-time", "0.3", "--max-reps", "40")
+QUICK = ("--point-time=0.3", "--max-reps=40")
+TRAIN = ("--methods=mpi,bf16,onebit,threshold(quantile=0.97),adaptive", "--network=mlp:512x512", "--optimizer=momentum", "--rate=0.02",
+         "--decay=0.85", "--batch=256", "--epochs=20")  # as scripts/mnist
 ALL = {
     "allreduce": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml"),
     "scaling": Experiment("bench", "slurm/sweeps/scaling.toml", quick_options=QUICK),
     "ratio": Experiment("bench", "bench/sweeps/ratio.toml", quick_options=QUICK),
     "sparse": Experiment("bench", "bench/sweeps/sparse.toml", quick_options=QUICK),
     "gpu": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml", gpus=1),
-    "kernels": Experiment("kernels", least_ranks=1, time="60", quick_options=("--benchmark_min_time=0.05",)),
-    "train": Experiment("train", least_ranks=1, time="120", quick_options=("--epochs", "2", "--images", "10000")),
+    "kernels": Experiment("kernels", least_ranks=1, time="60", options=("--benchmark_min_time=0.2",),
+                          quick_options=("--benchmark_min_time=0.05", r"--benchmark_filter=/(encode\+feedback|decode\+add)/f32/.*/65536KiB")),
+    "train": Experiment("train", least_ranks=1, time="120", options=TRAIN, quick_options=("--epochs=2", "--images=10000")),
     "dropin": Experiment("dropin", least_ranks=1),
 }
 
@@ -94,8 +99,15 @@ def program_version(bench):
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def check_program(name, options, words):
-    """What comes after -- of train and dropin; returns the words as jobs are to have them."""
+def with_defaults(defaults, words):
+    """The words, after those defaults whose option is in none of them; of two defaults the later counts."""
+    given = {word.split("=")[0] for word in words}
+    kept = {word.split("=")[0]: word for word in defaults}
+    return [*(word for name, word in kept.items() if name not in given), *words]
+
+
+def program_words(name, words):
+    """What comes after --, as jobs are to have it: they run in another folder."""
     if name == "dropin":
         if not words:
             raise ExperimentError("dropin: which program? slurm/submit dropin ... -- PROGRAM ARGUMENTS...")
@@ -103,11 +115,12 @@ def check_program(name, options, words):
         if not found:
             raise ExperimentError(f"dropin: no program '{words[0]}' here")
         return [os.path.abspath(found), *words[1:]]
-    if name == "train" and "--data" not in words:
-        data = os.environ.get("MNIST_DIR", "")
-        if not data:
-            raise ExperimentError("train: where is MNIST? scripts/get_mnist DIR, then MNIST_DIR or -- --data DIR")
-        words = [*words, "--data", os.path.abspath(data)]
+    if name == "train":
+        at = words.index("--data") if "--data" in words else len(words)
+        data = (words[at + 1:at + 2] or [os.environ.get("MNIST_DIR", "")])[0]
+        if not os.path.isdir(data):
+            raise ExperimentError(f"train: no folder '{data}' of MNIST: scripts/get_mnist DIR, then MNIST_DIR=DIR or -- --data DIR")
+        return [*words[:at], *words[at + 2:], "--data", os.path.abspath(data)]
     return words
 
 

@@ -15,11 +15,25 @@ import os
 import re
 import shlex
 
-from mpiq_plan import Cell
-
 
 class FolderError(Exception):
     """A folder that is none of a run, or another one's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A task of an array: one launch of one shape."""
+
+    name: str
+    nodes: int
+    ranks_per_node: int
+    launch: int
+    options: tuple
+
+    @property
+    def line(self):
+        """Of plan.tsv, which jobs read."""
+        return "\t".join([self.name, str(self.nodes), str(self.ranks_per_node), str(self.launch), *self.options])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,28 +5,13 @@ import math
 import re
 
 import mpiq_sweep as sweeps
+from mpiq_folder import Cell
 
 MOST_CELLS = 100000
 
 
 class PlanError(Exception):
     """A plan that cannot be made of what was asked for."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """A task of an array: one launch of one shape."""
-
-    name: str
-    nodes: int
-    ranks_per_node: int
-    launch: int
-    options: tuple
-
-    @property
-    def line(self):
-        """Of plan.tsv, which jobs read."""
-        return "\t".join([self.name, str(self.nodes), str(self.ranks_per_node), str(self.launch), *self.options])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,7 +88,7 @@ def lines(folder, found, all_cells):
     shown = found.cells if all_cells else [p for p in found.cells if p.state not in (DONE, WAITING)]
     out += [line(p) for p in shown]
     out += [f"{p.name}: {p.state}{f' ({p.why})' if p.why else ''}" for p in found.steps]
-    if found.trouble():
+    if found.trouble() or not folder.jobs():
         out += ["logs: " + folder.at("log"), "to go on: " + go_on(folder)]
     elif not found.finished():
         numbers = " ".join(dict.fromkeys(job.number for job in folder.jobs()))

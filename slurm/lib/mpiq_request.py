@@ -25,9 +25,9 @@ class Request:
         self.site = sites.read(self.site_path)
         self.sweep = experiments.sweep_of(self.experiment, options, ROOT)
         self.bin = os.path.abspath(options.bin)
-        self.words = experiments.check_program(options.experiment, options, options.extra)
-        if options.quick:
-            self.words = [*self.experiment.quick_options, *self.words]
+        self.words = experiments.program_words(options.experiment, options.extra)
+        defaults = (*self.experiment.options, *(self.experiment.quick_options if options.quick else ()))
+        self.words = experiments.with_defaults(defaults, self.words)
         self.gpus = self.experiment.gpus if options.gpus is None else options.gpus
         self.launches = options.launches or (1 if options.quick or not self.sweep else self.sweep.launches)
         self.varied = experiments.varied(options.experiment, self.sweep, options)
@@ -106,6 +106,7 @@ class Request:
                 "modules": site["modules"], "launcher": site["launcher"], "srun_options": site["srun_options"],
                 "min_free_mb": site["min_free_mb"], "cpus_per_task": options.cpus_per_task, "gpus_per_node": self.gpus,
                 "max_restarts": options.max_restarts, "extra_options": self.words, "policy": options.policy or "",
+                "program_folder": os.getcwd(),
                 **{f"export {name}": value for name, value in (self.sweep.env if self.sweep else {}).items()}}
 
     def copies(self):

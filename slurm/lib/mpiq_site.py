@@ -45,7 +45,7 @@ def read(path):
         # A clean environment: what happens to be set in a login shell is no setting of the site.
         env = {name: os.environ[name] for name in ("HOME", "USER", "PATH", "LANG", "SCRATCH", "WORK") if name in os.environ}
         done = subprocess.run(["bash", "-c", READER, "site", path, " ".join(TEXTS), " ".join(LISTS)], env=env, check=False,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                              stdin=subprocess.DEVNULL, capture_output=True)
         if done.returncode != 0:
             raise SiteError(f"{path}: {done.stderr.decode('utf-8', 'replace').strip() or 'does not load'}")
         for entry in done.stdout.decode("utf-8", "replace").split("\0")[:-1]:
@@ -64,8 +64,9 @@ def checked(site, path):
                 raise SiteError(f"{path}: {name} has a control character in it")
     if site["launcher"] not in LAUNCHERS:
         raise SiteError(f"{path}: launcher={site['launcher']}: one of {', '.join(LAUNCHERS)}")
-    if not re.fullmatch(r"[0-9]{1,12}", site["min_free_mb"]):
-        raise SiteError(f"{path}: min_free_mb={site['min_free_mb']}: not a number of megabytes")
+    for name in ("min_free_mb", "max_nodes"):
+        if not re.fullmatch(r"[0-9]{1,12}", site[name] or TEXTS[name] or "0"):
+            raise SiteError(f"{path}: {name}={site[name]}: not a number")
     if site["link"] and not re.fullmatch(r"[A-Za-z0-9._-]{1,40}", site["link"]):
         raise SiteError(f"{path}: link={site['link']}: up to 40 letters, digits, dots, dashes")
     return site

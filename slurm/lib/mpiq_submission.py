@@ -1,4 +1,5 @@
 """Submits the jobs of a run, all or none, and waits for their end."""
+import contextlib
 import os
 import shlex
 import subprocess
@@ -60,6 +61,8 @@ def refuse_running(folder):
 def submit(request, todo):
     """Numbers of the jobs. If one is refused, those before it are cancelled."""
     sent = []
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(request.folder.at("outcome.txt"))  # that of an earlier submission
 
     def submitted(role, tasks, command):
         number = batch.submit(command)

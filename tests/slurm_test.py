@@ -1,0 +1,356 @@
+"""Tests of slurm/ with made-up commands of Slurm: plans, what is submitted, what a job does when its launch ends, and what is refused.
+
+Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/slurm_test.py
+"""
+import glob
+import os
+import shutil
+import subprocess
+import unittest
+
+from scripts_common import ROOT, InTemporaryFolder
+
+import sys
+
+SLURM = os.path.join(ROOT, "slurm")
+sys.path.insert(0, os.path.join(SLURM, "lib"))
+
+import mpiq_batch  # noqa: E402
+import mpiq_experiments  # noqa: E402
+import mpiq_folder  # noqa: E402
+import mpiq_plan  # noqa: E402
+import mpiq_progress  # noqa: E402
+import mpiq_site  # noqa: E402
+
+# Each notes its call; FAKE_<NAME> is what it exits with.
+FAKE = """#!/bin/bash
+echo "{name} $*" >>"{folder}/calls"
+{body}
+exit "${{FAKE_{upper}:-0}}"
+"""
+BODIES = {
+    "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); [ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; '
+              'echo $((100 + n))',
+    "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
+    "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; *hostnames*) echo n1; echo n2 ;; esac',
+    "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
+    "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
+                  'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if the stop rule is met in time" ;; esac',
+    "mpiq-run": "",
+}
+
+
+class WithFakes(InTemporaryFolder):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("bin"))
+        for name, body in BODIES.items():
+            text = FAKE.format(name=name, folder=self.folder, body=body.format(folder=self.folder), upper=name.upper().replace("-", "_"))
+            with open(self.path("bin", name), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(self.path("bin", name), 0o755)
+        self.run_folder = self.path("run")
+
+    def call(self, *words, **env):
+        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=self.folder,
+                              env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], **env})
+
+    def submit(self, *words, **env):
+        return self.call(os.path.join(SLURM, "submit"), "--bin", self.path("bin"), "--out", self.run_folder, *words, **env)
+
+    def calls(self, name):
+        try:
+            with open(self.path("calls"), encoding="utf-8") as file:
+                return [line.rstrip("\n") for line in file if line.startswith(name + " ")]
+        except FileNotFoundError:
+            return []
+
+    def file(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def state(self, name):
+        return mpiq_folder.Folder(self.run_folder).state(name)
+
+
+class Plans(unittest.TestCase):
+    def test_lists_of_nodes(self):
+        for text, expected in (("4", [4]), ("1-64", [1, 2, 4, 8, 16, 32, 64]), ("3,1,2", [1, 2, 3]), ("1-6", [1, 2, 4, 6]),
+                               ("2,2-4", [2, 4]), ("5-5", [5])):
+            self.assertEqual(mpiq_plan.numbers(text, "--nodes"), expected)
+        for text in ("", "0", "-1", "4-2", "1-", "a", "1;2", "1,,2", "9999999", "１"):
+            with self.assertRaises(mpiq_plan.PlanError, msg=text):
+                mpiq_plan.numbers(text, "--nodes")
+
+    def test_times(self):
+        for text, expected in (("30", 1800), ("1:30", 90), ("1:30:00", 5400), ("2-12", 216000), ("1-0:30", 88200), ("0-0:01:30", 90)):
+            self.assertEqual(mpiq_plan.seconds(text, "--time"), expected)
+        for text in ("", "0", "0:59", "now", "1:2:3:4", "-1", "1d"):
+            with self.assertRaises(mpiq_plan.PlanError, msg=text):
+                mpiq_plan.seconds(text, "--time")
+
+    def test_cells_are_shuffled_within_an_array_of_equal_nodes(self):
+        def made(seed):
+            return mpiq_plan.cells([1, 2, 4], [1, 2], 5, {}, seed, 2)
+        cells = made(1)
+        self.assertEqual([c.nodes for c in cells], [1] * 5 + [2] * 10 + [4] * 10)  # one rank alone reduces nothing
+        self.assertEqual(cells, made(1))
+        self.assertNotEqual(cells, made(2))
+        self.assertNotEqual([c.launch for c in cells[5:15]], sorted(c.launch for c in cells[5:15]))
+        self.assertEqual([(a.nodes, a.ranks_per_node, a.first, a.last) for a in mpiq_plan.arrays(cells)],
+                         [(1, 2, 0, 4), (2, 2, 5, 14), (4, 2, 15, 24)])
+
+    def test_lists_of_tasks(self):
+        self.assertEqual(mpiq_plan.task_list([5, 0, 1, 2]), "0-2,5")
+        self.assertTrue(mpiq_progress.in_tasks(5, "0-2,5") and not mpiq_progress.in_tasks(3, "0-2,5"))
+
+    def test_words_of_varied_options_are_file_names(self):
+        names = [c.name for c in mpiq_plan.cells([2], [1], 1, {"data": ["a:1", "a/1", "../x"]}, 1, 2)]
+        self.assertEqual(sorted(names), ["2x1-.._x-0", "2x1-a_1-0", "2x1-a_1_2-0"])
+        with self.assertRaises(mpiq_plan.PlanError):
+            mpiq_plan.cells([2], [1], 1, {"data": ["a\tb"]}, 1, 2)
+
+    def test_the_command_line_wins_over_defaults(self):
+        self.assertEqual(mpiq_experiments.with_defaults(("--a=1", "--b=2", "--b=3"), ["--a", "9"]), ["--b=3", "--a", "9"])
+
+    def test_what_is_written_for_bash_comes_back_as_it_was(self):
+        hostile = ["$(touch x)", "a b", "'", '"', "`id`", "\\", "*", "", "é", "--x=;rm"]
+        text = mpiq_folder.settings_text({"words": hostile, "one": hostile[0]})
+        done = subprocess.run(["bash", "-c", 'run=/nowhere; eval "$1"; printf "%s\\0" "$one" "${words[@]}"', "x", text], capture_output=True,
+                              check=True)
+        self.assertEqual(done.stdout.decode().split("\0")[:-1], [hostile[0], *hostile])
+
+
+class Submitted(WithFakes):
+    def test_cells_then_what_depends_on_them(self):
+        done = self.submit("--nodes", "1-4", "--ranks-per-node", "2", "--launches", "3", "--yes", "--partition", "p q", "--gpus", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls = self.calls("sbatch")
+        self.assertEqual(len(calls), 6)
+        for call, words in zip(calls, (
+                ["--array=0-2%1", "--nodes=1", "--ntasks-per-node=2", "--partition=p q", "--gpus-per-node=4", "--cpus-per-task=1"],
+                ["--array=3-5%1", "--nodes=2", "--dependency=afterany:101"], ["--array=6-8%1", "--dependency=afterany:102"],
+                ["--dependency=afterok:101:102:103", "--kill-on-invalid-dep=yes", "merge.sbatch"],
+                ["--dependency=afterok:104", "report.sbatch"], ["--dependency=afterany:101:102:103:104:105", "outcome.sbatch"])):
+            for word in words:
+                self.assertIn(" " + word if word.startswith("-") else word, call)
+        self.assertIn("allreduce (bench/sweeps/reference.toml): 9 cells", done.stdout)
+        self.assertIn("cost: at most 1.75 node-hours; about 0.64", done.stdout)  # 3 (1 + 2 + 4) nodes, 5 minutes; 90 s and 20 s to start
+        with open(os.path.join(self.run_folder, "plan.tsv"), encoding="utf-8") as plan:
+            self.assertEqual(len(plan.readlines()), 9)
+
+    def test_cells_at_the_same_time_do_not_wait_for_each_other(self):
+        self.assertEqual(self.submit("--nodes", "2,3", "--launches", "2", "--at-once", "4", "--yes").returncode, 0)
+        self.assertIn("--array=0-1%4", self.calls("sbatch")[0])
+        self.assertNotIn("dependency", self.calls("sbatch")[1])
+
+    def test_nothing_is_submitted_without_being_asked_to(self):
+        self.assertEqual(self.submit().returncode, 2)
+        dry = self.submit("--dry-run", "--quick")
+        self.assertEqual(dry.returncode, 0, dry.stderr)
+        self.assertIn("#SBATCH --job-name=mpiq-allreduce", dry.stdout)
+        self.assertIn("kind=bench", dry.stdout)
+        self.assertEqual((self.calls("sbatch"), os.path.exists(self.run_folder)), ([], False))
+
+    def test_where_one_job_is_refused_the_others_are_cancelled(self):
+        done = self.submit("--nodes", "2,4", "--yes", FAKE_REFUSE="3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no such partition", done.stderr)
+        self.assertEqual(self.calls("scancel"), ["scancel 101 102"])
+
+    def test_what_is_done_is_not_submitted_again_and_another_run_needs_another_folder(self):
+        words = ("--launches", "4", "--yes")
+        self.assertEqual(self.submit(*words).returncode, 0)
+        cells = mpiq_folder.Folder(self.run_folder).cells()
+        for i in (0, 1):
+            self.file(f"run/state/{cells[i].name}.state", f"t\tfailed\t101_{i}\tn1\twhy\nt\tdone\t101_{i}\tn1\t\n")
+        self.assertEqual(self.submit(*words, "--time", "90").returncode, 0)
+        self.assertIn("--array=2-3%1", self.calls("sbatch")[4])
+        other = self.submit("--launches", "5", "--yes")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("another run (other launches)", other.stderr)
+        self.file("queue", "104|N/A|RUNNING|None|1:00|n1\n")
+        self.assertIn("have not ended", self.submit(*words).stderr)
+
+    def test_sites(self):
+        site = self.file("site.sh", "partition=big\nsmall_partition=tiny\nlauncher=openmpi\nsbatch_options=(--x='a b')\nlink=$((1 + 1))nd\n")
+        done = self.submit("--site", site, "--account", "me", "--yes")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, merge = self.calls("sbatch")[:2]
+        self.assertIn(" --partition=big --account=me --x=a b ", first)
+        self.assertIn(" --partition=tiny --account=me ", merge)
+        with open(os.path.join(self.run_folder, "settings.sh"), encoding="utf-8") as settings:
+            self.assertIn("link=2nd\n", settings.read())
+        for example in mpiq_site.near_names(SLURM):
+            mpiq_site.read(mpiq_site.find(example, SLURM))
+
+    def test_refused(self):
+        self.file("bad.sh", "launcher=rsh\n")
+        self.file("worse.sh", "echo broken >&2\nfalse || return 1\n")
+        full = self.path("full")
+        os.mkdir(full)
+        self.file("full/x", "")
+        for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"), ("--gpus", "--gpus", "-1"),
+                             ("no file 'none'", "--site", "none"), ("launcher=rsh", "--site", self.path("bad.sh")),
+                             ("broken", "--site", self.path("worse.sh")), ("invalid choice", "nosuch"), ("has a %", "--out", "a%j"),
+                             ("control", "--out", "a\nb"), ("control", "--partition", "a\nb"), ("control", "--", "a\nb"),
+                             ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"), ("which program", "dropin", "--time", "5"),
+                             ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
+                             ("no mpiq-train", "train", "--", "--data", full), ("MaxArraySize", "--launches", "50"),
+                             ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml")):
+            done = self.submit(*words, MNIST_DIR="")
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(text, done.stderr)
+            self.assertIn("usage: slurm/submit", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+        self.assertEqual(self.calls("sbatch"), [])
+        for tool in ("status", "collect"):
+            done = self.call(os.path.join(SLURM, tool), full)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("usage: ", done.stderr)
+
+
+class Cells(WithFakes):
+    """A job by hand: the same script, with the variables that Slurm would set."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.submit("--nodes", "2", "--launches", "2", "--yes", "--max-restarts", "3").returncode, 0)
+        self.first = mpiq_folder.Folder(self.run_folder).cells()[0].name
+        os.remove(self.path("calls"))
+
+    def job(self, **env):
+        slurm = {"SLURM_JOB_ID": "101", "SLURM_ARRAY_JOB_ID": "101", "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_NUM_NODES": "2",
+                 "SLURM_JOB_NODELIST": "n[1-2]", "SECRET_TOKEN": "xyzzy"}
+        return self.call("bash", os.path.join(SLURM, "allreduce.sbatch"), self.run_folder, **{**slurm, **env})
+
+    def expect(self, code, state, why, **env):
+        done = self.job(**env)
+        found = self.state(self.first)
+        self.assertEqual((done.returncode, found.state), (code, state), done.stderr)
+        self.assertIn(why, found.why)
+        return done
+
+    def settings(self, **changed):
+        with open(os.path.join(self.run_folder, "settings.sh"), "a", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in changed.items())
+
+    def test_a_launch_is_told_where_and_bound(self):
+        self.expect(0, "done", "")
+        (call,) = self.calls("srun")
+        for word in ("--mpi=pmi2", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--distribution=block:block",
+                     "--cpu-bind=verbose,cores", "--kill-on-bad-exit=1", "--expect-ranks 2", "--deadline auto", "--link slurm-toy"):
+            self.assertIn(" " + word, call)
+        self.assertEqual(self.job().returncode, 0)
+        self.assertEqual(len(self.calls("srun")), 1, "what is done is not done again")
+
+    def test_points_left_requeue_exactly_this_task(self):
+        # SLURM_JOB_ID is that of the whole array here: to requeue it would start every task again.
+        self.expect(75, "failed", "did not come", FAKE_SRUN="75")
+        self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
+        self.assertIn("101_0", self.state(self.first).job)
+
+    def test_a_cell_does_not_begin_again_for_ever(self):
+        self.expect(1, "failed", "left after 3 restarts", FAKE_SRUN="75", SLURM_RESTART_COUNT="3")
+        self.expect(1, "failed", "gave up after 3 restarts", SLURM_RESTART_COUNT="4")
+        self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], [])
+
+    def test_other_ends(self):
+        self.expect(2, "failed", "refused its options", FAKE_SRUN="2")
+        self.expect(1, "failed", "a point failed", FAKE_SRUN="1")
+        self.expect(1, "failed", "137 (SIGKILL)", FAKE_SRUN="137")
+
+    def test_an_allocation_of_another_size(self):
+        self.expect(2, "failed", "plan says 2 nodes, the allocation has 1", SLURM_JOB_NUM_NODES="1")
+
+    def test_what_is_missing_is_named(self):
+        self.settings(modules="nosuch/1")
+        self.expect(69, "failed", "there is no 'module' command")
+        self.settings(modules="", bin="/none")
+        self.expect(69, "failed", "no program /none/mpiq-bench")
+        self.assertEqual(self.calls("srun"), [])
+
+    def test_a_module_that_does_not_load(self):
+        with open(os.path.join(self.run_folder, "site.sh"), "w", encoding="utf-8") as site:
+            site.write('module() { [ "$2" = good/1 ] || { echo "Unable to locate a modulefile for $2"; }; }\n')
+        self.settings(modules="'good/1 bad/2'")
+        self.expect(69, "failed", "module bad/2 cannot be loaded")
+
+    def test_a_full_disk(self):
+        self.settings(min_free_mb="999999999")
+        self.expect(74, "failed", "is full")
+
+    def test_the_lock_of_a_job_that_has_ended_goes(self):
+        lock = os.path.join(self.run_folder, "cells", self.first + ".h5.lock")
+        with open(lock, "w", encoding="utf-8") as file:
+            file.write("other/12345678 77 55 9\n")
+        self.file("queue", "55\n")
+        self.expect(0, "done", "")
+        self.assertTrue(os.path.exists(lock), "its owner runs")
+        os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
+        self.file("queue", "555\n")
+        self.expect(0, "done", "")
+        self.assertFalse(os.path.exists(lock))
+
+    def test_the_environment_is_not_written_down(self):
+        self.expect(0, "done", "", SLURM_CPU_BIND_TYPE="mask_cpu", UCX_TLS="sm")
+        text = ""
+        for path in glob.glob(os.path.join(self.run_folder, "**"), recursive=True):
+            if os.path.isfile(path):
+                with open(path, encoding="utf-8") as file:
+                    text += file.read()
+        self.assertIn("UCX_TLS=sm", text)
+        self.assertNotIn("xyzzy", text)
+
+
+class Progress(WithFakes):
+    def test_states_come_from_the_queue_then_from_the_job(self):
+        state = mpiq_folder.State("t", "running", "7_1", "n", "life 1")
+        job = mpiq_folder.Job("cells", "7", "0-3")
+        queue = {("7", "1"): mpiq_batch.Queued("7", "1", "PENDING", "BeginTime", "5:00", "")}
+        self.assertEqual(mpiq_progress.part("a", job, "1", state, queue).state, "waiting")
+        failed = mpiq_folder.State("t", "failed", "7_1", "n", "why")
+        self.assertEqual(mpiq_progress.part("a", job, "1", failed, {}).why, "why")
+
+    def test_ends_that_nobody_explained(self):
+        for said, expected in (("JobState=TIMEOUT ExitCode=0:15", "time limit"), ("JobState=FAILED ExitCode=74:0", "could not write"),
+                               ("JobState=FAILED ExitCode=9:0", "exit code 9:0"), ("", "no longer knows")):
+            self.file("bin/scontrol", f"#!/bin/sh\necho '{said}'\n")
+            path, os.environ["PATH"] = os.environ["PATH"], self.path("bin") + ":" + os.environ["PATH"]
+            try:
+                self.assertIn(expected, mpiq_batch.fate("7", "1"))
+            finally:
+                os.environ["PATH"] = path
+
+
+class Scripts(unittest.TestCase):
+    def scripts(self):
+        found = [os.path.join(ROOT, "scripts", "slurm_lab")]
+        for pattern in ("*.sbatch", "lib/*.sh", "sites/*.sh"):
+            found += glob.glob(os.path.join(SLURM, pattern))
+        self.assertGreater(len(found), 15)
+        return found
+
+    def test_bash_reads_all_of_them(self):
+        for path in self.scripts():
+            done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
+    def test_shellcheck(self):
+        done = subprocess.run(["shellcheck", *self.scripts()], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_lab_refuses_what_it_does_not_know(self):
+        lab = os.path.join(ROOT, "scripts", "slurm_lab")
+        for words, env in (([], {}), (["nosuch"], {}), (["up", "0"], {}), (["up", "a"], {}), (["up", "1", "2"], {}), (["with", "2"], {}),
+                           (["sh"], {}), (["down", "x"], {}), (["up"], {"LAB": "relative"}), (["up"], {"LAB": "/tmp/" + "x" * 80}),
+                           (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"})):
+            done = subprocess.run([lab, *words], capture_output=True, text=True, check=False, env={**os.environ, **env})
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("usage: scripts/slurm_lab", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
