@@ -53,7 +53,7 @@ class WithFakes(InTemporaryFolder):
 
     def call(self, *words, **env):
         return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=self.folder,
-                              env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], **env})
+                              env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], "MPIQ_SITE": "", **env})
 
     def submit(self, *words, **env):
         return self.call(os.path.join(SLURM, "submit"), "--bin", self.path("bin"), "--out", self.run_folder, *words, **env)
@@ -191,7 +191,7 @@ class Submitted(WithFakes):
         full = self.path("full")
         os.mkdir(full)
         self.file("full/x", "")
-        for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"), ("--gpus", "--gpus", "-1"),
+        for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"), ("two minutes", "--time", "1:59"), ("--gpus", "--gpus", "-1"),
                              ("no file 'none'", "--site", "none"), ("launcher=rsh", "--site", self.path("bad.sh")),
                              ("broken", "--site", self.path("worse.sh")), ("invalid choice", "nosuch"), ("has a %", "--out", "a%j"),
                              ("control", "--out", "a\nb"), ("control", "--partition", "a\nb"), ("control", "--", "a\nb"),

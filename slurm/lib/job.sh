@@ -28,7 +28,7 @@ begin() {  # begin NAME: of a cell, or of what comes after the cells
   load_modules
 }
 
-finish() { note "done" ""; exit 0; }
+finish() { note "done" "" || exit $CANNOT_WRITE; exit 0; }
 
 load_modules() {
   local module said
@@ -36,7 +36,7 @@ load_modules() {
     type module >/dev/null 2>&1 || fail "module $module: there is no 'module' command on $(uname -n)" "$MISSING"
     # Into a file, not a pipe: `module` changes this shell. Some versions return 0 whatever happens.
     said=$(mktemp) || fail "no temporary file can be made on $(uname -n)" "$CANNOT_WRITE"
-    if ! module load "$module" >"$said" 2>&1 || grep -qiE 'unable to (load|locate)|unknown module|\(s\) are unknown|ERROR' "$said"; then
+    if ! module load "$module" >"$said" 2>&1 || grep -qiE 'unable to (load|locate)|unknown module|\(s\) are unknown' "$said"; then
       cat "$said" >&2
       fail "module $module cannot be loaded on $(uname -n): $(grep -m 1 '[[:alnum:]]' "$said")" "$MISSING"
     fi

@@ -12,6 +12,7 @@ import mpiq_site as sites
 SLURM = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 ROOT = os.path.dirname(SLURM)
 PROGRAMS = {"bench": "mpiq-bench", "kernels": "mpiq-kernels", "train": "mpiq-train", "dropin": "mpiq-run"}
+LEAST_S = 120  # of mpiq-bench, which would not begin with less than a minute left
 PROBLEMS = (planning.PlanError, sites.SiteError, folders.FolderError, experiments.ExperimentError)
 
 
@@ -72,7 +73,10 @@ class Request:
         """Seconds."""
         text = self.options.time or self.experiment.time
         if text:
-            return planning.seconds(text, "--time")
+            limit = planning.seconds(text, "--time")
+            if self.experiment.kind == "bench" and limit < LEAST_S:
+                raise planning.PlanError("--time: two minutes at least: mpiq-bench stops one before the limit")
+            return limit
         if self.estimate is None:
             raise planning.PlanError(f"--time: how long may a cell take? {self.why}".strip())
         return planning.limit_for(self.estimate.seconds)
