@@ -146,10 +146,19 @@ end_cell() {  # end_cell EXIT_CODE
   case $1 in
     0) finish ;;
     "$POINTS_LEFT") begin_again ;;
+  esac
+  # Slurm ends the launch first: there may be time to say so.
+  if time_is_over; then fail "killed by its time limit: give more --time; what was measured is kept"; fi
+  case $1 in
     "$USAGE") fail "the program refused its options: see the log" "$USAGE" ;;
     1) fail "a point failed or was invalid, or the program could not start: see the log" ;;
     *) fail "the launch ended with $1$(signal_of "$1"): see the log" ;;
   esac
+}
+
+time_is_over() {
+  local end
+  end=$(squeue -h -j "$self" -o %e) && end=$(date -d "$end" +%s 2>/dev/null) && [ "$end" -le "$(date +%s)" ]
 }
 
 signal_of() { if [ "$1" -gt 128 ]; then echo " (SIG$(kill -l $(($1 - 128)) 2>/dev/null))"; fi; }
