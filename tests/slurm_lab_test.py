@@ -222,7 +222,7 @@ class Failing(OnTheLab):
 class Programs(OnTheLab):
     def test_dropin(self):
         program = (os.path.join(BIN, "mpiq-bench"), "allreduce", *TINY)
-        done = self.submit("dropin", "--nodes", "2", "--time", "5", "--policy", ": onebit", options=program, wait=True)
+        done = self.submit("dropin", "--nodes", "2", "--time", "5", "--policy", "1G-: onebit", options=program, wait=True)
         self.assertEqual(done.returncode, 0, done.stdout + self.logs())
         with open(self.path("run", "dropin.md"), encoding="utf-8") as table:
             self.assertEqual(len(table.readlines()), 5)

@@ -132,13 +132,21 @@ need_program() {  # need_program PATH
   [ -x "$1" ] || fail "there is no program $1 on $(uname -n): built, and on a shared file system?" "$MISSING"
 }
 
+# What each rank runs: the program, noting how it ended. Of several codes srun returns the greatest, and as soon as one rank exits
+# with another than 0 it ends those that are a moment later (--kill-on-bad-exit): 143 in place of 75.
+# shellcheck disable=SC2016  # expanded by the ranks
+readonly RANK='"$@"; code=$?; if [ $code != 0 ]; then echo $code >"$0"; fi; if [ $code != 75 ]; then exit $code; fi'
+
 # One launch of mpiq-bench: the whole of a cell of most experiments.
 run_bench() {  # run_bench allreduce|sparse [OPTIONS...]
   local section=$1; shift
   need_program "$bin/mpiq-bench"
-  launch "$bin/mpiq-bench" --config "$run/sweep.toml" "$section" "$@" "${cell_options[@]}" "${extra_options[@]}" \
+  rm -f "$result.exit"
+  launch bash -c "$RANK" "$result.exit" "$bin/mpiq-bench" --config "$run/sweep.toml" "$section" "$@" "${cell_options[@]}" "${extra_options[@]}" \
     --link "$link" --launch-index "$launch_index" --expect-ranks "$ranks" --deadline auto -O "$result.h5"
-  end_cell $?
+  local code=$?
+  if [ -s "$result.exit" ]; then code=$(<"$result.exit"); fi
+  end_cell "$code"
 }
 
 # What the end of a launch means for the cell. 75: points are left, and the cell begins again where it stopped.
