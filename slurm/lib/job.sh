@@ -102,12 +102,18 @@ remove_dead_lock() {
   rm -f "$lock"
 }
 
+# Seconds; fails where there is no limit, or no answer.
+end_time() {
+  local end
+  end=$(squeue -h -j "$self" -o %e) && [ -n "$end" ] && date -d "$end" +%s 2>/dev/null
+}
+
 # For `mpiq-bench --deadline auto`: Slurm sets it from version 23.02 on.
 set_end_time() {
   local end
   [ -z "${SLURM_JOB_END_TIME:-}" ] || return 0
-  end=$(squeue -h -j "$self" -o %e) && end=$(date -d "$end" +%s 2>/dev/null) || return 0
-  export SLURM_JOB_END_TIME=$end
+  end=$(end_time) && export SLURM_JOB_END_TIME=$end
+  return 0
 }
 
 # All ranks of the cell, each bound to cores of its own, and says how. What the ranks really got is in the result file.
@@ -166,7 +172,7 @@ end_cell() {  # end_cell EXIT_CODE
 
 time_is_over() {
   local end
-  end=$(squeue -h -j "$self" -o %e) && end=$(date -d "$end" +%s 2>/dev/null) && [ "$end" -le "$(date +%s)" ]
+  end=$(end_time) && [ "$end" -le "$(date +%s)" ]
 }
 
 signal_of() { if [ "$1" -gt 128 ]; then echo " (SIG$(kill -l $(($1 - 128)) 2>/dev/null))"; fi; }
