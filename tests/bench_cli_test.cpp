@@ -83,11 +83,71 @@ TEST(Points, have_keys_that_change_with_every_variable) {
   o.data.rho = 0.5, add();
   o.data.distribution = Distribution::laplace, add();
   o.in_place = true, add();
-  o.rotate = false, add();
+  o.buffers = Buffers::warm, add();
+  o.buffers = Buffers::cold, add();
+  o.sync = Sync::round, add();
+  o.sync = Sync::none, add();
+  m.text = "mpi/ring#2", add();
+  o.data = *parse_data("file:a"), add();
+  o.data.path = "b", add();
   o.link = "1gbit", add();
   o.launch = 1, add();
   o.model = "lenet", add();
+  o.bucket_bytes = 1 << 20, add();
+  o.bucket_bytes = 1 << 21, add();
+  o.layers_file = "dir/own.csv", add();
+  o.methods = *parse_methods("mpi,bf16"), add();
+  o.isolated = true;
+  EXPECT_FALSE(keys.insert(hash128(variables_json(o, p, m, {2, 2}))).second)
+      << "alone, as when there was no other";
   for (const std::string& key : keys) EXPECT_EQ(key.size(), 32U);
+}
+
+// What rows of committed files have: a sweep must find them done.
+TEST(Points, have_the_keys_that_they_always_had) {
+  Options o;
+  o.methods = *parse_methods("mpi,bf16");
+  const Point p{kernels::Element::f32, 2, 1024, "", 1};
+  EXPECT_EQ(
+      variables_json(o, p, o.methods[0], {1, 2}),
+      R"({"buffers":"rotate","collective":"allreduce","count":1024,"data":"normal","dtype":"f32",)"
+      R"("feedback":true,"launch":0,"layer":"","link":"","memory":"host","method":"mpi","mode":"interleaved",)"
+      R"("model":"","nodes":1,"op":"sum","place":"out","ranks":2,"ranks_per_node":2,"rho":0,"seed":1,)"
+      R"("sync":"barrier"})");
+}
+
+TEST(Points, of_isolated_methods_have_one_each_and_cover_all) {
+  Options o;
+  o.sizes = {4096, 8192};
+  o.methods = *parse_methods("mpi,mpi#2,onebit");
+  o.isolated = true;
+  std::multiset<std::string> found;
+  const auto points = make_points(o, 2);
+  ASSERT_TRUE(points.ok());
+  for (const Point& p : *points) {
+    ASSERT_EQ(p.methods.size(), 1U);
+    found.insert(p.methods.front().text + " " + std::to_string(p.bytes()));
+  }
+  EXPECT_EQ(found, (std::multiset<std::string>{"mpi 4096", "mpi 8192", "mpi#2 4096", "mpi#2 8192",
+                                               "onebit 4096", "onebit 8192"}));
+  EXPECT_STREQ(mode(o), "isolated");
+}
+
+TEST(Points, of_buckets_cover_every_layer_once_whatever_their_size) {
+  Options o;
+  for (const Model& model : models())
+    for (const std::uint64_t bytes :
+         {std::uint64_t{4}, std::uint64_t{1} << 20, std::uint64_t{25} << 20, std::uint64_t{1} << 40}) {
+      o.model = model.name;
+      o.bucket_bytes = bytes;
+      std::uint64_t total = 0;
+      const auto points = make_points(o, 2);
+      ASSERT_TRUE(points.ok());
+      for (const Point& p : *points) total += p.count * static_cast<std::uint64_t>(p.layers_alike);
+      EXPECT_EQ(total, model.published_total) << model.name << " " << bytes;
+      EXPECT_EQ(points->size() == 1, bytes > 4 * model.published_total) << model.name << " " << bytes;
+    }
+  EXPECT_EQ(model_label(o).find(o.model + "/"), 0U) << "is another model than without buckets";
 }
 
 TEST(Points, of_matrices_have_the_square_of_the_side_and_methods_for_it) {
@@ -160,6 +220,30 @@ TEST(Lists, mpi_with_an_algorithm_is_an_exact_method_of_its_own_name) {
   EXPECT_FALSE(parse_methods("mpi/*,mpi/" + known.back()).ok()) << "listed twice";
 }
 
+TEST(Lists, a_method_with_a_number_is_the_same_method_under_another_name) {
+  const auto methods = parse_methods("mpi,mpi#2, onebit(block=512)/direct#3,mpi#12");
+  ASSERT_TRUE(methods.ok()) << methods.status().text();
+  EXPECT_EQ((*methods)[1].text, "mpi#2");
+  EXPECT_EQ((*methods)[1].plain_text(), "mpi");
+  EXPECT_TRUE((*methods)[1].method.exact());
+  EXPECT_EQ((*methods)[2].text, parse_methods("onebit(block=512)/direct")->front().text + "#3");
+  EXPECT_EQ(mq::to_string((*methods)[2].method), (*methods)[2].plain_text());
+  const auto side = parse_methods("onebit(block={side})#2");
+  ASSERT_TRUE(side.ok()) << side.status().text();
+  const auto at = at_side(side->front(), 64);
+  ASSERT_TRUE(at.ok()) << at.status().text();
+  EXPECT_EQ(at->text, "onebit(block={side})#2");
+  EXPECT_EQ(params_to_string(at->method).substr(0, 8), "block=64");
+  EXPECT_EQ(parse_methods("kylix#2,kylix", true)->front().plain_text(), "kylix");
+}
+
+TEST(Lists, a_method_number_that_is_none_is_refused) {
+  for (const char* text : {"mpi#", "mpi#1", "mpi#0", "mpi#-2", "mpi#02", "mpi#2x", "mpi#x", "#2", "mpi#2#3",
+                           "mpi#2,mpi#2", "mpi#99999999999", "mpi/*#2"})
+    EXPECT_FALSE(parse_methods(text).ok()) << text;
+  EXPECT_NE(parse_methods("mpi,mpi").status().text().find("mpi#2"), std::string::npos) << "says how to do it";
+}
+
 TEST(Lists, commas_inside_parentheses_belong_to_the_method) {
   const auto words = split_list("mpi, onebit(block=512,x=1)/direct ,bf16");
   ASSERT_TRUE(words.ok());
@@ -221,6 +305,17 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--model", "nosuch"}, "nosuch"},
       {{"allreduce", "--nosuch"}, "nosuch"},
       {{"allreduce", "--buffers", "nosuch"}, "nosuch"},
+      {{"allreduce", "--sync", "nosuch"}, "round"},
+      {{"allreduce", "--mode", "both"}, "both"},
+      {{"allreduce", "--mode", "isolated", "--min-speedup", "1"}, "--min-speedup"},
+      {{"allreduce", "--bucket-bytes", "1M"}, "--model"},
+      {{"allreduce", "--model", "mlp", "--bucket-bytes", "0"}, "--bucket-bytes"},
+      {{"allreduce", "--model", "mlp", "--layers", "x.csv"}, "--layers"},
+      {{"allreduce", "--sizes", "4", "--layers", "x.csv"}, "--layers"},
+      {{"allreduce", "--data", "file:"}, "PATH"},
+      {{"allreduce", "--data", "file:x", "--rho", "0.5"}, "correlation"},
+      {{"sparse", "--data", "file:x"}, "--data"},
+      {{"allreduce", "--methods", "mpi,mpi#1"}, "mpi#1"},
       {{"allreduce", "--ranks", "x"}, "x"},
       {{"allreduce", "-m", "64K"}, "MIN:MAX"},
       {{"allreduce", "-b", "2M", "-e", "1M"}, "--min-bytes"},
@@ -260,6 +355,19 @@ TEST(CommandLine, result_relevant_options_change_the_configuration_and_others_do
   EXPECT_NE(plain, config_json(parse({"allreduce", "--seed", "2"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "-e", "1M"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "--matrix", "64"}).options));
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--sync", "round"},
+                                                                 {"--mode", "isolated"},
+                                                                 {"--keep-ranks"},
+                                                                 {"--buffers", "cold"},
+                                                                 {"--data", "file:x"}}) {
+    std::vector<const char*> line{"allreduce"};
+    line.insert(line.end(), words.begin(), words.end());
+    EXPECT_NE(plain, config_json(parse(line).options)) << words.back();
+  }
+  Options one, other;
+  one.layers = {{"a", 1}};
+  other.layers = {{"a", 2}};
+  EXPECT_NE(config_json(one), config_json(other)) << "layers of a file that has changed";
 }
 
 // ---- buffers
