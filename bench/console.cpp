@@ -112,11 +112,12 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
   }
   std::size_t methods = 0;
   for (const Point& p : points) methods += p.methods.size();
+  const std::uint64_t pools = o.buffers == Buffers::cold ? 3 : 2;
   // Pools, the check's reference, and for each method at most a residual and as much scratch.
   // Of sparse vectors: result and input dense, the check's sums in double, lists of at most as much each.
   const std::uint64_t memory = o.sparse ? 12 * largest
-                                        : 2 * pool_bytes(o, largest, t.ranks_per_node(ranks)) + 4 * largest +
-                                              2 * o.methods.size() * largest;
+                                        : pools * pool_bytes(o, largest, t.ranks_per_node(ranks)) +
+                                              4 * largest + 2 * o.methods.size() * largest;
   text += fmt::format(
       "# {} points of {} methods; about {} bytes on each rank; about {} if the stop rule is met in time\n",
       points.size(), o.isolated ? 1 : o.methods.size(), human_size(memory),

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 
 #include "bench/build_info.hpp"
 #include "bench/explain.hpp"
@@ -297,6 +298,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App app{"Measures allreduce of float vectors: plain, compressed and sparse.", "mpiq-bench"};
   app.set_version_flag("--version",
                        fmt::format("mpiq-bench {} {}", build_info().version, build_info().git_commit));
+  app.config_formatter(std::make_shared<OptionsFile>());
   app.set_config("--config", "", "options from a file (TOML or INI, sections [allreduce], [sparse])");
   app.allow_config_extras(false);
   app.add_flag(std::string(kExplain), explain,

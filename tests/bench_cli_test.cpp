@@ -1,8 +1,12 @@
 // From the command line to the list of points, and the buffers they are measured in.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <set>
 #include <string>
@@ -101,53 +105,6 @@ TEST(Points, have_keys_that_change_with_every_variable) {
   EXPECT_FALSE(keys.insert(hash128(variables_json(o, p, m, {2, 2}))).second)
       << "alone, as when there was no other";
   for (const std::string& key : keys) EXPECT_EQ(key.size(), 32U);
-}
-
-// What rows of committed files have: a sweep must find them done.
-TEST(Points, have_the_keys_that_they_always_had) {
-  Options o;
-  o.methods = *parse_methods("mpi,bf16");
-  const Point p{kernels::Element::f32, 2, 1024, "", 1};
-  EXPECT_EQ(
-      variables_json(o, p, o.methods[0], {1, 2}),
-      R"({"buffers":"rotate","collective":"allreduce","count":1024,"data":"normal","dtype":"f32",)"
-      R"("feedback":true,"launch":0,"layer":"","link":"","memory":"host","method":"mpi","mode":"interleaved",)"
-      R"("model":"","nodes":1,"op":"sum","place":"out","ranks":2,"ranks_per_node":2,"rho":0,"seed":1,)"
-      R"("sync":"barrier"})");
-}
-
-TEST(Points, of_isolated_methods_have_one_each_and_cover_all) {
-  Options o;
-  o.sizes = {4096, 8192};
-  o.methods = *parse_methods("mpi,mpi#2,onebit");
-  o.isolated = true;
-  std::multiset<std::string> found;
-  const auto points = make_points(o, 2);
-  ASSERT_TRUE(points.ok());
-  for (const Point& p : *points) {
-    ASSERT_EQ(p.methods.size(), 1U);
-    found.insert(p.methods.front().text + " " + std::to_string(p.bytes()));
-  }
-  EXPECT_EQ(found, (std::multiset<std::string>{"mpi 4096", "mpi 8192", "mpi#2 4096", "mpi#2 8192",
-                                               "onebit 4096", "onebit 8192"}));
-  EXPECT_STREQ(mode(o), "isolated");
-}
-
-TEST(Points, of_buckets_cover_every_layer_once_whatever_their_size) {
-  Options o;
-  for (const Model& model : models())
-    for (const std::uint64_t bytes :
-         {std::uint64_t{4}, std::uint64_t{1} << 20, std::uint64_t{25} << 20, std::uint64_t{1} << 40}) {
-      o.model = model.name;
-      o.bucket_bytes = bytes;
-      std::uint64_t total = 0;
-      const auto points = make_points(o, 2);
-      ASSERT_TRUE(points.ok());
-      for (const Point& p : *points) total += p.count * static_cast<std::uint64_t>(p.layers_alike);
-      EXPECT_EQ(total, model.published_total) << model.name << " " << bytes;
-      EXPECT_EQ(points->size() == 1, bytes > 4 * model.published_total) << model.name << " " << bytes;
-    }
-  EXPECT_EQ(model_label(o).find(o.model + "/"), 0U) << "is another model than without buckets";
 }
 
 TEST(Points, of_matrices_have_the_square_of_the_side_and_methods_for_it) {
@@ -336,6 +293,21 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
     EXPECT_EQ(line.exit_code, kUsage) << named;
     EXPECT_NE((line.out + line.err).find(named), std::string::npos) << named << ": " << line.out << line.err;
   }
+}
+
+TEST(CommandLine, a_file_of_options_may_have_a_number_sign_in_quotes_and_comments_behind_values) {
+  std::string path = (std::filesystem::temp_directory_path() / "mpiq_options_XXXXXX").string();
+  close(mkstemp(path.data()));
+  std::ofstream(path)
+      << "# a sweep\n[allreduce]\nmethods = \"mpi,mpi#2\"  # against itself\nsizes = '4K' # \"small\"\n"
+      << "keep-ranks = true  #\n";
+  const CommandLine line = parse({"--config", path.c_str(), "allreduce"});
+  std::filesystem::remove(path);
+  ASSERT_TRUE(line.run) << line.err << line.out;
+  ASSERT_EQ(line.options.methods.size(), 2U);
+  EXPECT_EQ(line.options.methods[1].text, "mpi#2");
+  EXPECT_EQ(line.options.sizes, std::vector<std::uint64_t>{4096});
+  EXPECT_TRUE(line.options.keep_ranks);
 }
 
 TEST(CommandLine, list_names_every_codec_and_plan) {

@@ -1,5 +1,5 @@
-// What can be chosen about a measurement: layers and buckets, recorded input, the line through clock
-// readings, and what is made of repetitions that do not count.
+// What can be chosen about a measurement: layers and buckets, isolated methods, recorded input, the line
+// through clock readings, and what is made of repetitions that do not count.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,12 +10,16 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "bench/clock.hpp"
 #include "bench/data.hpp"
 #include "bench/layers.hpp"
+#include "bench/lists.hpp"
+#include "bench/models.hpp"
+#include "bench/points.hpp"
 #include "bench/recording.hpp"
 #include "bench/tabulate.hpp"
 
@@ -58,6 +62,55 @@ TEST(Buckets, begin_with_the_last_layer_and_hold_neighbours_up_to_their_size) {
   EXPECT_EQ(words(fuse_layers(layers, 1000)), (std::vector<std::string>{"f+5=115"}));
   EXPECT_EQ(words(fuse_layers(layers, 1)),
             (std::vector<std::string>{"f=1", "e=2", "d=3", "c=100", "b=4", "a=5"}));
+}
+
+// ---- points
+
+// What rows of committed files have: a sweep must find them done.
+TEST(Points, have_the_keys_that_they_always_had) {
+  Options o;
+  o.methods = *parse_methods("mpi,bf16");
+  const Point p{kernels::Element::f32, 2, 1024, "", 1};
+  EXPECT_EQ(
+      variables_json(o, p, o.methods[0], {1, 2}),
+      R"({"buffers":"rotate","collective":"allreduce","count":1024,"data":"normal","dtype":"f32",)"
+      R"("feedback":true,"launch":0,"layer":"","link":"","memory":"host","method":"mpi","mode":"interleaved",)"
+      R"("model":"","nodes":1,"op":"sum","place":"out","ranks":2,"ranks_per_node":2,"rho":0,"seed":1,)"
+      R"("sync":"barrier"})");
+}
+
+TEST(Points, of_isolated_methods_have_one_each_and_cover_all) {
+  Options o;
+  o.sizes = {4096, 8192};
+  o.methods = *parse_methods("mpi,mpi#2,onebit");
+  o.isolated = true;
+  std::multiset<std::string> found;
+  const auto points = make_points(o, 2);
+  ASSERT_TRUE(points.ok());
+  for (const Point& p : *points) {
+    ASSERT_EQ(p.methods.size(), 1U);
+    found.insert(p.methods.front().text + " " + std::to_string(p.bytes()));
+  }
+  EXPECT_EQ(found, (std::multiset<std::string>{"mpi 4096", "mpi 8192", "mpi#2 4096", "mpi#2 8192",
+                                               "onebit 4096", "onebit 8192"}));
+  EXPECT_STREQ(mode(o), "isolated");
+}
+
+TEST(Points, of_buckets_cover_every_layer_once_whatever_their_size) {
+  Options o;
+  for (const Model& model : models())
+    for (const std::uint64_t bytes :
+         {std::uint64_t{4}, std::uint64_t{1} << 20, std::uint64_t{25} << 20, std::uint64_t{1} << 40}) {
+      o.model = model.name;
+      o.bucket_bytes = bytes;
+      std::uint64_t total = 0;
+      const auto points = make_points(o, 2);
+      ASSERT_TRUE(points.ok());
+      for (const Point& p : *points) total += p.count * static_cast<std::uint64_t>(p.layers_alike);
+      EXPECT_EQ(total, model.published_total) << model.name << " " << bytes;
+      EXPECT_EQ(points->size() == 1, bytes > 4 * model.published_total) << model.name << " " << bytes;
+    }
+  EXPECT_EQ(model_label(o).find(o.model + "/"), 0U) << "is another model than without buckets";
 }
 
 // ---- recordings
