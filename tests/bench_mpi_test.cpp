@@ -123,6 +123,18 @@ TEST(Starts, are_never_before_the_time_agreed_on) {
   }
 }
 
+TEST(Starts, are_together_though_the_clocks_are_apart) {
+  const GlobalClock clock(MPI_COMM_WORLD, other_clock);
+  const Starter start(Sync::round, &clock, MPI_COMM_WORLD);
+  for (int i = 0; i < 5; ++i) {
+    (void)start();
+    double first = -now_s(), last = -first;  // by the clock that all of these ranks can read
+    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    PMPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    EXPECT_LT(last + first, kApart_s / 2);
+  }
+}
+
 TEST(Samples, are_reduced_for_each_repetition_and_one_late_rank_makes_it_invalid) {
   const int r = rank_of_world(), p = world();
   std::vector<Sample> mine(3);
