@@ -14,7 +14,7 @@ from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The question first, then what is behind the answer; plots that are not named here come last.
 READING = ("speedup", "time", "winners", "pareto", "error", "busbw", "ratio-size", "ratio", "data", "layers", "paper", "scaling",
-           "phases", "model", "distribution", "drift", "launches", "ranks", "history", "roofline")
+           "phases", "model", "extrapolate", "frontier", "distribution", "drift", "launches", "ranks", "history", "roofline")
 
 
 def base_words(selection):

@@ -20,25 +20,25 @@ def applies(selection):
 
 def rows_of(key, fitted):
     for method, f in fitted.items():
-        for p in f["points"]:
-            yield {**named(key), "method": method, "bytes": p["bytes"], "t_median_s": p["measured"], "model_s": p["model"],
-                   "residual": p["measured"] / p["model"] - 1 if p["model"] > 0 else float("nan"), "alpha_s": f["alpha"],
-                   "beta_s_per_B": f["beta"], "gamma_s_per_B": f["gamma"]}
+        for p in f.points:
+            yield {**named(key), "method": method, "bytes": p.bytes, "t_median_s": p.measured, "model_s": p.model,
+                   "residual": p.measured / p.model - 1 if p.model > 0 else float("nan"), "alpha_s": f.alpha,
+                   "beta_s_per_B": f.beta, "gamma_s_per_B": f.gamma, "encode_share": f.encode_share, "spread": f.spread}
 
 
 def draw_column(above, below, fitted, looks):
     """Measured as markers with the model as a line, and the deviations from it."""
     for method, f in fitted.items():
         colour, marker, dashes = looks[method]
-        sizes = [p["bytes"] for p in f["points"]]
-        above.plot(sizes, [p["model"] for p in f["points"]], color=colour, linestyle=dashes, linewidth=1.2)
-        for p in f["points"]:
-            fig.mark(above, p["bytes"], {"value": p["measured"], "low": p["low"], "high": p["high"], "drawn": "line"},
+        sizes = [p.bytes for p in f.points]
+        above.plot(sizes, [p.model for p in f.points], color=colour, linestyle=dashes, linewidth=1.2)
+        for p in f.points:
+            fig.mark(above, p.bytes, {"value": p.measured, "low": p.low, "high": p.high, "drawn": "line"},
                      looks[method])
-        below.plot(sizes, [100 * (p["measured"] / p["model"] - 1) for p in f["points"]], color=colour, marker=marker,
+        below.plot(sizes, [100 * (p.measured / p.model - 1) for p in f.points], color=colour, marker=marker,
                    linestyle=dashes, linewidth=0.8, markersize=5)
     below.axhline(0, color="black", linewidth=0.8)
-    beta = next(iter(fitted.values()))["beta"]
+    beta = next(iter(fitted.values())).beta
     above.text(0.98, 0.03, f"wire: {ticker.EngFormatter(unit='B/s', places=0)(1 / beta)}" if beta > 0 else "",
                transform=above.transAxes, ha="right", fontsize=7.5, color="#444444")
 
@@ -68,6 +68,7 @@ def model(selection):
     fig.log_axis(grid[0][0], 10, ticker.EngFormatter(unit="s"), min(ends), max(ends))
     fig.legend(figure, looks, selection.dtypes)
     fig.finish(figure, selection.title or "Measured and modelled time", selection.footer(
-        "Dense: t = alpha + beta 2 (ranks - 1) / ranks bytes; compressed: t = alpha' + beta (bytes sent by the busiest rank) + "
-        "gamma bytes; fitted to these points, relative deviations, robustly; the coefficients are in the CSV."))
+        "Dense: t = alpha (messages) + beta (bytes sent), of the best algorithm; compressed: t = alpha' (messages) + the longer of "
+        "wire = beta (bytes sent by the busiest rank) and codec = gamma (bytes), and of the shorter what one segment takes; "
+        "fitted to these points, relative deviations, robustly; the coefficients are in the CSV."))
     return figure, rows
