@@ -80,14 +80,14 @@ def conditions(fit, size, ranks, plan=None, wire=None):
     start = fit.start
     plan = plan or (plan_of(fit.method, size, ranks) if fit.folds() else start.plan)
     if plan not in PLANS:
-        return 1.0, _ratio(fit, size) * size if wire is None else wire, 1.0, 1.0
+        return 1.0, encoded_share(fit, size) * size if wire is None else wire, 1.0, 1.0
     work = PLANS[plan](ranks)
     codec = _codec(plan, ranks, fit.encode_share) / _codec(start.plan, start.ranks, fit.encode_share)
-    sent = _ratio(fit, size) * work.moved * size if wire is None else wire
+    sent = encoded_share(fit, size) * work.moved * size if wire is None else wire
     return work.messages, sent, codec, share_alone(work, size)
 
 
-def _ratio(fit, size):
+def encoded_share(fit, size):
     """Bytes of the encoded vector over those of the vector, headers included, between measured sizes by their logarithm."""
     by_size = {}
     for p in fit.points:

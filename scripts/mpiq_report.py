@@ -7,6 +7,7 @@ import numpy as np
 import mpiq_figure
 import mpiq_html as h
 import mpiq_results
+import mpiq_training_report
 import mpiq_verdict
 from mpiq_figure import DTYPES, order
 from mpiq_plots import PLOTS, good, summarise
@@ -89,11 +90,11 @@ def cautions(selection):
 
 
 def figures(sources):
-    """Every plot that applies, in the order of reading."""
+    """Every plot that applies, in the order of reading; that of training has a section of its own."""
     names = [n for n in READING if n in PLOTS] + [n for n in PLOTS if n not in READING]
     for name in names:
         function = PLOTS[name]
-        if function.takes in sources and function.applies(sources[function.takes]):
+        if function.takes in sources and function.takes != "training" and function.applies(sources[function.takes]):
             drawn, _ = function(sources[function.takes])
             shows = function.__doc__.partition(" (")[0].rstrip(".") + "."  # options in brackets are for the command line
             yield h.figure(drawn, name, shows, function.read)
@@ -231,6 +232,8 @@ def build(sources, title):
     doubts = cautions(selection)
     if doubts:
         body += ["<h3>Before you rely on it</h3>", "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
-    body += ["<h2>Figures</h2>", *figures(sources), "<h2>Tables</h2>", *tables(selection), "<h2>How it was measured</h2>",
-             *methods_section(selection)]
+    body += ["<h2>Figures</h2>", *figures(sources), "<h2>Tables</h2>", *tables(selection)]
+    if "training" in sources:
+        body += mpiq_training_report.section(sources["training"], selection)
+    body += ["<h2>How it was measured</h2>", *methods_section(selection)]
     return h.page(title, body)
