@@ -21,7 +21,7 @@ figcaption { font-size: .92rem; margin-top: .3rem; } figcaption b { color: var(-
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .2rem .55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { text-align: right; color: var(--soft); font-weight: 600; } .left { text-align: left; } td.words { white-space: normal; }
+th { text-align: right; color: var(--soft); font-weight: 600; } .left { text-align: left; } td.words { white-space: normal; min-width: 7rem; }
 tr.first td { border-top: 2px solid var(--line); } .faster { color: var(--good); font-weight: 600; }
 dl { display: grid; grid-template-columns: 10rem 1fr; gap: .2rem 1rem; font-size: .9rem; }
 dd { margin: 0; overflow-wrap: anywhere; }

@@ -65,16 +65,17 @@ def best_by_model(constants_, fit):
 
 
 def rows(training, selection):
-    """A dictionary for each setting, link and method."""
+    """A dictionary for each setting, link, input and method: of dense reduction and of the methods that were trained with."""
+    trained = {method for methods in training.groups.values() for method, _ in methods}
     for c in constants(training):
         size = 4 * c.parameters
         for key, _, fitted in mpiq_predict.groups(selection):
             floats = 2 * size * fitted["dense"].beta
             for method, fit in fitted.items():
-                if not fit.folds():
+                if method != "dense" and (method not in trained or not fit.folds()):
                     continue
                 z = 1.0 if method == "dense" else 1 / mpiq_model.encoded_share(fit, size)
-                yield {"constants": c, "link": key[0], "data": key[2], "method": method, "float_s": floats, "z": z,
+                yield {"constants": c, "link": key[0] or "not named", "data": key[2], "method": method, "float_s": floats, "z": z,
                        "best": c.best(floats / z), "model": best_by_model(c, fit)}
 
 
@@ -82,16 +83,15 @@ def _ranks_words(best):
     return "no limit: T_upd is longer" if best is None else f"{best:.2f}" if best < 10 else f"{best:.0f}"
 
 
-HEAD = ("link", "method", "Z", "T_comm_float", "T_comm_float / Z", "K-hat", "best by the model", "half batch then")
+HEAD = ("link, input", "method", "Z", "T_comm", "K-hat", "best by the model", "half batch then")
 
 
 def table(found):
     """Texts of the rows under HEAD."""
     for row in found:
         ranks, time = row["model"]
-        yield (row["link"] or "not named", "MPI_Allreduce fp32" if row["method"] == "dense" else row["method"], f"{row['z']:.3g}",
-               seconds_label(row["float_s"]), seconds_label(row["float_s"] / row["z"]), _ranks_words(row["best"]),
-               f"{ranks}" + (" (all that were tried)" if ranks == MOST else ""), seconds_label(time))
+        yield (f"{row['link']}, {row['data']}", "mpi (fp32)" if row["method"] == "dense" else row["method"], f"{row['z']:.3g}",
+               seconds_label(row["float_s"] / row["z"]), _ranks_words(row["best"]), f"{ranks} ranks", seconds_label(time))
 
 
 def symbols(c):
@@ -104,9 +104,10 @@ def symbols(c):
          f"of mpiq-train with {c.ranks} ranks"),
         ("C T_post", "passes over the model that are divided among ranks; 0: mpiq-train updates the whole model on every rank"),
         ("T_upd", f"update of the model on every rank, {seconds_label(c.update_s)}: update_s / step of mpiq-train"),
-        ("T_comm_float", f"exchange of the gradient as floats with many ranks, each of which sends nearly two vectors: 2 x 4 B x "
+        ("T_comm", "T_comm_float / Z, the exchange of the gradient"),
+        ("T_comm_float", f"the exchange as floats with many ranks, each of which sends nearly two vectors: 2 x 4 B x "
          f"{c.parameters} parameters x beta, beta fitted to the dense calls of mpiq-bench on that link"),
-        ("Z", "how many times fewer bytes than floats a method sends, as mpiq-bench counted them for a vector of this size"),
+        ("Z", "32 for one bit in the paper; here how many times fewer bytes than floats a method sends, as mpiq-bench counted them for a vector of this size"),
         ("best by the model", f"ranks from 2 to {MOST} with the least max(T_calc(K), time of the call): the call as the fitted model has it, "
          "with latency and codec, which the formula leaves out. Modelled, not measured"),
     ]

@@ -8,7 +8,8 @@ measured; k: codec work against that at the smallest measured number of ranks (1
 and sending cannot overlap (mpiq_schedules.share_alone). alpha in s, beta in s per byte sent (the same in all), gamma in s per
 byte of vector; all at least 0. As mpi_quant/advisor/predict.cpp, with coefficients from whole calls instead of parts.
 
-Fitted to relative deviations, robustly: one bad point does not bend the rest. Where the wire takes so long that it hides the
+Fitted to relative deviations (of logarithms, so that twice and half count the same), robustly: one bad point does not bend the
+rest. Where the wire takes so long that it hides the
 codec, gamma is no less than what encoding and decoding took by the phases of the file, if it has any.
 """
 import dataclasses
@@ -25,6 +26,7 @@ from mpiq_selection import PANEL
 MIN_SIZES = 3  # fewer say nothing about a line with two coefficients
 DRAWS = 200  # of the bootstrap
 STEPS = 160  # values of gamma that are tried at a time
+TURNS = 24  # of a robust fit
 
 
 @dataclasses.dataclass
@@ -118,10 +120,18 @@ def seconds(fit, size, ranks, draws=False, slower=None):
     return call_seconds(alpha, beta, gamma, size, conditions(fit, size, ranks))
 
 
-def _huber(off):
-    """Weights of deviations: 1, less for those beyond the usual."""
-    bound = np.maximum(1.5 * np.median(np.abs(off), axis=-1, keepdims=True), 1e-9)
-    return np.minimum(1, bound / np.maximum(np.abs(off), 1e-300))
+class _Robust:
+    """Weights of deviations (of logarithms), turn by turn: first those that make their absolute values least, then, by the usual
+    size that these leave, 1, and less for those beyond it (Huber)."""
+
+    def __init__(self, turns):
+        self.left, self.bound = turns // 2, 1e-4
+
+    def weights(self, off):
+        size, self.left = np.maximum(np.abs(off), 1e-4), self.left - 1
+        if self.left == 0:
+            self.bound = np.maximum(1.5 * np.median(size, axis=-1, keepdims=True), 1e-4)
+        return np.minimum(1, self.bound / size)
 
 
 def _line(m, v, t, weights):
@@ -138,36 +148,39 @@ def _dense_fit(points, t, weights, robust):
     """alpha, beta (a value a row of t) and the robust weights. Which algorithm each point is of follows from the fit."""
     works = [[make(p.ranks) for make in DENSE.values()] for p in points]
     size = np.array([p.bytes for p in points], float)
-    alpha, beta, huber = np.zeros(len(t)), np.full(len(t), 1.0), np.ones_like(t)
-    for _ in range(20):
+    turns, alpha, beta, huber, lean = _Robust(TURNS), np.zeros(len(t)), np.full(len(t), 1.0), np.ones_like(t), np.ones_like(t)
+    for _ in range(TURNS):
         every = np.array([[(w.messages, w.moved) for w in of_point] for of_point in works])  # point, algorithm, both
         cost = alpha[:, None, None] * every[..., 0] + beta[:, None, None] * every[..., 1] * size[:, None]
         best = cost.argmin(-1)
         m, v = (np.take_along_axis(np.broadcast_to(every[..., i], cost.shape), best[..., None], -1)[..., 0] for i in (0, 1))
-        alpha, beta = _line(m, v * size, t, weights * huber)
+        alpha, beta = _line(m, v * size, t, weights * huber * lean)
+        model = np.maximum(alpha[:, None] * m + beta[:, None] * v * size, 1e-300)
+        lean = np.clip(t / model, 0.1, 10)  # (model - t)^2 / (model t) instead of / t^2: about the square of the logarithm
         if robust:
-            huber = _huber((alpha[:, None] * m + beta[:, None] * v * size) / t - 1)
+            huber = turns.weights(np.log(model / t))
     return alpha, beta, huber
 
 
 def _codec_fit(at, size, beta, least, t, weights, robust):
     """alpha, gamma and the robust weights, a row of t and a beta each; at: conditions of the points, a row each. All values of
-    gamma from `least` on are tried in two passes, alpha is the best for each."""
+    gamma from `least` on are tried in three passes, each finer, alpha is the best for each."""
     m, sent, codec, alone = at
     wire, huber, rows = (beta[:, None] * sent)[:, None, :], np.ones_like(t), np.arange(len(t))
     most = float((t / (codec * size)).max()) * 2
-    for _ in range(12 if robust else 1):
+    lean, turns = np.ones_like(t), _Robust(TURNS // 2)
+    for _ in range(TURNS // 2 if robust else 1):
         low, high = np.full(len(t), max(least, most * 1e-6)), np.full(len(t), max(most, least * 1.01))
-        for turn in range(3):
+        for part in range(3):
             gamma = low[:, None] * (high / low)[:, None] ** np.linspace(0, 1, STEPS)
-            if turn == 0 and least == 0:
+            if part == 0 and least == 0:
                 gamma[:, 0] = 0
             work = gamma[..., None] * codec * size
-            rest = 1 - (np.maximum(wire, work) + alone * np.minimum(wire, work)) / t[:, None, :]
-            a, w = m / t[:, None, :], (weights * huber)[:, None, :]
-            alpha = np.maximum((w * a * rest).sum(-1) / (w * a * a).sum(-1), 0)
-            off = rest - alpha[..., None] * a
-            best = (w * off**2).sum(-1).argmin(-1)
+            known = np.maximum(wire, work) + alone * np.minimum(wire, work)
+            a, w = m / t[:, None, :], (weights * huber * lean)[:, None, :]
+            alpha = np.maximum((w * a * (1 - known / t[:, None, :])).sum(-1) / (w * a * a).sum(-1), 0)
+            off = np.log(np.maximum(known + alpha[..., None] * m, 1e-300) / t[:, None, :])
+            best = ((weights * huber)[:, None, :] * off**2).sum(-1).argmin(-1)
             step = (high / low) ** (1.5 / (STEPS - 1))
             alpha, gamma, off = alpha[rows, best], gamma[rows, best], off[rows, best]
             if (gamma == 0).all():
@@ -175,7 +188,7 @@ def _codec_fit(at, size, beta, least, t, weights, robust):
             centre = np.maximum(gamma, max(least, most * 1e-6))
             low, high = np.maximum(centre / step, max(least, most * 1e-9)), centre * step
         if robust:
-            huber = _huber(off)
+            lean, huber = np.clip(np.exp(-off), 0.1, 10), turns.weights(off)
     return alpha, gamma, huber
 
 
@@ -183,7 +196,7 @@ def _draws(name, points, spread, free):
     """(weights of the points, times of the points) a draw: points weighted at random (Rubin 1981), times off by the spread."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     t = np.array([p.measured for p in points])
-    return rng.exponential(size=(DRAWS, len(t))), t * np.exp(spread * np.clip(rng.standard_t(free, (DRAWS, len(t))), -10, 10))
+    return rng.exponential(size=(DRAWS, len(t))), t * np.exp(spread * np.clip(rng.standard_t(free, (DRAWS, len(t))), -5, 5))
 
 
 def _spread(points, coefficients):

@@ -310,6 +310,13 @@ def seconds_label(t):
     return f"{t * 1e6:.3f} us"
 
 
+def seconds_span(low, high):
+    """0.00123, 0.00125 -> '1.230 .. 1.250 ms'."""
+    ends = [seconds_label(t) for t in (low, high)]
+    number, _, unit = ends[0].partition(" ")
+    return " .. ".join([number if ends[1].endswith(" " + unit) else ends[0], ends[1]])
+
+
 def table(results):
     """An aligned table of all rows, one line each, for a terminal."""
     head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speedup", "95 % interval",

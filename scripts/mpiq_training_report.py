@@ -5,11 +5,11 @@ import mpiq_html as h
 import mpiq_khat
 import mpiq_training as t
 from mpiq_plots import PLOTS
-from mpiq_results import seconds_label
+from mpiq_results import seconds_label, seconds_span
 
-ACCURACY = ("method", "feedback", "seeds", "test accuracy, %", "less dense, points", "bytes sent / parameter and step")
-STEP = ("method", "feedback", "step", "gradient", "exchange", "of it: encode", "decode", "wait", "update", "over dense fp32", "95 %",
-        "over bf16", "95 %")
+ACCURACY = ("method", "feedback", "seeds", "test accuracy, %", "minus dense, points", "bytes sent / parameter and step")
+STEP = ("method", "feedback", "step", "gradient", "exchange", "of it: encode", "decode", "wait", "update")
+SPEED = ("method", "feedback", "over mpi (fp32)", "95 %", "over bf16", "95 %")
 TARGET = ("method", "feedback", "time, median", "range", "steps, median", "not reached")
 
 
@@ -34,16 +34,19 @@ def _ratio(found):
 
 
 def step_rows(methods):
-    dense, half = methods.get((t.DENSE, ""), {}), methods.get((t.BF16, "on"), methods.get((t.BF16, "off"), {}))
     for method in sorted(methods, key=t.order):
         runs = methods[method]
+        inside = ["encode_s", "decode_s", "wait_s"] if t.bytes_sent(runs) is not None else [None] * 3
+        names = ["train_s", "compute_s", "reduce_s", *inside, "update_s"]
+        yield method[0], method[1] or "none", *(seconds_label(t.step_seconds(runs, name)) if name else "" for name in names)
 
-        def seconds(name):
-            return seconds_label(t.step_seconds(runs, name))  # pylint: disable=cell-var-from-loop
-        codec = [seconds(n) for n in ("encode_s", "decode_s", "wait_s")] if t.bytes_sent(runs) is not None else [""] * 3
-        yield (method[0], method[1] or "none", seconds("train_s"), seconds("compute_s"), seconds("reduce_s"), *codec,
-               seconds("update_s"), *_ratio(t.speedup(runs, dense) if method[0] != t.DENSE else None),
-               *_ratio(t.speedup(runs, half) if method[0] not in (t.DENSE, t.BF16) else None))
+
+def speed_rows(methods):
+    dense, half = methods.get((t.DENSE, ""), {}), methods.get((t.BF16, "on"), methods.get((t.BF16, "off"), {}))
+    for method in sorted(methods, key=t.order):
+        if method[0] != t.DENSE:
+            over_half = _ratio(t.speedup(methods[method], half)) if method[0] != t.BF16 else ("", "")
+            yield method[0], method[1], *_ratio(t.speedup(methods[method], dense)), *over_half
 
 
 def target_rows(methods, target):
@@ -56,7 +59,7 @@ def target_rows(methods, target):
             continue
         times = [seconds for seconds, _ in got]
         yield (method[0], method[1] or "none", seconds_label(statistics.median(times)),
-               f"{seconds_label(times[0])} .. {seconds_label(times[-1])}", f"{statistics.median(steps for _, steps in got):g}", missing)
+               seconds_span(times[0], times[-1]), f"{statistics.median(steps for _, steps in got):g}", missing)
 
 
 def _times(methods, timed, ranks, cores):
@@ -66,8 +69,11 @@ def _times(methods, timed, ranks, cores):
         return [h.paragraph(f"Accuracy only: {why}, so that the times of these runs mean nothing.")]
     out = [h.paragraph("Time of a step by phase, of the slowest rank, median over seeds. Gradient: forward and backward pass; "
                        "exchange: the allreduce, with encoding, decoding and waiting for others inside it; update: of the "
-                       "parameters. Speed-ups of a whole step are paired by seed: geometric mean and 95 % interval (Student's t)."),
-           h.table(STEP, list(step_rows(methods)), left=2)]
+                       "parameters."),
+           h.table(STEP, list(step_rows(methods)), left=2),
+           h.paragraph("Speed-up of a whole step, paired by seed: geometric mean and 95 % interval (Student's t), which a single seed "
+                       "does not have."),
+           h.table(SPEED, list(speed_rows(methods)), left=2)]
     base = methods.get((t.DENSE, ""))
     if base:
         target = t.target_of(base)
@@ -84,7 +90,7 @@ def khat(training, selection):
         mine = list(mpiq_khat.table(row for row in found if row["constants"] == c))
         if mine:
             yield f"<h3>{h.text('How many ranks: the formula of 1-bit SGD, ' + t.setting_words(c.setting))}</h3>"
-            yield h.paragraph("From measured constants. The formula takes the exchange as bytes on the wire alone; the last two "
+            yield h.paragraph("From measured constants, see below. The formula takes the exchange as bytes on the wire alone; the last two "
                               "columns add latency and codec by the fitted model.")
             yield h.table(mpiq_khat.HEAD, mine, left=2)
             yield h.terms(mpiq_khat.symbols(c))
@@ -97,7 +103,7 @@ def section(training, selection):
     plot = PLOTS["training"]
     out = ["<h2>Training</h2>",
            h.paragraph("A network is trained on MNIST (mpiq-train): every rank computes the gradient of its share of a batch, and an allreduce "
-                       "adds them up. Dense gradients go by the MPI library's allreduce in fp32. Feedback: what a method drops is kept "
+                       "adds them up. Dense gradients (mpi) go by the MPI library's allreduce in fp32. Feedback: what a method drops is kept "
                        "and sent with the next gradient. Runs with the same seed begin with the same parameters and see the same images."),
            h.figure(drawn, "training", plot.__doc__.rstrip(".") + ".", plot.read)]
     for (setting, ranks), methods in sorted(training.groups.items()):
