@@ -65,7 +65,7 @@ def target_rows(methods, target):
 def _times(methods, timed, ranks, cores):
     """What is said of times of one group, or why nothing is."""
     if not timed:
-        why = f"{ranks} ranks on {cores} processors" if cores else "no result file says how many processors the host has"
+        why = f"{ranks} ranks on {cores} processor{'s' if cores > 1 else ''}" if cores else "no result file says how many processors the host has"
         return [h.paragraph(f"Accuracy only: {why}, so that the times of these runs mean nothing.")]
     out = [h.paragraph("Time of a step by phase, of the slowest rank, median over seeds. Gradient: forward and backward pass; "
                        "exchange: the allreduce, with encoding, decoding and waiting for others inside it; update: of the "

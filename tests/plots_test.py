@@ -16,6 +16,7 @@ import unittest
 import h5py
 import numpy as np
 
+import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
 from scripts_common import InTemporaryFolder, script
 
@@ -231,6 +232,11 @@ class Plots(Drawn):
         found = self.draw("extrapolate", self.file([row for row in linear() if row.__setitem__("nodes", 2) is None]))
         self.assertEqual({(r["method"], r["source"]) for r in found}, {("onebit", "modelled"), ("onebit", "measured")})
 
+    def test_training(self):
+        found = self.draw("training", training_files.three_methods(self.path("t.csv")))
+        self.assertEqual(self.columns(found, "method", "epoch", "accuracy_lo", "accuracy", "accuracy_hi")[1],
+                         ("mpi", 2, 0.96, 0.965, 0.97))
+
     def test_frontier(self):
         found = self.draw("frontier", self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None]))
         self.assertEqual({(r["method"], r["baseline"], r["ranks"]) for r in found}, {("onebit", "mpi/fastest", "2")})
@@ -275,7 +281,8 @@ class Register(Drawn):
                    "launches": "more than one launch", "drift": "/samples/order", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
                    "extrapolate": "a rank a host", "frontier": "a link with a rate",
-                   "history": "more than one commit", "roofline": "kernels.json"}
+                   "history": "more than one commit", "roofline": "kernels.json",
+                   "training": "TRAIN.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)
