@@ -12,7 +12,7 @@ import statistics
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 DENSE, BF16 = "mpi", "bf16"
-SETTING = ("network", "parameters", "optimizer", "adagrad", "half_batches", "batch", "rate")  # runs that differ are not compared
+SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate")  # runs that differ are not compared
 WHOLE = ("seed", "ranks", "parameters", "batch", "epoch", "step")
 TIMES = ("train_s", "compute_s", "reduce_s", "update_s", "encode_s", "decode_s", "wait_s")  # since the start, without tests
 NEEDED = ("method", "feedback", *SETTING, "seed", "ranks", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
@@ -57,7 +57,8 @@ def _row(path, line, row):
 def _read(path, groups):
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+        reader.fieldnames = ["adapt" if name == "adagrad" else name for name in reader.fieldnames or ()]  # its name before
+        missing = [name for name in NEEDED if name not in reader.fieldnames]
         if missing:
             raise TrainingError(f"{path}: not a file of mpiq-train: lacks the columns {', '.join(missing)}")
         mine = {}
@@ -157,10 +158,17 @@ def to_target(runs, target):
     return {seed: row and (row["train_s"], row["step"]) for seed, row in first.items()}
 
 
+def stopped_early(methods):
+    """Names of the methods with runs that ended before the longest one of all, 'onebit (1 of 5)'."""
+    longest = max(run[-1]["step"] for runs in methods.values() for run in runs.values())
+    short = {m: sum(run[-1]["step"] < longest for run in methods[m].values()) for m in sorted(methods, key=order)}
+    return [f"{name_of(m)} ({n} of {len(methods[m])})" for m, n in short.items() if n]
+
+
 def setting_words(setting):
     """'mlp:64x64, 55050 parameters, momentum, batch 256, rate 0.02'."""
     said = dict(zip(SETTING, setting))
-    more = [", AdaGrad before sending"] if said["adagrad"] == "before" else []
+    more = [f", {said['optimizer']} before sending"] if said["adapt"] == "before" else []
     more += [", half batches"] if said["half_batches"] == "1" else []
     return (f"{said['network']}, {said['parameters']} parameters, {said['optimizer']}, batch {said['batch']}, rate {said['rate']}"
             + "".join(more))

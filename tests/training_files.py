@@ -1,7 +1,7 @@
 """Files as mpiq-train writes them, for the tests of what reads them."""
 import csv
 
-HEAD = ("method,feedback,seed,ranks,network,parameters,optimizer,adagrad,half_batches,batch,rate,epoch,step,loss,accuracy,train_s,"
+HEAD = ("method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,epoch,step,loss,accuracy,train_s,"
         "compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes").split(",")
 
 
@@ -10,7 +10,7 @@ def rows_of(method="mpi", seed=1, accuracies=(0.9, 0.95), step_s=0.01, **changes
     for i, accuracy in enumerate(accuracies, 1):
         steps = 100 * i
         row = {"method": method, "feedback": 1, "seed": seed, "ranks": 2, "network": "mlp:64x64", "parameters": 50000,
-               "optimizer": "sgd", "adagrad": "after", "half_batches": 0, "batch": 200, "rate": 0.1, "epoch": i, "step": steps,
+               "optimizer": "sgd", "adapt": "after", "half_batches": 0, "batch": 200, "rate": 0.1, "epoch": i, "step": steps,
                "loss": 1.0 / i, "accuracy": accuracy, "train_s": step_s * steps, "compute_s": 4e-3 * steps,
                "reduce_s": (step_s - 5e-3) * steps, "update_s": 1e-3 * steps, "encode_s": 0, "decode_s": 0, "wait_s": 0,
                "sent_bytes": "" if method == "mpi" else 50000 * steps}

@@ -76,6 +76,18 @@ class Statistics(WithTraining):
         self.assertEqual(sorted((dict(zip(mpiq_training.SETTING, s))["batch"], ranks) for s, ranks in groups),
                          [(100, 2), (200, 2), (200, 4)])
 
+    def test_files_from_before_a_column_got_another_name_are_read(self):
+        path = self.three()
+        with open(path, encoding="utf-8") as file:
+            old = file.read().replace(",adapt,", ",adagrad,", 1)
+        with open(self.path("old.csv"), "w", encoding="utf-8") as file:
+            file.write(old)
+        self.assertEqual(mpiq_training.read([path]).groups, mpiq_training.read([self.path("old.csv")]).groups)
+
+    def test_runs_that_ended_early_are_named(self):
+        path = training_files.write(self.path("t.csv"), training_files.rows_of(), training_files.rows_of("onebit", accuracies=(0.9,)))
+        self.assertEqual(mpiq_training.stopped_early(self.groups(path)), ["onebit (1 of 1)"])
+
     def test_mnist_table(self):
         status, out, problem = self.run_program("mnist_table", self.three(), training_files.write(
             self.path("n.csv"), training_files.rows_of("onebit", feedback=0)))
