@@ -74,7 +74,10 @@ def rows(training, selection):
             for method, fit in fitted.items():
                 if method != "dense" and (method not in trained or not fit.folds()):
                     continue
-                z = 1.0 if method == "dense" else 1 / mpiq_model.encoded_share(fit, size)
+                share = 1.0 if method == "dense" else mpiq_model.encoded_share(fit, size)
+                if share <= 0:
+                    continue  # nothing was sent, or nothing was counted
+                z = 1 / share
                 yield {"constants": c, "link": key[0] or "not named", "data": key[2], "method": method, "float_s": floats, "z": z,
                        "best": c.best(floats / z), "model": best_by_model(c, fit)}
 

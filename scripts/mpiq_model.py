@@ -267,7 +267,7 @@ def _fit_method(method, points, base, busy):
 
 def fit(rows, exposed=None):
     """None, or {"dense": Fit, method: Fit} of rows of one link, type and input; exposed: key -> seconds by phase."""
-    rows = rows[good(rows) & (rows["ranks"] > 1)]
+    rows = rows[good(rows) & (rows["ranks"] > 1) & (rows["bytes"] > 0) & (rows["t_median_s"] > 0)]
     is_dense = mpiq_results.dense(rows)
     base = _points_of(rows[is_dense], True)
     if len({p.bytes for p in base}) < MIN_SIZES:

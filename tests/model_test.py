@@ -120,6 +120,11 @@ class Fit(unittest.TestCase):
         self.near(fitted(rows, exposed)["onebit"].gamma, 2e-10, 0.02)
         self.near(fitted(rows, exposed)["onebit"].encode_share, 2 / 3, 1e-6)  # two vectors are decoded, one is encoded
 
+    def test_rows_without_bytes_or_time_are_left_out(self):
+        rows = measured() + [point(m, size, 1e-5, ranks=2, nodes=2, link="lab-1gbit", wire_bytes_max=0, key=f"{m}-{size}",
+                                   t_median_s=t) for m in ("mpi", "onebit") for size, t in ((0, 1e-5), (KIB, 0.0))]
+        self.of_truth(fitted(rows), 1e-3)
+
     def test_a_schedule_that_is_not_known_is_fitted_but_not_folded(self):
         rows = linear()
         for row in rows:
