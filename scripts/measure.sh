@@ -6,6 +6,9 @@ bin=build/release/bin
 say() { printf '\n== %s\n' "$*"; }
 usage_error() { echo "scripts/${0##*/}: $1" >&2; usage >&2; exit 2; }
 
+# The launcher of MPICH, also where another MPI's is the default.
+launcher() { command -v mpiexec.mpich || command -v mpiexec; }
+
 build() {  # build TARGET...
   scripts/setup build run plot
   cmake --preset release

@@ -58,6 +58,10 @@ TEST_F(Train, ranks_share_a_batch_and_change_nothing_else) {
     }
   }
   options_.half_batches = false;
+  options_.rule = Rule::momentum;
+  options_.adapt_before = true;  // sums of velocities are velocities of sums
+  expect_as_on_one_rank("mpi");
+  options_.adapt_before = false;
   options_.rule = Rule::sgd;
   options_.rate = 0.1;
   options_.spec = *parse_network("cnn:3x4");

@@ -168,6 +168,12 @@ TEST(Optimizer, rules_are_those_of_their_papers) {
   before.adapt(g);
   EXPECT_FLOAT_EQ(g[0], 0.8F);
   EXPECT_EQ(g[1], 0.0F) << "what was always 0 stays 0";
+  Optimizer velocity(Rule::momentum, 0.5, 1);
+  std::vector<float> v{2};
+  velocity.adapt(v);
+  v = {1};
+  velocity.adapt(v);
+  EXPECT_FLOAT_EQ(v[0], 2.0F);
 }
 
 TEST(Reducer, buckets_cover_every_tensor_once_in_order) {
@@ -196,7 +202,7 @@ TEST(TrainOptions, words_are_taken_or_refused) {
   };
   const auto good =
       parse({"--data", "x", "--methods", "mpi,onebit(block=64),topk(k=0.01,block=64)", "--seeds", "1,2",
-             "--optimizer", "adagrad", "--adagrad", "before", "--bucket-bytes", "0"});
+             "--optimizer", "adagrad", "--adapt", "before", "--bucket-bytes", "0"});
   ASSERT_TRUE(good.run) << good.err;
   EXPECT_EQ(good.options.methods.size(), 3u);
   EXPECT_EQ(good.options.seeds, (std::vector<std::uint64_t>{1, 2}));
@@ -205,7 +211,7 @@ TEST(TrainOptions, words_are_taken_or_refused) {
   for (const std::vector<const char*>& words :
        std::vector<std::vector<const char*>>{{"--data", "x", "--methods", "nonsense"},
                                              {"--data", "x", "--methods", "mpi/smp"},
-                                             {"--data", "x", "--adagrad", "before"},
+                                             {"--data", "x", "--adapt", "before"},
                                              {"--data", "x", "--network",
                                               "mlp:"
                                               "0"},

@@ -17,11 +17,15 @@ class Optimizer {
 
   // parameters -= rate * step(gradient)
   void update(std::span<const float> gradient, float rate, std::span<float> parameters);
-  // Divides a gradient by the root of the sum of the squares of all that came before it and itself (Duchi,
-  // Hazan, Singer 2011).
+  // The rule's part that depends on earlier gradients, on a gradient that is yet to be sent. Momentum: the
+  // velocity takes its place, so that what a codec holds back loses none of it (Lin et al.: Deep Gradient
+  // Compression, 2018, section 3.2). AdaGrad: it is divided by the root of the sum of all squares so far
+  // (Seide et al. 2014, section 4).
   void adapt(std::span<float> gradient);
 
  private:
+  float step(std::size_t i, float gradient);  // of parameter i; its state moves on
+
   Rule rule_;
   float momentum_;
   std::vector<float> state_;

@@ -31,8 +31,9 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
       ->check(CLI::IsMember({"sgd", "momentum", "adagrad"}))
       ->capture_default_str();
   app.add_option(
-         "--adagrad", w.placement,
-         "after: on the sum, before: on each rank's gradient before it is sent (1-bit SGD, section 4)")
+         "--adapt", w.placement,
+         "where momentum or AdaGrad work: after, on the sum; before, on each rank's gradient before it is "
+         "sent")
       ->check(CLI::IsMember({"after", "before"}))
       ->capture_default_str();
   app.add_option("--rate", o.rate, "learning rate")->check(CLI::PositiveNumber)->capture_default_str();
@@ -72,7 +73,7 @@ Status take_words(const Words& w, TrainOptions& o) {
   for (std::size_t r = 0; r < std::size(kRules); ++r)
     if (w.rule == kRules[r]) o.rule = static_cast<Rule>(r);
   o.adapt_before = w.placement == "before";
-  if (o.adapt_before && o.rule != Rule::adagrad) return bad("--adagrad before: needs --optimizer adagrad");
+  if (o.adapt_before && o.rule == Rule::sgd) return bad("--adapt before: sgd has nothing to adapt");
   auto methods = parse_methods(w.methods);
   if (!methods.ok()) return methods.status();
   o.methods = std::move(*methods);

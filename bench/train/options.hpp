@@ -17,7 +17,7 @@ struct TrainOptions {
   std::string network = "mlp:512x512";
   NetworkSpec spec;
   Rule rule = Rule::sgd;
-  bool adapt_before = false;                     // AdaGrad on each rank's gradient, before it is sent
+  bool adapt_before = false;                     // the rule works on each rank's gradient, before it is sent
   double rate = 0.1, momentum = 0.9, decay = 1;  // decay: of the rate after an epoch
   std::size_t batch = 256;                       // images of all ranks for one step
   int epochs = 5;

@@ -76,7 +76,9 @@ void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
 void Trainer::update(std::span<float> gradients) {
   if (!options_.adapt_before)
     return optimizer_.update(gradients, static_cast<float>(rate_), network_.parameters());
-  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / ranks_), network_.parameters());
+  // The ranks' velocities add up to that of the sum; what AdaGrad divided is of order 1 on every rank.
+  const double parts = options_.rule == Rule::adagrad ? ranks_ : 1;
+  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), network_.parameters());
 }
 
 // Collective: a rank that cannot write must not leave the others in a reduction.
