@@ -101,7 +101,7 @@ Sample PointRun::repeat(Entry& entry, int calls) {
   const MPIQ_Stats before = entry.variant->stats();
   const MpiAlgorithm chosen(entry.algorithm);
   Sample s;
-  s.in_time = (*starter_)();
+  s.began = (*starter_)();
   s.start_s = now_s();
   for (int i = 0; i < calls; ++i)
     if (const int error = entry.variant->call(); error != MPI_SUCCESS) entry.error = error;
@@ -225,9 +225,9 @@ void PointRun::reduce_batch(const std::vector<Sample>& mine) {
     o.t_max.push_back(r.t_max);
     o.t_span.push_back(r.t_span);
     o.skew_in.push_back(r.skew_in);
-    o.valid.push_back(r.valid ? 1 : 0);
+    o.valid.push_back(r.began == Began::in_time ? 1 : 0);
     for (std::size_t p = 0; p < kPhases; ++p) o.phase_s[p].push_back(r.phase_s[p]);
-    late += r.valid ? 0 : 1;
+    late += r.began == Began::late ? 1 : 0;
   }
   if (root()) starter_->adapt(static_cast<double>(late) / static_cast<double>(all.size()));
   if (!options_.keep_ranks) return;

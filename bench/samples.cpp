@@ -14,16 +14,16 @@ std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clo
   const std::size_t n = mine.size();
   const int count = static_cast<int>(n);
   std::vector<TimeRank> critical(n);
-  std::vector<double> first(n), last_start(n), last_end(n), late(n), phases(kOther * n, 0.0);
+  std::vector<double> first(n), last_start(n), last_end(n), worst(n), phases(kOther * n, 0.0);
   for (std::size_t k = 0; k < n; ++k) {
     critical[k] = {mine[k].end_s - mine[k].start_s, rank};
     first[k] = -mine[k].start_s;
     last_start[k] = mine[k].start_s;
     last_end[k] = mine[k].end_s;
-    late[k] = mine[k].in_time ? 0 : 1;
+    worst[k] = static_cast<double>(mine[k].began);
   }
   PMPI_Allreduce(MPI_IN_PLACE, critical.data(), count, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
-  for (auto* series : {&first, &last_start, &last_end, &late})
+  for (auto* series : {&first, &last_start, &last_end, &worst})
     PMPI_Allreduce(MPI_IN_PLACE, series->data(), count, MPI_DOUBLE, MPI_MAX, comm);
   for (std::size_t k = 0; k < n; ++k)
     if (critical[k].rank == rank)
@@ -33,7 +33,7 @@ std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clo
   for (std::size_t k = 0; k < n; ++k) {
     Repetition& r = all[k];
     r.t_max = critical[k].t;
-    r.valid = late[k] == 0;
+    r.began = static_cast<Began>(static_cast<int>(worst[k]));
     if (global_clock) {
       r.t_span = last_end[k] + first[k];
       r.skew_in = last_start[k] + first[k];

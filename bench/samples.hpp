@@ -9,20 +9,21 @@
 #include <vector>
 
 #include "bench/report.hpp"
+#include "bench/start.hpp"
 
 namespace mq::bench {
 
 // One repetition on this rank, in seconds for one call.
 struct Sample {
   double start_s = 0, end_s = 0;  // on the global clock, if there is one
-  bool in_time = true;            // began when all others did
+  Began began = Began::in_time;
   std::array<double, kOther> phase_s{};
 };
 
 struct Repetition {
   double t_max = kUnknown;
   double t_span = kUnknown, skew_in = kUnknown;  // unknown without a global clock
-  bool valid = true;                             // every rank began in time
+  Began began = Began::in_time;                  // of the rank that began worst; only in_time is valid
   std::array<double, kPhases> phase_s{};         // of the critical rank; other is the rest of its time
 };
 

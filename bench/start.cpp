@@ -12,6 +12,7 @@ constexpr int kBroadcasts = 20;
 constexpr double kMargin = 4;            // broadcasts, between the choice of a start and the start
 constexpr double kLeastAhead_s = 10e-6;  // one rank needs no broadcast, but some time to look at its clock
 constexpr double kMostAhead_s = 0.1;     // further does not help: a rank is without a processor
+constexpr double kMostBehind_s = 1e-6;   // many times what a look at the clock takes
 constexpr double kToleratedLate = 0.1;
 
 }  // namespace
@@ -50,16 +51,16 @@ double Starter::broadcast_time_s() const {
   return summarize(times).median;
 }
 
-bool Starter::operator()() const {
-  if (sync_ == Sync::none) return true;
+Began Starter::operator()() const {
+  if (sync_ == Sync::none) return Began::in_time;
   dissemination_barrier(comm_);
-  if (sync_ == Sync::barrier) return true;
+  if (sync_ == Sync::barrier) return Began::in_time;
   double start = rank_ == 0 ? clock_->now() + ahead_s_ : 0;
   PMPI_Bcast(&start, 1, MPI_DOUBLE, 0, comm_);
   double now = clock_->now();
-  const bool in_time = now <= start;
+  if (now > start) return Began::late;
   while (now < start) now = clock_->now();
-  return in_time;
+  return now <= start + kMostBehind_s ? Began::in_time : Began::held_up;
 }
 
 void Starter::adapt(double late_fraction) {

@@ -3,8 +3,9 @@
 //
 // - barrier: after a dissemination barrier.
 // - round: rank 0 picks a time a little ahead on the global clock and broadcasts it, and every rank spins
-//   until then (Hunold, Carpen-Amarie: ReproMPI). A rank that gets the time too late makes the repetition
-//   invalid. The time ahead is a multiple of what a broadcast takes; rank 0 alone changes it.
+//   until then (Hunold, Carpen-Amarie: ReproMPI). A rank that gets the time too late, or loses its processor
+//   while it spins, makes the repetition invalid. The time ahead is a multiple of what a broadcast takes;
+//   rank 0 alone changes it.
 // - none: back to back.
 #pragma once
 
@@ -20,13 +21,20 @@ enum class Sync : std::uint8_t { barrier, round, none };
 const char* name(Sync sync);         // the word of --sync
 const char* description(Sync sync);  // for the result file
 
+// How a rank began, from good to bad.
+enum class Began : std::uint8_t {
+  in_time,
+  held_up,  // had the time early enough, but no processor when it came: more time ahead would not help
+  late,     // had it too late
+};
+
 class Starter {
  public:
   // Collective. clock may be null unless sync is round; it and comm must outlive this.
   Starter(Sync sync, const GlobalClock* clock, MPI_Comm comm);
-  // Returns when this rank is to begin; false if that was later than agreed. Collective.
-  bool operator()() const;
-  // Rank 0 hears what part of the last repetitions was late, and plans further ahead where it was much.
+  // Returns when this rank is to begin. Collective.
+  Began operator()() const;
+  // Rank 0 hears in what part of the last repetitions a rank was late, and plans further ahead if in many.
   void adapt(double late_fraction);
   double ahead_s() const { return ahead_s_; }
 
