@@ -23,13 +23,12 @@ default_out() {  # prints results/<date>-<host>, with a number if that exists
   echo "$out"
 }
 
-# mpiq-bench on hosts with a network between them, as in 4x1gbit, a rank each. A result file that exists goes on where it
-# stopped, but only with the same options, commit and MPI library. 3: no lab can be made here, and it has been said why.
-in_lab() {  # in_lab HOSTSxRATE FILE OPTIONS...
-  local hosts=${1%%x*} rate=${1#*x} file=$2 why status=0; shift 2
+# A program on hosts with a network between them, as in 4x1gbit, a rank each. 3: no lab can be made here, and it has been said why.
+in_lab() {  # in_lab HOSTSxRATE COMMAND...
+  local hosts=${1%%x*} rate=${1#*x} why status=0; shift
   if ! why=$(scripts/lab check 2>&1); then echo "left out: $why"; return 3; fi
   # `with` takes the lab down again whatever happens, if it is told: a foreground job would not be.
-  scripts/lab with "$hosts" "$rate" "$hosts" "$PWD/$bin/mpiq-bench" "$@" --link "lab-$rate" -O "$file" &
+  scripts/lab with "$hosts" "$rate" "$hosts" "$@" &
   lab_pid=$!
   trap 'kill "$lab_pid" 2>/dev/null && wait "$lab_pid" || true' EXIT
   trap 'exit 130' INT

@@ -45,7 +45,7 @@ def constants(training):
     """Of each setting, from dense runs (else of all methods) of the fewest ranks of which each had a core."""
     found = {}
     for (setting, ranks), methods in sorted(training.groups.items()):
-        if not training.timed(ranks) or setting in found:
+        if not mpiq_training.timed(methods) or setting in found:
             continue
         dense = methods.get((mpiq_training.DENSE, ""))
         last = [run[-1] for runs in ([dense] if dense else methods.values()) for run in runs.values()]

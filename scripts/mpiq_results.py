@@ -35,9 +35,9 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
     `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `cores`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last and where
-    one is not valid; order: the place of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every
-    rank; exposed: seconds in each of phases. None if the file has none."""
+    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last and where one is
+    not valid; order: the place of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank;
+    exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
@@ -119,13 +119,6 @@ def _check_schema(path, file):
         raise ResultsError(f"{path}: has no rows: nothing was measured")
 
 
-def _cores(tables):
-    """Processors of all hosts, each counted once however many nodes it plays; None where a file does not say."""
-    hosts = {_text(row["host"]): int(row["cores"]) * max(1, int(row["smt"])) for nodes in tables
-             if {"host", "cores", "smt"} <= set(nodes.dtype.names) for row in nodes if row["cores"] > 0}
-    return sum(hosts.values()) or None
-
-
 def _attributes(path, file):
     attrs = {key: _text(value) for key, value in file.attrs.items()}
     run = file.get("run")
@@ -137,7 +130,6 @@ def _attributes(path, file):
     for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
         known = [group["nodes"][column] for group in groups if "nodes" in group and column in group["nodes"].dtype.names]
         attrs[name] = sorted({_text(value) for values in known for value in values})
-    attrs["cores"] = _cores([group["nodes"][...] for group in groups if "nodes" in group])
     attrs["env"] = [(_text(row["name"]), _text(row["value"])) for row in run["env"]] if run is not None and "env" in run else []
     attrs["inputs"] = [dict(zip(row.dtype.names, map(_text, row.item()))) for row in file["inputs"][...]] if "inputs" in file else []
     attrs["formulas"] = {name.removesuffix(".formula"): _text(text) for name, text in sorted(file["points"].attrs.items())
@@ -288,11 +280,6 @@ def bytes_label(n, _position=None):
         if n >= size:
             return f"{n / size:.4g} {unit}"
     return f"{n:.4g} B"
-
-
-def cores_of(results):
-    """Processors of the largest host or cluster that the files speak of; None where none does."""
-    return max((r.attrs["cores"] for r in results if r.attrs["cores"]), default=None)
 
 
 def method_words(row):

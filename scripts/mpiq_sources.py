@@ -22,5 +22,5 @@ def read(paths, select, title=""):
         sources["results"] = select(results)
         sources["results"].kernels = sources.get("kernels")
     if found["training"]:
-        sources["training"] = mpiq_training.read(found["training"], mpiq_results.cores_of(results))
+        sources["training"] = mpiq_training.read(found["training"])
     return sources

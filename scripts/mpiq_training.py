@@ -12,10 +12,10 @@ import statistics
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 DENSE, BF16 = "mpi", "bf16"
-SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate")  # runs that differ are not compared
-WHOLE = ("seed", "ranks", "parameters", "batch", "epoch", "step")
+SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "link")  # runs that differ are not compared
+WHOLE = ("seed", "ranks", "oversubscribed", "parameters", "batch", "epoch", "step")
 TIMES = ("train_s", "compute_s", "reduce_s", "update_s", "encode_s", "decode_s", "wait_s")  # since the start, without tests
-NEEDED = ("method", "feedback", *SETTING, "seed", "ranks", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
+NEEDED = ("method", "feedback", *SETTING, "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
 
 
 class TrainingError(Exception):
@@ -25,15 +25,15 @@ class TrainingError(Exception):
 @dataclasses.dataclass
 class Training:
     """groups: (setting, ranks) -> (method, feedback) -> seed -> the rows of that run, numbers as numbers; feedback is "" for
-    dense gradients, which have none. cores: of the hosts, None where not known."""
+    dense gradients, which have none."""
 
     groups: dict
     files: list
-    cores: int = None
 
-    def timed(self, ranks):
-        """Whether times mean anything: every rank had a core. Not where it is not known."""
-        return self.cores is not None and ranks <= self.cores
+
+def timed(methods):
+    """Whether the times of a group mean anything: every rank had a core."""
+    return not any(row["oversubscribed"] for runs in methods.values() for run in runs.values() for row in run)
 
 
 def _row(path, line, row):
@@ -77,7 +77,7 @@ def _read(path, groups):
         groups.setdefault(group, {}).setdefault(method, {})[seed] = run
 
 
-def read(paths, cores=None):
+def read(paths):
     """Training of files; of a run that is in several, the last. Raises TrainingError."""
     groups = {}
     for path in paths:
@@ -85,7 +85,7 @@ def read(paths, cores=None):
             _read(path, groups)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise TrainingError(f"{path}: {error}") from error
-    return Training(groups, list(paths), cores)
+    return Training(groups, list(paths))
 
 
 def order(method):
@@ -171,4 +171,4 @@ def setting_words(setting):
     more = [f", {said['optimizer']} before sending"] if said["adapt"] == "before" else []
     more += [", half batches"] if said["half_batches"] == "1" else []
     return (f"{said['network']}, {said['parameters']} parameters, {said['optimizer']}, batch {said['batch']}, rate {said['rate']}"
-            + "".join(more))
+            + "".join(more) + (f", {said['link']}" if said["link"] else ""))

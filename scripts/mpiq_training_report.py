@@ -62,11 +62,10 @@ def target_rows(methods, target):
                seconds_span(times[0], times[-1]), f"{statistics.median(steps for _, steps in got):g}", missing)
 
 
-def _times(methods, timed, ranks, cores):
+def _times(methods, ranks):
     """What is said of times of one group, or why nothing is."""
-    if not timed:
-        why = f"{ranks} ranks on {cores} processor{'s' if cores > 1 else ''}" if cores else "no result file says how many processors the host has"
-        return [h.paragraph(f"Accuracy only: {why}, so that the times of these runs mean nothing.")]
+    if not t.timed(methods):
+        return [h.paragraph(f"Accuracy only: {ranks} ranks were more than the host has cores, so that the times of these runs mean nothing.")]
     out = [h.paragraph("Time of a step by phase, of the slowest rank, median over seeds. Gradient: forward and backward pass; "
                        "exchange: the allreduce, with encoding, decoding and waiting for others inside it; update: of the "
                        "parameters."),
@@ -113,5 +112,5 @@ def section(training, selection):
                 h.table(ACCURACY, list(accuracy_rows(methods)), left=2),
                 *(h.paragraph(f"Ended before the longest run: {', '.join(short)}. Their accuracy is that of their last test.")
                   for short in [t.stopped_early(methods)] if short),
-                *_times(methods, training.timed(ranks), ranks, training.cores)]
+                *_times(methods, ranks)]
     return out + list(khat(training, selection))

@@ -2,7 +2,8 @@
 import csv
 
 HEAD = ("method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,epoch,step,loss,accuracy,train_s,"
-        "compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes").split(",")
+        "compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes,link,"
+        "oversubscribed").split(",")
 
 
 def rows_of(method="mpi", seed=1, accuracies=(0.9, 0.95), step_s=0.01, **changes):
@@ -13,7 +14,7 @@ def rows_of(method="mpi", seed=1, accuracies=(0.9, 0.95), step_s=0.01, **changes
                "optimizer": "sgd", "adapt": "after", "half_batches": 0, "batch": 200, "rate": 0.1, "epoch": i, "step": steps,
                "loss": 1.0 / i, "accuracy": accuracy, "train_s": step_s * steps, "compute_s": 4e-3 * steps,
                "reduce_s": (step_s - 5e-3) * steps, "update_s": 1e-3 * steps, "encode_s": 0, "decode_s": 0, "wait_s": 0,
-               "sent_bytes": "" if method == "mpi" else 50000 * steps}
+               "sent_bytes": "" if method == "mpi" else 50000 * steps, "link": "", "oversubscribed": 0}
         yield {**row, **changes}
 
 

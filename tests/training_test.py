@@ -6,9 +6,6 @@ import math
 import os
 import unittest
 
-import h5py
-import numpy as np
-
 import training_files
 from model_test import TRUE, measured
 from plots_test import PROGRAMS, Drawn, command
@@ -26,20 +23,15 @@ class WithTraining(Drawn):
     def three(self, name="t.csv", **changes):
         return training_files.three_methods(self.path(name), **changes)
 
-    def host(self, cores=2, shared=False):
-        """A result file of a host with so many cores, to which the model can be fitted; shared: all ranks are on one."""
+    def host(self, shared=False):
+        """A result file to which the model can be fitted; shared: all ranks are on one host."""
         rows = measured()
         for row in rows:
             row["nodes"] = 1 if shared else row["nodes"]
-        path = self.file(rows, samples=True, name="host.h5")
-        nodes = np.array([(b"host", b"cpu", cores, 1)], [("host", "S8"), ("cpu_model", "S8"), ("cores", "i4"), ("smt", "i1")])
-        with h5py.File(path, "a") as file:
-            del file["run/nodes"]
-            file["run/nodes"] = nodes
-        return path
+        return self.file(rows, samples=True, name="host.h5")
 
     def groups(self, path):
-        return next(iter(mpiq_training.read([path], 2).groups.values()))
+        return next(iter(mpiq_training.read([path]).groups.values()))
 
 
 class Statistics(WithTraining):
@@ -154,11 +146,15 @@ class Report(WithTraining):
         self.assertLess(text.index("Training"), text.index("How it was measured"))
 
     def test_ranks_without_a_core_of_their_own_have_no_times(self):
-        for cores, why in ((1, "2 ranks on 1 processor,"), (0, "no result file says")):
-            text = words(self.page(self.host(cores), self.three()))
-            self.assertIn(f"Accuracy only: {why}", text)
-            for never in ("Time of a step", "Speed-up of a whole step", "How many ranks"):
-                self.assertNotIn(never, text)
+        text = words(self.page(self.host(), self.three(oversubscribed=1)))
+        self.assertIn("Accuracy only: 2 ranks were more than", text)
+        for never in ("Time of a step", "Speed-up of a whole step", "How many ranks"):
+            self.assertNotIn(never, text)
+
+    def test_links_are_settings_of_their_own(self):
+        text = words(self.page(self.host(), self.three(), self.three("u.csv", link="lab-1gbit")))
+        self.assertIn("rate 0.1, 2 ranks", text)
+        self.assertIn("rate 0.1, lab-1gbit, 2 ranks", text)
 
     def test_the_same_files_make_the_same_bytes(self):
         host, csv = self.host(), self.three()
@@ -173,15 +169,15 @@ class Report(WithTraining):
         self.assertIn("onebit on 1 95.00 +0.00 1.000", words(self.page(self.host(), path)))
 
     def test_times_are_drawn_only_where_ranks_have_cores(self):
-        for cores, timed in ((2, True), (1, False)):
-            rows = self.draw("training", self.three(), self.host(cores))
-            self.assertEqual({not math.isnan(float(r["train_s"])) for r in rows}, {timed})
+        for oversubscribed in (0, 1):
+            rows = self.draw("training", self.three(oversubscribed=oversubscribed), self.host())
+            self.assertEqual({math.isnan(float(r["train_s"])) for r in rows}, {oversubscribed == 1})
             self.assertEqual({r["method"] for r in rows}, {"mpi", "bf16", "onebit"})
 
 
 class KHat(WithTraining):
     def constants(self, **changes):
-        return mpiq_khat.constants(mpiq_training.read([self.three(**changes)], 2))[0]
+        return mpiq_khat.constants(mpiq_training.read([self.three(**changes)]))[0]
 
     def test_the_formula_is_that_of_the_paper(self):
         c = mpiq_khat.Constants((), 2, 1, batch=1000, frame_s=1e-4, update_s=0.01, post_s=0.02)
@@ -197,7 +193,7 @@ class KHat(WithTraining):
         self.assertAlmostEqual(c.update_s, 1e-3)
 
     def test_rows_are_the_links_and_the_methods_that_were_trained(self):
-        training = mpiq_training.read([self.three(parameters=1000000)], 2)
+        training = mpiq_training.read([self.three(parameters=1000000)])
         found = {r["method"]: r for r in mpiq_khat.rows(training, Selection([mpiq_results.read(self.host())], [], ""))}
         self.assertEqual(set(found), {"dense", "onebit"}, "bf16 has no rows in the file")
         self.assertAlmostEqual(found["dense"]["float_s"] / (2 * 4e6 * TRUE["beta"]), 1, 2)
@@ -206,7 +202,7 @@ class KHat(WithTraining):
         self.assertIsNone(found["onebit"]["best"], "the update takes longer")
 
     def test_the_best_by_the_model_is_the_fewest_ranks_that_are_as_good(self):
-        training = mpiq_training.read([self.three(parameters=1000)], 2)
+        training = mpiq_training.read([self.three(parameters=1000)])
         for row in mpiq_khat.rows(training, Selection([mpiq_results.read(self.host())], [], "")):
             ranks, seconds = row["model"]
             c = row["constants"]
@@ -220,9 +216,9 @@ class KHat(WithTraining):
         self.assertIn("Interspeech 2014", out)
 
     def test_khat_refuses_what_it_cannot_answer(self):
-        for reason, host in (("more ranks than cores", {"cores": 1}), ("a rank a host", {"shared": True})):
+        for reason, run, host in (("more ranks than cores", {"oversubscribed": 1}, {}), ("a rank a host", {}, {"shared": True})):
             host = self.host(**host)
-            status, _, problem = self.run_program("khat", self.three(), host)
+            status, _, problem = self.run_program("khat", self.three(**run), host)
             self.assertEqual((status, reason in problem), (1, True), problem)
             os.remove(host)
         self.assertEqual(self.run_program("khat", self.three())[0], 2)

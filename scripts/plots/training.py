@@ -50,7 +50,7 @@ def panels_of(training):
     """(setting, ranks, methods, kind) of each panel: by epoch, and by time where every rank had a core."""
     for (setting, ranks), methods in sorted(training.groups.items()):
         yield setting, ranks, methods, "epoch"
-        if training.timed(ranks):
+        if mpiq_training.timed(methods):
             yield setting, ranks, methods, "time"
 
 
@@ -74,17 +74,16 @@ def training(source):
             errors += list(100 * np.maximum(1 - np.concatenate(found), LEAST))
             rows += [{**dict(zip(mpiq_training.SETTING, setting)), "ranks": ranks, "method": method[0], "feedback": method[1],
                       "seeds": len(methods[method]), "step": step, "epoch": step / epoch,
-                      "train_s": s if source.timed(ranks) else float("nan"), "accuracy": mean, "accuracy_lo": low,
+                      "train_s": s if mpiq_training.timed(methods) else float("nan"), "accuracy": mean, "accuracy_lo": low,
                       "accuracy_hi": high} for step, s, mean, low, high in zip(steps, seconds, *found) if kind == "epoch"]
         dress(axis, errors or [1, 100])
         axis.set_xlabel("time without tests (s)" if kind == "time" else "epoch")
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=kind == "epoch"))
     fig.legend(figure, looks, ["f32"])
-    untimed = sorted({ranks for _, ranks in source.groups if not source.timed(ranks)})
-    why = "more ranks than cores" if source.cores else "the cores are not known: a result file of the host says"
+    untimed = sorted({ranks for (_, ranks), methods in source.groups.items() if not mpiq_training.timed(methods)})
     settings = "; ".join(mpiq_training.setting_words(s) for s in sorted({key[0] for key in source.groups}))
     fig.finish(figure, "Accuracy of training on MNIST with compressed gradients", [
         f"Mean over the seeds, band: from the worst to the best seed. {settings}."
-        + (f" No times with {', '.join(map(str, untimed))} ranks: {why}." if untimed else "")])
+        + (f" No times with {', '.join(map(str, untimed))} ranks: more than cores." if untimed else "")])
     return figure, rows
