@@ -44,6 +44,8 @@ def clock_share(files):
     shares = []
     for file in files:
         for row, run in zip(file.points, file.run_of):
+            if row["status"] != b"ok":
+                continue
             batch = max(1, int(row["batch"]))
             shares.append(2 * float(file.runs[run].attrs["clock_cost_s"]) / (batch * row["t_median_s"]))
     largest = max(shares, default=math.nan)
