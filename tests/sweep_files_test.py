@@ -1,11 +1,12 @@
 """Tests of bench/sweeps and of scripts/sweep with mpiq-bench itself: sweep_files_test.py MPIQ_BENCH MPIEXEC."""
 import glob
 import os
+import signal
 import subprocess
 import sys
 import unittest
 
-from result_files import ROOT, InTemporaryFolder, points_of, script, tool
+from result_files import ROOT, InTemporaryFolder, call, points_of, script, tool
 
 import mpiq_sweep
 
@@ -67,6 +68,24 @@ class Tiny(InTemporaryFolder):
         self.assertEqual(drawn.returncode, 0, drawn.stderr)
         again = sweep(self.path("tiny.toml"), "--out", self.path("out"))
         self.assertEqual(again.stdout.count("is complete"), 3, again.stdout)
+
+    def test_a_signal_takes_the_lab_down(self):
+        if call(script("lab"), "check").returncode != 0:
+            self.skipTest("no lab can be made here")
+        with open(self.path("tiny.toml"), "w", encoding="utf-8") as file:
+            file.write(TINY)
+        words = [script("sweep"), self.path("tiny.toml"), "--bin", os.path.dirname(BENCH), "--mpiexec", MPIEXEC, "--out", self.path("out"),
+                 "--labs", "2x1gbit", "--launches", "1", "--", "--iters", "100000"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            for line in process.stdout:
+                if line.startswith(b"#       size"):  # about to measure
+                    break
+            self.assertIn(f"s{process.pid}-1", call("ip", "netns", "list").stdout)
+            process.terminate()
+            process.stdout.read()
+            self.assertEqual(process.wait(), 128 + signal.SIGTERM)
+        for what in (("netns", "list"), ("-o", "link")):
+            self.assertNotIn(f"s{process.pid}", call("ip", *what).stdout)
 
     def test_a_dry_run_speaks_of_points_memory_and_time(self):
         done = sweep(os.path.join(ROOT, "bench", "sweeps", "quick.toml"), "--dry-run", "--labs", "shm")
