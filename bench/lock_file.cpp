@@ -8,16 +8,23 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
+#include <thread>
 
 namespace mq::bench {
 namespace {
 
+constexpr auto kDying = std::chrono::seconds(1);  // that long a process that was killed may still be seen
+
 struct Owner {
   std::string host, job;
   long pid = 0;
+  long long began = 0;  // 0 in lock files of older versions
+  bool operator==(const Owner&) const = default;
 };
 
 // The host name alone is not enough: containers of different machines may share it.
@@ -29,52 +36,96 @@ std::string machine() {
   return std::string(host.data()) + "/" + boot.substr(0, 8);
 }
 
+// When a process began, in ticks since the machine did, for numbers are given again; 0 if it has ended, be it
+// that nobody has waited for it yet; -1 if it exists and that is all that can be known.
+long long began(long pid) {
+  std::string text, word;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), text);
+  const std::size_t name_end = text.rfind(')');  // the name may hold blanks and parentheses
+  if (name_end == std::string::npos) return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH ? 0 : -1;
+  std::istringstream words(text.substr(name_end + 1));
+  words >> word;
+  if (word == "Z" || word == "X") return 0;
+  long long ticks = -1;
+  for (int field = 4; field < 22; ++field) words >> word;
+  return words >> ticks ? ticks : -1;
+}
+
 Owner myself() {
   const char* job = std::getenv("SLURM_JOB_ID");
-  return {machine(), job == nullptr ? "-" : job, getpid()};
+  return {machine(), job == nullptr ? "-" : job, getpid(), began(getpid())};
 }
 
 Owner read_owner(const std::string& path) {
   Owner owner;
-  std::ifstream(path) >> owner.host >> owner.pid >> owner.job;
+  std::ifstream(path) >> owner.host >> owner.pid >> owner.job >> owner.began;
   return owner;
 }
 
 bool ended(const Owner& owner, const Owner& me) {
   if (owner.job != "-" && owner.job == me.job) return true;
-  return owner.host == me.host && owner.pid > 0 && kill(static_cast<pid_t>(owner.pid), 0) != 0 &&
-         errno == ESRCH;
+  if (owner.host != me.host || owner.pid <= 0) return false;
+  const long long found = began(owner.pid);
+  return found == 0 || (found > 0 && owner.began > 0 && found != owner.began);
+}
+
+bool write_owner(const std::string& path, int flags, const Owner& me) {
+  const int fd = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC | flags, 0644);
+  if (fd < 0) return false;
+  const std::string text = fmt::format("{} {} {} {}\n", me.host, me.pid, me.job, me.began);
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return written;
+}
+
+// False with errno EEXIST if there is a lock. It appears with its contents, where the file system has hard
+// links: who is killed between creating and writing would leave a lock of nobody.
+bool create(const std::string& path, const std::string& draft, const Owner& me) {
+  if (!write_owner(draft, O_TRUNC, me)) return false;
+  const bool linked = link(draft.c_str(), path.c_str()) == 0;
+  const int error = errno;
+  unlink(draft.c_str());
+  errno = error;
+  if (linked || error == EEXIST) return linked;
+  return write_owner(path, O_EXCL, me);
+}
+
+// Moved, not removed: of two processes that find the same dead owner only one succeeds. And what the other
+// one may have put there meanwhile goes back.
+void remove_lock(const std::string& path, const std::string& grave, const Owner& dead) {
+  if (rename(path.c_str(), grave.c_str()) != 0) return;
+  if (read_owner(grave) != dead) (void)!link(grave.c_str(), path.c_str());
+  unlink(grave.c_str());
 }
 
 }  // namespace
 
 Result<LockFile> LockFile::acquire(const std::string& path, bool force) {
   const Owner me = myself();
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-    if (fd >= 0) {
+  const std::string own = fmt::format("{}.{}", path, me.pid);
+  const auto patience = std::chrono::steady_clock::now() + kDying;
+  for (int attempt = 0; attempt < 2;) {
+    if (create(path, own, me)) {
       LockFile lock;
       lock.path_ = path;
-      const std::string text = fmt::format("{} {} {}\n", me.host, me.pid, me.job);
-      const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-      const int error = errno;
-      close(fd);
-      if (!written)
-        return Status{Code::bad_argument,
-                      fmt::format("cannot write lock {}: {}", path, std::strerror(error))};
       return lock;
     }
     if (errno != EEXIST)
       return Status{Code::bad_argument, fmt::format("cannot create lock {}: {}", path, std::strerror(errno))};
     const Owner owner = read_owner(path);
-    if (!force && !ended(owner, me))
+    if (force || ended(owner, me)) {
+      remove_lock(path, own, owner);
+      ++attempt;
+    } else if (owner.host == me.host && std::chrono::steady_clock::now() < patience) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    } else {
       return Status{
           Code::bad_argument,
           fmt::format("{} is held by process {} on {} (job {}). If that run has ended, remove the lock file",
                       path, owner.pid, owner.host, owner.job)};
-    // Moved, not removed: of two processes that find the same dead owner only one succeeds.
-    const std::string grave = fmt::format("{}.{}", path, me.pid);
-    if (rename(path.c_str(), grave.c_str()) == 0) unlink(grave.c_str());
+    }
   }
   return Status{Code::bad_argument, fmt::format("{}: another run took the lock", path)};
 }

@@ -1,4 +1,5 @@
-// One writer for each result file: NAME.lock, created exclusively, with host, process and job of the owner.
+// One writer for each result file: NAME.lock, created exclusively, with host, process, job and beginning of
+// the owner.
 #pragma once
 
 #include <string>

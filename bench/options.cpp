@@ -5,9 +5,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <memory>
 
 #include "bench/build_info.hpp"
+#include "bench/config_file.hpp"
 #include "bench/explain.hpp"
 #include "bench/list.hpp"
 #include "bench/models.hpp"
@@ -298,9 +298,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App app{"Measures allreduce of float vectors: plain, compressed and sparse.", "mpiq-bench"};
   app.set_version_flag("--version",
                        fmt::format("mpiq-bench {} {}", build_info().version, build_info().git_commit));
-  app.config_formatter(std::make_shared<OptionsFile>());
-  app.set_config("--config", "", "options from a file (TOML or INI, sections [allreduce], [sparse])");
-  app.allow_config_extras(false);
+  add_config(app);
   app.add_flag(std::string(kExplain), explain,
                "as the first argument: print what degrees Kylix would have and what they cost; "
                "options by --explain-kylix --help");
@@ -317,6 +315,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   add_sparse_options(*sparse, sparse_words);
   add_method_options(*sparse, line.options, sparse_words);
   add_run_options(*sparse, line.options, sparse_words);
+  for (CLI::App* section : {allreduce, sparse}) section->configurable();
   app.require_subcommand(0, 1);
   if (!parse(app, argc, argv, line)) return line;
   if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
@@ -324,6 +323,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (!allreduce->parsed() && !sparse->parsed())
     return stop(kUsage, "",
                 "mpiq-bench: what to do? Try 'mpiq-bench allreduce', 'mpiq-bench sparse' or --help\n");
+  if (allreduce->parsed() && sparse->parsed())
+    return stop(kUsage, "", "mpiq-bench: allreduce or sparse? The command line and the file say both\n");
   if (sparse->parsed()) {
     line.options.sparse.emplace();
     line.options.feedback = false;

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <istream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -12,33 +11,6 @@
 #include "bench/options.hpp"
 
 namespace mq::bench {
-
-// Files of --config. CLI11 ends a value at '#' even inside quotes, where TOML does not and a method may have
-// one.
-class OptionsFile : public CLI::ConfigTOML {
- public:
-  OptionsFile() { comment(kNoComment); }
-  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::stringstream bare;
-    for (std::string line; std::getline(input, line);) bare << without_comment(line) << '\n';
-    return CLI::ConfigTOML::from_config(bare);
-  }
-
- private:
-  static constexpr char kNoComment = '\1';  // comments are gone before CLI11 looks for them
-  static std::string without_comment(const std::string& line) {
-    char quote = 0;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const char c = line[i];
-      if (quote == 0 && c == '#') return line.substr(0, i);
-      if (quote == 0 && (c == '"' || c == '\''))
-        quote = c;
-      else if (c == quote)
-        quote = 0;
-    }
-    return line;
-  }
-};
 
 // False if the program is to print line's texts and exit with its code: for --help, or an error.
 template <class Line>

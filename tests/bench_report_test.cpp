@@ -1,6 +1,7 @@
 // Result files: written, read back, continued, damaged, and of other programs.
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -261,6 +262,28 @@ TEST_F(ResultFile, is_locked_by_one_writer_at_a_time) {
   ASSERT_FALSE(foreign.ok());
   EXPECT_NE(foreign.status().text().find("otherhost"), std::string::npos);
   EXPECT_TRUE(LockFile::acquire(lock, true).ok());
+}
+
+TEST_F(ResultFile, the_lock_of_a_process_that_has_ended_is_taken_over) {
+  const std::string lock = path_ + ".lock";
+  std::string mine;
+  {
+    const auto held = LockFile::acquire(lock, false);
+    std::getline(std::ifstream(lock), mine);
+  }
+  const pid_t zombie = fork();
+  if (zombie == 0) _exit(0);
+  siginfo_t info;
+  waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT);  // ended, and stays as it is
+  const std::string host = mine.substr(0, mine.find(' ')), own = std::to_string(getpid());
+  for (const std::string& owner : {std::to_string(zombie) + " - 0", own + " - 1"}) {  // a number given again
+    std::ofstream(lock) << host << " " << owner << "\n";
+    const auto taken = LockFile::acquire(lock, false);
+    EXPECT_TRUE(taken.ok()) << taken.status().text();
+  }
+  waitpid(zombie, nullptr, 0);
+  std::ofstream(lock) << host << " " << own << " -\n";  // as older versions wrote it
+  EXPECT_FALSE(LockFile::acquire(lock, false).ok());
 }
 
 TEST_F(ResultFile, columns_cover_the_whole_row_without_overlap) {
