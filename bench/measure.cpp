@@ -24,7 +24,7 @@ constexpr double kMostWarmup_s = 0.5;
 constexpr double kGrowth = 1.5;         // of the number of repetitions between two looks at the interval
 constexpr std::size_t kFewestReps = 6;  // below, the median has no 95 % interval
 constexpr int kMostTries = 5;           // for each valid repetition that must be
-constexpr double kResolutions = 100;    // of the clock: a shorter call is timed together with others
+constexpr double kClockErrors = 100;    // a shorter call is timed together with others
 constexpr double kMostBatch = 1000;
 
 class PointRun {
@@ -183,11 +183,11 @@ void PointRun::warm_up(Entry& entry) {
   entry.before = entry.variant->stats();
 }
 
-// On rank 0: so many that the clock's steps are less than 1 % of the time. In place each call would be given
+// On rank 0: so many that the clock is off by less than 1 % of the time. In place each call would be given
 // the sum of the one before, which soon overflows.
 int PointRun::calls_of_batch(double call_s) const {
   if (options_.in_place) return 1;
-  const double calls = std::ceil(kResolutions * bench_.clock_resolution_s / std::max(call_s, 1e-9));
+  const double calls = std::ceil(kClockErrors * bench_.clock_error_s / std::max(call_s, 1e-9));
   return static_cast<int>(std::clamp(calls, 1.0, kMostBatch));
 }
 

@@ -37,9 +37,9 @@ std::vector<double> valid_times(const Outcome&);  // t_max of the repetitions th
 
 struct Bench {  // what points have in common
   const Options& options;
-  bool one_clock;             // every rank of the point reads the same clock
-  double clock_resolution_s;  // on rank 0
-  double deadline_s;          // on rank 0's clock
+  bool one_clock;        // every rank of the point reads the same clock
+  double clock_error_s;  // of a time: a step of the clock, or what it takes to read it twice; on rank 0
+  double deadline_s;     // on rank 0's clock
   std::uint64_t order_seed;
   std::uint32_t* sequence;  // of the calls of this launch
 };

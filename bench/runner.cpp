@@ -60,7 +60,7 @@ class Sweep {
   MPI_Comm crew_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   double start_s_;
-  double clock_resolution_s_ = clock_resolution_s();
+  double clock_resolution_s_ = clock_resolution_s(), clock_cost_s_ = clock_cost_s();
   std::shared_ptr<const Recording> recording_;
   Topology topology_;
   std::vector<Point> points_;
@@ -115,7 +115,7 @@ Status Sweep::begin_report(double barrier_skew_s) {
   run.sync_method = description(options_.sync);
   run.seed = options_.data.seed;
   run.clock_resolution_s = clock_resolution_s_;
-  run.clock_cost_s = clock_cost_s();
+  run.clock_cost_s = clock_cost_s_;
   run.barrier_skew_s = barrier_skew_s;
   run.env = allowed_environment();
   run.nodes = topology_.nodes;
@@ -254,7 +254,7 @@ void Sweep::do_point(std::size_t index) {
   c.start_utc = root() ? utc_now() : "";
   const Bench bench{options_,
                     topology_.one_clock(point.ranks),
-                    clock_resolution_s_,
+                    std::max(clock_resolution_s_, 2 * clock_cost_s_),
                     start_s_ + options_.deadline_s,
                     c.order_seed,
                     &sequence_};
