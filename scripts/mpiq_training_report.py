@@ -75,9 +75,9 @@ def _times(methods, ranks):
            h.table(SPEED, list(speed_rows(methods)), left=2)]
     base = methods.get((t.DENSE, ""))
     if base:
-        target = t.target_of(base)
+        target = t.target_of(methods)
         out += [h.paragraph(f"Time until the first test with an accuracy of {100 * target:.1f} %, the highest in steps of 0.1 % that "
-                            "dense gradients reach with every seed; time of tests not counted."),
+                            "dense gradients reach with every seed, or that runs which ended early had reached; time of tests not counted."),
                 h.table(TARGET, list(target_rows(methods, target)), left=2)]
     return out
 

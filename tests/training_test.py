@@ -50,12 +50,18 @@ class Statistics(WithTraining):
 
     def test_the_target_is_what_dense_gradients_reach_with_every_seed(self):
         methods = self.groups(self.three())
-        target = mpiq_training.target_of(methods["mpi", ""])
+        target = mpiq_training.target_of(methods)
         self.assertEqual(target, 0.96)
         reached = mpiq_training.to_target(methods["onebit", "on"], target)
         self.assertIsNone(reached[1])
         self.assertEqual(reached[2][1], 200)
         self.assertAlmostEqual(reached[2][0], 200 * 0.01 * 1.02)
+
+    def test_runs_that_a_target_ended_had_reached_it(self):
+        methods = self.groups(training_files.write(
+            self.path("t.csv"), training_files.rows_of(accuracies=(0.9, 0.95, 0.978)),
+            training_files.rows_of("onebit", accuracies=(0.9, 0.9753)), training_files.rows_of("bf16", accuracies=(0.9, 0.95, 0.96))))
+        self.assertEqual(mpiq_training.target_of(methods), 0.975)
 
     def test_of_a_run_in_two_files_the_last_counts(self):
         old = training_files.write(self.path("a.csv"), training_files.rows_of(accuracies=(0.1, 0.2)))
