@@ -308,7 +308,7 @@ void Sweep::lead() {
   std::size_t done = 0;
   for (; done < todo.size(); ++done) {
     const double now = now_s();
-    if (now + (done == 0 ? 0 : longest) >= start_s_ + options_.deadline_s) break;
+    if (done > 0 && now + longest >= start_s_ + options_.deadline_s) break;
     progress.show(done, points_[todo[done]]);
     send_order(crew_, static_cast<int>(todo[done]));
     progress.clear();

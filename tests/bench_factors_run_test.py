@@ -70,6 +70,15 @@ class Factors(WithFiles):
             self.assertEqual(row["status"], b"failed")
             self.assertIn(b"too late", row["note"])
 
+    def test_every_life_gets_one_point_further_however_short_it_is(self):
+        path, codes = self.path("out.h5"), []
+        for life in range(3):
+            done = subprocess.run([*MPIEXEC, "2", BENCH, "allreduce", "--sizes", "4K,8K,12K", "--methods", "mpi", "-n", "6",
+                                   "--deadline", "0", "-O", path], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+            codes.append(done.returncode)
+            self.assertEqual(len(points_of(path)), life + 1, done.stderr)
+        self.assertEqual(codes, [75, 75, 0])
+
     def test_the_time_of_every_rank_is_kept_where_asked_for(self):
         rows = self.measured("--keep-ranks", "--ranks", "1,2", "--methods", "mpi,bf16")
         times, longest = self.samples("t_rank_s"), self.samples("t_max_s")
