@@ -1,6 +1,7 @@
 # What scripts that measure have in common; sourced by scripts/run and scripts/paper. Uses the caller's usage().
 # shellcheck shell=bash
 
+# shellcheck disable=SC2034  # for those who source this
 bin=build/release/bin
 
 say() { printf '\n== %s\n' "$*"; }
