@@ -50,6 +50,7 @@ class PointRun {
   void warm_up(Entry& entry);
   void run_blocks();
   int calls_of_batch(double call_s) const;
+  void share_batch();
   void run_batch(std::size_t blocks);
   void reduce_batch(const std::vector<Sample>& mine);
   std::size_t next_target(std::size_t done);
@@ -121,8 +122,7 @@ void PointRun::fail(Entry& entry, std::string_view status, std::string note) {
 
 // A call may have failed on one rank only; rank 0 gets the text of the first that knows one.
 void PointRun::agree_on_errors(Entry& entry, std::string_view when) {
-  int first = entry.error == MPI_SUCCESS ? size_ : rank_;
-  PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, sync_);
+  const int first = first_no(entry.error == MPI_SUCCESS, sync_);
   if (first == size_) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   if (rank_ == first) {
@@ -179,7 +179,6 @@ void PointRun::warm_up(Entry& entry) {
   agree_on_errors(entry, "warm-up");
   std::sort(last.begin(), last.end());
   entry.outcome.batch = calls_of_batch(last[1]);
-  PMPI_Bcast(&entry.outcome.batch, 1, MPI_INT, 0, sync_);
   entry.before = entry.variant->stats();
 }
 
@@ -189,6 +188,16 @@ int PointRun::calls_of_batch(double call_s) const {
   if (options_.in_place) return 1;
   const double calls = std::ceil(kClockErrors * bench_.clock_error_s / std::max(call_s, 1e-9));
   return static_cast<int>(std::clamp(calls, 1.0, kMostBatch));
+}
+
+// One for all methods of a point: calls in a row find other caches than calls alone.
+void PointRun::share_batch() {
+  int batch = 1;
+  for (const Entry& e : entries_)
+    if (e.lives()) batch = std::max(batch, e.outcome.batch);
+  PMPI_Bcast(&batch, 1, MPI_INT, 0, sync_);
+  for (Entry& e : entries_)
+    if (e.lives()) e.outcome.batch = batch;
 }
 
 // Blocks follow the rows of cyclic Latin squares: every method once in every place, then a new random square.
@@ -333,6 +342,7 @@ std::vector<Outcome> PointRun::run() {
   for (Entry& e : entries_) first_call(e);
   for (Entry& e : entries_)
     if (e.lives()) warm_up(e);
+  share_batch();
   run_blocks();
   for (Entry& e : entries_) last_look(e);
   const bool unchanged = !options_.check || workload_.all_inputs_intact();

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "bench/build_info.hpp"
+#include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/crew.hpp"
 #include "bench/dense_workload.hpp"
@@ -133,8 +134,7 @@ Status Sweep::begin_report(double barrier_skew_s) {
 
 // The same answer on all ranks; the first that has an error says which.
 bool Sweep::agreed(const Status& mine) {
-  int first = mine.ok() ? size_ : rank_;
-  PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, crew_);
+  const int first = first_no(mine.ok(), crew_);
   if (first == rank_) print_error(mine.text());
   return first == size_;
 }

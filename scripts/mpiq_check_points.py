@@ -52,6 +52,9 @@ def _order(file, groups):
         if len({counts[i] for i in members}) > 1:
             yield members[0], "reps", "as many of each method of a point", " ".join(str(counts[i]) for i in members)
             continue
+        batches = sorted({int(b) for b in file.points["batch"][members] if b > 0})  # others break a rule of their row
+        if len(batches) > 1:
+            yield members[0], "batch", "the same for all methods of a point", " ".join(map(str, batches))
         wanted = b"interleaved" if len(group) > 1 else b"isolated"
         for i in members:
             if file.points["mode"][i] != wanted:

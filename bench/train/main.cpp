@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/metadata.hpp"
 #include "bench/report.hpp"
@@ -52,8 +53,7 @@ class Program {
   }
   // Whether all ranks are; the first that is not says why.
   bool well(std::string_view what, const Status& mine) const {
-    int first = mine.ok() ? size_ : rank_;
-    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
+    const int first = first_no(mine.ok(), comm_);
     if (first == rank_) fmt::print(stderr, "mpiq-train: rank {}: {}: {}\n", rank_, what, mine.text());
     return first == size_;
   }
