@@ -8,10 +8,19 @@
 
 namespace mq::bench {
 
+int first_no(bool mine, MPI_Comm comm) {
+  int rank = 0, size = 1;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_size(comm, &size);
+  int first = mine ? size : rank;
+  PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm);
+  return first;
+}
+
 bool all_agree(bool mine, MPI_Comm comm) {
-  int agree = mine ? 1 : 0;
-  PMPI_Allreduce(MPI_IN_PLACE, &agree, 1, MPI_INT, MPI_MIN, comm);
-  return agree == 1;
+  int size = 1;
+  PMPI_Comm_size(comm, &size);
+  return first_no(mine, comm) == size;
 }
 
 Checker::Checker(const Generator& generator, kernels::Element element, std::uint64_t first,

@@ -84,7 +84,8 @@ class Checker {
   std::vector<double> sum_, magnitude_;
 };
 
-// The same answer on every rank: did all say yes?
+// The first rank that says no, the number of ranks if all say yes: the same answer on every rank. Collective.
+int first_no(bool mine, MPI_Comm comm);
 bool all_agree(bool mine, MPI_Comm comm);
 
 }  // namespace mq::bench

@@ -58,8 +58,9 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                         t.nodes[i].cpu_model.str(), t.allowed_cpus[i], t.nodes[i].load1);
   if (t.oversubscribed(ranks)) text += "\n# MORE RANKS THAN CPUS: rows marked ! are no timings";
   text += fmt::format("\n# input {} rho {} seed {}, {} buffers, {} place, feedback {}{}\n", to_string(o.data),
-                      o.data.rho, o.data.seed, o.rotate ? "rotating" : "warm", o.in_place ? "in" : "out of",
+                      o.data.rho, o.data.seed, name(o.buffers), o.in_place ? "in" : "out of",
                       o.feedback ? "on" : "off", o.link.empty() ? "" : ", link " + o.link);
+  text += fmt::format("# start of a repetition: {}; methods {}\n", description(o.sync), mode(o));
   if (o.sparse)
     text +=
         fmt::format("# sparse: {}\n", o.sparse->want_union
@@ -109,16 +110,18 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
                         p.layers_alike > 1 ? fmt::format(" x{}", p.layers_alike) : "",
                         o.sparse ? sparse_params(o, p) : "");
   }
-  const auto methods = static_cast<double>(o.methods.size());
+  std::size_t methods = 0;
+  for (const Point& p : points) methods += p.methods.size();
+  const std::uint64_t pools = o.buffers == Buffers::cold ? 3 : 2;
   // Pools, the check's reference, and for each method at most a residual and as much scratch.
   // Of sparse vectors: result and input dense, the check's sums in double, lists of at most as much each.
   const std::uint64_t memory = o.sparse ? 12 * largest
-                                        : 2 * pool_bytes(o, largest, t.ranks_per_node(ranks)) + 4 * largest +
-                                              2 * o.methods.size() * largest;
+                                        : pools * pool_bytes(o, largest, t.ranks_per_node(ranks)) +
+                                              4 * largest + 2 * o.methods.size() * largest;
   text += fmt::format(
       "# {} points of {} methods; about {} bytes on each rank; about {} if the stop rule is met in time\n",
-      points.size(), o.methods.size(), human_size(memory),
-      duration(static_cast<double>(points.size()) * methods * (o.point_time_s + kOverhead_s)));
+      points.size(), o.isolated ? 1 : o.methods.size(), human_size(memory),
+      duration(static_cast<double>(methods) * (o.point_time_s + kOverhead_s)));
   print_out(text);
 }
 

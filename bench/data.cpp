@@ -22,6 +22,7 @@ constexpr int kSines = 8;
 constexpr double kNoise = 0.01;      // of `smooth`
 constexpr double kMostBound = 1e30;  // of `uniform`: sums of floats stay finite
 
+constexpr std::string_view kFile = "file";
 constexpr std::array<std::pair<std::string_view, Distribution>, 10> kNames{
     {{"normal", Distribution::normal},
      {"laplace", Distribution::laplace},
@@ -144,6 +145,11 @@ std::string distribution_names() {
 Result<DataSpec> parse_data(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view word = text.substr(0, colon);
+  if (word == kFile) {
+    if (colon == std::string_view::npos || colon + 1 == text.size())
+      return Status{Code::bad_argument, fmt::format("'{}': which file? It is file:PATH", text)};
+    return DataSpec{.distribution = Distribution::file, .path = std::string(text.substr(colon + 1))};
+  }
   for (const auto& [name, distribution] : kNames) {
     if (word != name) continue;
     DataSpec spec{.distribution = distribution};
@@ -169,7 +175,7 @@ Result<DataSpec> parse_data(std::string_view text) {
 Status check_data(const DataSpec& spec) {
   const auto d = spec.distribution;
   const bool fixed = d == Distribution::bits || d == Distribution::zeros || d == Distribution::constant ||
-                     d == Distribution::ramp;
+                     d == Distribution::ramp || d == Distribution::file;
   if (!(spec.rho >= 0 && spec.rho <= 1))
     return {Code::bad_argument, fmt::format("rho is {}, must be in [0, 1]", spec.rho)};
   if (fixed && spec.rho != 0)
@@ -179,6 +185,7 @@ Status check_data(const DataSpec& spec) {
 }
 
 std::string to_string(const DataSpec& spec) {
+  if (spec.distribution == Distribution::file) return fmt::format("{}:{}", kFile, spec.path);
   for (const auto& [name, distribution] : kNames)
     if (distribution == spec.distribution)
       return distribution == Distribution::sparse ? fmt::format("{}:{}", name, spec.density)
@@ -188,8 +195,11 @@ std::string to_string(const DataSpec& spec) {
   return "?";
 }
 
-Generator::Generator(const DataSpec& spec)
-    : spec_(spec), common_(std::sqrt(spec.rho)), own_(std::sqrt(1.0 - spec.rho)) {}
+Generator::Generator(const DataSpec& spec, std::shared_ptr<const Recording> recording)
+    : spec_(spec),
+      recording_(std::move(recording)),
+      common_(std::sqrt(spec.rho)),
+      own_(std::sqrt(1.0 - spec.rho)) {}
 
 double Generator::score(int rank, std::uint64_t index) const {
   const double own = normal_quantile(open_fraction(random_bits(spec_.seed, stream_of(rank, kScore), index)));
@@ -247,6 +257,7 @@ T Generator::value(int rank, std::uint64_t index) const {
     case Distribution::constant: return static_cast<T>(kSigma);
     case Distribution::ramp:
       return static_cast<T>(kSigma * static_cast<double>(index % kBlock + std::uint64_t(rank)));
+    case Distribution::file: return static_cast<T>(recording_->value(rank, index));
   }
   return T{};
 }

@@ -7,10 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "bench/recording.hpp"
 #include "mpi_quant/base/status.hpp"
 
 namespace mq::bench {
@@ -26,6 +28,7 @@ enum class Distribution : std::uint8_t {
   zeros,
   constant,  // 1e-3
   ramp,      // (index mod 1024 + rank) * 1e-3
+  file,      // file:PATH is what stands there, see recording.hpp
 };
 
 struct DataSpec {
@@ -34,6 +37,7 @@ struct DataSpec {
   double bound = 1;       // of uniform
   double rho = 0;
   std::uint64_t seed = 1;
+  std::string path = {};  // of file
 };
 
 // "normal", "sparse:0.01", "uniform:4" and so on. rho and seed are set by the caller and checked by
@@ -45,7 +49,8 @@ std::string distribution_names();        // for messages and help
 
 class Generator {
  public:
-  explicit Generator(const DataSpec&);
+  // A recording is what Distribution::file is about, and nothing to the others.
+  explicit Generator(const DataSpec&, std::shared_ptr<const Recording> recording = nullptr);
   template <class T>  // of elements.hpp
   T value(int rank, std::uint64_t index) const;
   template <class T>
@@ -56,6 +61,7 @@ class Generator {
   double fraction(int rank, std::uint64_t index) const;  // U(0, 1), a function of the score if rho > 0
   double smooth(int rank, std::uint64_t index) const;
   DataSpec spec_;
+  std::shared_ptr<const Recording> recording_;
   double common_ = 0, own_ = 1;  // sqrt(rho), sqrt(1 - rho)
 };
 

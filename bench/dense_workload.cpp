@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "bench/buffers.hpp"
 #include "bench/call.hpp"
@@ -16,18 +18,33 @@ namespace {
 
 constexpr std::size_t kFactsElements = std::size_t{1} << 20;  // of the input, for its entropy and range
 
+// A write that no compiler leaves out.
+void touch(std::byte& b) {
+  auto& byte = reinterpret_cast<volatile unsigned char&>(b);
+  byte = static_cast<unsigned char>(byte + 1U);
+}
+
 class DenseCollective final : public Collective {
  public:
-  DenseCollective(const Options& o, std::uint64_t pool_bytes, int sender)
-      : options(o), rank(sender), generator(o.data), in(pool_bytes), out(pool_bytes) {}
+  DenseCollective(const Options& o, std::uint64_t pool_bytes, int sender,
+                  std::shared_ptr<const Recording> file)
+      : options(o),
+        rank(sender),
+        generator(o.data, file),
+        recording(std::move(file)),
+        in(pool_bytes),
+        out(pool_bytes),
+        sweeper(o.buffers == Buffers::cold ? pool_bytes : 0) {}
   std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override;
   InputRow input(const Point& point) const override;
 
   const Options& options;
   const int rank;
   const Generator generator;
+  const std::shared_ptr<const Recording> recording;
   Pool in, out;
-  std::uint64_t in_hash = 0;  // of all of it
+  std::vector<std::byte> sweeper;  // at least twice the caches; with cold buffers, else empty
+  std::uint64_t in_hash = 0;       // of all of it
 
  private:
   void fill(kernels::Element element);
@@ -45,12 +62,15 @@ class DenseWorkload final : public Workload {
   }
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
   void prepare(std::size_t turn) override {
-    if (!all_.options.rotate) turn = 0;
+    if (all_.options.buffers == Buffers::warm) turn = 0;
     send_ = all_.in.slot(turn % all_.in.slots());
     receive_ = all_.out.slot(turn % all_.out.slots());
-    if (!all_.options.in_place) return;
-    std::memcpy(receive_, send_, point_.bytes());
-    send_ = MPI_IN_PLACE;
+    if (all_.options.in_place) {
+      std::memcpy(receive_, send_, point_.bytes());
+      send_ = MPI_IN_PLACE;
+    }
+    // Writing to every line of more memory than they hold leaves nothing else in the caches.
+    for (std::size_t i = 0; i < all_.sweeper.size(); i += kAlignment) touch(all_.sweeper[i]);
   }
   bool guards_intact() const override { return all_.out.guards_intact(); }
   void arm_guards() override { all_.out.arm_guards(); }
@@ -128,6 +148,11 @@ InputRow DenseCollective::input(const Point& point) const {
   InputRow row;
   row.distribution = to_string(options.data);
   row.params = fmt::format("dtype={}", name(point.element));
+  if (recording) {
+    row.distribution = "file:" + std::filesystem::path(options.data.path).filename().string();
+    row.params = fmt::format("dtype={},file_bytes={}", name(point.element), recording->bytes(rank));
+    row.path = options.data.path;
+  }
   row.seed = options.data.seed;
   row.rho = options.data.rho;
   row.entropy_bits = data.entropy_bits;
@@ -139,9 +164,9 @@ InputRow DenseCollective::input(const Point& point) const {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes,
-                                                  int rank) {
-  return std::make_unique<DenseCollective>(options, pool_bytes, rank);
+std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes, int rank,
+                                                  std::shared_ptr<const Recording> recording) {
+  return std::make_unique<DenseCollective>(options, pool_bytes, rank, std::move(recording));
 }
 
 }  // namespace mq::bench

@@ -9,7 +9,8 @@
 
 namespace mq::bench {
 
-// pool_bytes: of each of the two pools. Throws std::bad_alloc.
-std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes, int rank);
+// pool_bytes: of each of the two pools. recording: the input, if it is a file. Throws std::bad_alloc.
+std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes, int rank,
+                                                  std::shared_ptr<const Recording> recording);
 
 }  // namespace mq::bench

@@ -139,11 +139,13 @@ void read_rows(hid_t file, const char* path, std::span<const Column> columns, vo
 }
 
 void create_matrix(hid_t file, const char* path, hid_t file_type, std::size_t columns, const void* fill,
-                   hid_t fill_type) {
-  const std::array<hsize_t, 2> shape{0, columns}, limit{H5S_UNLIMITED, H5S_UNLIMITED}, chunk{1, columns};
-  const Handle space(H5Screate_simple(2, shape.data(), limit.data()), H5Sclose, path);
+                   hid_t fill_type, std::size_t depth) {
+  const std::array<hsize_t, 3> shape{0, columns, depth}, chunk{1, columns, depth};
+  const std::array<hsize_t, 3> limit{H5S_UNLIMITED, H5S_UNLIMITED, H5S_UNLIMITED};
+  const int rank = depth > 0 ? 3 : 2;
+  const Handle space(H5Screate_simple(rank, shape.data(), limit.data()), H5Sclose, path);
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, path);
-  check(H5Pset_chunk(properties, 2, chunk.data()), path);
+  check(H5Pset_chunk(properties, rank, chunk.data()), path);
   check(H5Pset_fill_value(properties, fill_type, fill), path);
   // Most chunks are mostly fill: a row takes as much as the longest row of its time.
   check(H5Pset_shuffle(properties), path);
@@ -153,16 +155,21 @@ void create_matrix(hid_t file, const char* path, hid_t file_type, std::size_t co
 }
 
 void write_matrix_row(hid_t file, const char* path, std::size_t row, hid_t memory_type, const void* values,
-                      std::size_t n) {
+                      std::size_t n, std::size_t depth) {
   const Handle dataset = open_dataset(file, path);
-  auto shape = shape_of<2>(dataset, path);
+  std::array<hsize_t, 3> shape{};
+  if (depth > 0)
+    shape = shape_of<3>(dataset, path);
+  else
+    std::copy_n(shape_of<2>(dataset, path).begin(), 2, shape.begin());
   shape[0] = std::max<hsize_t>(shape[0], row + 1);
   shape[1] = std::max<hsize_t>(shape[1], n);
+  shape[2] = std::max<hsize_t>(shape[2], depth);
   check(H5Dset_extent(dataset, shape.data()), path);
   if (n == 0) return;
-  const std::array<hsize_t, 2> start{row, 0}, count{1, n};
+  const std::array<hsize_t, 3> start{row, 0, 0}, count{1, n, depth};
   const Handle space(H5Dget_space(dataset), H5Sclose, path);
-  const Handle memory(H5Screate_simple(2, count.data(), nullptr), H5Sclose, path);
+  const Handle memory(H5Screate_simple(depth > 0 ? 3 : 2, count.data(), nullptr), H5Sclose, path);
   check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), path);
   check(H5Dwrite(dataset, memory_type, memory, space, H5P_DEFAULT, values), path);
 }

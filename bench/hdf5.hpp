@@ -40,12 +40,13 @@ std::vector<Row> read(hid_t file, const char* path) {
   return rows;
 }
 
-// Matrices with one row for each point, in chunks of (1, chunk columns), both axes extensible.
+// Matrices with one row for each point, in chunks of (1, chunk columns), all axes extensible. With a depth,
+// each element of a row is a vector of so many.
 void create_matrix(hid_t file, const char* path, hid_t file_type, std::size_t columns, const void* fill,
-                   hid_t fill_type);
-// Writes row `row`, growing both axes as needed.
+                   hid_t fill_type, std::size_t depth = 0);
+// Writes row `row`, n elements or vectors of them, growing the axes as needed.
 void write_matrix_row(hid_t file, const char* path, std::size_t row, hid_t memory_type, const void* values,
-                      std::size_t n);
+                      std::size_t n, std::size_t depth = 0);
 void create_scale(hid_t file,
                   const char* path);  // absolute path; 0, 1, 2 ... with the dimension scale attributes
 void grow_scale(hid_t file, const char* path, std::size_t n);

@@ -35,6 +35,7 @@ Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
 }
 
 constexpr std::string_view kDense = "mpi/", kAllDense = "mpi/*", kSide = "{side}";
+constexpr char kAgain = '#';  // before the number of a method that is listed again
 
 MethodWord dense(const std::string& algorithm) {
   return {fmt::format("{}{}", kDense, algorithm), {}, algorithm, {}};
@@ -55,6 +56,20 @@ Result<MethodWord> parse_plain(const std::string& word) {
   auto method = parse_method(word);
   if (!method.ok()) return method.status();
   return MethodWord{mq::to_string(*method), *method, "", {}};
+}
+
+// "mpi#2" -> 2, the number in front of which the method ends; 1 without one. N is 2 or more, without leading
+// zeros: a number has one way to be written.
+Result<int> number_of_variant(std::string_view word) {
+  const std::size_t at = word.rfind(kAgain);
+  if (at == std::string_view::npos) return 1;
+  const std::string_view digits = word.substr(at + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (at == 0 || error != std::errc{} || end != digits.data() + digits.size() || number < 2 ||
+      std::to_string(number) != digits)
+    return bad(fmt::format("'{}': after '#' stands a number from 2 on", word));
+  return number;
 }
 
 Result<MethodWord> parse_list_method(const std::string& word) {
@@ -133,7 +148,11 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse
   auto words = split_list(text);
   if (!words.ok()) return words.status();
   std::vector<MethodWord> methods;
-  for (const std::string& word : *words) {
+  for (const std::string& listed : *words) {
+    const auto number = number_of_variant(listed);
+    if (!number.ok()) return number.status();
+    const std::string word = *number == 1 ? listed : listed.substr(0, listed.rfind(kAgain));
+    if (word == kAllDense && *number > 1) return bad(fmt::format("'{}': '#' is for one method", listed));
     if (word == kAllDense) {
       for (const std::string& name : mpi_algorithms())
         if (name != kAutomatic) methods.push_back(dense(name));
@@ -146,22 +165,26 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse
                   : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, "", {}})
                                                           : parse_plain(word);
     if (!method.ok()) return method.status();
+    if (*number > 1) method->text += fmt::format("{}{}", kAgain, *number);
     methods.push_back(std::move(*method));
   }
   for (std::size_t i = 0; i < methods.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
       if (methods[i].text == methods[k].text)
-        return bad(fmt::format("method '{}' is listed twice", methods[i].text));
+        return bad(fmt::format("method '{}' is listed twice; to measure it twice, call the second '{}#2'",
+                               methods[i].text, methods[i].plain_text()));
   return methods;
 }
 
+std::string MethodWord::plain_text() const { return text.substr(0, text.rfind(kAgain)); }
+
 Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side) {
-  std::string text = word.text;
+  if (word.text.find(kSide) == std::string::npos) return word;
+  std::string text = word.plain_text();
   for (std::size_t at = text.find(kSide); at != std::string::npos; at = text.find(kSide)) {
     if (side == 0) return bad(fmt::format("'{}' is for matrices, see --matrix", word.text));
     text.replace(at, kSide.size(), std::to_string(side));
   }
-  if (text == word.text) return word;
   auto method = parse_method(text);
   if (!method.ok()) return method.status();
   return MethodWord{word.text, *method, "", {}};

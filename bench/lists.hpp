@@ -22,12 +22,14 @@ Result<std::vector<int>> parse_ranks(std::string_view text);  // "2,4,8", ascend
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 
 // A word of --methods: what mq::parse_method takes, and in place of a parameter's value {side}, the side of
-// the matrix that is reduced; or mpi/ALGORITHM, see mpi_algorithm.hpp.
+// the matrix that is reduced; or mpi/ALGORITHM, see mpi_algorithm.hpp. Behind any of them #2, #3 ...: the
+// same method once more, measured as one of its own, which shows what differences mean nothing.
 struct MethodWord {
   std::string text;                         // canonical: names one series of results over all sizes
   Method method;                            // of a word with {side} only after at_side
   std::string algorithm;                    // of the MPI library's own reduction; "": the library's choice
   std::optional<SparseMethod> sparse = {};  // for lists, in place of all that
+  std::string plain_text() const;           // without #N
 };
 // 'mpi/*' stands for every algorithm but auto. The same method twice is an error. Methods for lists are words
 // of a sweep over sparse vectors only.

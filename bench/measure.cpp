@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "bench/call.hpp"
+#include "bench/clock.hpp"
 #include "bench/mpi_algorithm.hpp"
 #include "bench/random.hpp"
+#include "bench/samples.hpp"
+#include "bench/start.hpp"
 #include "bench/stats.hpp"
-#include "bench/sync.hpp"
 
 namespace mq::bench {
 namespace {
@@ -20,12 +23,9 @@ constexpr int kMostWarmup = 50;
 constexpr double kMostWarmup_s = 0.5;
 constexpr double kGrowth = 1.5;         // of the number of repetitions between two looks at the interval
 constexpr std::size_t kFewestReps = 6;  // below, the median has no 95 % interval
-
-// One call on this rank.
-struct Sample {
-  double start_s = 0, end_s = 0;
-  std::array<double, kOther> phase_s{};
-};
+constexpr int kMostTries = 5;           // for each valid repetition that must be
+constexpr double kClockErrors = 100;    // a shorter call is timed together with others
+constexpr double kMostBatch = 1000;
 
 class PointRun {
  public:
@@ -45,12 +45,14 @@ class PointRun {
     bool lives() const { return outcome.status == "ok"; }
   };
 
-  Sample repeat(Entry& entry);
+  Sample repeat(Entry& entry, int calls = 1);
   void first_call(Entry& entry);
   void warm_up(Entry& entry);
   void run_blocks();
+  int calls_of_batch(double call_s) const;
+  void share_batch();
   void run_batch(std::size_t blocks);
-  void reduce_batch(const std::vector<Sample>& mine, std::size_t blocks);
+  void reduce_batch(const std::vector<Sample>& mine);
   std::size_t next_target(std::size_t done);
   std::string finished(const Entry& entry, std::size_t done, double now) const;
   void last_look(Entry& entry);
@@ -71,6 +73,8 @@ class PointRun {
   std::vector<std::size_t> base_;
   Random random_;
   double began_s_ = 0;
+  std::optional<GlobalClock> clock_;  // where there is one
+  std::optional<Starter> starter_;
 };
 
 PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm)
@@ -78,6 +82,11 @@ PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, M
   PMPI_Comm_dup(comm, &sync_);
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &size_);
+  if (bench.one_clock)
+    clock_.emplace();
+  else if (options_.sync == Sync::round)
+    clock_.emplace(sync_);
+  starter_.emplace(options_.sync, clock_ ? &*clock_ : nullptr, sync_);
   workload_.arm_guards();
   entries_.resize(point.methods.size());
   for (std::size_t m = 0; m < entries_.size(); ++m) {
@@ -86,20 +95,23 @@ PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, M
   }
 }
 
-// Everything but the call itself happens outside of the measured time.
-Sample PointRun::repeat(Entry& entry) {
+// Everything but the calls themselves happens outside of the measured time. All of them have the same
+// buffers.
+Sample PointRun::repeat(Entry& entry, int calls) {
   workload_.prepare(turn_++);
   const MPIQ_Stats before = entry.variant->stats();
   const MpiAlgorithm chosen(entry.algorithm);
-  dissemination_barrier(sync_);
   Sample s;
+  s.began = (*starter_)();
   s.start_s = now_s();
-  const int error = entry.variant->call();
+  for (int i = 0; i < calls; ++i)
+    if (const int error = entry.variant->call(); error != MPI_SUCCESS) entry.error = error;
   s.end_s = now_s();
-  if (error != MPI_SUCCESS) entry.error = error;
   const MPIQ_Stats after = entry.variant->stats();
-  s.phase_s = {after.encode_s - before.encode_s, after.wait_s - before.wait_s,
-               after.decode_s - before.decode_s};
+  s.phase_s = {(after.encode_s - before.encode_s) / calls, (after.wait_s - before.wait_s) / calls,
+               (after.decode_s - before.decode_s) / calls};
+  if (clock_) s.start_s = clock_->at(s.start_s), s.end_s = clock_->at(s.end_s);
+  s.end_s = s.start_s + (s.end_s - s.start_s) / calls;
   return s;
 }
 
@@ -110,8 +122,7 @@ void PointRun::fail(Entry& entry, std::string_view status, std::string note) {
 
 // A call may have failed on one rank only; rank 0 gets the text of the first that knows one.
 void PointRun::agree_on_errors(Entry& entry, std::string_view when) {
-  int first = entry.error == MPI_SUCCESS ? size_ : rank_;
-  PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, sync_);
+  const int first = first_no(entry.error == MPI_SUCCESS, sync_);
   if (first == size_) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   if (rank_ == first) {
@@ -166,12 +177,33 @@ void PointRun::warm_up(Entry& entry) {
     PMPI_Bcast(&go_on, 1, MPI_INT, 0, sync_);
   }
   agree_on_errors(entry, "warm-up");
+  std::sort(last.begin(), last.end());
+  entry.outcome.batch = calls_of_batch(last[1]);
   entry.before = entry.variant->stats();
+}
+
+// On rank 0: so many that the clock is off by less than 1 % of the time. In place each call would be given
+// the sum of the one before, which soon overflows.
+int PointRun::calls_of_batch(double call_s) const {
+  if (options_.in_place) return 1;
+  const double calls = std::ceil(kClockErrors * bench_.clock_error_s / std::max(call_s, 1e-9));
+  return static_cast<int>(std::clamp(calls, 1.0, kMostBatch));
+}
+
+// One for all methods of a point: calls in a row find other caches than calls alone.
+void PointRun::share_batch() {
+  int batch = 1;
+  for (const Entry& e : entries_)
+    if (e.lives()) batch = std::max(batch, e.outcome.batch);
+  PMPI_Bcast(&batch, 1, MPI_INT, 0, sync_);
+  for (Entry& e : entries_)
+    if (e.lives()) e.outcome.batch = batch;
 }
 
 // Blocks follow the rows of cyclic Latin squares: every method once in every place, then a new random square.
 void PointRun::run_batch(std::size_t blocks) {
   const std::size_t methods = living_.size();
+  if (clock_) clock_->adjust();
   std::vector<Sample> samples(blocks * methods);
   for (std::size_t b = 0; b < blocks; ++b) {
     if (rows_.empty()) {
@@ -185,54 +217,43 @@ void PointRun::run_batch(std::size_t blocks) {
     rows_.pop_back();
     for (std::size_t i = 0; i < methods; ++i) {
       const std::size_t m = base_[(i + row) % methods];
-      samples[b * methods + m] = repeat(*living_[m]);
+      samples[b * methods + m] = repeat(*living_[m], living_[m]->outcome.batch);
       living_[m]->outcome.order.push_back((*bench_.sequence)++);
     }
   }
-  reduce_batch(samples, blocks);
+  reduce_batch(samples);
 }
 
-void PointRun::reduce_batch(const std::vector<Sample>& mine, std::size_t blocks) {
-  struct TimeRank {
-    double t;
-    int rank;
-  };
-  const std::size_t n = mine.size(), methods = living_.size();
-  const int count = static_cast<int>(n);
-  std::vector<TimeRank> critical(n);
-  std::vector<double> first(n), last_start(n), last_end(n), phases(kOther * n, 0.0);
-  for (std::size_t k = 0; k < n; ++k) {
-    critical[k] = {mine[k].end_s - mine[k].start_s, rank_};
-    first[k] = -mine[k].start_s;
-    last_start[k] = mine[k].start_s;
-    last_end[k] = mine[k].end_s;
-  }
-  PMPI_Allreduce(MPI_IN_PLACE, critical.data(), count, MPI_DOUBLE_INT, MPI_MAXLOC, sync_);
-  for (auto* series : {&first, &last_start, &last_end})
-    PMPI_Allreduce(MPI_IN_PLACE, series->data(), count, MPI_DOUBLE, MPI_MAX, sync_);
-  for (std::size_t k = 0; k < n; ++k)
-    if (critical[k].rank == rank_)
-      std::copy(mine[k].phase_s.begin(), mine[k].phase_s.end(), &phases[kOther * k]);
-  PMPI_Allreduce(MPI_IN_PLACE, phases.data(), static_cast<int>(phases.size()), MPI_DOUBLE, MPI_SUM, sync_);
-  for (std::size_t k = 0; k < blocks * methods; ++k) {
+void PointRun::reduce_batch(const std::vector<Sample>& mine) {
+  const std::size_t methods = living_.size();
+  const std::vector<Repetition> all = over_ranks(mine, clock_.has_value(), sync_);
+  std::size_t late = 0;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const Repetition& r = all[k];
     Outcome& o = living_[k % methods]->outcome;
-    double rest = critical[k].t;
-    o.t_max.push_back(critical[k].t);
-    o.t_span.push_back(bench_.one_clock ? last_end[k] + first[k] : kUnknown);
-    o.skew_in.push_back(bench_.one_clock ? last_start[k] + first[k] : kUnknown);
-    for (std::size_t p = 0; p < kOther; ++p) {
-      o.phase_s[p].push_back(phases[kOther * k + p]);
-      rest -= phases[kOther * k + p];
-    }
-    o.phase_s[kOther].push_back(rest);
+    o.t_max.push_back(r.t_max);
+    o.t_span.push_back(r.t_span);
+    o.skew_in.push_back(r.skew_in);
+    o.valid.push_back(r.began == Began::in_time ? 1 : 0);
+    for (std::size_t p = 0; p < kPhases; ++p) o.phase_s[p].push_back(r.phase_s[p]);
+    late += r.began == Began::late ? 1 : 0;
   }
+  if (root()) starter_->adapt(static_cast<double>(late) / static_cast<double>(all.size()));
+  if (!options_.keep_ranks) return;
+  const std::vector<double> times = of_every_rank(mine, sync_);
+  const auto ranks = static_cast<std::size_t>(size_);
+  for (std::size_t k = 0; k < times.size(); ++k)
+    living_[k / ranks % methods]->outcome.t_rank.push_back(times[k]);
 }
 
-// "" while the method needs more repetitions.
+// "" while the method needs more repetitions. Only valid ones tell anything, but invalid ones have an end
+// too.
 std::string PointRun::finished(const Entry& entry, std::size_t done, double now) const {
   if (options_.iters > 0) return done >= static_cast<std::size_t>(options_.iters) ? "max_reps" : "";
-  if (done < static_cast<std::size_t>(options_.min_reps)) return "";
-  if (relative_half_width(summarize(entry.outcome.t_max)) <= options_.rel_ci) return "ci";
+  const auto fewest = static_cast<std::size_t>(options_.min_reps);
+  const std::vector<double> times = valid_times(entry.outcome);
+  if (times.size() < fewest && done < kMostTries * fewest) return "";
+  if (times.size() >= fewest && relative_half_width(summarize(times)) <= options_.rel_ci) return "ci";
   if (done >= static_cast<std::size_t>(options_.max_reps)) return "max_reps";
   if (now - began_s_ >= options_.point_time_s * static_cast<double>(living_.size())) return "budget";
   return "";
@@ -285,6 +306,11 @@ void PointRun::last_look(Entry& entry) {
   if (!entry.lives()) return;
   agree_on_errors(entry, "timed calls");
   Outcome& o = entry.outcome;
+  // valid is the same on all ranks.
+  if (!o.valid.empty() && valid_times(o).empty()) {
+    fail(entry, "failed", fmt::format("in all {} repetitions some rank began too late", o.valid.size()));
+    o.stop_reason = "error";
+  }
   if (entry.variant->ours() && !o.order.empty()) {
     const MPIQ_Stats after = entry.variant->stats();
     std::array<std::uint64_t, 3> most{after.wire_bytes_sent - entry.before.wire_bytes_sent,
@@ -292,8 +318,9 @@ void PointRun::last_look(Entry& entry) {
     std::uint64_t sum = most[0];
     PMPI_Allreduce(MPI_IN_PLACE, most.data(), 3, MPI_UINT64_T, MPI_MAX, sync_);
     PMPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, sync_);
-    o.wire_bytes_max = static_cast<std::int64_t>(most[0] / o.order.size());
-    o.wire_bytes_sum = static_cast<std::int64_t>(sum / o.order.size());
+    const std::uint64_t calls = o.order.size() * static_cast<std::uint64_t>(o.batch);
+    o.wire_bytes_max = static_cast<std::int64_t>(most[0] / calls);
+    o.wire_bytes_sum = static_cast<std::int64_t>(sum / calls);
     o.scratch_bytes = static_cast<std::int64_t>(most[1]);
     o.residual_bytes = static_cast<std::int64_t>(most[2]);
   }
@@ -315,6 +342,7 @@ std::vector<Outcome> PointRun::run() {
   for (Entry& e : entries_) first_call(e);
   for (Entry& e : entries_)
     if (e.lives()) warm_up(e);
+  share_batch();
   run_blocks();
   for (Entry& e : entries_) last_look(e);
   const bool unchanged = !options_.check || workload_.all_inputs_intact();
@@ -327,6 +355,13 @@ std::vector<Outcome> PointRun::run() {
 }
 
 }  // namespace
+
+std::vector<double> valid_times(const Outcome& outcome) {
+  std::vector<double> times;
+  for (std::size_t k = 0; k < outcome.t_max.size(); ++k)
+    if (outcome.valid[k] != 0) times.push_back(outcome.t_max[k]);
+  return times;
+}
 
 std::vector<Outcome> measure(const Bench& bench, const Point& point, Workload& workload, MPI_Comm comm) {
   return PointRun(bench, point, workload, comm).run();

@@ -22,18 +22,24 @@ struct Outcome {
   std::string status = "ok", note, stop_reason;
   double t_first_s = kUnknown;
   int warmup = 0;
-  // One of each for a repetition, on rank 0.
+  int batch = 1;  // calls timed together; times are those of one
+  // One of each for a repetition, on rank 0. valid: 0 where a rank began too late.
   std::vector<double> t_max, t_span, skew_in;
+  std::vector<std::uint8_t> valid;
   std::vector<std::uint32_t> order;
+  std::vector<double> t_rank;  // with --keep-ranks: of each rank, repetition by repetition
   std::array<std::vector<double>, kPhases> phase_s;  // of the critical rank; other is the rest of its time
   std::int64_t wire_bytes_max = -1, wire_bytes_sum = -1, scratch_bytes = -1, residual_bytes = -1;
   Verdict verdict;
 };
 
+std::vector<double> valid_times(const Outcome&);  // t_max of the repetitions that count
+
 struct Bench {  // what points have in common
   const Options& options;
-  bool one_clock;
-  double deadline_s;  // on rank 0's clock
+  bool one_clock;        // every rank of the point reads the same clock
+  double clock_error_s;  // of a time: a step of the clock, or what it takes to read it twice; on rank 0
+  double deadline_s;     // on rank 0's clock
   std::uint64_t order_seed;
   std::uint32_t* sequence;  // of the calls of this launch
 };

@@ -12,7 +12,6 @@
 #include "bench/list.hpp"
 #include "bench/models.hpp"
 #include "bench/parse.hpp"
-#include "mpi_quant/base/json.hpp"
 
 namespace mq::bench {
 namespace {
@@ -22,9 +21,9 @@ constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // its square in by
 
 // What CLI11 leaves as text because it has a grammar of ours.
 struct Words {
-  std::string min_bytes, max_bytes, range, sizes, matrix, dtype = "f32", ranks, methods = "mpi,bf16,onebit",
-                                                          baseline = "mpi", data = "normal",
-                                                          buffers = "rotate", resume = "on", deadline;
+  std::string min_bytes, max_bytes, range, sizes, matrix,
+      dtype = "f32", ranks, methods = "mpi,bf16,onebit", baseline = "mpi", data = "normal",
+      buffers = "rotate", resume = "on", deadline, sync = "barrier", mode = "interleaved", bucket;
   // Of sparse vectors.
   std::string density = "0.01", distribution = "uniform", stride = "1", in = "own", lists = "same";
 };
@@ -63,12 +62,21 @@ void add_dense_options(CLI::App& app, CLI::Option* sizes, Options& o, Words& w) 
                  fmt::format("layer sizes of a model, in place of the range: {}", fmt::join(names, ", ")))
       ->excludes(sizes)
       ->excludes(matrix);
+  app.add_option("--layers", o.layers_file, "layer sizes from a CSV file, lines NAME,COUNT; likewise")
+      ->excludes(sizes)
+      ->excludes(matrix)
+      ->excludes("--model");
+  app.add_option("--bucket-bytes", w.bucket,
+                 "fuse neighbouring layers up to so many bytes, the last layers first [each layer alone]");
   app.add_flag("--feedback,!--no-feedback", o.feedback, "keep residuals between calls (error feedback) [on]");
-  app.add_option("--data", w.data, "input: " + distribution_names())->capture_default_str();
+  app.add_option("--data", w.data, "input: " + distribution_names() + ", file:PATH, see README")
+      ->capture_default_str();
   app.add_option("--rho", o.data.rho, "correlation of the ranks' inputs")->capture_default_str();
   app.add_flag("--in-place", o.in_place, "send from the receive buffer");
-  app.add_option("--buffers", w.buffers,
-                 "rotate: march through a pool larger than the caches; warm: always the same")
+  app.add_option(
+         "--buffers", w.buffers,
+         "rotate: march through a pool larger than the caches; warm: always the same; cold: rotate, and "
+         "empty the caches before every call")
       ->capture_default_str();
 }
 
@@ -87,6 +95,20 @@ void add_sparse_options(CLI::App& app, Words& w) {
                  "in every call and fused recognises none")
       ->capture_default_str();
   app.add_option("--data", w.data, "values: " + distribution_names())->capture_default_str();
+}
+
+// How a repetition is made, which is part of what its time means.
+void add_method_options(CLI::App& app, Options& o, Words& w) {
+  app.add_option(
+         "--sync", w.sync,
+         "how ranks start: barrier; round: at a time agreed on, repetitions with a late rank are left "
+         "out; none: back to back")
+      ->capture_default_str();
+  app.add_option(
+         "--mode", w.mode,
+         "interleaved: methods of a point in turn, with paired speedups; isolated: one after the other")
+      ->capture_default_str();
+  app.add_flag("--keep-ranks", o.keep_ranks, "store the time of every rank in every repetition");
 }
 
 void add_run_options(CLI::App& app, Options& o, Words& w) {
@@ -138,6 +160,20 @@ Status take(std::string_view option, Result<T> value, T& into) {
   return {};
 }
 
+// One of a few values by its name.
+template <class T>
+Status take_word(std::string_view option, const std::string& word, std::initializer_list<T> values, T& into) {
+  std::vector<std::string> names;
+  for (const T value : values) {
+    names.emplace_back(name(value));
+    if (word == names.back()) {
+      into = value;
+      return {};
+    }
+  }
+  return usage(option, fmt::format("'{}' is none of {}", word, fmt::join(names, ", ")));
+}
+
 Status take_sizes(const Words& w, Options& o) {
   if (!w.range.empty()) {
     const std::size_t colon = w.range.find(':');
@@ -156,6 +192,14 @@ Status take_sizes(const Words& w, Options& o) {
     if (side > kMostSide) return usage("--matrix", fmt::format("{} is more than {}", side, kMostSide));
   if (!o.model.empty() && find_model(o.model) == nullptr)
     return usage("--model", fmt::format("unknown model '{}', see --help", o.model));
+  if (w.bucket.empty()) {
+    o.bucket_bytes = 0;
+  } else {
+    if (o.model.empty() && o.layers_file.empty())
+      return usage("--bucket-bytes", "there are layers only with --model or --layers");
+    MQ_TRY(take("--bucket-bytes", parse_size(w.bucket), o.bucket_bytes));
+    if (o.bucket_bytes == 0) return usage("--bucket-bytes", "0 bytes hold no layer");
+  }
   if (o.min_bytes == 0 || o.min_bytes > o.max_bytes)
     return usage("--min-bytes", fmt::format("{} to {} bytes is no range of sizes", o.min_bytes, o.max_bytes));
   return {};
@@ -211,9 +255,14 @@ Status take_words(const Words& w, Options& o) {
   data.seed = o.data.seed;
   if (const Status s = check_data(data); !s.ok()) return usage("--data", s.text());
   o.data = data;
-  if (w.buffers != "rotate" && w.buffers != "warm")
-    return usage("--buffers", fmt::format("'{}' is neither rotate nor warm", w.buffers));
-  o.rotate = w.buffers == "rotate";
+  if (sparse && data.distribution == Distribution::file)
+    return usage("--data", "a file is for dense vectors: it does not say which indices a rank holds");
+  MQ_TRY(take_word("--buffers", w.buffers, {Buffers::rotate, Buffers::warm, Buffers::cold}, o.buffers));
+  MQ_TRY(take_word("--sync", w.sync, {Sync::barrier, Sync::round, Sync::none}, o.sync));
+  if (w.mode != "interleaved" && w.mode != "isolated")
+    return usage("--mode", fmt::format("'{}' is neither interleaved nor isolated", w.mode));
+  o.isolated = w.mode == "isolated";
+  if (o.isolated && o.min_speedup > 0) return usage("--min-speedup", "isolated methods have no speedup");
   if (w.resume == "on" || w.resume.empty())
     o.resume = Resume::on;
   else if (w.resume == "off" || w.resume == "force")
@@ -235,30 +284,8 @@ CommandLine stop(int code, std::string out, std::string err) {
 
 }  // namespace
 
-std::string config_json(const Options& o) {
-  std::vector<std::string> elements, methods;
-  for (const kernels::Element e : o.elements) elements.push_back(json_quote(name(e)));
-  for (const MethodWord& m : o.methods) methods.push_back(json_quote(m.text));
-  const bool range = o.sizes.empty() && o.sides.empty() && o.model.empty();
-  std::string lists;
-  if (o.sparse) {
-    std::vector<std::string> supports;
-    for (const SupportSpec& spec : o.sparse->supports) supports.push_back(json_quote(to_string(spec)));
-    lists = fmt::format(
-        R"("sparse":{{"density":[{}],"distribution":[{}],"in":"{}","lists":"{}","stride":[{}]}},)",
-        fmt::join(o.sparse->densities, ","), fmt::join(supports, ","), o.sparse->want_union ? "union" : "own",
-        o.sparse->fresh ? "new" : "same", fmt::join(o.sparse->strides, ","));
-  }
-  return fmt::format(
-      R"({{"baseline":{},"buffers":"{}","check":{},"data":{},"dtype":[{}],"feedback":{},"in_place":{},"iters":{},)"
-      R"("launch":{},"link":{},"matrix":[{}],"max_reps":{},"methods":[{}],"min_reps":{},"model":{},"point_time_s":{},"range":{},)"
-      R"("ranks":[{}],"rel_ci":{},"rho":{},"seed":{},"shuffle":{},"sizes":[{}],{}"warmup":{}}})",
-      json_quote(o.baseline), o.rotate ? "rotate" : "warm", o.check, json_quote(to_string(o.data)),
-      fmt::join(elements, ","), o.feedback, o.in_place, o.iters, o.launch, json_quote(o.link),
-      fmt::join(o.sides, ","), o.max_reps, fmt::join(methods, ","), o.min_reps, json_quote(o.model),
-      o.point_time_s, range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
-      fmt::join(o.ranks, ","), o.rel_ci, o.data.rho, o.data.seed, o.shuffle, fmt::join(o.sizes, ","), lists,
-      o.warmup);
+const char* name(Buffers buffers) {
+  return buffers == Buffers::rotate ? "rotate" : buffers == Buffers::warm ? "warm" : "cold";
 }
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
@@ -280,11 +307,13 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("allreduce", "sweep sizes x types x ranks x methods; start it with mpiexec");
   add_dense_options(*allreduce, add_sweep_options(*allreduce, line.options, dense_words), line.options,
                     dense_words);
+  add_method_options(*allreduce, line.options, dense_words);
   add_run_options(*allreduce, line.options, dense_words);
   CLI::App* sparse = app.add_subcommand(
       "sparse", "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise");
   (void)add_sweep_options(*sparse, line.options, sparse_words);
   add_sparse_options(*sparse, sparse_words);
+  add_method_options(*sparse, line.options, sparse_words);
   add_run_options(*sparse, line.options, sparse_words);
   for (CLI::App* section : {allreduce, sparse}) section->configurable();
   app.require_subcommand(0, 1);

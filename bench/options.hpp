@@ -9,7 +9,9 @@
 
 #include "bench/data.hpp"
 #include "bench/lists.hpp"
+#include "bench/models.hpp"
 #include "bench/sparse_data.hpp"
+#include "bench/start.hpp"
 #include "kernels/codec.hpp"
 
 namespace mq::bench {
@@ -17,6 +19,10 @@ namespace mq::bench {
 enum ExitCode : int { kDone = 0, kPointFailed = 1, kUsage = 2, kPointsLeft = 75 };
 
 enum class Resume : std::uint8_t { on, off, force };  // what to do with an output file that exists
+
+// March through a pool, always the same memory, or a pool and caches that are emptied before every call.
+enum class Buffers : std::uint8_t { rotate, warm, cold };
+const char* name(Buffers buffers);  // the word of --buffers
 
 // Of a sweep over sparse vectors.
 struct SparseOptions {
@@ -29,11 +35,14 @@ struct SparseOptions {
 
 struct Options {
   std::optional<SparseOptions> sparse;  // else dense vectors
-  // What is measured. Sizes are in bytes; sizes, sides and model take precedence over the range.
+  // What is measured. Sizes are in bytes; sizes, sides, model and layers take precedence over the range.
   std::uint64_t min_bytes = 64U << 10, max_bytes = 64U << 20, step_factor = 2;
   std::vector<std::uint64_t> sizes;
   std::vector<std::uint64_t> sides;  // of square matrices
   std::string model;
+  std::string layers_file;         // rank 0 reads it, once MPI has started
+  std::vector<Layer> layers;       // what is in it
+  std::uint64_t bucket_bytes = 0;  // of neighbouring layers in one reduction; 0: each layer alone
   std::vector<kernels::Element> elements{kernels::Element::f32};
   std::vector<int> ranks;  // empty: all of the launch
   std::vector<MethodWord> methods;
@@ -41,12 +50,15 @@ struct Options {
   bool feedback = true;
   DataSpec data;
   bool in_place = false;
-  bool rotate = true;  // buffers: march through a pool, or always the same
+  Buffers buffers = Buffers::rotate;
   std::string link;
   int launch = 0;
 
   // How.
-  int iters = 0;  // 0: as many as the stop rule asks for
+  Sync sync = Sync::barrier;
+  bool isolated = false;    // each method of a point alone, in place of interleaved with the others
+  bool keep_ranks = false;  // store the time of every rank
+  int iters = 0;            // 0: as many as the stop rule asks for
   int warmup = 5;
   double rel_ci = 0.02;
   int min_reps = 20, max_reps = 10000;

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "bench/options.hpp"
 

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/buffers.hpp"
+#include "bench/layers.hpp"
 #include "bench/models.hpp"
 #include "bench/random.hpp"
 #include "mpi_quant/base/json.hpp"
@@ -21,9 +23,9 @@ struct Size {
 };
 
 // Layers of one size cost the same: measured once, with the number of them beside it.
-std::vector<Size> model_sizes(const Model& model) {
+std::vector<Size> layer_sizes(std::vector<Layer> layers) {
   std::vector<Size> sizes;
-  for (Layer& layer : model.layers()) {
+  for (Layer& layer : layers) {
     const auto same =
         std::find_if(sizes.begin(), sizes.end(), [&](const Size& s) { return s.count == layer.count; });
     if (same != sizes.end())
@@ -35,8 +37,11 @@ std::vector<Size> model_sizes(const Model& model) {
 }
 
 Result<std::vector<Size>> sizes_of(const Options& o, kernels::Element element) {
-  if (!o.model.empty()) return model_sizes(*find_model(o.model));
   const std::size_t width = kernels::element_bytes(element);
+  if (!o.model.empty() || !o.layers.empty()) {
+    std::vector<Layer> layers = o.model.empty() ? o.layers : find_model(o.model)->layers();
+    return layer_sizes(o.bucket_bytes > 0 ? fuse_layers(layers, o.bucket_bytes / width) : std::move(layers));
+  }
   std::vector<Size> sizes;
   for (const std::uint64_t side : o.sides) sizes.push_back({side * side, "", 1, side});
   if (!sizes.empty()) return sizes;
@@ -110,6 +115,16 @@ Status add_dense_points(const Options& o, int ranks, kernels::Element element, s
   return {};
 }
 
+std::vector<Point> one_method_each(const std::vector<Point>& points) {
+  std::vector<Point> alone;
+  for (const Point& p : points)
+    for (const MethodWord& m : p.methods) {
+      alone.push_back(p);
+      alone.back().methods = {m};
+    }
+  return alone;
+}
+
 }  // namespace
 
 Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
@@ -121,8 +136,19 @@ Result<std::vector<Point>> make_points(const Options& o, int launch_ranks) {
       MQ_TRY(o.sparse ? add_sparse_points(o, ranks, element, points)
                       : add_dense_points(o, ranks, element, points));
   }
+  if (o.isolated) points = one_method_each(points);
   if (o.shuffle) Random(o.data.seed).shuffle(points);
   return points;
+}
+
+std::string model_label(const Options& o) {
+  std::string label = o.layers_file.empty() ? o.model : std::filesystem::path(o.layers_file).stem().string();
+  if (o.bucket_bytes > 0) label += fmt::format("/{}", o.bucket_bytes);
+  return label;
+}
+
+const char* mode(const Options& o) {
+  return o.methods.size() > 1 && !o.isolated ? "interleaved" : "isolated";
 }
 
 std::string sparse_params(const Options& o, const Point& p) {
@@ -139,11 +165,11 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
   return fmt::format(
       R"({{"buffers":"{}","collective":"{}","count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
       R"("layer":{},"link":{},{}"memory":"host","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
-      R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"barrier"}})",
-      o.rotate ? "rotate" : "warm", collective_name(o), p.count, json_quote(to_string(o.data)),
-      name(p.element), o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists,
-      json_quote(m.text), o.methods.size() > 1 ? "interleaved" : "isolated", json_quote(o.model), where.nodes,
-      o.in_place ? "in" : "out", p.ranks, where.ranks_per_node, o.data.rho, o.data.seed);
+      R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"{}"}})",
+      name(o.buffers), collective_name(o), p.count, json_quote(to_string(o.data)), name(p.element),
+      o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, json_quote(m.text), mode(o),
+      json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out", p.ranks, where.ranks_per_node,
+      o.data.rho, o.data.seed, name(o.sync));
 }
 
 // Two independently seeded 64-bit FNV-1a sums, each finished by a mixer. Not for adversaries: a sweep has at
@@ -159,7 +185,7 @@ std::string hash128(std::string_view text) {
 
 std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int ranks_per_node) {
   const std::uint64_t slot = slot_stride(largest_bytes);
-  if (!o.rotate) return slot;
+  if (o.buffers == Buffers::warm) return slot;
   constexpr std::uint64_t kFloor = std::uint64_t{64} << 20;
   // Twice the cache of one die; some processors report the sum of all dies, of which a core reaches one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;

@@ -18,7 +18,7 @@ struct Point {
   std::string layer;       // "" for a size that is no layer's
   int layers_alike = 1;    // layers of the model with this many parameters; layer is the first of them
   std::uint64_t side = 0;  // of the square matrix; 0: a vector
-  std::vector<MethodWord> methods = {};  // those of the options, {side} replaced
+  std::vector<MethodWord> methods = {};  // those of the options, {side} replaced; isolated: one of them
   SupportSpec support = {};              // of sparse vectors
   std::uint64_t stride = 1;              // likewise; elements at an index
   std::uint64_t bytes() const { return count * kernels::element_bytes(element); }
@@ -31,6 +31,11 @@ Result<std::vector<Point>> make_points(const Options&, int launch_ranks);
 struct Placement {
   int nodes = 1, ranks_per_node = 1;
 };
+
+// What the columns `model` and `mode` say: a model with its buckets ("resnet50/26214400") is another than
+// without; a method may also be isolated for want of others.
+std::string model_label(const Options&);
+const char* mode(const Options&);
 
 // What identifies a row, as canonical JSON, and its 128-bit hash (32 hexadecimal digits).
 std::string variables_json(const Options&, const Point&, const MethodWord&, const Placement&);

@@ -37,6 +37,8 @@ Status read_task(const std::string& methods, const std::string& data, const std:
   for (const std::string& word : *words) {
     auto spec = parse_data(word);
     if (!spec.ok()) return spec.status();
+    if (spec->distribution == Distribution::file)
+      return {Code::bad_argument, fmt::format("'{}': only mpiq-bench takes files", word)};
     task.data.push_back(*spec);
   }
   auto n = parse_size(elements);

@@ -23,7 +23,7 @@ inline constexpr std::int32_t kSchemaVersion = 1;
 
 // What a file is headed with, and what must agree before a file is continued.
 struct RunInfo {
-  std::string command_line, config_json, mpi_library, git_commit, harness_version, build, isa;
+  std::string command_line, config_json, mpi_library, git_commit, harness_version, build, isa, sync_method;
   bool git_dirty = false;
   std::uint64_t seed = 0;
   double clock_resolution_s = kUnknown, clock_cost_s = kUnknown, barrier_skew_s = kUnknown;
@@ -34,11 +34,14 @@ struct RunInfo {
 
 enum Phase : std::size_t { kEncode, kWait, kDecode, kOther, kPhases };
 
-// A row with its repetitions, in the order of measurement. All four series have the same length.
+// A row with its repetitions, in the order of measurement. All five series have the same length; valid is 1
+// or, of a repetition that does not count, 0.
 struct Measurement {
   PointRow row;
   std::vector<double> t_max, t_span, skew_in;
+  std::vector<std::uint8_t> valid;
   std::vector<std::uint32_t> order;
+  std::vector<double> t_rank;  // empty, or of every rank in each repetition, those of one repetition together
   std::array<double, kPhases> exposed_s{kUnknown, kUnknown, kUnknown, kUnknown};
 };
 

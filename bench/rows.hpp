@@ -47,7 +47,7 @@ struct PointRow {
   std::int64_t point_id = -1;
   Text<32> key;
   Text<12> status;
-  Text<8> grade;
+  Text<12> grade;
   Text<32> collective, algorithm, compressor;
   Text<96> comp_params;
   Text<8> dtype, op, memory, place;

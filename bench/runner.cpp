@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "bench/build_info.hpp"
+#include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/crew.hpp"
 #include "bench/dense_workload.hpp"
+#include "bench/layers.hpp"
 #include "bench/lock_file.hpp"
 #include "bench/metadata.hpp"
 #include "bench/random.hpp"
@@ -23,6 +26,7 @@ namespace mq::bench {
 namespace {
 
 constexpr int kSkewBarriers = 100;
+constexpr std::size_t kMostLayersText = std::size_t{1} << 24;  // bytes of a file of layers
 
 class Sweep {
  public:
@@ -35,6 +39,9 @@ class Sweep {
  private:
   bool root() const { return rank_ == 0; }
   int prepare();
+  Status read_layers();
+  Status open_recording();
+  bool agreed(const Status& mine);
   Status begin_report(double barrier_skew_s);
   void lead();
   void follow();
@@ -49,11 +56,13 @@ class Sweep {
   bool gate_holds() const;
   double barrier_skew();
 
-  const Options& options_;
+  Options options_;  // with what --layers holds, from prepare() on
   std::string command_line_;
   MPI_Comm crew_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   double start_s_;
+  double clock_resolution_s_ = clock_resolution_s(), clock_cost_s_ = clock_cost_s();
+  std::shared_ptr<const Recording> recording_;
   Topology topology_;
   std::vector<Point> points_;
   std::unique_ptr<Collective> collective_;
@@ -104,9 +113,10 @@ Status Sweep::begin_report(double barrier_skew_s) {
   run.harness_version = build.version;
   run.build = fmt::format("{}, {}, {}", build.build_type, build.compiler, build.flags);
   run.isa = isa_name();
+  run.sync_method = description(options_.sync);
   run.seed = options_.data.seed;
-  run.clock_resolution_s = clock_resolution_s();
-  run.clock_cost_s = clock_cost_s();
+  run.clock_resolution_s = clock_resolution_s_;
+  run.clock_cost_s = clock_cost_s_;
   run.barrier_skew_s = barrier_skew_s;
   run.env = allowed_environment();
   run.nodes = topology_.nodes;
@@ -122,6 +132,46 @@ Status Sweep::begin_report(double barrier_skew_s) {
   return report_->save(FileState::running);  // finds out now whether the place can be written
 }
 
+// The same answer on all ranks; the first that has an error says which.
+bool Sweep::agreed(const Status& mine) {
+  const int first = first_no(mine.ok(), crew_);
+  if (first == rank_) print_error(mine.text());
+  return first == size_;
+}
+
+// Rank 0's file is that of all: layers decide what is sent.
+Status Sweep::read_layers() {
+  if (options_.layers_file.empty()) return {};
+  std::string text;
+  Status status;
+  if (root()) {
+    std::ifstream file(options_.layers_file, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    if (!file.is_open() || file.bad() || text.size() > kMostLayersText)
+      status = {Code::bad_argument, fmt::format("--layers: {} cannot be read", options_.layers_file)};
+  }
+  int length = status.ok() ? static_cast<int>(text.size()) : -1;
+  PMPI_Bcast(&length, 1, MPI_INT, 0, crew_);
+  if (length < 0) return status;
+  text.resize(static_cast<std::size_t>(length));
+  PMPI_Bcast(text.data(), length, MPI_CHAR, 0, crew_);
+  auto layers = parse_layers(text);
+  if (!layers.ok())
+    return {Code::bad_argument,
+            fmt::format("--layers: {}: {}", options_.layers_file, layers.status().text())};
+  options_.layers = std::move(*layers);
+  return {};
+}
+
+Status Sweep::open_recording() {
+  const DataSpec& data = options_.data;
+  if (data.distribution != Distribution::file) return {};
+  auto recording = Recording::open(data.path, size_, rank_, options_.elements, data.seed);
+  if (!recording.ok()) return {Code::bad_argument, fmt::format("--data: {}", recording.status().text())};
+  recording_ = std::move(*recording);
+  return {};
+}
+
 // Everything that can fail before the first measurement, with one answer for all ranks.
 int Sweep::prepare() {
   if (options_.expect_ranks > 0 && options_.expect_ranks != size_) {
@@ -129,11 +179,13 @@ int Sweep::prepare() {
       print_error(fmt::format("--expect-ranks {}: the launch has {}", options_.expect_ranks, size_));
     return kUsage;
   }
+  if (!agreed(read_layers())) return kUsage;
   auto points = make_points(options_, size_);
   if (!points.ok()) {
     if (root()) print_error(points.status().text());
     return kUsage;
   }
+  if (!agreed(open_recording())) return kUsage;
   points_ = std::move(*points);
   topology_ = survey(crew_);
   if (root() && !options_.dry_run) print_header(options_, topology_, mpi_library());
@@ -149,7 +201,7 @@ int Sweep::prepare() {
       collective_ = make_sparse_collective(options_);
     else
       collective_ = make_dense_collective(
-          options_, pool_bytes(options_, largest, topology_.ranks_per_node(size_)), rank_);
+          options_, pool_bytes(options_, largest, topology_.ranks_per_node(size_)), rank_, recording_);
   } catch (const std::bad_alloc&) {
     print_error(
         fmt::format("rank {}: not enough memory for vectors of {} bytes, see --dry-run", rank_, largest));
@@ -200,7 +252,11 @@ void Sweep::do_point(std::size_t index) {
   c.oversubscribed = topology_.oversubscribed(point.ranks);
   c.order_seed = Random(options_.data.seed + index).next();
   c.start_utc = root() ? utc_now() : "";
-  const Bench bench{options_, topology_.one_clock(point.ranks), start_s_ + options_.deadline_s, c.order_seed,
+  const Bench bench{options_,
+                    topology_.one_clock(point.ranks),
+                    std::max(clock_resolution_s_, 2 * clock_cost_s_),
+                    start_s_ + options_.deadline_s,
+                    c.order_seed,
                     &sequence_};
   const MPI_Comm comm = comm_of(point.ranks);
   std::vector<Outcome> outcomes;
@@ -252,7 +308,7 @@ void Sweep::lead() {
   std::size_t done = 0;
   for (; done < todo.size(); ++done) {
     const double now = now_s();
-    if (now + (done == 0 ? 0 : longest) >= start_s_ + options_.deadline_s) break;
+    if (done > 0 && now + longest >= start_s_ + options_.deadline_s) break;
     progress.show(done, points_[todo[done]]);
     send_order(crew_, static_cast<int>(todo[done]));
     progress.clear();
@@ -284,7 +340,9 @@ bool Sweep::gate_holds() const {
   bool holds = true;
   for (const Point& p : points_)
     for (const MethodWord& m : p.methods) {
-      if (options_.min_speedup <= 0 || m.text == options_.baseline) continue;
+      const MethodWord base{options_.baseline, {}, ""};
+      if (options_.min_speedup <= 0 || m.plain_text() == base.plain_text())
+        continue;  // also not against itself
       const PointRow* row = report_->find(key(p, m));
       if (row != nullptr && row->speedup_lo >= options_.min_speedup) continue;
       print_error(fmt::format("--min-speedup {}: {} {} {} ranks {}: interval begins at {:.3g}",

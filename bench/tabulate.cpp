@@ -25,9 +25,18 @@ void name_method(PointRow& row, const Options& o, const Point& p, const MethodWo
   row.comp_params = params;
 }
 
+// What one launch is good for: normal, or smoke if less was asked for than the stop rule does by itself, or
+// times are none. scripts/merge makes publications of ten normal launches.
+const char* grade(const Options& o, const Circumstances& c) {
+  const Options preset;
+  const bool less = o.iters > 0 || o.rel_ci > preset.rel_ci || o.min_reps < preset.min_reps ||
+                    o.max_reps < preset.max_reps || o.point_time_s < preset.point_time_s || !o.check;
+  return less || c.oversubscribed ? "smoke" : "normal";
+}
+
 void identify(PointRow& row, const Options& o, const Point& p, const MethodWord& m, const Circumstances& c) {
   row.key = hash128(variables_json(o, p, m, c.placement));
-  row.grade = "smoke";  // one launch; the median over ten launches makes a publication, see README
+  row.grade = grade(o, c);
   row.collective = collective_name(o);
   name_method(row, o, p, m);
   row.dtype = name(p.element);
@@ -35,7 +44,7 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.memory = "host";
   row.place = o.in_place ? "in" : "out";
   row.layer = p.layer;
-  row.model = o.model;
+  row.model = model_label(o);
   row.layers_alike = p.layers_alike;
   row.ranks = p.ranks;
   row.nodes = c.placement.nodes;
@@ -43,9 +52,9 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   row.count = static_cast<std::int64_t>(p.count);
   row.bytes = static_cast<std::int64_t>(p.bytes());
   row.input_id = c.input_id;
-  row.buffers = o.rotate ? "rotate" : "warm";
-  row.sync = "barrier";
-  row.mode = p.methods.size() > 1 ? "interleaved" : "isolated";
+  row.buffers = name(o.buffers);
+  row.sync = name(o.sync);
+  row.mode = mode(o);
   row.launch = o.launch;
   row.block_order_seed = c.order_seed;
   row.feedback = !m.method.exact() && o.feedback;
@@ -57,11 +66,12 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
 }
 
 void summarise_times(PointRow& row, const Outcome& out) {
-  const Summary s = summarize(out.t_max);
+  const std::vector<double> times = valid_times(out);
+  const Summary s = summarize(times);
   row.warmup = out.warmup;
   row.reps = static_cast<std::int32_t>(s.n);
-  row.batch = 1;
-  row.invalid_reps = 0;
+  row.batch = out.batch;
+  row.invalid_reps = static_cast<std::int32_t>(out.t_max.size() - times.size());
   row.stop_reason = out.stop_reason;
   row.t_first_s = out.t_first_s;
   row.t_median_s = s.median;
@@ -114,9 +124,27 @@ void judge(PointRow& row, const Outcome& out, bool checked) {
   if (checked && out.verdict.n_wrong >= 0) row.replicas_equal = out.verdict.replicas_equal;
 }
 
+// Of the repetitions that count in all of these series.
+std::vector<double> chosen(const std::vector<double>& series, const std::vector<std::uint8_t>& valid,
+                           const std::vector<std::uint8_t>& also_valid) {
+  std::vector<double> some;
+  for (std::size_t k = 0; k < std::min({series.size(), valid.size(), also_valid.size()}); ++k)
+    if (valid[k] != 0 && also_valid[k] != 0) some.push_back(series[k]);
+  return some;
+}
+
 double median(std::vector<double> sample) {
   std::sort(sample.begin(), sample.end());
   return median_of_sorted(sample);
+}
+
+// Of blocks in which both methods began in time. Methods that were not interleaved are no pairs.
+void compare(PointRow& row, const Outcome& base, const Outcome& mine, int comparisons) {
+  const Speedup s = paired_speedup(chosen(base.t_max, base.valid, mine.valid),
+                                   chosen(mine.t_max, base.valid, mine.valid), comparisons);
+  row.speedup = s.ratio;
+  row.speedup_lo = s.lo;
+  row.speedup_hi = s.hi;
 }
 
 }  // namespace
@@ -128,7 +156,7 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
       static_cast<std::size_t>(std::find_if(p.methods.begin(), p.methods.end(),
                                             [&](const MethodWord& m) { return m.text == o.baseline; }) -
                                p.methods.begin());
-  const bool has_base = base < outcomes.size() && !outcomes[base].t_max.empty();
+  const bool has_base = outcomes.size() > 1 && base < outcomes.size() && !valid_times(outcomes[base]).empty();
   const int comparisons = static_cast<int>(outcomes.size()) - 1;
   for (std::size_t m = 0; m < all.size(); ++m) {
     PointRow& row = all[m].row;
@@ -138,19 +166,19 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
     judge(row, outcomes[m], o.check);
     for (std::size_t phase = 0; phase < kPhases && !p.methods[m].sparse && !p.methods[m].method.exact();
          ++phase)
-      all[m].exposed_s[phase] = median(outcomes[m].phase_s[phase]);
-    if (!has_base || outcomes[m].t_max.empty()) continue;
+      all[m].exposed_s[phase] =
+          median(chosen(outcomes[m].phase_s[phase], outcomes[m].valid, outcomes[m].valid));
+    if (!has_base || row.reps == 0) continue;
     row.base_key = hash128(variables_json(o, p, p.methods[base], c.placement));
-    const Speedup s = paired_speedup(outcomes[base].t_max, outcomes[m].t_max, comparisons);
-    row.speedup = s.ratio;
-    row.speedup_lo = s.lo;
-    row.speedup_hi = s.hi;
+    compare(row, outcomes[base], outcomes[m], comparisons);
   }
   for (std::size_t m = 0; m < all.size(); ++m) {
     all[m].t_max = std::move(outcomes[m].t_max);
     all[m].t_span = std::move(outcomes[m].t_span);
     all[m].skew_in = std::move(outcomes[m].skew_in);
+    all[m].valid = std::move(outcomes[m].valid);
     all[m].order = std::move(outcomes[m].order);
+    all[m].t_rank = std::move(outcomes[m].t_rank);
   }
   return all;
 }

@@ -1,10 +1,14 @@
 # What scripts that measure have in common; sourced by scripts/run and scripts/paper. Uses the caller's usage().
 # shellcheck shell=bash
 
+# shellcheck disable=SC2034  # for those who source this
 bin=build/release/bin
 
 say() { printf '\n== %s\n' "$*"; }
 usage_error() { echo "scripts/${0##*/}: $1" >&2; usage >&2; exit 2; }
+
+# The launcher of MPICH, also where another MPI's is the default.
+launcher() { command -v mpiexec.mpich || command -v mpiexec; }
 
 build() {  # build TARGET...
   scripts/setup build run plot
@@ -20,13 +24,12 @@ default_out() {  # prints results/<date>-<host>, with a number if that exists
   echo "$out"
 }
 
-# mpiq-bench on hosts with a network between them, as in 4x1gbit, a rank each. A result file that exists goes on where it
-# stopped, but only with the same options, commit and MPI library. 3: no lab can be made here, and it has been said why.
-in_lab() {  # in_lab HOSTSxRATE FILE OPTIONS...
-  local hosts=${1%%x*} rate=${1#*x} file=$2 why status=0; shift 2
+# A program on hosts with a network between them, as in 4x1gbit, a rank each. 3: no lab can be made here, and it has been said why.
+in_lab() {  # in_lab HOSTSxRATE COMMAND...
+  local hosts=${1%%x*} rate=${1#*x} why status=0; shift
   if ! why=$(scripts/lab check 2>&1); then echo "left out: $why"; return 3; fi
   # `with` takes the lab down again whatever happens, if it is told: a foreground job would not be.
-  scripts/lab with "$hosts" "$rate" "$hosts" "$PWD/$bin/mpiq-bench" "$@" --link "lab-$rate" -O "$file" &
+  scripts/lab with "$hosts" "$rate" "$hosts" "$@" &
   lab_pid=$!
   trap 'kill "$lab_pid" 2>/dev/null && wait "$lab_pid" || true' EXIT
   trap 'exit 130' INT

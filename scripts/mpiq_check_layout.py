@@ -28,7 +28,7 @@ def table(where, found, wanted, later=()):
         if name not in (found.dtype.names or ()):
             if name not in later:
                 yield None, f"column {where}.{name}", kind.str, "none"
-        elif found.dtype[name] != kind:
+        elif found.dtype[name] != kind and found.dtype[name] != schema.NARROWER.get(name):
             yield None, f"type of column {where}.{name}", kind.str, found.dtype[name].str
 
 
@@ -89,6 +89,16 @@ def _matrices(file):
             yield None, f"units of /samples/{name}", unit or "none", units or "none"
         if not label["scaled"]:
             yield None, f"dimension scales of /samples/{name}", "point and rep", "none"
+    for name, (kind, _, unit) in schema.RANK_SAMPLES.items():
+        values = file.samples.get(name)
+        if values is None:
+            continue
+        label = file.labels[name]
+        if values.dtype != kind or values.ndim != 3 or values.shape[0] != rows or values.shape[1] > widths["t_max_s"][-1]:
+            yield None, f"shape of /samples/{name}", f"({rows}, at most {widths['t_max_s'][-1]}, ranks) of {kind}", \
+                f"{values.shape} of {values.dtype.str}"
+        if label.get("units", b"") != unit.encode() or not label["scaled"]:
+            yield None, f"units and dimension scales of /samples/{name}", f"{unit}; point, rep and rank", "not so"
     for name, (kind, _, _) in schema.PHASES.items():
         values = file.phases.get(name)
         if rows and (values is None or values.dtype != kind or values.shape != (rows, 4)):

@@ -9,8 +9,6 @@ import mpiq_results
 import mpiq_schema as schema
 from mpiq_check_rows import resumed
 
-PUBLICATION_LAUNCHES = 10
-
 
 def _keys(file):
     """A key comes twice only where its point was measured again because something in it had failed, or on demand."""
@@ -54,6 +52,9 @@ def _order(file, groups):
         if len({counts[i] for i in members}) > 1:
             yield members[0], "reps", "as many of each method of a point", " ".join(str(counts[i]) for i in members)
             continue
+        batches = sorted({int(b) for b in file.points["batch"][members] if b > 0})  # others break a rule of their row
+        if len(batches) > 1:
+            yield members[0], "batch", "the same for all methods of a point", " ".join(map(str, batches))
         wanted = b"interleaved" if len(group) > 1 else b"isolated"
         for i in members:
             if file.points["mode"][i] != wanted:
@@ -83,14 +84,14 @@ def _speedups(file, groups):
         if base is None and "method" not in file.points.dtype.names:
             continue
         for i in group:
-            mine = recompute.sample_of(file, i)
-            paired = base is not None and len(mine) > 0
+            mine = recompute.times_of(file, i)
+            paired = base is not None and file.text(i, "mode") == "interleaved" and len(recompute.sample_of(file, i)) > 0
             key = file.text(base, "key") if paired else ""
             if file.text(i, "base_key") != key:
                 yield i, "base_key", key or "''", file.text(i, "base_key") or "''"
             ratios = (np.nan,) * 3
             if paired:
-                other = recompute.sample_of(file, base)
+                other = recompute.times_of(file, base)
                 n = min(len(mine), len(other))
                 ratios = mpiq_results.paired_speedup(other[:n], mine[:n], len(group) - 1)
             for column, expected in zip(("speedup", "speedup_lo", "speedup_hi"), ratios):
@@ -101,12 +102,12 @@ def _speedups(file, groups):
 def _duration(file, groups):
     """A point took as long as its calls, and one that ran out of time took that time."""
     for group in groups:
-        calls = sum(float(recompute.sample_of(file, i).sum()) for i in group)
+        calls = sum(float(np.nansum(recompute.times_of(file, i))) * int(file.points["batch"][i]) for i in group)
         for i in group:
             if not file.points["wall_s"][i] >= calls:
                 yield i, "wall_s", f"at least {calls:.6g} s, the time of the point's calls", file.points["wall_s"][i]
         config = file.runs[file.run_of[group[0]]].config()
-        living = [i for i in group if len(recompute.sample_of(file, i))]
+        living = [i for i in group if len(recompute.times_of(file, i))]
         for i in living:
             least = float(config.get("point_time_s", 0)) * len(living)
             if file.text(i, "stop_reason") == "budget" and not file.points["wall_s"][i] >= least:
@@ -114,19 +115,19 @@ def _duration(file, groups):
 
 
 def _grades(file):
-    columns = [c for c in schema.VARIABLES if c in file.points.dtype.names]
-    what = [(*(row[c] for c in columns), row["input_id"], schema.lists_of(row["comp_params"].decode("utf-8", "replace")))
-            for row in file.points]
+    what = schema.identities(file.points)
     for i, row in enumerate(file.points):
-        if row["grade"] != schema.PUBLICATION.encode():
+        if file.text(i, "grade") not in (schema.PUBLICATION, schema.PUBLICATION_CUT):
             continue
+        if row["oversubscribed"] or file.text(i, "status") != "ok":
+            yield i, "grade", "a good timing behind a publication", f"{file.text(i, 'status')}, oversubscribed {row['oversubscribed']}"
         run = file.runs[file.run_of[i]]
         if run.attrs.get("git_dirty", 1) or not re.fullmatch(r"[0-9a-f]{40}", run.text("git_commit")):
             yield i, "grade", "a clean commit behind a publication", f"{run.text('git_commit') or 'none'}" + \
                 ("+changes" if run.attrs.get("git_dirty", 1) else "")
         launches = {int(other["launch"]) for j, other in enumerate(file.points) if what[j] == what[i]}
-        if len(launches) < PUBLICATION_LAUNCHES:
-            yield i, "grade", f"{PUBLICATION_LAUNCHES} launches behind a publication", len(launches)
+        if len(launches) < schema.PUBLICATION_LAUNCHES:
+            yield i, "grade", f"{schema.PUBLICATION_LAUNCHES} launches behind a publication", len(launches)
 
 
 def check(file):

@@ -1,6 +1,7 @@
 """Checks of each row of a result file by itself: every number that follows from others is computed again. Every check yields
 (what, expected, found)."""
 import math
+import operator
 import re
 
 import numpy as np
@@ -11,6 +12,9 @@ import mpiq_schema as schema
 
 FEWEST = 6  # repetitions: the median of less has no 95 % interval
 FEWEST_UNASKED = 20  # where nobody asked for a number with -n
+# Options that ask for less than the harness does by itself: name -> its preset and whether a value is less.
+_PRESETS = {"iters": (0, operator.gt), "rel_ci": (0.02, operator.gt), "min_reps": (20, operator.lt),
+            "max_reps": (10000, operator.lt), "point_time_s": (2, operator.lt), "check": (True, operator.lt)}
 _CLOCK_SLACK_S = 1e-9  # rounding of differences of times since boot
 _LAG1_SLACK = 1e-9
 
@@ -29,7 +33,8 @@ def resumed(file, run):
 
 def _words(file, i, row):
     for column, known in (("status", schema.STATUSES), ("grade", schema.GRADES), ("dtype", tuple(schema.ELEMENT_BYTES)),
-                          ("op", ("sum",)), ("place", ("in", "out")), ("mode", ("isolated", "interleaved"))):
+                          ("op", ("sum",)), ("place", ("in", "out")), ("mode", ("isolated", "interleaved")),
+                          ("sync", schema.SYNCS), ("buffers", schema.BUFFERS)):
         if file.text(i, column) not in known:
             yield column, " or ".join(known), file.text(i, column) or "''"
     for column in row.dtype.names:
@@ -69,10 +74,11 @@ def _params(text):
 
 
 def _method(file, i, row):
-    """What the method is said to be made of: `word(name=value,...)/plan` and the columns that say the same."""
+    """What the method is said to be made of: `word(name=value,...)/plan` and the columns that say the same. `#2` behind it
+    is the same method measured again."""
     if "method" not in row.dtype.names:
         return
-    parts = re.fullmatch(r"([^(/]+)(?:\((.*)\))?(?:/(.*))?", file.text(i, "method"))
+    parts = re.fullmatch(r"([^(/#]+)(?:\(([^#]*)\))?(?:/([^#]*))?(?:#(?:[2-9]|[1-9][0-9]+))?", file.text(i, "method"))
     if parts is None:
         yield "method", "like word(name=value)/plan", file.text(i, "method") or "''"
         return
@@ -109,6 +115,15 @@ def _ranges(file, i, row):
     for column, value in least.items():
         if column in row.dtype.names and (row[column] < value or most.get(column) is not None and row[column] > most[column]):
             yield column, f"from {value} on" if most.get(column) is None else f"{value} to {most[column]}", row[column]
+    batch = int(row["batch"])
+    if batch > schema.MOST_BATCH or batch > 1 and row["place"] == b"in":
+        yield "batch", f"1 in place, else at most {schema.MOST_BATCH}", batch
+    if row["invalid_reps"] > 0 and row["sync"] != b"round":
+        yield "invalid_reps", "0: only a start that was agreed on can be missed", row["invalid_reps"]
+    config = file.runs[file.run_of[i]].config()
+    less = [name for name, (preset, worse) in _PRESETS.items() if name in config and worse(config[name], preset)]
+    if file.text(i, "grade") != "smoke" and (less or row["oversubscribed"] == 1):
+        yield "grade", f"smoke: {', '.join(less) or 'oversubscribed'}", file.text(i, "grade")
     if measured and not row["t_first_s"] > 0:
         yield "t_first_s", "above 0", row["t_first_s"]
     if row["err_max_abs"] < 0:
@@ -118,14 +133,18 @@ def _ranges(file, i, row):
 def _repetitions(file, i, row):
     """The samples themselves: as many as reps, first to last, positive, consistent with each other."""
     t_max, valid, order = (file.samples[name][i] for name in ("t_max_s", "valid", "order"))
-    n = int(row["reps"])
-    if not 0 <= n <= len(t_max):
+    good, n = int(row["reps"]), int(row["reps"]) + max(int(row["invalid_reps"]), 0)
+    if not 0 <= good <= n <= len(t_max):
         yield "reps", f"from 0 to {len(t_max)}, the width of /samples", n
         return
     measured = np.arange(len(t_max)) < n
-    if ((valid == 1) != measured).any() or (np.isnan(t_max) == measured).any() or ((order == schema.NO_ORDER) == measured).any():
-        yield "repetitions in /samples", f"{n} from the first on, as reps says", int((~np.isnan(t_max)).sum())
+    if (np.isnan(t_max) == measured).any() or ((order == schema.NO_ORDER) == measured).any():
+        yield "repetitions in /samples", f"{n} from the first on, as reps and invalid_reps say", int((~np.isnan(t_max)).sum())
         return
+    if (valid > measured).any() or int(valid.sum()) != good:
+        yield "samples valid", f"1 in {good} repetitions, as reps says, 0 elsewhere", int(valid.sum())
+        return
+    yield from _ranks(file, i, row, n)
     t_max = t_max[:n]
     if not ((t_max > 0) & np.isfinite(t_max)).all():
         yield "samples t_max_s", "positive and finite", float(t_max.min())
@@ -136,6 +155,20 @@ def _repetitions(file, i, row):
         yield "samples t_span_s", "not below t_max_s", float(np.nanmin(span - t_max))
     if (span > t_max + skew + _CLOCK_SLACK_S).any() or (skew < 0).any():
         yield "samples t_span_s", "at most t_max_s + skew_in_s", float(np.nanmax(span - t_max - skew))
+
+
+def _ranks(file, i, row, n):
+    """Of n repetitions, where every rank's time was kept: the largest is that of the repetition."""
+    if "t_rank_s" not in file.samples:
+        return
+    times, ranks = file.samples["t_rank_s"], int(row["ranks"])
+    if np.isnan(times[i]).all() and not file.runs[file.run_of[i]].config().get("keep_ranks"):
+        return  # of a run without them, in a merged file
+    known = ~np.isnan(times[i])
+    if not known[:n, :ranks].all() or known[n:].any() or known[:, ranks:].any() or known.shape[0] < n or known.shape[1] < ranks:
+        yield "samples t_rank_s", f"{n} repetitions of {ranks} ranks", f"{int(known.any(axis=1).sum())} of {int(known.any(axis=0).sum())}"
+    elif n and (times[i][:n, :ranks].max(axis=1) != file.samples["t_max_s"][i][:n]).any():
+        yield "samples t_rank_s", "t_max_s as the largest of each repetition", "another"
 
 
 def _statistics(file, i, row):
@@ -152,13 +185,15 @@ def _stop(file, i, row, stats):
     """How many repetitions there are, and why there are no more."""
     run = file.runs[file.run_of[i]]
     config, reason, n = run.config(), file.text(i, "stop_reason"), stats["reps"]
+    tried = n + max(int(row["invalid_reps"]), 0)
     if n == 0:
         if file.text(i, "status") == "ok":
             yield "reps", "repetitions of a row that is ok", 0
         return
     asked, late = int(config.get("iters", 0) or 0), reason == "deadline"
     fewest = FEWEST if asked or late else FEWEST_UNASKED
-    if n < fewest:
+    given_up = not asked and tried >= schema.TRIES * config.get("min_reps", fewest)
+    if (tried if asked or late or given_up else n) < fewest:
         yield "reps", f"at least {fewest}", n
     if reason not in schema.STOP_REASONS:
         yield "stop_reason", " or ".join(schema.STOP_REASONS), reason or "''"
@@ -166,9 +201,10 @@ def _stop(file, i, row, stats):
         return
     narrow = recompute.relative_half_width(stats) <= config["rel_ci"]
     met = {"ci": not asked and narrow and n >= config["min_reps"],
-           "max_reps": n == asked if asked else not narrow and n >= config["max_reps"],
-           "budget": not asked and not narrow and config["min_reps"] <= n < config["max_reps"],
-           "deadline": n < asked if asked else not narrow or n < config["min_reps"]}
+           "max_reps": tried == asked if asked else not narrow and tried >= config["max_reps"],
+           "budget": not asked and (not narrow or n < config["min_reps"]) and tried < config["max_reps"] and
+           (n >= config["min_reps"] or given_up),
+           "deadline": tried < asked if asked else not narrow or n < config["min_reps"]}
     if not met.get(reason, True):
         width = f"half of the interval is {100 * recompute.relative_half_width(stats):.3g} % of the median"
         yield "stop_reason", f"another: {n} repetitions, {width}, {100 * config['rel_ci']:g} % were asked for", reason

@@ -237,10 +237,12 @@ def finish(figure, title, footer):
     for legend in figure.legends:
         legend.set_bbox_to_anchor((0.5, 1 - 0.33 / height))
     figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
-    lines = []
-    for sentence in footer:
-        lines += textwrap.wrap(sentence, width=int(figure.get_figwidth() * 20))
-    figure.text(0.012, 0.06 / height, "\n".join(lines), fontsize=7, color="#444444", va="bottom", linespacing=1.25)
+    text = figure.text(0.012, 0.06 / height, "", fontsize=7, color="#444444", va="bottom", linespacing=1.25)
+    for letters in (20, 19, 18, 17):  # an inch; as many as fit
+        lines = [line for sentence in footer for line in textwrap.wrap(sentence, width=int(figure.get_figwidth() * letters))]
+        text.set_text("\n".join(lines))
+        if text.get_window_extent().x1 <= figure.bbox.x1:
+            break
     figure.tight_layout(w_pad=2.0, rect=(0, (0.14 + 0.125 * len(lines)) / height,
                                          1, 1 - (0.4 + 0.2 * legend_rows) / height))
 

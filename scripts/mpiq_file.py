@@ -156,15 +156,16 @@ def _write_samples(file, samples, labels):
     group = file.create_group("samples")
     if not samples:
         return
-    shape = next(iter(samples.values())).shape
+    shape = samples.get("t_max_s", next(iter(samples.values()))).shape[:2]
     scales = []
-    for name, size in zip(("point", "rep"), shape):
+    ranks = [values.shape[2] for values in samples.values() if values.ndim == 3]
+    for name, size in zip(("point", "rep", "rank"), (*shape, *ranks)):
         group[name] = np.arange(size, dtype="i8")
         group[name].make_scale(name)
         scales.append(group[name])
     for name, values in samples.items():
-        kind, fill, _ = schema.SAMPLES[name]
-        _write_matrix(group, name, values.astype(kind), fill, labels.get(name, {}), scales)
+        kind, fill, _ = {**schema.SAMPLES, **schema.RANK_SAMPLES}[name]
+        _write_matrix(group, name, values.astype(kind), fill, labels.get(name, {}), scales[:values.ndim])
 
 
 def _write(file, content):

@@ -19,9 +19,9 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } p { margin: .4rem 0; } .soft, fi
 figure { margin: 1.2rem 0 2rem; } figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; background: #fff; }
 figcaption { font-size: .92rem; margin-top: .3rem; } figcaption b { color: var(--ink); }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { padding: .2rem .55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { text-align: right; color: var(--soft); font-weight: 600; } .left { text-align: left; } td.words { white-space: normal; }
+table { border-collapse: collapse; font-size: .79rem; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { padding: .2rem .35rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { text-align: right; color: var(--soft); font-weight: 600; } .left { text-align: left; } td.words { white-space: normal; min-width: 7rem; }
 tr.first td { border-top: 2px solid var(--line); } .faster { color: var(--good); font-weight: 600; }
 dl { display: grid; grid-template-columns: 10rem 1fr; gap: .2rem 1rem; font-size: .9rem; }
 dd { margin: 0; overflow-wrap: anywhere; }

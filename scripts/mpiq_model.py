@@ -1,103 +1,307 @@
-"""A model of the time of a call, fitted to the rows of a panel: what the latency, the wire and the codec take.
+"""A model of the time of a call, fitted to measured rows: what latency, wire and codec take.
 
-Dense: t = alpha + beta w with w = 2 (ranks - 1) / ranks * bytes, what each rank sends in the best allreduce. Compressed, for each
-method: t = alpha' + beta w' + gamma bytes with w' the bytes that its busiest rank sent, and the beta of the dense one. All
-coefficients are at least 0. Fitted to relative deviations, robustly: one bad point does not bend the rest.
+    dense       t = alpha m + beta v S, of the algorithm of mpiq_schedules.DENSE for which that is least
+    compressed  t = alpha' m + max(w, c) + f min(w, c)    with    w = beta (bytes sent),    c = gamma k S
+
+S: bytes of the vector; m: messages one after the other; v S and the bytes sent: of the busiest rank, of compressed methods
+measured; k: codec work against that at the smallest measured number of ranks (1 there); f: share of the call in which coding
+and sending cannot overlap (mpiq_schedules.share_alone). alpha in s, beta in s per byte sent (the same in all), gamma in s per
+byte of vector; all at least 0. As mpi_quant/advisor/predict.cpp, with coefficients from whole calls instead of parts.
+
+Fitted to relative deviations (of logarithms, so that twice and half count the same), robustly: one bad point does not bend the
+rest. Where the wire takes so long that it hides the
+codec, gamma is no less than what encoding and decoding took by the phases of the file, if it has any.
 """
-import itertools
+import dataclasses
+import functools
+import zlib
 
 import numpy as np
 
 import mpiq_results
 from mpiq_plots import good, summarise
+from mpiq_schedules import DENSE, PLANS, plan_of, share_alone
 from mpiq_selection import PANEL
 
 MIN_SIZES = 3  # fewer say nothing about a line with two coefficients
+DRAWS = 200  # of the bootstrap
+STEPS = 160  # values of gamma that are tried at a time
+TURNS = 24  # of a robust fit
 
 
-def nonnegative(a, b):
-    """Least squares with coefficients >= 0: the best of all choices of columns that yields no negative one."""
-    best, best_cost = np.zeros(a.shape[1]), float((b**2).sum())
-    for n in range(1, a.shape[1] + 1):
-        for columns in itertools.combinations(range(a.shape[1]), n):
-            found = np.linalg.lstsq(a[:, columns], b, rcond=None)[0]
-            cost = float(((a[:, columns] @ found - b)**2).sum())
-            if (found >= 0).all() and cost < best_cost:
-                best, best_cost = np.zeros(a.shape[1]), cost
-                best[list(columns)] = found
-    return best
+@dataclasses.dataclass
+class Point:
+    """A measured size: seconds, and what the model says of it."""
+
+    bytes: int
+    ranks: int
+    measured: float
+    low: float
+    high: float
+    plan: str = ""
+    wire: float = 0.0  # bytes
+    model: float = 0.0
 
 
-def robust(columns, rest, t):
-    """Coefficients of rest = sum of coefficient x column: deviations relative to t, so that small calls count as much as large
-    ones; those beyond the usual count less (Huber)."""
-    a, target = np.column_stack(columns) / t[:, None], rest / t
-    scales, weights = a.max(axis=0), np.ones(len(t))
-    for _ in range(20):
-        found = nonnegative(a / scales * weights[:, None], target * weights) / scales
-        off = np.abs(a @ found - target)
-        bound = max(1.5 * np.median(off), 1e-9)
-        weights = np.sqrt(np.minimum(1, bound / np.maximum(off, 1e-300)))
-    return found
+@dataclasses.dataclass
+class Fit:
+    """Of one method, or of the fastest dense one. draws: the coefficients again, of each draw of the bootstrap, a column each;
+    spread: of ln(measured / model), for few points corrected; free: its degrees of freedom."""
+
+    method: str
+    alpha: float
+    beta: float
+    gamma: float
+    points: list
+    draws: tuple = ()
+    spread: float = 0.0
+    free: int = 1
+    encode_share: float = 0.5  # of the time of the codec per element, encoding over encoding and decoding
+    weights: np.ndarray = None
+
+    @functools.cached_property
+    def start(self):
+        return min(self.points, key=lambda p: p.ranks)
+
+    def folds(self):
+        """Whether its schedule is known, so that it can be evaluated at other numbers of ranks."""
+        return self.method == "dense" or all(p.plan in PLANS for p in self.points)
 
 
-def _sizes(points):
-    """(bytes, bytes on the wire of the busiest rank, summary of the time) of the good rows of a method, by size."""
-    for size in sorted(set(points["bytes"])):
-        rows = points[points["bytes"] == size]
-        wire = float(np.median(rows["wire_bytes_max"])) if "wire_bytes_max" in rows.dtype.names else -1.0
-        yield int(size), wire, summarise(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
+def _codec(plan, ranks, share):
+    """Codec work of a plan in units of one element's encoding and decoding; 1 where the schedule is not known."""
+    if plan not in PLANS:
+        return 1.0
+    work = PLANS[plan](ranks)
+    return share * work.encoded + (1 - share) * work.decoded
 
 
-def _dense(points):
-    """The fastest dense method of each size, as (bytes, 0, summary)."""
+def conditions(fit, size, ranks, plan=None, wire=None):
+    """(messages, bytes sent, codec work, share without overlap) of a call; without plan and bytes sent, the plan that the
+    library would choose and the measured bytes, interpolated between sizes."""
+    start = fit.start
+    plan = plan or (plan_of(fit.method, size, ranks) if fit.folds() else start.plan)
+    if plan not in PLANS:
+        return 1.0, encoded_share(fit, size) * size if wire is None else wire, 1.0, 1.0
+    work = PLANS[plan](ranks)
+    codec = _codec(plan, ranks, fit.encode_share) / _codec(start.plan, start.ranks, fit.encode_share)
+    sent = encoded_share(fit, size) * work.moved * size if wire is None else wire
+    return work.messages, sent, codec, share_alone(work, size)
+
+
+def encoded_share(fit, size):
+    """Bytes of the encoded vector over those of the vector, headers included, between measured sizes by their logarithm."""
+    by_size = {}
+    for p in fit.points:
+        moved = PLANS[p.plan](p.ranks).moved if p.plan in PLANS else 1.0
+        by_size.setdefault(p.bytes, []).append(p.wire / moved / p.bytes)
+    sizes = sorted(by_size)
+    return float(np.interp(np.log(size), np.log(sizes), [np.mean(by_size[s]) for s in sizes]))
+
+
+def dense_seconds(alpha, beta, size, ranks):
+    """Of the best algorithm; coefficients may be arrays."""
+    return np.min([alpha * w.messages + beta * w.moved * size for w in (make(ranks) for make in DENSE.values())], axis=0)
+
+
+def call_seconds(alpha, beta, gamma, size, at):
+    """Of a compressed method; coefficients may be arrays; at: conditions."""
+    messages, sent, codec, alone = at
+    wire, work = beta * sent, gamma * codec * size
+    return alpha * messages + np.maximum(wire, work) + alone * np.minimum(wire, work)
+
+
+def seconds(fit, size, ranks, draws=False, slower=None):
+    """Modelled seconds; draws: of each draw of the bootstrap; slower(beta): beta on another link."""
+    alpha, beta, gamma = fit.draws if draws else (fit.alpha, fit.beta, fit.gamma)
+    beta = slower(beta) if slower else beta
+    if fit.method == "dense":
+        return dense_seconds(alpha, beta, size, ranks)
+    return call_seconds(alpha, beta, gamma, size, conditions(fit, size, ranks))
+
+
+class _Robust:
+    """Weights of deviations (of logarithms), turn by turn: first those that make their absolute values least, then, by the usual
+    size that these leave, 1, and less for those beyond it (Huber)."""
+
+    def __init__(self, turns):
+        self.left, self.bound = turns // 2, 1e-4
+
+    def weights(self, off):
+        size, self.left = np.maximum(np.abs(off), 1e-4), self.left - 1
+        if self.left == 0:
+            self.bound = np.maximum(1.5 * np.median(size, axis=-1, keepdims=True), 1e-4)
+        return np.minimum(1, self.bound / size)
+
+
+def _line(m, v, t, weights):
+    """alpha and beta, at least 0, of t = alpha m + beta v by relative least squares; one row of weights and t a draw."""
+    a, b = m / t, v / t
+    aa, bb, ab, a1, b1 = ((weights * x).sum(-1) for x in (a * a, b * b, a * b, a, b))
+    both = np.maximum(aa * bb - ab**2, 1e-300)
+    alpha, beta = (a1 * bb - b1 * ab) / both, (b1 * aa - a1 * ab) / both
+    alpha, beta = np.where(beta < 0, a1 / aa, alpha), np.where(alpha < 0, b1 / bb, beta)
+    return np.maximum(alpha, 0), np.maximum(beta, 0)
+
+
+def _dense_fit(points, t, weights, robust):
+    """alpha, beta (a value a row of t) and the robust weights. Which algorithm each point is of follows from the fit."""
+    works = [[make(p.ranks) for make in DENSE.values()] for p in points]
+    size = np.array([p.bytes for p in points], float)
+    turns, alpha, beta, huber, lean = _Robust(TURNS), np.zeros(len(t)), np.full(len(t), 1.0), np.ones_like(t), np.ones_like(t)
+    for _ in range(TURNS):
+        every = np.array([[(w.messages, w.moved) for w in of_point] for of_point in works])  # point, algorithm, both
+        cost = alpha[:, None, None] * every[..., 0] + beta[:, None, None] * every[..., 1] * size[:, None]
+        best = cost.argmin(-1)
+        m, v = (np.take_along_axis(np.broadcast_to(every[..., i], cost.shape), best[..., None], -1)[..., 0] for i in (0, 1))
+        alpha, beta = _line(m, v * size, t, weights * huber * lean)
+        model = np.maximum(alpha[:, None] * m + beta[:, None] * v * size, 1e-300)
+        lean = np.clip(t / model, 0.1, 10)  # (model - t)^2 / (model t) instead of / t^2: about the square of the logarithm
+        if robust:
+            huber = turns.weights(np.log(model / t))
+    return alpha, beta, huber
+
+
+def _codec_fit(at, size, beta, least, t, weights, robust):
+    """alpha, gamma and the robust weights, a row of t and a beta each; at: conditions of the points, a row each. All values of
+    gamma from `least` on are tried in three passes, each finer, alpha is the best for each."""
+    m, sent, codec, alone = at
+    wire, huber, rows = (beta[:, None] * sent)[:, None, :], np.ones_like(t), np.arange(len(t))
+    most = float((t / (codec * size)).max()) * 2
+    lean, turns = np.ones_like(t), _Robust(TURNS // 2)
+    for _ in range(TURNS // 2 if robust else 1):
+        low, high = np.full(len(t), max(least, most * 1e-6)), np.full(len(t), max(most, least * 1.01))
+        for part in range(3):
+            gamma = low[:, None] * (high / low)[:, None] ** np.linspace(0, 1, STEPS)
+            if part == 0 and least == 0:
+                gamma[:, 0] = 0
+            work = gamma[..., None] * codec * size
+            known = np.maximum(wire, work) + alone * np.minimum(wire, work)
+            a, w = m / t[:, None, :], (weights * huber * lean)[:, None, :]
+            alpha = np.maximum((w * a * (1 - known / t[:, None, :])).sum(-1) / (w * a * a).sum(-1), 0)
+            off = np.log(np.maximum(known + alpha[..., None] * m, 1e-300) / t[:, None, :])
+            best = ((weights * huber)[:, None, :] * off**2).sum(-1).argmin(-1)
+            step = (high / low) ** (1.5 / (STEPS - 1))
+            alpha, gamma, off = alpha[rows, best], gamma[rows, best], off[rows, best]
+            if (gamma == 0).all():
+                break
+            centre = np.maximum(gamma, max(least, most * 1e-6))
+            low, high = np.maximum(centre / step, max(least, most * 1e-9)), centre * step
+        if robust:
+            lean, huber = np.clip(np.exp(-off), 0.1, 10), turns.weights(off)
+    return alpha, gamma, huber
+
+
+def _draws(name, points, spread, free):
+    """(weights of the points, times of the points) a draw: points weighted at random (Rubin 1981), times off by the spread."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    t = np.array([p.measured for p in points])
+    return rng.exponential(size=(DRAWS, len(t))), t * np.exp(spread * np.clip(rng.standard_t(free, (DRAWS, len(t))), -5, 5))
+
+
+def _spread(points, coefficients):
+    """Of ln(measured / model), robust, and no less than the intervals of the points; with its degrees of freedom."""
+    off = np.abs([np.log(p.measured / p.model) for p in points])
+    free = max(1, len(points) - coefficients)
+    half = np.median([(p.high - p.low) / 4 / p.measured for p in points])
+    usual = min(np.sqrt((off**2).sum() / free), 1.4826 * np.median(off) * len(points) / free + np.sqrt((off**2).mean()) / 2)
+    return max(float(usual), float(half), 1e-4), free
+
+
+def _points_of(rows, dense):
+    """The good rows of a method as points, by ranks and size; of dense ones the fastest."""
     out = []
-    for size in sorted(set(points["bytes"])):
-        rows = points[points["bytes"] == size]
-        method = mpiq_results.fastest_method(rows)
-        out.append((int(size), 0.0, summarise(rows[rows["method"] == method], "t_median_s", "t_ci_lo_s", "t_ci_hi_s")))
+    for ranks, size in sorted({(int(r["ranks"]), int(r["bytes"])) for r in rows}):
+        here = rows[(rows["bytes"] == size) & (rows["ranks"] == ranks)]
+        if dense:
+            here = here[here["method"] == mpiq_results.fastest_method(here)]
+        s = summarise(here, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
+        wire = float(np.median(here["wire_bytes_max"])) if "wire_bytes_max" in here.dtype.names else -1.0
+        out.append(Point(size, ranks, s["value"], s["low"], s["high"], str(here["algorithm"][0]), wire))
     return out
 
 
-def fit(points):
-    """None, or {"dense": ..., method: ...} of one panel, each with alpha, beta, gamma and points: dicts with bytes, measured,
-    low, high, model."""
-    points = points[good(points)]
-    is_dense, ranks = mpiq_results.dense(points), int(points["ranks"][0]) if len(points) else 1
-    base = _dense(points[is_dense])
-    if len(base) < MIN_SIZES or ranks < 2:
+def _busy(rows, exposed):
+    """(encode, decode) seconds per byte of vector, of the row with phases where their sum is least; or None."""
+    known = [(exposed[row["key"]], row["bytes"]) for row in rows if row["key"] in exposed]
+    parts = np.array([(e["encode"] / size, e["decode"] / size) for e, size in known
+                      if e.get("encode", 0) > 0 and e.get("decode", 0) > 0])
+    return parts[parts.sum(axis=1).argmin()] if len(parts) else None
+
+
+def _fit_dense(points):
+    t = np.array([p.measured for p in points])
+    alpha, beta, huber = _dense_fit(points, t[None], np.ones((1, len(t))), True)
+    fit = Fit("dense", float(alpha[0]), float(beta[0]), 0.0, points, weights=huber[0])
+    for p in points:
+        p.model = float(dense_seconds(fit.alpha, fit.beta, p.bytes, p.ranks))
+    fit.spread, fit.free = _spread(points, 2)
+    weights, times = _draws("dense", points, fit.spread, fit.free)
+    alpha, beta, _ = _dense_fit(points, times, weights * fit.weights, False)
+    fit.draws = (alpha, beta, np.zeros(DRAWS))
+    return fit
+
+
+def _fit_method(method, points, base, busy):
+    fit = Fit(method, 0.0, base.beta, 0.0, points)
+    start, least = fit.start, 0.0
+    if busy is not None:
+        least = float(busy.sum())
+        work = PLANS[start.plan](start.ranks) if start.plan in PLANS else None
+        each = busy / ([work.encoded, work.decoded] if work else [1, 1])
+        fit.encode_share = float(each[0] / each.sum())
+    at = [conditions(fit, p.bytes, p.ranks, p.plan, p.wire) for p in points]
+    columns, sizes = np.array(at, float).T, np.array([p.bytes for p in points], float)
+    t = np.array([p.measured for p in points])
+    alpha, gamma, huber = _codec_fit(columns, sizes, np.array([base.beta]), least, t[None], np.ones((1, len(t))), True)
+    fit.alpha, fit.gamma, fit.weights = float(alpha[0]), float(gamma[0]), huber[0]
+    for p, of_point in zip(points, at):
+        p.model = float(call_seconds(fit.alpha, fit.beta, fit.gamma, p.bytes, of_point))
+    fit.spread, fit.free = _spread(points, 2)
+    weights, times = _draws(method, points, fit.spread, fit.free)
+    beta = base.draws[1]
+    alpha, gamma, _ = _codec_fit(columns, sizes, beta, least, times, weights * fit.weights, False)
+    fit.draws = (alpha, beta, gamma)
+    return fit
+
+
+def fit(rows, exposed=None):
+    """None, or {"dense": Fit, method: Fit} of rows of one link, type and input; exposed: key -> seconds by phase."""
+    rows = rows[good(rows) & (rows["ranks"] > 1) & (rows["bytes"] > 0) & (rows["t_median_s"] > 0)]
+    is_dense = mpiq_results.dense(rows)
+    base = _points_of(rows[is_dense], True)
+    if len({p.bytes for p in base}) < MIN_SIZES:
         return None
-    share = 2.0 * (ranks - 1) / ranks
-    sizes, t = np.array([b[0] for b in base], float), np.array([b[2]["value"] for b in base])
-    alpha, beta = robust([np.ones(len(t)), share * sizes], t, t)
-    out = {"dense": _model(base, alpha, beta, 0.0, share * sizes)}
-    for method in sorted(set(points["method"][~is_dense])):
-        mine = list(_sizes(points[points["method"] == method]))
-        if len(mine) < MIN_SIZES or any(wire < 0 for _, wire, _ in mine):
-            continue
-        sizes, wire, t = (np.array(v, float) for v in zip(*((b, w, s["value"]) for b, w, s in mine)))
-        own_alpha, gamma = robust([np.ones(len(t)), sizes], t - beta * wire, t)  # what the wire leaves is the codec's
-        out[str(method)] = _model(mine, own_alpha, beta, gamma, wire)
+    out = {"dense": _fit_dense(base)}
+    for method in sorted(set(rows["method"][~is_dense])):
+        mine = rows[rows["method"] == method]
+        points = _points_of(mine, False)
+        if len({p.bytes for p in points}) >= MIN_SIZES and all(p.wire >= 0 for p in points):
+            out[str(method)] = _fit_method(str(method), points, out["dense"], _busy(mine[mine["ranks"] == points[0].ranks],
+                                                                                  exposed or {}))
     return out
 
 
-def _model(measured, alpha, beta, gamma, wire):
-    points = [{"bytes": size, "measured": s["value"], "low": s["low"], "high": s["high"],
-               "model": float(alpha + beta * w + gamma * size)} for (size, _, s), w in zip(measured, wire)]
-    return {"alpha": float(alpha), "beta": float(beta), "gamma": float(gamma), "points": points}
+def of_rows(selection, rows):
+    """The fit of rows of a selection, with the phases of its files."""
+    names = next((r.phases for r in selection.results if r.phases), ())
+    return fit(rows, {key: dict(zip(names, values)) for key, values in selection.matrix("exposed").items()})
 
 
 def panel(selection, key):
-    """The fit of one panel of a selection."""
-    points = selection.points
-    return fit(points[np.logical_and.reduce([points[c] == v for c, v in zip(PANEL, key)])])
+    """The fit of one panel of a selection, made once."""
+    if key not in selection.fits:
+        points = selection.points
+        mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(PANEL, key)])]
+        selection.fits[key] = of_rows(selection, mine)
+    return selection.fits[key]
 
 
 def speedups(fitted):
-    """(method, bytes) -> what the model predicts, NaN where it says nothing."""
+    """(method, bytes) -> what the model predicts at a measured point, NaN where it says nothing."""
     if not fitted:
         return lambda method, size: float("nan")
-    base = {p["bytes"]: p["model"] for p in fitted["dense"]["points"]}
-    found = {(m, p["bytes"]): base[p["bytes"]] / p["model"] for m, f in fitted.items() if m != "dense"
-             for p in f["points"] if p["bytes"] in base and p["model"] > 0}
+    base = {p.bytes: p.model for p in fitted["dense"].points}
+    found = {(m, p.bytes): base[p.bytes] / p.model for m, f in fitted.items() if m != "dense"
+             for p in f.points if p.bytes in base and p.model > 0}
     return lambda method, size: found.get((method, size), float("nan"))

@@ -17,7 +17,8 @@ def always(_source):
 
 def plot(name, applies=always, read="", takes="results"):
     """Registers a function as `scripts/plot NAME`. `all` draws it where applies(source) holds; read: how to read the figure,
-    for the report; takes: whether its source is a Selection of result files or the Kernels of files of mpiq-kernels."""
+    for the report; takes: whether its source is a Selection of result files (results), the Kernels of files of mpiq-kernels
+    (kernels) or a Training of files of mpiq-train (training)."""
 
     def register(function):
         PLOTS[name] = function

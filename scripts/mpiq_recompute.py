@@ -159,11 +159,19 @@ def placement(row, run):
     return len(counts), int(counts.max())
 
 
-def sample_of(file, row):
-    """The repetitions of one row, as many as were measured."""
+def times_of(file, row):
+    """The repetitions of one row, as many as were measured; NaN where one does not count."""
     if "t_max_s" not in file.samples:
         return np.empty(0)
     values = file.samples["t_max_s"][row]
+    measured = ~np.isnan(values)
+    valid = file.samples["valid"][row] == 1 if "valid" in file.samples else measured
+    return np.where(valid, values, np.nan)[measured]
+
+
+def sample_of(file, row):
+    """The repetitions of one row that count."""
+    values = times_of(file, row)
     return values[~np.isnan(values)]
 
 

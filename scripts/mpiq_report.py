@@ -7,6 +7,7 @@ import numpy as np
 import mpiq_figure
 import mpiq_html as h
 import mpiq_results
+import mpiq_training_report
 import mpiq_verdict
 from mpiq_figure import DTYPES, order
 from mpiq_plots import PLOTS, good, summarise
@@ -14,7 +15,7 @@ from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The question first, then what is behind the answer; plots that are not named here come last.
 READING = ("speedup", "time", "winners", "pareto", "error", "busbw", "ratio-size", "ratio", "data", "layers", "paper", "scaling",
-           "phases", "model", "distribution", "drift", "launches", "ranks", "history", "roofline")
+           "phases", "model", "extrapolate", "frontier", "distribution", "drift", "launches", "ranks", "history", "roofline")
 
 
 def base_words(selection):
@@ -89,11 +90,11 @@ def cautions(selection):
 
 
 def figures(sources):
-    """Every plot that applies, in the order of reading."""
+    """Every plot that applies, in the order of reading; that of training has a section of its own."""
     names = [n for n in READING if n in PLOTS] + [n for n in PLOTS if n not in READING]
     for name in names:
         function = PLOTS[name]
-        if function.takes in sources and function.applies(sources[function.takes]):
+        if function.takes in sources and function.takes != "training" and function.applies(sources[function.takes]):
             drawn, _ = function(sources[function.takes])
             shows = function.__doc__.partition(" (")[0].rstrip(".") + "."  # options in brackets are for the command line
             yield h.figure(drawn, name, shows, function.read)
@@ -132,7 +133,7 @@ def table_cells(rows):
     seconds, known = mpiq_results.seconds_label, np.isfinite(gain["low"])
     faster = rows["compressor"][0] != "none" and mpiq_verdict.wins(gain)
     error, achieved = _median(quoted, "err_rel_l2"), _median(quoted, "ratio_achieved")
-    return ((str(rows["method"][0]), "words"), seconds(time["value"]), f"{seconds(time['low'])} .. {seconds(time['high'])}",
+    return ((str(rows["method"][0]), "words"), seconds(time["value"]), mpiq_results.seconds_span(time["low"], time["high"]),
             seconds(_median(quoted, "t_p95_s")),
             (f"{gain['value']:.2f}" if np.isfinite(gain["value"]) else "", "faster" if faster else ""),
             f"{gain['low']:.2f} .. {gain['high']:.2f}" if known else "", f"{error:.2e}" if np.isfinite(error) else "",
@@ -219,6 +220,22 @@ def methods_section(selection):
         yield h.terms(sorted(formulas.items()))
 
 
+WORDS = [
+    ("allreduce", "every rank (process) gives a vector and gets the sum of all; MPI_Allreduce is the MPI library's own"),
+    ("method", "who does it: mpi is MPI_Allreduce, mpi/NAME one of its algorithms; the others are ours, a codec with its parameters: "
+     "bf16 rounds to 16 bits, onebit sends a sign for each number and means for each block, threshold and adaptive send only large "
+     "numbers; a word after / is the plan by which messages are sent"),
+    ("speed-up 2 [1.9, 2.1]", "takes half the time of the baseline; in brackets the 95 % interval: above 1 faster, below 1 slower, "
+     "around 1 not told apart"),
+    ("relative L2 error", "|result - exact sum| / |exact sum| of one call; 0.0017 is rounding to bf16, 0.6 is coarse. With feedback what one "
+     "call drops is added to the next"),
+    ("p95, n", "95 % of the calls took no longer; number of calls"),
+    ("ratio", "bytes that an uncompressed allreduce sends over bytes that were sent"),
+    ("link", "between hosts: lab-1gbit is an emulated link of 1 Gbit/s; shm is the shared memory of one host"),
+    ("input", "what was summed: normal and uniform are random numbers of that distribution"),
+]
+
+
 def build(sources, title):
     """The page."""
     selection, mpiq_figure.most_columns = sources["results"], 2
@@ -231,6 +248,9 @@ def build(sources, title):
     doubts = cautions(selection)
     if doubts:
         body += ["<h3>Before you rely on it</h3>", "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
-    body += ["<h2>Figures</h2>", *figures(sources), "<h2>Tables</h2>", *tables(selection), "<h2>How it was measured</h2>",
-             *methods_section(selection)]
+    body += ["<h3>Words</h3>", h.terms(WORDS)]
+    body += ["<h2>Figures</h2>", *figures(sources), "<h2>Tables</h2>", *tables(selection)]
+    if "training" in sources:
+        body += mpiq_training_report.section(sources["training"], selection)
+    body += ["<h2>How it was measured</h2>", *methods_section(selection)]
     return h.page(title, body)

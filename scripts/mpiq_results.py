@@ -35,9 +35,9 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
     `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last; order: the place
-    of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank; exposed: seconds in each of
-    phases. None if the file has none."""
+    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last and where one is
+    not valid; order: the place of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank;
+    exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
@@ -151,8 +151,10 @@ def _load(path, file):
     extra.update({name: make() for name, make in made_up.items() if name not in points.dtype.names})
     rows = _last_of_each_key(points)
     phases = tuple(_text(name) for name in file["phases/phase"]["name"]) if "phases/phase" in file else ()
-    return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **{
-        name: file[dataset][...][rows] if dataset in file else None for name, dataset in DATASETS.items()})
+    data = {name: file[dataset][...][rows] if dataset in file else None for name, dataset in DATASETS.items()}
+    if data["samples"] is not None and "samples/valid" in file:
+        data["samples"][file["samples/valid"][...][rows] != 1] = np.nan
+    return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **data)
 
 
 @contextlib.contextmanager
@@ -295,6 +297,13 @@ def seconds_label(t):
         if t >= size:
             return f"{t / size:.3f} {unit}"
     return f"{t * 1e6:.3f} us"
+
+
+def seconds_span(low, high):
+    """0.00123, 0.00125 -> '1.230 .. 1.250 ms'."""
+    ends = [seconds_label(t) for t in (low, high)]
+    number, _, unit = ends[0].partition(" ")
+    return " .. ".join([number if ends[1].endswith(" " + unit) else ends[0], ends[1]])
 
 
 def table(results):

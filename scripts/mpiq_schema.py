@@ -6,8 +6,14 @@ SEVERAL = "several"  # a text attribute of a merged file whose runs differ in it
 NO_ORDER = 0xFFFFFFFF  # in /samples/order: no such repetition
 DONE = ("ok", "skipped")  # a point with any other status is measured again
 STATUSES = (*DONE, "invalid", "failed", "timeout")
-PUBLICATION = "publicat"  # "publication" is cut to the eight bytes of its column
-GRADES = ("smoke", "normal", PUBLICATION)
+PUBLICATION = "publication"
+PUBLICATION_CUT = "publicat"  # in files whose column has eight bytes
+GRADES = ("smoke", "normal", PUBLICATION, PUBLICATION_CUT)
+SYNCS = ("barrier", "round", "none")
+BUFFERS = ("rotate", "warm", "cold")
+PUBLICATION_LAUNCHES = 10  # of which a publication is the median
+MOST_BATCH = 1000  # calls timed together
+TRIES = 5  # repetitions for each that must be valid, before a method is given up
 STOP_REASONS = ("ci", "max_reps", "budget", "deadline", "error")
 FILE_STATES = ("running", "complete", "partial")
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
@@ -19,7 +25,7 @@ def _columns(text):
 
 
 POINTS = _columns(
-    "point_id i8, key S32, status S12, grade S8, collective S32, algorithm S32, compressor S32, comp_params S96, dtype S8, "
+    "point_id i8, key S32, status S12, grade S12, collective S32, algorithm S32, compressor S32, comp_params S96, dtype S8, "
     "op S8, memory S8, place S8, layer S48, model S32, ranks i4, nodes i4, ranks_per_node i4, count i8, bytes i8, input_id i4, "
     "ratio_target f8, ratio_achieved f8, buffers S8, sync S8, mode S12, launch i4, block_order_seed u8, warmup i4, reps i4, "
     "batch i4, invalid_reps i4, stop_reason S12, t_first_s f8, t_median_s f8, t_ci_lo_s f8, t_ci_hi_s f8, t_min_s f8, "
@@ -27,6 +33,8 @@ POINTS = _columns(
     "busbw_Bps f8, wirebw_Bps f8, wire_bytes_max i8, wire_bytes_sum i8, scratch_bytes i8, speedup f8, speedup_lo f8, "
     "speedup_hi f8, base_key S32, err_rel_l2 f8, err_max_abs f8, snr_db f8, cosine f8, n_wrong i8, replicas_equal i1, "
     "oversubscribed i1, throttled i1, start_utc S32, wall_s f8, note S96")
+# Columns that are wider than they were in earlier files.
+NARROWER = {"grade": np.dtype("S8")}
 # Appended to the schema's first columns: files that were written before may lack them.
 LATER = _columns("t_p5_s f8, feedback i1, layers_alike i4, residual_bytes i8, method S128, link S48, matrix_side i8")
 # Which run of a merged file a row belongs to: /runs/<run>. Only scripts/merge writes it.
@@ -52,6 +60,8 @@ RUN_ATTRIBUTES = {"command_line": "S", "config_json": "S", "seed": "u", "sync_me
 # name -> type, what stands where there is no repetition, unit
 SAMPLES = {"t_max_s": ("f8", np.nan, "s"), "t_span_s": ("f8", np.nan, "s"), "skew_in_s": ("f8", np.nan, "s"),
            "order": ("u4", NO_ORDER, ""), "valid": ("u1", 0, "")}
+# With an axis more, the ranks; only with --keep-ranks.
+RANK_SAMPLES = {"t_rank_s": ("f8", np.nan, "s")}
 PHASES = {"exposed_s": ("f8", np.nan, "s"), "busy_s": ("f8", np.nan, "s")}
 
 
@@ -83,3 +93,10 @@ VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", 
 def lists_of(comp_params):
     """The part of comp_params that says what the lists of a sparse reduction are like."""
     return comp_params[comp_params.rfind("density="):] if "density=" in comp_params else ""
+
+
+def identities(points):
+    """For each row what tells it apart, but for the launch: equal for what repeated launches measured again."""
+    columns = [c for c in VARIABLES if c in points.dtype.names]
+    return [(*(row[c].item() for c in columns), int(row["input_id"]), lists_of(row["comp_params"].decode("utf-8", "replace")))
+            for row in points]

@@ -25,6 +25,7 @@ class Selection:
             results = [mpiq_results.rebased(r, _wanted(baseline)) for r in results]
         self.results, self.title, self.baseline, self.where = results, title, baseline, where
         self.kernels = None  # of kernels.json, where one is given
+        self.fits = {}  # what mpiq_model found, by panel
         self.points = _select(results, where)
         timed = np.isin(self.points["status"], ("ok", "invalid")) & np.isfinite(self.points["t_median_s"])
         self.left_out = int((~timed).sum())

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -86,10 +87,23 @@ TEST(Points, have_keys_that_change_with_every_variable) {
   o.data.rho = 0.5, add();
   o.data.distribution = Distribution::laplace, add();
   o.in_place = true, add();
-  o.rotate = false, add();
+  o.buffers = Buffers::warm, add();
+  o.buffers = Buffers::cold, add();
+  o.sync = Sync::round, add();
+  o.sync = Sync::none, add();
+  m.text = "mpi/ring#2", add();
+  o.data = *parse_data("file:a"), add();
+  o.data.path = "b", add();
   o.link = "1gbit", add();
   o.launch = 1, add();
   o.model = "lenet", add();
+  o.bucket_bytes = 1 << 20, add();
+  o.bucket_bytes = 1 << 21, add();
+  o.layers_file = "dir/own.csv", add();
+  o.methods = *parse_methods("mpi,bf16"), add();
+  o.isolated = true;
+  EXPECT_FALSE(keys.insert(hash128(variables_json(o, p, m, {2, 2}))).second)
+      << "alone, as when there was no other";
   for (const std::string& key : keys) EXPECT_EQ(key.size(), 32U);
 }
 
@@ -163,6 +177,30 @@ TEST(Lists, mpi_with_an_algorithm_is_an_exact_method_of_its_own_name) {
   EXPECT_FALSE(parse_methods("mpi/*,mpi/" + known.back()).ok()) << "listed twice";
 }
 
+TEST(Lists, a_method_with_a_number_is_the_same_method_under_another_name) {
+  const auto methods = parse_methods("mpi,mpi#2, onebit(block=512)/direct#3,mpi#12");
+  ASSERT_TRUE(methods.ok()) << methods.status().text();
+  EXPECT_EQ((*methods)[1].text, "mpi#2");
+  EXPECT_EQ((*methods)[1].plain_text(), "mpi");
+  EXPECT_TRUE((*methods)[1].method.exact());
+  EXPECT_EQ((*methods)[2].text, parse_methods("onebit(block=512)/direct")->front().text + "#3");
+  EXPECT_EQ(mq::to_string((*methods)[2].method), (*methods)[2].plain_text());
+  const auto side = parse_methods("onebit(block={side})#2");
+  ASSERT_TRUE(side.ok()) << side.status().text();
+  const auto at = at_side(side->front(), 64);
+  ASSERT_TRUE(at.ok()) << at.status().text();
+  EXPECT_EQ(at->text, "onebit(block={side})#2");
+  EXPECT_EQ(params_to_string(at->method).substr(0, 8), "block=64");
+  EXPECT_EQ(parse_methods("kylix#2,kylix", true)->front().plain_text(), "kylix");
+}
+
+TEST(Lists, a_method_number_that_is_none_is_refused) {
+  for (const char* text : {"mpi#", "mpi#1", "mpi#0", "mpi#-2", "mpi#02", "mpi#2x", "mpi#x", "#2", "mpi#2#3",
+                           "mpi#2,mpi#2", "mpi#99999999999", "mpi/*#2"})
+    EXPECT_FALSE(parse_methods(text).ok()) << text;
+  EXPECT_NE(parse_methods("mpi,mpi").status().text().find("mpi#2"), std::string::npos) << "says how to do it";
+}
+
 TEST(Lists, commas_inside_parentheses_belong_to_the_method) {
   const auto words = split_list("mpi, onebit(block=512,x=1)/direct ,bf16");
   ASSERT_TRUE(words.ok());
@@ -224,6 +262,17 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--model", "nosuch"}, "nosuch"},
       {{"allreduce", "--nosuch"}, "nosuch"},
       {{"allreduce", "--buffers", "nosuch"}, "nosuch"},
+      {{"allreduce", "--sync", "nosuch"}, "round"},
+      {{"allreduce", "--mode", "both"}, "both"},
+      {{"allreduce", "--mode", "isolated", "--min-speedup", "1"}, "--min-speedup"},
+      {{"allreduce", "--bucket-bytes", "1M"}, "--model"},
+      {{"allreduce", "--model", "mlp", "--bucket-bytes", "0"}, "--bucket-bytes"},
+      {{"allreduce", "--model", "mlp", "--layers", "x.csv"}, "--layers"},
+      {{"allreduce", "--sizes", "4", "--layers", "x.csv"}, "--layers"},
+      {{"allreduce", "--data", "file:"}, "PATH"},
+      {{"allreduce", "--data", "file:x", "--rho", "0.5"}, "correlation"},
+      {{"sparse", "--data", "file:x"}, "--data"},
+      {{"allreduce", "--methods", "mpi,mpi#1"}, "mpi#1"},
       {{"allreduce", "--ranks", "x"}, "x"},
       {{"allreduce", "-m", "64K"}, "MIN:MAX"},
       {{"allreduce", "-b", "2M", "-e", "1M"}, "--min-bytes"},
@@ -246,6 +295,21 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
   }
 }
 
+TEST(CommandLine, a_file_of_options_may_have_a_number_sign_in_quotes_and_comments_behind_values) {
+  std::string path = (std::filesystem::temp_directory_path() / "mpiq_options_XXXXXX").string();
+  close(mkstemp(path.data()));
+  std::ofstream(path)
+      << "# a sweep\n[allreduce]\nmethods = \"mpi,mpi#2\"  # against itself\nsizes = '4K' # \"small\"\n"
+      << "keep-ranks = true  #\n";
+  const CommandLine line = parse({"--config", path.c_str(), "allreduce"});
+  std::filesystem::remove(path);
+  ASSERT_TRUE(line.run) << line.err << line.out;
+  ASSERT_EQ(line.options.methods.size(), 2U);
+  EXPECT_EQ(line.options.methods[1].text, "mpi#2");
+  EXPECT_EQ(line.options.sizes, std::vector<std::uint64_t>{4096});
+  EXPECT_TRUE(line.options.keep_ranks);
+}
+
 TEST(CommandLine, list_names_every_codec_and_plan) {
   for (const char* flag : {"--list", "-l"}) {
     const CommandLine line = parse({flag});
@@ -263,72 +327,19 @@ TEST(CommandLine, result_relevant_options_change_the_configuration_and_others_do
   EXPECT_NE(plain, config_json(parse({"allreduce", "--seed", "2"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "-e", "1M"}).options));
   EXPECT_NE(plain, config_json(parse({"allreduce", "--matrix", "64"}).options));
-}
-
-// ---- sweep files
-
-class ConfigFile : public testing::Test {
- protected:
-  void SetUp() override { path_ = testing::TempDir() + "config_file_" + std::to_string(getpid()) + ".toml"; }
-  void TearDown() override { std::remove(path_.c_str()); }
-  CommandLine with(const std::string& text, std::vector<const char*> words = {}) {
-    std::ofstream(path_) << text;
-    words.insert(words.begin(), {"--config", path_.c_str()});
-    return parse(std::move(words));
+  for (const auto& words : std::vector<std::vector<const char*>>{{"--sync", "round"},
+                                                                 {"--mode", "isolated"},
+                                                                 {"--keep-ranks"},
+                                                                 {"--buffers", "cold"},
+                                                                 {"--data", "file:x"}}) {
+    std::vector<const char*> line{"allreduce"};
+    line.insert(line.end(), words.begin(), words.end());
+    EXPECT_NE(plain, config_json(parse(line).options)) << words.back();
   }
-  std::string path_;
-};
-
-TEST_F(ConfigFile, its_section_is_the_subcommand_and_its_keys_are_the_options) {
-  const CommandLine line = with(
-      "# of nothing\n[allreduce]\nsizes = [\"64K\", \"1M\"]  # two\n"
-      "methods = [\n  \"mpi\",  # plain = 0\n  \"onebit(block=512,rows=0)\"\n]\nranks = [2, 3]\n"
-      "in-place = true\nfeedback = false\npoint-time = 0.5\n");
-  ASSERT_TRUE(line.run) << line.err;
-  const CommandLine same =
-      parse({"allreduce", "--sizes", "64K,1M", "--methods", "mpi,onebit(block=512,rows=0)", "--ranks", "2,3",
-             "--in-place", "--no-feedback", "--point-time", "0.5"});
-  ASSERT_TRUE(same.run) << same.err;
-  EXPECT_EQ(config_json(line.options), config_json(same.options));
-  EXPECT_TRUE(with("[sparse]\ndensity = [0.1, 0.5]\n").options.sparse);
-}
-
-TEST_F(ConfigFile, is_overridden_by_the_command_line) {
-  const std::string text = "[allreduce]\nsizes = [\"64K\", \"1M\"]\nwarmup = 3\n";
-  const CommandLine line = with(text, {"allreduce", "--sizes", "4K"});
-  ASSERT_TRUE(line.run) << line.err;
-  EXPECT_EQ(line.options.sizes, std::vector<std::uint64_t>{4096});
-  EXPECT_EQ(line.options.warmup, 3);
-}
-
-TEST_F(ConfigFile, may_say_how_to_launch_which_is_for_others) {
-  const std::string text = "[allreduce]\nwarmup = 3\n";
-  const std::string launch = "[launch]\nlaunches = 3\nlabs = [\"shm\"]\n[launch.vary]\nmodel = [\"mlp\"]\n";
-  for (const std::string& both : {text + launch, launch + text}) {
-    const CommandLine line = with(both);
-    ASSERT_TRUE(line.run) << line.err;
-    EXPECT_EQ(config_json(line.options), config_json(with(text).options));
-  }
-}
-
-TEST_F(ConfigFile, errors_in_it_are_usage_errors) {
-  const std::vector<std::pair<std::string, std::string>> cases{
-      {"[allreduce]\nnosuch = 1\n", "nosuch"},
-      {"[nosuch]\nwarmup = 1\n", "nosuch"},
-      {"[allreduce]\nmodel = \"nosuch\"\n", "nosuch"},
-      {"[allreduce]\nwarmup = \"often\"\n", "often"},
-      {"[allreduce]\nsizes = [\"4K\"]\nmodel = \"mlp\"\n", "--model"},
-      {"[allreduce]\nwarmup = 1\n[sparse]\nwarmup = 1\n", "both"},
-      {"[allreduce\nwarmup = 1\n", "[allreduce"},
-      {"[allreduce]\nsizes = [\"4K\"\nwarmup = 1\n", "sizes"}};
-  for (const auto& [text, named] : cases) {
-    const CommandLine line = with(text);
-    EXPECT_FALSE(line.run) << text;
-    EXPECT_EQ(line.exit_code, kUsage) << text;
-    EXPECT_NE(line.err.find(named), std::string::npos) << text << line.err;
-  }
-  EXPECT_EQ(with("[sparse]\nwarmup = 1\n", {"allreduce"}).exit_code, kUsage);
-  EXPECT_EQ(parse({"--config", "/nosuch/file.toml", "allreduce"}).exit_code, kUsage);
+  Options one, other;
+  one.layers = {{"a", 1}};
+  other.layers = {{"a", 2}};
+  EXPECT_NE(config_json(one), config_json(other)) << "layers of a file that has changed";
 }
 
 // ---- buffers

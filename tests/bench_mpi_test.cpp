@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "bench/check.hpp"
+#include "bench/clock.hpp"
 #include "bench/data.hpp"
 #include "bench/elements.hpp"
 #include "bench/mpi_algorithm.hpp"
+#include "bench/samples.hpp"
+#include "bench/start.hpp"
 
 namespace mq::bench {
 namespace {
@@ -76,6 +79,90 @@ TYPED_TEST(Check, ranks_that_differ_in_a_bit_are_noticed) {
   auto x = TestFixture::sum(g, 0);
   if (rank_of_world() == 1) reinterpret_cast<unsigned char*>(x.data())[0] ^= 1;
   EXPECT_FALSE(checker.compare(x.data(), false).replicas_equal);
+}
+
+// ---- clocks, starts and samples
+
+constexpr double kApart_s = 1000;  // of the clocks of neighbouring ranks: as machines that were booted apart
+
+double other_clock() { return (now_s() + kApart_s * rank_of_world()) * (1 + 1e-4 * rank_of_world()); }
+
+TEST(Clocks, that_are_apart_and_drift_become_one) {
+  GlobalClock clock(MPI_COMM_WORLD, other_clock);
+  for (int i = 0; i < 5; ++i) {
+    clock.adjust();
+    double mine = clock.at(other_clock()), first = mine;
+    const double truth = now_s();
+    double error = mine - truth;  // rank 0's clock is the true one, as all of these ranks can read it
+    PMPI_Bcast(&first, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    EXPECT_LT(std::abs(error), 1.0) << "of " << kApart_s * rank_of_world()
+                                    << ", where a reading may take a time slice";
+    EXPECT_GE(mine + 1.0, first);
+  }
+  EXPECT_EQ(clock.half_round_trip_s() > 0, rank_of_world() > 0);
+}
+
+TEST(Clocks, of_one_machine_need_no_correction) {
+  const GlobalClock clock;
+  for (const double t : {0.0, 1.5, 1e6}) EXPECT_EQ(clock.at(t), t);
+}
+
+TEST(Starts, are_never_before_the_time_agreed_on) {
+  const GlobalClock clock;
+  for (const Sync sync : {Sync::barrier, Sync::round, Sync::none}) {
+    Starter start(sync, &clock, MPI_COMM_WORLD);
+    for (int i = 0; i < 20; ++i) {
+      const bool in_time = start() == Began::in_time;
+      EXPECT_TRUE(in_time || sync == Sync::round) << name(sync) << " has no time to miss";
+    }
+    const double before = start.ahead_s();
+    start.adapt(0.05);
+    EXPECT_EQ(start.ahead_s(), before) << "few are late: the rest will do";
+    start.adapt(0.5);
+    EXPECT_EQ(start.ahead_s() > before, sync == Sync::round);
+  }
+}
+
+TEST(Starts, are_together_though_the_clocks_are_apart) {
+  const GlobalClock clock(MPI_COMM_WORLD, other_clock);
+  const Starter start(Sync::round, &clock, MPI_COMM_WORLD);
+  for (int i = 0; i < 5; ++i) {
+    (void)start();
+    double first = -now_s(), last = -first;  // by the clock that all of these ranks can read
+    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    PMPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    EXPECT_LT(last + first, kApart_s / 2);
+  }
+}
+
+TEST(Samples, are_reduced_for_each_repetition_and_the_worst_start_is_that_of_all) {
+  const int r = rank_of_world(), p = world();
+  std::vector<Sample> mine(3);
+  for (std::size_t k = 0; k < mine.size(); ++k) {
+    mine[k].start_s = 10.0 * static_cast<double>(k) + 0.25 * r;
+    mine[k].end_s =
+        mine[k].start_s + 1 + (static_cast<int>(k) == r ? 2 : 0);  // another rank is slow each time
+    mine[k].phase_s = {0.5, 0.125 * r, 0};
+    if (k == 1 && r == p - 1) mine[k].began = Began::late;
+    if (k == 2 && r == 0) mine[k].began = Began::held_up;
+  }
+  const auto all = over_ranks(mine, true, MPI_COMM_WORLD);
+  ASSERT_EQ(all.size(), 3U);
+  for (std::size_t k = 0; k < 3; ++k) {
+    const bool slow = static_cast<int>(k) < p;
+    EXPECT_EQ(all[k].t_max, slow ? 3 : 1);
+    EXPECT_EQ(all[k].skew_in, 0.25 * (p - 1));
+    EXPECT_GE(all[k].t_span, all[k].t_max);
+    EXPECT_LE(all[k].t_span, all[k].t_max + all[k].skew_in);
+    EXPECT_EQ(all[k].began, k == 0 ? Began::in_time : k == 1 ? Began::late : Began::held_up);
+    EXPECT_EQ(all[k].phase_s[0], 0.5);
+    EXPECT_EQ(all[k].phase_s[0] + all[k].phase_s[1] + all[k].phase_s[2] + all[k].phase_s[3], all[k].t_max);
+  }
+  EXPECT_TRUE(std::isnan(over_ranks(mine, false, MPI_COMM_WORLD)[0].t_span)) << "no clock for all";
+  const auto times = of_every_rank(mine, MPI_COMM_WORLD);
+  ASSERT_EQ(times.size(), r == 0 ? 3 * static_cast<std::size_t>(p) : 0U);
+  for (std::size_t i = 0; i < times.size(); ++i)
+    EXPECT_EQ(times[i], i / static_cast<std::size_t>(p) == i % static_cast<std::size_t>(p) ? 3 : 1) << i;
 }
 
 // ---- the algorithm of MPI's own reduction

@@ -53,6 +53,7 @@ class ResultFile : public ::testing::Test {
       m.t_max.push_back(0.001 * static_cast<double>(k));
       m.t_span.push_back(kUnknown);
       m.skew_in.push_back(1e-6);
+      m.valid.push_back(k == 3 ? 0 : 1);
       m.order.push_back(static_cast<std::uint32_t>(100 + k));
     }
     return m;
@@ -124,6 +125,35 @@ TEST_F(ResultFile, samples_grow_with_the_longest_point_and_the_rest_is_nan) {
   EXPECT_EQ(t[45 + 44], 0.044);
   EXPECT_EQ(h5::length(file, "/samples/point"), 2U);
   EXPECT_EQ(h5::length(file, "/samples/rep"), 45U);
+}
+
+TEST_F(ResultFile, keeps_the_time_of_every_rank_and_which_repetitions_count) {
+  auto report = Report::open(path_, Resume::on, run_info());
+  ASSERT_TRUE(report.ok());
+  std::vector<Measurement> rows{measurement("none", "ok", 20), measurement("two", "ok", 20),
+                                measurement("three", "ok", 30), measurement("failed", "failed", 0)};
+  for (std::size_t i = 0; i < 40; ++i) rows[1].t_rank.push_back(static_cast<double>(i));
+  for (std::size_t i = 0; i < 90; ++i) rows[2].t_rank.push_back(static_cast<double>(i));
+  ASSERT_TRUE(report->add(rows).ok());
+  ASSERT_TRUE(report->save(FileState::complete).ok());
+  const h5::Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "open");
+  const h5::Handle ranks(H5Dopen2(file, "/samples/t_rank_s", H5P_DEFAULT), H5Dclose, "ranks");
+  std::array<hsize_t, 3> shape{};
+  const h5::Handle space(H5Dget_space(ranks), H5Sclose, "space");
+  ASSERT_EQ(H5Sget_simple_extent_dims(space, shape.data(), nullptr), 3);
+  ASSERT_EQ(shape, (std::array<hsize_t, 3>{4, 30, 3}));
+  std::vector<double> t(4 * 30 * 3);
+  ASSERT_GE(H5Dread(ranks, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, t.data()), 0);
+  EXPECT_TRUE(std::isnan(t[0])) << "a row without them";
+  EXPECT_EQ(t[90 + 3 * 19 + 1], 39.0);
+  EXPECT_TRUE(std::isnan(t[90 + 3 * 19 + 2])) << "a rank that the point has not";
+  EXPECT_EQ(t[180 + 89], 89.0);
+  EXPECT_TRUE(std::isnan(t[270]));
+  const h5::Handle valid(H5Dopen2(file, "/samples/valid", H5P_DEFAULT), H5Dclose, "valid");
+  std::vector<std::uint8_t> flags(4 * 30);
+  ASSERT_GE(H5Dread(valid, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, flags.data()), 0);
+  EXPECT_EQ(std::count(flags.begin(), flags.begin() + 30, 1), 19);
+  EXPECT_EQ(flags[3], 0);
 }
 
 TEST_F(ResultFile, is_continued_and_only_good_rows_count_as_done) {

@@ -11,10 +11,12 @@ import unittest
 import h5py
 import numpy as np
 
-from result_files import OVER, PUBLICATION, SMALL, WithFiles, points_of, tool
+from result_files import OTHER, OVER, PUBLICATION, SMALL, WithFiles, points_of, rekey, tool
 from scripts_common import ROOT
 
+import mpiq_file
 import mpiq_recompute
+import mpiq_results
 import mpiq_schema
 
 COMMITTED = sorted(glob.glob(os.path.join(ROOT, "results", "*", "*.h5")))
@@ -175,6 +177,118 @@ class Check(WithFiles):
         with h5py.File(path, "a") as file:
             file.attrs["git_dirty"] = np.uint8(1)
         self.only(path, 0, "grade", "grade")
+
+    def test_a_grade_is_not_above_what_was_asked_for(self):
+        path = self.change(self.copy(), grade=(0, b"normal"))
+        self.assertEqual(self.violations(path), [])
+        for name, value in (("rel_ci", 0.1), ("min_reps", 10), ("check", False)):
+            changed = self.copy(path, "changed.h5")
+            with h5py.File(changed, "a") as file:
+                config = {**json.loads(file["run"].attrs["config_json"]), name: value}
+                file["run"].attrs["config_json"] = np.bytes_(json.dumps(config))
+            self.assertIn("grade", [what for _, what in self.violations(changed)], name)
+        self.only(self.change(self.copy(OVER), grade=(0, b"normal")), 0, "grade")
+
+    def test_a_method_may_be_listed_again_by_its_number(self):
+        row = int(np.nonzero(points_of(SMALL)["method"] == b"bf16")[0][0])
+        for word, whats in ((b"bf16#2", []), (b"bf16#12", []), (b"bf16#1", ["method"]), (b"bf16#", ["method"])):
+            path = self.change(self.copy(), method=(row, word))
+            rekey(path)
+            self.assertEqual([what for _, what in self.violations(path)], whats, word)
+
+    def late(self, row, repetition):
+        """A copy that began every repetition by agreement, and one of them was missed."""
+        path = self.change(self.copy(), sync=(slice(None), b"round"))
+        rekey(path)
+        with h5py.File(path, "a") as file:
+            file["samples/valid"][row, repetition] = 0
+            table = file["points"][...]
+            table["reps"][row] -= 1
+            table["invalid_reps"][row] = 1
+            file["points"][...] = table
+        return self.restated(path, row)
+
+    def restated(self, path, row):
+        """The statistics of a row made anew, and its speedup."""
+        content = mpiq_file.load(path)
+        mine = mpiq_recompute.times_of(content, row)
+        stats = mpiq_recompute.summary(mine[~np.isnan(mine)])
+        group = next(group for group in content.together() if row in group)
+        base = next(i for i in group if content.text(i, "method") == "mpi")
+        other = mpiq_recompute.times_of(content, base)
+        ratios = mpiq_results.paired_speedup(other, mine, len(group) - 1)
+        values = {**stats, **mpiq_recompute.rates(content.points[row], stats["t_median_s"]),
+                  **dict(zip(("speedup", "speedup_lo", "speedup_hi"), ratios))}
+        return self.change(path, **{name: (row, value) for name, value in values.items()})
+
+    def test_repetitions_that_began_too_late_are_in_no_statistic(self):
+        row = int(np.nonzero(points_of(SMALL)["compressor"] == b"bf16")[0][1])
+        path = self.late(row, 3)
+        self.assertEqual(self.violations(path), [])
+        self.only(self.change(self.copy(path, "few.h5"), invalid_reps=(row, 0)), row, "repetitions in /samples")
+        both = self.copy(path, "valid.h5")
+        with h5py.File(both, "a") as file:
+            file["samples/valid"][row, 3] = 1
+        self.assertIn("samples valid", [what for _, what in self.violations(both)])
+        kept = self.change(self.copy(path, "kept.h5"), t_mean_s=(row, points_of(SMALL)["t_mean_s"][row]))
+        self.only(kept, row, "t_mean_s")
+
+    def test_only_a_start_that_was_agreed_on_can_be_missed(self):
+        path = self.change(self.late(4, 3), sync=(slice(None), b"barrier"))
+        rekey(path)
+        self.only(path, 4, "invalid_reps")
+        self.only(self.change(self.copy(), sync=(4, b"other")), 4, "sync", "key")
+
+    def test_readers_leave_out_repetitions_that_do_not_count(self):
+        results = mpiq_results.read(self.late(4, 3))
+        self.assertTrue(np.isnan(results.samples[4, 3]))
+        self.assertTrue(np.isfinite(results.samples[4, :3]).all())
+
+    def with_ranks(self):
+        """A copy with the times of both ranks, of which the first is late in every repetition."""
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            t = file["samples/t_max_s"][...]
+            data = file["samples"].create_dataset("t_rank_s", data=np.stack([t, 0.5 * t], axis=2), fillvalue=np.nan)
+            data.attrs["units"] = np.bytes_("s")
+            file["samples/rank"] = np.arange(2)
+            file["samples/rank"].make_scale("rank")
+            for axis, name in enumerate(("point", "rep", "rank")):
+                data.dims[axis].attach_scale(file["samples"][name])
+        return path
+
+    def test_the_longest_time_of_a_rank_is_that_of_the_repetition(self):
+        path = self.with_ranks()
+        self.assertEqual(self.violations(path), [])
+        merged = self.path("merged.h5")
+        self.assertEqual(tool("merge", path, OTHER, "--out", merged).returncode, 0)
+        self.assertEqual(self.violations(merged), [])
+        for value in (np.nan, 1e3, 1e-9):
+            with h5py.File(path, "a") as file:
+                file["samples/t_rank_s"][4, 2, 0] = value
+            self.only(path, 4, "samples t_rank_s")
+        with h5py.File(path, "a") as file:
+            file["samples/t_rank_s"].attrs["units"] = np.bytes_("ms")
+        self.assertEqual(self.violations(path), [(None, "units and dimension scales of /samples/t_rank_s")])
+
+    def test_an_isolated_method_has_no_speedup(self):
+        path = self.part([0], "alone.h5")
+        nothing = {name: (0, np.nan) for name in ("speedup", "speedup_lo", "speedup_hi")}
+        self.change(path, mode=(0, b"isolated"), base_key=(0, b""), **nothing)
+        with h5py.File(path, "a") as file:  # its calls follow each other
+            order, n = file["samples/order"], int(file["points"]["reps"][0])
+            order[0, :n] = np.arange(n)
+        content = mpiq_file.load(path)
+        self.change(path, key=(0, mpiq_recompute.row_key(content.points[0], content.runs[0]).encode()))
+        self.assertEqual(self.violations(path), [])
+        self.only(self.change(path, speedup=(0, 1.0)), 0, "speedup")
+
+    def test_calls_timed_together_are_not_too_many(self):
+        point, long = slice(15, 18), {"wall_s": (slice(15, 18), 1e6)}
+        self.assertEqual(self.violations(self.change(self.copy(), batch=(point, 3), **long)), [])
+        self.only(self.change(self.copy(), batch=(17, 3), **long), 15, "batch")
+        found = self.violations(self.change(self.copy(), batch=(point, 1001), **long))
+        self.assertEqual([what for _, what in found], ["batch"] * 3)
 
     def test_a_build_outside_of_git_is_a_remark(self):
         path = self.copy()

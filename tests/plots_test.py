@@ -16,10 +16,10 @@ import unittest
 import h5py
 import numpy as np
 
+import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
 from scripts_common import InTemporaryFolder, script
 
-import mpiq_model
 import mpiq_results
 from mpiq_plots import PLOTS
 
@@ -50,13 +50,15 @@ def rows_over(values, column, methods=(("mpi", 1e-3), ("onebit", 2.5e-4)), **cha
 
 
 def linear(alpha=1e-5, beta=1e-9, gamma=1e-10, sizes=(64 * KIB, MIB, 16 * MIB, 64 * MIB)):
-    """Rows that the model explains without a rest: 2 ranks send size bytes in the dense one, a quarter in onebit."""
+    """Rows that the model explains without a rest: 2 ranks send size bytes in the dense one, a quarter in onebit, whose codec
+    works while a segment of 256 KiB is sent."""
     out = []
     for size in sizes:
-        dense, ours = alpha + beta * size, alpha + beta * size / 4 + gamma * size
+        dense, wire, codec = alpha + beta * size, beta * size / 4, gamma * size
+        ours = alpha + max(wire, codec) + min(wire, codec) * min(1, 256 * KIB / size)
         out.append(point("mpi", size, dense, speedup=1, speedup_lo=1, speedup_hi=1))
         out.append(point("onebit", size, ours, speedup=dense / ours, speedup_lo=dense / ours, speedup_hi=dense / ours,
-                         wire_bytes_max=size // 4, ratio_target=4, ratio_achieved=4.5))
+                         wire_bytes_max=size // 4, algorithm="allgather", ratio_target=4, ratio_achieved=4.5))
     return out
 
 
@@ -221,10 +223,23 @@ class Plots(Drawn):
     def test_model(self):
         found = self.draw("model", self.file(linear()))
         for row in found:
-            self.assertAlmostEqual(float(row["residual"]), 0, 6)
+            self.assertAlmostEqual(float(row["residual"]), 0, 4)
             self.assertAlmostEqual(float(row["beta_s_per_B"]), 1e-9, 15)
-        self.assertAlmostEqual(float(found[-1]["gamma_s_per_B"]), 1e-10, 15)
+        self.assertAlmostEqual(float(found[-1]["gamma_s_per_B"]), 1e-10, 13)
         self.assertAlmostEqual(float(found[0]["alpha_s"]), 1e-5, 10)
+
+    def test_extrapolate(self):
+        found = self.draw("extrapolate", self.file([row for row in linear() if row.__setitem__("nodes", 2) is None]))
+        self.assertEqual({(r["method"], r["source"]) for r in found}, {("onebit", "modelled"), ("onebit", "measured")})
+
+    def test_training(self):
+        found = self.draw("training", training_files.three_methods(self.path("t.csv")))
+        self.assertEqual(self.columns(found, "method", "epoch", "accuracy_lo", "accuracy", "accuracy_hi")[1],
+                         ("mpi", 2, 0.96, 0.965, 0.97))
+
+    def test_frontier(self):
+        found = self.draw("frontier", self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None]))
+        self.assertEqual({(r["method"], r["baseline"], r["ranks"]) for r in found}, {("onebit", "mpi/fastest", "2")})
 
     def test_roofline(self):
         path = self.path("kernels.json")
@@ -265,7 +280,9 @@ class Register(Drawn):
                    "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples",
                    "launches": "more than one launch", "drift": "/samples/order", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
-                   "history": "more than one commit", "roofline": "kernels.json"}
+                   "extrapolate": "a rank a host", "frontier": "a link with a rate",
+                   "history": "more than one commit", "roofline": "kernels.json",
+                   "training": "TRAIN.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)
@@ -301,25 +318,6 @@ class Register(Drawn):
                 with open(self.path("out", f"a-model.{suffix}"), "rb") as file:
                     seen[-1][suffix] = file.read()
         self.assertEqual(seen[0], seen[1])
-
-
-class Model(unittest.TestCase):
-    def fit(self, rows):
-        table = np.array(rows)
-        return mpiq_model.fit(mpiq_results.with_columns(mpiq_results.plain(table), {}))
-
-    def test_one_bad_point_does_not_bend_the_rest(self):
-        rows = linear(sizes=[KIB << i for i in range(0, 14, 2)])
-        rows[6]["t_median_s"] *= 3
-        fitted = self.fit(rows)
-        self.assertAlmostEqual(fitted["dense"]["beta"] / 1e-9, 1, 1)
-
-    def test_no_coefficient_is_negative(self):
-        for f in self.fit(linear(gamma=-2e-10)).values():
-            self.assertGreaterEqual(min(f["alpha"], f["beta"], f["gamma"]), 0)
-
-    def test_two_sizes_are_no_model(self):
-        self.assertIsNone(self.fit(linear(sizes=(KIB, MIB))))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ SMALL = os.path.join(ROOT, "results", "2026-11-21-epyc", "lab-1gbit.h5")  # 18 r
 OTHER = os.path.join(ROOT, "results", "2026-11-21-epyc", "shm.h5")  # another link, also 18 rows
 OVER = os.path.join(ROOT, "results", "2026-11-21-xeon", "oversubscribed-lab-4x1gbit.h5")
 SPARSE = os.path.join(ROOT, "results", "2026-11-22-xeon-sparse", "shm-lists-same.h5")
-PUBLICATION = b"publicat"  # what the eight bytes of the column hold of it
+PUBLICATION = b"publicat"  # what the eight bytes of their column hold of it
 NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 

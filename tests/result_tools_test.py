@@ -92,11 +92,17 @@ class Merge(WithFiles):
         paths = [self.launch(i) for i in range(10)]
         whole = self.merged(*paths)
         self.assert_passes(whole)
-        with h5py.File(whole, "a") as file:
-            table = file["points"][...]
-            table["grade"] = PUBLICATION
-            file["points"][...] = table
+        self.assertEqual(set(points_of(whole)["grade"]), {b"smoke"}, "ten smoke tests are not worth more than one")
+        for path in paths:
+            self.change(path, grade=(slice(None), b"normal"))
+        self.change(paths[3], status=(1, b"invalid"), note=(1, b"1 wrong elements"))
+        whole = self.merged(*paths)
         self.assert_passes(whole)
+        found = [set(points_of(whole)["grade"][first::3]) for first in range(3)]
+        self.assertEqual(found, [{b"publication"}, {b"normal"}, {b"publication"}], "nine good launches are not ten")
+        with h5py.File(paths[5], "a") as file:
+            file.attrs["git_dirty"] = np.uint8(1)
+        self.assertEqual(set(points_of(self.merged(*paths))["grade"]), {b"normal"})
         nine = self.merged(*paths[:9])
         with h5py.File(nine, "a") as file:
             table = file["points"][...]

@@ -261,6 +261,10 @@ class Refused(WithFakes):
         self.refused("made with other options", self.toml(), "--", "--warmup", "3")
         self.refused("made with other options", self.toml(SWEEP.replace("64K", "1M")))
         self.refused("this is mpiq-bench 0 def", self.toml(), FAKE_COMMIT="def")
+        for text in ("{", "[]", '{"version": 1}', '{"version": 1, "cells": 1}'):
+            with open(self.path("out", "cells", "sweep.json"), "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refused("not what scripts/sweep writes", self.toml())
 
 
 if __name__ == "__main__":

@@ -66,8 +66,7 @@ Result<EdgeList> Program::edges(int rank, int ranks) const {
 
 // The first rank in trouble says why.
 bool Program::all_well(const Status& mine) const {
-  int first = mine.ok() ? size_ : rank_;
-  PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
+  const int first = first_no(mine.ok(), comm_);
   if (first == rank_) fmt::print(stderr, "mpiq-pagerank: rank {}: {}\n", rank_, mine.text());
   return first == size_;
 }

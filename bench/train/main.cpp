@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/metadata.hpp"
 #include "bench/report.hpp"
@@ -25,6 +26,7 @@ class Program {
   Program(const TrainOptions& options, MPI_Comm comm) : options_(options), comm_(comm) {
     PMPI_Comm_rank(comm, &rank_);
     PMPI_Comm_size(comm, &size_);
+    oversubscribed_ = survey(comm).oversubscribed(size_);
   }
   int run() {
     auto train = read_images(options_.data, "train", options_.most_images);
@@ -51,8 +53,7 @@ class Program {
   }
   // Whether all ranks are; the first that is not says why.
   bool well(std::string_view what, const Status& mine) const {
-    int first = mine.ok() ? size_ : rank_;
-    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
+    const int first = first_no(mine.ok(), comm_);
     if (first == rank_) fmt::print(stderr, "mpiq-train: rank {}: {}: {}\n", rank_, what, mine.text());
     return first == size_;
   }
@@ -70,15 +71,18 @@ class Program {
     parameters_ = parameters;
     csv_ =
         "method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,epoch,step,"
-        "loss,accuracy,train_s,compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes\n";
+        "loss,accuracy,train_s,compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes,link,"
+        "oversubscribed\n";
     if (rank_ != 0) return;
     print_out(fmt::format(
         "# {}: {} parameters, {} ranks, batch {}, {} at rate {}{}\n"
-        "# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so far\n"
+        "{}# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so "
+        "far\n"
         "{:<24} {:>5} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}\n",
         options_.network, parameters, size_, options_.batch, kRules[static_cast<std::size_t>(options_.rule)],
-        options_.rate, options_.half_batches ? ", half batches" : "", "method", "seed", "step", "loss",
-        "accuracy", "time", "compute", "reduce", "update", "a step", "bytes"));
+        options_.rate, options_.half_batches ? ", half batches" : "",
+        oversubscribed_ ? "# MORE RANKS THAN CPUS: times say nothing\n" : "", "method", "seed", "step",
+        "loss", "accuracy", "time", "compute", "reduce", "update", "a step", "bytes"));
   }
   void print(const MethodWord& method, std::uint64_t seed, const Evaluation& now) {
     const std::string bytes = now.sent_bytes < 0 ? "" : std::to_string(now.sent_bytes);
@@ -86,18 +90,19 @@ class Program {
                           method.text, seed, now.step, now.loss, now.accuracy, duration(now.train_s),
                           duration(now.compute_s), duration(now.reduce_s), duration(now.update_s),
                           duration(now.train_s / static_cast<double>(now.step)), bytes));
-    csv_ +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                    "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_,
-                    options_.network, parameters_, kRules[static_cast<std::size_t>(options_.rule)],
-                    options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches),
-                    options_.batch, options_.rate, now.epoch, now.step, now.loss, now.accuracy, now.train_s,
-                    now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s, now.wait_s, bytes);
+    csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                        "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_,
+                        options_.network, parameters_, kRules[static_cast<std::size_t>(options_.rule)],
+                        options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches),
+                        options_.batch, options_.rate, now.epoch, now.step, now.loss, now.accuracy,
+                        now.train_s, now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s,
+                        now.wait_s, bytes, "\"" + options_.link + "\"", static_cast<int>(oversubscribed_));
   }
 
   const TrainOptions& options_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
+  bool oversubscribed_ = false;  // more ranks than processors: times say nothing
   std::size_t parameters_ = 0;
   std::string csv_;
 };

@@ -62,6 +62,7 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
   app.add_option("--record", o.record, "write each rank's gradients, tensor by tensor, to this folder");
   app.add_option("--record-steps", o.record_steps, "at these steps")->delimiter(',');
   app.add_option("--csv", o.csv, "write the table to this file too");
+  app.add_option("--link", o.link, "label of the network, stored with the table");
 }
 
 Status take_words(const Words& w, TrainOptions& o) {
@@ -72,6 +73,8 @@ Status take_words(const Words& w, TrainOptions& o) {
   o.spec = std::move(*spec);
   for (std::size_t r = 0; r < std::size(kRules); ++r)
     if (w.rule == kRules[r]) o.rule = static_cast<Rule>(r);
+  if (o.link.find_first_of("\",\n") != std::string::npos)
+    return bad("--link: neither \", commas nor new lines");
   o.adapt_before = w.placement == "before";
   if (o.adapt_before && o.rule == Rule::sgd) return bad("--adapt before: sgd has nothing to adapt");
   auto methods = parse_methods(w.methods);

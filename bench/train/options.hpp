@@ -31,6 +31,7 @@ struct TrainOptions {
   std::string record;  // folder
   std::vector<int> record_steps;
   std::string csv;
+  std::string link;  // label of the network, for the table
 };
 
 struct TrainCommandLine {

@@ -1,10 +1,9 @@
 """Effective bus bandwidth against size: where compression beats the wire."""
-import re
-
 from matplotlib import ticker
 
 import mpiq_figure as fig
 from mpiq_plots import draw, extent, plot
+from mpiq_predict import wire_limit
 from mpiq_results import with_columns
 
 
@@ -13,12 +12,6 @@ def of_bus(points):
     moved = points["bytes"] * 2.0 * (points["ranks"] - 1) / points["ranks"]
     return with_columns(points, {"busbw": moved / points["t_median_s"], "busbw_lo": moved / points["t_ci_hi_s"],
                                  "busbw_hi": moved / points["t_ci_lo_s"]})
-
-
-def wire_limit(link):
-    """B/s that the name of a link promises ('lab-10gbit'), None if it promises none."""
-    found = re.search(r"(\d+(?:\.\d+)?)\s*([gm])bit", link.lower())
-    return float(found.group(1)) * {"g": 1e9, "m": 1e6}[found.group(2)] / 8 if found else None
 
 
 def limits(selection, panel):

@@ -38,7 +38,7 @@ def paper(selection):
                               xlabel="side of the square matrix each rank adds")
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), *extent(rows, "t_ci_lo_s", "t_ci_hi_s"))
     found, looks = [], fig.looks(sorted({row["method"] for row in rows}, key=fig.order))
-    for axis, (panel, _) in zip(axes, selection.panels()):
+    for axis, panel in zip(axes, [key for key, points in selection.panels() if (points["matrix_side"] > 0).any()]):
         lines = against_earlier(selection.results, panel)
         fig.note(axis, f"over the best earlier quantizer\nat side {lines[0][1]}; published: {PUBLISHED}" if lines else "",
                  {method: f"{ratio:.2f} [{low:.2f}, {high:.2f}]" for method, _, ratio, low, high, _ in lines}, looks)

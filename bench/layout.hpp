@@ -1,0 +1,32 @@
+// What an empty result file consists of: attributes, tables, matrices, with the texts that explain them.
+// Separate from the report, which fills them. Throws h5::Error.
+#pragma once
+
+#include <span>
+
+#include "bench/hdf5.hpp"
+#include "bench/report.hpp"
+
+namespace mq::bench::layout {
+
+inline constexpr const char* kTMax = "/samples/t_max_s";
+inline constexpr const char* kTSpan = "/samples/t_span_s";
+inline constexpr const char* kSkew = "/samples/skew_in_s";
+inline constexpr const char* kValid = "/samples/valid";
+inline constexpr const char* kOrder = "/samples/order";
+inline constexpr const char* kTRank = "/samples/t_rank_s";
+inline constexpr const char* kExposed = "/phases/exposed_s";
+inline constexpr const char* kBusy = "/phases/busy_s";
+inline constexpr std::size_t kMinColumns = 16, kMaxColumns = 1024;  // of a chunk of samples
+
+void write_head(hid_t file, const RunInfo& run);
+void write_skeleton(hid_t file);
+
+// At the first point, when the number of repetitions is known that sets the chunks.
+void create_matrices(hid_t file, std::size_t repetitions);
+
+// The times of every rank in n repetitions of one row. The first row that has them creates the matrix; from
+// then on a row without them is NaN.
+void write_ranks(hid_t file, std::size_t row, std::span<const double> times, std::size_t n);
+
+}  // namespace mq::bench::layout

@@ -1,0 +1,57 @@
+// Input vectors from files: recorded gradients, fields of a simulation. Raw numbers in the machine's byte
+// order, doubles if the name ends in .f64, else floats, as mpiq-train --record writes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/base/status.hpp"
+
+namespace mq::bench {
+
+// {rank} in a path is the number of the rank, each of which then has a file; without it all share one, and
+// each begins at a place of its own in it. Past its end a vector goes on at another place, and past the end
+// of the file at its beginning: with n elements in the file, element i of rank r is the one at (i +
+// offset(seed, r, i / n)) mod n, where offset is random, but 0 for the first n of a rank's own file.
+class Recording {
+ public:
+  // Maps the files of that many ranks, all of which every rank must be able to read: the check of a result
+  // makes the sum again from them. An error names the first that is missing, empty, or no whole number of
+  // elements; or, of the rank `mine`, has an element that is not finite or so large that its sum over the
+  // ranks might not be in one of the types.
+  static Result<std::shared_ptr<const Recording>> open(const std::string& path, int ranks, int mine,
+                                                       std::span<const kernels::Element> types,
+                                                       std::uint64_t seed);
+  double value(int rank, std::uint64_t index) const {
+    const File& file = files_[own_ ? static_cast<std::size_t>(rank) : 0];
+    const std::uint64_t copy = index / file.count;
+    return file.at((index - copy * file.count + offset(rank, copy, file.count)) % file.count);
+  }
+  std::uint64_t bytes(int rank) const { return files_[own_ ? static_cast<std::size_t>(rank) : 0].bytes(); }
+
+ private:
+  struct File {
+    std::shared_ptr<const void> data;  // mapped
+    std::uint64_t count = 0;           // elements
+    bool wide = false;                 // doubles
+    std::uint64_t bytes() const { return count * (wide ? sizeof(double) : sizeof(float)); }
+    double at(std::uint64_t i) const {
+      return wide ? static_cast<const double*>(data.get())[i] : static_cast<const float*>(data.get())[i];
+    }
+  };
+  static Result<File> map(const std::string& path);
+  std::uint64_t offset(int rank, std::uint64_t copy, std::uint64_t count) const;
+
+  std::vector<File> files_;  // of each rank, or the one for all
+  bool own_ = false;         // a file for each rank
+  std::uint64_t seed_ = 0;
+};
+
+// The path with the number of a rank in place of each {rank}.
+std::string path_of_rank(const std::string& path, int rank);
+
+}  // namespace mq::bench

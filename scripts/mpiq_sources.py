@@ -1,0 +1,26 @@
+"""Reading what figures and reports are made of, by kind of file: FILE.h5 of mpiq-bench, kernels.json, TRAIN.csv of mpiq-train."""
+import mpiq_kernels
+import mpiq_results
+import mpiq_training
+from mpiq_selection import PlotError
+
+KINDS = {".json": "kernels", ".csv": "training"}  # all others: results
+PROBLEMS = (PlotError, mpiq_results.ResultsError, mpiq_training.TrainingError, OSError)  # what read raises
+
+
+def kind_of(path):
+    return next((kind for suffix, kind in KINDS.items() if path.endswith(suffix)), "results")
+
+
+def read(paths, select, title=""):
+    """Kind -> what there is of it; select(results) makes a Selection of the result files."""
+    found = {kind: [path for path in paths if kind_of(path) == kind] for kind in ("results", *KINDS.values())}
+    sources, results = {}, [mpiq_results.read(path) for path in found["results"]]
+    if found["kernels"]:
+        sources["kernels"] = mpiq_kernels.read(found["kernels"], title)
+    if results:
+        sources["results"] = select(results)
+        sources["results"].kernels = sources.get("kernels")
+    if found["training"]:
+        sources["training"] = mpiq_training.read(found["training"])
+    return sources

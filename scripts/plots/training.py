@@ -1,0 +1,89 @@
+"""Test accuracy of a network trained with compressed gradients, by epoch and by time."""
+import numpy as np
+from matplotlib import ticker
+
+import mpiq_figure as fig
+import mpiq_training
+from mpiq_plots import plot
+
+LEAST = 1e-4  # errors below cannot be seen with the 10 000 images of the test
+
+
+def applies(training):
+    return bool(training.groups)
+
+
+def curve(runs):
+    """Of the tests that all seeds have: steps, seconds (mean), accuracy as mean, least and most of the seeds."""
+    by_step = [{row["step"]: row for row in run} for run in runs.values()]
+    steps = sorted(set.intersection(*(set(rows) for rows in by_step)))
+    accuracy = np.array([[rows[s]["accuracy"] for s in steps] for rows in by_step])
+    seconds = np.array([[rows[s]["train_s"] for s in steps] for rows in by_step]).mean(axis=0)
+    return steps, seconds, accuracy.mean(axis=0), accuracy.min(axis=0), accuracy.max(axis=0)
+
+
+def steps_an_epoch(methods):
+    """Of all runs: the last test of an epoch is made after its last step."""
+    return max(row["step"] / row["epoch"] for runs in methods.values() for run in runs.values() for row in run)
+
+
+def draw_curve(axis, x, found, look):
+    colour, marker, dashes = look
+    mean, low, high = (100 * np.maximum(1 - values, LEAST) for values in found)
+    axis.plot(x, mean, color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.3)
+    axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def dress(axis, errors):
+    """Accuracy grows upwards, in steps of its errors."""
+    axis.set_yscale("log")
+    axis.set_ylim(min(100, 1.15 * max(errors)), min(errors) / 1.15)
+    inside = [e for power in (0.01, 0.1, 1, 10) for e in (power * np.arange(1, 10))[::-1] if min(errors) <= e <= max(errors)]
+    coarse = [e for e in inside if f"{e:.0e}"[0] in "125"]
+    ticks = next((found for found in (coarse, inside) if len(found) >= 3), np.geomspace(min(errors), max(errors), 4))
+    axis.set_yticks(ticks)
+    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda e, _: f"{100 - e:.4g}"))
+    axis.yaxis.set_minor_locator(ticker.NullLocator())
+
+
+def panels_of(training):
+    """(setting, ranks, methods, kind) of each panel: by epoch, and by time where every rank had a core."""
+    for (setting, ranks), methods in sorted(training.groups.items()):
+        yield setting, ranks, methods, "epoch"
+        if mpiq_training.timed(methods):
+            yield setting, ranks, methods, "time"
+
+
+@plot("training", applies, takes="training", read="""Higher is better; the scale is that of the errors, so that the last per cent can
+be seen. Lines are means over seeds, bands from the worst to the best. By epoch, equal lines mean that compression costs no
+accuracy; by time, the line on the left gets there first. Times are drawn only where every rank had a core of its own.""")
+def training(source):
+    """Test accuracy by epoch and by time, mean and range over seeds."""
+    panels = list(panels_of(source))
+    looks = fig.looks(sorted({mpiq_training.name_of(m) for _, _, methods, _ in panels for m in methods}, key=fig.order))
+    figure, axes = fig.panels([f"{s[0]}, {ranks} ranks, by {kind}" for s, ranks, _, kind in panels],
+                              "test accuracy (%), log scale of the errors", share=False)
+    rows = []
+    for axis, (setting, ranks, methods, kind) in zip(axes, panels):
+        epoch, errors = steps_an_epoch(methods), []
+        for method in sorted(methods, key=mpiq_training.order):
+            steps, seconds, *found = curve(methods[method])
+            if not steps:
+                continue
+            draw_curve(axis, seconds if kind == "time" else np.array(steps) / epoch, found, looks[mpiq_training.name_of(method)])
+            errors += list(100 * np.maximum(1 - np.concatenate(found), LEAST))
+            rows += [{**dict(zip(mpiq_training.SETTING, setting)), "ranks": ranks, "method": method[0], "feedback": method[1],
+                      "seeds": len(methods[method]), "step": step, "epoch": step / epoch,
+                      "train_s": s if mpiq_training.timed(methods) else float("nan"), "accuracy": mean, "accuracy_lo": low,
+                      "accuracy_hi": high} for step, s, mean, low, high in zip(steps, seconds, *found) if kind == "epoch"]
+        dress(axis, errors or [1, 100])
+        axis.set_xlabel("time without tests (s)" if kind == "time" else "epoch")
+        axis.set_xlim(left=0)
+        axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=kind == "epoch"))
+    fig.legend(figure, looks, ["f32"])
+    untimed = sorted({ranks for (_, ranks), methods in source.groups.items() if not mpiq_training.timed(methods)})
+    settings = "; ".join(mpiq_training.setting_words(s) for s in sorted({key[0] for key in source.groups}))
+    fig.finish(figure, "Accuracy of training on MNIST with compressed gradients", [
+        f"Mean over the seeds, band: from the worst to the best seed. {settings}."
+        + (f" No times with {', '.join(map(str, untimed))} ranks: more than cores." if untimed else "")])
+    return figure, rows
