@@ -1,4 +1,4 @@
-"""Tests of slurm/ with made-up commands of Slurm: plans, what is submitted, what a job does when its launch ends, and what is refused.
+"""Tests of slurm/ with made-up commands of Slurm: plans, what is submitted, what a job does when its launch ends, what is refused.
 
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/slurm_test.py
 """
@@ -29,13 +29,14 @@ echo "{name} $*" >>"{folder}/calls"
 exit "${{FAKE_{upper}:-0}}"
 """
 BODIES = {
-    "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); [ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; '
-              'echo $((100 + n))',
+    "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); '
+              '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; echo $((100 + n))',
     "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
-    "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; *hostnames*) echo n1; echo n2 ;; esac',
+    "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
+                '*hostnames*) echo n1; echo n2 ;; esac',
     "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
     "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
-                  'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if the stop rule is met in time" ;; esac',
+                  'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if all goes well" ;; esac',
     "mpiq-run": "",
 }
 
@@ -45,14 +46,15 @@ class WithFakes(InTemporaryFolder):
         super().setUp()
         os.mkdir(self.path("bin"))
         for name, body in BODIES.items():
-            text = FAKE.format(name=name, folder=self.folder, body=body.format(folder=self.folder), upper=name.upper().replace("-", "_"))
+            text = FAKE.format(name=name, folder=self.folder, body=body.format(folder=self.folder),
+                               upper=name.upper().replace("-", "_"))
             with open(self.path("bin", name), "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(self.path("bin", name), 0o755)
         self.run_folder = self.path("run")
 
-    def call(self, *words, **env):
-        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=self.folder,
+    def call(self, *words, stdin=subprocess.DEVNULL, **env):
+        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=stdin, cwd=self.folder,
                               env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], "MPIQ_SITE": "", **env})
 
     def submit(self, *words, **env):
@@ -84,7 +86,8 @@ class Plans(unittest.TestCase):
                 mpiq_plan.numbers(text, "--nodes")
 
     def test_times(self):
-        for text, expected in (("30", 1800), ("1:30", 90), ("1:30:00", 5400), ("2-12", 216000), ("1-0:30", 88200), ("0-0:01:30", 90)):
+        for text, expected in (("30", 1800), ("1:30", 90), ("1:30:00", 5400), ("2-12", 216000), ("1-0:30", 88200),
+                               ("0-0:01:30", 90)):
             self.assertEqual(mpiq_plan.seconds(text, "--time"), expected)
         for text in ("", "0", "0:59", "now", "1:2:3:4", "-1", "1d"):
             with self.assertRaises(mpiq_plan.PlanError, msg=text):
@@ -117,14 +120,15 @@ class Plans(unittest.TestCase):
     def test_what_is_written_for_bash_comes_back_as_it_was(self):
         hostile = ["$(touch x)", "a b", "'", '"', "`id`", "\\", "*", "", "é", "--x=;rm"]
         text = mpiq_folder.settings_text({"words": hostile, "one": hostile[0]})
-        done = subprocess.run(["bash", "-c", 'run=/nowhere; eval "$1"; printf "%s\\0" "$one" "${words[@]}"', "x", text], capture_output=True,
-                              check=True)
+        reader = 'run=/nowhere; eval "$1"; printf "%s\\0" "$one" "${words[@]}"'
+        done = subprocess.run(["bash", "-c", reader, "x", text], capture_output=True, check=True)
         self.assertEqual(done.stdout.decode().split("\0")[:-1], [hostile[0], *hostile])
 
 
 class Submitted(WithFakes):
     def test_cells_then_what_depends_on_them(self):
-        done = self.submit("--nodes", "1-4", "--ranks-per-node", "2", "--launches", "3", "--yes", "--partition", "p q", "--gpus", "4")
+        done = self.submit("--nodes", "1-4", "--ranks-per-node", "2", "--launches", "3", "--yes", "--partition", "p q",
+                           "--gpus", "4")
         self.assertEqual(done.returncode, 0, done.stderr)
         calls = self.calls("sbatch")
         self.assertEqual(len(calls), 6)
@@ -136,7 +140,8 @@ class Submitted(WithFakes):
             for word in words:
                 self.assertIn(" " + word if word.startswith("-") else word, call)
         self.assertIn("allreduce (bench/sweeps/reference.toml): 9 cells", done.stdout)
-        self.assertIn("cost: at most 1.75 node-hours; about 0.64", done.stdout)  # 3 (1 + 2 + 4) nodes, 5 minutes; 90 s and 20 s to start
+        # 3 (1 + 2 + 4) nodes for 5 minutes, which are estimated to take 90 s and 20 s to start.
+        self.assertIn("cost: at most 1.75 node-hours; about 0.64", done.stdout)
         with open(os.path.join(self.run_folder, "plan.tsv"), encoding="utf-8") as plan:
             self.assertEqual(len(plan.readlines()), 9)
 
@@ -151,7 +156,20 @@ class Submitted(WithFakes):
         self.assertEqual(dry.returncode, 0, dry.stderr)
         self.assertIn("#SBATCH --job-name=mpiq-allreduce", dry.stdout)
         self.assertIn("kind=bench", dry.stdout)
+        ranks = self.submit("--dry-run", "--sweep", os.path.join(ROOT, "bench/sweeps/ranks.toml"))
+        self.assertIn("(6 points", ranks.stdout, "three numbers of ranks in a launch")
         self.assertEqual((self.calls("sbatch"), os.path.exists(self.run_folder)), ([], False))
+
+    def test_it_asks_at_a_terminal(self):
+        for answer, submitted in ((b"n\n", False), (b"\n", False), (b"\x04", False), (b"y\n", True)):
+            master, slave = os.openpty()
+            os.write(master, answer)
+            done = self.submit("--nodes", "2", stdin=slave)
+            os.close(master)
+            os.close(slave)
+            self.assertIn("Submit? [y/N]", done.stdout)
+            self.assertEqual((done.returncode, "nothing was submitted" in done.stderr), (0, False) if submitted else (2, True))
+            self.assertEqual((len(self.calls("sbatch")) > 0, os.path.exists(self.run_folder)), (submitted, submitted))
 
     def test_where_one_job_is_refused_the_others_are_cancelled(self):
         done = self.submit("--nodes", "2,4", "--yes", FAKE_REFUSE="3")
@@ -174,7 +192,8 @@ class Submitted(WithFakes):
         self.assertIn("have not ended", self.submit(*words).stderr)
 
     def test_sites(self):
-        site = self.file("site.sh", "partition=big\nsmall_partition=tiny\nlauncher=openmpi\nsbatch_options=(--x='a b')\nlink=$((1 + 1))nd\n")
+        site = self.file("site.sh", "partition=big\nsmall_partition=tiny\nlauncher=openmpi\nsbatch_options=(--x='a b')\n"
+                         "link=$((1 + 1))nd\n")
         done = self.submit("--site", site, "--account", "me", "--yes")
         self.assertEqual(done.returncode, 0, done.stderr)
         first, merge = self.calls("sbatch")[:2]
@@ -191,11 +210,13 @@ class Submitted(WithFakes):
         full = self.path("full")
         os.mkdir(full)
         self.file("full/x", "")
-        for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"), ("two minutes", "--time", "1:59"), ("--gpus", "--gpus", "-1"),
+        for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"),
+                             ("a minute at least", "--time", "0:59"), ("--gpus", "--gpus", "-1"),
                              ("no file 'none'", "--site", "none"), ("launcher=rsh", "--site", self.path("bad.sh")),
                              ("broken", "--site", self.path("worse.sh")), ("invalid choice", "nosuch"), ("has a %", "--out", "a%j"),
                              ("control", "--out", "a\nb"), ("control", "--partition", "a\nb"), ("control", "--", "a\nb"),
-                             ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"), ("which program", "dropin", "--time", "5"),
+                             ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"),
+                             ("which program", "dropin", "--time", "5"),
                              ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
                              ("no mpiq-train", "train", "--", "--data", full), ("MaxArraySize", "--launches", "50"),
                              ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml")):
@@ -239,8 +260,9 @@ class Cells(WithFakes):
     def test_a_launch_is_told_where_and_bound(self):
         self.expect(0, "done", "")
         (call,) = self.calls("srun")
-        for word in ("--mpi=pmi2", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--distribution=block:block",
-                     "--cpu-bind=verbose,cores", "--kill-on-bad-exit=1", "--expect-ranks 2", "--deadline auto", "--link slurm-toy"):
+        for word in ("--mpi=pmi2", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1",
+                     "--distribution=block:block", "--cpu-bind=verbose,cores", "--kill-on-bad-exit=1", "--expect-ranks 2",
+                     "--deadline auto", "--link slurm-toy"):
             self.assertIn(" " + word, call)
         self.assertEqual(self.job().returncode, 0)
         self.assertEqual(len(self.calls("srun")), 1, "what is done is not done again")
@@ -281,6 +303,24 @@ class Cells(WithFakes):
         self.settings(min_free_mb="999999999")
         self.expect(74, "failed", "is full")
 
+    def test_a_disk_that_is_full_only_in_writing(self):
+        probe = os.path.join(self.run_folder, "cells", self.first + ".probe")
+        os.symlink("/dev/full", probe)
+        done = self.expect(74, "failed", "cannot write to")
+        self.assertIn("No space left", done.stderr)
+        self.assertEqual(self.calls("srun"), [])
+
+    def test_a_disk_that_fills_during_the_launch(self):
+        self.settings(min_free_mb="0")
+        self.file("bin/srun", f"#!/bin/sh\nln -s /dev/full {self.run_folder}/cells/{self.first}.probe\nexit 1\n")
+        self.expect(74, "failed", "cannot write to")
+
+    def test_a_disk_too_full_to_say_so(self):
+        os.symlink("/dev/full", os.path.join(self.run_folder, "state", self.first + ".state"))
+        done = self.job()
+        self.assertEqual(done.returncode, 74)  # which slurm/status explains
+        self.assertIn("cannot write", done.stderr)
+
     def test_the_lock_of_a_job_that_has_ended_goes(self):
         lock = os.path.join(self.run_folder, "cells", self.first + ".h5.lock")
         with open(lock, "w", encoding="utf-8") as file:
@@ -314,7 +354,8 @@ class Progress(WithFakes):
         self.assertEqual(mpiq_progress.part("a", job, "1", failed, {}).why, "why")
 
     def test_ends_that_nobody_explained(self):
-        for said, expected in (("JobState=TIMEOUT ExitCode=0:15", "time limit"), ("JobState=FAILED ExitCode=74:0", "could not write"),
+        for said, expected in (("JobState=TIMEOUT ExitCode=0:15", "time limit"),
+                               ("JobState=FAILED ExitCode=74:0", "could not write"),
                                ("JobState=FAILED ExitCode=9:0", "exit code 9:0"), ("", "no longer knows")):
             self.file("bin/scontrol", f"#!/bin/sh\necho '{said}'\n")
             path, os.environ["PATH"] = os.environ["PATH"], self.path("bin") + ":" + os.environ["PATH"]
@@ -344,9 +385,9 @@ class Scripts(unittest.TestCase):
 
     def test_the_lab_refuses_what_it_does_not_know(self):
         lab = os.path.join(ROOT, "scripts", "slurm_lab")
-        for words, env in (([], {}), (["nosuch"], {}), (["up", "0"], {}), (["up", "a"], {}), (["up", "1", "2"], {}), (["with", "2"], {}),
-                           (["sh"], {}), (["down", "x"], {}), (["up"], {"LAB": "relative"}), (["up"], {"LAB": "/tmp/" + "x" * 80}),
-                           (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"})):
+        for words, env in (([], {}), (["nosuch"], {}), (["up", "0"], {}), (["up", "a"], {}), (["up", "1", "2"], {}),
+                           (["with", "2"], {}), (["sh"], {}), (["down", "x"], {}), (["up"], {"LAB": "relative"}),
+                           (["up"], {"LAB": "/tmp/" + "x" * 80}), (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"})):
             done = subprocess.run([lab, *words], capture_output=True, text=True, check=False, env={**os.environ, **env})
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("usage: scripts/slurm_lab", done.stderr)

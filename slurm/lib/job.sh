@@ -148,7 +148,8 @@ run_bench() {  # run_bench allreduce|sparse [OPTIONS...]
   local section=$1; shift
   need_program "$bin/mpiq-bench"
   rm -f "$result.exit"
-  launch bash -c "$RANK" "$result.exit" "$bin/mpiq-bench" --config "$run/sweep.toml" "$section" "$@" "${cell_options[@]}" "${extra_options[@]}" \
+  launch bash -c "$RANK" "$result.exit" \
+    "$bin/mpiq-bench" --config "$run/sweep.toml" "$section" "$@" "${cell_options[@]}" "${extra_options[@]}" \
     --link "$link" --launch-index "$launch_index" --expect-ranks "$ranks" --deadline auto -O "$result.h5"
   local code=$?
   if [ -s "$result.exit" ]; then code=$(<"$result.exit"); fi
@@ -165,7 +166,9 @@ end_cell() {  # end_cell EXIT_CODE
   if time_is_over; then fail "killed by its time limit: give more --time; what was measured is kept"; fi
   case $1 in
     "$USAGE") fail "the program refused its options: see the log" "$USAGE" ;;
-    1) fail "a point failed or was invalid, or the program could not start: see the log" ;;
+    1)
+      check_disk
+      fail "a point failed or was invalid, or the program could not start: see the log" ;;
     *) fail "the launch ended with $1$(signal_of "$1"): see the log" ;;
   esac
 }

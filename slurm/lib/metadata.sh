@@ -1,10 +1,21 @@
 # What a cell ran on, in the words of Slurm, as sections of an INI file. Only what is named here: never the whole environment.
 # shellcheck shell=bash
 
-readonly JOB_KEYS='JobId|ArrayJobId|ArrayTaskId|JobName|Partition|QOS|Features|Gres|NodeList|NumNodes|NumCPUs|NumTasks|CPUs/Task|ReqB:S:C:T|Socks/Node|NtasksPerN:B:S:C|CoreSpec|TRES|TresPerNode|TimeLimit|SubmitTime|StartTime|Restarts|OverSubscribe|Contiguous|Switches|Nodes|CPU_IDs|GRES'
-readonly NODE_KEYS='NodeName|Arch|CoresPerSocket|CPUTot|CPUAlloc|AvailableFeatures|ActiveFeatures|Gres|OS|RealMemory|Sockets|Boards|ThreadsPerCore|Version|CpuSpecList'
-readonly SLURM_KEYS='ClusterName|SLURM_VERSION|SelectType|SelectTypeParameters|TaskPlugin|ProctrackType|SwitchType|TopologyPlugin|MpiDefault|LaunchParameters|AccountingStorageType'
-readonly ENV_KEYS='SLURM_(JOB_ID|JOB_NAME|JOB_NODELIST|JOB_NUM_NODES|JOB_PARTITION|JOB_END_TIME|NTASKS|NTASKS_PER_NODE|TASKS_PER_NODE|CPUS_PER_TASK|CPUS_ON_NODE|JOB_CPUS_PER_NODE|RESTART_COUNT|CLUSTER_NAME)|SLURM_ARRAY_[A-Z_]+|SLURM_CPU_BIND[A-Z_]*|SLURM_GPU[A-Z_]*|CUDA_VISIBLE_DEVICES|LOADEDMODULES|(MPIR_CVAR|UCX|FI|OMP|MPIQ|OMPI_MCA)_[A-Za-z0-9_]+'
+JOB_KEYS='JobId|ArrayJobId|ArrayTaskId|JobName|Partition|QOS|Features|Gres|NodeList|NumNodes|NumCPUs|NumTasks|CPUs/Task'
+JOB_KEYS+='|ReqB:S:C:T|Socks/Node|NtasksPerN:B:S:C|CoreSpec|TRES|TresPerNode|TimeLimit|SubmitTime|StartTime|Restarts'
+JOB_KEYS+='|OverSubscribe|Contiguous|Switches|Nodes|CPU_IDs|GRES'
+readonly JOB_KEYS
+NODE_KEYS='NodeName|Arch|CoresPerSocket|CPUTot|CPUAlloc|AvailableFeatures|ActiveFeatures|Gres|OS|RealMemory|Sockets|Boards'
+NODE_KEYS+='|ThreadsPerCore|Version|CpuSpecList'
+readonly NODE_KEYS
+SLURM_KEYS='ClusterName|SLURM_VERSION|SelectType|SelectTypeParameters|TaskPlugin|ProctrackType|SwitchType|TopologyPlugin'
+SLURM_KEYS+='|MpiDefault|LaunchParameters|AccountingStorageType'
+readonly SLURM_KEYS
+ENV_KEYS='SLURM_JOB_(ID|NAME|NODELIST|NUM_NODES|PARTITION|END_TIME|CPUS_PER_NODE)'
+ENV_KEYS+='|SLURM_(NTASKS|NTASKS_PER_NODE|TASKS_PER_NODE|CPUS_PER_TASK|CPUS_ON_NODE|RESTART_COUNT|CLUSTER_NAME)'
+ENV_KEYS+='|SLURM_ARRAY_[A-Z_]+|SLURM_CPU_BIND[A-Z_]*|SLURM_GPU[A-Z_]*|CUDA_VISIBLE_DEVICES|LOADEDMODULES'
+ENV_KEYS+='|(MPIR_CVAR|UCX|FI|OMP|MPIQ|OMPI_MCA)_[A-Za-z0-9_]+'
+readonly ENV_KEYS
 
 # `scontrol show` prints KEY=VALUE words; of a value with blanks only the first word is kept.
 chosen() { tr ' ' '\n' | grep -E "^($1)=" || true; }
@@ -21,7 +32,7 @@ write_metadata() {
   echo "launcher=$launcher"
   echo "launcher_options=${srun_options[*]}"
   case $launcher in
-    srun:*) echo "binding=--distribution=block:block --cpu-bind=verbose,cores; what was bound is in the log and the result file" ;;
+    srun:*) echo "binding=--distribution=block:block --cpu-bind=verbose,cores; what was bound is in the result file" ;;
     hydra) echo "binding=-bind-to core:$cpus_per_task" ;;
     openmpi) echo "binding=--bind-to core; what was bound is in the log" ;;
   esac
@@ -42,7 +53,8 @@ write_metadata() {
 # Of the first node; the result file has the processor of each.
 write_processor() {
   echo "[processor $(uname -n)]"
-  lscpu | sed -nE 's/^(Model name|Socket\(s\)|Core\(s\) per socket|Thread\(s\) per core|NUMA node\(s\)|L3 cache|CPU max MHz): +/\1=/p'
+  lscpu |
+    sed -nE 's/^(Model name|Socket\(s\)|Core\(s\) per socket|Thread\(s\) per core|NUMA node\(s\)|L3 cache|CPU max MHz): +/\1=/p'
   echo "governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null || echo unknown)"
   if [ "$gpus_per_node" -gt 0 ]; then
     echo "[gpus $(uname -n)]"

@@ -32,8 +32,9 @@ class Experiment:
 
 
 QUICK = ("--point-time=0.3", "--max-reps=40")
-TRAIN = ("--methods=mpi,bf16,onebit,threshold(quantile=0.97),adaptive", "--network=mlp:512x512", "--optimizer=momentum", "--rate=0.02",
-         "--decay=0.85", "--batch=256", "--epochs=20")  # as scripts/mnist
+TRAIN = ("--methods=mpi,bf16,onebit,threshold(quantile=0.97),adaptive", "--network=mlp:512x512", "--optimizer=sgd", "--rate=0.6",
+         "--decay=0.7", "--batch=256", "--epochs=6")  # as scripts/mnist
+KERNELS = r"/(encode\+feedback|decode\+add)/f32/.*/65536KiB"  # as scripts/run, what an allreduce of long vectors does
 ALL = {
     "allreduce": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml"),
     "scaling": Experiment("bench", "slurm/sweeps/scaling.toml", quick_options=QUICK),
@@ -41,7 +42,7 @@ ALL = {
     "sparse": Experiment("bench", "bench/sweeps/sparse.toml", quick_options=QUICK),
     "gpu": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml", gpus=1),
     "kernels": Experiment("kernels", least_ranks=1, time="60", options=("--benchmark_min_time=0.2",),
-                          quick_options=("--benchmark_min_time=0.05", r"--benchmark_filter=/(encode\+feedback|decode\+add)/f32/.*/65536KiB")),
+                          quick_options=("--benchmark_min_time=0.05", "--benchmark_filter=" + KERNELS)),
     "train": Experiment("train", least_ranks=1, time="120", options=TRAIN, quick_options=("--epochs=2", "--images=10000")),
     "dropin": Experiment("dropin", least_ranks=1),
 }
@@ -72,10 +73,14 @@ class Estimate:
 def estimate(sweep, combinations, words, bench):
     """What mpiq-bench itself says, so that wrong options are found before anything is submitted; None and why where it does not
     start here, as on login nodes without the MPI library."""
+    # Parts of a launch: here there is one rank, so each is estimated as if it were that one.
+    parts = sweep.options.get("ranks", []) if not any(word.split("=")[0] == "--ranks" for word in words) else []
+    times = len(parts) if isinstance(parts, list) and parts else 1
+    alone = ["--ranks=1"] if parts else []
     found = []
     for combination in combinations[:100]:
         command = [bench, "--config", sweep.path, sweep.section, *(f"--{key}={value}" for key, value in combination), *words,
-                   "--dry-run"]
+                   *alone, "--dry-run"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
         except subprocess.TimeoutExpired:
@@ -86,14 +91,15 @@ def estimate(sweep, combinations, words, bench):
         match = PLAN.search(done.stdout)
         if done.returncode != 0 or not match:
             return None, f"mpiq-bench does not start here ({said.splitlines()[-1] if said else done.returncode})"
-        found.append(Estimate(int(match[1]), match[2], float(match[3]) * UNIT_S[match[4]] + START_S))
+        found.append(Estimate(times * int(match[1]), match[2], times * float(match[3]) * UNIT_S[match[4]] + START_S))
     return max(found, key=lambda e: e.seconds), ""
 
 
 def program_version(bench):
     """Of mpiq-bench, or '' where it does not start."""
     try:
-        done = subprocess.run([bench, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        done = subprocess.run([bench, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                              timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -119,7 +125,8 @@ def program_words(name, words):
         at = words.index("--data") if "--data" in words else len(words)
         data = (words[at + 1:at + 2] or [os.environ.get("MNIST_DIR", "")])[0]
         if not os.path.isdir(data):
-            raise ExperimentError(f"train: no folder '{data}' of MNIST: scripts/get_mnist DIR, then MNIST_DIR=DIR or -- --data DIR")
+            raise ExperimentError(f"train: no folder '{data}' of MNIST: scripts/get_mnist DIR, then MNIST_DIR=DIR or "
+                                  "-- --data DIR")
         return [*words[:at], *words[at + 2:], "--data", os.path.abspath(data)]
     return words
 

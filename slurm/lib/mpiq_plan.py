@@ -25,7 +25,7 @@ class Array:
 
 
 def numbers(text, where):
-    """'1-64': 1, 2, 4 ... 64 (and the end, if it is no power of two times the beginning); '2,3,8-32': these. In order, each once."""
+    """'1-64': 1, 2, 4 ... 64, and the end, if it is no power of two times the beginning; '2,3,8-32': these. In order, each once."""
     found = set()
     for word in text.split(","):
         match = re.fullmatch(r"([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?", word.strip())

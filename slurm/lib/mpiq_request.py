@@ -12,7 +12,6 @@ import mpiq_site as sites
 SLURM = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 ROOT = os.path.dirname(SLURM)
 PROGRAMS = {"bench": "mpiq-bench", "kernels": "mpiq-kernels", "train": "mpiq-train", "dropin": "mpiq-run"}
-LEAST_S = 120  # of mpiq-bench, which would not begin with less than a minute left
 PROBLEMS = (planning.PlanError, sites.SiteError, folders.FolderError, experiments.ExperimentError)
 
 
@@ -35,7 +34,8 @@ class Request:
         self.cells = self.plan_cells()
         self.arrays = planning.arrays(self.cells)
         self.slurm = self.ask_slurm()
-        self.link = self.site["link"] or "slurm-" + re.sub(r"[^\w.-]", "", self.slurm.get("ClusterName", "cluster"), flags=re.A)[:30]
+        cluster = re.sub(r"[^\w.-]", "", self.slurm.get("ClusterName", "cluster"), flags=re.A)
+        self.link = self.site["link"] or "slurm-" + cluster[:30]
         self.estimate, self.why = self.estimate_cell()
         self.time = self.time_limit()
         out = options.out or os.path.join(self.site["out"], f"{options.experiment}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -58,7 +58,8 @@ class Request:
             raise
         most = int(found.get("MaxArraySize", "1001"))
         if len(self.cells) > most - 1:
-            raise planning.PlanError(f"{len(self.cells)} cells, more than the {most - 1} that this cluster allows an array (MaxArraySize)")
+            raise planning.PlanError(f"{len(self.cells)} cells, more than the {most - 1} that this cluster allows an array "
+                                     "(MaxArraySize)")
         return found
 
     def estimate_cell(self):
@@ -73,10 +74,7 @@ class Request:
         """Seconds."""
         text = self.options.time or self.experiment.time
         if text:
-            limit = planning.seconds(text, "--time")
-            if self.experiment.kind == "bench" and limit < LEAST_S:
-                raise planning.PlanError("--time: two minutes at least: mpiq-bench stops one before the limit")
-            return limit
+            return planning.seconds(text, "--time")
         if self.estimate is None:
             raise planning.PlanError(f"--time: how long may a cell take? {self.why}".strip())
         return planning.limit_for(self.estimate.seconds)
@@ -97,10 +95,12 @@ class Request:
     def record(self):
         """What results depend on, but not what Slurm is asked."""
         options = self.options
-        return {"experiment": options.experiment, "version": experiments.program_version(os.path.join(self.bin, "mpiq-bench")),
+        version = experiments.program_version(os.path.join(self.bin, "mpiq-bench"))
+        return {"experiment": options.experiment, "version": version,
                 "sweep": self.sweep and {"section": self.sweep.section, "options": self.sweep.options, "env": self.sweep.env},
-                "words": list(self.words), "policy": options.policy, "nodes": options.nodes, "ranks_per_node": options.ranks_per_node,
-                "cpus_per_task": options.cpus_per_task, "gpus": self.gpus, "launches": self.launches, "link": self.link,
+                "words": list(self.words), "policy": options.policy, "nodes": options.nodes,
+                "ranks_per_node": options.ranks_per_node, "cpus_per_task": options.cpus_per_task,
+                "gpus": self.gpus, "launches": self.launches, "link": self.link,
                 "launcher": self.site["launcher"], "order_seed": options.order_seed}
 
     def settings(self):

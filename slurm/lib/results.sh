@@ -35,7 +35,11 @@ report_results() {
   case $kind in
     bench) "$python" "$root/scripts/report" "$link.h5" -o report.html || fail "no report: see the log" ;;
     kernels) "$python" "$root/scripts/plot" roofline kernels.json -o . || fail "no figure: see the log" ;;
-    train) cat train.md ;;
+    train)
+      files=()
+      cell_files csv
+      cat train.md
+      "$python" "$root/scripts/plot" training "${files[@]}" --name "$link" -o . || fail "no figure: see the log" ;;
     dropin) cat dropin.md ;;
   esac
 }
