@@ -1,4 +1,4 @@
-"""Tests of slurm/ with made-up commands of Slurm: plans, what is submitted, what a job does when its launch ends, what is refused.
+"""Tests of slurm/ with made-up commands of Slurm: plans, what is submitted and how far it is, what is refused.
 
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/slurm_test.py
 """
@@ -7,73 +7,18 @@ import os
 import shutil
 import subprocess
 import unittest
+import unittest.mock
 
-from scripts_common import ROOT, InTemporaryFolder
+from scripts_common import ROOT
+from slurm_fakes import SLURM, WithFakes
 
-import sys
-
-SLURM = os.path.join(ROOT, "slurm")
-sys.path.insert(0, os.path.join(SLURM, "lib"))
-
-import mpiq_batch  # noqa: E402
-import mpiq_experiments  # noqa: E402
-import mpiq_folder  # noqa: E402
-import mpiq_plan  # noqa: E402
-import mpiq_progress  # noqa: E402
-import mpiq_site  # noqa: E402
-
-# Each notes its call; FAKE_<NAME> is what it exits with.
-FAKE = """#!/bin/bash
-echo "{name} $*" >>"{folder}/calls"
-{body}
-exit "${{FAKE_{upper}:-0}}"
-"""
-BODIES = {
-    "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); '
-              '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; echo $((100 + n))',
-    "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
-    "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
-                '*hostnames*) echo n1; echo n2 ;; esac',
-    "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
-    "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
-                  'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if all goes well" ;; esac',
-    "mpiq-run": "",
-}
-
-
-class WithFakes(InTemporaryFolder):
-    def setUp(self):
-        super().setUp()
-        os.mkdir(self.path("bin"))
-        for name, body in BODIES.items():
-            text = FAKE.format(name=name, folder=self.folder, body=body.format(folder=self.folder),
-                               upper=name.upper().replace("-", "_"))
-            with open(self.path("bin", name), "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(self.path("bin", name), 0o755)
-        self.run_folder = self.path("run")
-
-    def call(self, *words, stdin=subprocess.DEVNULL, **env):
-        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=stdin, cwd=self.folder,
-                              env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], "MPIQ_SITE": "", **env})
-
-    def submit(self, *words, **env):
-        return self.call(os.path.join(SLURM, "submit"), "--bin", self.path("bin"), "--out", self.run_folder, *words, **env)
-
-    def calls(self, name):
-        try:
-            with open(self.path("calls"), encoding="utf-8") as file:
-                return [line.rstrip("\n") for line in file if line.startswith(name + " ")]
-        except FileNotFoundError:
-            return []
-
-    def file(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as file:
-            file.write(text)
-        return self.path(name)
-
-    def state(self, name):
-        return mpiq_folder.Folder(self.run_folder).state(name)
+import mpiq_batch
+import mpiq_experiments
+import mpiq_folder
+import mpiq_plan
+import mpiq_progress
+import mpiq_site
+import mpiq_submission
 
 
 class Plans(unittest.TestCase):
@@ -232,118 +177,6 @@ class Submitted(WithFakes):
             self.assertIn("usage: ", done.stderr)
 
 
-class Cells(WithFakes):
-    """A job by hand: the same script, with the variables that Slurm would set."""
-
-    def setUp(self):
-        super().setUp()
-        self.assertEqual(self.submit("--nodes", "2", "--launches", "2", "--yes", "--max-restarts", "3").returncode, 0)
-        self.first = mpiq_folder.Folder(self.run_folder).cells()[0].name
-        os.remove(self.path("calls"))
-
-    def job(self, **env):
-        slurm = {"SLURM_JOB_ID": "101", "SLURM_ARRAY_JOB_ID": "101", "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_NUM_NODES": "2",
-                 "SLURM_JOB_NODELIST": "n[1-2]", "SECRET_TOKEN": "xyzzy"}
-        return self.call("bash", os.path.join(SLURM, "allreduce.sbatch"), self.run_folder, **{**slurm, **env})
-
-    def expect(self, code, state, why, **env):
-        done = self.job(**env)
-        found = self.state(self.first)
-        self.assertEqual((done.returncode, found.state), (code, state), done.stderr)
-        self.assertIn(why, found.why)
-        return done
-
-    def settings(self, **changed):
-        with open(os.path.join(self.run_folder, "settings.sh"), "a", encoding="utf-8") as file:
-            file.writelines(f"{name}={value}\n" for name, value in changed.items())
-
-    def test_a_launch_is_told_where_and_bound(self):
-        self.expect(0, "done", "")
-        (call,) = self.calls("srun")
-        for word in ("--mpi=pmi2", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1",
-                     "--distribution=block:block", "--cpu-bind=verbose,cores", "--kill-on-bad-exit=1", "--expect-ranks 2",
-                     "--deadline auto", "--link slurm-toy"):
-            self.assertIn(" " + word, call)
-        self.assertEqual(self.job().returncode, 0)
-        self.assertEqual(len(self.calls("srun")), 1, "what is done is not done again")
-
-    def test_points_left_requeue_exactly_this_task(self):
-        # SLURM_JOB_ID is that of the whole array here: to requeue it would start every task again.
-        self.expect(75, "failed", "did not come", FAKE_SRUN="75")
-        self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
-        self.assertIn("101_0", self.state(self.first).job)
-
-    def test_a_cell_does_not_begin_again_for_ever(self):
-        self.expect(1, "failed", "left after 3 restarts", FAKE_SRUN="75", SLURM_RESTART_COUNT="3")
-        self.expect(1, "failed", "gave up after 3 restarts", SLURM_RESTART_COUNT="4")
-        self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], [])
-
-    def test_other_ends(self):
-        self.expect(2, "failed", "refused its options", FAKE_SRUN="2")
-        self.expect(1, "failed", "a point failed", FAKE_SRUN="1")
-        self.expect(1, "failed", "137 (SIGKILL)", FAKE_SRUN="137")
-
-    def test_an_allocation_of_another_size(self):
-        self.expect(2, "failed", "plan says 2 nodes, the allocation has 1", SLURM_JOB_NUM_NODES="1")
-
-    def test_what_is_missing_is_named(self):
-        self.settings(modules="nosuch/1")
-        self.expect(69, "failed", "there is no 'module' command")
-        self.settings(modules="", bin="/none")
-        self.expect(69, "failed", "no program /none/mpiq-bench")
-        self.assertEqual(self.calls("srun"), [])
-
-    def test_a_module_that_does_not_load(self):
-        with open(os.path.join(self.run_folder, "site.sh"), "w", encoding="utf-8") as site:
-            site.write('module() { [ "$2" = good/1 ] || { echo "Unable to locate a modulefile for $2"; }; }\n')
-        self.settings(modules="'good/1 bad/2'")
-        self.expect(69, "failed", "module bad/2 cannot be loaded")
-
-    def test_a_full_disk(self):
-        self.settings(min_free_mb="999999999")
-        self.expect(74, "failed", "is full")
-
-    def test_a_disk_that_is_full_only_in_writing(self):
-        probe = os.path.join(self.run_folder, "cells", self.first + ".probe")
-        os.symlink("/dev/full", probe)
-        done = self.expect(74, "failed", "cannot write to")
-        self.assertIn("No space left", done.stderr)
-        self.assertEqual(self.calls("srun"), [])
-
-    def test_a_disk_that_fills_during_the_launch(self):
-        self.settings(min_free_mb="0")
-        self.file("bin/srun", f"#!/bin/sh\nln -s /dev/full {self.run_folder}/cells/{self.first}.probe\nexit 1\n")
-        self.expect(74, "failed", "cannot write to")
-
-    def test_a_disk_too_full_to_say_so(self):
-        os.symlink("/dev/full", os.path.join(self.run_folder, "state", self.first + ".state"))
-        done = self.job()
-        self.assertEqual(done.returncode, 74)  # which slurm/status explains
-        self.assertIn("cannot write", done.stderr)
-
-    def test_the_lock_of_a_job_that_has_ended_goes(self):
-        lock = os.path.join(self.run_folder, "cells", self.first + ".h5.lock")
-        with open(lock, "w", encoding="utf-8") as file:
-            file.write("other/12345678 77 55 9\n")
-        self.file("queue", "55\n")
-        self.expect(0, "done", "")
-        self.assertTrue(os.path.exists(lock), "its owner runs")
-        os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
-        self.file("queue", "555\n")
-        self.expect(0, "done", "")
-        self.assertFalse(os.path.exists(lock))
-
-    def test_the_environment_is_not_written_down(self):
-        self.expect(0, "done", "", SLURM_CPU_BIND_TYPE="mask_cpu", UCX_TLS="sm")
-        text = ""
-        for path in glob.glob(os.path.join(self.run_folder, "**"), recursive=True):
-            if os.path.isfile(path):
-                with open(path, encoding="utf-8") as file:
-                    text += file.read()
-        self.assertIn("UCX_TLS=sm", text)
-        self.assertNotIn("xyzzy", text)
-
-
 class Progress(WithFakes):
     def test_states_come_from_the_queue_then_from_the_job(self):
         state = mpiq_folder.State("t", "running", "7_1", "n", "life 1")
@@ -352,6 +185,22 @@ class Progress(WithFakes):
         self.assertEqual(mpiq_progress.part("a", job, "1", state, queue).state, "waiting")
         failed = mpiq_folder.State("t", "failed", "7_1", "n", "why")
         self.assertEqual(mpiq_progress.part("a", job, "1", failed, {}).why, "why")
+
+    def test_a_controller_that_does_not_answer_for_a_while_ends_no_waiting(self):
+        answers = iter([mpiq_batch.BatchError("no answer"), {"7": 1}, mpiq_batch.BatchError("no answer"), {}])
+
+        def queue(_):
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        with unittest.mock.patch.object(mpiq_batch, "queue", queue), unittest.mock.patch("time.sleep"):
+            mpiq_submission.wait_for_end(["7"])
+        with unittest.mock.patch.object(mpiq_batch, "queue", side_effect=mpiq_batch.BatchError("none")) as asked, \
+                unittest.mock.patch("time.sleep"):
+            with self.assertRaises(mpiq_batch.BatchError):
+                mpiq_submission.wait_for_end(["7"])
+            self.assertEqual(asked.call_count, mpiq_submission.REFUSALS)
 
     def test_ends_that_nobody_explained(self):
         for said, expected in (("JobState=TIMEOUT ExitCode=0:15", "time limit"),

@@ -12,6 +12,7 @@ import mpiq_plan as planning
 from mpiq_request import SLURM
 
 LONGEST_PAUSE_S = 30
+REFUSALS = 10  # of squeue, one after the other, after which nobody waits: five minutes of a controller that does not answer
 
 
 def script_of(name):
@@ -77,10 +78,24 @@ def submit(request, todo):
         raise
 
 
-def wait(folder, numbers):
-    """Until the last has ended. Asks seldom: the controller is everybody's."""
-    pause = 0.5
-    while batch.queue(numbers):
+def wait_for_end(numbers):
+    """Of the last of these jobs. Asks seldom: the controller is everybody's."""
+    pause, refused = 0.5, 0
+    while True:
+        try:
+            if not batch.queue(numbers):
+                return
+            refused = 0
+        except batch.BatchError:
+            refused += 1
+            if refused == REFUSALS:
+                raise
+            pause = LONGEST_PAUSE_S
         time.sleep(pause)
         pause = min(1.2 * pause, LONGEST_PAUSE_S)
+
+
+def wait(folder, numbers):
+    """Until the last has ended; 0 if all is well."""
+    wait_for_end(numbers)
     return subprocess.run([sys.executable, os.path.join(SLURM, "status"), folder.path, "--final"], check=False).returncode
