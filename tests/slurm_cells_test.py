@@ -1,4 +1,4 @@
-"""Tests of slurm/*.sbatch with made-up commands of Slurm: what a job does when its launch ends, and what it says when it cannot begin.
+"""Tests of slurm/*.sbatch with made-up commands of Slurm: what a job does when its launch ends or cannot begin, and what it says.
 
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/slurm_cells_test.py
 """

@@ -28,7 +28,7 @@ TINY = ("--sizes", "16K,32K,64K", "--methods", "mpi,onebit", "-n", "6", "-w", "0
 # The same, two seconds a point, so that there is something to interrupt.
 SLOW = ("--sizes", "16K,32K,64K", "--methods", "mpi,onebit", "--point-time", "0.9", "--rel-ci", "1e-9", "--max-reps", "30000",
         "-w", "0", "--buffers", "warm")
-PATIENCE_S = 120
+PATIENCE_S = 300
 BIN = ""
 
 

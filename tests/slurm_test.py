@@ -164,7 +164,8 @@ class Submitted(WithFakes):
                              ("which program", "dropin", "--time", "5"),
                              ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
                              ("no mpiq-train", "train", "--", "--data", full), ("MaxArraySize", "--launches", "50"),
-                             ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml")):
+                             ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml"),
+                             ("one rank on one node", "kernels", "--nodes", "2")):
             done = self.submit(*words, MNIST_DIR="")
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(text, done.stderr)

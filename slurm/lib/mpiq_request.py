@@ -43,11 +43,15 @@ class Request:
 
     def plan_cells(self):
         options, most = self.options, self.site["max_nodes"]
+        options.nodes = options.nodes or ("1" if self.experiment.kind == "kernels" else "2")
         nodes = planning.numbers(options.nodes, "--nodes")
         if most and nodes[-1] > int(most):
             raise planning.PlanError(f"--nodes: the site's settings allow {most} at most")
-        return planning.cells(nodes, planning.numbers(options.ranks_per_node, "--ranks-per-node"), self.launches, self.varied,
-                              options.order_seed, self.experiment.least_ranks)
+        ranks = planning.numbers(options.ranks_per_node, "--ranks-per-node")
+        if self.experiment.kind == "kernels" and (nodes, ranks, self.launches) != ([1], [1], 1):
+            raise planning.PlanError("kernels: one launch of one rank on one node, for the codecs are alone; other processors by "
+                                     "--constraint and another --out")
+        return planning.cells(nodes, ranks, self.launches, self.varied, options.order_seed, self.experiment.least_ranks)
 
     def ask_slurm(self):
         try:
