@@ -5,6 +5,7 @@
 BIN holds mpiq-bench and the other programs. Exits 77, with a reason, where there is no Slurm. One lab serves all tests; runs
 that take long begin first and are looked at last.
 """
+import base64
 import glob
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 import unittest
+import xml.etree.ElementTree
 
 from scripts_common import ROOT, InTemporaryFolder, script
 
@@ -110,6 +112,17 @@ class OnTheLab(InTemporaryFolder):
 
 
 class FromNothingToAPage(OnTheLab):
+    def check_page(self, path):
+        """That it is whole, and has figures in it that are whole."""
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        for text in ("</html>", "onebit", "slurm-lab"):
+            self.assertIn(text, page)
+        figures = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+        self.assertGreater(len(figures), 1)
+        for figure in figures:
+            self.assertTrue(xml.etree.ElementTree.fromstring(base64.b64decode(figure)).tag.endswith("svg"))
+
     def test_one_command_makes_a_checked_file_and_a_page(self):
         done = self.submit("--quick", "--nodes", "1,2", "--ranks-per-node", "1,2", options=(*TINY, "--sizes", "1K")[2:], wait=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
@@ -117,8 +130,7 @@ class FromNothingToAPage(OnTheLab):
         shapes = {(int(r["nodes"]), int(r["ranks_per_node"]), int(r["ranks"])) for r in rows}
         self.assertEqual(shapes, {(1, 2, 2), (2, 1, 2), (2, 2, 4)})
         self.assertIn("0 violations", self.logs())
-        with open(self.path("run", "report.html"), encoding="utf-8") as page:
-            self.assertIn("</html>", page.read())
+        self.check_page(self.path("run", "report.html"))
         collected = subprocess.run([os.path.join(ROOT, "slurm", "collect"), self.path("run"), "--to", self.path("results")],
                                    capture_output=True, text=True, check=False)
         self.assertEqual(collected.returncode, 0, collected.stderr)
@@ -229,6 +241,9 @@ class Programs(OnTheLab):
         self.assertEqual(len(glob.glob(self.path("run", "cells", "*.json"))), 2)
 
     def test_train_and_kernels(self):
+        for program in ("mpiq-train", "mpiq-kernels"):
+            if not os.access(os.path.join(BIN, program), os.X_OK):
+                self.skipTest(f"no {program}: its library was not there when this was built")
         self.submit("train", "--quick", "--nodes", "2", "--launches", "2", name="train",
                     options=("--data", os.path.join(ROOT, "tests/data/mnist"), "--images", "20", "--batch", "10", "--epochs", "1",
                              "--network", "mlp:8", "--methods", "mpi,onebit"))

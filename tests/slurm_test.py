@@ -145,7 +145,7 @@ class Submitted(WithFakes):
         self.assertIn(" --partition=big --account=me --x=a b ", first)
         self.assertIn(" --partition=tiny --account=me ", merge)
         with open(os.path.join(self.run_folder, "settings.sh"), encoding="utf-8") as settings:
-            self.assertIn("link=2nd\n", settings.read())
+            self.assertIn("link=slurm-2nd\n", settings.read())
         for example in mpiq_site.near_names(SLURM):
             mpiq_site.read(mpiq_site.find(example, SLURM))
 

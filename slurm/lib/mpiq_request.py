@@ -35,7 +35,7 @@ class Request:
         self.arrays = planning.arrays(self.cells)
         self.slurm = self.ask_slurm()
         cluster = re.sub(r"[^\w.-]", "", self.slurm.get("ClusterName", "cluster"), flags=re.A)
-        self.link = self.site["link"] or "slurm-" + cluster[:30]
+        self.link = "slurm-" + (self.site["link"] or cluster[:30])
         self.estimate, self.why = self.estimate_cell()
         self.time = self.time_limit()
         out = options.out or os.path.join(self.site["out"], f"{options.experiment}-{time.strftime('%Y%m%d-%H%M%S')}")

@@ -10,7 +10,7 @@ modules=            # each is loaded at the beginning of every job: "gcc/12.2 mp
 launcher=srun:pmi2  # srun:pmi2, srun:pmix, srun:cray_shasta, hydra (mpiexec of MPICH and Intel MPI), openmpi (mpirun)
 srun_options=()     # more for the launcher: (--mem-bind=local)
 sbatch_options=()   # more for sbatch, of cells only: (--switches=1@1:00:00 --cpu-freq=Performance)
-link=               # name of the network in results [slurm-<name of the cluster>]
+link=               # name of the network, in results slurm-<link> [the cluster's name]
 python=/usr/bin/python3  # 3.11 or later, with h5py, numpy, pandas and matplotlib
 out=.               # where runs go, on a file system that all nodes see: "$SCRATCH/mpi_quant"
 min_free_mb=64      # a cell does not begin with less on that file system
