@@ -1,6 +1,7 @@
 """How far a run is: what its jobs said, and what Slurm says where they said nothing."""
 import dataclasses
 import re
+import shlex
 
 import mpiq_batch as batch
 
@@ -93,6 +94,8 @@ def lines(folder, found, all_cells):
     elif not found.finished():
         numbers = " ".join(dict.fromkeys(job.number for job in folder.jobs()))
         out += [f"to stop it: scancel {numbers}"]
+    else:
+        out += [f"to fetch it: slurm/collect {shlex.quote(folder.path)}"]
     return out
 
 
