@@ -111,6 +111,31 @@ class OnTheLab(InTemporaryFolder):
         return self.path("site.sh")
 
 
+class InOneCommand(InTemporaryFolder):
+    """scripts/slurm_lab with: a lab of its own beside that of the other tests."""
+
+    def begin(self, *words):
+        self.env = {**os.environ, "LAB": os.environ.get("LAB", f"/tmp/mpiq-slurm-{os.getuid()}") + "-with"}
+        return subprocess.Popen([LAB, "with", "1", *words], env=self.env)
+
+    def test_it_ends_as_its_command_does(self):
+        with self.begin("bash", "-c", "sinfo -h -o %D | grep -qx 1 && exit 7") as process:
+            self.assertEqual(process.wait(PATIENCE_S), 7)
+        self.assertFalse(os.path.exists(self.env["LAB"]))
+
+    def test_a_signal_ends_the_command_and_the_lab(self):
+        with self.begin("bash", "-c", f"echo $$ >{self.path('pid')}; exec sleep 600") as process:
+            end = time.monotonic() + PATIENCE_S
+            while not (os.path.exists(self.path("pid")) and os.path.getsize(self.path("pid"))):
+                self.assertLess(time.monotonic(), end, "the command did not begin")
+                time.sleep(0.1)
+            process.terminate()
+            self.assertEqual(process.wait(PATIENCE_S), 143)
+        with open(self.path("pid"), encoding="utf-8") as file:
+            self.assertFalse(os.path.exists("/proc/" + file.read().strip()))
+        self.assertFalse(os.path.exists(self.env["LAB"]))
+
+
 class FromNothingToAPage(OnTheLab):
     def check_page(self, path):
         """That it is whole, and has figures in it that are whole."""
