@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <string>
@@ -57,20 +58,20 @@ TEST(Execute, bits_do_not_depend_on_lanes_and_threads) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans()) {
       Scene scene{&codec, &plan, 3};
-      const std::size_t n = 12 * kChunkBytes / 4 + 77;
+      const std::size_t n = 9 * kChunkBytes / 4 + 77;
       const auto x = inputs<float>(3, n);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, n));
-      for (const int lanes : {1, 2, 16})
-        for (const int threads : {1, 2, 5}) {
-          scene.lanes = lanes;
-          scene.threads = threads;
-          const Outcome<float> got = run(scene, x, zeros<float>(3, n));
-          expect_sound(got, scene.describe(n));
-          ASSERT_TRUE(same_bits(expected.output[0], got.output[0])) << scene.describe(n);
-          for (std::size_t r = 0; r < 3; ++r)
-            ASSERT_TRUE(same_bits(expected.residual[r], got.residual[r])) << scene.describe(n);
-          EXPECT_EQ(expected.tally[0].sent_bytes, got.tally[0].sent_bytes);
-        }
+      for (const auto [lanes, threads] :
+           {std::array{1, 1}, std::array{1, 5}, std::array{2, 2}, std::array{16, 1}, std::array{16, 5}}) {
+        scene.lanes = lanes;
+        scene.threads = threads;
+        const Outcome<float> got = run(scene, x, zeros<float>(3, n));
+        expect_sound(got, scene.describe(n));
+        ASSERT_TRUE(same_bits(expected.output[0], got.output[0])) << scene.describe(n);
+        for (std::size_t r = 0; r < 3; ++r)
+          ASSERT_TRUE(same_bits(expected.residual[r], got.residual[r])) << scene.describe(n);
+        EXPECT_EQ(expected.tally[0].sent_bytes, got.tally[0].sent_bytes);
+      }
     }
 }
 
