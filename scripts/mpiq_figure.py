@@ -146,7 +146,8 @@ def draw_series(axis, points, method_look, x="bytes"):
     axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=1.5)
     axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
     # Where neighbours are not joined the band has no width: an interval is drawn at each point.
-    axis.vlines(x[good], low[good], high[good], color=colour, linewidth=1.2)
+    known = good & np.isfinite(low) & np.isfinite(high)
+    axis.vlines(x[known], low[known], high[known], color=colour, linewidth=1.2)
     axis.plot(x[~good], y[~good], color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor="white")
 
 

@@ -87,11 +87,10 @@ def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **la
     return figure, axes, rows
 
 
-def extent(rows, low, high):
-    """From the smallest to the largest value that is drawn, its interval included."""
-    return min(row[low] for row in rows), max(row[high] for row in rows)
-
-
+def extent(rows, *columns):
+    """From the smallest to the largest value that is drawn, its interval included where it has one: few repetitions have none."""
+    found = [row[column] for row in rows for column in columns if np.isfinite(row[column])]
+    return min(found), max(found)
 
 
 def at_largest(selection, columns, keep=lambda points: points):

@@ -308,6 +308,13 @@ class Register(Drawn):
         self.refused("distribution", "without oversubscription", path)
         self.assertEqual(self.columns(self.draw("busbw", path), "drawn"), [("oversubscribed",)] * 4)
 
+    def test_rows_without_intervals_are_drawn(self):
+        none = dict.fromkeys(("t_ci_lo_s", "t_ci_hi_s", "speedup_lo", "speedup_hi"), float("nan"))
+        rows = [point(m, s, t, **none)
+                for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("onebit", 2e-4))]
+        for name, drawn in (("time", 4), ("speedup", 2), ("busbw", 4)):
+            self.assertEqual(len(self.draw(name, self.file(rows))), drawn)
+
     def test_a_figure_is_the_same_bytes_when_made_again(self):
         path, seen = self.file(linear(), True), []
         for _ in range(2):

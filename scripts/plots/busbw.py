@@ -37,7 +37,7 @@ def busbw(selection):
     """Effective bus bandwidth against the size of the vector."""
     figure, axes, rows = draw(selection, ("busbw", "busbw_lo", "busbw_hi"), "effective bus bandwidth, log scale",
                               lambda points: of_bus(points[points["ranks"] > 1]))
-    low, high = extent(rows, "busbw_lo", "busbw_hi")
+    low, high = extent(rows, "busbw", "busbw_lo", "busbw_hi")
     found = [limits(selection, key) for key, points in selection.panels() if (points["ranks"] > 1).any()]
     ends = [rate for panel in found for _, rate in panel]
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="B/s"), min([low, *ends]), max([high, *ends]) * 1.2)

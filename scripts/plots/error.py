@@ -11,7 +11,7 @@ def error(selection):
     """Relative L2 error of one call against the size of the vector."""
     figure, axes, rows = draw(selection, ("err_rel_l2", "err_rel_l2", "err_rel_l2"), "|x − sum| / |sum|, log scale",
                               lambda points: points[points["err_rel_l2"] > 0])
-    fig.log_axis(axes[0], 10, ticker.LogFormatterSciNotation(), *extent(rows, "err_rel_l2", "err_rel_l2"))
+    fig.log_axis(axes[0], 10, ticker.LogFormatterSciNotation(), *extent(rows, "err_rel_l2"))
     fig.finish(figure, selection.title or "Relative L2 error of one call",
                selection.footer("Error of the first call, before feedback gives back what it dropped; 0 is not drawn."))
     return figure, rows

@@ -65,7 +65,7 @@ def layers(selection):
     grid[0][0].set_ylabel("time of a layer, log scale")
     grid[1][0].set_ylabel("sum of layers up to this size")
     fig.bytes_axis(grid[0][0], [row["bytes"] for row in out])
-    fig.log_axis(grid[0][0], 10, ticker.EngFormatter(unit="s"), *extent(out, *COLUMNS[1:]))
+    fig.log_axis(grid[0][0], 10, ticker.EngFormatter(unit="s"), *extent(out, *COLUMNS))
     grid[1][0].yaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
     fig.legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in out) else [])
     fig.finish(figure, selection.title or f"Layers of {', '.join(sorted(set(points['model'])))}", selection.footer(

@@ -36,7 +36,7 @@ def paper(selection):
     figure, axes, rows = draw(selection, ("t_median_s", "t_ci_lo_s", "t_ci_hi_s"), "time of a call, log scale",
                               lambda points: points[points["matrix_side"] > 0], x="matrix_side",
                               xlabel="side of the square matrix each rank adds")
-    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), *extent(rows, "t_ci_lo_s", "t_ci_hi_s"))
+    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), *extent(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s"))
     found, looks = [], fig.looks(sorted({row["method"] for row in rows}, key=fig.order))
     for axis, panel in zip(axes, [key for key, points in selection.panels() if (points["matrix_side"] > 0).any()]):
         lines = against_earlier(selection.results, panel)

@@ -13,7 +13,7 @@ def speedup(selection):
     names, base = selection.base_methods(), selection.base_words()
     figure, axes, rows = draw(selection, ("speedup", "speedup_lo", "speedup_hi"), "speedup, log scale",
                               lambda points: points[~np.isin(points["method"], names)])
-    low, high = extent(rows, "speedup_lo", "speedup_hi")
+    low, high = extent(rows, "speedup", "speedup_lo", "speedup_hi")
     fig.log_axis(axes[0], 2, ticker.FuncFormatter(lambda y, _: f"{y:g}"), min(low, 0.6), max(high, 2))
     for axis in axes:
         axis.axhline(1, color="black", linewidth=1)

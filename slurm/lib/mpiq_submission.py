@@ -1,0 +1,101 @@
+"""Submits the jobs of a run, all or none, and waits for their end."""
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+import mpiq_batch as batch
+import mpiq_folder as folders
+import mpiq_plan as planning
+from mpiq_request import SLURM
+
+LONGEST_PAUSE_S = 30
+REFUSALS = 10  # of squeue, one after the other, after which nobody waits: five minutes of a controller that does not answer
+
+
+def script_of(name):
+    return os.path.join(SLURM, name + ".sbatch")
+
+
+def send_all(request, todo, send):
+    """Calls send(role, tasks, command), which returns the number of the job, in the order in which jobs depend on each other."""
+    asked, folder, cells = request.asked(), request.folder, []
+    script = script_of(request.options.experiment)
+    for array in request.arrays:
+        tasks = planning.task_list(i for i in todo if array.first <= i <= array.last)
+        if tasks:
+            # One array after the other where no two cells are to share the network.
+            after = cells[-1:] if request.options.at_once == 1 else []
+            cells.append(send("cells", tasks, batch.cells_command(asked, array, tasks, script, folder, after)))
+    merge = send("merge", "", batch.after_command(asked, "merge", script_of("merge"), folder, "afterok", cells))
+    report = send("report", "", batch.after_command(asked, "report", script_of("report"), folder, "afterok", [merge]))
+    everything = [*cells, merge, report]
+    outcome = send("outcome", "", batch.after_command(asked, "outcome", script_of("outcome"), folder, "afterany", everything))
+    return [*everything, outcome]
+
+
+def show(request, todo):
+    """What would be submitted: the commands and, once each, the scripts."""
+    scripts = []
+
+    def printed(role, _, command):
+        print("\n" + shlex.join(command))
+        scripts.append(command[-2])
+        return f"<{role} {len(scripts)}>"
+
+    send_all(request, todo, printed)
+    print(f"\n# {request.folder.at('settings.sh')}\n{folders.settings_text(request.settings())}", end="")
+    for script in dict.fromkeys(scripts):
+        with open(script, encoding="utf-8") as file:
+            print(f"\n# {script}\n{file.read()}", end="")
+
+
+def refuse_running(folder):
+    """Two jobs would write to one file."""
+    if folder.exists() and (left := batch.queue([job.number for job in folder.jobs()])):
+        names = sorted({number for number, _ in left})
+        raise folders.FolderError(f"--out: jobs {' '.join(names)} of {folder.path} have not ended: slurm/status, or scancel them")
+
+
+def submit(request, todo):
+    """Numbers of the jobs. If one is refused, those before it are cancelled."""
+    sent = []
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(request.folder.at("outcome.txt"))  # that of an earlier submission
+
+    def submitted(role, tasks, command):
+        number = batch.submit(command)
+        sent.append(number)
+        request.folder.add_job(folders.Job(role, number, tasks))
+        return number
+
+    try:
+        return send_all(request, todo, submitted)
+    except (batch.BatchError, OSError, KeyboardInterrupt):
+        batch.cancel(sent)
+        raise
+
+
+def wait_for_end(numbers):
+    """Of the last of these jobs. Asks seldom: the controller is everybody's."""
+    pause, refused = 0.5, 0
+    while True:
+        try:
+            if not batch.queue(numbers):
+                return
+            refused = 0
+        except batch.BatchError:
+            refused += 1
+            if refused == REFUSALS:
+                raise
+            pause = LONGEST_PAUSE_S
+        time.sleep(pause)
+        pause = min(1.2 * pause, LONGEST_PAUSE_S)
+
+
+def wait(folder, numbers):
+    """Until the last has ended; 0 if all is well."""
+    wait_for_end(numbers)
+    return subprocess.run([sys.executable, os.path.join(SLURM, "status"), folder.path, "--final"], check=False).returncode

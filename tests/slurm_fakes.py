@@ -1,0 +1,64 @@
+"""What the tests of slurm/ without a Slurm share: made-up commands of Slurm, which note their calls."""
+import os
+import subprocess
+import sys
+
+from scripts_common import ROOT, InTemporaryFolder
+
+SLURM = os.path.join(ROOT, "slurm")
+sys.path.insert(0, os.path.join(SLURM, "lib"))
+
+import mpiq_folder  # noqa: E402
+
+# Each notes its call; FAKE_<NAME> is what it exits with.
+FAKE = """#!/bin/bash
+echo "{name} $*" >>"{folder}/calls"
+{body}
+exit "${{FAKE_{upper}:-0}}"
+"""
+BODIES = {
+    "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); '
+              '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; echo $((100 + n))',
+    "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
+    "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
+                '*hostnames*) echo n1; echo n2 ;; esac',
+    "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
+    "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
+                  'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if all goes well" ;; esac',
+    "mpiq-run": "",
+}
+
+
+class WithFakes(InTemporaryFolder):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("bin"))
+        for name, body in BODIES.items():
+            text = FAKE.format(name=name, folder=self.folder, body=body.format(folder=self.folder),
+                               upper=name.upper().replace("-", "_"))
+            with open(self.path("bin", name), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(self.path("bin", name), 0o755)
+        self.run_folder = self.path("run")
+
+    def call(self, *words, stdin=subprocess.DEVNULL, **env):
+        return subprocess.run(words, capture_output=True, text=True, check=False, stdin=stdin, cwd=self.folder,
+                              env={**os.environ, "PATH": self.path("bin") + ":" + os.environ["PATH"], "MPIQ_SITE": "", **env})
+
+    def submit(self, *words, **env):
+        return self.call(os.path.join(SLURM, "submit"), "--bin", self.path("bin"), "--out", self.run_folder, *words, **env)
+
+    def calls(self, name):
+        try:
+            with open(self.path("calls"), encoding="utf-8") as file:
+                return [line.rstrip("\n") for line in file if line.startswith(name + " ")]
+        except FileNotFoundError:
+            return []
+
+    def file(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def state(self, name):
+        return mpiq_folder.Folder(self.run_folder).state(name)
