@@ -25,8 +25,6 @@
 #include "kernels/convert.hpp"
 #include "kernels/hd.hpp"
 
-#define MQ_INLINE inline __attribute__((always_inline))
-
 namespace mq::kernels {
 
 inline constexpr int kLanes = 32;
