@@ -24,6 +24,10 @@ struct ThresholdParams {
         pow2(p.value[2] != 0),
         block(static_cast<std::size_t>(p.value[3])),
         format(static_cast<TernaryFormat>(p.value[4])) {}
+  // Of n magnitudes, the place of the one that tau becomes.
+  static MQ_INLINE std::size_t rank(const Params& p, std::size_t n) {
+    return std::max<std::size_t>(1, static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n)));
+  }
   // What an entry stands for.
   template <class T>
   MQ_INLINE T value() const {

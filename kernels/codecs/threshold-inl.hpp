@@ -56,7 +56,7 @@ struct Threshold {
     constexpr int kBinBits = 11, kKeyBits = 8 * sizeof(T) - 1;
     constexpr std::size_t kBins = std::size_t{1} << kBinBits;
     const DefaultFloatingPoint environment;
-    auto k = std::max<std::size_t>(1, static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n)));
+    std::size_t k = ThresholdParams::rank(p, n);
     Key<T> prefix = 0;
     int shift = kKeyBits;
     for (int level = 0; level < 2; ++level) {
