@@ -9,3 +9,5 @@ function(mpiq_device_test name)
 endfunction()
 
 mpiq_device_test(simt_test simt_test.cpp)
+mpiq_device_test(device_rows_test device_rows_test.cpp SHARDS 2)
+mpiq_device_test(device_convert_test device_convert_test.cpp)
