@@ -10,6 +10,10 @@ constexpr const DeviceRow* kRows[]{
     &bf16_device_row,
     &f16_device_row,
     &onebit_device_row,
+    &threshold_device_row,
+    &adaptive_device_row,
+    &topk_device_row,
+    &zerorun_device_row,
 };
 
 const DeviceRow* row_of(const Codec& codec) noexcept {
