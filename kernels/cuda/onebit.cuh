@@ -358,9 +358,9 @@ MQ_KERNEL_RESIDENT(onebit_f32_encode, mq::kernels::onebit::EncodeBlocks, 128, 6)
 MQ_KERNEL_RESIDENT(onebit_f64_encode, mq::kernels::onebit::EncodeBlocks, 128, 4) {
   mq::simt::encode_blocks<double>(args);
 }
-MQ_KERNEL_RESIDENT(onebit_f32_decode, mq::kernels::onebit::DecodeBlocks, 256, 4) {
+MQ_KERNEL_RESIDENT(onebit_f32_decode, mq::kernels::onebit::DecodeBlocks, 128, 8) {
   mq::simt::decode_onebit<float>(args);
 }
-MQ_KERNEL_RESIDENT(onebit_f64_decode, mq::kernels::onebit::DecodeBlocks, 256, 3) {
+MQ_KERNEL_RESIDENT(onebit_f64_decode, mq::kernels::onebit::DecodeBlocks, 128, 6) {
   mq::simt::decode_onebit<double>(args);
 }
