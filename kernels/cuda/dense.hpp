@@ -35,9 +35,9 @@ struct Refuse {
 
 // Thread blocks for so many pieces of work, where a block costs little: one a piece, so that no
 // multiprocessor waits for another's last pieces; of very many each takes several in turn.
-constexpr std::size_t grid_of(std::size_t pieces) {
-  constexpr std::size_t kMost = 1 << 16;
-  return pieces < kMost ? (pieces > 0 ? pieces : 1) : kMost;
+constexpr std::size_t grid_of(std::size_t pieces, const DeviceShape& shape) {
+  const std::size_t most = std::size_t{128} * shape.multiprocessors;
+  return pieces < most ? (pieces > 0 ? pieces : 1) : most;
 }
 inline void finish(const DeviceEncode& e, const std::uint64_t* counts, std::size_t parts, std::size_t bytes,
                    const Launcher& launch) {
