@@ -9,8 +9,9 @@
 
 namespace mq::kernels::onebit {
 
-// Shared memory that a thread block may have on any GPU without being allowed more.
-inline constexpr std::uint32_t kSharedBytes = 48 << 10;
+// Shared memory that warps of a thread block share among them: with what kernels declare themselves less than
+// the 48 KiB that a block may have on any GPU without being allowed more.
+inline constexpr std::uint32_t kSharedBytes = 47 << 10;
 inline constexpr std::uint32_t kWarps = 4;  // of a thread block of encode, at most
 
 struct EncodeBlocks {
@@ -70,6 +71,7 @@ struct Pieces {
   }
   MQ_HD constexpr std::size_t block_of(std::size_t piece) const {
     const std::size_t both = of(cut.even) + of(cut.odd);
+    if (both == 2) return piece;  // without a division
     return piece / both * 2 + (piece % both < of(cut.even) ? 0 : 1);
   }
 };
