@@ -66,7 +66,7 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 // A sum of half-type elements on one rank, which MPI cannot do: copies it. False if the call is something
 // else.
-bool copies_alone(const Call& call);
+Result<bool> copies_alone(const Call& call);
 
 // MPIQ_Allreduce.
 Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;

@@ -64,7 +64,7 @@ Status copy_now(void* to, const void* from, std::size_t bytes) noexcept {
   }
   Device* const device = target.memory == Memory::device ? target.device : source.device;
   if (device != nullptr) return copy_now(*api, device, to, from, bytes);
-  std::memcpy(to, from, bytes);
+  std::memmove(to, from, bytes);
   return {};
 }
 

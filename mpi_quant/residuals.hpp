@@ -90,6 +90,7 @@ class Residuals {
   void clear() { entries_.clear(); }
 
   const Map& entries() const { return entries_; }
+  Map& entries() { return entries_; }
   std::size_t bytes() const;
 
  private:
