@@ -1,5 +1,5 @@
-// What the fake driver is made of; one lock guards it all. Objects are marked when they are destroyed and kept,
-// so that a stale handle is an error and not a crash.
+// What the fake driver is made of; one lock guards it all. Objects are marked when they are destroyed and
+// kept, so that a stale handle is an error and not a crash.
 #pragma once
 
 #include <deque>
