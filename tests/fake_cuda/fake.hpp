@@ -5,8 +5,8 @@
 //
 // Environment, read at the first call: FAKE_CUDA_DEVICES (1), FAKE_CUDA_PROCESSORS (4), FAKE_CUDA_SHARED
 // (bytes that a block may have, 232448), FAKE_CUDA_EAGER (1: work runs at once where its order permits it),
-// FAKE_CUDA_QUERIES (how often work says that it is not done, 2), FAKE_CUDA_IMAGE (refuse: no image is taken),
-// FAKE_CUDA_FAIL ("function:nth:code,..."), FAKE_CUDA_TRACE (1: calls on stderr).
+// FAKE_CUDA_QUERIES (how often work says that it is not done, 2), FAKE_CUDA_IMAGE (refuse: no image is
+// taken), FAKE_CUDA_FAIL ("function:nth:code,..."), FAKE_CUDA_TRACE (1: calls on stderr).
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 #include "mpi_quant/cuda/driver.hpp"
 
+#pragma GCC visibility push(default)
 extern "C" {
 // The nth call from now (1: the next) of `function` returns code and does nothing; 0: every call. With the
 // function "kernel": the nth kernel that is run fails. Codes from 700 to 719 but 701, 704, 705, 708, 709, 712
@@ -29,23 +30,23 @@ long fake_cuda_ran(const char* kernel);  // times that a kernel was run since th
 }
 
 // What a program needs beside what the library uses. F(name, arguments).
-#define MQ_FAKE_FUNCTIONS(F)                                      \
-  F(cuInit, unsigned)                                             \
-  F(cuDriverGetVersion, int*)                                     \
-  F(cuCtxCreate_v2, CuContext*, unsigned, CuDevice)               \
-  F(cuCtxDestroy_v2, CuContext)                                   \
-  F(cuCtxSetCurrent, CuContext)                                   \
-  F(cuDevicePrimaryCtxReset_v2, CuDevice)                         \
-  F(cuMemAllocManaged, CuAddress*, std::size_t, unsigned)         \
-  F(cuMemAllocAsync, CuAddress*, std::size_t, CuStream)           \
-  F(cuMemFreeAsync, CuAddress, CuStream)                          \
-  F(cuMemHostRegister_v2, void*, std::size_t, unsigned)           \
-  F(cuMemHostUnregister, void*)                                   \
-  F(cuMemcpy, CuAddress, CuAddress, std::size_t)                  \
-  F(cuStreamQuery, CuStream)                                      \
-  F(cuEventSynchronize, CuEvent)                                  \
-  F(cuStreamBeginCapture_v2, CuStream, int)                       \
-  F(cuStreamEndCapture, CuStream, void**)                         \
+#define MQ_FAKE_FUNCTIONS(F)                              \
+  F(cuInit, unsigned)                                     \
+  F(cuDriverGetVersion, int*)                             \
+  F(cuCtxCreate_v2, CuContext*, unsigned, CuDevice)       \
+  F(cuCtxDestroy_v2, CuContext)                           \
+  F(cuCtxSetCurrent, CuContext)                           \
+  F(cuDevicePrimaryCtxReset_v2, CuDevice)                 \
+  F(cuMemAllocManaged, CuAddress*, std::size_t, unsigned) \
+  F(cuMemAllocAsync, CuAddress*, std::size_t, CuStream)   \
+  F(cuMemFreeAsync, CuAddress, CuStream)                  \
+  F(cuMemHostRegister_v2, void*, std::size_t, unsigned)   \
+  F(cuMemHostUnregister, void*)                           \
+  F(cuMemcpy, CuAddress, CuAddress, std::size_t)          \
+  F(cuStreamQuery, CuStream)                              \
+  F(cuEventSynchronize, CuEvent)                          \
+  F(cuStreamBeginCapture_v2, CuStream, int)               \
+  F(cuStreamEndCapture, CuStream, void**)                 \
   F(cuGetProcAddress, const char*, void**, int, std::uint64_t)
 
 // The driver's functions.
@@ -59,3 +60,4 @@ MQ_FAKE_FUNCTIONS(MQ_FAKE_DECLARE)
 }
 #undef MQ_FAKE_DECLARE
 }  // namespace mq::fake
+#pragma GCC visibility pop

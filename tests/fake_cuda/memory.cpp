@@ -1,5 +1,5 @@
-// The fake driver's memory. Device memory has no access rights but while an operation runs; freed memory never
-// has again, and its addresses are not used a second time.
+// The fake driver's memory. Device memory has no access rights but while an operation runs; freed memory
+// never has again, and its addresses are not used a second time.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -74,7 +74,8 @@ void give_access(bool to_host) {
   s.is_open = to_host;
   for (const auto& [p, a] : s.allocations)
     if (is_hidden(a.kind))
-      (void)mprotect(reinterpret_cast<void*>(p), a.mapped_bytes, to_host ? PROT_READ | PROT_WRITE : PROT_NONE);
+      (void)mprotect(reinterpret_cast<void*>(p), a.mapped_bytes,
+                     to_host ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 void release(std::map<std::uintptr_t, Allocation>::iterator a) {
@@ -108,7 +109,9 @@ CuResult cuPointerGetAttributes(unsigned n, int* attributes, void** data, CuAddr
       case kPointerIsManaged:
         *static_cast<unsigned*>(data[i]) = a != nullptr && a->kind == Kind::managed ? 1 : 0;
         break;
-      case kPointerDeviceOrdinal: *static_cast<int*>(data[i]) = a == nullptr ? -2 : a->context->ordinal; break;
+      case kPointerDeviceOrdinal:
+        *static_cast<int*>(data[i]) = a == nullptr ? -2 : a->context->ordinal;
+        break;
       default: return kInvalidValue;
     }
   return kSuccess;

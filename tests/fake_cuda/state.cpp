@@ -27,8 +27,8 @@ State* made() {
   s->refuses_images = image != nullptr && std::strcmp(image, "refuse") == 0;
   if (const char* const failures = std::getenv("FAKE_CUDA_FAIL")) {
     std::istringstream list(failures);
-    for (std::string function, nth, code; std::getline(list, function, ':') && std::getline(list, nth, ':') &&
-                                          std::getline(list, code, ',');)
+    for (std::string function, nth, code;
+         std::getline(list, function, ':') && std::getline(list, nth, ':') && std::getline(list, code, ',');)
       s->failures[function] = {std::atol(nth.c_str()), std::atoi(code.c_str())};
   }
   for (int i = 0; i < s->devices; ++i) {
@@ -146,7 +146,8 @@ long fake_cuda_living(const char* what) {
     const Context& c = *stream->context;
     if (word == "streams" && stream->is_alive && stream != c.legacy) ++n;
   }
-  if (word == "events") n = std::count_if(s.events.begin(), s.events.end(), [](auto* e) { return e->is_alive; });
+  if (word == "events")
+    n = std::count_if(s.events.begin(), s.events.end(), [](auto* e) { return e->is_alive; });
   if (word == "modules")
     n = std::count_if(s.modules.begin(), s.modules.end(), [](auto* m) { return m->is_alive; });
   for (const auto& [p, a] : s.allocations) {

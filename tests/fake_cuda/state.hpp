@@ -1,5 +1,5 @@
-// What the fake driver is made of; one lock guards it all. Objects are marked when they are destroyed and kept,
-// so that a stale handle is an error and not a crash.
+// What the fake driver is made of; one lock guards it all. Objects are marked when they are destroyed and
+// kept, so that a stale handle is an error and not a crash.
 #pragma once
 
 #include <deque>
@@ -16,15 +16,9 @@
 
 namespace mq::fake {
 
-enum : CuResult {
-  kInvalidDevice = 101,
-  kInvalidHandle = 400,
-  kNotSupported = 801,
-  kCaptureUnsupported = 900,
-  kCaptureInvalidated = 901,
-  kCaptureUnmatched = 903,
-  kCaptureIsolation = 905,
-};
+inline constexpr CuResult kInvalidDevice = 101, kInvalidHandle = 400, kNotSupported = 801,
+                          kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureUnmatched = 903,
+                          kCaptureIsolation = 905;
 
 struct Stream;
 struct Context {
@@ -142,12 +136,5 @@ std::map<std::uintptr_t, Allocation>::iterator allocation_at(std::uintptr_t p);
 bool is_whole(std::uintptr_t p, std::size_t bytes);  // inside of one allocation, or in none at all
 void give_access(bool to_host);
 void release(std::map<std::uintptr_t, Allocation>::iterator);
-
-// What runs kernels: the emulator, see kernels.cpp.
-bool has_kernel(const std::string& name);
-// False if the kernel takes other arguments.
-bool takes(const std::string& name, std::size_t args_bytes);
-void run_kernel(const std::string& name, std::uint32_t grid, std::uint32_t block, std::uint32_t shared_bytes,
-                const void* args);
 
 }  // namespace mq::fake

@@ -37,7 +37,8 @@ CuResult run_until(const std::shared_ptr<Operation>& last) {
     if (last->stream->queue.empty()) return kContextIsDestroyed;
     const std::shared_ptr<Operation> next = last->stream->queue.front();
     for (const auto& first : next->after)
-      if (const CuResult error = first->is_done ? kSuccess : run_until(first); error != kSuccess) return error;
+      if (const CuResult error = first->is_done ? kSuccess : run_until(first); error != kSuccess)
+        return error;
     last->stream->queue.pop_front();
     next->is_done = true;
     next->after.clear();
