@@ -19,33 +19,16 @@ using CuEvent = struct CuEventOpaque*;
 using CuModule = struct CuModuleOpaque*;
 using CuFunction = struct CuFunctionOpaque*;
 
-enum : CuResult {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kNotInitialized = 3,
-  kDeinitialized = 4,
-  kInvalidImage = 200,
-  kInvalidContext = 201,
-  kNotFound = 500,
-  kNotReady = 600,
-  kIllegalAddress = 700,
-  kContextIsDestroyed = 709,
-  kCaptureImplicit = 906,
-};
-enum : int {  // CUpointer_attribute
-  kPointerContext = 1,
-  kPointerMemoryType = 2,
-  kPointerIsManaged = 8,
-  kPointerDeviceOrdinal = 9,
-};
-enum : unsigned { kMemoryHost = 1, kMemoryDevice = 2, kMemoryUnified = 4 };  // CUmemorytype
-enum : int {                                                                 // CUdevice_attribute
-  kDeviceSharedBytes = 8,
-  kDeviceMultiprocessors = 16,
-  kDeviceUnifiedAddressing = 41,
-  kDeviceSharedBytesOptin = 97,
-};
+inline constexpr CuResult kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3,
+                          kDeinitialized = 4, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
+                          kNotReady = 600, kIllegalAddress = 700, kContextIsDestroyed = 709,
+                          kCaptureImplicit = 906;
+// CUpointer_attribute, CUmemorytype, CUdevice_attribute.
+inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerIsManaged = 8,
+                     kPointerDeviceOrdinal = 9;
+inline constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2, kMemoryUnified = 4;
+inline constexpr int kDeviceSharedBytes = 8, kDeviceMultiprocessors = 16, kDeviceUnifiedAddressing = 41,
+                     kDeviceSharedBytesOptin = 97;
 inline constexpr int kFunctionDynamicSharedBytes = 8;  // CUfunction_attribute
 inline constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2;

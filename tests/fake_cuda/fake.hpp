@@ -14,6 +14,7 @@
 
 #include "mpi_quant/cuda/driver.hpp"
 
+#pragma GCC visibility push(default)
 extern "C" {
 // The nth call from now (1: the next) of `function` returns code and does nothing; 0: every call. With the
 // function "kernel": the nth kernel that is run fails. Codes from 700 to 719 but 701, 704, 705, 708, 709, 712
@@ -59,3 +60,4 @@ MQ_FAKE_FUNCTIONS(MQ_FAKE_DECLARE)
 }
 #undef MQ_FAKE_DECLARE
 }  // namespace mq::fake
+#pragma GCC visibility pop

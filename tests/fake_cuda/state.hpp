@@ -16,15 +16,9 @@
 
 namespace mq::fake {
 
-enum : CuResult {
-  kInvalidDevice = 101,
-  kInvalidHandle = 400,
-  kNotSupported = 801,
-  kCaptureUnsupported = 900,
-  kCaptureInvalidated = 901,
-  kCaptureUnmatched = 903,
-  kCaptureIsolation = 905,
-};
+inline constexpr CuResult kInvalidDevice = 101, kInvalidHandle = 400, kNotSupported = 801,
+                          kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureUnmatched = 903,
+                          kCaptureIsolation = 905;
 
 struct Stream;
 struct Context {
@@ -47,6 +41,7 @@ struct Operation {
 struct Stream {
   Context* context = nullptr;
   bool is_blocking = true, is_alive = true;  // blocking: in order with the legacy stream
+  bool is_default = false;                   // the legacy or a thread's
   std::deque<std::shared_ptr<Operation>> queue;
   int queries = 0;  // in a row that found work
   bool is_captured = false, is_invalidated = false;
@@ -134,7 +129,9 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<
                  std::shared_ptr<Operation>* made = nullptr);
 CuResult complete(const std::shared_ptr<Operation>& operation);  // runs it, and all that comes first
 CuResult drain(Stream& stream);
-CuResult drain(Context& context);
+// All streams. One that is captured is broken by it if that is asked for, as the driver's documentation says
+// of all that waits for a context; else it is left out.
+CuResult drain(Context& context, bool with_captured);
 CuResult unsafe();  // an error if a capture forbids a call that may synchronise
 
 // Memory.
@@ -142,12 +139,5 @@ std::map<std::uintptr_t, Allocation>::iterator allocation_at(std::uintptr_t p);
 bool is_whole(std::uintptr_t p, std::size_t bytes);  // inside of one allocation, or in none at all
 void give_access(bool to_host);
 void release(std::map<std::uintptr_t, Allocation>::iterator);
-
-// What runs kernels: the emulator, see kernels.cpp.
-bool has_kernel(const std::string& name);
-// False if the kernel takes other arguments.
-bool takes(const std::string& name, std::size_t args_bytes);
-void run_kernel(const std::string& name, std::uint32_t grid, std::uint32_t block, std::uint32_t shared_bytes,
-                const void* args);
 
 }  // namespace mq::fake
