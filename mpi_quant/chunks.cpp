@@ -25,6 +25,16 @@ kernels::Feedback feedback_of(const Step& step) {
 
 }  // namespace
 
+const kernels::Codec& raw_codec() {
+  static const kernels::Codec& raw = *kernels::find_codec("raw");
+  return raw;
+}
+
+std::size_t wire_bound(const Job& job, std::size_t n) {
+  const std::size_t coded = job.codec->wire_bound(n, job.element, job.params);
+  return job.facts->raw ? std::max(coded, raw_codec().wire_bound(n, job.element, {})) : coded;
+}
+
 std::size_t Chunks::scratch_bytes(const Job& job, const Layout& layout) {
   const int widened = job.convert != nullptr ? 1 : 0;
   return static_cast<std::size_t>(job.facts->accumulators + widened) * chunk_bytes(job, layout);
@@ -74,9 +84,9 @@ kernels::Encoded Chunks::encode(const Step& step, std::byte* wire) {
     args.feedback = feedback_of(step);
   }
   args.n = range.n;
-  args.params = job_->params;
+  args.params = params_of(*job_, step);
   args.wire = wire;
-  return job_->ops->encode(args);
+  return ops_of(*job_, step).encode(args);
 }
 
 kernels::Decoded Chunks::decode(const Step& step, bool final, std::span<const std::byte> wire) {
@@ -87,11 +97,11 @@ kernels::Decoded Chunks::decode(const Step& step, bool final, std::span<const st
   args.wire = wire.data();
   args.wire_bytes = wire.size();
   args.n = range.n;
-  args.params = job_->params;
+  args.params = params_of(*job_, step);
   if (step.op == Op::decode_add) args.base = values(chunk, range);
   args.x = !final ? accumulator(chunk) : half ? widened_ : job_->output + range.begin * element_bytes_;
   args.stream = final && !half && stream_;
-  const kernels::Decoded decoded = job_->ops->decode(args);
+  const kernels::Decoded decoded = ops_of(*job_, step).decode(args);
   if (final && half && decoded == kernels::Decoded::ok) round(chunk, range, widened_);
   where_[chunk] = final ? Where::output : Where::accumulator;
   return decoded;

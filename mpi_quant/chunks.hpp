@@ -26,6 +26,7 @@ struct Job {
   const PlanFacts* facts = nullptr;  // of the plan
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
+  const kernels::CodecOps* raw_ops = nullptr;  // of raw_codec(), if the plan has raw steps
   const kernels::ConvertOps* convert = nullptr;  // of half types, else null
   kernels::Params params;
   kernels::Element element = kernels::Element::f32;
@@ -39,6 +40,21 @@ struct Job {
   int threads = 1;    // codec steps of different lanes that may run side by side
   int first_tag = 0;  // of rounds times lanes tags that belong to this job
 };
+
+// What raw steps encode by.
+const kernels::Codec& raw_codec();
+// A step's codec, and the ops and parameters it runs with.
+inline const kernels::Codec& codec_of(const Job& job, const Step& step) {
+  return step.raw ? raw_codec() : *job.codec;
+}
+inline const kernels::CodecOps& ops_of(const Job& job, const Step& step) {
+  return step.raw ? *job.raw_ops : *job.ops;
+}
+inline kernels::Params params_of(const Job& job, const Step& step) {
+  return step.raw ? kernels::Params{} : job.params;
+}
+// Room for an encoded chunk of at most n elements in any slot of the job.
+std::size_t wire_bound(const Job& job, std::size_t n);
 
 // What one execution did on this rank.
 struct Tally {

@@ -127,7 +127,7 @@ class Execution {
     return std::min(static_cast<std::size_t>(job.lanes), layout.segments());
   }
   static std::size_t slot_bytes(const Job& job, const Layout& layout) {
-    const std::size_t bound = job.codec->wire_bound(layout.max_chunk(), job.element, job.params);
+    const std::size_t bound = wire_bound(job, layout.max_chunk());
     return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
   }
   static std::size_t lane_bytes(const Job& job, const Layout& layout) {
@@ -308,7 +308,7 @@ class Execution {
     lane.codec.decode_s = now_s() - start;
     if (decoded == kernels::Decoded::malformed)
       lane.failure = bad_frame(lane, step, [&] {
-        return "the payload is not what " + std::string(job_->codec->name) + " writes";
+        return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
       });
   }
 

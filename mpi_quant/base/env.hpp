@@ -42,6 +42,11 @@ struct Env {
   // MPIQ_WATCHDOG: seconds after which a rank that waits for the others at the first call of a communicator
   // says so on stderr, once; 0: never. Default 30.
   int watchdog = 30;
+  // MPIQ_NODE_RANKS: take every so many consecutive ranks of a communicator for those of one node, whatever
+  // machines they run on; 1: every rank is a node of its own. For the plan hierarchical, and for tests of it.
+  // Counts where all ranks have the same and it divides their number; else nodes have one rank. Default 0:
+  // the nodes are those of MPI (ranks that can share memory).
+  int node_ranks = 0;
 };
 
 // The environment at the first call, or what is wrong with it.
