@@ -291,5 +291,54 @@ TEST(Execute, damaged_messages_are_errors_and_never_a_hang) {
         }
 }
 
+// Raw frames, sums between nodes, and what is passed on inside a node: each of the messages in turn.
+TEST(Execute, a_damaged_message_of_hierarchical_reaches_all_that_depend_on_it) {
+  constexpr int kMessages = 4 * 2 * 3;  // of 4 ranks on nodes of 2, one segment
+  Scene scene{kernels::find_codec("onebit"), &plans().back(), 4};
+  ASSERT_EQ(scene.plan->name, "hierarchical");
+  scene.per_node = 2;
+  const auto x = inputs<float>(4, 999);
+  const Outcome<float> sound = run(scene, x, zeros<float>(4, 999));
+  for (int damaged = 0; damaged < kMessages; ++damaged)
+    for (const std::size_t byte : {0, 6}) {  // magic; trouble, as of a peer that gave up
+      std::atomic<int> messages = 0;
+      std::atomic<int> victim = -1;
+      scene.tamper = [&](int, int to, int, Loopback::Message& m) {
+        if (messages++ != damaged) return;
+        victim = to;
+        m[byte] ^= std::byte{1};
+      };
+      const Outcome<float> got = run(scene, x, zeros<float>(4, 999));
+      ASSERT_EQ(messages, kMessages);
+      ASSERT_GE(victim, 0);
+      EXPECT_EQ(got.status[static_cast<std::size_t>(victim)].code(),
+                byte == 0 ? Code::bad_frame : Code::peer_failed)
+          << damaged;
+      for (std::size_t r = 0; r < 4; ++r)
+        if (got.status[r].ok()) {
+          EXPECT_TRUE(same_bits(got.output[r], sound.output[0])) << damaged << ", rank " << r;
+        }
+      EXPECT_EQ(got.leaked, 0u) << damaged;
+    }
+}
+
+// A residual of any rank, here one that other plans left, is in the result or in a residual after; inside a
+// node nothing stays.
+TEST(Execute, hierarchical_leaves_residuals_with_the_gatherers_alone) {
+  Scene scene{kernels::find_codec("onebit"), &plans().back(), 4};
+  scene.per_node = 2;
+  const std::size_t n = 64 * 4 * 3;
+  const auto x = inputs<float>(4, n);
+  const auto e = inputs<float>(4, n, Input::laplace);
+  const Outcome<float> got = run(scene, x, e);
+  expect_sound(got, "");
+  expect_conserved(got, x, e, "");
+  for (std::size_t r = 0; r < 4; ++r)
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t chunk = i / (n / 4);
+      EXPECT_TRUE(chunk % 2 == r % 2 || got.residual[r][i] == 0) << "rank " << r << ", at " << i;
+    }
+}
+
 }  // namespace
 }  // namespace mq::test
