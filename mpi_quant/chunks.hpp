@@ -26,7 +26,7 @@ struct Job {
   const PlanFacts* facts = nullptr;  // of the plan
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
-  const kernels::CodecOps* raw_ops = nullptr;  // of raw_codec(), if the plan has raw steps
+  const kernels::CodecOps* raw_ops = nullptr;    // of raw_codec(), if the plan has raw steps
   const kernels::ConvertOps* convert = nullptr;  // of half types, else null
   kernels::Params params;
   kernels::Element element = kernels::Element::f32;

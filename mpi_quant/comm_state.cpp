@@ -225,8 +225,8 @@ Result<Node> node_of(MPI_Comm comm, int rank) {
   const bool consecutive = most[0] - first + 1 == ranks && first % ranks == 0;
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  const bool crowded = sched_getaffinity(0, sizeof cores, &cores) != 0 ||
-                       std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
+  const bool crowded =
+      sched_getaffinity(0, sizeof cores, &cores) != 0 || std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
   return Node{crowded, consecutive ? ranks : 1};
 }
 
@@ -314,7 +314,8 @@ const CommState::Program& CommState::program(const PlanRow& row, kernels::Elemen
   if (at != programs_.end()) return at->second;
   Plan plan = row.make({comm->rank(), comm->size(), per_node});
   PlanFacts facts = facts_of(plan);
-  return programs_.emplace(std::pair(row.id, per_node), Program{std::move(plan), std::move(facts)}).first->second;
+  return programs_.emplace(std::pair(row.id, per_node), Program{std::move(plan), std::move(facts)})
+      .first->second;
 }
 
 int CommState::enter(const Place& place, std::uint32_t number) {

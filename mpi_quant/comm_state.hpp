@@ -128,10 +128,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
                                 std::uint32_t facts, const Status& local, std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
-  std::shared_ptr<CommState> kept_;  // of itself, for ever
-  int per_node_ = 1;  // of Ranks; the same on all ranks
+  std::shared_ptr<CommState> kept_;                            // of itself, for ever
+  int per_node_ = 1;                                           // of Ranks; the same on all ranks
   std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
-  std::array<const Place*, kWindows> window_{};  // by number, modulo kWindows
+  std::array<const Place*, kWindows> window_{};                // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left
 };
 

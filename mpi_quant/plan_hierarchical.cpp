@@ -96,10 +96,8 @@ class Hierarchical {
   }
   void send_sum(int s) {
     add_inside(to(s));
-    plan_.steps.push_back({.op = Op::encode,
-                           .chunk = chunk(to(s), local_),
-                           .slot = go(s),
-                           .feedback = StepFeedback::carry});
+    plan_.steps.push_back(
+        {.op = Op::encode, .chunk = chunk(to(s), local_), .slot = go(s), .feedback = StepFeedback::carry});
     between(go(s), s, 0);
   }
   // The encoded sum of all as it is, and theirs.

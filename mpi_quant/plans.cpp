@@ -155,10 +155,11 @@ constexpr std::array kPlans{
     PlanRow{"recursive_doubling", 3,
             "sums re-encoded between 2, 4, 8, ... ranks: log2 P messages and vectors sent",
             make_recursive_doubling},
-    PlanRow{"hierarchical", 4,
-            "direct between nodes of L ranks, of their exact sums: 2(P/L-1)/P vectors sent, and inside a node "
-            "1-1/L of them, raw and encoded",
-            make_hierarchical},
+    PlanRow{
+        "hierarchical", 4,
+        "direct between nodes of L ranks, of their exact sums: 2(P/L-1)/P vectors sent, and inside a node "
+        "1-1/L of them, raw and encoded",
+        make_hierarchical},
 };
 constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2];
 
@@ -212,6 +213,9 @@ const PlanRow* find_plan(std::string_view name) noexcept {
   return at == kPlans.end() ? nullptr : &*at;
 }
 
+// Not hierarchical: nothing here says how much slower messages between nodes are than memory, and where all
+// ranks are on one node it does nothing that direct does not do with fewer bytes.
+//
 // At two ranks allgather sends what direct sends, in half the messages and with half the losses. Up to four
 // it decodes no more than recursive doubling does.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept {

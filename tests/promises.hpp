@@ -32,6 +32,11 @@ inline std::vector<int> node_sizes(const PlanRow& row, int size) {
   return all;
 }
 
+inline std::string name_of(const PlanRow& row, int size, int per_node) {
+  return std::string(row.name) + ", " + std::to_string(size) + " ranks, " + std::to_string(per_node) +
+         " a node";
+}
+
 // The result of one chunk, written down independently of the steps. Everything is added from the left.
 // The rank of ranks is of no account.
 using Formula = Terms::Id (*)(Terms&, const Ranks& ranks, int chunk, bool feedback);

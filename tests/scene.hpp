@@ -79,8 +79,8 @@ struct Scene {
   }
   std::string describe(std::size_t n) const {
     return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
-           (per_node > 1 ? "/" + std::to_string(per_node) : "") +
-           " n=" + std::to_string(n) + (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
+           (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
+           (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
   }
 };
 
