@@ -30,6 +30,7 @@ struct DeviceJob {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
   const kernels::DeviceOps* ops = nullptr;
+  const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
   const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
   kernels::DeviceShape shape;
   std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
@@ -44,6 +45,7 @@ struct Job {
   const PlanFacts* facts = nullptr;  // of the plan
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
+  const kernels::CodecOps* raw_ops = nullptr;    // of raw_codec(), if the plan has raw steps
   const kernels::ConvertOps* convert = nullptr;  // of half types, else null
   const DeviceJob* device = nullptr;             // null: everything is in host memory
   kernels::Params params;
@@ -73,6 +75,24 @@ struct StepResult {
   double seconds = 0;
 };
 
+// What raw steps encode by.
+const kernels::Codec& raw_codec();
+// A step's codec, and the ops and parameters it runs with.
+inline const kernels::Codec& codec_of(const Job& job, const Step& step) {
+  return step.raw ? raw_codec() : *job.codec;
+}
+inline const kernels::CodecOps& ops_of(const Job& job, const Step& step) {
+  return step.raw ? *job.raw_ops : *job.ops;
+}
+inline const kernels::DeviceOps& device_ops_of(const Job& job, const Step& step) {
+  return step.raw ? *job.device->raw_ops : *job.device->ops;
+}
+inline kernels::Params params_of(const Job& job, const Step& step) {
+  return step.raw ? kernels::Params{} : job.params;
+}
+// Room for an encoded chunk of at most n elements in any slot of the job.
+std::size_t wire_bound(const Job& job, std::size_t n);
+
 inline Layout layout_of(const Job& job) {
   return Layout(job.count, job.plan->chunks, job.codec->block(job.params),
                 kernels::element_bytes(kernels::compute_element(job.element)), job.codec->whole(job.params));
@@ -82,8 +102,7 @@ inline std::size_t lanes_of(const Job& job, const Layout& layout) {
 }
 // Of a frame, header included.
 inline std::size_t slot_bytes_of(const Job& job, const Layout& layout) {
-  const std::size_t bound = job.codec->wire_bound(layout.max_chunk(), job.element, job.params);
-  return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
+  return (sizeof(FrameHeader) + wire_bound(job, layout.max_chunk()) + 63) / 64 * 64;
 }
 
 }  // namespace mq

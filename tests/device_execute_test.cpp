@@ -71,7 +71,8 @@ class RankRun {
     if (s.keepers == nullptr) own_ = std::make_unique<Keeper>();
   }
   Status run(Tally& tally, Agreed& agreed) {
-    const Plan plan = s_.scene.plan->make(comm_.rank(), comm_.size());
+    const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
+    const Plan plan = s_.scene.plan->make({comm_.rank(), comm_.size(), half ? 1 : s_.scene.per_node});
     const PlanFacts facts = facts_of(plan);
     Job job = describe(plan, facts);
     DeviceCall& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
@@ -100,6 +101,7 @@ class RankRun {
     job.codec = s_.scene.codec;
     job.element = element_of<T>;
     job.ops = job.codec->ops(job.element, kernels::best_isa());
+    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
     job.convert = kernels::convert(job.element, kernels::best_isa());
     job.params = s_.scene.params();
     job.count = input_.size();
@@ -199,7 +201,12 @@ void for_each_device_scene(std::initializer_list<int> all_ranks, const F& proper
   int turn = 0;
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
-      for (const int ranks : all_ranks) property(Scene{&codec, &plan, ranks}, turn++);
+      for (const int ranks : all_ranks)
+        for (const int per_node : node_sizes(plan, ranks)) {
+          Scene scene{&codec, &plan, ranks};
+          scene.per_node = per_node;
+          property(scene, turn++);
+        }
 }
 
 TEST_F(DeviceExecute, bits_are_those_of_the_host) {
