@@ -100,6 +100,7 @@ class RankRun {
     job.codec = s_.scene.codec;
     job.element = element_of<T>;
     job.ops = job.codec->ops(job.element, kernels::best_isa());
+    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
     job.convert = kernels::convert(job.element, kernels::best_isa());
     job.params = s_.scene.params();
     job.count = input_.size();
