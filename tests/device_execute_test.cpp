@@ -71,7 +71,8 @@ class RankRun {
     if (s.keepers == nullptr) own_ = std::make_unique<Keeper>();
   }
   Status run(Tally& tally, Agreed& agreed) {
-    const Plan plan = s_.scene.plan->make(comm_.rank(), comm_.size());
+    const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
+    const Plan plan = s_.scene.plan->make({comm_.rank(), comm_.size(), half ? 1 : s_.scene.per_node});
     const PlanFacts facts = facts_of(plan);
     Job job = describe(plan, facts);
     DeviceCall& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
