@@ -13,10 +13,9 @@ constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::ma
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::size_t scratch_bytes(const Job& job, const Layout& layout) {
-  const DeviceJob& device = *job.device;
-  const std::size_t coded = device.ops->scratch_bytes(layout.max_chunk(), job.params);
-  return aligned(
-      device.raw_ops == nullptr ? coded : std::max(coded, device.raw_ops->scratch_bytes(layout.max_chunk(), {})));
+  const std::size_t coded = job.device->ops->scratch_bytes(layout.max_chunk(), job.params);
+  const std::size_t raw = job.facts->raw ? job.device->raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
+  return aligned(std::max(coded, raw));
 }
 
 }  // namespace
@@ -70,7 +69,8 @@ bool DeviceChunks::decode(const Step& step, bool final, std::span<const std::byt
     status = device.api->copy(lane_.stream, wire_, wire.data(), wire.size());
     d.args.wire = wire_;
   }
-  if (status.ok()) device_ops_of(*job_, step).decode({d.args, &result_of(step).malformed, scratch_, device.shape}, launcher);
+  if (status.ok())
+    device_ops_of(*job_, step).decode({d.args, &result_of(step).malformed, scratch_, device.shape}, launcher);
   if (status.ok() && d.rounded != nullptr)
     device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
   return launched(step, std::move(status), result);

@@ -61,22 +61,11 @@ struct Job {
   int first_tag = 0;  // of rounds times lanes tags that belong to this job
 };
 
-// What one execution did on this rank.
-struct Tally {
-  std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0, nonfinite = 0;
-  double encode_s = 0, decode_s = 0, wait_s = 0;
-};
-
-// What became of one encode or decode.
-struct StepResult {
-  kernels::Encoded encoded;
-  kernels::Decoded decoded = kernels::Decoded::ok;
-  Status status;  // of the device, or of the frame
-  double seconds = 0;
-};
-
 // What raw steps encode by.
-const kernels::Codec& raw_codec();
+inline const kernels::Codec& raw_codec() {
+  static const kernels::Codec& raw = *kernels::find_codec("raw");
+  return raw;
+}
 // A step's codec, and the ops and parameters it runs with.
 inline const kernels::Codec& codec_of(const Job& job, const Step& step) {
   return step.raw ? raw_codec() : *job.codec;
@@ -91,7 +80,24 @@ inline kernels::Params params_of(const Job& job, const Step& step) {
   return step.raw ? kernels::Params{} : job.params;
 }
 // Room for an encoded chunk of at most n elements in any slot of the job.
-std::size_t wire_bound(const Job& job, std::size_t n);
+inline std::size_t wire_bound(const Job& job, std::size_t n) {
+  const std::size_t coded = job.codec->wire_bound(n, job.element, job.params);
+  return job.facts->raw ? std::max(coded, raw_codec().wire_bound(n, job.element, {})) : coded;
+}
+
+// What one execution did on this rank.
+struct Tally {
+  std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0, nonfinite = 0;
+  double encode_s = 0, decode_s = 0, wait_s = 0;
+};
+
+// What became of one encode or decode.
+struct StepResult {
+  kernels::Encoded encoded;
+  kernels::Decoded decoded = kernels::Decoded::ok;
+  Status status;  // of the device, or of the frame
+  double seconds = 0;
+};
 
 inline Layout layout_of(const Job& job) {
   return Layout(job.count, job.plan->chunks, job.codec->block(job.params),
@@ -102,7 +108,8 @@ inline std::size_t lanes_of(const Job& job, const Layout& layout) {
 }
 // Of a frame, header included.
 inline std::size_t slot_bytes_of(const Job& job, const Layout& layout) {
-  return (sizeof(FrameHeader) + wire_bound(job, layout.max_chunk()) + 63) / 64 * 64;
+  const std::size_t bound = wire_bound(job, layout.max_chunk());
+  return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
 }
 
 }  // namespace mq

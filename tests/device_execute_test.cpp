@@ -201,12 +201,7 @@ void for_each_device_scene(std::initializer_list<int> all_ranks, const F& proper
   int turn = 0;
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
-      for (const int ranks : all_ranks)
-        for (const int per_node : node_sizes(plan, ranks)) {
-          Scene scene{&codec, &plan, ranks};
-          scene.per_node = per_node;
-          property(scene, turn++);
-        }
+      for (const int ranks : all_ranks) property(Scene{&codec, &plan, ranks}, turn++);
 }
 
 TEST_F(DeviceExecute, bits_are_those_of_the_host) {
