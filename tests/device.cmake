@@ -35,19 +35,21 @@ if(TARGET mpi_quant_cuda)
   mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)
 
   # A driver that is opened by a program which did not have one: the library is found beside it; is told not to look; is
-  # not there; or the driver is refused.
+  # not there; the driver is refused; or names no functions.
   mpiq_test(device_absent_test device_absent_test.cpp)
   set_tests_properties(device_absent_test PROPERTIES ENVIRONMENT "TABLE=FOUND;DRIVER=$<TARGET_FILE:fake_cuda>")
-  add_dependencies(device_absent_test mpi_quant_cuda fake_cuda fake_old_cuda)
+  add_dependencies(device_absent_test mpi_quant_cuda fake_cuda fake_hidden_cuda fake_old_cuda)
   add_dependencies(gpu_tests device_absent_test)
   add_test(NAME device_off COMMAND device_absent_test)
   add_test(NAME device_old COMMAND device_absent_test)
+  add_test(NAME device_hidden COMMAND device_absent_test)
   set(apart ${CMAKE_CURRENT_BINARY_DIR}/apart)
   add_test(NAME device_missing COMMAND sh -c "mkdir -p ${apart} && cp $<TARGET_FILE:device_absent_test> ${apart} && exec ${apart}/device_absent_test")
   set_tests_properties(device_off PROPERTIES ENVIRONMENT "TABLE=OFF;MPIQ_CUDA=off;DRIVER=$<TARGET_FILE:fake_cuda>")
   set_tests_properties(device_old PROPERTIES ENVIRONMENT "TABLE=OLD;DRIVER=$<TARGET_FILE:fake_old_cuda>")
+  set_tests_properties(device_hidden PROPERTIES ENVIRONMENT "TABLE=FOUND;DRIVER=$<TARGET_FILE:fake_hidden_cuda>")
   set_tests_properties(device_missing PROPERTIES ENVIRONMENT "TABLE=MISSING;DRIVER=$<TARGET_FILE:fake_cuda>")
-  set_tests_properties(device_off device_old device_missing PROPERTIES LABELS unit TIMEOUT 60)
+  set_tests_properties(device_off device_old device_hidden device_missing PROPERTIES LABELS unit TIMEOUT 60)
 
   # The same library serves machines without CUDA.
   set(libraries)
