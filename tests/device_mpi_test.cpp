@@ -36,7 +36,8 @@ class Vector {
 
 std::string hex(const void* p) {
   char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(p)));
+  std::snprintf(text, sizeof text, "0x%llx",
+                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(p)));
   return text;
 }
 
@@ -116,7 +117,8 @@ TEST_F(DeviceCalls, doubles_and_half_types) {
       ASSERT_EQ(bfloat ? MPIQ_Type_bfloat16(&half) : MPIQ_Type_float16(&half), MPI_SUCCESS);
       std::vector<std::uint16_t> h(2000), on_host(2000);
       for (std::size_t i = 0; i < h.size(); ++i)
-        h[i] = static_cast<std::uint16_t>(0x3c00 + (i * 7 + static_cast<std::size_t>(rank)) % 64 + (i % 3 == 0) * 0x8000);
+        h[i] = static_cast<std::uint16_t>(0x3c00 + (i * 7 + static_cast<std::size_t>(rank)) % 64 +
+                                          (i % 3 == 0) * 0x8000);
       ASSERT_EQ(MPIQ_Allreduce(h.data(), on_host.data(), 2000, half, MPI_SUM, comm, info), MPI_SUCCESS);
       Array<std::uint16_t> send(h), receive(h.size());
       ASSERT_EQ(MPIQ_Allreduce(send.data(), receive.data(), 2000, half, MPI_SUM, comm, info), MPI_SUCCESS);
@@ -131,7 +133,8 @@ TEST_F(DeviceCalls, a_half_sum_of_one_rank_is_copied) {
   ASSERT_EQ(MPIQ_Type_bfloat16(&half), MPI_SUCCESS);
   const std::vector<std::uint16_t> h(100, 0x3f80);
   Array<std::uint16_t> send(h), receive(h.size());
-  ASSERT_EQ(MPIQ_Allreduce(send.data(), receive.data(), 100, half, MPI_SUM, comm, MPI_INFO_NULL), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Allreduce(send.data(), receive.data(), 100, half, MPI_SUM, comm, MPI_INFO_NULL),
+            MPI_SUCCESS);
   EXPECT_EQ(receive.get(), h);
 }
 
@@ -193,7 +196,8 @@ TEST_F(DeviceCalls, residuals_move_with_their_vectors_and_can_be_scaled_flushed_
     seen.push_back(sum(x, moves, moves, info));
     const std::vector<float> kept = residual("k", n);
     Vector<float> flushed(std::vector<float>(n, 7.0F), moves && on_device(0));
-    EXPECT_EQ(MPIQ_Residual_flush(flushed.data(), static_cast<MPI_Count>(n), MPI_FLOAT, comm, "k"), MPI_SUCCESS);
+    EXPECT_EQ(MPIQ_Residual_flush(flushed.data(), static_cast<MPI_Count>(n), MPI_FLOAT, comm, "k"),
+              MPI_SUCCESS);
     seen.push_back(flushed.get());
     seen.push_back(residual("k", n));
     MPIQ_Residual description{};
@@ -235,14 +239,15 @@ TEST_F(DeviceCalls, streams_of_the_program_order_a_call) {
   }
   // Without the stream's name the legacy stream counts, where a memset has not run yet.
   Array<float> send(ones), receive(zeros);
-  ASSERT_EQ(fake::cuMemsetD8Async(reinterpret_cast<fake::CuAddress>(send.data()), 0, n * sizeof(float), nullptr),
-            fake::kSuccess);
+  ASSERT_EQ(
+      fake::cuMemsetD8Async(reinterpret_cast<fake::CuAddress>(send.data()), 0, n * sizeof(float), nullptr),
+      fake::kSuccess);
   const Info info{{"mpiq_method", "onebit"}};
   ASSERT_EQ(MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
   EXPECT_EQ(receive.get(), zeros);
   const Info bad{{"mpiq_method", "onebit"}, {"mpiq_stream", "seven"}};
-  expect_error_everywhere(
-      MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, bad), "mpiq_stream");
+  expect_error_everywhere(MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, bad),
+                          "mpiq_stream");
 }
 
 TEST_F(DeviceCalls, a_capturing_thread_gets_an_error) {
@@ -267,8 +272,8 @@ TEST_F(DeviceCalls, sparse_calls_refuse_device_memory) {
   const std::int64_t index = 3;
   Array<float> value(std::vector<float>{1.0F});
   float in = 0;
-  expect_error_everywhere(MPIQ_Sparse_allreduce(1, &index, value.data(), 1, &index, &in, 1, MPI_FLOAT, MPI_SUM,
-                                                comm, MPI_INFO_NULL),
+  expect_error_everywhere(MPIQ_Sparse_allreduce(1, &index, value.data(), 1, &index, &in, 1, MPI_FLOAT,
+                                                MPI_SUM, comm, MPI_INFO_NULL),
                           "GPU");
 }
 
@@ -277,8 +282,9 @@ TEST_F(DeviceCalls, a_failing_gpu_is_an_error_on_all_ranks_and_never_a_hang) {
   const std::size_t n = 2000;
   const auto x = input<float>(n);
   const Info info{{"mpiq_method", "onebit/direct"}};
-  for (const char* const function : {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate",
-                                     "cuLaunchKernel", "cuEventRecord", "cuEventQuery", "cuPointerGetAttributes"})
+  for (const char* const function :
+       {"cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuLaunchKernel",
+        "cuEventRecord", "cuEventQuery", "cuPointerGetAttributes"})
     for (const long nth : {1, 2, 5}) {
       Array<float> send(x), receive(n);
       fake_cuda_forget();
