@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mpi_quant/base/device.hpp"
+#include "mpi_quant/base/env.hpp"
 
 namespace mq {
 namespace {
@@ -42,6 +43,32 @@ void expect_nothing() {
   const Result<Where> found = where(&here);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ((*found).memory, Memory::host);
+}
+
+// The environment is read once, so each of these in a process of its own.
+void expect_word(const char* variable, const char* word, bool is_known) {
+  EXPECT_EXIT(
+      {
+        setenv(variable, word, 1);
+        std::exit(env().ok() ? 0 : env().status().text().find(variable) != std::string::npos ? 1 : 2);
+      },
+      ::testing::ExitedWithCode(is_known ? 0 : 1), "")
+      << variable << "=" << word;
+}
+
+// First, before anything reads the environment.
+TEST(DeviceAbsent, words_of_the_environment) {
+  for (const char* word : {"auto", "off", ""}) expect_word("MPIQ_CUDA", word, true);
+  for (const char* word : {"on", "Off", "off "}) expect_word("MPIQ_CUDA", word, false);
+  for (const std::string_view word : kDeviceSyncs) expect_word("MPIQ_CUDA_SYNC", word.data(), true);
+  for (const char* word : {"stream", "legacy,none"}) expect_word("MPIQ_CUDA_SYNC", word, false);
+  EXPECT_EXIT(
+      {
+        setenv("MPIQ_CUDA_SYNC", "perthread", 1);
+        const Env e = env().ok() ? Env(*env()) : Env();
+        std::exit(e.cuda_sync == DeviceSync::perthread ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(DeviceAbsent, nothing_is_opened_without_a_driver_and_the_table_is_found_when_one_comes) {

@@ -165,7 +165,8 @@ TEST_F(DeviceErrorsTest, each_call_of_the_driver_may_fail) {
     }
   EXPECT_GT(failures, 100);
   ASSERT_EQ(cuStreamDestroy_v2(elsewhere), kSuccess);
-  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(0), kSuccess);  // with what the driver would not free
+  for (const int gpu : {0, 1})
+    ASSERT_EQ(cuDevicePrimaryCtxReset_v2(gpu), kSuccess);  // with what it would not free
   use_gpu(0);
 }
 

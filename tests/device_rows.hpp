@@ -35,7 +35,7 @@ class Fenced {
 };
 
 // As small as GPUs come, so that short vectors too are many thread blocks' turns.
-inline constexpr kernels::DeviceShape kSmallDevice{3, 99 << 10};
+inline constexpr kernels::DeviceShape kSmallDevice{1, 99 << 10};
 
 // Scratch memory of the size that a row asks for, at a multiple of 256; what was in it before is anything.
 class Scratch {

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/convert.hpp"
 #include "kernels/device.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device_call.hpp"
+#include "tests/host_kernels.hpp"
 
 namespace mq {
 
@@ -142,6 +142,11 @@ class Gpus {
   std::recursive_mutex& mutex() { return mutex_; }
 
  private:
+  static void set_places(DeviceApi& api);
+  static void set_streams(DeviceApi& api);
+  static void set_events(DeviceApi& api);
+  static void set_memory(DeviceApi& api);
+  static void set_kernels(DeviceApi& api);
   static std::size_t cut(std::size_t& used, std::size_t bytes) {
     return std::exchange(used, used + (bytes + 255) / 256 * 256);
   }
@@ -157,229 +162,172 @@ class Gpus {
   std::array<DeviceStream, kDevices> program_;
 };
 
-// The kernels: rows of the host, of the codec with this number.
-namespace host_kernels {
-
-struct Encode {
-  kernels::DeviceEncode call;
-  const kernels::CodecOps* ops;
-};
-struct Decode {
-  kernels::DeviceDecode call;
-  const kernels::CodecOps* ops;
-};
-struct Convert {
-  const void* from;
-  void *to, *residual;
-  std::size_t n;
-  kernels::Element element;
-};
-
-inline void run(std::string_view name, const void* args) {
-  if (name == "encode") {
-    Encode e;
-    std::memcpy(&e, args, sizeof e);
-    const kernels::Encoded encoded = e.ops->encode(e.call.args);
-    *e.call.encoded = {encoded.bytes, encoded.nonfinite};
-    std::memset(e.call.scratch, 0xee, 64);
-  } else if (name == "decode") {
-    Decode d;
-    std::memcpy(&d, args, sizeof d);
-    if (d.ops->decode(d.call.args) != kernels::Decoded::ok) *d.call.malformed = 1;
-    std::memset(d.call.scratch, 0xdd, 64);
-  } else {
-    Convert c;
-    std::memcpy(&c, args, sizeof c);
-    const kernels::ConvertOps& ops = *kernels::convert(c.element, kernels::best_isa());
-    name == "widen" ? ops.widen(c.from, c.to, c.n) : ops.narrow(c.from, c.to, c.residual, c.n);
-  }
+inline void Gpus::set_places(DeviceApi& api) {
+  api.where = [](const void* p, Where& where) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    Device* const device = get().device_of(p);
+    where = {device == nullptr ? Memory::host : Memory::device, device};
+    return device == nullptr ? Status{} : get().count(device);
+  };
+  api.capturing = [](Device* device, void*) noexcept { return device->captures; };
+  api.shape = [](Device*) noexcept -> const kernels::DeviceShape* {
+    static constexpr kernels::DeviceShape kShape;
+    return &kShape;
+  };
+  api.name = [](Device*) noexcept { return "a GPU of the tests"; };
+  api.no_kernels = [](Device* device) noexcept { return device->kernels ? nullptr : "it has none"; };
 }
 
-template <std::size_t kCodec, kernels::Element kElement>
-const kernels::DeviceOps* ops() {
-  static constexpr kernels::DeviceOps kOps{
-      [](std::size_t n, const kernels::Params&) noexcept { return 64 + n / 2; },
-      [](const kernels::DeviceEncode& call, const kernels::Launcher& launcher) noexcept {
-        launcher("encode", 1, 32, 0,
-                 Encode{call, kernels::codecs()[kCodec].ops(kElement, kernels::best_isa())});
-      },
-      [](const kernels::DeviceDecode& call, const kernels::Launcher& launcher) noexcept {
-        launcher("decode", 1, 32, 0,
-                 Decode{call, kernels::codecs()[kCodec].ops(kElement, kernels::best_isa())});
-      }};
-  return &kOps;
+inline void Gpus::set_streams(DeviceApi& api) {
+  api.make_stream = [](Device* device, DeviceStream*& stream) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(device));
+    stream = new DeviceStream{device, {}, 0, 0, {}};
+    ++device->allocations;
+    return {};
+  };
+  api.wrap_stream = [](Device*, void*, DeviceStream*&) noexcept -> Status {
+    return {Code::device_failed, "not here"};
+  };
+  api.free_stream = [](DeviceStream* stream) noexcept {
+    get().finish(stream);
+    delete stream;
+  };
+  api.follow = [](DeviceStream* stream, DeviceSync sync) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(stream->device));
+    DeviceStream* const program = get().program(stream->device);
+    if (sync != DeviceSync::none)
+      get().push(stream, [program, up_to = program->queued] { get().run(program, up_to); });
+    return {};
+  };
+  api.follow_stream = [](DeviceStream* stream, void* of_program) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(stream->device));
+    auto* const program = static_cast<DeviceStream*>(of_program);
+    get().push(stream, [program, up_to = program->queued] { get().run(program, up_to); });
+    return {};
+  };
+  api.lead_stream = [](DeviceStream* stream, void* of_program) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(stream->device));
+    get().push(static_cast<DeviceStream*>(of_program),
+               [stream, up_to = stream->queued] { get().run(stream, up_to); });
+    return {};
+  };
+  api.synchronize = [](DeviceStream* stream) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    ++stream->device->waits;
+    const Status status = get().count(stream->device);
+    get().run(stream, stream->queued);
+    return status;
+  };
 }
 
-inline constexpr std::size_t kMostCodecs = 40;
-template <kernels::Element kElement, std::size_t... I>
-const kernels::DeviceOps* nth(std::size_t codec, std::index_sequence<I...>) {
-  static const std::array<const kernels::DeviceOps*, sizeof...(I)> all{ops<I, kElement>()...};
-  return all.at(codec);
+inline void Gpus::set_events(DeviceApi& api) {
+  api.make_event = [](Device* device, DeviceEvent*& event) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(device));
+    event = new DeviceEvent{device, nullptr, 0, 0};
+    ++device->events;
+    return {};
+  };
+  api.free_event = [](DeviceEvent* event) noexcept { delete event; };
+  api.record = [](DeviceEvent* event, DeviceStream* stream) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(event->device));
+    event->stream = stream;
+    event->at = stream->queued;
+    event->polls = static_cast<int>(stream->queued * 7 % 4);
+    return {};
+  };
+  api.query = [](DeviceEvent* event, bool& done) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(event->device));
+    if (event->stream != nullptr && event->polls-- <= 0) get().run(event->stream, event->at);
+    done = event->stream == nullptr || event->stream->done >= event->at;
+    return {};
+  };
+  api.wait_event = [](DeviceStream* stream, DeviceEvent* event) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(stream->device));
+    get().push(stream, [other = event->stream, up_to = event->at] { get().run(other, up_to); });
+    return {};
+  };
+  api.elapsed = [](DeviceEvent*, DeviceEvent*, double& seconds) noexcept -> Status {
+    seconds = 0;
+    return {};
+  };
 }
 
-template <kernels::Element kElement>
-const kernels::DeviceConvertOps* convert() {
-  static constexpr kernels::DeviceConvertOps kOps{
-      [](const void* half, void* out, std::size_t n, const kernels::DeviceShape&,
-         const kernels::Launcher& launcher) noexcept {
-        launcher("widen", 1, 32, 0, Convert{half, out, nullptr, n, kElement});
-      },
-      [](const void* v, void* half, void* residual, std::size_t n, const kernels::DeviceShape&,
-         const kernels::Launcher& launcher) noexcept {
-        launcher("narrow", 1, 32, 0, Convert{v, half, residual, n, kElement});
-      }};
-  return &kOps;
+inline void Gpus::set_memory(DeviceApi& api) {
+  api.allocate = [](Device* device, std::size_t bytes, void*& p) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(device));
+    ++device->allocations;
+    p = get().allocate(device, bytes);
+    return p != nullptr ? Status{} : Status{Code::no_memory, "the GPU is full"};
+  };
+  api.free = [](Device* device, void*) noexcept {
+    const std::scoped_lock lock(get().mutex());
+    --device->live;
+  };
+  api.allocate_pinned = [](Device* device, std::size_t bytes, void*& p) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(device));
+    ++device->allocations;
+    p = ::operator new(bytes, std::align_val_t(256));
+    std::memset(p, 0x77, bytes);
+    return {};
+  };
+  api.free_pinned = [](Device*, void* p) noexcept { ::operator delete(p, std::align_val_t(256)); };
+  api.copy = [](DeviceStream* stream, void* to, const void* from, std::size_t bytes) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(stream->device));
+    get().push(stream, [=] { get().touch([&] { std::memcpy(to, from, bytes); }); });
+    return {};
+  };
+  api.zero = [](DeviceStream* stream, void* p, std::size_t bytes) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    MQ_TRY(get().count(stream->device));
+    get().push(stream, [=] { get().touch([&] { std::memset(p, 0, bytes); }); });
+    return {};
+  };
 }
 
-}  // namespace host_kernels
+inline void Gpus::set_kernels(DeviceApi& api) {
+  api.launcher = [](DeviceStream* stream) noexcept -> kernels::Launcher {
+    return {stream, [](void* context, const kernels::Launch& launch) noexcept {
+              const std::scoped_lock lock(get().mutex());
+              auto* const s = static_cast<DeviceStream*>(context);
+              ++s->device->launches;
+              if (!s->launch_error.ok()) return;
+              s->launch_error = get().count(s->device);
+              if (!s->launch_error.ok()) return;
+              std::vector<std::byte> args(launch.args_bytes);
+              std::memcpy(args.data(), launch.args, args.size());
+              get().push(s, [name = std::string(launch.kernel), args = std::move(args)] {
+                get().touch([&] { host_kernels::run(name, args.data()); });
+              });
+            }};
+  };
+  api.launch_error = [](DeviceStream* stream) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    return std::exchange(stream->launch_error, Status{});
+  };
+}
 
 inline DeviceRows Gpus::rows() {
-  static const DeviceApi& api = *new DeviceApi{
-      kDeviceApi,
-      [](const void* p, Where& where) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        Device* const device = get().device_of(p);
-        where = {device == nullptr ? Memory::host : Memory::device, device};
-        return device == nullptr ? Status{} : get().count(device);
-      },
-      [](Device* device, void*) noexcept { return device->captures; },
-      [](Device*) noexcept -> const kernels::DeviceShape* {
-        static constexpr kernels::DeviceShape kShape;
-        return &kShape;
-      },
-      [](Device*) noexcept { return "a GPU of the tests"; },
-      [](Device* device) noexcept { return device->kernels ? nullptr : "it has none"; },
-      // Streams.
-      [](Device* device, DeviceStream*& stream) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(device));
-        stream = new DeviceStream{device, {}, 0, 0, {}};
-        ++device->allocations;
-        return {};
-      },
-      [](Device*, void*, DeviceStream*&) noexcept -> Status {
-        return {Code::device_failed, "not here"};
-      },
-      [](DeviceStream* stream) noexcept {
-        get().finish(stream);
-        delete stream;
-      },
-      [](DeviceStream* stream, DeviceSync sync) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(stream->device));
-        DeviceStream* const program = get().program(stream->device);
-        if (sync != DeviceSync::none)
-          get().push(stream, [program, up_to = program->queued] { get().run(program, up_to); });
-        return {};
-      },
-      [](DeviceStream* stream, void* of_program) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(stream->device));
-        auto* const program = static_cast<DeviceStream*>(of_program);
-        get().push(stream, [program, up_to = program->queued] { get().run(program, up_to); });
-        return {};
-      },
-      [](DeviceStream* stream, void* of_program) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(stream->device));
-        get().push(static_cast<DeviceStream*>(of_program),
-                   [stream, up_to = stream->queued] { get().run(stream, up_to); });
-        return {};
-      },
-      [](DeviceStream* stream) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        ++stream->device->waits;
-        const Status status = get().count(stream->device);
-        get().run(stream, stream->queued);
-        return status;
-      },
-      // Events.
-      [](Device* device, DeviceEvent*& event) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(device));
-        event = new DeviceEvent{device, nullptr, 0, 0};
-        ++device->events;
-        return {};
-      },
-      [](DeviceEvent* event) noexcept { delete event; },
-      [](DeviceEvent* event, DeviceStream* stream) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(event->device));
-        event->stream = stream;
-        event->at = stream->queued;
-        event->polls = static_cast<int>(stream->queued * 7 % 4);
-        return {};
-      },
-      [](DeviceEvent* event, bool& done) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(event->device));
-        if (event->stream != nullptr && event->polls-- <= 0) get().run(event->stream, event->at);
-        done = event->stream == nullptr || event->stream->done >= event->at;
-        return {};
-      },
-      [](DeviceStream* stream, DeviceEvent* event) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(stream->device));
-        get().push(stream, [other = event->stream, up_to = event->at] { get().run(other, up_to); });
-        return {};
-      },
-      [](DeviceEvent*, DeviceEvent*, double& seconds) noexcept -> Status {
-        seconds = 0;
-        return {};
-      },
-      // Memory.
-      [](Device* device, std::size_t bytes, void*& p) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(device));
-        ++device->allocations;
-        p = get().allocate(device, bytes);
-        return p != nullptr ? Status{} : Status{Code::no_memory, "the GPU is full"};
-      },
-      [](Device* device, void*) noexcept {
-        const std::scoped_lock lock(get().mutex());
-        --device->live;
-      },
-      [](Device* device, std::size_t bytes, void*& p) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(device));
-        ++device->allocations;
-        p = ::operator new(bytes, std::align_val_t(256));
-        std::memset(p, 0x77, bytes);
-        return {};
-      },
-      [](Device*, void* p) noexcept { ::operator delete(p, std::align_val_t(256)); },
-      [](DeviceStream* stream, void* to, const void* from, std::size_t bytes) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(stream->device));
-        get().push(stream, [=] { get().touch([&] { std::memcpy(to, from, bytes); }); });
-        return {};
-      },
-      [](DeviceStream* stream, void* p, std::size_t bytes) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        MQ_TRY(get().count(stream->device));
-        get().push(stream, [=] { get().touch([&] { std::memset(p, 0, bytes); }); });
-        return {};
-      },
-      // Kernels.
-      [](DeviceStream* stream) noexcept -> kernels::Launcher {
-        return {stream, [](void* context, const kernels::Launch& launch) noexcept {
-                  const std::scoped_lock lock(get().mutex());
-                  auto* const s = static_cast<DeviceStream*>(context);
-                  ++s->device->launches;
-                  if (!s->launch_error.ok()) return;
-                  s->launch_error = get().count(s->device);
-                  if (!s->launch_error.ok()) return;
-                  std::vector<std::byte> args(launch.args_bytes);
-                  std::memcpy(args.data(), launch.args, args.size());
-                  get().push(s, [name = std::string(launch.kernel), args = std::move(args)] {
-                    get().touch([&] { host_kernels::run(name, args.data()); });
-                  });
-                }};
-      },
-      [](DeviceStream* stream) noexcept -> Status {
-        const std::scoped_lock lock(get().mutex());
-        return std::exchange(stream->launch_error, Status{});
-      }};
+  static const DeviceApi& api = *new DeviceApi([] {
+    DeviceApi table{};
+    table.version = kDeviceApi;
+    set_places(table);
+    set_streams(table);
+    set_events(table);
+    set_memory(table);
+    set_kernels(table);
+    return table;
+  }());
   return {&api,
           [](const kernels::Codec& codec, kernels::Element element) noexcept {
             const auto number = static_cast<std::size_t>(&codec - kernels::codecs().data());

@@ -121,7 +121,7 @@ void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
 
 template <class T>
 void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
-  constexpr std::uint32_t kDecodeWarps = 8;
+  constexpr std::uint32_t kDecodeWarps = 4;
   const DecodeArgs& a = d.args;
   if (a.n == 0) {
     if (a.wire_bytes != 0) dense::refuse(d, launch);

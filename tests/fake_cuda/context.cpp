@@ -96,10 +96,30 @@ CuResult cuDeviceGetName(char* name, int bytes, CuDevice device) {
   return kSuccess;
 }
 
+CuResult cuDeviceGetUuid(CuUuid* id, CuDevice device) {
+  Call call("cuDeviceGetUuid");
+  if (call.result != kSuccess) return call.result;
+  *id = {};
+  id->bytes[15] = static_cast<char>(device + 1);
+  return kSuccess;
+}
+
+CuResult cuDeviceTotalMem_v2(std::size_t* bytes, CuDevice) {
+  Call call("cuDeviceTotalMem_v2");
+  *bytes = std::size_t{1} << 34;
+  return call.result;
+}
+
 CuResult cuDeviceGetAttribute(int* value, int attribute, CuDevice) {
   Call call("cuDeviceGetAttribute");
   if (call.result != kSuccess) return call.result;
   switch (attribute) {
+    case 13: *value = 1000000; return kSuccess;  // kHz
+    case 32: *value = 0; return kSuccess;        // ECC
+    case 36: *value = 1000000; return kSuccess;  // of the memory
+    case 38: *value = 1 << 20; return kSuccess;  // bytes of L2
+    case 75: *value = 8; return kSuccess;        // compute capability 8.0
+    case 76: *value = 0; return kSuccess;
     case kDeviceSharedBytes: *value = 48 << 10; return kSuccess;
     case kDeviceSharedBytesOptin: *value = state().shared_bytes; return kSuccess;
     case kDeviceMultiprocessors: *value = state().processors; return kSuccess;

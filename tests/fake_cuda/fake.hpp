@@ -33,6 +33,8 @@ long fake_cuda_ran(const char* kernel);  // times that a kernel was run since th
 #define MQ_FAKE_FUNCTIONS(F)                              \
   F(cuInit, unsigned)                                     \
   F(cuDriverGetVersion, int*)                             \
+  F(cuDeviceGetUuid, CuUuid*, CuDevice)                   \
+  F(cuDeviceTotalMem_v2, std::size_t*, CuDevice)          \
   F(cuCtxCreate_v2, CuContext*, unsigned, CuDevice)       \
   F(cuCtxDestroy_v2, CuContext)                           \
   F(cuCtxSetCurrent, CuContext)                           \
@@ -43,6 +45,10 @@ long fake_cuda_ran(const char* kernel);  // times that a kernel was run since th
   F(cuMemHostRegister_v2, void*, std::size_t, unsigned)   \
   F(cuMemHostUnregister, void*)                           \
   F(cuMemcpy, CuAddress, CuAddress, std::size_t)          \
+  F(cuMemcpyHtoD_v2, CuAddress, const void*, std::size_t) \
+  F(cuMemcpyDtoH_v2, void*, CuAddress, std::size_t)       \
+  F(cuMemcpyDtoD_v2, CuAddress, CuAddress, std::size_t)   \
+  F(cuMemsetD8_v2, CuAddress, unsigned char, std::size_t) \
   F(cuStreamQuery, CuStream)                              \
   F(cuEventSynchronize, CuEvent)                          \
   F(cuStreamBeginCapture_v2, CuStream, int)               \
@@ -52,6 +58,9 @@ long fake_cuda_ran(const char* kernel);  // times that a kernel was run since th
 // The driver's functions.
 namespace mq::fake {
 using namespace mq::cuda;
+struct CuUuid {
+  char bytes[16];
+};
 #define MQ_FAKE_DECLARE(function, ...) CuResult function(__VA_ARGS__);
 extern "C" {
 MQ_CUDA_FUNCTIONS(MQ_FAKE_DECLARE)

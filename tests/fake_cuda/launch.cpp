@@ -152,12 +152,6 @@ CuResult cuLaunchKernel(CuFunction function, unsigned grid, unsigned grid_y, uns
   return enqueue(*stream, [name = kernel->name, launch, args] { return run(name, launch, args); });
 }
 
-// By the plain name, as new programs ask; a function of this library answers to each version.
-CuResult cuGetProcAddress(const char*, void** function, int, std::uint64_t) {
-  *function = nullptr;
-  return kNotFound;
-}
-
 }  // extern "C"
 
 }  // namespace mq::fake

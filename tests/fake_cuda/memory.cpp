@@ -40,6 +40,23 @@ CuResult move(CuAddress to, CuAddress from, std::size_t bytes) {
   return kSuccess;
 }
 
+// In the legacy stream, and done when it returns.
+CuResult move_now(CuAddress to, CuAddress from, std::size_t bytes) {
+  Stream* legacy = nullptr;
+  if (const CuResult error = stream_of(nullptr, legacy); error != kSuccess) return error;
+  if (!is_whole(to, bytes) || !is_whole(from, bytes)) return kInvalidValue;
+  const CuResult result = enqueue(*legacy, [=] { return move(to, from, bytes); });
+  return result == kSuccess ? drain(*legacy) : result;
+}
+
+CuResult fill(CuAddress p, unsigned char value, std::size_t bytes, Stream& stream) {
+  if (is_pageable(p) || !is_whole(p, bytes)) return kInvalidValue;
+  return enqueue(stream, [=] {
+    std::memset(reinterpret_cast<void*>(p), value, bytes);
+    return kSuccess;
+  });
+}
+
 CuResult unmap(CuAddress p, bool (*has_kind)(Kind)) {
   State& s = state();
   const auto a = s.allocations.find(p);
@@ -192,24 +209,39 @@ CuResult cuMemcpyAsync(CuAddress to, CuAddress from, std::size_t bytes, CuStream
 
 CuResult cuMemcpy(CuAddress to, CuAddress from, std::size_t bytes) {
   Call call("cuMemcpy");
+  return call.result == kSuccess ? move_now(to, from, bytes) : call.result;
+}
+
+CuResult cuMemcpyHtoD_v2(CuAddress to, const void* from, std::size_t bytes) {
+  Call call("cuMemcpyHtoD_v2");
+  if (call.result == kSuccess && is_pageable(to)) return kInvalidValue;
+  return call.result == kSuccess ? move_now(to, reinterpret_cast<CuAddress>(from), bytes) : call.result;
+}
+
+CuResult cuMemcpyDtoH_v2(void* to, CuAddress from, std::size_t bytes) {
+  Call call("cuMemcpyDtoH_v2");
+  if (call.result == kSuccess && is_pageable(from)) return kInvalidValue;
+  return call.result == kSuccess ? move_now(reinterpret_cast<CuAddress>(to), from, bytes) : call.result;
+}
+
+CuResult cuMemcpyDtoD_v2(CuAddress to, CuAddress from, std::size_t bytes) {
+  Call call("cuMemcpyDtoD_v2");
+  if (call.result == kSuccess && (is_pageable(to) || is_pageable(from))) return kInvalidValue;
+  return call.result == kSuccess ? move_now(to, from, bytes) : call.result;
+}
+
+CuResult cuMemsetD8_v2(CuAddress p, unsigned char value, std::size_t bytes) {
+  Call call("cuMemsetD8_v2");
   Stream* legacy = nullptr;
   if (call.result == kSuccess) call.result = stream_of(nullptr, legacy);
-  if (call.result != kSuccess) return call.result;
-  if (!is_whole(to, bytes) || !is_whole(from, bytes)) return kInvalidValue;
-  call.result = enqueue(*legacy, [=] { return move(to, from, bytes); });
-  return call.result == kSuccess ? drain(*legacy) : call.result;
+  return call.result == kSuccess ? fill(p, value, bytes, *legacy) : call.result;
 }
 
 CuResult cuMemsetD8Async(CuAddress p, unsigned char value, std::size_t bytes, CuStream handle) {
   Call call("cuMemsetD8Async");
   Stream* stream = nullptr;
   if (call.result == kSuccess) call.result = stream_of(handle, stream);
-  if (call.result != kSuccess) return call.result;
-  if (is_pageable(p) || !is_whole(p, bytes)) return kInvalidValue;
-  return enqueue(*stream, [=] {
-    std::memset(reinterpret_cast<void*>(p), value, bytes);
-    return kSuccess;
-  });
+  return call.result == kSuccess ? fill(p, value, bytes, *stream) : call.result;
 }
 
 }  // extern "C"

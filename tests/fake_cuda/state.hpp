@@ -127,7 +127,7 @@ Context* context_of(CuContext handle);  // null: there is no such context
 CuResult stream_of(CuStream handle, Stream*& stream);
 CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<Operation> after = nullptr,
                  std::shared_ptr<Operation>* made = nullptr);
-CuResult complete(const std::shared_ptr<Operation>& operation);  // runs it, and all that comes first
+CuResult complete(std::shared_ptr<Operation> operation);  // runs it, and all that comes first
 CuResult drain(Stream& stream);
 // All streams. One that is captured is broken by it if that is asked for, as the driver's documentation says
 // of all that waits for a context; else it is left out.

@@ -50,7 +50,7 @@ CuResult run_until(const std::shared_ptr<Operation>& last) {
   return kSuccess;
 }
 
-CuResult settle(const std::shared_ptr<Operation>& operation, int& queries, bool& is_done) {
+CuResult settle(std::shared_ptr<Operation> operation, int& queries, bool& is_done) {
   is_done = operation == nullptr || operation->is_done;
   if (is_done) return kSuccess;
   if (++queries <= state().queries) return kNotReady;
@@ -118,7 +118,7 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<
   return s.is_eager ? complete(operation) : kSuccess;
 }
 
-CuResult complete(const std::shared_ptr<Operation>& operation) {
+CuResult complete(std::shared_ptr<Operation> operation) {  // a copy: it leaves the queue
   give_access(true);
   const CuResult result = run_until(operation);
   give_access(false);
