@@ -1,16 +1,41 @@
-# Finds a CUDA compiler if there is one and MPIQ_CUDA allows it; sets MPIQ_HAVE_CUDA. No GPU or driver is needed to compile.
+# Finds nvcc if there is one and MPIQ_CUDA allows it; sets MPIQ_HAVE_CUDA and MPIQ_NVCC. No GPU or driver is needed to compile.
+#
+# The image is made by a command of its own, not by CMake's CUDA language: it is data to us, which libmpi_quant_cuda.so carries
+# and hands to the driver; nothing is linked with CUDA. --fmad=false: as -ffp-contract=off, see mpiq_compile.cmake.
 set(MPIQ_HAVE_CUDA OFF)
+set(MPIQ_CUDA_ARCHITECTURES 80 90 CACHE STRING "compute capabilities that the image of CUDA kernels has code for; PTX of the first serves newer ones")
 if(NOT MPIQ_CUDA STREQUAL "OFF")
-  include(CheckLanguage)
-  check_language(CUDA)
-  if(CMAKE_CUDA_COMPILER)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80 90)
-    endif()
-    enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 17)  # the newest that CMake 3.25.1 knows for nvcc
+  find_program(MPIQ_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA compiler")
+  if(MPIQ_NVCC)
     set(MPIQ_HAVE_CUDA ON)
   elseif(MPIQ_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "MPIQ_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CMAKE_CUDA_COMPILER")
+    message(FATAL_ERROR "MPIQ_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set MPIQ_NVCC")
   endif()
 endif()
+
+# mpiq_device_image(TARGET SOURCE): a file with the kernels of SOURCE, or, without nvcc, with a line of text, which every driver
+# refuses. Its path is the target's property MPIQ_IMAGE.
+function(mpiq_device_image target source)
+  set(image ${PROJECT_BINARY_DIR}/${target}.fatbin)
+  if(MPIQ_HAVE_CUDA)
+    set(codes)
+    foreach(architecture IN LISTS MPIQ_CUDA_ARCHITECTURES)
+      list(APPEND codes -gencode arch=compute_${architecture},code=sm_${architecture})
+    endforeach()
+    list(GET MPIQ_CUDA_ARCHITECTURES 0 first)
+    list(APPEND codes -gencode arch=compute_${first},code=compute_${first})
+    set(werror)
+    if(MPIQ_WERROR)
+      set(werror -Werror all-warnings)
+    endif()
+    add_custom_command(OUTPUT ${image}
+      COMMAND ${MPIQ_NVCC} -fatbin -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr ${werror} ${codes}
+        -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -MD -MF ${image}.d -o ${image} ${source}
+      DEPENDS ${source} DEPFILE ${image}.d COMMENT "CUDA kernels for ${MPIQ_CUDA_ARCHITECTURES}" VERBATIM)
+  else()
+    file(CONFIGURE OUTPUT ${image}.txt CONTENT "no CUDA kernels: this library was built without nvcc\n")
+    add_custom_command(OUTPUT ${image} COMMAND ${CMAKE_COMMAND} -E copy ${image}.txt ${image} DEPENDS ${image}.txt VERBATIM)
+  endif()
+  add_custom_target(${target} ALL DEPENDS ${image})
+  set_target_properties(${target} PROPERTIES MPIQ_IMAGE ${image})
+endfunction()

@@ -1,0 +1,119 @@
+// The language kernels are written in: a small part of CUDA C++ behind functions, so that the same source is
+// compiled by nvcc for a GPU (simt_device.cuh) and by the host's compiler for the tests' emulator
+// (simt_host.cuh, tests/simt/). What both give, all in mq::simt:
+//
+//   MQ_KERNEL(name, Args, threads) { ... args ... }   a kernel of this name, of at most `threads` a block
+//   thread(), block(), threads(), blocks()            indices and sizes, of 32 bits; lane(), warp(), warps()
+//   barrier()                                         all threads of the block meet
+//   barrier_count(bool), barrier_or(bool)             ... and learn how many, or whether any, said true
+//   shared<T>(), shared<T, 1>()                       a T in the block's shared memory; another one a tag
+//   dynamic_shared()                                  Launch::shared_bytes of it, 16-byte aligned
+//   warp_sync(), ballot, any, shuffle, shuffle_up, shuffle_down, shuffle_xor
+//   atomic_add, atomic_max, atomic_min, atomic_or, atomic_exchange, atomic_swap_if   give the old value
+//   load_acquire, store_release, pause()              to wait for another block of a smaller ticket
+//   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two of non-zero values
+//   load_once, store_once                             memory that is not read again soon
+//
+// All warp functions are for all 32 lanes of a warp at once, in one place of the source; the emulator refuses
+// anything else. Floats are added and multiplied in the order that is written, without fused operations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/hd.hpp"
+
+#ifdef __CUDACC__
+#  include "kernels/cuda/simt_device.cuh"
+#else
+#  include "kernels/cuda/simt_host.cuh"
+#endif
+
+namespace mq::simt {
+
+inline constexpr std::uint32_t kAll = 0xffffffffu;
+
+MQ_DEVICE std::uint32_t lane() { return thread() % 32; }
+MQ_DEVICE std::uint32_t warp() { return thread() / 32; }
+MQ_DEVICE std::uint32_t warps() { return threads() / 32; }
+
+template <class T>
+MQ_DEVICE constexpr T smaller(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+MQ_DEVICE constexpr T greater(T a, T b) {
+  return a < b ? b : a;
+}
+
+// The sum, the greatest and the smallest of the 32 lanes' integers, in every lane.
+template <class T>
+MQ_DEVICE T warp_sum(T v) {
+  static_assert(std::is_integral_v<T>, "the order of a sum of floats is part of the wire");
+  for (std::uint32_t d = 16; d > 0; d /= 2) v += shuffle_xor(v, d);
+  return v;
+}
+template <class T>
+MQ_DEVICE T warp_max(T v) {
+  for (std::uint32_t d = 16; d > 0; d /= 2) v = greater(v, shuffle_xor(v, d));
+  return v;
+}
+template <class T>
+MQ_DEVICE T warp_min(T v) {
+  for (std::uint32_t d = 16; d > 0; d /= 2) v = smaller(v, shuffle_xor(v, d));
+  return v;
+}
+// The sum of the lanes before this one; `total`: of all.
+template <class T>
+MQ_DEVICE T warp_before(T v, T& total) {
+  static_assert(std::is_integral_v<T>);
+  T upto = v;
+  for (std::uint32_t d = 1; d < 32; d *= 2) {
+    const T other = shuffle_up(upto, d);
+    if (lane() >= d) upto += other;
+  }
+  total = shuffle(upto, 31);
+  return upto - v;
+}
+
+// 16 bytes that are moved at once.
+struct alignas(16) Sixteen {
+  std::uint32_t word[4];
+};
+
+MQ_DEVICE bool aligned(const void* p, std::size_t to) {
+  return reinterpret_cast<std::uintptr_t>(p) % to == 0;
+}
+
+// A value at any address. What is a multiple of its size is moved at once.
+template <class T>
+MQ_DEVICE T load(const std::byte* p) {
+  if (aligned(p, sizeof(T))) return *reinterpret_cast<const T*>(p);
+  T v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+MQ_DEVICE void store(std::byte* p, T v) {
+  if (aligned(p, sizeof(T)))
+    *reinterpret_cast<T*>(p) = v;
+  else
+    memcpy(p, &v, sizeof v);
+}
+
+template <class To, class From>
+MQ_DEVICE constexpr To bits_as(const From& from) {
+  return __builtin_bit_cast(To, from);
+}
+
+// Not NaN and not infinite.
+MQ_DEVICE constexpr bool is_finite(float v) {
+  return (bits_as<std::uint32_t>(v) & 0x7fffffffu) < 0x7f800000u;
+}
+MQ_DEVICE constexpr bool is_finite(double v) {
+  return (bits_as<std::uint64_t>(v) & 0x7fffffffffffffffu) < 0x7ff0000000000000u;
+}
+
+}  // namespace mq::simt

@@ -1,0 +1,150 @@
+// The kernel language (simt.cuh) on a GPU, as nvcc compiles it.
+#pragma once
+
+#define MQ_DEVICE __device__ __forceinline__
+// C linkage: the launcher finds the kernel by its name.
+#define MQ_KERNEL(name, Args, threads) \
+  extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
+
+namespace mq::simt {
+
+MQ_DEVICE std::uint32_t thread() { return threadIdx.x; }
+MQ_DEVICE std::uint32_t block() { return blockIdx.x; }
+MQ_DEVICE std::uint32_t threads() { return blockDim.x; }
+MQ_DEVICE std::uint32_t blocks() { return gridDim.x; }
+
+MQ_DEVICE void barrier() { __syncthreads(); }
+MQ_DEVICE std::uint32_t barrier_count(bool is) { return static_cast<std::uint32_t>(__syncthreads_count(is)); }
+MQ_DEVICE bool barrier_or(bool is) { return __syncthreads_or(is) != 0; }
+
+template <class T, int kTag = 0>
+MQ_DEVICE T& shared() {
+  __shared__ T value;
+  return value;
+}
+MQ_DEVICE std::byte* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char mq_dynamic_shared[];
+  return reinterpret_cast<std::byte*>(mq_dynamic_shared);
+}
+
+MQ_DEVICE void warp_sync() { __syncwarp(); }
+MQ_DEVICE std::uint32_t ballot(bool is) { return __ballot_sync(0xffffffffu, is); }
+MQ_DEVICE bool any(bool is) { return __any_sync(0xffffffffu, is) != 0; }
+
+// CUDA has the shuffles for its own names of the integers.
+template <class T>
+using ShuffleWord = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;
+template <class T>
+MQ_DEVICE T shuffle(T v, std::uint32_t from) {
+  return __builtin_bit_cast(
+      T, __shfl_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), static_cast<int>(from)));
+}
+// The lanes without another lane so far away keep their own value.
+template <class T>
+MQ_DEVICE T shuffle_up(T v, std::uint32_t by) {
+  return __builtin_bit_cast(T, __shfl_up_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), by));
+}
+template <class T>
+MQ_DEVICE T shuffle_down(T v, std::uint32_t by) {
+  return __builtin_bit_cast(T, __shfl_down_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), by));
+}
+template <class T>
+MQ_DEVICE T shuffle_xor(T v, std::uint32_t with) {
+  return __builtin_bit_cast(
+      T, __shfl_xor_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), static_cast<int>(with)));
+}
+
+// T: std::uint32_t or std::uint64_t.
+template <class T>
+using AtomicWord = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;
+template <class T>
+MQ_DEVICE AtomicWord<T>* atomic_word(T* p) {
+  static_assert(std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
+  return reinterpret_cast<AtomicWord<T>*>(p);
+}
+template <class T>
+MQ_DEVICE T atomic_add(T* p, std::type_identity_t<T> v) {
+  return atomicAdd(atomic_word(p), static_cast<AtomicWord<T>>(v));
+}
+template <class T>
+MQ_DEVICE T atomic_max(T* p, std::type_identity_t<T> v) {
+  return atomicMax(atomic_word(p), static_cast<AtomicWord<T>>(v));
+}
+template <class T>
+MQ_DEVICE T atomic_min(T* p, std::type_identity_t<T> v) {
+  return atomicMin(atomic_word(p), static_cast<AtomicWord<T>>(v));
+}
+template <class T>
+MQ_DEVICE T atomic_or(T* p, std::type_identity_t<T> v) {
+  return atomicOr(atomic_word(p), static_cast<AtomicWord<T>>(v));
+}
+template <class T>
+MQ_DEVICE T atomic_exchange(T* p, std::type_identity_t<T> v) {
+  return atomicExch(atomic_word(p), static_cast<AtomicWord<T>>(v));
+}
+template <class T>  // *p = v if it was `expected`
+MQ_DEVICE T atomic_swap_if(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
+  return atomicCAS(atomic_word(p), static_cast<AtomicWord<T>>(expected), static_cast<AtomicWord<T>>(v));
+}
+
+// What this thread wrote before store_release, whoever has read the stored value with load_acquire sees.
+template <class T>
+MQ_DEVICE T load_acquire(const T* p) {
+  const T v = *const_cast<const volatile T*>(p);
+  __threadfence();
+  return v;
+}
+template <class T>
+MQ_DEVICE void store_release(T* p, std::type_identity_t<T> v) {
+  __threadfence();
+  *const_cast<volatile T*>(p) = v;
+}
+MQ_DEVICE void fence() { __threadfence(); }
+MQ_DEVICE void pause() {
+#if __CUDA_ARCH__ >= 700
+  __nanosleep(20);
+#endif
+}
+
+MQ_DEVICE std::uint32_t count_ones(std::uint32_t v) { return static_cast<std::uint32_t>(__popc(v)); }
+MQ_DEVICE std::uint32_t count_ones(std::uint64_t v) { return static_cast<std::uint32_t>(__popcll(v)); }
+MQ_DEVICE std::uint32_t count_leading_zeros(std::uint32_t v) {
+  return static_cast<std::uint32_t>(__clz(static_cast<int>(v)));
+}
+MQ_DEVICE std::uint32_t count_leading_zeros(std::uint64_t v) {
+  return static_cast<std::uint32_t>(__clzll(static_cast<long long>(v)));
+}
+MQ_DEVICE std::uint32_t count_trailing_zeros(std::uint32_t v) {
+  return static_cast<std::uint32_t>(__ffs(static_cast<int>(v)) - 1);
+}
+MQ_DEVICE std::uint32_t count_trailing_zeros(std::uint64_t v) {
+  return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(v)) - 1);
+}
+
+// T: a multiple of 16 bytes, 16-byte aligned; or of 4 or 8 bytes, aligned to its size.
+template <class T>
+MQ_DEVICE T load_once(const T* p) {
+  if constexpr (sizeof(T) % 16 == 0) {
+    uint4 words[sizeof(T) / 16];
+#pragma unroll
+    for (std::size_t i = 0; i < sizeof(T) / 16; ++i) words[i] = __ldcs(reinterpret_cast<const uint4*>(p) + i);
+    T v;
+    memcpy(&v, words, sizeof v);
+    return v;
+  } else {
+    return __builtin_bit_cast(T, __ldcs(reinterpret_cast<const ShuffleWord<T>*>(p)));
+  }
+}
+template <class T>
+MQ_DEVICE void store_once(T* p, const T& v) {
+  if constexpr (sizeof(T) % 16 == 0) {
+    uint4 words[sizeof(T) / 16];
+    memcpy(words, &v, sizeof v);
+#pragma unroll
+    for (std::size_t i = 0; i < sizeof(T) / 16; ++i) __stcs(reinterpret_cast<uint4*>(p) + i, words[i]);
+  } else {
+    __stcs(reinterpret_cast<ShuffleWord<T>*>(p), __builtin_bit_cast(ShuffleWord<T>, v));
+  }
+}
+
+}  // namespace mq::simt

@@ -1,0 +1,29 @@
+// Runs the launches of device rows on the host, for tests: no GPU, no driver. Threads are fibers, which
+// change only where a kernel waits for others (barriers, warp functions, pause()); a kernel that never does
+// is a loop over its threads. Every result is a function of the launch and of the order.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/device.hpp"
+
+namespace mq::simt {
+
+// In which order blocks, and the warps and lanes of each between two waits, have their turns on this thread
+// of the host, until changed: 0 ascending, one block after the other; else a shuffled one, several blocks in
+// turns, to find what depends on it.
+void set_order(std::uint64_t seed) noexcept;
+
+// Runs the whole grid. False, with the reason in error(): no such kernel, wrong arguments, warp functions or
+// barriers that not all threads come to, blocks that wait for ever. Memory is what the kernel made of it.
+bool run(const kernels::Launch&) noexcept;
+// The first error of a run on this thread of the host since the last clear_error(); "" if none.
+const char* error() noexcept;
+void clear_error() noexcept;
+// True if there is a kernel of this name.
+bool known(const char* kernel) noexcept;
+
+// Runs each launch at once, on the calling thread.
+kernels::Launcher launcher() noexcept;
+
+}  // namespace mq::simt
