@@ -64,10 +64,8 @@ struct Gpu::Driver {
   Result32 (*mem_free)(Address) = nullptr;
   Result32 (*host_alloc)(void**, std::size_t, unsigned) = nullptr;
   Result32 (*host_free)(void*) = nullptr;
-  Result32 (*copy_in)(Address, const void*, std::size_t) = nullptr;
-  Result32 (*copy_out)(void*, Address, std::size_t) = nullptr;
-  Result32 (*copy_within)(Address, Address, std::size_t) = nullptr;
-  Result32 (*set_bytes)(Address, unsigned char, std::size_t) = nullptr;
+  Result32 (*copy)(Address, Address, std::size_t) = nullptr;
+  Result32 (*set_bytes)(Address, unsigned char, std::size_t, void*) = nullptr;
 
   // The name of the first function that is missing, null if none.
   const char* find_all() {
@@ -82,9 +80,7 @@ struct Gpu::Driver {
     find(device_count, "cuDeviceGetCount");
     find(device_get, "cuDeviceGet");
     find(device_name, "cuDeviceGetName");
-    find(device_uuid, "cuDeviceGetUuid");
     find(device_attribute, "cuDeviceGetAttribute");
-    find(device_bytes, "cuDeviceTotalMem_v2");
     find(retain, "cuDevicePrimaryCtxRetain");
     find(release, "cuDevicePrimaryCtxRelease_v2");
     find(set_current, "cuCtxSetCurrent");
@@ -93,11 +89,12 @@ struct Gpu::Driver {
     find(mem_free, "cuMemFree_v2");
     find(host_alloc, "cuMemHostAlloc");
     find(host_free, "cuMemFreeHost");
-    find(copy_in, "cuMemcpyHtoD_v2");
-    find(copy_out, "cuMemcpyDtoH_v2");
-    find(copy_within, "cuMemcpyDtoD_v2");
-    find(set_bytes, "cuMemsetD8_v2");
-    return missing;
+    find(copy, "cuMemcpy");
+    find(set_bytes, "cuMemsetD8Async");
+    const char* const needed = missing;
+    find(device_uuid, "cuDeviceGetUuid");
+    find(device_bytes, "cuDeviceTotalMem_v2");
+    return needed;
   }
   int attribute(Attribute which) const {
     int value = -1;
@@ -158,7 +155,7 @@ GpuRow Gpu::facts() const {
   std::array<char, 128> name{};
   std::array<char, 16> uuid{};
   if (d.device_name(name.data(), name.size() - 1, d.device) == kSuccess) row.name = std::string(name.data());
-  if (d.device_uuid(uuid.data(), d.device) == kSuccess) {
+  if (d.device_uuid != nullptr && d.device_uuid(uuid.data(), d.device) == kSuccess) {
     std::string text = "GPU-";
     for (std::size_t i = 0; i < uuid.size(); ++i)
       text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
@@ -176,7 +173,7 @@ GpuRow Gpu::facts() const {
   row.ecc = static_cast<std::int8_t>(d.attribute(kEcc));
   row.l2_B = d.attribute(kL2Bytes);
   std::size_t bytes = 0;
-  if (d.device_bytes(&bytes, d.device) == kSuccess) row.mem_B = static_cast<std::int64_t>(bytes);
+  if (d.device_bytes != nullptr && d.device_bytes(&bytes, d.device) == kSuccess) row.mem_B = static_cast<std::int64_t>(bytes);
   return row;
 }
 
@@ -201,22 +198,22 @@ void Gpu::free_pinned(void* p) const noexcept {
 }
 
 void Gpu::to_device(void* device, const void* host, std::size_t bytes) const {
-  check(driver_->copy_in(address(device), host, bytes), "copy to the GPU");
+  check(driver_->copy(address(device), address(host), bytes), "copy to the GPU");
   // From pageable memory the call may return once the bytes are staged.
   wait();
 }
 
 void Gpu::to_host(void* host, const void* device, std::size_t bytes) const {
-  check(driver_->copy_out(host, address(device), bytes), "copy from the GPU");
+  check(driver_->copy(address(host), address(device), bytes), "copy from the GPU");
 }
 
 void Gpu::within(void* to, const void* from, std::size_t bytes) const {
-  check(driver_->copy_within(address(to), address(from), bytes), "copy on the GPU");
+  check(driver_->copy(address(to), address(from), bytes), "copy on the GPU");
   wait();
 }
 
 void Gpu::zero(void* device, std::size_t bytes) const {
-  check(driver_->set_bytes(address(device), 0, bytes), "zeros on the GPU");
+  check(driver_->set_bytes(address(device), 0, bytes, nullptr), "zeros on the GPU");
   wait();
 }
 
