@@ -130,7 +130,7 @@ CommState::Memory CommState::memory() {
   Memory all;
   for (const auto& state : registry().states) {
     const std::scoped_lock state_lock(state->mutex);
-    all.scratch_bytes += state->scratch_bytes;
+    all.scratch_bytes += state->all_scratch_bytes();
     all.residual_bytes += state->residuals.bytes();
   }
   return all;

@@ -16,6 +16,7 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/device_work.hpp"
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/plan.hpp"
 #include "mpi_quant/pmpi/identity.hpp"
@@ -108,7 +109,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::uint32_t sequence = 0;      // calls that were started
   Residuals residuals;
   MPIQ_Stats stats{};
-  std::size_t scratch_bytes = 0;                           // of all calls' operations
+  std::size_t scratch_bytes = 0;  // of all calls' operations
+  std::size_t all_scratch_bytes() const { return scratch_bytes + device_pool.bytes(); }
+  DevicePool device_pool;                                  // of what calls with vectors on GPUs need
   std::unique_ptr<SparseState> sparse;                     // once a sparse call was made
   Operation blocking{*this, Operation::Exact::by_caller};  // what blocking calls run, one at a time
 
