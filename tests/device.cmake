@@ -9,6 +9,8 @@ function(mpiq_device_test name)
 endfunction()
 
 mpiq_device_test(simt_test simt_test.cpp)
+mpiq_device_test(device_rows_test device_rows_test.cpp SHARDS 2)
+mpiq_device_test(device_convert_test device_convert_test.cpp)
 
 # GPUs without one: libcuda.so.1 of fake_cuda/, which is this process. A program is linked with it or started with it preloaded.
 if(TARGET mpi_quant_cuda)

@@ -40,66 +40,22 @@ struct OneBit {
       ParamSpec{"split", "the bit says: at least this", ParamKind::word, 0, 0, 1, kSplitWords},
       ParamSpec{"rows", "elements of a column; 0: as means=block", ParamKind::integer, 0, 0, 0x1p31},
       ParamSpec{"ld", "from column to column in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
-  static constexpr bool is_column(const Params& p) { return p.value[1] == 1 && p.value[3] > 0; }
-  static constexpr bool whole(const Params& p) { return p.value[1] == 2; }
-  static constexpr bool splits_at_mean(const Params& p) { return p.value[2] == 1; }
-  static constexpr std::size_t block(const Params& p) {
-    if (whole(p)) return 2048;
-    return static_cast<std::size_t>(is_column(p) ? std::max(p.value[3], p.value[4]) : p.value[0]);
-  }
-  static constexpr Cut cut(const Params& p, std::size_t n) {
-    if (whole(p)) return {n, n};
-    const std::size_t both = block(p), rows = static_cast<std::size_t>(p.value[3]);
-    return is_column(p) && rows < both ? Cut{rows, both - rows} : Cut{both, both};
-  }
+  static constexpr bool whole(const Params& p) { return onebit::whole(p); }
+  static constexpr std::size_t block(const Params& p) { return onebit::block(p); }
+  static constexpr Cut cut(const Params& p, std::size_t n) { return onebit::cut(p, n); }
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
-    return (n + 7) / 8;
+    return onebit::code_bytes(n);
   }
 
   template <class T>
-  struct Means {
-    T below, above;
-  };
-  static_assert(sizeof(Means<float>) == 8 && sizeof(Means<double>) == 16);
-
-  // Pass 1 of a block: the means of the elements at least, and below, the threshold.
+  using Means = onebit::Means<T>;
+  // Pass 1 of a block.
   template <class T>
-  struct Sides {
-    T threshold{0};
-    std::size_t n_below = 0, n_above = 0;
-    double below = 0, above = 0;
-    bool finite = true;
-
+  struct Sides : onebit::Sides<T> {
     MQ_INLINE Sides() {}  // spelled out: an implicit constructor is compiled for the baseline processor
-    // A piece of a block joins the pieces before it. A mean of means cannot overflow where a sum can.
-    MQ_INLINE void join(double mean_below, std::size_t more_below, double mean_above,
-                        std::size_t more_above) {
-      below = joined(below, n_below, mean_below, more_below);
-      above = joined(above, n_above, mean_above, more_above);
-      n_below += more_below;
-      n_above += more_above;
-    }
-    // True, once, if the block is to be split at its mean instead of zero. Not where v - mean could overflow:
-    // |v| is at most the sum of its side, and a quarter of the range leaves room for the rounding of it.
     MQ_INLINE bool again(const Params& params) {
-      constexpr double kSafe = static_cast<double>(std::numeric_limits<T>::max()) / 4;
-      const double sum_below = below * static_cast<double>(n_below);
-      const double sum_above = above * static_cast<double>(n_above);
-      if (!splits_at_mean(params) || !(-sum_below <= kSafe && sum_above <= kSafe)) return false;
-      const T mean = static_cast<T>((sum_below + sum_above) / static_cast<double>(n_below + n_above));
-      *this = Sides();
-      threshold = mean;
-      return true;
-    }
-    MQ_INLINE Means<T> means() const { return {static_cast<T>(below), static_cast<T>(above)}; }
-
-   private:
-    static MQ_INLINE double joined(double a, std::size_t n_a, double b, std::size_t n_b) {
-      if (n_b == 0) return a;
-      constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
-      const double share = static_cast<double>(n_b) / static_cast<double>(n_a + n_b);
-      return std::clamp(a + (b - a) * share, -kMax, kMax);  // rounding must not leave the range of T
+      return onebit::Sides<T>::again(onebit::splits_at_mean(params));
     }
   };
 
@@ -130,7 +86,7 @@ struct OneBit {
 
    private:
     static MQ_INLINE double mean(double total, std::size_t count) {
-      return count == 0 ? 0 : total / static_cast<double>(count) / SplitSum<T, kHuge>::kScale;
+      return onebit::mean_of(total, count, SplitSum<T, kHuge>::kScale);
     }
   };
 

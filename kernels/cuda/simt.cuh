@@ -12,6 +12,7 @@
 //   atomic_add, atomic_max, atomic_min, atomic_or, atomic_exchange, atomic_swap_if   give the old value
 //   load_acquire, store_release, pause()              to wait for another block of a smaller ticket
 //   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two of non-zero values
+//   MQ_UNROLL(4) for (...)                            as nvcc's #pragma unroll 4
 //   load_once, store_once                             memory that is not read again soon
 //
 // All warp functions are for all 32 lanes of a warp at once, in one place of the source; the emulator refuses

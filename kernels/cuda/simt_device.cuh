@@ -2,6 +2,8 @@
 #pragma once
 
 #define MQ_DEVICE __device__ __forceinline__
+#define MQ_PRAGMA(text) _Pragma(#text)
+#define MQ_UNROLL(times) MQ_PRAGMA(unroll times)  // before a loop
 // C linkage: the launcher finds the kernel by its name.
 #define MQ_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
@@ -126,7 +128,7 @@ template <class T>
 MQ_DEVICE T load_once(const T* p) {
   if constexpr (sizeof(T) % 16 == 0) {
     uint4 words[sizeof(T) / 16];
-#pragma unroll
+    MQ_UNROLL(2)
     for (std::size_t i = 0; i < sizeof(T) / 16; ++i) words[i] = __ldcs(reinterpret_cast<const uint4*>(p) + i);
     T v;
     memcpy(&v, words, sizeof v);
@@ -140,7 +142,7 @@ MQ_DEVICE void store_once(T* p, const T& v) {
   if constexpr (sizeof(T) % 16 == 0) {
     uint4 words[sizeof(T) / 16];
     memcpy(words, &v, sizeof v);
-#pragma unroll
+    MQ_UNROLL(2)
     for (std::size_t i = 0; i < sizeof(T) / 16; ++i) __stcs(reinterpret_cast<uint4*>(p) + i, words[i]);
   } else {
     __stcs(reinterpret_cast<ShuffleWord<T>*>(p), __builtin_bit_cast(ShuffleWord<T>, v));

@@ -3,6 +3,7 @@
 #pragma once
 
 #define MQ_DEVICE inline
+#define MQ_UNROLL(times)
 #define MQ_KERNEL(name, Args, threads)                                                                  \
   static void name(const Args& args);                                                                   \
   [[maybe_unused]] static const bool name##_is_known = ::mq::simt::add_kernel(                          \

@@ -8,12 +8,6 @@
 
 struct NoScale {};
 
-// How a vector divides into blocks: `even` elements, then `odd`, and so on in turn; the last may be shorter.
-struct Cut {
-  std::size_t even, odd;
-  MQ_INLINE std::size_t length(std::size_t block) const { return block % 2 == 0 ? even : odd; }
-};
-
 template <class Q, class T>
 struct ScaleOf {
   using type = NoScale;
@@ -90,9 +84,6 @@ struct Loops {
   }
 
  private:
-  // Sums of more elements than this would lose accuracy: longer blocks are measured in pieces.
-  static constexpr std::size_t kPiece = 4096;
-
   static Cut cut_of(const Params& params, std::size_t n) {
     if constexpr (kScaled)
       return Q::cut(params, n);
@@ -156,8 +147,8 @@ struct Loops {
   template <Feedback F>
   static MQ_INLINE void measure_pieces(const std::byte* x, std::byte* residual, std::size_t n,
                                        Statistics& statistics, std::byte* codes) {
-    for (std::size_t begin = 0; begin < n; begin += kPiece) {
-      const std::size_t m = std::min(kPiece, n - begin), offset = begin * sizeof(T);
+    for (std::size_t begin = 0; begin < n; begin += kSumPiece) {
+      const std::size_t m = std::min(kSumPiece, n - begin), offset = begin * sizeof(T);
       std::byte* const kept = F != Feedback::none ? residual + offset : nullptr;
       std::byte* const code = codes + Q::template code_bytes<T>(begin);
       if (measure_piece<F, false>(x + offset, kept, m, statistics, code)) continue;

@@ -21,9 +21,11 @@
 #include <type_traits>
 
 #include "kernels/bitmaps.hpp"
+#include "kernels/blocks.hpp"
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/hd.hpp"
+#include "kernels/onebit.hpp"
 
 #define MQ_INLINE inline __attribute__((always_inline))
 

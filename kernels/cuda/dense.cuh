@@ -1,0 +1,199 @@
+// The kernels of raw, bf16 and f16. A thread block takes tiles of 4096 elements: each thread four packs of
+// four, all loaded before the first is used, so that enough of the memory is asked for at once; one element
+// at a time where an address is no multiple of a pack, and at the end.
+#pragma once
+
+#include "kernels/cuda/dense.hpp"
+#include "kernels/cuda/elements.cuh"
+
+namespace mq::simt {
+
+template <class T>
+struct RawElement {
+  using Code = T;
+  static MQ_DEVICE Code put(T v) { return v; }
+  static MQ_DEVICE T get(Code c) { return c; }
+};
+template <class Half, class T>
+struct HalfElement {
+  using Code = std::uint16_t;
+  static MQ_DEVICE Code put(T v) { return Half::from(as_float(v)); }
+  static MQ_DEVICE T get(Code c) { return from_float<T>(Half::to(c)); }
+};
+
+// One element: its code, the new residual in `r`, and whether v was not finite.
+template <class E, class T, kernels::Feedback F>
+MQ_DEVICE typename E::Code encode_one(T x, T& r, std::uint32_t& nonfinite) {
+  const T v = F == kernels::Feedback::carry ? sum_of(x, r) : x;
+  const auto code = E::put(v);
+  if constexpr (F != kernels::Feedback::none) {
+    const T decoded = E::get(code);
+    const T error = is_finite(decoded) ? v - decoded : T{0};
+    r = F == kernels::Feedback::deposit ? r + error : error;
+  }
+  nonfinite += !is_finite(v);
+  return code;
+}
+
+template <class E, class T, kernels::Feedback F>
+MQ_DEVICE void encode_tile(const kernels::dense::EncodeElements& a, std::uint64_t begin,
+                           std::uint32_t& nonfinite) {
+  using namespace kernels::dense;
+  using Code = typename E::Code;
+  constexpr bool kResidual = F != kernels::Feedback::none;
+  Pack<T> x[kPacksAThread], r[kPacksAThread];
+  const std::uint64_t at = begin + kPack * thread();
+  MQ_UNROLL(4)
+  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
+    x[i] = load_pack<T>(a.x + (at + i * kPack * kThreads) * sizeof(T));
+    if constexpr (kResidual) r[i] = load_pack<T>(a.residual + (at + i * kPack * kThreads) * sizeof(T));
+  }
+  MQ_UNROLL(4)
+  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
+    Pack<Code> codes;
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kPack; ++j)
+      codes.of[j] = encode_one<E, T, F>(x[i].of[j], r[i].of[j], nonfinite);
+    store_pack(a.wire + (at + i * kPack * kThreads) * sizeof(Code), codes);
+    if constexpr (kResidual) store_pack(a.residual + (at + i * kPack * kThreads) * sizeof(T), r[i]);
+  }
+}
+
+template <class E, class T, kernels::Feedback F>
+MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uint32_t& nonfinite) {
+  using namespace kernels::dense;
+  using Code = typename E::Code;
+  constexpr bool kResidual = F != kernels::Feedback::none;
+  const bool packed = packs<T>(a.x) && packs<Code>(a.wire) && (!kResidual || packs<T>(a.residual));
+  for (std::uint64_t begin = std::uint64_t{block()} * kTile; begin < a.n;
+       begin += std::uint64_t{blocks()} * kTile) {
+    if (packed && a.n - begin >= kTile) {
+      encode_tile<E, T, F>(a, begin, nonfinite);
+      continue;
+    }
+    const std::uint64_t end = smaller(a.n, begin + kTile);
+    MQ_UNROLL(4)
+    for (std::uint64_t i = begin + thread(); i < end; i += kThreads) {
+      T r = kResidual ? load<T>(a.residual + i * sizeof(T)) : T{0};
+      const Code code = encode_one<E, T, F>(load<T>(a.x + i * sizeof(T)), r, nonfinite);
+      store(a.wire + i * sizeof(Code), code);
+      if constexpr (kResidual) store(a.residual + i * sizeof(T), r);
+    }
+  }
+}
+
+// The thread block's count, from those of its threads. All of them come.
+MQ_DEVICE void store_count(std::uint64_t* counts, std::uint64_t own) {
+  if (!barrier_or(own != 0)) {
+    if (thread() == 0) counts[block()] = 0;
+    return;
+  }
+  auto& all = shared<std::uint64_t, 99>();
+  if (thread() == 0) all = 0;
+  barrier();
+  if (own != 0) atomic_add(&all, own);
+  barrier();
+  if (thread() == 0) counts[block()] = all;
+}
+
+template <class E, class T>
+MQ_DEVICE void dense_encode(const kernels::dense::EncodeElements& a) {
+  using kernels::Feedback;
+  std::uint32_t nonfinite = 0;
+  if (a.feedback == Feedback::none)
+    encode_elements<E, T, Feedback::none>(a, nonfinite);
+  else if (a.feedback == Feedback::carry)
+    encode_elements<E, T, Feedback::carry>(a, nonfinite);
+  else
+    encode_elements<E, T, Feedback::deposit>(a, nonfinite);
+  store_count(a.counts, nonfinite);
+}
+
+template <class E, class T, bool kAdd>
+MQ_DEVICE void decode_tile(const kernels::dense::DecodeElements& a, std::uint64_t begin) {
+  using namespace kernels::dense;
+  using Code = typename E::Code;
+  Pack<Code> codes[kPacksAThread];
+  Pack<T> base[kPacksAThread];
+  const std::uint64_t at = begin + kPack * thread();
+  MQ_UNROLL(4)
+  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
+    codes[i] = load_pack<Code>(a.wire + (at + i * kPack * kThreads) * sizeof(Code));
+    if constexpr (kAdd) base[i] = load_pack<T>(a.base + (at + i * kPack * kThreads) * sizeof(T));
+  }
+  MQ_UNROLL(4)
+  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
+    Pack<T> x;
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kPack; ++j) {
+      x.of[j] = E::get(codes[i].of[j]);
+      if constexpr (kAdd) x.of[j] = joined_sum(base[i].of[j], x.of[j]);
+    }
+    store_pack(a.x + (at + i * kPack * kThreads) * sizeof(T), x);
+  }
+}
+
+template <class E, class T, bool kAdd>
+MQ_DEVICE void decode_elements(const kernels::dense::DecodeElements& a) {
+  using namespace kernels::dense;
+  using Code = typename E::Code;
+  const bool packed = packs<Code>(a.wire) && packs<T>(a.x) && (!kAdd || packs<T>(a.base));
+  for (std::uint64_t begin = std::uint64_t{block()} * kTile; begin < a.n;
+       begin += std::uint64_t{blocks()} * kTile) {
+    if (packed && a.n - begin >= kTile) {
+      decode_tile<E, T, kAdd>(a, begin);
+      continue;
+    }
+    const std::uint64_t end = smaller(a.n, begin + kTile);
+    MQ_UNROLL(4)
+    for (std::uint64_t i = begin + thread(); i < end; i += kThreads) {
+      T v = E::get(load<Code>(a.wire + i * sizeof(Code)));
+      if constexpr (kAdd) v = joined_sum(load<T>(a.base + i * sizeof(T)), v);
+      store(a.x + i * sizeof(T), v);
+    }
+  }
+}
+
+template <class E, class T>
+MQ_DEVICE void dense_decode(const kernels::dense::DecodeElements& a) {
+  if (a.base != nullptr)
+    decode_elements<E, T, true>(a);
+  else
+    decode_elements<E, T, false>(a);
+}
+
+}  // namespace mq::simt
+
+#define MQ_DENSE_KERNELS(name, T, ...)                                \
+  MQ_KERNEL(name##_encode, mq::kernels::dense::EncodeElements, 256) { \
+    mq::simt::dense_encode<mq::simt::__VA_ARGS__, T>(args);           \
+  }                                                                   \
+  MQ_KERNEL(name##_decode, mq::kernels::dense::DecodeElements, 256) { \
+    mq::simt::dense_decode<mq::simt::__VA_ARGS__, T>(args);           \
+  }
+MQ_DENSE_KERNELS(raw_f32, float, RawElement<float>)
+MQ_DENSE_KERNELS(raw_f64, double, RawElement<double>)
+MQ_DENSE_KERNELS(bf16_f32, float, HalfElement<mq::simt::Bf16Code, float>)
+MQ_DENSE_KERNELS(bf16_f64, double, HalfElement<mq::simt::Bf16Code, double>)
+MQ_DENSE_KERNELS(f16_f32, float, HalfElement<mq::simt::F16Code, float>)
+MQ_DENSE_KERNELS(f16_f64, double, HalfElement<mq::simt::F16Code, double>)
+#undef MQ_DENSE_KERNELS
+
+MQ_KERNEL(encode_finish, mq::kernels::dense::Finish, 256) {
+  using namespace mq::simt;
+  auto& all = shared<std::uint64_t>();
+  if (thread() == 0) all = 0;
+  barrier();
+  std::uint64_t own = 0;
+  for (std::uint64_t i = thread(); i < args.parts; i += threads()) own += args.counts[i];
+  if (own != 0) atomic_add(&all, own);
+  barrier();
+  if (thread() == 0) {
+    args.encoded->bytes = args.bytes;
+    args.encoded->nonfinite = all;
+  }
+}
+
+MQ_KERNEL(decode_refuse, mq::kernels::dense::Refuse, 32) {
+  if (mq::simt::thread() == 0) *args.malformed = 1;
+}

@@ -1,0 +1,98 @@
+// Elements as the host's rows compute with them. Only where NaNs come from differs between processors: a GPU
+// makes one NaN of all, x86 keeps the payload of the first; v = x + residual goes to the wire with it, so it
+// is done by hand here. Both never flush subnormals and round to nearest.
+#pragma once
+
+#include "kernels/cuda/simt.cuh"
+
+namespace mq::simt {
+
+template <class T>
+struct BitsOf;
+template <>
+struct BitsOf<float> {
+  using Word = std::uint32_t;
+  static constexpr Word kQuiet = 0x400000u, kNan = 0x7fc00000u, kInf = 0x7f800000u;
+};
+template <>
+struct BitsOf<double> {
+  using Word = std::uint64_t;
+  static constexpr Word kQuiet = 0x8000000000000u, kNan = 0x7ff8000000000000u, kInf = 0x7ff0000000000000u;
+};
+
+template <class T>
+MQ_DEVICE constexpr T nan_value() {
+  return bits_as<T>(BitsOf<T>::kNan);
+}
+template <class T>
+MQ_DEVICE constexpr T infinite_value() {
+  return bits_as<T>(BitsOf<T>::kInf);
+}
+template <class T>
+MQ_DEVICE T quiet(T nan) {
+  return bits_as<T>(bits_as<typename BitsOf<T>::Word>(nan) | BitsOf<T>::kQuiet);
+}
+
+// a + b; a NaN is that of x86: the first operand's, or the negative default of Inf - Inf.
+template <class T>
+MQ_DEVICE T sum_of(T a, T b) {
+  const T sum = a + b;
+  if (sum == sum) return sum;
+  return a != a ? quiet(a) : b != b ? quiet(b) : -nan_value<T>();
+}
+// base + decoded, as all rows make it: every NaN becomes the same.
+template <class T>
+MQ_DEVICE T joined_sum(T base, T decoded) {
+  const T sum = base + decoded;
+  return sum == sum ? sum : nan_value<T>();
+}
+
+MQ_DEVICE float as_float(float v) { return v; }
+MQ_DEVICE float as_float(double v) {
+  if (v == v) return static_cast<float>(v);
+  const auto bits = bits_as<std::uint64_t>(v);
+  return bits_as<float>((static_cast<std::uint32_t>(bits >> 32) & 0x80000000u) | 0x7fc00000u |
+                        (static_cast<std::uint32_t>(bits >> 29) & 0x3fffffu));
+}
+template <class T>
+MQ_DEVICE T from_float(float v) {
+  if constexpr (sizeof(T) == 4) {
+    return v;
+  } else {
+    if (v == v) return static_cast<T>(v);
+    const auto bits = bits_as<std::uint32_t>(v);
+    return bits_as<T>((std::uint64_t{bits & 0x80000000u} << 32) | 0x7ff8000000000000u |
+                      (std::uint64_t{bits & 0x3fffffu} << 29));
+  }
+}
+
+// The half types, as bits of a float.
+struct Bf16Code {
+  static MQ_DEVICE std::uint16_t from(float v) { return kernels::bf16_from_bits(bits_as<std::uint32_t>(v)); }
+  static MQ_DEVICE float to(std::uint16_t h) { return bits_as<float>(kernels::bits_from_bf16(h)); }
+};
+struct F16Code {
+  static MQ_DEVICE std::uint16_t from(float v) { return kernels::f16_from_bits(bits_as<std::uint32_t>(v)); }
+  static MQ_DEVICE float to(std::uint16_t h) { return bits_as<float>(kernels::bits_from_f16(h)); }
+};
+
+// Elements that one thread moves at once where the address allows it.
+inline constexpr std::uint32_t kPack = 4;
+template <class T>
+struct alignas(sizeof(T) * kPack < 16 ? sizeof(T) * kPack : 16) Pack {
+  T of[kPack];
+};
+template <class T>
+MQ_DEVICE Pack<T> load_pack(const std::byte* p) {
+  return *reinterpret_cast<const Pack<T>*>(p);
+}
+template <class T>
+MQ_DEVICE void store_pack(std::byte* p, const Pack<T>& v) {
+  *reinterpret_cast<Pack<T>*>(p) = v;
+}
+template <class T>
+MQ_DEVICE bool packs(const void* p) {
+  return aligned(p, alignof(Pack<T>));
+}
+
+}  // namespace mq::simt

@@ -1,0 +1,36 @@
+// The device rows, one line a codec.
+
+#include "kernels/cuda/rows.hpp"
+
+namespace mq::kernels {
+namespace {
+
+constexpr const DeviceRow* kRows[]{
+    &raw_device_row,
+    &bf16_device_row,
+    &f16_device_row,
+    &onebit_device_row,
+};
+
+const DeviceRow* row_of(const Codec& codec) noexcept {
+  for (const DeviceRow* const row : kRows)
+    if (row->codec == codec.name) return row;
+  return nullptr;
+}
+
+std::size_t position(Element element) { return compute_element(element) == Element::f64 ? 1 : 0; }
+
+}  // namespace
+
+const DeviceOps* device_ops(const Codec& codec, Element element) noexcept {
+  const DeviceRow* const row = row_of(codec);
+  return row ? &row->ops[position(element)] : nullptr;
+}
+
+const DeviceProposeOps* device_propose(const Codec& codec, Element element) noexcept {
+  const DeviceRow* const row = row_of(codec);
+  if (row == nullptr || row->propose[position(element)].propose == nullptr) return nullptr;
+  return &row->propose[position(element)];
+}
+
+}  // namespace mq::kernels
