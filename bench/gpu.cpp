@@ -173,7 +173,8 @@ GpuRow Gpu::facts() const {
   row.ecc = static_cast<std::int8_t>(d.attribute(kEcc));
   row.l2_B = d.attribute(kL2Bytes);
   std::size_t bytes = 0;
-  if (d.device_bytes != nullptr && d.device_bytes(&bytes, d.device) == kSuccess) row.mem_B = static_cast<std::int64_t>(bytes);
+  if (d.device_bytes != nullptr && d.device_bytes(&bytes, d.device) == kSuccess)
+    row.mem_B = static_cast<std::int64_t>(bytes);
   return row;
 }
 

@@ -97,7 +97,8 @@ Status prepare_output(Flush& f) {
   const Result<bool> there = is_on_device(f.output);
   if (!there.ok()) return there.status();
   if (!*there) return {};
-  if (!f.delivery.reserve(f.count * element_bytes(f.element))) return {Code::no_memory, "no memory for the sum"};
+  if (!f.delivery.reserve(f.count * element_bytes(f.element)))
+    return {Code::no_memory, "no memory for the sum"};
   f.target = std::exchange(f.output, f.delivery.data());
   return {};
 }

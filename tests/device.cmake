@@ -4,7 +4,7 @@ add_subdirectory(simt)
 add_custom_target(gpu_tests)
 function(mpiq_device_test name)
   mpiq_test(${name} ${ARGN})
-  target_sources(${name} PRIVATE $<TARGET_OBJECTS:mq_simt>)
+  target_sources(${name} PRIVATE $<TARGET_OBJECTS:mq_simt> simt/on_device.cpp)
   add_dependencies(gpu_tests ${name})
 endfunction()
 

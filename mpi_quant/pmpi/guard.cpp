@@ -88,8 +88,7 @@ Result<Verdict> GuardedCall::judge(const Call& call, double budget, bool had_key
     mine[0] = with_elements(element_, exact_.data(), result, [&](const auto* exact, const auto* delivered) {
       return relative_error(exact, delivered, n);
     });
-  MQ_TRY(
-      mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
   MQ_TRY(std::move(trouble));
   if (worst[1] > 0) return Status{Code::peer_failed, "a rank's GPU failed to show its result to the guard"};
   Verdict verdict;

@@ -116,7 +116,8 @@ Status check_host_memory(std::initializer_list<const void*> arrays) {
     const Result<bool> there = is_on_device(array);
     if (!there.ok()) return there.status();
     if (*there)
-      return {Code::bad_argument, "an array of a sparse reduction is in the memory of a GPU; only host memory is served"};
+      return {Code::bad_argument,
+              "an array of a sparse reduction is in the memory of a GPU; only host memory is served"};
   }
   return {};
 }
