@@ -77,7 +77,7 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   }
   encode.widened = widened_;
   encode.args.n = range.n;
-  encode.args.params = job_->params;
+  encode.args.params = params_of(*job_, step);
   encode.args.wire = wire;
   return encode;
 }
@@ -90,7 +90,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.wire = wire.data();
   decode.args.wire_bytes = wire.size();
   decode.args.n = range.n;
-  decode.args.params = job_->params;
+  decode.args.params = params_of(*job_, step);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
   std::byte* const output = job_->output + range.begin * element_bytes_;

@@ -40,9 +40,11 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   device_job_.api = rows.api;
   device_job_.device = device;
   device_job_.ops = rows.ops(*job.codec, kernels::compute_element(job.element));
+  if (job.facts->raw) device_job_.raw_ops = rows.ops(raw_codec(), kernels::compute_element(job.element));
   device_job_.convert = rows.convert(job.element);
   const bool can_convert = job.convert == nullptr || device_job_.convert != nullptr;
-  const bool runs = device_job_.ops != nullptr && can_convert && rows.api->no_kernels(device) == nullptr;
+  const bool has_rows = device_job_.ops != nullptr && (!job.facts->raw || device_job_.raw_ops != nullptr);
+  const bool runs = has_rows && can_convert && rows.api->no_kernels(device) == nullptr;
   mode_ = runs ? Mode::device : Mode::staged;
   if (runs) {
     const kernels::DeviceShape* const shape = rows.api->shape(device);

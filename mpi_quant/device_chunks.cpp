@@ -13,7 +13,9 @@ constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::ma
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::size_t scratch_bytes(const Job& job, const Layout& layout) {
-  return aligned(job.device->ops->scratch_bytes(layout.max_chunk(), job.params));
+  const std::size_t coded = job.device->ops->scratch_bytes(layout.max_chunk(), job.params);
+  const std::size_t raw = job.facts->raw ? job.device->raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
+  return aligned(std::max(coded, raw));
 }
 
 }  // namespace
@@ -41,7 +43,7 @@ void DeviceChunks::prepare(const Job& job, const Layout& layout, const DeviceLan
 bool DeviceChunks::encode(const Step& step, std::byte* wire, StepResult& result) {
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.args.n == 0) {  // nothing for a device to do
-    result.encoded = job_->ops->encode(e.args);
+    result.encoded = ops_of(*job_, step).encode(e.args);
     return false;
   }
   const DeviceJob& device = *job_->device;
@@ -49,14 +51,14 @@ bool DeviceChunks::encode(const Step& step, std::byte* wire, StepResult& result)
   DeviceResult& told = result_of(step);
   told.encoded = {kNothingWritten, 0};
   if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
-  device.ops->encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
+  device_ops_of(*job_, step).encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
   return launched(step, {}, result);
 }
 
 bool DeviceChunks::decode(const Step& step, bool final, std::span<const std::byte> wire, StepResult& result) {
   ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.args.n == 0) {
-    result.decoded = job_->ops->decode(d.args);
+    result.decoded = ops_of(*job_, step).decode(d.args);
     return false;
   }
   const DeviceJob& device = *job_->device;
@@ -67,7 +69,8 @@ bool DeviceChunks::decode(const Step& step, bool final, std::span<const std::byt
     status = device.api->copy(lane_.stream, wire_, wire.data(), wire.size());
     d.args.wire = wire_;
   }
-  if (status.ok()) device.ops->decode({d.args, &result_of(step).malformed, scratch_, device.shape}, launcher);
+  if (status.ok())
+    device_ops_of(*job_, step).decode({d.args, &result_of(step).malformed, scratch_, device.shape}, launcher);
   if (status.ok() && d.rounded != nullptr)
     device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
   return launched(step, std::move(status), result);

@@ -313,7 +313,7 @@ class Execution {
     tally.nonfinite += result.encoded.nonfinite;
     if (result.decoded == kernels::Decoded::malformed)
       result.status = bad_frame(place(lane, step), [&] {
-        return "the payload is not what " + std::string(job_->codec->name) + " writes";
+        return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
       });
     if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
     if (step.op == Op::encode)

@@ -30,6 +30,7 @@ struct DeviceJob {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
   const kernels::DeviceOps* ops = nullptr;
+  const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
   const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
   kernels::DeviceShape shape;
   std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
@@ -44,6 +45,7 @@ struct Job {
   const PlanFacts* facts = nullptr;  // of the plan
   const kernels::Codec* codec = nullptr;
   const kernels::CodecOps* ops = nullptr;
+  const kernels::CodecOps* raw_ops = nullptr;    // of raw_codec(), if the plan has raw steps
   const kernels::ConvertOps* convert = nullptr;  // of half types, else null
   const DeviceJob* device = nullptr;             // null: everything is in host memory
   kernels::Params params;
@@ -58,6 +60,30 @@ struct Job {
   int threads = 1;    // codec steps of different lanes that may run side by side on the processor
   int first_tag = 0;  // of rounds times lanes tags that belong to this job
 };
+
+// What raw steps encode by.
+inline const kernels::Codec& raw_codec() {
+  static const kernels::Codec& raw = *kernels::find_codec("raw");
+  return raw;
+}
+// A step's codec, and the ops and parameters it runs with.
+inline const kernels::Codec& codec_of(const Job& job, const Step& step) {
+  return step.raw ? raw_codec() : *job.codec;
+}
+inline const kernels::CodecOps& ops_of(const Job& job, const Step& step) {
+  return step.raw ? *job.raw_ops : *job.ops;
+}
+inline const kernels::DeviceOps& device_ops_of(const Job& job, const Step& step) {
+  return step.raw ? *job.device->raw_ops : *job.device->ops;
+}
+inline kernels::Params params_of(const Job& job, const Step& step) {
+  return step.raw ? kernels::Params{} : job.params;
+}
+// Room for an encoded chunk of at most n elements in any slot of the job.
+inline std::size_t wire_bound(const Job& job, std::size_t n) {
+  const std::size_t coded = job.codec->wire_bound(n, job.element, job.params);
+  return job.facts->raw ? std::max(coded, raw_codec().wire_bound(n, job.element, {})) : coded;
+}
 
 // What one execution did on this rank.
 struct Tally {
@@ -82,7 +108,7 @@ inline std::size_t lanes_of(const Job& job, const Layout& layout) {
 }
 // Of a frame, header included.
 inline std::size_t slot_bytes_of(const Job& job, const Layout& layout) {
-  const std::size_t bound = job.codec->wire_bound(layout.max_chunk(), job.element, job.params);
+  const std::size_t bound = wire_bound(job, layout.max_chunk());
   return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
 }
 

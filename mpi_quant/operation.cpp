@@ -66,12 +66,13 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
 
 // Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
 Status Operation::prepare_run(std::optional<kernels::Element> element) {
-  const CommState::Program& program = state_.program(*method_.plan);
+  const CommState::Program& program = state_.program(*method_.plan, *element);
   Job& job = job_;
   job.plan = &program.plan;
   job.facts = &program.facts;
   job.codec = method_.codec;
   job.ops = method_.codec->ops(*element, env()->isa);
+  job.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
   job.convert = kernels::convert(*element, env()->isa);
   job.params = method_.params;
   job.element = *element;
@@ -84,7 +85,7 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   job.output = static_cast<std::byte*>(call_.recvbuf);
   job.rank = state_.comm->rank();
   job.size = state_.comm->size();
-  job.lanes = state_.lanes;
+  job.lanes = state_.lanes_of(program.plan);
   job.threads = env()->threads;
   MQ_TRY(vectors_.locate(job, device_rows()));
   if (vectors_.is_captured(order_)) return refuse_capture();

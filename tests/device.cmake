@@ -34,4 +34,41 @@ if(TARGET mpi_quant_cuda)
   endfunction()
 
   mpiq_fake_cuda_test(device_api_test device_api_test.cpp)
+  mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)
+
+  # A driver that is opened by a program which did not have one: the library is found beside it; is told not to look; is
+  # not there; or the driver is refused.
+  mpiq_test(device_absent_test device_absent_test.cpp)
+  set_tests_properties(device_absent_test PROPERTIES ENVIRONMENT "TABLE=FOUND;DRIVER=$<TARGET_FILE:fake_cuda>")
+  add_dependencies(device_absent_test mpi_quant_cuda fake_cuda fake_old_cuda)
+  add_dependencies(gpu_tests device_absent_test)
+  add_test(NAME device_off COMMAND device_absent_test)
+  add_test(NAME device_old COMMAND device_absent_test)
+  set(apart ${CMAKE_CURRENT_BINARY_DIR}/apart)
+  add_test(NAME device_missing COMMAND sh -c "mkdir -p ${apart} && cp $<TARGET_FILE:device_absent_test> ${apart} && exec ${apart}/device_absent_test")
+  set_tests_properties(device_off PROPERTIES ENVIRONMENT "TABLE=OFF;MPIQ_CUDA=off;DRIVER=$<TARGET_FILE:fake_cuda>")
+  set_tests_properties(device_old PROPERTIES ENVIRONMENT "TABLE=OLD;DRIVER=$<TARGET_FILE:fake_old_cuda>")
+  set_tests_properties(device_missing PROPERTIES ENVIRONMENT "TABLE=MISSING;DRIVER=$<TARGET_FILE:fake_cuda>")
+  set_tests_properties(device_off device_old device_missing PROPERTIES LABELS unit TIMEOUT 60)
+
+  # The same library serves machines without CUDA.
+  set(libraries)
+  foreach(library mpi_quant mpi_quant_core_${mpi_family} mpi_quant_pmpi mpi_quant_cuda)
+    list(APPEND libraries $<TARGET_FILE:${library}>)
+  endforeach()
+  list(JOIN libraries "," libraries)
+  add_test(NAME device_needed COMMAND ${CMAKE_COMMAND} -D READELF=${CMAKE_READELF} -D LIBRARIES=${libraries}
+    -P ${CMAKE_CURRENT_SOURCE_DIR}/needed_test.cmake)
+  add_test(NAME symbols_mpi_quant_cuda COMMAND ${CMAKE_COMMAND} -D NM=${CMAKE_NM} -D LIBRARY=$<TARGET_FILE:mpi_quant_cuda>
+    -D EXPECTED=mpiq_cuda_api -P ${CMAKE_CURRENT_SOURCE_DIR}/symbols_test.cmake)
+  set_tests_properties(device_needed symbols_mpi_quant_cuda PROPERTIES LABELS unit TIMEOUT 60)
+
+  # Our declarations of the driver against CUDA's, where they are.
+  find_path(MPIQ_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
+  if(MPIQ_CUDA_INCLUDE)
+    add_library(device_declarations OBJECT device_declarations.cpp)
+    mpiq_compile(device_declarations)
+    target_include_directories(device_declarations SYSTEM PRIVATE ${MPIQ_CUDA_INCLUDE})
+    add_dependencies(unit_tests device_declarations)
+  endif()
 endif()

@@ -100,6 +100,7 @@ Result<Env> read_env() {
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
   MQ_TRY(read_cuda(e));
+  MQ_TRY(read_number("MPIQ_NODE_RANKS", 0, 1 << 20, e.node_ranks));
   return e;
 }
 

@@ -37,6 +37,7 @@ void activate(Context& context) {
   context.id = ++state().last_id;
   context.legacy = new Stream;
   context.legacy->context = &context;
+  context.legacy->is_default = true;
   state().streams.insert(context.legacy);
 }
 
@@ -227,7 +228,7 @@ CuResult cuCtxSynchronize() {
   Call call("cuCtxSynchronize");
   Context* context = nullptr;
   if (call.result == kSuccess) call.result = current(context);
-  return call.result == kSuccess ? drain(*context) : call.result;
+  return call.result == kSuccess ? drain(*context, true) : call.result;
 }
 
 CuResult cuThreadExchangeStreamCaptureMode(int* mode) {

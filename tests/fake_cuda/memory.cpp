@@ -45,7 +45,7 @@ CuResult unmap(CuAddress p, bool (*has_kind)(Kind)) {
   const auto a = s.allocations.find(p);
   if (a == s.allocations.end() || !has_kind(a->second.kind)) return kInvalidValue;
   if (const CuResult error = unsafe(); error != kSuccess) return error;
-  const CuResult result = drain(*a->second.context);
+  const CuResult result = drain(*a->second.context, false);
   release(a);
   return result;
 }

@@ -104,6 +104,12 @@ CuResult cuGetErrorName(CuResult code, const char** text) {
 
 CuResult cuGetErrorString(CuResult code, const char** text) { return cuGetErrorName(code, text); }
 
+}  // extern "C"
+
+}  // namespace mq::fake
+
+using namespace mq::fake;
+
 void fake_cuda_fail(const char* function, long nth, int code) {
   const std::scoped_lock lock(state().mutex);
   state().failures[function] = {nth, code};
@@ -143,8 +149,7 @@ long fake_cuda_living(const char* what) {
   long n = 0;
   for (const Stream* stream : s.streams) {
     if (word == "pending") n += static_cast<long>(stream->queue.size());
-    const Context& c = *stream->context;
-    if (word == "streams" && stream->is_alive && stream != c.legacy) ++n;
+    if (word == "streams" && stream->is_alive && !stream->is_default) ++n;
   }
   if (word == "events")
     n = std::count_if(s.events.begin(), s.events.end(), [](auto* e) { return e->is_alive; });
@@ -157,7 +162,3 @@ long fake_cuda_living(const char* what) {
   }
   return n;
 }
-
-}  // extern "C"
-
-}  // namespace mq::fake

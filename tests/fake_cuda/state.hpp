@@ -41,6 +41,7 @@ struct Operation {
 struct Stream {
   Context* context = nullptr;
   bool is_blocking = true, is_alive = true;  // blocking: in order with the legacy stream
+  bool is_default = false;                   // the legacy or a thread's
   std::deque<std::shared_ptr<Operation>> queue;
   int queries = 0;  // in a row that found work
   bool is_captured = false, is_invalidated = false;
@@ -128,7 +129,9 @@ CuResult enqueue(Stream& stream, std::function<CuResult()> run, std::shared_ptr<
                  std::shared_ptr<Operation>* made = nullptr);
 CuResult complete(const std::shared_ptr<Operation>& operation);  // runs it, and all that comes first
 CuResult drain(Stream& stream);
-CuResult drain(Context& context);
+// All streams. One that is captured is broken by it if that is asked for, as the driver's documentation says
+// of all that waits for a context; else it is left out.
+CuResult drain(Context& context, bool with_captured);
 CuResult unsafe();  // an error if a capture forbids a call that may synchronise
 
 // Memory.

@@ -71,6 +71,7 @@ CuResult stream_of(CuStream handle, Stream*& stream) {
     if (own == nullptr) {
       own = new Stream;
       own->context = context;
+      own->is_default = true;
       state().streams.insert(own);
     }
     stream = own;
@@ -132,10 +133,10 @@ CuResult drain(Stream& stream) {
   return stream.queue.empty() ? kSuccess : complete(stream.queue.back());
 }
 
-CuResult drain(Context& context) {
+CuResult drain(Context& context, bool with_captured) {
   const auto all = state().streams;
   for (Stream* stream : all)
-    if (stream->context == &context)
+    if (stream->context == &context && (with_captured || !stream->is_captured))
       if (const CuResult error = drain(*stream); error != kSuccess) return error;
   return kSuccess;
 }
