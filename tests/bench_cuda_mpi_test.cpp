@@ -1,6 +1,6 @@
-// Calls with vectors in the memory of a GPU, as mpiq-bench makes them: the bits of the same calls with vectors
-// of the host, whoever has which. Runs on whatever libcuda.so.1 there is: the tests' own under CTest, a real
-// one in scripts/gpu_check.
+// Calls with vectors in the memory of a GPU, as mpiq-bench makes them: the bits of the same calls with
+// vectors of the host, whoever has which. Runs on whatever libcuda.so.1 there is: the tests' own under CTest,
+// a real one in scripts/gpu_check.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -42,7 +42,8 @@ class CudaCalls : public ::testing::Test {
   static std::vector<Bytes> results(const MethodWord& method, kernels::Element element, std::size_t count,
                                     bool in_place, const OnGpu& on_gpu) {
     const bool mine = on_gpu(world_rank());
-    const Call call(method, element, static_cast<MPI_Count>(count), true, MPI_COMM_WORLD, mine ? gpu_ : nullptr);
+    const Call call(method, element, static_cast<MPI_Count>(count), true, MPI_COMM_WORLD,
+                    mine ? gpu_ : nullptr);
     const Generator generator{DataSpec{}};
     std::vector<Bytes> all;
     std::vector<T> x(count), sum(count);
@@ -79,7 +80,8 @@ class CudaCalls : public ::testing::Test {
       };
       const auto host = with([](int) { return false; });
       EXPECT_TRUE(with([](int) { return true; }) == host) << word << " of " << count << ", all on GPUs";
-      EXPECT_TRUE(with([](int rank) { return rank % 2 == 0; }) == host) << word << " of " << count << ", mixed";
+      EXPECT_TRUE(with([](int rank) { return rank % 2 == 0; }) == host)
+          << word << " of " << count << ", mixed";
     }
   }
 
@@ -109,8 +111,10 @@ TEST_F(CudaCalls, HaveThemWhateverThePlan) {
 
 TEST_F(CudaCalls, StagedSumIsMpiSum) {
   const auto methods = parse_methods("mpi");
-  const auto host = results<float>(methods->front(), kernels::Element::f32, 5000, true, [](int) { return false; });
-  const auto gpu = results<float>(methods->front(), kernels::Element::f32, 5000, true, [](int) { return true; });
+  const auto host =
+      results<float>(methods->front(), kernels::Element::f32, 5000, true, [](int) { return false; });
+  const auto gpu =
+      results<float>(methods->front(), kernels::Element::f32, 5000, true, [](int) { return true; });
   EXPECT_TRUE(host == gpu);
 }
 

@@ -23,6 +23,7 @@ target_sources(simt_test PRIVATE $<TARGET_OBJECTS:mq_simt>)
 add_dependencies(gpu_tests simt_test)
 mpiq_device_test(device_rows_test device_rows_test.cpp SHARDS 2)
 mpiq_device_test(device_convert_test device_convert_test.cpp)
+mpiq_device_test(device_sparse_test device_sparse_test.cpp)
 
 # GPUs without one: libcuda.so.1 of fake_cuda/, which is this process. A program is linked with it or started with it preloaded.
 if(TARGET mpi_quant_cuda)
