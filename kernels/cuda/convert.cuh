@@ -14,18 +14,19 @@ MQ_DEVICE void widen(const kernels::dense::WidenElements& a) {
   std::uint64_t done = 0;
   if (packs<std::uint16_t>(a.half) && packs<float>(a.out)) {
     done = a.n / kPack * kPack;
-    MQ_UNROLL(4)
-    for (std::uint64_t i = own * kPack; i < done; i += all * kPack) {
-      const Pack<std::uint16_t> half = load_pack<std::uint16_t>(a.half + 2 * i);
-      Pack<float> out;
-      MQ_UNROLL(4)
-      for (std::uint32_t j = 0; j < kPack; ++j) out.of[j] = Half::to(half.of[j]);
-      store_pack(a.out + 4 * i, out);
-    }
+    in_batches<4>(
+        own * kPack, done, all * kPack,
+        [&](std::uint64_t i) { return load_pack<std::uint16_t>(a.half + 2 * i); },
+        [&](std::uint64_t i, const Pack<std::uint16_t>& half) {
+          Pack<float> out;
+          MQ_UNROLL(4)
+          for (std::uint32_t j = 0; j < kPack; ++j) out.of[j] = Half::to(half.of[j]);
+          store_pack(a.out + 4 * i, out);
+        });
   }
-  MQ_UNROLL(4)
-  for (std::uint64_t i = done + own; i < a.n; i += all)
-    store(a.out + 4 * i, Half::to(load<std::uint16_t>(a.half + 2 * i)));
+  in_batches<4>(
+      done + own, a.n, all, [&](std::uint64_t i) { return load<std::uint16_t>(a.half + 2 * i); },
+      [&](std::uint64_t i, std::uint16_t half) { store(a.out + 4 * i, Half::to(half)); });
 }
 
 // What the rounding of v to `rounded` lost is added.
@@ -33,36 +34,53 @@ MQ_DEVICE float kept_of(float before, float v, float rounded) {
   return is_finite(rounded) ? before + (v - rounded) : before;
 }
 
-template <class Half>
+template <class Half, bool kKeep>
 MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
   const std::uint64_t all = std::uint64_t{blocks()} * threads();
   const std::uint64_t own = std::uint64_t{block()} * threads() + thread();
+  struct Packs {
+    Pack<float> v, kept;
+  };
+  struct One {
+    float v, kept;
+  };
   std::uint64_t done = 0;
   if (packs<std::uint16_t>(a.half) && packs<float>(a.v) && packs<float>(a.residual)) {
     done = a.n / kPack * kPack;
-    MQ_UNROLL(4)
-    for (std::uint64_t i = own * kPack; i < done; i += all * kPack) {
-      const Pack<float> v = load_pack<float>(a.v + 4 * i);
-      Pack<std::uint16_t> half;
-      MQ_UNROLL(4)
-      for (std::uint32_t j = 0; j < kPack; ++j) half.of[j] = Half::from(v.of[j]);
-      store_pack(a.half + 2 * i, half);
-      if (a.residual == nullptr) continue;
-      Pack<float> kept = load_pack<float>(a.residual + 4 * i);
-      MQ_UNROLL(4)
-      for (std::uint32_t j = 0; j < kPack; ++j)
-        kept.of[j] = kept_of(kept.of[j], v.of[j], Half::to(half.of[j]));
-      store_pack(a.residual + 4 * i, kept);
-    }
+    in_batches<4>(
+        own * kPack, done, all * kPack,
+        [&](std::uint64_t i) {
+          return Packs{load_pack<float>(a.v + 4 * i),
+                       kKeep ? load_pack<float>(a.residual + 4 * i) : Pack<float>{}};
+        },
+        [&](std::uint64_t i, Packs e) {
+          Pack<std::uint16_t> half;
+          MQ_UNROLL(4)
+          for (std::uint32_t j = 0; j < kPack; ++j) {
+            half.of[j] = Half::from(e.v.of[j]);
+            e.kept.of[j] = kept_of(e.kept.of[j], e.v.of[j], Half::to(half.of[j]));
+          }
+          store_pack(a.half + 2 * i, half);
+          if constexpr (kKeep) store_pack(a.residual + 4 * i, e.kept);
+        });
   }
-  MQ_UNROLL(4)
-  for (std::uint64_t i = done + own; i < a.n; i += all) {
-    const float v = load<float>(a.v + 4 * i);
-    const std::uint16_t half = Half::from(v);
-    store(a.half + 2 * i, half);
-    if (a.residual != nullptr)
-      store(a.residual + 4 * i, kept_of(load<float>(a.residual + 4 * i), v, Half::to(half)));
-  }
+  in_batches<4>(
+      done + own, a.n, all,
+      [&](std::uint64_t i) {
+        return One{load<float>(a.v + 4 * i), kKeep ? load<float>(a.residual + 4 * i) : 0.0F};
+      },
+      [&](std::uint64_t i, One e) {
+        const std::uint16_t half = Half::from(e.v);
+        store(a.half + 2 * i, half);
+        if constexpr (kKeep) store(a.residual + 4 * i, kept_of(e.kept, e.v, Half::to(half)));
+      });
+}
+template <class Half>
+MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
+  if (a.residual != nullptr)
+    narrow<Half, true>(a);
+  else
+    narrow<Half, false>(a);
 }
 
 }  // namespace mq::simt

@@ -31,7 +31,7 @@ std::size_t scratch_bytes(std::size_t n, const Params&) noexcept {
 template <const Elements& kGives>
 void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
   auto* const counts = reinterpret_cast<std::uint64_t*>(e.scratch);
-  const std::size_t grid = grid_of(tiles(e.args.n), e.shape);
+  const std::size_t grid = grid_of(tiles(e.args.n));
   if (e.args.n > 0)
     launch(kGives.encode, grid, kThreads, 0,
            EncodeElements{static_cast<const std::byte*>(e.args.x), static_cast<std::byte*>(e.args.residual),
@@ -44,7 +44,7 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
   const DecodeArgs& a = d.args;
   if (a.wire_bytes != a.n * kGives.code_bytes) return refuse(d, launch);
   if (a.n > 0)
-    launch(kGives.decode, grid_of(tiles(a.n), d.shape), kThreads, 0,
+    launch(kGives.decode, grid_of(tiles(a.n)), kThreads, 0,
            DecodeElements{a.wire, static_cast<const std::byte*>(a.base), static_cast<std::byte*>(a.x), a.n});
 }
 

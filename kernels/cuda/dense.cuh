@@ -23,8 +23,7 @@ struct HalfElement {
 
 // One element: its code, the new residual in `r`, and whether v was not finite.
 template <class E, class T, kernels::Feedback F>
-MQ_DEVICE typename E::Code encode_one(T x, T& r, std::uint32_t& nonfinite) {
-  const T v = F == kernels::Feedback::carry ? sum_of(x, r) : x;
+MQ_DEVICE typename E::Code encode_one(T v, T& r, std::uint32_t& nonfinite) {
   const auto code = E::put(v);
   if constexpr (F != kernels::Feedback::none) {
     const T decoded = E::get(code);
@@ -51,6 +50,7 @@ MQ_DEVICE void encode_tile(const kernels::dense::EncodeElements& a, std::uint64_
   MQ_UNROLL(4)
   for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
     Pack<Code> codes;
+    if constexpr (F == kernels::Feedback::carry) x[i] = sum_of(x[i], r[i]);
     MQ_UNROLL(4)
     for (std::uint32_t j = 0; j < kPack; ++j)
       codes.of[j] = encode_one<E, T, F>(x[i].of[j], r[i].of[j], nonfinite);
@@ -71,14 +71,19 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uin
       encode_tile<E, T, F>(a, begin, nonfinite);
       continue;
     }
-    const std::uint64_t end = smaller(a.n, begin + kTile);
-    MQ_UNROLL(4)
-    for (std::uint64_t i = begin + thread(); i < end; i += kThreads) {
-      T r = kResidual ? load<T>(a.residual + i * sizeof(T)) : T{0};
-      const Code code = encode_one<E, T, F>(load<T>(a.x + i * sizeof(T)), r, nonfinite);
-      store(a.wire + i * sizeof(Code), code);
-      if constexpr (kResidual) store(a.residual + i * sizeof(T), r);
-    }
+    struct Both {
+      T x, r;
+    };
+    in_batches<4>(
+        begin + thread(), smaller(a.n, begin + kTile), kThreads,
+        [&](std::uint64_t i) {
+          return Both{load<T>(a.x + i * sizeof(T)), kResidual ? load<T>(a.residual + i * sizeof(T)) : T{0}};
+        },
+        [&](std::uint64_t i, Both e) {
+          if constexpr (F == kernels::Feedback::carry) e.x = sum_of(e.x, e.r);
+          store(a.wire + i * sizeof(Code), encode_one<E, T, F>(e.x, e.r, nonfinite));
+          if constexpr (kResidual) store(a.residual + i * sizeof(T), e.r);
+        });
   }
 }
 
@@ -144,13 +149,13 @@ MQ_DEVICE void decode_elements(const kernels::dense::DecodeElements& a) {
       decode_tile<E, T, kAdd>(a, begin);
       continue;
     }
-    const std::uint64_t end = smaller(a.n, begin + kTile);
-    MQ_UNROLL(4)
-    for (std::uint64_t i = begin + thread(); i < end; i += kThreads) {
-      T v = E::get(load<Code>(a.wire + i * sizeof(Code)));
-      if constexpr (kAdd) v = joined_sum(load<T>(a.base + i * sizeof(T)), v);
-      store(a.x + i * sizeof(T), v);
-    }
+    in_batches<4>(
+        begin + thread(), smaller(a.n, begin + kTile), kThreads,
+        [&](std::uint64_t i) {
+          const T v = E::get(load<Code>(a.wire + i * sizeof(Code)));
+          return kAdd ? joined_sum(load<T>(a.base + i * sizeof(T)), v) : v;
+        },
+        [&](std::uint64_t i, T v) { store(a.x + i * sizeof(T), v); });
   }
 }
 

@@ -33,10 +33,11 @@ struct Refuse {
   std::uint32_t* malformed;
 };
 
-// Thread blocks for so many pieces of work: some more than run at once, each of which takes pieces in turn.
-constexpr std::size_t grid_of(std::size_t pieces, const DeviceShape& shape) {
-  const std::size_t most = std::size_t{16} * shape.multiprocessors;
-  return pieces < most ? (pieces > 0 ? pieces : 1) : most;
+// Thread blocks for so many pieces of work, where a block costs little: one a piece, so that no
+// multiprocessor waits for another's last pieces; of very many each takes several in turn.
+constexpr std::size_t grid_of(std::size_t pieces) {
+  constexpr std::size_t kMost = 1 << 16;
+  return pieces < kMost ? (pieces > 0 ? pieces : 1) : kMost;
 }
 inline void finish(const DeviceEncode& e, const std::uint64_t* counts, std::size_t parts, std::size_t bytes,
                    const Launcher& launch) {

@@ -7,6 +7,25 @@
 
 namespace mq::simt {
 
+// Elements that one thread moves at once where the address allows it.
+inline constexpr std::uint32_t kPack = 4;
+template <class T>
+struct alignas(sizeof(T) * kPack < 16 ? sizeof(T) * kPack : 16) Pack {
+  T of[kPack];
+};
+template <class T>
+MQ_DEVICE Pack<T> load_pack(const std::byte* p) {
+  return *reinterpret_cast<const Pack<T>*>(p);
+}
+template <class T>
+MQ_DEVICE void store_pack(std::byte* p, const Pack<T>& v) {
+  *reinterpret_cast<Pack<T>*>(p) = v;
+}
+template <class T>
+MQ_DEVICE bool packs(const void* p) {
+  return aligned(p, alignof(Pack<T>));
+}
+
 template <class T>
 struct BitsOf;
 template <>
@@ -39,6 +58,21 @@ MQ_DEVICE T sum_of(T a, T b) {
   const T sum = a + b;
   if (sum == sum) return sum;
   return a != a ? quiet(a) : b != b ? quiet(b) : -nan_value<T>();
+}
+template <class T>
+MQ_DEVICE Pack<T> sum_of(const Pack<T>& a, const Pack<T>& b) {
+  Pack<T> sum;
+  bool is_nan = false;
+  MQ_UNROLL(4)
+  for (std::uint32_t j = 0; j < kPack; ++j) {
+    sum.of[j] = a.of[j] + b.of[j];
+    is_nan |= sum.of[j] != sum.of[j];
+  }
+  if (is_nan) {  // rare: one branch for all of them
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kPack; ++j) sum.of[j] = sum_of(a.of[j], b.of[j]);
+  }
+  return sum;
 }
 // base + decoded, as all rows make it: every NaN becomes the same.
 template <class T>
@@ -76,23 +110,23 @@ struct F16Code {
   static MQ_DEVICE float to(std::uint16_t h) { return bits_as<float>(kernels::bits_from_f16(h)); }
 };
 
-// Elements that one thread moves at once where the address allows it.
-inline constexpr std::uint32_t kPack = 4;
-template <class T>
-struct alignas(sizeof(T) * kPack < 16 ? sizeof(T) * kPack : 16) Pack {
-  T of[kPack];
-};
-template <class T>
-MQ_DEVICE Pack<T> load_pack(const std::byte* p) {
-  return *reinterpret_cast<const Pack<T>*>(p);
+// An array at any address, element by element. kWhole: at a multiple of sizeof(T).
+template <class T, bool kWhole>
+MQ_DEVICE T element(const std::byte* array, std::size_t i) {
+  if constexpr (kWhole)
+    return reinterpret_cast<const T*>(array)[i];
+  else
+    return load<T>(array + i * sizeof(T));
 }
-template <class T>
-MQ_DEVICE void store_pack(std::byte* p, const Pack<T>& v) {
-  *reinterpret_cast<Pack<T>*>(p) = v;
+template <class T, bool kWhole>
+MQ_DEVICE void set_element(std::byte* array, std::size_t i, T v) {
+  if constexpr (kWhole)
+    reinterpret_cast<T*>(array)[i] = v;
+  else
+    store(array + i * sizeof(T), v);
 }
-template <class T>
-MQ_DEVICE bool packs(const void* p) {
-  return aligned(p, alignof(Pack<T>));
-}
+// Of elements that are moved one by one; fewer where addresses may be anything, for there each is many loads.
+template <bool kWhole>
+inline constexpr std::uint32_t kElementBatch = kWhole ? 4 : 1;
 
 }  // namespace mq::simt

@@ -77,7 +77,7 @@ template <class T>
 void encode_at_once(const DeviceEncode& e, const Cut& cut, const Launcher& launch) {
   const EncodeBlocks b = blocks_of<T>(e, cut);
   const std::uint32_t warps = warps_of<T>(b.room);
-  const std::size_t grid = dense::grid_of(over(b.blocks, warps), e.shape);
+  const std::size_t grid = dense::grid_of(over(b.blocks, warps));
   launch(Names<T>::kEncode, grid, 32 * warps, static_cast<std::uint32_t>(warps * b.room * sizeof(T)), b);
   dense::finish(e, b.counts, grid, wire_bytes<T>(cut, e.args.n), launch);
 }
@@ -92,8 +92,8 @@ void encode_in_steps(const DeviceEncode& e, const Cut& cut, const Launcher& laun
   a.sums = reinterpret_cast<PieceSums*>(e.scratch + at.sums);
   const std::uint32_t warps = warps_of<T>(a.blocks.room);
   const auto shared = static_cast<std::uint32_t>(warps * a.blocks.room * sizeof(T));
-  const std::size_t grid = dense::grid_of(over(a.pieces, warps), e.shape);
-  const std::size_t join_grid = dense::grid_of(over(a.blocks.blocks, kWarps), e.shape);
+  const std::size_t grid = dense::grid_of(over(a.pieces, warps));
+  const std::size_t join_grid = dense::grid_of(over(a.blocks.blocks, kWarps));
   for (const bool second : {false, true}) {
     if (second && !a.blocks.at_mean) break;
     a.second = second;
@@ -121,7 +121,7 @@ void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
 
 template <class T>
 void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
-  constexpr std::uint32_t kDecodeWarps = 8;
+  constexpr std::uint32_t kDecodeWarps = 4;
   const DecodeArgs& a = d.args;
   if (a.n == 0) {
     if (a.wire_bytes != 0) dense::refuse(d, launch);
@@ -129,7 +129,7 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
   }
   const Cut blocks = cut(a.params, a.n);
   if (a.wire_bytes != wire_bytes<T>(blocks, a.n)) return dense::refuse(d, launch);
-  const std::size_t grid = dense::grid_of(over(Pieces{blocks}.count(a.n), kDecodeWarps), d.shape);
+  const std::size_t grid = dense::grid_of(over(Pieces{blocks}.count(a.n), kDecodeWarps));
   launch(Names<T>::kDecode, grid, 32 * kDecodeWarps, 0,
          DecodeBlocks{a.wire, static_cast<const std::byte*>(a.base), static_cast<std::byte*>(a.x), a.n,
                       blocks.blocks(a.n), blocks, d.malformed});

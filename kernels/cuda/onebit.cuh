@@ -9,31 +9,53 @@
 
 namespace mq::simt {
 
-// v of n elements into shared memory; +0 up to the next multiple of 32. residual: null if v = x.
-template <class T>
+// v of elements `begin` to n into shared memory, one by one.
+template <class T, bool kCarry, bool kWhole>
+MQ_DEVICE void fill_rest(T* v, const std::byte* x, const std::byte* residual, std::uint32_t begin,
+                         std::uint32_t n) {
+  struct Both {
+    T x, r;
+  };
+  in_batches<kElementBatch<kWhole>>(
+      begin + lane(), n, 32,
+      [&](std::uint32_t i) {
+        return Both{element<T, kWhole>(x, i), kCarry ? element<T, kWhole>(residual, i) : T{0}};
+      },
+      [&](std::uint32_t i, Both e) { v[i] = kCarry ? sum_of(e.x, e.r) : e.x; });
+}
+// v of n elements into shared memory; +0 up to the next multiple of 32.
+template <class T, bool kCarry>
 MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::uint32_t n) {
+  struct Both {
+    Pack<T> x, r;
+  };
   std::uint32_t begin = 0;
-  if (packs<T>(x) && packs<T>(residual)) {
+  if (packs<T>(x) && (!kCarry || packs<T>(residual))) {
     begin = n / kPack * kPack;
-    MQ_UNROLL(8)
-    for (std::uint32_t i = lane() * kPack; i < begin; i += 32 * kPack) {
-      Pack<T> pack = load_pack<T>(x + std::size_t{i} * sizeof(T));
-      if (residual != nullptr) {
-        const Pack<T> r = load_pack<T>(residual + std::size_t{i} * sizeof(T));
-        MQ_UNROLL(4)
-        for (std::uint32_t j = 0; j < kPack; ++j) pack.of[j] = sum_of(pack.of[j], r.of[j]);
-      }
-      *reinterpret_cast<Pack<T>*>(v + i) = pack;
-    }
+    in_batches<4>(
+        lane() * kPack, begin, 32 * kPack,
+        [&](std::uint32_t i) {
+          return Both{load_pack<T>(x + std::size_t{i} * sizeof(T)),
+                      kCarry ? load_pack<T>(residual + std::size_t{i} * sizeof(T)) : Pack<T>{}};
+        },
+        [&](std::uint32_t i, const Both& e) {
+          *reinterpret_cast<Pack<T>*>(v + i) = kCarry ? sum_of(e.x, e.r) : e.x;
+        });
   }
-  MQ_UNROLL(8)
-  for (std::uint32_t i = begin + lane(); i < n; i += 32) {
-    T e = load<T>(x + std::size_t{i} * sizeof(T));
-    if (residual != nullptr) e = sum_of(e, load<T>(residual + std::size_t{i} * sizeof(T)));
-    v[i] = e;
-  }
+  if (aligned(x, sizeof(T)) && (!kCarry || aligned(residual, sizeof(T))))
+    fill_rest<T, kCarry, true>(v, x, residual, begin, n);
+  else
+    fill_rest<T, kCarry, false>(v, x, residual, begin, n);
   if (const std::uint32_t i = n / 32 * 32 + lane(); i >= n && n % 32 != 0) v[i] = T{0};
   warp_sync();
+}
+// residual: null if v = x.
+template <class T>
+MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::uint32_t n) {
+  if (residual != nullptr)
+    fill<T, true>(v, x, residual, n);
+  else
+    fill<T, false>(v, x, residual, n);
 }
 
 // The bits of the lanes of group g that n elements have.
@@ -41,24 +63,38 @@ MQ_DEVICE std::uint32_t group_bits(std::uint32_t g, std::uint32_t n) {
   return n - 32 * g >= 32 ? kAll : (1u << (n - 32 * g)) - 1;
 }
 
-// Codes of a block, collected until each lane has a word of 32 groups.
-struct CodeWriter {
-  std::byte* codes;
-  std::uint32_t n, mine;
-  MQ_DEVICE void put(std::uint32_t g, std::uint32_t word) {
-    if (lane() == g % 32) mine = word;
-    const std::uint32_t groups = (n + 31) / 32;
-    if (g % 32 != 31 && g + 1 != groups) return;
-    const std::uint32_t own = g / 32 * 32 + lane();
-    if (own > g) return;
-    if (32 * own + 32 <= n) {
-      store(codes + 4 * own, mine);
+// word_of(g) is what a ballot gave for group g: these words, without the bits behind element n, go to codes
+// (null: nowhere), 32 groups at a time, one a lane. Gives how many bits are set.
+template <class WordOf>
+MQ_DEVICE std::uint32_t each_word(std::uint32_t n, std::byte* codes, const WordOf& word_of) {
+  std::uint32_t ones = 0;
+  for (std::uint32_t first = 0; 32 * first < n; first += 32) {
+    std::uint32_t mine = 0;
+    const std::uint32_t left = n - 32 * first;
+    if (left >= 32 * 32) {
+      MQ_UNROLL(8)
+      for (std::uint32_t g = 0; g < 32; ++g) {
+        const std::uint32_t word = word_of(first + g);
+        mine = lane() == g ? word : mine;
+      }
     } else {
-      for (std::uint32_t i = 0; i < (n - 32 * own + 7) / 8; ++i)
-        codes[4 * own + i] = static_cast<std::byte>(mine >> (8 * i));
+      for (std::uint32_t g = 0; 32 * g < left; ++g) {
+        const std::uint32_t word = word_of(first + g) & group_bits(first + g, n);
+        mine = lane() == g ? word : mine;
+      }
+    }
+    ones += count_ones(mine);
+    if (codes == nullptr || 32 * lane() >= left) continue;
+    std::byte* const at = codes + 4 * (first + lane());
+    if (32 * lane() + 32 <= left) {
+      store(at, mine);
+    } else {
+      for (std::uint32_t i = 0; i < (left - 32 * lane() + 7) / 8; ++i)
+        at[i] = static_cast<std::byte>(mine >> (8 * i));
     }
   }
-};
+  return warp_sum(ones);
+}
 
 // The host's SplitSum::total: lanes joined in double by halving. In every lane.
 template <class T>
@@ -75,11 +111,7 @@ MQ_DEVICE bool sum_sides(const T* v, std::uint32_t n, kernels::onebit::Sides<T>&
   constexpr double kScale = kHuge ? 0x1p-13 : 1.0;
   const T threshold = sides.threshold;
   T above{0}, below{0};
-  std::uint32_t n_above = 0;
-  CodeWriter writer{codes, n, 0};
-  const std::uint32_t groups = (n + 31) / 32;
-  MQ_UNROLL(8)
-  for (std::uint32_t g = 0; g < groups; ++g) {
+  const std::uint32_t n_above = each_word(n, codes, [&](std::uint32_t g) {
     const T e = v[32 * g + lane()];
     const T term = kHuge ? e * static_cast<T>(kScale) : e;
     const bool at_least = e >= threshold;
@@ -87,10 +119,8 @@ MQ_DEVICE bool sum_sides(const T* v, std::uint32_t n, kernels::onebit::Sides<T>&
       above += term;
     else
       below += term;
-    const std::uint32_t word = ballot(at_least) & group_bits(g, n);
-    n_above += count_ones(word);
-    if (codes != nullptr) writer.put(g, word);
-  }
+    return ballot(at_least);
+  });
   const double all_above = total_of(above), all_below = total_of(below);
   if (!is_finite(all_above) || !is_finite(all_below)) return false;
   sides.join(kernels::onebit::mean_of(all_below, n - n_above, kScale), n - n_above,
@@ -133,54 +163,64 @@ MQ_DEVICE void store_means(std::byte* wire, T below, T above) {
 template <class T>
 MQ_DEVICE void mark_elements(const T* v, std::byte* residual, std::uint32_t n, kernels::Feedback feedback,
                              std::byte* codes) {
-  CodeWriter writer{codes, n, 0};
-  for (std::uint32_t g = 0; g < (n + 31) / 32; ++g) {
-    const std::uint32_t i = 32 * g + lane();
-    const T e = v[i];
-    writer.put(g, ballot(!is_finite(e)) & group_bits(g, n));
-    if (feedback == kernels::Feedback::none || i >= n) continue;
-    T kept = is_finite(e) ? e : T{0};
+  each_word(n, codes, [&](std::uint32_t g) { return ballot(!is_finite(v[32 * g + lane()])); });
+  if (feedback == kernels::Feedback::none) return;
+  for (std::uint32_t i = lane(); i < n; i += 32) {
+    T kept = is_finite(v[i]) ? v[i] : T{0};
     std::byte* const at = residual + std::size_t{i} * sizeof(T);
     if (feedback == kernels::Feedback::deposit) kept = load<T>(at) + kept;
     store(at, kept);
   }
 }
 
-// The new residual: what the receivers will not see of v.
+// What the receivers will not see of v.
+template <class T>
+struct ErrorOf {
+  T threshold;
+  kernels::onebit::Means<T> means;
+  MQ_DEVICE T operator()(T v) const { return v - (v >= threshold ? means.above : means.below); }
+};
+template <class T, bool kDeposit, bool kWhole>
+MQ_DEVICE void keep_rest(const T* v, std::byte* residual, std::uint32_t begin, std::uint32_t n,
+                         ErrorOf<T> error) {
+  in_batches<kElementBatch<kWhole>>(
+      begin + lane(), n, 32,
+      [&](std::uint32_t i) { return kDeposit ? element<T, kWhole>(residual, i) : T{0}; },
+      [&](std::uint32_t i, T r) {
+        set_element<T, kWhole>(residual, i, kDeposit ? r + error(v[i]) : error(v[i]));
+      });
+}
+// The new residual.
 template <class T, bool kDeposit>
-MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, T threshold,
-                           kernels::onebit::Means<T> means) {
+MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, ErrorOf<T> error) {
   std::uint32_t begin = 0;
   if (packs<T>(residual)) {
     begin = n / kPack * kPack;
-    MQ_UNROLL(4)
-    for (std::uint32_t i = lane() * kPack; i < begin; i += 32 * kPack) {
-      const Pack<T> e = *reinterpret_cast<const Pack<T>*>(v + i);
-      std::byte* const at = residual + std::size_t{i} * sizeof(T);
-      Pack<T> r{};
-      if constexpr (kDeposit) r = load_pack<T>(at);
-      MQ_UNROLL(4)
-      for (std::uint32_t j = 0; j < kPack; ++j) {
-        const T error = e.of[j] - (e.of[j] >= threshold ? means.above : means.below);
-        r.of[j] = kDeposit ? r.of[j] + error : error;
-      }
-      store_pack(at, r);
-    }
+    in_batches<4>(
+        lane() * kPack, begin, 32 * kPack,
+        [&](std::uint32_t i) {
+          return kDeposit ? load_pack<T>(residual + std::size_t{i} * sizeof(T)) : Pack<T>{};
+        },
+        [&](std::uint32_t i, Pack<T> r) {
+          const Pack<T> e = *reinterpret_cast<const Pack<T>*>(v + i);
+          MQ_UNROLL(4)
+          for (std::uint32_t j = 0; j < kPack; ++j)
+            r.of[j] = kDeposit ? r.of[j] + error(e.of[j]) : error(e.of[j]);
+          store_pack(residual + std::size_t{i} * sizeof(T), r);
+        });
   }
-  MQ_UNROLL(8)
-  for (std::uint32_t i = begin + lane(); i < n; i += 32) {
-    std::byte* const at = residual + std::size_t{i} * sizeof(T);
-    const T error = v[i] - (v[i] >= threshold ? means.above : means.below);
-    store(at, kDeposit ? load<T>(at) + error : error);
-  }
+  if (aligned(residual, sizeof(T)))
+    keep_rest<T, kDeposit, true>(v, residual, begin, n, error);
+  else
+    keep_rest<T, kDeposit, false>(v, residual, begin, n, error);
 }
 template <class T>
 MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, T threshold,
                            kernels::onebit::Means<T> means, kernels::Feedback feedback) {
   if (feedback == kernels::Feedback::carry)
-    keep_errors<T, false>(v, residual, n, threshold, means);
+    keep_errors<T, false>(v, residual, n, ErrorOf<T>{threshold, means});
   else if (feedback == kernels::Feedback::deposit)
-    keep_errors<T, true>(v, residual, n, threshold, means);
+    keep_errors<T, true>(v, residual, n, ErrorOf<T>{threshold, means});
 }
 
 // The shared memory of this warp.
@@ -237,36 +277,48 @@ MQ_DEVICE bool padding_ok(const std::byte* codes, std::uint64_t n) {
   return n % 8 == 0 || (static_cast<unsigned>(codes[n / 8]) >> (n % 8)) == 0;
 }
 
-// n elements of a block, from its element `first`, a multiple of 128, on.
+// Elements `begin` to n of codes, one by one.
+template <class T, bool kAdd, bool kWhole>
+MQ_DEVICE void decode_rest(const std::byte* codes, const std::byte* base, std::byte* x, std::uint32_t begin,
+                           std::uint32_t n, kernels::onebit::Means<T> means) {
+  in_batches<kElementBatch<kWhole>>(
+      begin + lane(), n, 32,
+      [&](std::uint32_t i) {
+        const bool is_above = (static_cast<std::uint32_t>(codes[i / 8]) >> (i % 8) & 1) != 0;
+        const T decoded = is_above ? means.above : means.below;
+        return kAdd ? joined_sum(element<T, kWhole>(base, i), decoded) : decoded;
+      },
+      [&](std::uint32_t i, T v) { set_element<T, kWhole>(x, i, v); });
+}
 template <class T, bool kAdd>
-MQ_DEVICE void decode_part(const kernels::onebit::DecodeBlocks& a, std::uint64_t begin, std::uint64_t first,
-                           std::uint32_t n, kernels::onebit::Means<T> means, const std::byte* codes) {
-  const std::byte* const base = kAdd ? a.base + (begin + first) * sizeof(T) : nullptr;
-  std::byte* const x = a.x + (begin + first) * sizeof(T);
-  codes += first / 8;
+MQ_DEVICE void decode_part(const std::byte* codes, const std::byte* base, std::byte* x, std::uint32_t n,
+                           kernels::onebit::Means<T> means) {
+  struct Both {
+    Pack<T> base;
+    std::uint32_t bits;
+  };
   std::uint32_t done = 0;
   if (packs<T>(x) && packs<T>(base)) {
-    done = n / (32 * kPack) * (32 * kPack);
-    MQ_UNROLL(4)
-    for (std::uint32_t i = lane() * kPack; i < done; i += 32 * kPack) {
-      const std::uint32_t bits = static_cast<std::uint32_t>(codes[i / 8]) >> (i % 8);
-      Pack<T> r{};
-      if constexpr (kAdd) r = load_pack<T>(base + std::size_t{i} * sizeof(T));
-      MQ_UNROLL(4)
-      for (std::uint32_t j = 0; j < kPack; ++j) {
-        const T decoded = (bits >> j & 1) != 0 ? means.above : means.below;
-        r.of[j] = kAdd ? joined_sum(r.of[j], decoded) : decoded;
-      }
-      store_pack(x + std::size_t{i} * sizeof(T), r);
-    }
+    done = n / kPack * kPack;
+    in_batches<4>(
+        lane() * kPack, done, 32 * kPack,
+        [&](std::uint32_t i) {
+          return Both{kAdd ? load_pack<T>(base + std::size_t{i} * sizeof(T)) : Pack<T>{},
+                      static_cast<std::uint32_t>(codes[i / 8]) >> (i % 8)};
+        },
+        [&](std::uint32_t i, Both e) {
+          MQ_UNROLL(4)
+          for (std::uint32_t j = 0; j < kPack; ++j) {
+            const T decoded = (e.bits >> j & 1) != 0 ? means.above : means.below;
+            e.base.of[j] = kAdd ? joined_sum(e.base.of[j], decoded) : decoded;
+          }
+          store_pack(x + std::size_t{i} * sizeof(T), e.base);
+        });
   }
-  MQ_UNROLL(8)
-  for (std::uint32_t i = done + lane(); i < n; i += 32) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(codes[i / 8]) >> (i % 8);
-    T v = (bits & 1) != 0 ? means.above : means.below;
-    if constexpr (kAdd) v = joined_sum(load<T>(base + std::size_t{i} * sizeof(T)), v);
-    store(x + std::size_t{i} * sizeof(T), v);
-  }
+  if (aligned(x, sizeof(T)) && aligned(base, sizeof(T)))
+    decode_rest<T, kAdd, true>(codes, base, x, done, n, means);
+  else
+    decode_rest<T, kAdd, false>(codes, base, x, done, n, means);
 }
 
 // A warp takes parts of blocks of at most kSumPiece elements.
@@ -283,9 +335,10 @@ MQ_DEVICE void decode_blocks(const kernels::onebit::DecodeBlocks& a) {
     const std::byte* const wire = a.wire + wire_offset<T>(a.cut, index);
     const std::byte* const codes = wire + sizeof(Means<T>);
     if (first == 0 && lane() == 0 && !padding_ok(codes, n)) *a.malformed = 1;
-    decode_part<T, kAdd>(a, begin, first,
+    const std::uint64_t offset = (begin + first) * sizeof(T);
+    decode_part<T, kAdd>(codes + first / 8, kAdd ? a.base + offset : nullptr, a.x + offset,
                          static_cast<std::uint32_t>(smaller<std::uint64_t>(n - first, kernels::kSumPiece)),
-                         {load<T>(wire), load<T>(wire + sizeof(T))}, codes);
+                         {load<T>(wire), load<T>(wire + sizeof(T))});
   }
 }
 
@@ -299,11 +352,15 @@ MQ_DEVICE void decode_onebit(const kernels::onebit::DecodeBlocks& a) {
 
 }  // namespace mq::simt
 
-MQ_KERNEL(onebit_f32_encode, mq::kernels::onebit::EncodeBlocks, 128) { mq::simt::encode_blocks<float>(args); }
-MQ_KERNEL(onebit_f64_encode, mq::kernels::onebit::EncodeBlocks, 128) {
+MQ_KERNEL_RESIDENT(onebit_f32_encode, mq::kernels::onebit::EncodeBlocks, 128, 6) {
+  mq::simt::encode_blocks<float>(args);
+}
+MQ_KERNEL_RESIDENT(onebit_f64_encode, mq::kernels::onebit::EncodeBlocks, 128, 4) {
   mq::simt::encode_blocks<double>(args);
 }
-MQ_KERNEL(onebit_f32_decode, mq::kernels::onebit::DecodeBlocks, 256) { mq::simt::decode_onebit<float>(args); }
-MQ_KERNEL(onebit_f64_decode, mq::kernels::onebit::DecodeBlocks, 256) {
+MQ_KERNEL_RESIDENT(onebit_f32_decode, mq::kernels::onebit::DecodeBlocks, 128, 8) {
+  mq::simt::decode_onebit<float>(args);
+}
+MQ_KERNEL_RESIDENT(onebit_f64_decode, mq::kernels::onebit::DecodeBlocks, 128, 6) {
   mq::simt::decode_onebit<double>(args);
 }

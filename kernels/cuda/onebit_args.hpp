@@ -70,6 +70,7 @@ struct Pieces {
   }
   MQ_HD constexpr std::size_t block_of(std::size_t piece) const {
     const std::size_t both = of(cut.even) + of(cut.odd);
+    if (both == 2) return piece;  // without a division
     return piece / both * 2 + (piece % both < of(cut.even) ? 0 : 1);
   }
 };

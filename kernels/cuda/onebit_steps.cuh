@@ -132,9 +132,8 @@ MQ_DEVICE void quantize_pieces(const kernels::onebit::EncodePieces<T>& a) {
     if (block_means.verdict == Verdict::marked) {
       mark_elements(v, residual, piece.n, a.blocks.feedback, codes);
     } else {
-      CodeWriter writer{codes, piece.n, 0};
-      for (std::uint32_t g = 0; g < (piece.n + 31) / 32; ++g)
-        writer.put(g, ballot(v[32 * g + lane()] >= block_means.threshold) & group_bits(g, piece.n));
+      each_word(piece.n, codes,
+                [&](std::uint32_t g) { return ballot(v[32 * g + lane()] >= block_means.threshold); });
       keep_errors(v, residual, piece.n, block_means.threshold, block_means.means, a.blocks.feedback);
     }
     warp_sync();
@@ -144,11 +143,11 @@ MQ_DEVICE void quantize_pieces(const kernels::onebit::EncodePieces<T>& a) {
 }  // namespace mq::simt
 
 #define MQ_ONEBIT_STEPS(name, T)                                                                        \
-  MQ_KERNEL(name##_measure, mq::kernels::onebit::EncodePieces<T>, 128) {                                \
+  MQ_KERNEL_RESIDENT(name##_measure, mq::kernels::onebit::EncodePieces<T>, 128, 4) {                    \
     mq::simt::measure_pieces<T>(args);                                                                  \
   }                                                                                                     \
   MQ_KERNEL(name##_join, mq::kernels::onebit::EncodePieces<T>, 128) { mq::simt::join_pieces<T>(args); } \
-  MQ_KERNEL(name##_quantize, mq::kernels::onebit::EncodePieces<T>, 128) {                               \
+  MQ_KERNEL_RESIDENT(name##_quantize, mq::kernels::onebit::EncodePieces<T>, 128, 4) {                   \
     mq::simt::quantize_pieces<T>(args);                                                                 \
   }
 MQ_ONEBIT_STEPS(onebit_f32, float)

@@ -3,6 +3,7 @@
 // (simt_host.cuh, tests/simt/). What both give, all in mq::simt:
 //
 //   MQ_KERNEL(name, Args, threads) { ... args ... }   a kernel of this name, of at most `threads` a block
+//   MQ_KERNEL_RESIDENT(name, Args, threads, blocks)   ... of which so many blocks should fit a multiprocessor
 //   thread(), block(), threads(), blocks()            indices and sizes, of 32 bits; lane(), warp(), warps()
 //   barrier()                                         all threads of the block meet
 //   barrier_count(bool), barrier_or(bool)             ... and learn how many, or whether any, said true
@@ -13,7 +14,6 @@
 //   load_acquire, store_release, pause()              to wait for another block of a smaller ticket
 //   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two of non-zero values
 //   MQ_UNROLL(4) for (...)                            as nvcc's #pragma unroll 4
-//   load_once, store_once                             memory that is not read again soon
 //
 // All warp functions are for all 32 lanes of a warp at once, in one place of the source; the emulator refuses
 // anything else. Floats are added and multiplied in the order that is written, without fused operations.
@@ -88,20 +88,50 @@ MQ_DEVICE bool aligned(const void* p, std::size_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
 }
 
-// A value at any address. What is a multiple of its size is moved at once.
+// A value at any address; what is a multiple of its size is moved at once. The bytes are spelled out: of a
+// memcpy nvcc makes one access for both cases, byte by byte.
 template <class T>
 MQ_DEVICE T load(const std::byte* p) {
+  using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+  static_assert(sizeof(T) == sizeof(Word));
   if (aligned(p, sizeof(T))) return *reinterpret_cast<const T*>(p);
-  T v;
-  memcpy(&v, p, sizeof v);
-  return v;
+  Word word = 0;
+  MQ_UNROLL(8)
+  for (std::uint32_t i = 0; i < sizeof(T); ++i)
+    word = static_cast<Word>(word | static_cast<Word>(static_cast<Word>(p[i]) << (8 * i)));
+  return __builtin_bit_cast(T, word);
 }
 template <class T>
 MQ_DEVICE void store(std::byte* p, T v) {
-  if (aligned(p, sizeof(T)))
+  using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+  static_assert(sizeof(T) == sizeof(Word));
+  if (aligned(p, sizeof(T))) {
     *reinterpret_cast<T*>(p) = v;
-  else
-    memcpy(p, &v, sizeof v);
+    return;
+  }
+  const auto word = __builtin_bit_cast(Word, v);
+  MQ_UNROLL(8)
+  for (std::uint32_t i = 0; i < sizeof(T); ++i) p[i] = static_cast<std::byte>(word >> (8 * i));
+}
+
+// Calls store_at(i, load_at(i)) for i = begin, begin + step, ... below end, several loads before the first
+// store: the compiler may not, for what is stored might be what is loaded next. Of independent i.
+template <std::uint32_t kBatch, class Index, class Load, class Store>
+MQ_DEVICE void in_batches(Index begin, std::type_identity_t<Index> end, std::type_identity_t<Index> step,
+                          const Load& load_at, const Store& store_at) {
+  Index at = begin;
+  if constexpr (kBatch > 1)
+    for (; at + (kBatch - 1) * step < end; at += kBatch * step) {
+      decltype(load_at(at)) loaded[kBatch];
+      MQ_UNROLL(kBatch)
+      for (std::uint32_t k = 0; k < kBatch; ++k) loaded[k] = load_at(at + k * step);
+      MQ_UNROLL(kBatch)
+      for (std::uint32_t k = 0; k < kBatch; ++k) store_at(at + k * step, loaded[k]);
+    }
+  MQ_UNROLL(1)
+  for (; at < end; at += step) store_at(at, load_at(at));
 }
 
 template <class To, class From>

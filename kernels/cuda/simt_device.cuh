@@ -7,6 +7,9 @@
 // C linkage: the launcher finds the kernel by its name.
 #define MQ_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
+// Registers are so few that `blocks` of them fit a multiprocessor.
+#define MQ_KERNEL_RESIDENT(name, Args, threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args args)
 
 namespace mq::simt {
 
@@ -121,32 +124,6 @@ MQ_DEVICE std::uint32_t count_trailing_zeros(std::uint32_t v) {
 }
 MQ_DEVICE std::uint32_t count_trailing_zeros(std::uint64_t v) {
   return static_cast<std::uint32_t>(__ffsll(static_cast<long long>(v)) - 1);
-}
-
-// T: a multiple of 16 bytes, 16-byte aligned; or of 4 or 8 bytes, aligned to its size.
-template <class T>
-MQ_DEVICE T load_once(const T* p) {
-  if constexpr (sizeof(T) % 16 == 0) {
-    uint4 words[sizeof(T) / 16];
-    MQ_UNROLL(2)
-    for (std::size_t i = 0; i < sizeof(T) / 16; ++i) words[i] = __ldcs(reinterpret_cast<const uint4*>(p) + i);
-    T v;
-    memcpy(&v, words, sizeof v);
-    return v;
-  } else {
-    return __builtin_bit_cast(T, __ldcs(reinterpret_cast<const ShuffleWord<T>*>(p)));
-  }
-}
-template <class T>
-MQ_DEVICE void store_once(T* p, const T& v) {
-  if constexpr (sizeof(T) % 16 == 0) {
-    uint4 words[sizeof(T) / 16];
-    memcpy(words, &v, sizeof v);
-    MQ_UNROLL(2)
-    for (std::size_t i = 0; i < sizeof(T) / 16; ++i) __stcs(reinterpret_cast<uint4*>(p) + i, words[i]);
-  } else {
-    __stcs(reinterpret_cast<ShuffleWord<T>*>(p), __builtin_bit_cast(ShuffleWord<T>, v));
-  }
 }
 
 }  // namespace mq::simt

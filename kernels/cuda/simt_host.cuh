@@ -9,6 +9,7 @@
   [[maybe_unused]] static const bool name##_is_known = ::mq::simt::add_kernel(                          \
       {#name, sizeof(Args), threads, [](const void* args) { name(*static_cast<const Args*>(args)); }}); \
   static void name(const Args& args)
+#define MQ_KERNEL_RESIDENT(name, Args, threads, blocks) MQ_KERNEL(name, Args, threads)
 
 namespace mq::simt {
 
@@ -144,15 +145,6 @@ inline std::uint32_t count_trailing_zeros(std::uint32_t v) {
 }
 inline std::uint32_t count_trailing_zeros(std::uint64_t v) {
   return static_cast<std::uint32_t>(__builtin_ctzll(v));
-}
-
-template <class T>
-T load_once(const T* p) {
-  return *p;
-}
-template <class T>
-void store_once(T* p, const T& v) {
-  *p = v;
 }
 
 }  // namespace mq::simt

@@ -250,7 +250,7 @@ bool run_grid(const kernels::Launch& launch) {
       e.idle.push_back(std::move(window[at]));
       window.erase(window.begin() + static_cast<std::ptrdiff_t>(at));
       idle_turns = 0;
-    } else if (++idle_turns > 1000000) {
+    } else if (++idle_turns > 300000) {
       drop(window);
       return fail("blocks wait for ever");
     }
