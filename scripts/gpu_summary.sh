@@ -24,10 +24,10 @@ counter() {  # counter CASE NAME
     name == wanted && index($0, "\"" counter "\":") { print value($0); exit }' "$out/kernels.json"
 }
 
-# Column of the speedup in what mpiq-bench printed: the eleventh word, as sizes are two.
+# The speedup in what mpiq-bench printed: the thirteenth word, as a size is two, and a time has its unit.
 speedup() {  # speedup METHOD
   [ -r "$out/allreduce.txt" ] || return 0
-  awk -v method="$1" '!/^#/ && index($6, method) == 1 { print $12; exit }' "$out/allreduce.txt"
+  awk -v method="$1" '!/^#/ && index($6, method) == 1 { print $13; exit }' "$out/allreduce.txt"
 }
 
 verdict() {  # verdict FOUND LEAST
