@@ -112,6 +112,7 @@ TEST_F(DeviceCalls, doubles_and_half_types) {
   for (const char* const method : {"onebit", "bf16", "raw", "threshold"}) {
     const Info info{{"mpiq_method", method}};
     ASSERT_TRUE(same_bits(sum(x, false, false, info), sum(x, true, true, info))) << method;
+    if (std::string(method) == "raw") continue;  // would send half types as floats
     for (const bool bfloat : {false, true}) {
       MPI_Datatype half = MPI_DATATYPE_NULL;
       ASSERT_EQ(bfloat ? MPIQ_Type_bfloat16(&half) : MPIQ_Type_float16(&half), MPI_SUCCESS);
