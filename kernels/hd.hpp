@@ -9,6 +9,7 @@
 #else
 #  define MQ_HD
 #endif
+#define MQ_INLINE inline __attribute__((always_inline))
 
 namespace mq::kernels {
 

@@ -290,5 +290,25 @@ TEST(Adaptive, residuals_of_independent_inputs_stay_below_the_theory_bound) {
   EXPECT_LT(ratio, 3.0);
 }
 
+// Whether a block is sparse follows from its entries, however far below their bounds the list of candidates
+// began, which the block before decides. Near a quarter of the elements, with sides of different scales.
+TEST(Adaptive, sides_apart_near_a_quarter_encode_the_same_in_pieces) {
+  for (const double pi : {3.9, 4.0, 4.1, 4.3})
+    for_each_isa("adaptive", {{"pi", pi}, {"block", 64}, {"signs", 1}}, [](const auto& row) {
+      using T = typename std::decay_t<decltype(row)>::Type;
+      std::vector<T> x = make_input<T>(Input::laplace, 64 * 200, seed());
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (x[i] > 0) x[i] *= static_cast<T>(i / 64 % 3 == 0 ? 1 : 1.3);
+      std::vector<std::byte> pieces;
+      for (std::size_t begin = 0; begin < x.size(); begin += 64) {
+        const std::vector<T> piece(x.begin() + static_cast<std::ptrdiff_t>(begin),
+                                   x.begin() + static_cast<std::ptrdiff_t>(begin + 64));
+        const auto got = row.run(piece, {}, Feedback::none);
+        pieces.insert(pieces.end(), got.wire.begin(), got.wire.end());
+      }
+      ASSERT_EQ(row.run(x, {}, Feedback::none).wire, pieces) << row.describe(x.size(), "");
+    });
+}
+
 }  // namespace
 }  // namespace mq::test

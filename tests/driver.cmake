@@ -21,6 +21,7 @@ if(TARGET mpi_quant_cuda)
     mpiq_fake_cuda(${name})
   endfunction()
 
+  mpiq_fake_cuda_test(device_where_test device_where_test.cpp)
   mpiq_fake_cuda_test(device_api_test device_api_test.cpp)
   mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)
 

@@ -29,8 +29,8 @@ struct Adaptive {
       ParamSpec{"search", "how the largest are found", ParamKind::word, 0, 0, 2, kSearches},
       ParamSpec{"signs", "counted together or apart", ParamKind::word, 0, 0, 1, kSigns},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
-  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[1]); }
-  static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }
+  static constexpr std::size_t block(const Params& p) { return AdaptiveParams(p).block; }
+  static constexpr TernaryFormat format(const Params& p) { return AdaptiveParams(p).format; }
   static constexpr bool kMeans = true;
 
   // The first block lists nothing, and so begins with a sample.
@@ -44,28 +44,22 @@ struct Adaptive {
   }
 
   template <class T>
-  static Selection<T> select(Candidates<T>& block, const Params& p) {
-    const bool separate = p.value[3] == 1;
-    if (p.value[2] == 2) return dryden(block, p.value[0]);
-    if (p.value[2] == 1) {
-      const Selection<T> selection = sampled(block, p.value[0], separate);
-      const std::size_t count = count_selected(block, selection), k = share(block.n, p.value[0]);
-      if (2 * count >= k && count <= 2 * k) return selection;
+  static Selection<T> select(Candidates<T>& block, const Params& params) {
+    const AdaptiveParams p(params);
+    const std::size_t k = adaptive_share(block.n, p.pi);
+    if (p.search == Search::dryden2016) return dryden(block, p.pi);
+    if (p.search == Search::approx) {
+      const Selection<T> selection = sampled(block, p.pi, p.separate);
+      if (near_enough(count_selected(block, selection), k)) return selection;
     }
-    if (!separate) return joint_selection(block, exact_cutoff(block, kBoth, share(block.n, p.value[0])));
+    if (!p.separate) return joint_selection(block, exact_cutoff(block, kBoth, k));
     Selection<T> selection{{}, block.n};
     for (const Side side : {kBelow, kAbove})
-      selection.side[side] = exact_cutoff(block, side, share(size_of(block, side), p.value[0]));
+      selection.side[side] = exact_cutoff(block, side, adaptive_share(size_of(block, side), p.pi));
     return selection;
   }
 
  private:
-  // round(n / pi), but one if there are any.
-  static MQ_INLINE std::size_t share(std::size_t n, double pi) {
-    const auto k = static_cast<std::size_t>(static_cast<double>(n) / pi + 0.5);
-    return n > 0 ? std::max<std::size_t>(k, 1) : 0;
-  }
-
   // The finite elements of one sign.
   template <class T>
   static std::size_t size_of(const Candidates<T>& block, Side side) {
@@ -79,8 +73,8 @@ struct Adaptive {
     for (const Side side : {kBelow, kAbove}) {
       const Side counted = separate ? side : kBoth;
       Cutoff<T>& cutoff = selection.side[side];
-      if (!sampled_cutoff(block, counted, share(separate ? size_of(block, side) : block.n, pi), cutoff))
-        cutoff = {T{0}, 0};
+      const std::size_t k = adaptive_share(separate ? size_of(block, side) : block.n, pi);
+      if (!sampled_cutoff(block, counted, k, cutoff)) cutoff = {T{0}, 0};
       cutoff = {magnitude_of<T>(key_of(cutoff.bound) - (cutoff.ties > 0)), 0};
     }
     return selection;
@@ -88,22 +82,20 @@ struct Adaptive {
 
   template <class T>
   static Selection<T> dryden(const Candidates<T>& block, double pi) {
-    constexpr std::size_t kSamples = 128, kExcess = 4;
-    T magnitude[2][kSamples];
+    T magnitude[2][DrydenSample::kCount];
     std::size_t count[2] = {0, 0};
-    for (std::uint32_t i = 0; i < kSamples; ++i) {
-      const std::uint64_t random = (i + 1) * 0x9e3779b9u;  // evenly spread over 32 bits
-      const T v = element<T>(block.v, static_cast<std::size_t>((random * block.n) >> 32));
+    for (std::uint32_t i = 0; i < DrydenSample::kCount; ++i) {
+      const T v = element<T>(block.v, DrydenSample::position(i, block.n));
       if (v != T{0} && std::isfinite(v)) magnitude[v > 0][count[v > 0]++] = std::abs(v);
     }
     T least[2] = {T{0}, T{0}};
     for (const Side side : {kBelow, kAbove}) {
       if (count[side] == 0) continue;
-      T* const kth = magnitude[side] + share(count[side], pi) - 1;
+      T* const kth = magnitude[side] + adaptive_share(count[side], pi) - 1;
       std::nth_element(magnitude[side], kth, magnitude[side] + count[side], std::greater<T>());
       least[side] = *kth;
     }
-    Selection<T> selection{{}, kExcess * share(block.n, pi)};
+    Selection<T> selection{{}, DrydenSample::kExcess * adaptive_share(block.n, pi)};
     for (const Side side : {kBelow, kAbove}) {
       const T tau = count[side] > 0 ? least[side] : least[1 - side];
       selection.side[side] = {tau > T{0} ? magnitude_of<T>(key_of(tau) - 1) : T{0}, 0};

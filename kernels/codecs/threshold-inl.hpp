@@ -21,16 +21,13 @@ struct Threshold {
       ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},
       ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64, kMaxSparseBlock},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
-  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
-  static constexpr TernaryFormat format(const Params& p) { return static_cast<TernaryFormat>(p.value[4]); }
+  static constexpr std::size_t block(const Params& p) { return ThresholdParams(p).block; }
+  static constexpr TernaryFormat format(const Params& p) { return ThresholdParams(p).format; }
 
   static constexpr bool kMeans = false;
   template <class T>
   static MQ_INLINE T value(const Params& p) {
-    if (p.value[2] == 0) return static_cast<T>(p.value[0]);
-    int exponent;
-    const double fraction = std::frexp(p.value[0], &exponent);  // in [0.5, 1)
-    return static_cast<T>(std::ldexp(1.0, fraction < 0.75 ? exponent - 1 : exponent));
+    return ThresholdParams(p).value<T>();
   }
 
   template <class T>
@@ -59,7 +56,7 @@ struct Threshold {
     constexpr int kBinBits = 11, kKeyBits = 8 * sizeof(T) - 1;
     constexpr std::size_t kBins = std::size_t{1} << kBinBits;
     const DefaultFloatingPoint environment;
-    auto k = std::max<std::size_t>(1, static_cast<std::size_t>((1 - p.value[1]) * static_cast<double>(n)));
+    std::size_t k = ThresholdParams::rank(p, n);
     Key<T> prefix = 0;
     int shift = kKeyBits;
     for (int level = 0; level < 2; ++level) {

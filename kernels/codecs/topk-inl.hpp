@@ -35,15 +35,12 @@ struct TopK {
       ParamSpec{"block", "elements that share a count", ParamKind::power_of_two, 65536, 64, kMaxSparseBlock},
       ParamSpec{"select", "how the largest are found", ParamKind::word, 0, 0, 2, kSelects},
       ParamSpec{"format", "of the positions", ParamKind::word, 0, 0, 3, kValuedFormats}};
-  static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[1]); }
-  static constexpr ValuedFormat format(const Params& p) { return static_cast<ValuedFormat>(p.value[3]); }
+  static constexpr std::size_t block(const Params& p) { return TopKParams(p).block; }
+  static constexpr ValuedFormat format(const Params& p) { return TopKParams(p).format; }
   static constexpr bool kValued = true;
 
   // Finite elements that are sent of n, at most.
-  static MQ_INLINE std::size_t most(std::size_t n, const Params& p) {
-    const std::size_t k = share(n, p);
-    return p.value[2] == 0 ? k : std::min(n, 2 * k);
-  }
+  static MQ_INLINE std::size_t most(std::size_t n, const Params& p) { return TopKParams(p).most(n); }
 
   // The first block lists nothing, and so begins with a sample.
   template <class T>
@@ -56,29 +53,23 @@ struct TopK {
   }
 
   template <class T>
-  static Selection<T> select(Candidates<T>& block, const Params& p) {
-    const std::size_t k = share(block.n, p);
-    if (Cutoff<T> cutoff; p.value[2] != 0 && k < block.n && guess(block, k, p, cutoff)) {
+  static Selection<T> select(Candidates<T>& block, const Params& params) {
+    const TopKParams p(params);
+    const std::size_t k = p.share(block.n);
+    if (Cutoff<T> cutoff; p.select != TopKSelect::exact && k < block.n && guess(block, k, p, cutoff)) {
       const Selection<T> selection{{cutoff, cutoff}, block.n};
-      const std::size_t count = count_selected(block, selection);
-      if (2 * count >= k && count <= 2 * k) return selection;
+      if (near_enough(count_selected(block, selection), k)) return selection;
     }
     return joint_selection(block, exact_cutoff(block, kBoth, k));
   }
 
  private:
-  // ceil(k n). A share such as 0.07 is no binary number, and the product may exceed the 7 that 7 % of 100
-  // are.
-  static MQ_INLINE std::size_t share(std::size_t n, const Params& p) {
-    constexpr double kRounding = 1 - 0x1p-50;
-    return std::min(n, static_cast<std::size_t>(std::ceil(p.value[0] * static_cast<double>(n) * kRounding)));
-  }
-
   // A cutoff without ties.
   template <class T>
-  static bool guess(Candidates<T>& block, std::size_t k, const Params& p, Cutoff<T>& cutoff) {
-    const bool found = p.value[2] == 1 ? find_near(block, kBoth, k, &find_in_histogram<T>, cutoff)
-                                       : sampled_cutoff(block, kBoth, k, cutoff);
+  static bool guess(Candidates<T>& block, std::size_t k, const TopKParams& p, Cutoff<T>& cutoff) {
+    const bool found = p.select == TopKSelect::approx
+                           ? find_near(block, kBoth, k, &find_in_histogram<T>, cutoff)
+                           : sampled_cutoff(block, kBoth, k, cutoff);
     if (found) cutoff = {magnitude_of<T>(key_of(cutoff.bound) - (cutoff.ties > 0)), 0};
     return found;
   }

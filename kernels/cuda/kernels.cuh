@@ -5,3 +5,4 @@
 #include "kernels/cuda/dense.cuh"
 #include "kernels/cuda/onebit.cuh"
 #include "kernels/cuda/onebit_steps.cuh"
+#include "kernels/cuda/sparse.cuh"

@@ -6,10 +6,8 @@ namespace mq::kernels {
 namespace {
 
 constexpr const DeviceRow* kRows[]{
-    &raw_device_row,
-    &bf16_device_row,
-    &f16_device_row,
-    &onebit_device_row,
+    &raw_device_row,       &bf16_device_row,     &f16_device_row,  &onebit_device_row,
+    &threshold_device_row, &adaptive_device_row, &topk_device_row, &zerorun_device_row,
 };
 
 const DeviceRow* row_of(const Codec& codec) noexcept {

@@ -15,7 +15,8 @@ struct DeviceRow {
   std::array<DeviceProposeOps, 2> propose{};
 };
 
-extern constinit const DeviceRow raw_device_row, bf16_device_row, f16_device_row, onebit_device_row;
+extern constinit const DeviceRow raw_device_row, bf16_device_row, f16_device_row, onebit_device_row,
+    threshold_device_row, adaptive_device_row, topk_device_row, zerorun_device_row;
 // onebit with the passes over a block as launches of their own, which reads everything twice: the rung below
 // in the benchmark's ladder. In no table.
 extern constinit const DeviceRow onebit_steps_device_row;

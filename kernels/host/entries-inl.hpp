@@ -39,7 +39,10 @@ struct Keep {
     if (rest && count <= block.room(block.n))
       add_group(block, whole, selection, count, nonfinite, Part{rest});
     if (count > block.room(block.n)) return false;
-    for (std::size_t i = 0; i < count; ++i) block.at[i] *= 2;  // signs are of no use to who lists so
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t sign = key_of(block.value_of(i, block.at[i])) < kSignBit<T>;
+      block.at[i] = block.at[i] << 1 | sign;
+    }
     entries.entry = block.at;
     entries.count = count;
     return true;

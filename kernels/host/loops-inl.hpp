@@ -36,8 +36,7 @@ NonFinite<T> nonfinite_of(const std::byte* v_of, std::size_t n) {
     if (!std::isfinite(v)) ++count[std::isnan(v) ? 1 : (v > 0 ? 2 : 0)];
   }
   const std::uint64_t all = count[0] + count[1] + count[2];
-  constexpr T kInf = std::numeric_limits<T>::infinity(), kNan = std::numeric_limits<T>::quiet_NaN();
-  return {all, all == count[2] ? kInf : all == count[0] ? -kInf : kNan};
+  return {all, mark_of<T>(all == count[2], all == count[0])};
 }
 
 template <class T, class Q>

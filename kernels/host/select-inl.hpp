@@ -1,32 +1,17 @@
 // Which elements of a block a sparse codec (ternary, topk) sends: those whose magnitude exceeds a bound.
 // Finds the bound for a given count and lists the elements above it. Separate from the codecs and from the
 // wire: this file knows positions and magnitudes only. Included once per instruction set, after
-// loops-inl.hpp.
+// loops-inl.hpp and codecs/cutoff-inl.hpp.
 //
-// The k-th largest magnitude is found by bisection: the bits of a float without its sign, its *key*, ascend
-// with the magnitude, and counting the elements above a key is a compare and a population count a register,
-// without a branch or a store. About 20 counts find it, 31 if there are ties (63 for doubles), and the result
-// depends on nothing but the values. Among 700 candidates a search takes 1 us; by a histogram, whose every
-// element is a read and a write of memory, it took 4 us, and nth_element mispredicts half of its comparisons.
+// The k-th largest magnitude is found by bisection of the keys (codecs/keys-inl.hpp): counting the elements
+// above a key is a compare and a population count a register, without a branch or a store. About 20 counts
+// find it, 31 if there are ties (63 for doubles), and the result depends on nothing but the values. Among 700
+// candidates a search takes 1 us; by a histogram, whose every element is a read and a write of memory, it
+// took 4 us, and nth_element mispredicts half of its comparisons.
 //
 // One pass over the block computes v = x + residual and lists the *candidates*, the elements above a floor;
 // where the floor is a good guess (a little below the bound of the block before, else of a sample) the search
 // looks at about 1.3 k candidates and not at the block. A bad guess costs another pass, never the result.
-
-template <class T>
-using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-template <class T>
-inline constexpr Key<T> kSignBit = Key<T>{1} << (8 * sizeof(T) - 1);
-template <class T>
-inline constexpr Key<T> kMaxKey = std::bit_cast<Key<T>>(std::numeric_limits<T>::max());
-template <class T>
-MQ_INLINE Key<T> key_of(T magnitude) {
-  return std::bit_cast<Key<T>>(magnitude);
-}
-template <class T>
-MQ_INLINE T magnitude_of(Key<T> key) {
-  return std::bit_cast<T>(key);
-}
 
 template <class T>
 MQ_INLINE T element(const std::byte* v, std::size_t i) {
@@ -38,16 +23,6 @@ template <class T>
 MQ_INLINE void set_element(std::byte* v, std::size_t i, T value) {
   std::memcpy(v + i * sizeof(T), &value, sizeof value);
 }
-
-// A finite element is sent if its magnitude exceeds `bound`, or equals it and fewer than `ties` such elements
-// of its sign came before it.
-template <class T>
-struct Cutoff {
-  T bound;
-  std::size_t ties;
-};
-
-enum Side { kBelow, kAbove, kBoth };
 
 // What a block sends: a cutoff for each sign, and no more than `limit` elements, the first ones.
 template <class T>
@@ -126,7 +101,7 @@ bool find_cutoff(const std::byte* v, std::size_t n, Side side, std::size_t k, Ke
 template <class T>
 bool find_in_histogram(const std::byte* v, std::size_t n, Side side, std::size_t k, Key<T> floor, Key<T>,
                        Cutoff<T>& cutoff) {
-  constexpr Key<T> kBin = Key<T>{1} << (std::numeric_limits<T>::digits - 1 - 3), kEnd = kMaxKey<T> + 1;
+  constexpr Key<T> kBin = kBinKeys<T>, kEnd = kMaxKey<T> + 1;
   const std::size_t infinite = count_at_least<T>(v, n, side, kEnd);
   k += infinite;
   Key<T> low = (floor / kBin + 1) * kBin, high = kEnd;
@@ -139,11 +114,9 @@ bool find_in_histogram(const std::byte* v, std::size_t n, Side side, std::size_t
     (count >= k ? low : high) = middle;
     (count >= k ? n_low : n_high) = count;
   }
-  cutoff = {magnitude_of<T>(low + kBin / (n_low - n_high) * (n_low - k) - 1), 0};
+  cutoff = {magnitude_of<T>(bound_in_bin<T>(low, n_low - n_high, n_low - k)), 0};
   return true;
 }
-
-inline constexpr std::size_t kMaxSparseBlock = 65536;
 
 // The elements of a block above a floor, and every element that is NaN or Inf.
 template <class T>
@@ -216,16 +189,11 @@ struct Candidates {
 // sample has too few.
 template <class T>
 bool sampled_cutoff(const Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
-  constexpr std::size_t kStride = 16;
-  T sample[kMaxSparseBlock / kStride];
-  const std::size_t m = block.n / kStride;
-  for (std::size_t i = 0; i < m; ++i) {
-    // A position of its own in each stride, lest a period of the data meet that of the sample.
-    const std::uint32_t jitter = (static_cast<std::uint32_t>(i) * 0x9e3779b9u) >> 28;
-    sample[i] = element<T>(block.v, i * kStride + jitter);
-  }
-  k = std::max<std::size_t>(1, (k + kStride / 2) / kStride);
-  return find_cutoff<T>(reinterpret_cast<const std::byte*>(sample), m, side, k, 0, kMaxKey<T>, cutoff);
+  T sample[kMaxSparseBlock / Sample::kStride];
+  const std::size_t m = block.n / Sample::kStride;
+  for (std::size_t i = 0; i < m; ++i) sample[i] = element<T>(block.v, Sample::position(i));
+  return find_cutoff<T>(reinterpret_cast<const std::byte*>(sample), m, side, Sample::share(k), 0, kMaxKey<T>,
+                        cutoff);
 }
 
 // Applies find_cutoff or find_in_histogram where it looks at least: to the candidates, to those above a

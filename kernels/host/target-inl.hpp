@@ -4,8 +4,12 @@
 // clang-format off
 #include "kernels/host/lanes-inl.hpp"
 #include "kernels/host/convert-inl.hpp"
+#include "kernels/codecs/keys-inl.hpp"
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/codecs/half-inl.hpp"
+#include "kernels/codecs/ternary_format-inl.hpp"
+#include "kernels/codecs/valued_format-inl.hpp"
+#include "kernels/codecs/cutoff-inl.hpp"
 #include "kernels/host/select-inl.hpp"
 #include "kernels/host/entries-inl.hpp"
 #include "kernels/host/ternary_wire-inl.hpp"

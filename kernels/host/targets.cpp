@@ -27,8 +27,6 @@
 #include "kernels/hd.hpp"
 #include "kernels/onebit.hpp"
 
-#define MQ_INLINE inline __attribute__((always_inline))
-
 namespace mq::kernels {
 
 inline constexpr int kLanes = 32;

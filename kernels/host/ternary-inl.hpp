@@ -21,7 +21,6 @@ struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
   using L = Lanes<T>;
   using Header = TernaryHeader<T>;
   using Dense = TernaryDense<T>;
-  static constexpr double kHugeScale = 0x1p-17;  // sums of 65536 finite terms stay finite
 
   // See ternary_wire-inl.hpp.
   static constexpr std::size_t block_bound(std::size_t n, const Params&) {
@@ -32,14 +31,20 @@ struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
   template <Feedback F>
   static std::size_t encode_block(Candidates<T>& block, const Selection<T>& selection, std::byte* residual,
                                   const Params& params, std::byte* wire, std::uint64_t& nonfinite) {
+    // By the entries alone, not by how many candidates there are: those depend on the block before.
     Entries entries;
-    if (!block.listed() || Keep<T>::selected(block, selection, entries) > 0)
-      return encode_dense<F>(block, selection, residual, params, wire, nonfinite);
+    std::size_t marks = 0;
+    bool listed = block.listed();
+    if (listed)
+      marks = Keep<T>::selected(block, selection, entries);
+    else
+      listed = Keep<T>::unlisted(block, selection, entries, marks);
+    if (!listed || marks > 0) return encode_dense<F>(block, selection, residual, params, wire, nonfinite);
     entries.skips = skips_of<true>(entries);
-    const TernaryFormat format = choose_format(Q::format(params), entries, block.n);
+    const TernaryFormat format = choose_format(Q::format(params), entries.count, entries.skips, block.n);
     if (format == TernaryFormat::dense)
       return encode_dense<F>(block, selection, residual, params, wire, nonfinite);
-    const std::size_t bytes = sparse_bytes(format, entries);
+    const std::size_t bytes = sparse_bytes(format, entries.count, entries.skips);
     Header header = fixed_values(params);
     if constexpr (Q::kMeans) {
       SideSums sums = sum_entries(block, entries, 1);

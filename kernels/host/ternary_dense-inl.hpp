@@ -2,26 +2,16 @@
 // about a quarter of their elements, and for those with a NaN or Inf. Included once per instruction set,
 // after ternary_wire-inl.hpp.
 
-// Sums of the entries of both sides, the same bits on every instruction set and for every format: element i
-// of a block is added to part i % 8, in order, in double; the parts are joined by halving. A total that is
-// not finite is to be summed again with a smaller scale.
 struct SideSums {
-  static constexpr int kParts = 8;
+  static constexpr int kParts = kSideParts;
   double part[2][kParts], scale;
   std::size_t count[2];
   explicit MQ_INLINE SideSums(double s) : part{}, scale(s), count{} {}
-  MQ_INLINE double total(Side side) const {
-    double half[kParts / 2];
-    for (int i = 0; i < kParts / 2; ++i) half[i] = part[side][i] + part[side][i + kParts / 2];
-    return (half[0] + half[2]) + (half[1] + half[3]);
-  }
+  MQ_INLINE double total(Side side) const { return side_total(part[side]); }
   MQ_INLINE bool finite() const { return std::isfinite(total(kBelow)) && std::isfinite(total(kAbove)); }
   template <class T>
   MQ_INLINE T mean(Side side) const {
-    constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
-    if (count[side] == 0) return T{0};
-    const double m = total(side) / static_cast<double>(count[side]) / scale;
-    return static_cast<T>(std::clamp(m, -kMax, kMax));  // rounding must not leave the range of T
+    return side_mean<T>(total(side), count[side], scale);
   }
 };
 

@@ -1,6 +1,6 @@
 // The wire of ternary codecs: which elements of a block are not 0, and their signs, in the smallest of a few
 // formats. Separate because it knows nothing of how they were chosen. Included once per instruction set,
-// after entries-inl.hpp.
+// after entries-inl.hpp and codecs/ternary_format-inl.hpp.
 //
 // Wire, per block: TernaryHeader, then the payload. An *entry* is an element that is not 0. Bytes of the
 // payload for c entries in a block of n:
@@ -13,56 +13,8 @@
 // The encoder takes the smallest and the decoder reads which it is. No payload is longer than marked, which
 // bounds the wire.
 
-enum class TernaryFormat : std::uint32_t { best, gap, u16, u32, dense, marked };
 inline constexpr std::array<std::string_view, 5> kTernaryFormats{"auto", "gap", "u16", "u32", "dense"};
 
-template <class T>
-struct TernaryHeader {
-  std::uint32_t format_count;  // format * 2^24 + entries
-  std::uint32_t payload_bytes;
-  T value[2];  // of the entries below 0 and above
-
-  MQ_INLINE TernaryHeader() {}  // spelled out: an implicit one is compiled for the baseline processor
-  MQ_INLINE TernaryHeader(T below, T above) : value{below, above} {}
-  MQ_INLINE void set(TernaryFormat format, std::size_t count, std::size_t bytes) {
-    format_count = static_cast<std::uint32_t>(format) << 24 | static_cast<std::uint32_t>(count);
-    payload_bytes = static_cast<std::uint32_t>(bytes);
-  }
-  MQ_INLINE TernaryFormat format() const { return static_cast<TernaryFormat>(format_count >> 24); }
-  MQ_INLINE std::size_t count() const { return format_count & 0xffffff; }
-  // As far as the header alone tells.
-  MQ_INLINE bool valid() const {
-    constexpr T kMax = std::numeric_limits<T>::max();
-    return format() >= TernaryFormat::gap && format() <= TernaryFormat::marked && value[kBelow] >= -kMax &&
-           value[kBelow] <= 0 && value[kAbove] >= 0 && value[kAbove] <= kMax;
-  }
-};
-static_assert(sizeof(TernaryHeader<float>) == 16 && sizeof(TernaryHeader<double>) == 24);
-
-constexpr std::size_t dense_bytes(std::size_t n) { return (2 * n + 7) / 8; }
-
-constexpr std::size_t sparse_bytes(TernaryFormat format, const Entries& e) {
-  switch (format) {
-    case TernaryFormat::gap: return e.count + e.skips;
-    case TernaryFormat::u16: return 2 * e.count + (e.count + 7) / 8;
-    default: return 4 * e.count;
-  }
-}
-
-// The format asked for, or dense if that is longer than dense; of best, the first of the smallest.
-constexpr TernaryFormat choose_format(TernaryFormat asked, const Entries& e, std::size_t n) {
-  TernaryFormat chosen = asked;
-  if (asked == TernaryFormat::best)
-    chosen = sparse_bytes(TernaryFormat::u16, e) < sparse_bytes(TernaryFormat::gap, e) ? TernaryFormat::u16
-                                                                                       : TernaryFormat::gap;
-  const bool fits = chosen != TernaryFormat::dense && sparse_bytes(chosen, e) <= dense_bytes(n);
-  return fits ? chosen : TernaryFormat::dense;
-}
-
-// A byte an entry. With signs, bit 0 is the sign, 1 = above, and the other 7 bits are the number of elements
-// since the entry before; without, all 8 are. The greatest number skips as many elements and is no entry.
-template <bool kSigned>
-inline constexpr std::uint32_t kSkip = kSigned ? 127 : 255;
 template <bool kSigned>
 std::size_t skips_of(const Entries& e) {
   std::uint32_t skips = e.count > 0 ? (e.entry[0] >> 1) / kSkip<kSigned> : 0;
@@ -196,6 +148,6 @@ MQ_INLINE bool visit_sparse(TernaryFormat format, const std::byte* in, std::size
                             std::size_t n, Visit& visit) {
   if (bytes > dense_bytes(n)) return false;
   if (format == TernaryFormat::gap) return visit_gaps<true>(in, bytes, count, n, visit);
-  if (bytes != sparse_bytes(format, {nullptr, count, 0})) return false;
+  if (bytes != sparse_bytes(format, count, 0)) return false;
   return format == TernaryFormat::u16 ? visit_u16(in, count, n, visit) : visit_u32(in, count, n, visit);
 }

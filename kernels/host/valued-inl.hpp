@@ -35,7 +35,8 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
       listed = Keep<T>::unlisted(block, selection, entries, marks);
     if (listed) {
       entries.skips = skips_of<false>(entries);
-      const Format format = choose_valued<T>(Q::format(params), entries, block.n, bound);
+      const Format format =
+          choose_valued<T>(Q::format(params), true, entries.count, entries.skips, block.n, bound);
       if (format == Format::gap || format == Format::u16) {
         nonfinite += marks;
         return encode_list<F>(block, entries, format, residual, wire);
@@ -69,7 +70,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
   template <Feedback F>
   static std::size_t encode_list(const Candidates<T>& block, const Entries& entries, Format format,
                                  std::byte* residual, std::byte* wire) {
-    const std::size_t bytes = valued_bytes<T>(format, entries, block.n);
+    const std::size_t bytes = valued_bytes<T>(format, entries.count, entries.skips, block.n);
     const ValuedHeader header(format, entries.count, bytes);
     std::memcpy(wire, &header, sizeof header);
     wire += sizeof header;
@@ -103,9 +104,9 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     if (n % kLanes) add_group(v, n / kLanes, selection, sent, Part{n % kLanes});
     nonfinite += sent.marks;
     Entries entries{nullptr, sent.selected + sent.marks, 0};
-    const Format format = choose_valued<T>(asked, entries, n, bound);
+    const Format format = choose_valued<T>(asked, false, entries.count, 0, n, bound);
     if (format == Format::marked) entries.count = sent.selected;
-    const std::size_t bytes = valued_bytes<T>(format, entries, n);
+    const std::size_t bytes = valued_bytes<T>(format, entries.count, 0, n);
     const ValuedHeader header(format, entries.count, bytes);
     std::memcpy(wire, &header, sizeof header);
     std::byte* payload = wire + sizeof header;
@@ -204,7 +205,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
   static bool decode_dense(const ValuedHeader& header, const std::byte* payload, const std::byte* base,
                            std::byte* x, std::size_t n, bool stream) {
     const Format format = header.format();
-    if (header.payload_bytes != valued_bytes<T>(format, {nullptr, header.count(), 0}, n)) return false;
+    if (header.payload_bytes != valued_bytes<T>(format, header.count(), 0, n)) return false;
     Dense dense{nullptr, nullptr, payload, payload + header.payload_bytes, T{0}};
     if (format == Format::marked) {
       std::memcpy(&dense.mark, payload, sizeof(T));

@@ -29,7 +29,7 @@ bool is_captured(CuStream stream) noexcept {
 Status not_captured(const Device& device, CuStream stream) noexcept {
   if (!is_captured(stream)) return {};
   return status_of(Code::device_failed, [&] {
-    return "GPU " + std::to_string(device.ordinal) + ": a graph is captured from the stream to wait for";
+    return "GPU " + std::to_string(device.ordinal) + ": a graph is being captured from the program's stream";
   });
 }
 
@@ -131,10 +131,12 @@ Status follow_stream(DeviceStream* ours, void* stream) noexcept {
 Status lead_stream(DeviceStream* ours, void* stream) noexcept {
   const Driver& cu = driver();
   Device& device = *ours->device;
+  const CuStream theirs = of_program(stream);
   const Entered entered(device);
   MQ_TRY(entered.status());
+  MQ_TRY(not_captured(device, theirs));
   MQ_TRY(tried(device, cu.cuEventRecord, ours->order, ours->stream));
-  return tried(device, cu.cuStreamWaitEvent, of_program(stream), ours->order, 0U);
+  return tried(device, cu.cuStreamWaitEvent, theirs, ours->order, 0U);
 }
 
 Status synchronize(DeviceStream* stream) noexcept {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "tests/fake_cuda/fake.hpp"
@@ -31,7 +32,8 @@ class Array {
   ~Array() {
     if (data_ != nullptr) (void)cuMemFree_v2(reinterpret_cast<CuAddress>(data_));
   }
-  T* data() const { return data_; }  // an address of the GPU's
+  T* data() const { return data_; }   // an address of the GPU's
+  void forget() { data_ = nullptr; }  // it is freed otherwise
   std::size_t size() const { return n_; }
   void set(const std::vector<T>& from) {
     if (n_ > 0 && cuMemcpy(reinterpret_cast<CuAddress>(data_), reinterpret_cast<CuAddress>(from.data()),

@@ -22,6 +22,7 @@ extern "C" {
 void fake_cuda_fail(const char* function, long nth, int code);
 // Forgets failures, counts and what sticks. Objects stay.
 void fake_cuda_forget();
+void fake_cuda_strict(bool);                 // as FAKE_CUDA_STRICT
 long fake_cuda_calls(const char* function);  // since then; null: of all functions
 // How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
 // "pending" operations.

@@ -22,8 +22,7 @@ bool is_of_host(std::uintptr_t p) {
   return mincore(reinterpret_cast<void*>(p / page * page), 1, &resident) == 0;
 }
 
-// The emulator would follow any pointer. One in the arguments that leads to the host's memory is an error;
-// numbers do not look like one, or so rarely that the test is run again.
+// The emulator would follow any pointer. Not always looked for: what padding holds may look like one.
 bool leads_to_host(const std::vector<std::byte>& args) {
   for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= args.size(); at += sizeof(std::uintptr_t)) {
     std::uintptr_t word = 0;
@@ -40,7 +39,7 @@ CuResult run(const std::string& name, kernels::Launch launch, const std::vector<
   State& s = state();
   ++s.ran[name];
   if (const CuResult error = planned("kernel"); error != kSuccess) return error;
-  if (leads_to_host(args)) {
+  if (s.is_strict && leads_to_host(args)) {
     std::fprintf(stderr, "fake CUDA: it is kernel %s\n", name.c_str());
     return kIllegalAddress;
   }

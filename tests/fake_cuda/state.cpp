@@ -22,6 +22,7 @@ State* made() {
   s->shared_bytes = number("FAKE_CUDA_SHARED", s->shared_bytes);
   s->queries = number("FAKE_CUDA_QUERIES", s->queries);
   s->is_eager = number("FAKE_CUDA_EAGER", 0) != 0;
+  s->is_strict = number("FAKE_CUDA_STRICT", 0) != 0;
   s->traces = number("FAKE_CUDA_TRACE", 0) != 0;
   const char* const image = std::getenv("FAKE_CUDA_IMAGE");
   s->refuses_images = image != nullptr && std::strcmp(image, "refuse") == 0;
@@ -122,6 +123,11 @@ void fake_cuda_forget() {
   s.calls.clear();
   s.ran.clear();
   s.sticky = kSuccess;
+}
+
+void fake_cuda_strict(bool is_strict) {
+  const std::scoped_lock lock(state().mutex);
+  state().is_strict = is_strict;
 }
 
 long fake_cuda_calls(const char* function) {

@@ -1,0 +1,79 @@
+// The measured tau of threshold on a device: see Threshold::propose. Two readings of the vector, each a
+// histogram of 11 bits of the magnitudes; counts, and so the host's result.
+#pragma once
+
+#include "kernels/cuda/sparse_block.cuh"
+
+namespace mq::kernels::cuda {
+
+MQ_DEVICE void propose_begin(const ProposeArgs& a) {
+  for (std::uint32_t i = thread(); i < 2 * kProposeBins; i += threads()) a.state->count[i] = 0;
+  if (thread() != 0) return;
+  a.state->prefix = 0;
+  a.state->k = a.k;
+  a.state->none = 0;
+}
+
+template <class T>
+MQ_HD constexpr std::uint32_t propose_shift(std::uint32_t level) {
+  return static_cast<std::uint32_t>(8 * sizeof(T)) - 1 - 11 * level;
+}
+
+template <class T>
+MQ_DEVICE void propose_count(const ProposeArgs& a) {
+  auto* const bins = reinterpret_cast<std::uint32_t*>(dynamic_shared());
+  for (std::uint32_t i = thread(); i < kProposeBins; i += threads()) bins[i] = 0;
+  barrier();
+  const std::uint32_t shift = propose_shift<T>(a.level);
+  const auto prefix = static_cast<Key<T>>(a.state->prefix);
+  const auto add = [&](T v) {
+    const Key<T> key = key_of(v) & ~kSignBit<T>;
+    if (key >> shift == prefix && key - 1 < kMaxKey<T>)
+      atomic_add(bins + static_cast<std::uint32_t>(key >> (shift - 11) & (kProposeBins - 1)), 1);
+  };
+  constexpr std::uint32_t kAtOnce = 4;
+  const std::uint64_t stride = std::uint64_t{blocks()} * threads();
+  std::uint64_t i = std::uint64_t{block()} * threads() + thread();
+  for (; i + (kAtOnce - 1) * stride < a.n; i += kAtOnce * stride) {
+    T v[kAtOnce];
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kAtOnce; ++j) v[j] = load<T>(a.x + (i + j * stride) * sizeof(T));
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kAtOnce; ++j) add(v[j]);
+  }
+  for (; i < a.n; i += stride) add(load<T>(a.x + i * sizeof(T)));
+  barrier();
+  for (std::uint32_t b = thread(); b < kProposeBins; b += threads())
+    if (bins[b] != 0) atomic_add(&a.state->count[a.level * kProposeBins + b], std::uint64_t{bins[b]});
+}
+
+// Takes the bin that holds the k-th greatest magnitude, or the least of all. One thread block of kProposeBins
+// / 4 threads.
+template <class T>
+MQ_DEVICE void propose_take(const ProposeArgs& a) {
+  const std::uint64_t* const count = a.state->count + a.level * kProposeBins;
+  constexpr std::uint32_t kEach = 4;
+  const std::uint32_t first = kProposeBins - kEach * thread();  // bins below it, downwards
+  std::uint64_t sum = 0, all;
+  for (std::uint32_t j = 1; j <= kEach; ++j) sum += count[first - j];
+  std::uint64_t before = block_before(sum, all);
+  const std::uint64_t k = smaller(a.state->k, all), prefix = a.state->prefix;
+  const bool none = all == 0 || a.state->none != 0;
+  barrier();
+  if (none && thread() == 0) a.state->none = 1;
+  if (none && thread() == 0 && a.level == 1) *a.proposal = 0;
+  if (none || before >= k || k > before + sum) return;
+  std::uint32_t bin = first;
+  for (;;) {
+    --bin;
+    if (k <= before + count[bin]) break;
+    before += count[bin];
+  }
+  a.state->prefix = prefix << 11 | bin;
+  a.state->k = k - before;
+  if (a.level == 1)
+    *a.proposal = static_cast<double>(
+        magnitude_of<T>(static_cast<Key<T>>((prefix << 11 | bin) << propose_shift<T>(2))));
+}
+
+}  // namespace mq::kernels::cuda

@@ -1,0 +1,319 @@
+// Which elements of a block a sparse codec sends, on a device: the same ones as select-inl.hpp of the host
+// finds, whose results are functions of the values alone. The k-th greatest key is found from its upper bits
+// down, a histogram of 11 bits at a time; from the second on only the *candidates* are looked at, those that
+// the first does not rule out.
+#pragma once
+
+#include "kernels/cuda/sparse_block.cuh"
+
+namespace mq::kernels::cuda {
+
+inline constexpr std::uint32_t kDigitBits = 11, kBins = 1u << kDigitBits;
+template <class T>
+inline constexpr std::uint32_t kKeyBits = 8 * sizeof(T) - 1;
+
+// What a block sends: elements of a side above its bound, and the first `ties` that equal it, of both sides
+// together if joint; no more than `limit`, the first ones. The same in all threads.
+template <class T>
+struct Picked {
+  Key<T> bound[2];
+  std::uint32_t ties[2];
+  bool joint;
+  std::uint32_t limit;
+  MQ_DEVICE Key<T> least(int s) const { return bound[s] + (ties[s] == 0); }
+  MQ_DEVICE Key<T> least() const { return smaller(least(kBelow), least(kAbove)); }
+};
+template <class T>
+MQ_DEVICE Picked<T> above_bounds(Key<T> below, Key<T> above) {
+  return {{below, above}, {0, 0}, false, ~0u};
+}
+
+// A finite element that is not 0.
+template <class T>
+struct Magnitude {
+  Key<T> key;
+  bool is, above;
+  explicit MQ_DEVICE Magnitude(T v) {
+    const Key<T> bits = key_of(v);
+    key = bits & ~kSignBit<T>;
+    above = bits < kSignBit<T>;
+    is = key - 1 < kMaxKey<T>;
+  }
+  MQ_DEVICE bool of(Side side) const { return is && (side == kBoth || (side == kAbove) == above); }
+};
+
+// The way down to the k-th greatest key of a side.
+template <class T>
+struct Descent {
+  Side side;
+  std::uint32_t k;    // of those whose upper bits are `prefix`
+  Key<T> prefix = 0;  // what is known: the bits from `shift` on
+  std::uint32_t shift = kKeyBits<T>, next = kKeyBits<T> - kDigitBits;
+  std::uint32_t found = 0;  // elements with this prefix
+
+  MQ_DEVICE Descent(Side s, std::uint32_t rank) : side(s), k(rank) {}
+  static MQ_DEVICE void clear(std::uint32_t* bins) {
+    for (std::uint32_t i = thread(); i < kBins; i += threads()) bins[i] = 0;
+    barrier();
+  }
+  MQ_DEVICE void add(std::uint32_t* bins, T v) const {
+    const Magnitude<T> m(v);
+    if (m.of(side) && m.key >> shift == prefix)
+      atomic_add(bins + static_cast<std::uint32_t>(m.key >> next & (kBins - 1)), 1);
+  }
+  // How many are in the bins.
+  static MQ_DEVICE std::uint32_t total(const std::uint32_t* bins) {
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = thread(); i < kBins; i += threads()) sum += bins[i];
+    return block_sum(sum);
+  }
+  // Takes the bin of the k-th; false, and nothing changes, if there are fewer than k.
+  MQ_DEVICE bool take_bin(const std::uint32_t* bins) {
+    struct Bin {
+      std::uint32_t index, rank, count;
+    };
+    auto& bin = shared<Bin>();
+    const std::uint32_t each = (kBins + threads() - 1) / threads();
+    const std::uint32_t begin = smaller(thread() * each, kBins), end = smaller(begin + each, kBins);
+    std::uint32_t sum = 0, all;
+    for (std::uint32_t r = begin; r < end; ++r) sum += bins[kBins - 1 - r];
+    std::uint32_t before = block_before(sum, all);
+    if (k == 0 || k > all) return false;
+    if (before < k && k <= before + sum) {
+      std::uint32_t r = begin;
+      for (; k > before + bins[kBins - 1 - r]; ++r) before += bins[kBins - 1 - r];
+      bin = {kBins - 1 - r, k - before, bins[kBins - 1 - r]};
+    }
+    barrier();
+    prefix = prefix << (shift - next) | bin.index;
+    k = bin.rank;
+    found = bin.count;
+    shift = next;
+    next = shift > kDigitBits ? shift - kDigitBits : 0;
+    barrier();
+    return true;
+  }
+  // each(visit): the elements, or all of them that have this prefix.
+  template <class Each>
+  MQ_DEVICE bool go_down(std::uint32_t* bins, const Each& each) {
+    clear(bins);
+    each([&](T v) { add(bins, v); });
+    barrier();
+    return take_bin(bins);
+  }
+  template <class Each>
+  MQ_DEVICE bool go_to_the_end(std::uint32_t* bins, const Each& each) {
+    while (shift > 0)
+      if (!go_down(bins, each)) return false;
+    return true;
+  }
+};
+
+template <class T, bool kNear>
+struct Selector {
+  using B = Block<T, kNear>;
+  const B& b;
+  std::uint32_t* const bins;
+  explicit MQ_DEVICE Selector(const B& block)
+      : b(block), bins(reinterpret_cast<std::uint32_t*>(block.pool)) {}
+
+  // Reads the block; b.above become the elements from `least` on, and those that are not finite.
+  MQ_DEVICE void read_from(Key<T> least) const {
+    b.read([&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
+  }
+  MQ_DEVICE void list_from(Key<T> least) const {
+    b.each([&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
+    barrier();
+  }
+  // Reads the block, and counts what the first step of a joint search needs.
+  MQ_DEVICE void read_into_bins() const {
+    Descent<T>::clear(bins);
+    const Descent<T> first(kBoth, 0);
+    b.read([&](std::uint32_t, std::uint32_t, bool exists, T v) {
+      if (exists) first.add(bins, v);
+    });
+  }
+  // The same of a block that has been read.
+  MQ_DEVICE void count_into_bins() const {
+    Descent<T>::clear(bins);
+    const Descent<T> first(kBoth, 0);
+    everything()([&](T v) { first.add(bins, v); });
+    barrier();
+  }
+  MQ_DEVICE void read_only() const {
+    b.read([](std::uint32_t, std::uint32_t, bool, T) {});
+  }
+
+  // The k greatest of both sides, ties by position. After read_into_bins().
+  MQ_DEVICE Picked<T> exact(std::uint32_t k) const {
+    Descent<T> way(kBoth, k);
+    if (k >= b.n || !way.take_bin(bins)) return all();
+    list_from(greater<Key<T>>(way.prefix << way.shift, 1));
+    way.go_to_the_end(bins, candidates());
+    return ends_of(way, way, true);
+  }
+  // The k greatest of each side, k of how many there are. After read_only().
+  template <class Share>
+  MQ_DEVICE Picked<T> exact_sides(const Share& share) const {
+    Descent<T> way[2]{{kBelow, 0}, {kAbove, 0}};
+    Key<T> least = kMaxKey<T>;
+    for (const Side side : {kBelow, kAbove}) {
+      Descent<T>::clear(bins);
+      everything()([&](T v) { way[side].add(bins, v); });
+      barrier();
+      const std::uint32_t size = Descent<T>::total(bins);
+      way[side].k = static_cast<std::uint32_t>(share(size));
+      if (way[side].k >= b.n) return all();  // then the other side is empty
+      if (way[side].take_bin(bins)) least = smaller(least, way[side].prefix << way[side].shift);
+    }
+    list_from(greater<Key<T>>(least, 1));
+    for (const Side side : {kBelow, kAbove})
+      if (way[side].found > 0) way[side].go_to_the_end(bins, candidates());
+    return ends_of(way[kBelow], way[kAbove], false);
+  }
+
+  // The bound that the sample suggests for the k greatest; false if it has too few.
+  MQ_DEVICE bool sampled(Side side, std::uint32_t k, Key<T>& bound) const {
+    const auto sample = [this](const auto& visit) {
+      const std::uint32_t m = b.n / static_cast<std::uint32_t>(Sample::kStride);
+      for (std::uint32_t i = thread(); i < m; i += threads())
+        visit(b.v(static_cast<std::uint32_t>(Sample::position(i))));
+    };
+    const auto rank = static_cast<std::uint32_t>(Sample::share(k));
+    Descent<T> way(side, rank);
+    if (!way.go_to_the_end(bins, sample)) return false;
+    Key<T> next = way.prefix;
+    if (way.k == way.found) {  // the next one is less
+      Key<T> greatest = 0;
+      sample([&](T v) {
+        const Magnitude<T> m(v);
+        if (m.of(side) && m.key < way.prefix) greatest = greater(greatest, m.key);
+      });
+      next = block_max(greatest);
+    }
+    bound = bisected<T>(way.prefix, next) - 1;
+    return true;
+  }
+
+  // The bound that a histogram of eight bins an octave suggests. After read_into_bins().
+  MQ_DEVICE bool in_histogram(std::uint32_t k, Key<T>& bound) const {
+    constexpr std::uint32_t kBinShift = kMantissaBits<T> - 3;
+    Descent<T> way(kBoth, k);
+    if (!way.take_bin(bins)) return false;
+    if (way.shift > kBinShift) {
+      way.next = kBinShift;
+      way.go_down(bins, everything());
+    }
+    if (way.prefix == 0) return false;
+    bound = bound_in_bin<T>(way.prefix << kBinShift, way.found, way.found - way.k);
+    return true;
+  }
+
+  // How many exceed the bounds.
+  MQ_DEVICE std::uint32_t count(const Picked<T>& picked) const {
+    std::uint32_t n = 0;
+    everything()([&](T v) {
+      const Magnitude<T> m(v);
+      n += m.is && m.key > picked.bound[m.above];
+    });
+    return block_sum(n);
+  }
+  // The finite elements of both sides that are not 0.
+  MQ_DEVICE void sizes(std::uint32_t (&size)[2]) const {
+    std::uint64_t n = 0;
+    everything()([&](T v) {
+      const Magnitude<T> m(v);
+      n += m.is ? std::uint64_t{1} << (m.above ? 32 : 0) : 0;
+    });
+    n = block_sum(n);
+    size[kBelow] = static_cast<std::uint32_t>(n);
+    size[kAbove] = static_cast<std::uint32_t>(n >> 32);
+  }
+  MQ_DEVICE Picked<T> all() const {
+    list_from(1);
+    return above_bounds<T>(0, 0);
+  }
+  MQ_DEVICE auto everything() const {
+    return [this](const auto& visit) {
+      for (std::uint32_t i = thread(); i < b.n; i += threads()) visit(b.v(i));
+    };
+  }
+
+ private:
+  MQ_DEVICE auto candidates() const {
+    return [this](const auto& visit) { b.each_owned(b.above, [&](std::uint32_t i) { visit(b.v(i)); }); };
+  }
+  MQ_DEVICE void list(std::uint32_t w, bool exists, T v, Key<T> least) const {
+    const Word bits = ballot(exists && (key_of(v) & ~kSignBit<T>) >= least);
+    if (lane() == 0) b.above[w] = bits;
+  }
+  static MQ_DEVICE Picked<T> ends_of(const Descent<T>& below, const Descent<T>& above, bool joint) {
+    Picked<T> picked{{kMaxKey<T>, kMaxKey<T>}, {0, 0}, joint, ~0u};
+    for (const Side side : {kBelow, kAbove}) {
+      const Descent<T>& way = side == kAbove ? above : below;
+      if (way.found == 0) continue;  // none of this side
+      const bool all_ties = way.k == way.found;
+      picked.bound[side] = way.prefix - all_ties;
+      picked.ties[side] = all_ties ? 0 : way.k;
+    }
+    return picked;
+  }
+};
+
+// How many are sent, and how many are not finite.
+struct Taken {
+  std::uint32_t entries, nonfinite;
+};
+
+// Turns the candidates in b.above into the entries of both signs and the elements that are not finite.
+template <class T, bool kNear>
+MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
+  std::uint32_t rank[2] = {0, 0};  // of ties
+  if (picked.ties[kBelow] + picked.ties[kAbove] > 0) {
+    std::uint64_t ties = 0, all;
+    b.each_owned(b.above, [&](std::uint32_t i) {
+      const Magnitude<T> m(b.v(i));
+      if (m.is && m.key == picked.bound[m.above]) ties += std::uint64_t{1} << (m.above ? 32 : 0);
+    });
+    const std::uint64_t before = block_before(ties, all);
+    rank[kBelow] = static_cast<std::uint32_t>(before);
+    rank[kAbove] = static_cast<std::uint32_t>(before >> 32);
+    if (picked.joint) rank[kBelow] += rank[kAbove];
+  }
+  const Owned own(b.words);
+  std::uint32_t count = 0, nonfinite = 0;
+  for (std::uint32_t w = own.begin; w < own.end; ++w) {
+    Word side[2] = {0, 0}, marks = 0;
+    for (Word rest = b.above[w]; rest != 0; rest &= rest - 1) {
+      const std::uint32_t l = count_trailing_zeros(rest);
+      const Magnitude<T> m(b.v(32 * w + l));
+      bool taken = m.is && m.key > picked.bound[m.above];
+      if (m.is && picked.ties[m.above] > 0 && m.key == picked.bound[m.above])
+        taken = rank[picked.joint ? 0 : m.above]++ < picked.ties[m.above];
+      if (taken) side[m.above] |= Word{1} << l;
+      if (!finite_key<T>(m.key)) marks |= Word{1} << l;
+    }
+    b.above[w] = side[kAbove];
+    b.below[w] = side[kBelow];
+    b.marks[w] = marks;
+    count += count_ones(side[kAbove] | side[kBelow]);
+    nonfinite += count_ones(marks);
+  }
+  if (picked.limit < b.n) {
+    std::uint32_t all, before = block_before(count, all);
+    count = 0;
+    for (std::uint32_t w = own.begin; w < own.end; ++w) {
+      Word kept = b.above[w] | b.below[w];
+      while (kept != 0 && before + count_ones(kept) > picked.limit)
+        kept ^= Word{1} << (31 - count_leading_zeros(kept));
+      before += count_ones(kept);
+      count += count_ones(kept);
+      b.above[w] &= kept;
+      b.below[w] &= kept;
+    }
+  }
+  const std::uint64_t all = block_sum(count | static_cast<std::uint64_t>(nonfinite) << 32);
+  return {static_cast<std::uint32_t>(all), static_cast<std::uint32_t>(all >> 32)};
+}
+
+}  // namespace mq::kernels::cuda

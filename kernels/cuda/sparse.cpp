@@ -1,0 +1,208 @@
+// The launch lists of threshold, adaptive, topk and zerorun: what their kernels (sparse.cuh) are given.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/rows.hpp"
+#include "kernels/cuda/sparse_args.hpp"
+#include "kernels/hd.hpp"
+
+namespace mq::kernels {
+namespace cuda {
+namespace {
+
+// clang-format off
+#include "kernels/codecs/keys-inl.hpp"
+#include "kernels/codecs/ternary_format-inl.hpp"
+#include "kernels/codecs/valued_format-inl.hpp"
+#include "kernels/codecs/cutoff-inl.hpp"
+// clang-format on
+
+constexpr std::size_t kBinBytes = 8192;  // of a histogram of 11 bits
+
+// What an encode asks for: each codec below gives it from its parameters. pool_bytes: room for a histogram,
+// if one is needed, and for what goes to the wire at once.
+struct Setting {
+  std::size_t block = 0, pool_bytes = 0;
+  std::uint32_t search = 0, separate = 0, format = 0;
+  double value = 0;
+};
+
+template <class T>
+std::size_t ternary_pool(std::size_t block) {
+  return sizeof(TernaryHeader<T>) + sizeof(T) + dense_bytes(block) + 16;
+}
+
+struct ThresholdSetting {
+  static constexpr const char* kEncode[2][2]{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
+                                             {"threshold_encode_f64_far", "threshold_encode_f64_near"}};
+  static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
+  static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
+  template <class T>
+  static Setting of(const Params& params) {
+    const ThresholdParams p(params);
+    const auto tau = static_cast<double>(p.value<T>());
+    return {p.block, ternary_pool<T>(p.block), 0, 0, static_cast<std::uint32_t>(p.format), tau};
+  }
+  static std::size_t share(std::size_t, const Params&) { return 0; }
+  static std::size_t most(std::size_t, const Params&) { return 0; }
+};
+
+struct AdaptiveSetting {
+  static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
+                                             {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
+  static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
+  static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
+  template <class T>
+  static Setting of(const Params& params) {
+    const AdaptiveParams p(params);
+    return {p.block,    std::max(kBinBytes, ternary_pool<T>(p.block)), static_cast<std::uint32_t>(p.search),
+            p.separate, static_cast<std::uint32_t>(p.format),          p.pi};
+  }
+  static std::size_t share(std::size_t n, const Params& params) {
+    return adaptive_share(n, AdaptiveParams(params).pi);
+  }
+  static std::size_t most(std::size_t, const Params&) { return 0; }
+};
+
+struct TopKSetting {
+  static constexpr const char* kEncode[2][2]{{"topk_encode_f32_far", "topk_encode_f32_near"},
+                                             {"topk_encode_f64_far", "topk_encode_f64_near"}};
+  static constexpr const char* kWalk[2]{"valued_walk_f32", "valued_walk_f64"};
+  static constexpr const char* kDecode[2]{"valued_decode_f32", "valued_decode_f64"};
+  template <class T>
+  static Setting of(const Params& params) {
+    const TopKParams p(params);
+    const std::size_t listed = (p.block + 3) / 4, gaps = listed + p.block / kSkip<false> + 1;
+    const std::size_t front = sizeof(ValuedHeader) + sizeof(T) + std::max(gaps, 2 * bitmap_bytes(p.block));
+    return {p.block, std::max(kBinBytes, front + 16),      static_cast<std::uint32_t>(p.select),
+            0,       static_cast<std::uint32_t>(p.format), p.k};
+  }
+  static std::size_t share(std::size_t n, const Params& params) { return TopKParams(params).share(n); }
+  static std::size_t most(std::size_t n, const Params& params) { return TopKParams(params).most(n); }
+};
+
+struct ZeroRunSetting {
+  static constexpr const char* kEncode[2][2]{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
+                                             {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}};
+  static constexpr const char* kWalk[2]{"zeros_walk_f32", "zeros_walk_f64"};
+  static constexpr const char* kDecode[2]{"zeros_decode_f32", "zeros_decode_f64"};
+  static constexpr std::size_t kZeroBlock = 16384, kStage = 4096;
+  template <class T>
+  static Setting of(const Params&) {
+    return {kZeroBlock, kStage, 0, 0, 0, 0};
+  }
+  static std::size_t share(std::size_t, const Params&) { return 0; }
+  static std::size_t most(std::size_t, const Params&) { return 0; }
+};
+
+std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
+// A thread for each word, from two to sixteen warps.
+std::uint32_t threads_of(std::size_t block) {
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32, 64, kSparseThreads));
+}
+
+template <class T, class Q>
+struct SparseRow {
+  static constexpr int kType = sizeof(T) == 8;
+
+  static std::size_t blocks_of(std::size_t n, const Params& params) {
+    const std::size_t block = Q::template of<T>(params).block;
+    return (n + block - 1) / block;
+  }
+  static std::size_t scratch_bytes(std::size_t n, const Params& params) noexcept {
+    return sizeof(SparseState) + blocks_of(n, params) * sizeof(std::uint64_t);
+  }
+
+  static void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
+    const Params& params = e.args.params;
+    const Setting setting = Q::template of<T>(params);
+    const auto blocks = static_cast<std::uint32_t>(blocks_of(e.args.n, params));
+    auto* const state = reinterpret_cast<SparseState*>(e.scratch);
+    launch("sparse_begin", blocks / 256 + 1, 256, 0, SparseBeginArgs{state, e.encoded, blocks});
+    if (blocks == 0) return;
+    SparseEncodeArgs a{};
+    a.x = static_cast<const std::byte*>(e.args.x);
+    a.residual = static_cast<std::byte*>(e.args.residual);
+    a.wire = e.args.wire;
+    a.encoded = e.encoded;
+    a.state = state;
+    a.n = e.args.n;
+    a.block = static_cast<std::uint32_t>(setting.block);
+    a.blocks = blocks;
+    a.feedback = e.args.feedback;
+    a.search = setting.search;
+    a.separate = setting.separate;
+    a.format = setting.format;
+    a.pool_bytes = static_cast<std::uint32_t>((setting.pool_bytes + 15) / 16 * 16);
+    a.value = setting.value;
+    const std::size_t lengths[2]{setting.block, a.n % setting.block};
+    for (int i = 0; i < 2; ++i) {
+      a.k[i] = static_cast<std::uint32_t>(Q::share(lengths[i], params));
+      a.most[i] = static_cast<std::uint32_t>(Q::most(lengths[i], params));
+    }
+    const std::uint32_t far = 3 * word_bytes(setting.block) + a.pool_bytes;
+    const std::uint32_t near = far + a.block * static_cast<std::uint32_t>(sizeof(T));
+    const bool fits = near + kSparseFixedShared <= e.shape.shared_bytes;
+    launch(Q::kEncode[kType][fits], blocks, threads_of(setting.block), fits ? near : far, a);
+  }
+
+  static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
+    const Params& params = d.args.params;
+    const std::size_t block = Q::template of<T>(params).block;
+    SparseDecodeArgs a{};
+    a.wire = d.args.wire;
+    a.base = static_cast<const std::byte*>(d.args.base);
+    a.x = static_cast<std::byte*>(d.args.x);
+    a.malformed = d.malformed;
+    a.offsets = reinterpret_cast<std::uint64_t*>(d.scratch);
+    a.wire_bytes = d.args.wire_bytes;
+    a.n = d.args.n;
+    a.block = static_cast<std::uint32_t>(block);
+    a.blocks = static_cast<std::uint32_t>(blocks_of(d.args.n, params));
+    a.most[0] = static_cast<std::uint32_t>(Q::most(block, params));
+    a.most[1] = static_cast<std::uint32_t>(Q::most(d.args.n % block, params));
+    launch(Q::kWalk[kType], 1, 256, kWalkWindow + 16, a);
+    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block), 3 * word_bytes(block), a);
+  }
+
+  static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};
+};
+
+template <class T>
+struct Propose {
+  static std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return sizeof(ProposeState); }
+  static void propose(const void* x, std::size_t n, const Params& params, double* proposal,
+                      std::byte* scratch, const DeviceShape& shape, const Launcher& launch) noexcept {
+    constexpr bool kDouble = sizeof(T) == 8;
+    ProposeArgs a{static_cast<const std::byte*>(x),         n,        0,
+                  reinterpret_cast<ProposeState*>(scratch), proposal, 0};
+    a.k = ThresholdParams::rank(params, n);
+    constexpr std::size_t kEach = std::size_t{512} * 16;  // elements a thread block, at least
+    const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
+                                                     std::size_t{4} * std::max(shape.multiprocessors, 1u));
+    launch("threshold_begin", 1, 512, 0, a);
+    for (a.level = 0; a.level < 2; ++a.level) {
+      launch(kDouble ? "threshold_count_f64" : "threshold_count_f32", grid, 512, 4 * kProposeBins, a);
+      launch(kDouble ? "threshold_take_f64" : "threshold_take_f32", 1, 512, 0, a);
+    }
+  }
+  static constexpr DeviceProposeOps kOps{&scratch_bytes, &propose};
+};
+
+template <class Q>
+constexpr std::array<DeviceOps, 2> kTypes{SparseRow<float, Q>::kOps, SparseRow<double, Q>::kOps};
+
+}  // namespace
+}  // namespace cuda
+
+constinit const DeviceRow threshold_device_row{"threshold",
+                                               cuda::kTypes<cuda::ThresholdSetting>,
+                                               {cuda::Propose<float>::kOps, cuda::Propose<double>::kOps}};
+constinit const DeviceRow adaptive_device_row{"adaptive", cuda::kTypes<cuda::AdaptiveSetting>};
+constinit const DeviceRow topk_device_row{"topk", cuda::kTypes<cuda::TopKSetting>};
+constinit const DeviceRow zerorun_device_row{"zerorun", cuda::kTypes<cuda::ZeroRunSetting>};
+
+}  // namespace mq::kernels

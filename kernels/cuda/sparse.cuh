@@ -1,0 +1,69 @@
+// The kernels of threshold, adaptive, topk and zerorun. _near keeps the elements of a block in shared memory,
+// _far reads them again.
+#pragma once
+
+#include "kernels/cuda/propose.cuh"
+#include "kernels/cuda/ternary_encode.cuh"
+#include "kernels/cuda/valued_decode.cuh"
+#include "kernels/cuda/valued_encode.cuh"
+#include "kernels/cuda/zeros_encode.cuh"
+
+// Before every encode: no block has a number, and none is known to have ended.
+MQ_KERNEL(sparse_begin, mq::kernels::cuda::SparseBeginArgs, 256) {
+  using namespace mq::simt;  // NOLINT: the kernels' language
+  const std::uint32_t i = block() * threads() + thread();
+  if (i < args.blocks) args.state->chain()[i] = 0;
+  if (i != 0) return;
+  *args.state = {0, 0, 0, 0};
+  if (args.blocks == 0) *args.encoded = {0, 0};
+}
+
+// clang-format off
+#define MQ_SPARSE_ENCODE(name, T, near, ...)                                                      \
+  MQ_KERNEL(name, mq::kernels::cuda::SparseEncodeArgs, mq::kernels::cuda::kSparseThreads) {       \
+    using namespace mq::kernels::cuda;                                                            \
+    __VA_ARGS__ near>(args);                                                                      \
+  }
+#define MQ_SPARSE_ENCODES(codec, ...)                                                             \
+  MQ_SPARSE_ENCODE(codec##_encode_f32_near, float, true, __VA_ARGS__(float))                      \
+  MQ_SPARSE_ENCODE(codec##_encode_f32_far, float, false, __VA_ARGS__(float))                      \
+  MQ_SPARSE_ENCODE(codec##_encode_f64_near, double, true, __VA_ARGS__(double))                    \
+  MQ_SPARSE_ENCODE(codec##_encode_f64_far, double, false, __VA_ARGS__(double))
+#define MQ_THRESHOLD(T) encode_ternary<T, ThresholdPick,
+#define MQ_ADAPTIVE(T) encode_ternary<T, AdaptivePick,
+#define MQ_TOPK(T) encode_valued<T,
+#define MQ_ZERORUN(T) encode_zeros<T,
+MQ_SPARSE_ENCODES(threshold, MQ_THRESHOLD)
+MQ_SPARSE_ENCODES(adaptive, MQ_ADAPTIVE)
+MQ_SPARSE_ENCODES(topk, MQ_TOPK)
+MQ_SPARSE_ENCODES(zerorun, MQ_ZERORUN)
+
+#define MQ_SPARSE_DECODES(family, Length, T, element)                                             \
+  MQ_KERNEL(family##_walk_##element, mq::kernels::cuda::SparseDecodeArgs, 256) {                  \
+    mq::kernels::cuda::walk<mq::kernels::cuda::Length<T>>(args);                                  \
+  }                                                                                               \
+  MQ_KERNEL(family##_decode_##element, mq::kernels::cuda::SparseDecodeArgs,                       \
+            mq::kernels::cuda::kSparseThreads) {                                                  \
+    mq::kernels::cuda::decode_##family<T>(args);                                                  \
+  }
+MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32)
+MQ_SPARSE_DECODES(ternary, TernaryLength, double, f64)
+MQ_SPARSE_DECODES(valued, ValuedLength, float, f32)
+MQ_SPARSE_DECODES(valued, ValuedLength, double, f64)
+MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32)
+MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64)
+// clang-format on
+
+MQ_KERNEL(threshold_begin, mq::kernels::cuda::ProposeArgs, 512) { mq::kernels::cuda::propose_begin(args); }
+MQ_KERNEL(threshold_count_f32, mq::kernels::cuda::ProposeArgs, 512) {
+  mq::kernels::cuda::propose_count<float>(args);
+}
+MQ_KERNEL(threshold_count_f64, mq::kernels::cuda::ProposeArgs, 512) {
+  mq::kernels::cuda::propose_count<double>(args);
+}
+MQ_KERNEL(threshold_take_f32, mq::kernels::cuda::ProposeArgs, 512) {
+  mq::kernels::cuda::propose_take<float>(args);
+}
+MQ_KERNEL(threshold_take_f64, mq::kernels::cuda::ProposeArgs, 512) {
+  mq::kernels::cuda::propose_take<double>(args);
+}

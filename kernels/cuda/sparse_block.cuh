@@ -1,0 +1,246 @@
+// A block of a sparse codec on a device, one thread block for each: its elements, the words of bits that say
+// which of them are sent, and what all sparse codecs do with those. Words are of 32 elements; a warp takes a
+// word at a time where elements are visited, and a thread *owns* some words one after the other where the
+// order counts.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/chain.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/scan.cuh"
+#include "kernels/cuda/sparse_args.hpp"
+
+namespace mq::kernels::cuda {
+
+using namespace simt;  // NOLINT: the kernels' language
+
+// clang-format off
+#include "kernels/codecs/keys-inl.hpp"
+#include "kernels/codecs/ternary_format-inl.hpp"
+#include "kernels/codecs/valued_format-inl.hpp"
+#include "kernels/codecs/cutoff-inl.hpp"
+// clang-format on
+
+using Word = std::uint32_t;
+
+MQ_DEVICE std::uint32_t words_of(std::uint32_t n) { return (n + 31) / 32; }
+MQ_DEVICE Word lanes_below(std::uint32_t l) { return (Word{1} << l) - 1; }
+// The lanes of word w that exist in a block of n.
+MQ_DEVICE Word existing(std::uint32_t w, std::uint32_t n) {
+  return n - 32 * w >= 32 ? kAll : lanes_below(n - 32 * w);
+}
+
+// Of zerorun: a bit a word.
+MQ_DEVICE std::uint32_t top_bytes(std::uint32_t n) { return (words_of(n) + 7) / 8; }
+
+// The words that this thread owns.
+struct Owned {
+  std::uint32_t begin, end;
+  explicit MQ_DEVICE Owned(std::uint32_t words) {
+    const std::uint32_t each = (words + threads() - 1) / threads();
+    begin = smaller(thread() * each, words);
+    end = smaller(begin + each, words);
+  }
+};
+
+template <class T>
+MQ_DEVICE bool finite_key(Key<T> key) {
+  return key <= kMaxKey<T>;
+}
+
+// kNear: v is kept in shared memory; else it is read again where it is, x or (with carry) the residual.
+// Dynamic shared memory: v if near; three times `words` words; the pool of pool_bytes, for histograms and
+// what goes to the wire.
+template <class T, bool kNear>
+struct Block {
+  const std::byte* x;
+  std::byte* residual;
+  Feedback feedback;
+  std::uint32_t number, n, words;
+  Word *above, *below, *marks;  // the bits of the elements; see the codecs
+  std::byte* pool;
+
+  MQ_DEVICE Block(const SparseEncodeArgs& a, std::uint32_t ticket) {
+    const std::uint64_t begin = std::uint64_t{ticket} * a.block;
+    number = ticket;
+    n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.block, a.n - begin));
+    words = words_of(n);
+    x = a.x + begin * sizeof(T);
+    residual = a.residual + (a.feedback == Feedback::none ? 0 : begin * sizeof(T));
+    feedback = a.feedback;
+    above = reinterpret_cast<Word*>(dynamic_shared() + (kNear ? std::size_t{a.block} * sizeof(T) : 0));
+    below = above + words_of(a.block);
+    marks = below + words_of(a.block);
+    pool = reinterpret_cast<std::byte*>(marks + words_of(a.block));
+  }
+
+  MQ_DEVICE T v(std::uint32_t i) const {
+    if constexpr (kNear) return reinterpret_cast<const T*>(dynamic_shared())[i];
+    return load<T>((feedback == Feedback::carry ? residual : x) + std::size_t{i} * sizeof(T));
+  }
+  MQ_DEVICE void set_residual(std::uint32_t i, T value) const {
+    store<T>(residual + std::size_t{i} * sizeof(T), value);
+  }
+
+  // Once, before v: v = x, or with carry x + residual, which replaces the residual. visit(w, i, exists, v) by
+  // whole warps.
+  template <class Visit>
+  MQ_DEVICE void read(const Visit& visit) const {
+    const bool carry = feedback == Feedback::carry;
+    if (aligned(x, sizeof(T)) && (!carry || aligned(residual, sizeof(T))))
+      carry ? read<true, true>(visit) : read<true, false>(visit);
+    else
+      carry ? read<false, true>(visit) : read<false, false>(visit);
+    barrier();
+  }
+  // Again, with values as they are after read().
+  template <class Visit>
+  MQ_DEVICE void each(const Visit& visit) const {
+    for (std::uint32_t w = warp(); w < words; w += warps()) {
+      const std::uint32_t i = 32 * w + lane();
+      visit(w, i, i < n, i < n ? v(i) : T{0});
+    }
+  }
+  // visit(i) for the ones of the words that this thread owns, ascending.
+  template <class Visit>
+  MQ_DEVICE void each_owned(const Word* bits, const Visit& visit) const {
+    const Owned own(words);
+    for (std::uint32_t w = own.begin; w < own.end; ++w)
+      for (Word rest = bits[w]; rest != 0; rest &= rest - 1) visit(32 * w + count_trailing_zeros(rest));
+  }
+
+ private:
+  template <bool kAligned>
+  static MQ_DEVICE T at(const std::byte* p, std::uint32_t i) {
+    if constexpr (kAligned) return reinterpret_cast<const T*>(p)[i];
+    return load<T>(p + std::size_t{i} * sizeof(T));
+  }
+  template <bool kAligned, bool kCarry, class Visit>
+  MQ_DEVICE void read(const Visit& visit) const {
+    constexpr std::uint32_t kAtOnce = 32 / sizeof(T);  // words, so that enough reads are under way
+    for (std::uint32_t w = warp(); w < words; w += kAtOnce * warps()) {
+      T value[kAtOnce], old[kAtOnce];
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+        const std::uint32_t i = 32 * (w + j * warps()) + lane();
+        value[j] = i < n ? at<kAligned>(x, i) : T{0};
+        old[j] = kCarry && i < n ? at<kAligned>(residual, i) : T{0};
+      }
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+        const std::uint32_t i = 32 * (w + j * warps()) + lane();
+        if (w + j * warps() >= words) break;
+        if (kCarry) value[j] = sum_of(value[j], old[j]);
+        if (kCarry && i < n) set_residual(i, value[j]);
+        if (kNear && i < n) reinterpret_cast<T*>(dynamic_shared())[i] = value[j];
+        visit(w + j * warps(), i, i < n, value[j]);
+      }
+    }
+  }
+};
+
+// Moves bytes that all threads have put into shared memory, 4-byte aligned and with 4 bytes of room behind
+// them, to any address. No barrier.
+MQ_DEVICE void copy_out(std::byte* to, const std::byte* from, std::uint32_t bytes) {
+  const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to) % 4);
+  const std::uint32_t head = smaller(bytes, (4 - phase) % 4), whole = (bytes - head) / 4;
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(from);
+  for (std::uint32_t j = thread(); j < whole; j += threads()) {
+    const std::uint32_t low = words[j];
+    const std::uint64_t pair = head == 0 ? low : low | static_cast<std::uint64_t>(words[j + 1]) << 32;
+    *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) = static_cast<std::uint32_t>(pair >> (8 * head));
+  }
+  const std::uint32_t rest = bytes - head - 4 * whole;
+  if (thread() < head) to[thread()] = from[thread()];
+  if (thread() < rest) to[head + 4 * whole + thread()] = from[head + 4 * whole + thread()];
+}
+
+// +Inf, -Inf or NaN, whatever stands for the elements of `marks`. All threads.
+template <class T, bool kNear>
+MQ_DEVICE T mark_value(const Block<T, kNear>& b) {
+  std::uint32_t not_above = 0, not_below = 0;
+  b.each_owned(b.marks, [&](std::uint32_t i) {
+    not_above |= !(b.v(i) == kInfinity<T>);
+    not_below |= !(b.v(i) == -kInfinity<T>);
+  });
+  const bool some_not_above = barrier_or(not_above != 0), some_not_below = barrier_or(not_below != 0);
+  return mark_of<T>(!some_not_above, !some_not_below);
+}
+
+// Where this thread's entries stand on the wire: the number of those before, the position behind the last one
+// before, and with gaps the bytes before.
+struct Place {
+  std::uint32_t rank, next, gap_bytes;
+};
+struct Placed {
+  std::uint32_t count, gap_bytes;  // in all
+};
+// bits_of(w): the entries of a word.
+template <bool kSigned, class BitsOf>
+MQ_DEVICE Placed place_entries(std::uint32_t words, const BitsOf& bits_of, Place& place) {
+  const Owned own(words);
+  std::uint32_t count = 0, last = 0;
+  for (std::uint32_t w = own.begin; w < own.end; ++w) {
+    const Word bits = bits_of(w);
+    count += count_ones(bits);
+    if (bits != 0) last = 32 * w + 32 - count_leading_zeros(bits);
+  }
+  Placed all;
+  place.rank = block_before(count, all.count);
+  place.next = block_greatest_before(last);
+  std::uint32_t next = place.next, bytes = 0;
+  for (std::uint32_t w = own.begin; w < own.end; ++w)
+    for (Word rest = bits_of(w); rest != 0; rest &= rest - 1) {
+      const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
+      bytes += (i - next) / kSkip<kSigned> + 1;
+      next = i + 1;
+    }
+  place.gap_bytes = block_before(bytes, all.gap_bytes);
+  return all;
+}
+
+// Writes what put_gaps of the host writes, to shared memory. sign_of(i): 1 = above.
+template <bool kSigned, class BitsOf, class SignOf>
+MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf& sign_of, const Place& place,
+                        std::byte* out) {
+  const Owned own(words);
+  std::uint32_t next = place.next;
+  out += place.gap_bytes;
+  for (std::uint32_t w = own.begin; w < own.end; ++w)
+    for (Word rest = bits_of(w); rest != 0; rest &= rest - 1) {
+      const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
+      std::uint32_t gap = i - next;
+      for (; gap >= kSkip<kSigned>; gap -= kSkip<kSigned>)
+        *out++ = static_cast<std::byte>(kSigned ? kSkip<kSigned> << 1 : kSkip<kSigned>);
+      *out++ = static_cast<std::byte>(kSigned ? gap << 1 | sign_of(i) : gap);
+      next = i + 1;
+    }
+}
+
+// Where this block's wire begins, after publish_length. All threads.
+MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, std::uint64_t bytes) {
+  auto& before = shared<std::uint64_t, 101>();
+  if (warp() == 0) {
+    const std::uint64_t sum = lengths_before(a.state->chain(), number, bytes);
+    if (lane() == 0) before = sum;
+    if (lane() == 0 && number + 1 == a.blocks) a.state->bytes = sum + bytes;
+  }
+  barrier();
+  return a.wire + before;
+}
+
+// The last block to end says what was written. By one thread, after all have written.
+MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t nonfinite) {
+  if (nonfinite > 0) atomic_add(&a.state->nonfinite, std::uint64_t{nonfinite});
+  fence();
+  if (atomic_add(&a.state->done, 1) + 1 != a.blocks) return;
+  fence();
+  a.encoded->bytes = load_acquire(&a.state->bytes);
+  a.encoded->nonfinite = load_acquire(&a.state->nonfinite);
+}
+
+}  // namespace mq::kernels::cuda

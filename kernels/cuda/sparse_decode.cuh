@@ -1,0 +1,167 @@
+// Decoding of the sparse codecs on a device, a thread block for each block of the codec: the payload becomes
+// bits of elements in shared memory, checked as the host checks it, and from there x, in whole words. Where x
+// is base, only what is sent is touched.
+#pragma once
+
+#include "kernels/cuda/sparse_walk.cuh"
+
+namespace mq::kernels::cuda {
+
+// Where a block is decoded from and to. bad: this thread has seen that encode cannot have written it.
+template <class T>
+struct Target {
+  const std::byte *wire, *base;
+  std::byte* x;
+  std::uint32_t n, words, most;
+  Word *above, *below, *marks;
+  std::uint32_t* malformed;
+  bool bad = false;
+
+  MQ_DEVICE Target(const SparseDecodeArgs& a, std::uint64_t offset)
+      : wire(a.wire + offset), malformed(a.malformed) {
+    const std::uint64_t begin = std::uint64_t{block()} * a.block;
+    n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.block, a.n - begin));
+    words = words_of(n);
+    most = a.most[n < a.block];
+    base = a.base == nullptr ? nullptr : a.base + begin * sizeof(T);
+    x = a.x + begin * sizeof(T);
+    above = reinterpret_cast<Word*>(dynamic_shared());
+    below = above + words_of(a.block);
+    marks = below + words_of(a.block);
+    for (std::uint32_t w = thread(); w < words; w += threads()) above[w] = below[w] = marks[w] = 0;
+    barrier();
+  }
+  // True if a thread has seen something bad; then it is known to the caller, too.
+  MQ_DEVICE bool refused() const {
+    const bool any_bad = barrier_or(bad);
+    if (any_bad && thread() == 0) *malformed = 1;
+    return any_bad;
+  }
+  // x of element i, which is an entry or, with everything, any.
+  MQ_DEVICE void put(std::uint32_t i, bool entry, bool everything, T value) const {
+    std::byte* const to = x + std::size_t{i} * sizeof(T);
+    if (base == nullptr) return store<T>(to, value);
+    if (!entry && !everything) {
+      if (base != x) store<T>(to, load<T>(base + std::size_t{i} * sizeof(T)));
+      return;
+    }
+    store<T>(to, joined_sum(load<T>(base + std::size_t{i} * sizeof(T)), value));
+  }
+};
+
+// Sets the bit of element i; in `above` if its sign is 1.
+template <class T>
+MQ_DEVICE void set_entry(const Target<T>& t, std::uint32_t i, std::uint32_t sign) {
+  atomic_or((sign != 0 ? t.above : t.below) + i / 32, Word{1} << (i % 32));
+}
+
+template <bool kSigned, class T>
+MQ_DEVICE void parse_gaps(Target<T>& t, const std::byte* in, std::uint32_t bytes, std::uint32_t count) {
+  const std::uint32_t each = (bytes + threads() - 1) / threads();
+  const std::uint32_t begin = smaller(thread() * each, bytes), end = smaller(begin + each, bytes);
+  std::uint64_t sum = 0, all;  // positions, and 2^32 an entry
+  for (std::uint32_t i = begin; i < end; ++i) {
+    const auto code = static_cast<std::uint32_t>(in[i]), gap = kSigned ? code >> 1 : code;
+    sum += gap == kSkip<kSigned> ? gap : gap + 1 + (std::uint64_t{1} << 32);
+  }
+  auto next = static_cast<std::uint32_t>(block_before(sum, all));
+  t.bad |= all >> 32 != count;
+  for (std::uint32_t i = begin; i < end; ++i) {
+    const auto code = static_cast<std::uint32_t>(in[i]), gap = kSigned ? code >> 1 : code;
+    const std::uint32_t sign = kSigned ? code & 1 : 1;
+    next += gap;
+    if (gap == kSkip<kSigned>) {
+      t.bad |= (kSigned && sign != 0) || i + 1 == bytes;
+    } else if (next < t.n) {
+      set_entry(t, next++, sign);
+    } else {
+      t.bad = true;
+      ++next;
+    }
+  }
+}
+
+// position_of(i), ascending; sign_of(i).
+template <class T, class PositionOf, class SignOf>
+MQ_DEVICE void parse_positions(Target<T>& t, std::uint32_t count, const PositionOf& position_of,
+                               const SignOf& sign_of) {
+  for (std::uint32_t i = thread(); i < count; i += threads()) {
+    const std::uint32_t position = position_of(i);
+    const bool ok = position < t.n && (i == 0 || position_of(i - 1) < position);
+    t.bad |= !ok;
+    if (ok) set_entry(t, position, sign_of(i));
+  }
+}
+
+// The bits of two fields of a bit each an element, one group after the other; what is behind the last is bad.
+template <class T>
+MQ_DEVICE void parse_dense(Target<T>& t, const std::byte* codes, std::uint32_t count, bool marked) {
+  std::uint64_t found = 0;
+  for (std::uint32_t w = thread(); w < t.words; w += threads()) {
+    const std::uint32_t lanes = smaller(t.n - 32 * w, 32u);
+    std::uint64_t both = 0;
+    const auto bytes = static_cast<std::uint32_t>(dense_bytes(lanes));
+    for (std::uint32_t i = 0; i < bytes; ++i)
+      both |= static_cast<std::uint64_t>(codes[8 * std::size_t{w} + i]) << (8 * i);
+    const Word exist = existing(w, t.n);
+    t.above[w] = static_cast<Word>(both) & exist;
+    t.below[w] = static_cast<Word>(both >> lanes) & exist;
+    t.bad |= lanes < 32 && both >> (2 * lanes) != 0;
+    found += count_ones(t.above[w] ^ t.below[w]) |
+             static_cast<std::uint64_t>(count_ones(t.above[w] & t.below[w])) << 32;
+  }
+  found = block_sum(found);
+  t.bad |= static_cast<std::uint32_t>(found) != count || (found >> 32 != 0) != marked;
+}
+
+template <class T>
+MQ_DEVICE void parse_ternary(Target<T>& t, const TernaryHeader<T>& header, T& mark) {
+  const std::byte* const in = t.wire + sizeof header;
+  const std::uint32_t bytes = header.payload_bytes, count = static_cast<std::uint32_t>(header.count());
+  const TernaryFormat format = header.format();
+  if (format >= TernaryFormat::dense) {
+    const bool marked = format == TernaryFormat::marked;
+    const std::uint32_t mark_bytes = marked ? sizeof(T) : 0;
+    t.bad = bytes != mark_bytes + dense_bytes(t.n);
+    if (t.bad) return;
+    memcpy(&mark, in, mark_bytes);
+    t.bad = is_finite(mark) == marked;
+    return parse_dense(t, in + mark_bytes, count, marked);
+  }
+  t.bad =
+      bytes > dense_bytes(t.n) || (format != TernaryFormat::gap && bytes != sparse_bytes(format, count, 0));
+  if (t.bad) return;
+  if (format == TernaryFormat::gap) return parse_gaps<true>(t, in, bytes, count);
+  if (format == TernaryFormat::u32)
+    return parse_positions(
+        t, count, [&](std::uint32_t i) { return load<std::uint32_t>(in + 4 * i) >> 1; },
+        [&](std::uint32_t i) { return load<std::uint32_t>(in + 4 * i) & 1; });
+  const std::byte* const signs = in + 2 * count;
+  parse_positions(
+      t, count, [&](std::uint32_t i) -> std::uint32_t { return load<std::uint16_t>(in + 2 * i); },
+      [&](std::uint32_t i) { return static_cast<std::uint32_t>(signs[i / 8]) >> (i % 8) & 1; });
+  t.bad |= count % 8 != 0 && static_cast<std::uint32_t>(signs[count / 8]) >> (count % 8) != 0;
+}
+
+template <class T>
+MQ_DEVICE void decode_ternary(const SparseDecodeArgs& a) {
+  const std::uint64_t offset = a.offsets[block()];
+  if (offset == kNoBlock) {
+    if (thread() == 0) *a.malformed = 1;
+    return;
+  }
+  Target<T> t(a, offset);
+  TernaryHeader<T> header;
+  memcpy(&header, t.wire, sizeof header);
+  T mark{0};
+  parse_ternary(t, header, mark);
+  if (t.refused()) return;
+  const T low = header.value[kBelow], high = header.value[kAbove];
+  for (std::uint32_t w = warp(); w < t.words; w += warps()) {
+    const bool above = (t.above[w] >> lane() & 1) != 0, below = (t.below[w] >> lane() & 1) != 0;
+    const T value = above && below ? mark : above ? high : below ? low : T{0};
+    if (32 * w + lane() < t.n) t.put(32 * w + lane(), above || below, false, value);
+  }
+}
+
+}  // namespace mq::kernels::cuda

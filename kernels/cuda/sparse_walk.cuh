@@ -1,0 +1,108 @@
+// Where the blocks of a sparse wire begin: their headers say how long they are, so they are found one after
+// the other, by one warp that walks through windows of the wire which its thread block reads into shared
+// memory. What can be said of a header alone is checked here; nothing is read behind the wire.
+#pragma once
+
+#include "kernels/cuda/sparse_block.cuh"
+
+namespace mq::kernels::cuda {
+
+// The length of the block of n elements at p, of which `left` bytes are on the wire and at least min(left,
+// head(n)) can be read; 0 if it is malformed. By whole warps.
+template <class T>
+struct TernaryLength {
+  static MQ_DEVICE std::uint32_t head(std::uint32_t) { return sizeof(TernaryHeader<T>); }
+  static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t, std::uint32_t) {
+    TernaryHeader<T> header;
+    if (left < sizeof header) return 0;
+    memcpy(&header, p, sizeof header);
+    return header.valid() && header.payload_bytes <= left - sizeof header
+               ? sizeof header + header.payload_bytes
+               : 0;
+  }
+};
+template <class T>
+struct ValuedLength {
+  static MQ_DEVICE std::uint32_t head(std::uint32_t) { return sizeof(ValuedHeader); }
+  static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t n,
+                                    std::uint32_t most) {
+    ValuedHeader header;
+    if (left < sizeof header) return 0;
+    memcpy(&header, p, sizeof header);
+    const std::uint64_t bytes = header.payload_bytes;
+    return bytes <= left - sizeof header && bytes <= valued_bound<T>(n, most) ? sizeof header + bytes : 0;
+  }
+};
+template <class T>
+struct ZerosLength {
+  static MQ_DEVICE std::uint32_t head(std::uint32_t n) { return 4 + top_bytes(n); }
+  static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t n, std::uint32_t) {
+    std::uint32_t count;
+    if (left < sizeof count) return 0;
+    memcpy(&count, p, sizeof count);
+    left -= sizeof count;
+    const std::uint64_t values = std::uint64_t{count} * sizeof(T), top = count == n ? 0 : top_bytes(n);
+    if (count > n || left < top + values) return 0;
+    std::uint32_t groups = 0;
+    for (std::uint32_t i = lane(); i < top; i += 32)
+      groups += count_ones(static_cast<std::uint32_t>(p[4 + i]));
+    groups = warp_sum(groups);
+    if (left - top - values < std::uint64_t{4} * groups) return 0;
+    return sizeof count + top + values + std::uint64_t{4} * groups;
+  }
+};
+
+// Some of the wire in shared memory.
+struct Window {
+  std::uint64_t begin, end;  // on the wire
+  const std::byte* at;       // of begin
+  MQ_DEVICE Window(const SparseDecodeArgs& a, std::uint64_t from)
+      : begin(from), end(smaller<std::uint64_t>(from + kWalkWindow, a.wire_bytes)) {
+    const std::byte* const source = a.wire + begin;
+    const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(source) % 4);
+    std::byte* const to = dynamic_shared() + phase;
+    const auto bytes = static_cast<std::uint32_t>(end - begin), head = smaller((4 - phase) % 4, bytes);
+    const std::uint32_t whole = (bytes - head) / 4, rest = (bytes - head) % 4;
+    for (std::uint32_t j = thread(); j < whole; j += threads())
+      *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) =
+          *reinterpret_cast<const std::uint32_t*>(source + head + 4 * j);
+    if (thread() < head) to[thread()] = source[thread()];
+    if (thread() < rest) to[head + 4 * whole + thread()] = source[head + 4 * whole + thread()];
+    at = to;
+    barrier();
+  }
+};
+
+// One thread block.
+template <class Length>
+MQ_DEVICE void walk(const SparseDecodeArgs& a) {
+  struct State {
+    std::uint64_t at;
+    std::uint32_t number, malformed;
+  };
+  auto& s = shared<State>();
+  if (thread() == 0) s = {0, 0, 0};
+  barrier();
+  while (s.number < a.blocks && s.malformed == 0) {
+    const Window window(a, s.at);
+    if (warp() == 0) {
+      std::uint64_t at = window.begin, length = 1;
+      std::uint32_t number = s.number;
+      for (; number < a.blocks && length != 0; at += length, number += length != 0) {
+        const std::uint64_t begin = std::uint64_t{number} * a.block;
+        const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.block, a.n - begin));
+        if (at > window.end || (at + Length::head(n) > window.end && window.end < a.wire_bytes)) break;
+        length = Length::of(window.at + (at - window.begin), a.wire_bytes - at, n, a.most[n < a.block]);
+        if (lane() == 0) a.offsets[number] = length != 0 ? at : kNoBlock;
+      }
+      warp_sync();
+      if (lane() == 0) s = {at, number, length == 0};
+    }
+    barrier();
+  }
+  const std::uint32_t known = s.number;
+  for (std::uint64_t i = known + thread(); i < a.blocks; i += threads()) a.offsets[i] = kNoBlock;
+  if (thread() == 0 && s.at != a.wire_bytes) *a.malformed = 1;
+}
+
+}  // namespace mq::kernels::cuda

@@ -1,0 +1,322 @@
+// Encoding of threshold and adaptive on a device: a thread block for each block of the codec, one launch for
+// all. The wire and the residual are those of ternary-inl.hpp of the host.
+//
+// Passes over memory: x and the residual are read once, v replaces the residual where it is carried, and of
+// what is sent it is corrected. Floats with feedback: 12 bytes an element, and the wire.
+#pragma once
+
+#include "kernels/cuda/select.cuh"
+
+namespace mq::kernels::cuda {
+
+struct ThresholdPick {
+  static constexpr bool kMeans = false;
+  template <class T, bool kNear>
+  static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
+    const Key<T> bound = key_of(static_cast<T>(a.value)) - 1;  // at least tau is above the number below tau
+    Selector<T, kNear>(b).read_from(bound + 1);
+    return above_bounds<T>(bound, bound);
+  }
+};
+
+struct AdaptivePick {
+  static constexpr bool kMeans = true;
+  template <class T, bool kNear>
+  static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
+    const Selector<T, kNear> selector(b);
+    const std::uint32_t k = a.k[b.n < a.block];
+    const auto search = static_cast<Search>(a.search);
+    const bool separate = a.separate != 0;
+    if (search == Search::exact && !separate) {
+      selector.read_into_bins();
+      return selector.exact(k);
+    }
+    selector.read_only();
+    if (search == Search::dryden2016) return dryden(selector, a.value, k);
+    if (search == Search::approx) {
+      const Picked<T> picked = sampled(selector, k, a.value, separate);
+      if (near_enough(selector.count(picked), k)) {
+        selector.list_from(picked.least());
+        return picked;
+      }
+    }
+    if (separate)
+      return selector.exact_sides([&](std::uint32_t size) { return adaptive_share(size, a.value); });
+    selector.count_into_bins();
+    return selector.exact(k);
+  }
+
+ private:
+  template <class T, bool kNear>
+  static MQ_DEVICE Picked<T> sampled(const Selector<T, kNear>& selector, std::uint32_t k, double pi,
+                                     bool separate) {
+    Key<T> bound[2] = {0, 0};
+    if (!separate) {
+      if (!selector.sampled(kBoth, k, bound[0])) bound[0] = 0;
+      return above_bounds<T>(bound[0], bound[0]);
+    }
+    std::uint32_t size[2];
+    selector.sizes(size);
+    if (!selector.sampled(kBelow, static_cast<std::uint32_t>(adaptive_share(size[kBelow], pi)),
+                          bound[kBelow]))
+      bound[kBelow] = 0;
+    if (!selector.sampled(kAbove, static_cast<std::uint32_t>(adaptive_share(size[kAbove], pi)),
+                          bound[kAbove]))
+      bound[kAbove] = 0;
+    return above_bounds<T>(bound[kBelow], bound[kAbove]);
+  }
+
+  template <class T>
+  struct Samples {
+    Key<T> key[DrydenSample::kCount], least[2];
+    std::uint32_t side[DrydenSample::kCount], count[2];  // side 2: none
+  };
+  template <class T, bool kNear>
+  static MQ_DEVICE Picked<T> dryden(const Selector<T, kNear>& selector, double pi, std::uint32_t k) {
+    auto& s = *reinterpret_cast<Samples<T>*>(selector.bins);
+    if (thread() < 2) s.count[thread()] = 0;
+    barrier();
+    for (std::uint32_t i = thread(); i < DrydenSample::kCount; i += threads()) {
+      const Magnitude<T> m(selector.b.v(static_cast<std::uint32_t>(DrydenSample::position(i, selector.b.n))));
+      s.key[i] = m.key;
+      s.side[i] = m.is ? m.above : 2;
+      if (m.is) atomic_add(&s.count[m.above], 1);
+    }
+    barrier();
+    for (std::uint32_t i = thread(); i < DrydenSample::kCount; i += threads()) {
+      const std::uint32_t side = s.side[i];
+      if (side == 2) continue;
+      std::uint32_t greater_ones = 0, equal = 0;
+      for (std::uint32_t j = 0; j < DrydenSample::kCount; ++j) {
+        greater_ones += s.side[j] == side && s.key[j] > s.key[i];
+        equal += s.side[j] == side && s.key[j] == s.key[i];
+      }
+      const std::size_t rank = adaptive_share(s.count[side], pi);
+      if (greater_ones < rank && rank <= greater_ones + equal) s.least[side] = s.key[i];
+    }
+    barrier();
+    Picked<T> picked = above_bounds<T>(bound_of(s, kBelow), bound_of(s, kAbove));
+    picked.limit = DrydenSample::kExcess * k;
+    barrier();
+    selector.list_from(picked.least());
+    return picked;
+  }
+  // A side without samples takes the bound of the other.
+  template <class T>
+  static MQ_DEVICE Key<T> bound_of(const Samples<T>& s, int side) {
+    const int of = s.count[side] > 0 ? side : 1 - side;
+    return s.count[of] > 0 ? s.least[of] - 1 : 0;
+  }
+};
+
+// Counts of the sixteen classes, part i % 8 of both sides, in 16 bits each.
+struct ClassCounts {
+  std::uint64_t four[4];  // parts 0-3 and 4-7 below, then above
+  MQ_DEVICE ClassCounts() : four{0, 0, 0, 0} {}
+  MQ_DEVICE void add(Word below, Word above) {
+    MQ_UNROLL(4)
+    for (std::uint32_t i = 0; i < 4; ++i) MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < 4; ++j)
+      four[i] += static_cast<std::uint64_t>(
+                     count_ones((i < 2 ? below : above) & (Word{0x01010101} << (4 * (i % 2) + j))))
+                 << (16 * j);
+  }
+};
+
+// The totals of both sides, SideSums of the host: element i of a side is added to its part i % 8, in order,
+// in double. The values of each of the sixteen parts are put one behind the other, as many elements of the
+// block at a time as there is room for, and summed by a thread a part.
+template <class T, bool kNear>
+struct SideTotals {
+  struct State {
+    double part[2 * kSideParts], total[2];
+    std::uint32_t begin[2 * kSideParts + 1];
+  };
+  const Block<T, kNear>& b;
+  std::uint32_t room;  // values in the pool
+  MQ_DEVICE SideTotals(const Block<T, kNear>& block, std::uint32_t pool_bytes)
+      : b(block), room(pool_bytes / static_cast<std::uint32_t>(sizeof(T))) {}
+
+  MQ_DEVICE void sum(std::uint32_t entries, double scale, double (&total)[2]) const {
+    auto& s = shared<State>();
+    if (thread() < 2 * kSideParts) s.part[thread()] = 0;
+    const std::uint32_t at_once = entries <= room ? b.words : room / 32;
+    for (std::uint32_t w = 0; w < b.words; w += at_once)
+      add_words(s, w, smaller(w + at_once, b.words), scale);
+    if (thread() < 2) {
+      double part[kSideParts];
+      for (int i = 0; i < kSideParts; ++i) part[i] = s.part[thread() * kSideParts + i];
+      s.total[thread()] = side_total(part);
+    }
+    barrier();
+    total[kBelow] = s.total[kBelow];
+    total[kAbove] = s.total[kAbove];
+    barrier();
+  }
+
+ private:
+  MQ_DEVICE void add_words(State& s, std::uint32_t begin, std::uint32_t end, double scale) const {
+    Owned own(b.words);
+    own.begin = greater(own.begin, begin);
+    own.end = smaller(own.end, end);
+    ClassCounts counts;
+    for (std::uint32_t w = own.begin; w < own.end; ++w) counts.add(b.below[w], b.above[w]);
+    std::uint64_t before[4];
+    std::uint32_t first = 0;  // of the classes before
+    MQ_UNROLL(4)
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      std::uint64_t all;
+      before[i] = block_before(counts.four[i], all);
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < 4; ++j) {
+        const auto in_class = static_cast<std::uint32_t>(all >> (16 * j) & 0xffff);
+        if (thread() == 0) s.begin[4 * i + j] = first;
+        first += in_class;
+      }
+    }
+    if (thread() == 0) s.begin[2 * kSideParts] = first;
+    barrier();
+    auto* const values = reinterpret_cast<T*>(b.pool);
+    for (std::uint32_t w = own.begin; w < own.end; ++w)
+      for (Word rest = b.below[w] | b.above[w]; rest != 0; rest &= rest - 1) {
+        const std::uint32_t l = count_trailing_zeros(rest), side = b.above[w] >> l & 1;
+        const std::uint32_t of = side * kSideParts + l % kSideParts, shift = 16 * (of % 4);
+        std::uint32_t rank = 0;
+        MQ_UNROLL(4)
+        for (std::uint32_t i = 0; i < 4; ++i)
+          if (of / 4 == i) {
+            rank = static_cast<std::uint32_t>(before[i] >> shift & 0xffff);
+            before[i] += std::uint64_t{1} << shift;
+          }
+        values[s.begin[of] + rank] = b.v(32 * w + l);
+      }
+    barrier();
+    if (thread() < 2 * kSideParts) {
+      double sum = s.part[thread()];
+      for (std::uint32_t i = s.begin[thread()]; i < s.begin[thread() + 1]; ++i)
+        sum += static_cast<double>(values[i]) * scale;
+      s.part[thread()] = sum;
+    }
+    barrier();
+  }
+};
+
+template <class T, bool kNear>
+MQ_DEVICE TernaryHeader<T> mean_header(const Block<T, kNear>& b, const SparseEncodeArgs& a,
+                                       std::uint32_t entries) {
+  const SideTotals<T, kNear> totals(b, a.pool_bytes);
+  double total[2], scale = 1;
+  totals.sum(entries, scale, total);
+  if (!is_finite(total[kBelow]) || !is_finite(total[kAbove])) totals.sum(entries, scale = kHugeScale, total);
+  std::uint32_t above = 0;
+  const Owned own(b.words);
+  for (std::uint32_t w = own.begin; w < own.end; ++w) above += count_ones(b.above[w]);
+  above = block_sum(above);
+  return {side_mean<T>(total[kBelow], entries - above, scale), side_mean<T>(total[kAbove], above, scale)};
+}
+
+// The residual after the block was coded.
+template <class T, bool kNear>
+MQ_DEVICE void correct(const Block<T, kNear>& b, T below, T above) {
+  if (b.feedback == Feedback::none) return;
+  const bool carry = b.feedback == Feedback::carry;
+  for (std::uint32_t w = warp(); w < b.words; w += warps()) {
+    const std::uint32_t i = 32 * w + lane();
+    const Word bit = Word{1} << lane();
+    const bool is_above = (b.above[w] & bit) != 0, is_below = (b.below[w] & bit) != 0;
+    const bool marked = (b.marks[w] & bit) != 0;
+    if (i >= b.n || (carry && !is_above && !is_below && !marked)) continue;
+    const T v = b.v(i);
+    const T loss = marked ? T{0} : is_above ? v - above : is_below ? v - below : v;
+    b.set_residual(i, carry ? loss : load<T>(b.residual + std::size_t{i} * sizeof(T)) + loss);
+  }
+}
+
+// The payload in shared memory, behind the header.
+template <class T, bool kNear>
+MQ_DEVICE void put_sparse(const Block<T, kNear>& b, TernaryFormat format, std::uint32_t count,
+                          const Place& place, std::byte* out) {
+  const auto bits_of = [&](std::uint32_t w) { return b.above[w] | b.below[w]; };
+  const auto sign_of = [&](std::uint32_t i) { return b.above[i / 32] >> (i % 32) & 1; };
+  if (format == TernaryFormat::gap) return put_gaps<true>(b.words, bits_of, sign_of, place, out);
+  auto* const words = reinterpret_cast<std::uint32_t*>(out);
+  auto* const halves = reinterpret_cast<std::uint16_t*>(out);
+  if (format == TernaryFormat::u16) {
+    for (std::uint32_t i = count + thread(); i < count + (count + 15) / 16 + 2; i += threads()) halves[i] = 0;
+    barrier();
+  }
+  std::uint32_t rank = place.rank;
+  const Owned own(b.words);
+  for (std::uint32_t w = own.begin; w < own.end; ++w)
+    for (Word rest = bits_of(w); rest != 0; rest &= rest - 1, ++rank) {
+      const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
+      if (format == TernaryFormat::u16)
+        halves[rank] = static_cast<std::uint16_t>(i);
+      else
+        words[rank] = i << 1 | sign_of(i);
+    }
+  if (format != TernaryFormat::u16) return;
+  barrier();
+  rank = place.rank;
+  for (std::uint32_t w = own.begin; w < own.end; ++w)
+    for (Word rest = bits_of(w); rest != 0; rest &= rest - 1, ++rank) {
+      const std::uint32_t bit = 16 * count + rank;
+      if (sign_of(32 * w + count_trailing_zeros(rest)) != 0) atomic_or(words + bit / 32, 1u << (bit % 32));
+    }
+}
+
+// Two bits an element; `out` is 4-byte aligned.
+template <class T, bool kNear>
+MQ_DEVICE void put_dense(const Block<T, kNear>& b, std::byte* out) {
+  auto* const words = reinterpret_cast<std::uint32_t*>(out);
+  for (std::uint32_t w = thread(); w < b.words; w += threads()) {
+    const std::uint32_t lanes = smaller(b.n - 32 * w, 32u);
+    const std::uint64_t both = (b.above[w] | b.marks[w]) | static_cast<std::uint64_t>(b.below[w] | b.marks[w])
+                                                               << lanes;
+    words[2 * w] = static_cast<std::uint32_t>(both);
+    words[2 * w + 1] = static_cast<std::uint32_t>(both >> 32);
+  }
+}
+
+template <class T, class Q, bool kNear>
+MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
+  const Block<T, kNear> b(a, take_ticket(&a.state->ticket));
+  const Taken taken = take(b, Q::pick(b, a));
+  Place place{};
+  TernaryFormat format = TernaryFormat::marked;
+  std::uint32_t bytes = static_cast<std::uint32_t>(sizeof(T) + dense_bytes(b.n));
+  if (taken.nonfinite == 0) {
+    Placed placed{taken.entries, 0};
+    if (taken.entries <= dense_bytes(b.n))  // else it is dense
+      placed = place_entries<true>(
+          b.words, [&](std::uint32_t w) { return b.above[w] | b.below[w]; }, place);
+    format = choose_format(static_cast<TernaryFormat>(a.format), placed.count,
+                           placed.gap_bytes - placed.count, b.n);
+    bytes = static_cast<std::uint32_t>(
+        format == TernaryFormat::dense ? dense_bytes(b.n)
+                                       : sparse_bytes(format, placed.count, placed.gap_bytes - placed.count));
+  }
+  const std::uint32_t length = static_cast<std::uint32_t>(sizeof(TernaryHeader<T>)) + bytes;
+  if (thread() == 0) publish_length(a.state->chain(), b.number, length);
+  TernaryHeader<T> header(static_cast<T>(-a.value), static_cast<T>(a.value));
+  if constexpr (Q::kMeans) header = mean_header(b, a, taken.entries);
+  header.set(format, taken.entries, bytes);
+  std::byte* payload = b.pool + sizeof header;
+  if (format == TernaryFormat::marked) {
+    const T mark = mark_value(b);
+    if (thread() == 0) memcpy(payload, &mark, sizeof mark);
+    payload += sizeof mark;
+  }
+  if (thread() == 0) memcpy(b.pool, &header, sizeof header);
+  if (format < TernaryFormat::dense)
+    put_sparse(b, format, taken.entries, place, payload);
+  else
+    put_dense(b, payload);
+  correct(b, header.value[kBelow], header.value[kAbove]);
+  std::byte* const to = own_wire(a, b.number, length);  // a barrier
+  copy_out(to, b.pool, length);
+  barrier();
+  if (thread() == 0) end_block(a, taken.nonfinite);
+}
+
+}  // namespace mq::kernels::cuda
