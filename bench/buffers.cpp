@@ -36,10 +36,31 @@ std::uint64_t hash_bytes(const void* data, std::size_t n) {
 
 void Pool::Free::operator()(std::byte* p) const { std::free(p); }
 
-Pool::Pool(std::uint64_t bytes) : capacity_((bytes + kAlignment - 1) / kAlignment * kAlignment) {
+Pool::Pool(std::uint64_t bytes, std::shared_ptr<const Gpu> gpu)
+    : gpu_(std::move(gpu)),
+      device_(gpu_, GpuMemory::Kind::device,
+              (bytes + kAlignment - 1) / kAlignment * kAlignment + kGuardBytes),
+      capacity_((bytes + kAlignment - 1) / kAlignment * kAlignment) {
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, capacity_ + kGuardBytes)));
   if (data_ == nullptr) throw std::bad_alloc();
   std::fill_n(data_.get(), capacity_ + kGuardBytes, kGuard);
+  push();
+}
+
+void Pool::push() const {
+  if (gpu_) gpu_->to_device(device_.data(), data_.get(), capacity_ + kGuardBytes);
+}
+
+void Pool::pull() const {
+  if (gpu_) gpu_->to_host(data_.get(), device_.data(), capacity_ + kGuardBytes);
+}
+
+void Pool::push_slot(std::size_t i) const {
+  if (gpu_) gpu_->to_device(place(i), slot(i), vector_bytes_);
+}
+
+void Pool::pull_slot(std::size_t i) const {
+  if (gpu_) gpu_->to_host(slot(i), place(i), vector_bytes_);
 }
 
 void Pool::cut(std::uint64_t vector_bytes) {
@@ -51,9 +72,11 @@ void Pool::arm_guards() {
   std::fill_n(data_.get(), kGuardBytes, kGuard);
   for (std::size_t i = 0; i < slots_; ++i)
     std::fill_n(slot(i) + vector_bytes_, slot_stride(vector_bytes_) - vector_bytes_, kGuard);
+  push();
 }
 
 bool Pool::guards_intact() const {
+  pull();
   if (!is_guard(data_.get(), kGuardBytes)) return false;
   for (std::size_t i = 0; i < slots_; ++i)
     if (!is_guard(slot(i) + vector_bytes_, slot_stride(vector_bytes_) - vector_bytes_)) return false;

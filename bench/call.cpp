@@ -1,6 +1,11 @@
 #include "bench/call.hpp"
 
+#include <dlfcn.h>
+
 #include <array>
+#include <new>
+
+#include "bench/check.hpp"
 
 namespace mq::bench {
 namespace {
@@ -28,14 +33,38 @@ int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type,
 #endif
 }
 
-Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm)
+bool mpi_takes_gpu_memory() {
+  constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA of MPICH
+  int says = 0;
+  if (void* of_mpich = dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support"); of_mpich != nullptr)
+    return reinterpret_cast<int (*)(int, int*)>(of_mpich)(kCuda, &says) == MPI_SUCCESS && says != 0;
+  if (void* of_openmpi = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"); of_openmpi != nullptr)
+    return reinterpret_cast<int (*)()>(of_openmpi)() == 1;
+  return false;
+}
+
+Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
+           std::shared_ptr<const Gpu> gpu)
     : exact_(method.method.exact() || method.method.codec->lossless),
       compresses_(!method.method.exact()),
       carries_(compresses_ && feedback && (!exact_ || kernels::compute_element(element) != element)),
+      dense_(method.dense),
       type_(mpi_type(element)),
-      count_(count) {
+      count_(count),
+      bytes_(static_cast<std::size_t>(count) * kernels::element_bytes(element)),
+      gpu_(std::move(gpu)),
+      pinned_(compresses_ || dense_ != Dense::host ? nullptr : gpu_, GpuMemory::Kind::pinned, bytes_) {
   PMPI_Comm_dup(comm, &comm_);
   PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  if (dense_ == Dense::direct && !all_agree(mpi_takes_gpu_memory(), comm_))
+    unavailable_ = "this MPI library does not say that it takes addresses on a GPU";
+  if (dense_ == Dense::nccl) {
+    auto made = Nccl::make(element, count, gpu_ ? gpu_->facts().gpu_uuid.str() : "", comm_);
+    if (made.ok())
+      nccl_ = std::move(*made);
+    else
+      unavailable_ = made.status().text();
+  }
   if (!compresses_) return;
   PMPI_Info_create(&info_);
   PMPI_Info_set(info_, "mpiq_method", mq::to_string(method.method).c_str());
@@ -43,13 +72,28 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
 }
 
 Call::~Call() {
+  nccl_.reset();
   if (info_ != MPI_INFO_NULL) PMPI_Info_free(&info_);
   PMPI_Comm_free(&comm_);
 }
 
 int Call::operator()(const void* send, void* receive) const {
   if (compresses_) return MPIQ_Allreduce(send, receive, count_, type_, MPI_SUM, comm_, info_);
+  if (nccl_) return (*nccl_)(send == MPI_IN_PLACE ? receive : send, receive) ? MPI_SUCCESS : MPI_ERR_OTHER;
+  if (gpu_ && dense_ == Dense::host) return staged(send, receive);
   return mpi_sum(send, receive, count_, type_, comm_);
+}
+
+// One copy each way of pinned memory, and MPI's reduction in place: nothing is cheaper on an MPI that knows
+// no GPU, and whole vectors.
+int Call::staged(const void* send, void* receive) const try {
+  gpu_->to_host(pinned_.data(), send == MPI_IN_PLACE ? receive : send, bytes_);
+  const int error = mpi_sum(MPI_IN_PLACE, pinned_.data(), count_, type_, comm_);
+  if (error != MPI_SUCCESS) return error;
+  gpu_->to_device(receive, pinned_.data(), bytes_);
+  return MPI_SUCCESS;
+} catch (const std::exception&) {
+  return MPI_ERR_OTHER;
 }
 
 MPIQ_Stats Call::stats() const {

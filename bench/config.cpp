@@ -24,7 +24,8 @@ std::string config_json(const Options& o) {
   for (const kernels::Element e : o.elements) elements.push_back(json_quote(name(e)));
   for (const MethodWord& m : o.methods) methods.push_back(json_quote(m.text));
   const bool range = o.sizes.empty() && o.sides.empty() && o.model.empty() && o.layers_file.empty();
-  std::string lists;
+  std::string lists, memory;  // not said where it is as it was before there was a choice
+  if (o.memory != Place::host) memory = fmt::format(R"("memory":"{}",)", name(o.memory));
   if (o.sparse) {
     std::vector<std::string> supports;
     for (const SupportSpec& spec : o.sparse->supports) supports.push_back(json_quote(to_string(spec)));
@@ -35,13 +36,13 @@ std::string config_json(const Options& o) {
   }
   return fmt::format(
       R"({{"baseline":{},"bucket_bytes":{},"buffers":"{}","check":{},"data":{},"dtype":[{}],"feedback":{},"in_place":{},"iters":{},)"
-      R"("keep_ranks":{},"launch":{},"layers":{},"link":{},"matrix":[{}],"max_reps":{},"methods":[{}],"min_reps":{},"mode":"{}","model":{},"point_time_s":{},"range":{},)"
+      R"("keep_ranks":{},"launch":{},"layers":{},"link":{},"matrix":[{}],"max_reps":{},{}"methods":[{}],"min_reps":{},"mode":"{}","model":{},"point_time_s":{},"range":{},)"
       R"("ranks":[{}],"rel_ci":{},"rho":{},"seed":{},"shuffle":{},"sizes":[{}],{}"sync":"{}","warmup":{}}})",
       json_quote(o.baseline), o.bucket_bytes, name(o.buffers), o.check, json_quote(to_string(o.data)),
       fmt::join(elements, ","), o.feedback, o.in_place, o.iters, o.keep_ranks, o.launch,
-      layers_json(o.layers), json_quote(o.link), fmt::join(o.sides, ","), o.max_reps, fmt::join(methods, ","),
-      o.min_reps, o.isolated ? "isolated" : "interleaved", json_quote(o.model), o.point_time_s,
-      range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
+      layers_json(o.layers), json_quote(o.link), fmt::join(o.sides, ","), o.max_reps, memory,
+      fmt::join(methods, ","), o.min_reps, o.isolated ? "isolated" : "interleaved", json_quote(o.model),
+      o.point_time_s, range ? fmt::format("[{},{},{}]", o.min_bytes, o.max_bytes, o.step_factor) : "null",
       fmt::join(o.ranks, ","), o.rel_ci, o.data.rho, o.data.seed, o.shuffle, fmt::join(o.sizes, ","), lists,
       name(o.sync), o.warmup);
 }

@@ -60,6 +60,11 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
   text += fmt::format("\n# input {} rho {} seed {}, {} buffers, {} place, feedback {}{}\n", to_string(o.data),
                       o.data.rho, o.data.seed, name(o.buffers), o.in_place ? "in" : "out of",
                       o.feedback ? "on" : "off", o.link.empty() ? "" : ", link " + o.link);
+  if (o.memory == Place::cuda) {
+    text += fmt::format("# vectors in the memory of {} GPUs:", t.gpus.size());
+    for (const GpuRow& gpu : t.gpus) text += fmt::format(" {} ({})", gpu.name.str(), gpu.gpu_uuid.str());
+    text += "; mpi: copied to pinned host memory and back in its time\n";
+  }
   text += fmt::format("# start of a repetition: {}; methods {}\n", description(o.sync), mode(o));
   if (o.sparse)
     text +=
@@ -97,6 +102,17 @@ void print_row(const PointRow& r) {
   if (r.collective.str() == "sparse_allreduce") text += "  " + r.comp_params.str();
   if (r.status.str() != "ok") text += fmt::format("  {}: {}", r.status.str(), r.note.str());
   print_out(text + "\n");
+}
+
+void print_phases(const Measurement& m) {
+  if (m.row.compressor.str() == "none" || m.row.reps <= 0) return;
+  if (std::isnan(m.exposed_s[kEncode])) {
+    print_out("#   phases: not measured\n");
+    return;
+  }
+  print_out(fmt::format("#   phases: encode {}, wait {}, decode {}, other {}\n",
+                        duration(m.exposed_s[kEncode]), duration(m.exposed_s[kWait]),
+                        duration(m.exposed_s[kDecode]), duration(m.exposed_s[kOther])));
 }
 
 void print_plan(const Options& o, const std::vector<Point>& points, const Topology& t) {

@@ -8,6 +8,7 @@
 
 #include "bench/metadata.hpp"
 #include "bench/points.hpp"
+#include "bench/report.hpp"
 #include "bench/rows.hpp"
 
 namespace mq::bench {
@@ -18,6 +19,7 @@ void print_error(std::string_view text);                       // "mpiq-bench: .
 
 void print_header(const Options&, const Topology&, const std::string& mpi_library);
 void print_row(const PointRow&);
+void print_phases(const Measurement&);  // where the time of a compressed method went
 void print_plan(const Options&, const std::vector<Point>&, const Topology&);  // of a dry run
 
 // "[ 3/12] 1M f32 4 ranks, 40 s left" on a terminal, else nothing.

@@ -27,14 +27,16 @@ void touch(std::byte& b) {
 class DenseCollective final : public Collective {
  public:
   DenseCollective(const Options& o, std::uint64_t pool_bytes, int sender,
-                  std::shared_ptr<const Recording> file)
+                  std::shared_ptr<const Recording> file, std::shared_ptr<const Gpu> device)
       : options(o),
         rank(sender),
         generator(o.data, file),
         recording(std::move(file)),
-        in(pool_bytes),
-        out(pool_bytes),
-        sweeper(o.buffers == Buffers::cold ? pool_bytes : 0) {}
+        gpu(std::move(device)),
+        in(pool_bytes, gpu),
+        out(pool_bytes, gpu),
+        sweeper(o.buffers == Buffers::cold ? pool_bytes : 0),
+        gpu_sweeper(sweeper.empty() ? nullptr : gpu, GpuMemory::Kind::device, sweeper.size()) {}
   std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override;
   InputRow input(const Point& point) const override;
 
@@ -42,8 +44,10 @@ class DenseCollective final : public Collective {
   const int rank;
   const Generator generator;
   const std::shared_ptr<const Recording> recording;
+  const std::shared_ptr<const Gpu> gpu;
   Pool in, out;
   std::vector<std::byte> sweeper;  // at least twice the caches; with cold buffers, else empty
+  GpuMemory gpu_sweeper;           // likewise of the GPU's
   std::uint64_t in_hash = 0;       // of all of it
 
  private:
@@ -63,31 +67,46 @@ class DenseWorkload final : public Workload {
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
   void prepare(std::size_t turn) override {
     if (all_.options.buffers == Buffers::warm) turn = 0;
-    send_ = all_.in.slot(turn % all_.in.slots());
-    receive_ = all_.out.slot(turn % all_.out.slots());
+    slot_ = turn % all_.out.slots();
+    send_ = all_.in.place(turn % all_.in.slots());
+    receive_ = all_.out.place(slot_);
     if (all_.options.in_place) {
-      std::memcpy(receive_, send_, point_.bytes());
+      if (all_.gpu)
+        all_.gpu->within(receive_, send_, point_.bytes());
+      else
+        std::memcpy(receive_, send_, point_.bytes());
       send_ = MPI_IN_PLACE;
     }
     // Writing to every line of more memory than they hold leaves nothing else in the caches.
     for (std::size_t i = 0; i < all_.sweeper.size(); i += kAlignment) touch(all_.sweeper[i]);
+    if (all_.gpu && !all_.sweeper.empty()) all_.gpu->zero(all_.gpu_sweeper.data(), all_.sweeper.size());
   }
   bool guards_intact() const override { return all_.out.guards_intact(); }
   void arm_guards() override { all_.out.arm_guards(); }
-  bool input_intact() const override { return hash_bytes(all_.in.slot(0), point_.bytes()) == hash_; }
+  bool input_intact() const override {
+    all_.in.pull_slot(0);
+    return hash_bytes(all_.in.slot(0), point_.bytes()) == hash_;
+  }
   void restore_input() override {
     with_type(point_.element, [&]<class T>(T) {
       auto* slot = reinterpret_cast<T*>(all_.in.slot(0));
       all_.generator.fill(std::span(slot, point_.count), all_.rank, 0);
     });
+    all_.in.push_slot(0);
   }
   bool all_inputs_intact() const override {
+    all_.in.pull();
     const auto pool = all_.in.all();
     return hash_bytes(pool.data(), pool.size()) == all_.in_hash;
   }
 
   const void* send() const { return send_; }
   void* receive() const { return receive_; }
+  const void* result() const {  // for the host to look at
+    all_.out.pull_slot(slot_);
+    return all_.out.slot(slot_);
+  }
+  const std::shared_ptr<const Gpu>& gpu() const { return all_.gpu; }
   const Checker& checker() const { return *checker_; }
 
  private:
@@ -98,6 +117,7 @@ class DenseWorkload final : public Workload {
   std::optional<Checker> checker_;
   const void* send_ = nullptr;
   void* receive_ = nullptr;
+  std::size_t slot_ = 0;
 };
 
 class DenseVariant final : public Variant {
@@ -105,10 +125,11 @@ class DenseVariant final : public Variant {
   DenseVariant(const DenseWorkload& workload, const MethodWord& method, const Point& point, bool feedback,
                MPI_Comm comm)
       : workload_(workload),
-        call_(method, point.element, static_cast<MPI_Count>(point.count), feedback, comm) {}
+        call_(method, point.element, static_cast<MPI_Count>(point.count), feedback, comm, workload.gpu()) {}
+  std::string unavailable() const override { return call_.unavailable(); }
   int call() override { return call_(workload_.send(), workload_.receive()); }
   Verdict compare(bool exact) const override {
-    return workload_.checker().compare(workload_.receive(), exact);
+    return workload_.checker().compare(workload_.result(), exact);
   }
   MPIQ_Stats stats() const override { return call_.stats(); }
   bool exact() const override { return call_.exact(); }
@@ -135,6 +156,7 @@ void DenseCollective::fill(kernels::Element element) {
   with_type(element, [&]<class T>(T) {
     generator.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank, 0);
   });
+  in.push();
   in_hash = hash_bytes(bytes.data(), bytes.size());
   filled_ = element;
 }
@@ -165,8 +187,9 @@ InputRow DenseCollective::input(const Point& point) const {
 }  // namespace
 
 std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes, int rank,
-                                                  std::shared_ptr<const Recording> recording) {
-  return std::make_unique<DenseCollective>(options, pool_bytes, rank, std::move(recording));
+                                                  std::shared_ptr<const Recording> recording,
+                                                  std::shared_ptr<const Gpu> gpu) {
+  return std::make_unique<DenseCollective>(options, pool_bytes, rank, std::move(recording), std::move(gpu));
 }
 
 }  // namespace mq::bench

@@ -11,6 +11,8 @@
 // threshold sends one element in 32. Its residual is that of many calls before, because only then does what
 // it sends balance what comes in; without feedback, and for decoding, tau is that quantile of the input.
 //
+// With --memory cuda the rows of GPUs in place of all that, see kernels_cuda.cpp.
+//
 // The triad is measured again before each row and the ratio taken with that neighbour, because machines
 // drift.
 
@@ -20,6 +22,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -27,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/kernels_cuda.hpp"
 #include "kernels/codec.hpp"
 
 namespace {
@@ -55,17 +59,11 @@ class Vector {
   std::byte* data_;
 };
 
-// Normal-looking noise: sum of four uniform numbers from a 64-bit mixer of the index.
 void fill(const Vector& v, std::size_t n, Element element, std::uint64_t seed) {
   for (std::size_t i = 0; i < n; ++i) {
-    std::uint64_t z = (i + seed) * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    double sum = -2.0;
-    for (int k = 0; k < 4; ++k) sum += static_cast<double>((z >> (16 * k)) & 0xffff) / 65536.0;
-    if (element == Element::f32) v.floats()[i] = static_cast<float>(sum * 1e-3);
-    if (element == Element::f64) v.doubles()[i] = sum * 1e-3;
+    const double value = mq::bench::noise(i + seed);
+    if (element == Element::f32) v.floats()[i] = static_cast<float>(value);
+    if (element == Element::f64) v.doubles()[i] = value;
   }
 }
 
@@ -252,9 +250,7 @@ void run(benchmark::State& state, const Case& c) {
   state.counters["wire_B/elt"] = static_cast<double>(m.encoded) / static_cast<double>(m.n);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void register_cases() {
   benchmark::AddCustomContext("best_isa", std::string(name(best_isa())));
   for (const std::size_t bytes : {std::size_t{64} << 20, std::size_t{256} << 10})
     for (const Codec& codec : codecs())
@@ -269,6 +265,37 @@ int main(int argc, char** argv) {
                                          ->Unit(benchmark::kMicrosecond);
             if (inner_calls(c) > 1) registered->MinTime(kShortTime_s);
           }
+}
+
+// Takes `--memory host|cuda` out of the arguments, of which Google Benchmark gets the rest. "": no such word.
+std::string take_memory(int& argc, char** argv) {
+  std::string memory = "host";
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--memory")
+      memory = i + 1 < argc ? argv[++i] : "";
+    else if (word.starts_with("--memory="))
+      memory = word.substr(word.find('=') + 1);
+    else
+      argv[kept++] = argv[i];
+  }
+  argc = kept;
+  return memory == "host" || memory == "cuda" ? memory : "";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string memory = take_memory(argc, argv);
+  if (memory.empty()) {
+    std::fputs("mpiq-kernels: --memory: neither host nor cuda\n", stderr);
+    return 2;
+  }
+  if (memory == "host")
+    register_cases();
+  else if (!mq::bench::register_gpu_cases())
+    return 2;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

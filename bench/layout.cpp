@@ -93,6 +93,7 @@ void write_head(hid_t file, const RunInfo& run) {
   create_rows<EnvRow>(file, "/run/env", run.env);
   create_rows<NodeRow>(file, "/run/nodes", run.nodes);
   create_rows<RankRow>(file, "/run/ranks", run.ranks);
+  if (!run.gpus.empty()) create_rows<GpuRow>(file, "/run/gpus", run.gpus);
 }
 
 void write_skeleton(hid_t file) {

@@ -33,6 +33,11 @@ std::string codec_text(const kernels::Codec& codec) {
   return text;
 }
 
+constexpr const char* kOnGpu =
+    "\nVectors in the memory of a GPU (--memory cuda): mpi copies them to pinned host memory and back in its "
+    "time;\n"
+    "  mpi-direct gives MPI their addresses, if it says that it takes them; nccl is NCCL, one GPU a rank\n";
+
 std::string algorithms_text() {
   if (mpi_algorithms().empty())
     return "\nmpi/ALGORITHM: this MPI library does not let its algorithm be chosen\n";
@@ -57,6 +62,7 @@ std::string list_text() {
   text += "\nPlans:\n";
   for (const PlanRow& plan : plans()) text += fmt::format("  {:<12} {}\n", plan.name, plan.what);
   text += algorithms_text();
+  text += kOnGpu;
   text += sparse_methods_text();
   text += "\nModels (layer sizes for --model):\n";
   for (const Model& model : models())

@@ -34,11 +34,12 @@ Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
   return values;
 }
 
-constexpr std::string_view kDense = "mpi/", kAllDense = "mpi/*", kSide = "{side}";
+constexpr std::string_view kDense = "mpi/", kAllDense = "mpi/*", kSide = "{side}", kDirect = "mpi-direct",
+                           kNccl = "nccl";
 constexpr char kAgain = '#';  // before the number of a method that is listed again
 
 MethodWord dense(const std::string& algorithm) {
-  return {fmt::format("{}{}", kDense, algorithm), {}, algorithm, {}};
+  return {fmt::format("{}{}", kDense, algorithm), {}, algorithm};
 }
 
 Result<MethodWord> parse_dense(const std::string& word) {
@@ -53,9 +54,11 @@ Result<MethodWord> parse_dense(const std::string& word) {
 }
 
 Result<MethodWord> parse_plain(const std::string& word) {
+  if (word == kDirect) return MethodWord{word, {}, "", {}, Dense::direct};
+  if (word == kNccl) return MethodWord{word, {}, "", {}, Dense::nccl};
   auto method = parse_method(word);
   if (!method.ok()) return method.status();
-  return MethodWord{mq::to_string(*method), *method, "", {}};
+  return MethodWord{mq::to_string(*method), *method, ""};
 }
 
 // "mpi#2" -> 2, the number in front of which the method ends; 1 without one. N is 2 or more, without leading
@@ -162,7 +165,7 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse
       return bad(fmt::format("'{}' is a method for sparse vectors, see 'mpiq-bench sparse'", word));
     auto method = names_sparse_method(word)               ? parse_list_method(word)
                   : word.starts_with(kDense)              ? parse_dense(word)
-                  : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, "", {}})
+                  : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, ""})
                                                           : parse_plain(word);
     if (!method.ok()) return method.status();
     if (*number > 1) method->text += fmt::format("{}{}", kAgain, *number);
@@ -187,7 +190,7 @@ Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side) {
   }
   auto method = parse_method(text);
   if (!method.ok()) return method.status();
-  return MethodWord{word.text, *method, "", {}};
+  return MethodWord{word.text, *method, ""};
 }
 
 std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes,

@@ -21,6 +21,13 @@ Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);  // "64K,
 Result<std::vector<int>> parse_ranks(std::string_view text);  // "2,4,8", ascending in the result, each once
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 
+// How a reduction that is not this library's finds vectors that are in the memory of a GPU.
+enum class Dense : std::uint8_t {
+  host,    // "mpi": copied to pinned host memory and back around MPI's reduction, or on the host anyway
+  direct,  // "mpi-direct": MPI is given the addresses on the GPU, if it says that it can
+  nccl,    // "nccl": NCCL in place of MPI, where it is installed
+};
+
 // A word of --methods: what mq::parse_method takes, and in place of a parameter's value {side}, the side of
 // the matrix that is reduced; or mpi/ALGORITHM, see mpi_algorithm.hpp. Behind any of them #2, #3 ...: the
 // same method once more, measured as one of its own, which shows what differences mean nothing.
@@ -29,6 +36,7 @@ struct MethodWord {
   Method method;                            // of a word with {side} only after at_side
   std::string algorithm;                    // of the MPI library's own reduction; "": the library's choice
   std::optional<SparseMethod> sparse = {};  // for lists, in place of all that
+  Dense dense = Dense::host;                // of what is not this library's
   std::string plain_text() const;           // without #N
 };
 // 'mpi/*' stands for every algorithm but auto. The same method twice is an error. Methods for lists are words

@@ -2,6 +2,7 @@
 // launcher, then runs the sweep on MPI_COMM_WORLD.
 #include <mpi.h>
 
+#include <exception>
 #include <string>
 
 #include "bench/console.hpp"
@@ -19,7 +20,13 @@ int main(int argc, char** argv) {
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
   MPI_Init(&argc, &argv);
-  const int exit_code = run_sweep(line.options, command_line, MPI_COMM_WORLD);
+  int exit_code = kPointFailed;
+  try {
+    exit_code = run_sweep(line.options, command_line, MPI_COMM_WORLD);
+  } catch (const std::exception& e) {  // of one rank: no memory, or a GPU that fails
+    print_error(e.what());             // what was measured is in the file
+    PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
+  }
   MPI_Finalize();
   return exit_code;
 }

@@ -92,6 +92,8 @@ PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, M
   for (std::size_t m = 0; m < entries_.size(); ++m) {
     entries_[m].algorithm = point.methods[m].algorithm;
     entries_[m].variant = workload_.variant(point.methods[m]);
+    if (std::string why = entries_[m].variant->unavailable(); !why.empty())
+      fail(entries_[m], "skipped", std::move(why));
   }
 }
 
@@ -339,7 +341,8 @@ void PointRun::last_look(Entry& entry) {
 }
 
 std::vector<Outcome> PointRun::run() {
-  for (Entry& e : entries_) first_call(e);
+  for (Entry& e : entries_)
+    if (e.lives()) first_call(e);
   for (Entry& e : entries_)
     if (e.lives()) warm_up(e);
   share_batch();
@@ -348,7 +351,8 @@ std::vector<Outcome> PointRun::run() {
   const bool unchanged = !options_.check || workload_.all_inputs_intact();
   if (!all_agree(unchanged, sync_))
     for (Entry& e : entries_)
-      fail(e, "invalid", "a send buffer changed during the timed calls of this point");
+      if (e.outcome.status != "skipped")
+        fail(e, "invalid", "a send buffer changed during the timed calls of this point");
   std::vector<Outcome> outcomes;
   for (Entry& e : entries_) outcomes.push_back(std::move(e.outcome));
   return outcomes;

@@ -23,6 +23,7 @@ namespace {
 struct Answer {
   RankRow rank;
   NodeRow node;
+  GpuRow gpu;  // without a name if there is none
   cpu_set_t cpus;
   std::uint64_t machine;
 };
@@ -79,7 +80,7 @@ NodeRow this_node() {
   return node;
 }
 
-Answer answer(MPI_Comm comm) {
+Answer answer(MPI_Comm comm, const Gpu* gpu) {
   Answer a{};
   PMPI_Comm_rank(comm, &a.rank.rank);
   MPI_Comm node = MPI_COMM_NULL;
@@ -88,6 +89,10 @@ Answer answer(MPI_Comm comm) {
   a.rank.node_index = a.rank.rank;  // of the node's first rank; made dense in survey
   PMPI_Bcast(&a.rank.node_index, 1, MPI_INT, 0, node);
   PMPI_Comm_free(&node);
+  if (gpu != nullptr) {
+    a.gpu = gpu->facts();
+    a.rank.gpu_uuid = a.gpu.gpu_uuid;
+  }
   a.rank.pid = getpid();
   CPU_ZERO(&a.cpus);
   if (sched_getaffinity(0, sizeof a.cpus, &a.cpus) == 0) {
@@ -104,12 +109,30 @@ Answer answer(MPI_Comm comm) {
   return a;
 }
 
+void add_gpu(Topology& t, GpuRow gpu, int node_index) {
+  if (gpu.gpu_uuid.str().empty()) return;
+  const auto same = [&](const GpuRow& known) { return known.gpu_uuid.str() == gpu.gpu_uuid.str(); };
+  if (std::any_of(t.gpus.begin(), t.gpus.end(), same)) return;
+  gpu.node_index = node_index;
+  t.gpus.push_back(gpu);
+}
+
 }  // namespace
 
-Topology survey(MPI_Comm comm) {
+int local_rank(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm node = MPI_COMM_NULL;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  PMPI_Comm_rank(node, &rank);
+  PMPI_Comm_free(&node);
+  return rank;
+}
+
+Topology survey(MPI_Comm comm, const Gpu* gpu) {
   int size = 1;
   PMPI_Comm_size(comm, &size);
-  const Answer mine = answer(comm);
+  const Answer mine = answer(comm, gpu);
   std::vector<Answer> all(static_cast<std::size_t>(size));
   PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm);
   Topology t;
@@ -124,6 +147,7 @@ Topology survey(MPI_Comm comm) {
     }
     cpu_set_t& of_node = cpus[static_cast<std::size_t>(found->second)];
     CPU_OR(&of_node, &of_node, &a.cpus);
+    add_gpu(t, a.gpu, a.node.node_index);
     t.ranks.push_back(a.rank);
     t.machine.push_back(a.machine);
   }

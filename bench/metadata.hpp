@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu.hpp"
 #include "bench/rows.hpp"
 
 namespace mq::bench {
@@ -15,6 +16,7 @@ namespace mq::bench {
 struct Topology {
   std::vector<RankRow> ranks;
   std::vector<NodeRow> nodes;
+  std::vector<GpuRow> gpus;             // each once, in the order of the ranks that use them
   std::vector<int> allowed_cpus;        // of each node: CPUs that any of its ranks may run on
   std::vector<std::uint64_t> machine;   // of each rank: equal where ranks share a kernel, and so a clock
   int nodes_of(int first_ranks) const;  // distinct nodes of ranks 0 .. first_ranks - 1
@@ -22,7 +24,9 @@ struct Topology {
   bool oversubscribed(int first_ranks) const;
   bool one_clock(int first_ranks) const;
 };
-Topology survey(MPI_Comm comm);  // collective; the same on every rank
+// gpu: the one that this rank uses, null for none. Collective; the same on every rank.
+Topology survey(MPI_Comm comm, const Gpu* gpu = nullptr);
+int local_rank(MPI_Comm comm);  // among those of the same node. Collective
 
 std::vector<EnvRow> allowed_environment();
 std::string mpi_library();

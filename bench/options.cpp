@@ -23,7 +23,8 @@ constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // its square in by
 struct Words {
   std::string min_bytes, max_bytes, range, sizes, matrix,
       dtype = "f32", ranks, methods = "mpi,bf16,onebit", baseline = "mpi", data = "normal",
-      buffers = "rotate", resume = "on", deadline, sync = "barrier", mode = "interleaved", bucket;
+      buffers = "rotate", memory = "host", resume = "on", deadline, sync = "barrier", mode = "interleaved",
+      bucket;
   // Of sparse vectors.
   std::string density = "0.01", distribution = "uniform", stride = "1", in = "own", lists = "same";
 };
@@ -78,6 +79,14 @@ void add_dense_options(CLI::App& app, CLI::Option* sizes, Options& o, Words& w) 
          "rotate: march through a pool larger than the caches; warm: always the same; cold: rotate, and "
          "empty the caches before every call")
       ->capture_default_str();
+}
+
+void add_memory_options(CLI::App& app, Options& o, Words& w) {
+  app.add_option("--memory", w.memory,
+                 "where vectors are: host; cuda: GPU number (local rank modulo GPUs) of those visible. There "
+                 "'mpi' copies to pinned host memory and back, in the measured time")
+      ->capture_default_str();
+  app.add_flag("--phases", o.phases, "print where the time of compressed methods went, too");
 }
 
 void add_sparse_options(CLI::App& app, Words& w) {
@@ -259,6 +268,10 @@ Status take_words(const Words& w, Options& o) {
     return usage("--data", "a file is for dense vectors: it does not say which indices a rank holds");
   MQ_TRY(take_word("--buffers", w.buffers, {Buffers::rotate, Buffers::warm, Buffers::cold}, o.buffers));
   MQ_TRY(take_word("--sync", w.sync, {Sync::barrier, Sync::round, Sync::none}, o.sync));
+  MQ_TRY(take_word("--memory", w.memory, {Place::host, Place::cuda}, o.memory));
+  for (const MethodWord& m : o.methods)
+    if (m.dense != Dense::host && o.memory == Place::host)
+      return usage("--methods", fmt::format("{} is for --memory cuda", m.text));
   if (w.mode != "interleaved" && w.mode != "isolated")
     return usage("--mode", fmt::format("'{}' is neither interleaved nor isolated", w.mode));
   o.isolated = w.mode == "isolated";
@@ -288,6 +301,8 @@ const char* name(Buffers buffers) {
   return buffers == Buffers::rotate ? "rotate" : buffers == Buffers::warm ? "warm" : "cold";
 }
 
+const char* name(Place place) { return place == Place::host ? "host" : "cuda"; }
+
 CommandLine parse_command_line(int argc, const char* const* argv) {
   if (argc > 1 && std::string_view(argv[1]) == kExplain) return explain_kylix(argc, argv);
   CommandLine line;
@@ -307,6 +322,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("allreduce", "sweep sizes x types x ranks x methods; start it with mpiexec");
   add_dense_options(*allreduce, add_sweep_options(*allreduce, line.options, dense_words), line.options,
                     dense_words);
+  add_memory_options(*allreduce, line.options, dense_words);
   add_method_options(*allreduce, line.options, dense_words);
   add_run_options(*allreduce, line.options, dense_words);
   CLI::App* sparse = app.add_subcommand(

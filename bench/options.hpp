@@ -24,6 +24,10 @@ enum class Resume : std::uint8_t { on, off, force };  // what to do with an outp
 enum class Buffers : std::uint8_t { rotate, warm, cold };
 const char* name(Buffers buffers);  // the word of --buffers
 
+// Where the vectors are: of this process, or of a GPU.
+enum class Place : std::uint8_t { host, cuda };
+const char* name(Place place);  // the word of --memory
+
 // Of a sweep over sparse vectors.
 struct SparseOptions {
   std::vector<double> densities{0.01};
@@ -51,6 +55,7 @@ struct Options {
   DataSpec data;
   bool in_place = false;
   Buffers buffers = Buffers::rotate;
+  Place memory = Place::host;
   std::string link;
   int launch = 0;
 
@@ -65,6 +70,7 @@ struct Options {
   double point_time_s = 2;  // for each method of a point
   bool check = true;
   bool shuffle = true;
+  bool phases = false;  // print them; they are stored in any case
 
   // To where.
   std::string output;

@@ -164,12 +164,12 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
       o.sparse ? fmt::format(R"("lists":{},)", json_quote(sparse_params(o, p))) : std::string();
   return fmt::format(
       R"({{"buffers":"{}","collective":"{}","count":{},"data":{},"dtype":"{}","feedback":{},"launch":{},)"
-      R"("layer":{},"link":{},{}"memory":"host","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
+      R"("layer":{},"link":{},{}"memory":"{}","method":{},"mode":"{}","model":{},"nodes":{},"op":"sum","place":"{}",)"
       R"("ranks":{},"ranks_per_node":{},"rho":{},"seed":{},"sync":"{}"}})",
       name(o.buffers), collective_name(o), p.count, json_quote(to_string(o.data)), name(p.element),
-      o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, json_quote(m.text), mode(o),
-      json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out", p.ranks, where.ranks_per_node,
-      o.data.rho, o.data.seed, name(o.sync));
+      o.feedback, o.launch, json_quote(p.layer), json_quote(o.link), lists, name(o.memory),
+      json_quote(m.text), mode(o), json_quote(model_label(o)), where.nodes, o.in_place ? "in" : "out",
+      p.ranks, where.ranks_per_node, o.data.rho, o.data.seed, name(o.sync));
 }
 
 // Two independently seeded 64-bit FNV-1a sums, each finished by a mixer. Not for adversaries: a sweep has at
@@ -186,12 +186,13 @@ std::string hash128(std::string_view text) {
 std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int ranks_per_node) {
   const std::uint64_t slot = slot_stride(largest_bytes);
   if (o.buffers == Buffers::warm) return slot;
-  constexpr std::uint64_t kFloor = std::uint64_t{64} << 20;
+  // Of a GPU at least twice the L2 cache of the largest.
+  const std::uint64_t floor = std::uint64_t{o.memory == Place::cuda ? 256U : 64U} << 20;
   // Twice the cache of one die; some processors report the sum of all dies, of which a core reaches one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
   const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
   const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);
-  return std::max({2 * slot, kFloor, share});
+  return std::max({2 * slot, floor, share});
 }
 
 }  // namespace mq::bench

@@ -30,6 +30,7 @@ struct RunInfo {
   std::vector<EnvRow> env;
   std::vector<NodeRow> nodes;
   std::vector<RankRow> ranks;
+  std::vector<GpuRow> gpus;  // none: no such table
 };
 
 enum Phase : std::size_t { kEncode, kWait, kDecode, kOther, kPhases };

@@ -112,6 +112,21 @@ constexpr std::array kRankColumns{
     MQ_COLUMN(RankRow, numa, ""), MQ_COLUMN(RankRow, gpu_uuid, ""),
 };
 
+constexpr std::array kGpuColumns{
+    MQ_COLUMN(GpuRow, gpu_uuid, ""),
+    MQ_COLUMN(GpuRow, node_index, ""),
+    MQ_COLUMN(GpuRow, name, ""),
+    MQ_COLUMN(GpuRow, driver, ""),
+    MQ_COLUMN(GpuRow, cuda_version, ""),
+    MQ_COLUMN(GpuRow, capability, ""),
+    MQ_COLUMN(GpuRow, multiprocessors, ""),
+    MQ_COLUMN(GpuRow, clock_sm_kHz, "kHz"),
+    MQ_COLUMN(GpuRow, clock_mem_kHz, "kHz"),
+    MQ_COLUMN(GpuRow, mem_B, "B"),
+    MQ_COLUMN(GpuRow, l2_B, "B"),
+    MQ_COLUMN(GpuRow, ecc, ""),
+};
+
 constexpr std::array kInputColumns{
     MQ_COLUMN(InputRow, input_id, ""),  MQ_COLUMN(InputRow, distribution, ""),
     MQ_COLUMN(InputRow, params, ""),    MQ_COLUMN(InputRow, seed, ""),
@@ -142,6 +157,10 @@ std::span<const Column> columns_of<NodeRow>() {
 template <>
 std::span<const Column> columns_of<RankRow>() {
   return kRankColumns;
+}
+template <>
+std::span<const Column> columns_of<GpuRow>() {
+  return kGpuColumns;
 }
 template <>
 std::span<const Column> columns_of<InputRow>() {

@@ -113,6 +113,19 @@ struct RankRow {
   Text<48> gpu_uuid;
 };
 
+// A GPU of some rank; only where vectors are in the memory of GPUs.
+struct GpuRow {
+  Text<48> gpu_uuid;
+  std::int32_t node_index = -1;
+  Text<64> name;
+  Text<32> driver;                 // of the kernel
+  std::int32_t cuda_version = -1;  // that the driver serves: 13000 is 13.0
+  Text<8> capability;
+  std::int32_t multiprocessors = -1, clock_sm_kHz = -1, clock_mem_kHz = -1;  // clocks: the highest
+  std::int64_t mem_B = -1, l2_B = -1;
+  std::int8_t ecc = -1;
+};
+
 struct InputRow {
   std::int32_t input_id = -1;
   Text<32> distribution;

@@ -41,6 +41,7 @@ class Sweep {
   int prepare();
   Status read_layers();
   Status open_recording();
+  Status open_gpu();
   bool agreed(const Status& mine);
   Status begin_report(double barrier_skew_s);
   void lead();
@@ -63,6 +64,7 @@ class Sweep {
   double start_s_;
   double clock_resolution_s_ = clock_resolution_s(), clock_cost_s_ = clock_cost_s();
   std::shared_ptr<const Recording> recording_;
+  std::shared_ptr<const Gpu> gpu_;
   Topology topology_;
   std::vector<Point> points_;
   std::unique_ptr<Collective> collective_;
@@ -121,6 +123,7 @@ Status Sweep::begin_report(double barrier_skew_s) {
   run.env = allowed_environment();
   run.nodes = topology_.nodes;
   run.ranks = topology_.ranks;
+  run.gpus = topology_.gpus;
   if (!options_.output.empty()) {
     auto lock = LockFile::acquire(options_.output + ".lock", options_.resume == Resume::force);
     if (!lock.ok()) return lock.status();
@@ -172,6 +175,14 @@ Status Sweep::open_recording() {
   return {};
 }
 
+Status Sweep::open_gpu() {
+  if (options_.memory != Place::cuda) return {};
+  auto gpu = Gpu::open(local_rank(crew_));
+  if (!gpu.ok()) return {Code::bad_argument, fmt::format("--memory cuda: {}", gpu.status().text())};
+  gpu_ = std::move(*gpu);
+  return {};
+}
+
 // Everything that can fail before the first measurement, with one answer for all ranks.
 int Sweep::prepare() {
   if (options_.expect_ranks > 0 && options_.expect_ranks != size_) {
@@ -187,7 +198,8 @@ int Sweep::prepare() {
   }
   if (!agreed(open_recording())) return kUsage;
   points_ = std::move(*points);
-  topology_ = survey(crew_);
+  if (!options_.dry_run && !agreed(open_gpu())) return kUsage;
+  topology_ = survey(crew_, gpu_.get());
   if (root() && !options_.dry_run) print_header(options_, topology_, mpi_library());
   if (options_.dry_run) {
     if (root()) print_plan(options_, points_, topology_);
@@ -201,7 +213,7 @@ int Sweep::prepare() {
       collective_ = make_sparse_collective(options_);
     else
       collective_ = make_dense_collective(
-          options_, pool_bytes(options_, largest, topology_.ranks_per_node(size_)), rank_, recording_);
+          options_, pool_bytes(options_, largest, topology_.ranks_per_node(size_)), rank_, recording_, gpu_);
   } catch (const std::bad_alloc&) {
     print_error(
         fmt::format("rank {}: not enough memory for vectors of {} bytes, see --dry-run", rank_, largest));
@@ -287,9 +299,11 @@ Status Sweep::record(const Point& point, const Circumstances& given, std::vector
   MQ_TRY(report_->add(rows));
   for (const Measurement& m : rows) {
     print_row(m.row);
+    if (options_.phases) print_phases(m);
     if (m.row.status.str() == "ok") continue;
-    exit_code_ = kPointFailed;
-    MQ_TRY(report_->add_event("error", m.row.point_id, m.row.note.str()));
+    const bool skipped = m.row.status.str() == "skipped";
+    if (!skipped) exit_code_ = kPointFailed;
+    MQ_TRY(report_->add_event(skipped ? "info" : "error", m.row.point_id, m.row.note.str()));
   }
   return report_->save(FileState::running);
 }

@@ -7,6 +7,10 @@
 namespace mq::bench {
 namespace {
 
+const char* dense_name(Dense dense) {
+  return dense == Dense::nccl ? "nccl" : dense == Dense::direct ? "mpi-direct" : "mpi";
+}
+
 // The columns that name a method. Of sparse vectors comp_params says what the lists are like too.
 void name_method(PointRow& row, const Options& o, const Point& p, const MethodWord& m) {
   row.method = m.text;
@@ -17,7 +21,9 @@ void name_method(PointRow& row, const Options& o, const Point& p, const MethodWo
     row.compressor = m.method.exact() ? "none" : m.method.codec->name;
     const PlanRow* plan = m.method.plan;
     if (plan == nullptr && !m.method.exact()) plan = &choose_plan(p.bytes(), p.ranks);
-    row.algorithm = plan != nullptr ? std::string(plan->name) : m.algorithm.empty() ? "mpi" : m.algorithm;
+    row.algorithm = plan != nullptr       ? std::string(plan->name)
+                    : m.algorithm.empty() ? dense_name(m.dense)
+                                          : m.algorithm;
   }
   std::string params = m.sparse ? "" : params_to_string(m.method);
   if (m.sparse && !m.sparse->degrees.empty()) params = "degrees=" + m.sparse->degrees;
@@ -41,7 +47,7 @@ void identify(PointRow& row, const Options& o, const Point& p, const MethodWord&
   name_method(row, o, p, m);
   row.dtype = name(p.element);
   row.op = "sum";
-  row.memory = "host";
+  row.memory = name(o.memory);
   row.place = o.in_place ? "in" : "out";
   row.layer = p.layer;
   row.model = model_label(o);
@@ -138,6 +144,13 @@ double median(std::vector<double> sample) {
   return median_of_sorted(sample);
 }
 
+// Steps on a GPU take no time on the host's clock: both 0 means that the library did not ask the GPU's, not
+// that there were none.
+void forget_if_unmeasured(Measurement& m, const Options& o) {
+  if (o.memory != Place::cuda || m.exposed_s[kEncode] != 0 || m.exposed_s[kDecode] != 0) return;
+  m.exposed_s.fill(kUnknown);
+}
+
 // Of blocks in which both methods began in time. Methods that were not interleaved are no pairs.
 void compare(PointRow& row, const Outcome& base, const Outcome& mine, int comparisons) {
   const Speedup s = paired_speedup(chosen(base.t_max, base.valid, mine.valid),
@@ -168,6 +181,7 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
          ++phase)
       all[m].exposed_s[phase] =
           median(chosen(outcomes[m].phase_s[phase], outcomes[m].valid, outcomes[m].valid));
+    forget_if_unmeasured(all[m], o);
     if (!has_base || row.reps == 0) continue;
     row.base_key = hash128(variables_json(o, p, p.methods[base], c.placement));
     compare(row, outcomes[base], outcomes[m], comparisons);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "bench/check.hpp"
 #include "bench/points.hpp"
@@ -22,6 +23,8 @@ class Variant {
   virtual ~Variant() = default;
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
+  // Why it cannot be measured here, "" if it can: the same on all ranks.
+  virtual std::string unavailable() const { return ""; }
   virtual int call() = 0;  // on the buffers of the last prepare(); an MPI error code, never aborts
   virtual Verdict compare(bool exact) const = 0;  // the result of the last call with the reference
   virtual MPIQ_Stats stats() const = 0;           // all zero unless ours()

@@ -22,6 +22,7 @@ std::string_view word(Code code) {
     case Code::mpi_failed: return "MPI error";
     case Code::extension: return "error of an extension";
     case Code::timed_out: return "timeout";
+    case Code::device_failed: return "error of a GPU";
   }
   return "unknown error";
 }

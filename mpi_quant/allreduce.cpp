@@ -9,7 +9,6 @@
 
 #include "mpi_quant/allreduce.hpp"
 
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -17,6 +16,7 @@
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/task.hpp"
 
@@ -95,13 +95,13 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
   return mpi_status(code, "MPI_Iallreduce");
 }
 
-bool copies_alone(const Call& call) {
+Result<bool> copies_alone(const Call& call) {
   int inter = 0, size = 0;
   const bool alone = is_nameless_half(call.datatype) && call.op == MPI_SUM &&
                      PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
                      PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
   if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
-    std::memmove(call.recvbuf, call.sendbuf, 2 * static_cast<std::size_t>(call.count));
+    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, 2 * static_cast<std::size_t>(call.count)));
   return alone;
 }
 
@@ -128,7 +128,10 @@ Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
 }
 
 int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
-  if (is_half(element) && copies_alone(call)) return MPI_SUCCESS;
+  if (is_half(element)) {
+    const Result<bool> copied = copies_alone(call);
+    if (!copied.ok() || *copied) return raise(call.comm, copied.status());
+  }
   if (call.count > std::numeric_limits<int>::max()) {
 #if MPI_VERSION >= 4
     return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);

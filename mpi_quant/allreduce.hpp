@@ -33,7 +33,11 @@ struct Wishes {
   std::optional<Method> method;  // in place of the policy's
   Key key;                       // of the residual; empty: no feedback
   double rows = 0, ld = 0;       // of the matrix the vector is, column by column; 0: none
-  Status trouble;                // why this rank cannot take part; reported to all
+  // Of vectors on a GPU: the program's stream that has made the input, and whether the result may be ready
+  // only for what comes later in it.
+  std::optional<void*> stream;
+  bool stream_ordered = false;
+  Status trouble;  // why this rank cannot take part; reported to all
   // Of MPI_Allreduce of an unmodified program. The key is then this rank's alone, and ranks that come with
   // different methods reduce exactly.
   bool yields = false;
@@ -62,7 +66,7 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 // A sum of half-type elements on one rank, which MPI cannot do: copies it. False if the call is something
 // else.
-bool copies_alone(const Call& call);
+Result<bool> copies_alone(const Call& call);
 
 // MPIQ_Allreduce.
 Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;

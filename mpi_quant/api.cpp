@@ -115,7 +115,7 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
     const std::scoped_lock lock(state->mutex);
     *stats = state->stats;
     stats->residual_bytes = state->residuals.bytes();
-    stats->scratch_bytes = state->scratch_bytes;
+    stats->scratch_bytes = state->all_scratch_bytes();
   }
   return MPI_SUCCESS;
 }

@@ -1,109 +1,25 @@
 #include "mpi_quant/chunks.hpp"
 
-#include <algorithm>
-
 namespace mq {
-namespace {
-
-// Results of vectors this long leave the caches before the program reads them.
-constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
-
-std::size_t chunk_bytes(const Job& job, const Layout& layout) {
-  const std::size_t bytes =
-      layout.max_chunk() * kernels::element_bytes(kernels::compute_element(job.element));
-  return (bytes + 63) / 64 * 64;
-}
-
-kernels::Feedback feedback_of(const Step& step) {
-  switch (step.feedback) {
-    case StepFeedback::none: return kernels::Feedback::none;
-    case StepFeedback::carry: return kernels::Feedback::carry;
-    case StepFeedback::deposit: return kernels::Feedback::deposit;
-  }
-  return kernels::Feedback::none;
-}
-
-}  // namespace
-
-std::size_t Chunks::scratch_bytes(const Job& job, const Layout& layout) {
-  const int widened = job.convert != nullptr ? 1 : 0;
-  return static_cast<std::size_t>(job.facts->accumulators + widened) * chunk_bytes(job, layout);
-}
 
 void Chunks::prepare(const Job& job, const Layout& layout, std::byte* scratch) {
   job_ = &job;
-  layout_ = &layout;
-  element_bytes_ = kernels::element_bytes(job.element);
-  accumulator_bytes_ = chunk_bytes(job, layout);
-  accumulators_ = scratch;
-  widened_ = scratch + static_cast<std::size_t>(job.facts->accumulators) * accumulator_bytes_;
-  stream_ = job.count >= kStreamBytes / element_bytes_;
-  where_.resize(static_cast<std::size_t>(job.plan->chunks));
-}
-
-void Chunks::start_segment(std::size_t segment) {
-  segment_ = segment;
-  std::fill(where_.begin(), where_.end(), Where::input);
-}
-
-std::size_t Chunks::value_bytes(std::size_t n) const {
-  return n * kernels::element_bytes(kernels::compute_element(job_->element));
-}
-
-std::byte* Chunks::accumulator(std::size_t chunk) const {
-  return accumulators_ + static_cast<std::size_t>(job_->facts->accumulator[chunk]) * accumulator_bytes_;
-}
-
-// The chunk's values so far, in the compute type.
-const std::byte* Chunks::values(std::size_t chunk, Range range) {
-  if (where_[chunk] == Where::accumulator) return accumulator(chunk);
-  const std::byte* const stored =
-      (where_[chunk] == Where::input ? job_->input : job_->output) + range.begin * element_bytes_;
-  if (job_->convert == nullptr) return stored;
-  job_->convert->widen(stored, widened_, range.n);
-  return widened_;
+  places_.prepare(job, layout, scratch);
 }
 
 kernels::Encoded Chunks::encode(const Step& step, std::byte* wire) {
-  const auto chunk = static_cast<std::size_t>(step.chunk);
-  const Range range = layout_->chunk(segment_, chunk);
-  kernels::EncodeArgs args;
-  args.x = values(chunk, range);
-  if (job_->residual != nullptr) {
-    args.residual = job_->residual + value_bytes(range.begin);
-    args.feedback = feedback_of(step);
-  }
-  args.n = range.n;
-  args.params = job_->params;
-  args.wire = wire;
-  return job_->ops->encode(args);
+  const ChunkPlaces::Encode e = places_.encode(step, wire);
+  if (e.half != nullptr) job_->convert->widen(e.half, e.widened, e.args.n);
+  return ops_of(*job_, step).encode(e.args);
 }
 
 kernels::Decoded Chunks::decode(const Step& step, bool final, std::span<const std::byte> wire) {
-  const auto chunk = static_cast<std::size_t>(step.chunk);
-  const Range range = layout_->chunk(segment_, chunk);
-  const bool half = job_->convert != nullptr;
-  kernels::DecodeArgs args;
-  args.wire = wire.data();
-  args.wire_bytes = wire.size();
-  args.n = range.n;
-  args.params = job_->params;
-  if (step.op == Op::decode_add) args.base = values(chunk, range);
-  args.x = !final ? accumulator(chunk) : half ? widened_ : job_->output + range.begin * element_bytes_;
-  args.stream = final && !half && stream_;
-  const kernels::Decoded decoded = job_->ops->decode(args);
-  if (final && half && decoded == kernels::Decoded::ok) round(chunk, range, widened_);
-  where_[chunk] = final ? Where::output : Where::accumulator;
+  const ChunkPlaces::Decode d = places_.decode(step, final, wire);
+  if (d.half != nullptr) job_->convert->widen(d.half, d.widened, d.args.n);
+  const kernels::Decoded decoded = ops_of(*job_, step).decode(d.args);
+  if (d.rounded != nullptr && decoded == kernels::Decoded::ok)
+    job_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
   return decoded;
-}
-
-// The result of a half type. All ranks lose the same by rounding; the rank that the chunk falls to remembers
-// it.
-void Chunks::round(std::size_t chunk, Range range, const std::byte* value) {
-  const bool mine = static_cast<int>(chunk % static_cast<std::size_t>(job_->size)) == job_->rank;
-  std::byte* const residual =
-      job_->residual != nullptr && mine ? job_->residual + value_bytes(range.begin) : nullptr;
-  job_->convert->narrow(value, job_->output + range.begin * element_bytes_, residual, range.n);
 }
 
 }  // namespace mq

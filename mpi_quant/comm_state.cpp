@@ -130,7 +130,7 @@ CommState::Memory CommState::memory() {
   Memory all;
   for (const auto& state : registry().states) {
     const std::scoped_lock state_lock(state->mutex);
-    all.scratch_bytes += state->scratch_bytes;
+    all.scratch_bytes += state->all_scratch_bytes();
     all.residual_bytes += state->residuals.bytes();
   }
   return all;
@@ -202,19 +202,32 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
 
 namespace {
 
-// True if this node has fewer usable cores than ranks of comm, or of the program as far as the launcher
-// tells. Collective.
-Result<bool> is_crowded(MPI_Comm comm) {
+// The ranks of comm that share this rank's node.
+struct Node {
+  bool crowded;  // fewer usable cores than ranks of comm, or of the program as far as the launcher tells
+  int ranks;     // if their numbers in comm are n i, ..., n i + n - 1, that is n; else 1
+};
+
+// Collective.
+Result<Node> node_of(MPI_Comm comm, int rank) {
   MPI_Comm node = MPI_COMM_NULL;
   MQ_TRY(mpi_status(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
                     "MPI_Comm_split_type"));
   int ranks = 1;
   (void)PMPI_Comm_size(node, &ranks);
+  const int mine[2]{rank, -rank};
+  int most[2]{rank, -rank};
+  const Status compared =
+      mpi_status(real_mpi().allreduce(mine, most, 2, MPI_INT, MPI_MAX, node), "MPI_Allreduce");
   (void)PMPI_Comm_free(&node);
+  MQ_TRY(compared);
+  const int first = -most[1];
+  const bool consecutive = most[0] - first + 1 == ranks && first % ranks == 0;
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
-  return std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
+  const bool crowded =
+      sched_getaffinity(0, sizeof cores, &cores) != 0 || std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
+  return Node{crowded, consecutive ? ranks : 1};
 }
 
 }  // namespace
@@ -227,15 +240,17 @@ Status CommState::activate(MPI_Comm user_comm) {
   // info.
   MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank, &private_comm_), "MPI_Comm_split"));
   MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(private_comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
-  const Result<bool> crowded = is_crowded(private_comm_);
-  if (!crowded.ok()) return crowded.status();
-  int threads = env()->threads, most = 1;
-  MQ_TRY(
-      mpi_status(real_mpi().allreduce(&threads, &most, 1, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
-  comm.emplace(private_comm_, *crowded);
+  const Result<Node> node = node_of(private_comm_, rank);
+  if (!node.ok()) return node.status();
+  const int per_node = env()->node_ranks > 0 ? env()->node_ranks : node->ranks;
+  const int mine[3]{env()->threads, per_node, -per_node};
+  int most[3]{1, 1, -1};
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, most, 3, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
+  comm.emplace(private_comm_, node->crowded);
+  per_node_ = most[1] == -most[2] && comm->size() % most[1] == 0 ? most[1] : 1;
   // Four segments cover one message by the codec's work on three others. Where a segment has a message for
   // each of many ranks, two do, and take half the memory.
-  lanes = std::clamp(most, comm->size() < 16 ? 4 : 2, kMaxLanes);
+  lanes = std::clamp(most[0], comm->size() < 16 ? 4 : 2, kMaxLanes);
   return {};
 }
 
@@ -292,12 +307,15 @@ Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
   return {};
 }
 
-const CommState::Program& CommState::program(const PlanRow& row) {
-  const auto at = programs_.find(row.id);
+const CommState::Program& CommState::program(const PlanRow& row, kernels::Element element) {
+  // Raw frames hold elements of the compute type: of half types they would be twice the vector.
+  const int per_node = kernels::compute_element(element) == element ? per_node_ : 1;
+  const auto at = programs_.find({row.id, per_node});
   if (at != programs_.end()) return at->second;
-  Plan plan = row.make(comm->rank(), comm->size());
+  Plan plan = row.make({comm->rank(), comm->size(), per_node});
   PlanFacts facts = facts_of(plan);
-  return programs_.emplace(row.id, Program{std::move(plan), std::move(facts)}).first->second;
+  return programs_.emplace(std::pair(row.id, per_node), Program{std::move(plan), std::move(facts)})
+      .first->second;
 }
 
 int CommState::enter(const Place& place, std::uint32_t number) {

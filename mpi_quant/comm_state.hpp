@@ -5,17 +5,20 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/device_work.hpp"
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/plan.hpp"
 #include "mpi_quant/pmpi/identity.hpp"
@@ -73,8 +76,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
     Plan plan;
     PlanFacts facts;
   };
-  // The plan of a row on this communicator, made once.
-  const Program& program(const PlanRow& row);
+  // The plan of a row for elements of this type on this communicator, made once.
+  const Program& program(const PlanRow& row, kernels::Element element);
+  // Segments of a call of this plan in flight, so that they have tags enough. The same on all ranks.
+  int lanes_of(const Plan& plan) const { return std::min(lanes, (window_tags - 1) / plan.rounds); }
   // After a communication error: messages may still be on their way into the buffers, so the state, its
   // buffers and its private communicator are kept for ever and never used again.
   void set_broken(const Status& why);
@@ -85,7 +90,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // tags of its own: a message of one is never taken for one of another.
   static constexpr std::uint32_t kWindows = 32;  // divides 2^32, so that numbers may wrap around
   static constexpr int window_tags = 1000;       // kWindows times this is below the least MPI_TAG_UB, 32767
-  static constexpr int kMaxLanes = 16;           // with at most 34 rounds of a plan, 544 tags a window
+  static_assert(kMaxRounds < window_tags);       // the last tag of a window is the agreement's
+  static constexpr int kMaxLanes = 16;           // fewer for a plan of many rounds: lanes_of
   // The window of a call, or -1 while it has to wait.
   int enter(const Place& place, std::uint32_t sequence);
   void leave(std::uint32_t sequence);
@@ -108,7 +114,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::uint32_t sequence = 0;      // calls that were started
   Residuals residuals;
   MPIQ_Stats stats{};
-  std::size_t scratch_bytes = 0;                           // of all calls' operations
+  std::size_t scratch_bytes = 0;  // of all calls' operations
+  std::size_t all_scratch_bytes() const { return scratch_bytes + device_pool.bytes(); }
+  DevicePool device_pool;                                  // of what calls with vectors on GPUs need
   std::unique_ptr<SparseState> sparse;                     // once a sparse call was made
   Operation blocking{*this, Operation::Exact::by_caller};  // what blocking calls run, one at a time
 
@@ -123,9 +131,10 @@ class CommState : public std::enable_shared_from_this<CommState> {
                                 std::uint32_t facts, const Status& local, std::string_view what);
 
   MPI_Comm private_comm_ = MPI_COMM_NULL;
-  std::shared_ptr<CommState> kept_;  // of itself, for ever
-  std::map<std::uint16_t, Program> programs_;
-  std::array<const Place*, kWindows> window_{};  // by number, modulo kWindows
+  std::shared_ptr<CommState> kept_;                            // of itself, for ever
+  int per_node_ = 1;                                           // of Ranks; the same on all ranks
+  std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
+  std::array<const Place*, kWindows> window_{};                // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left
 };
 

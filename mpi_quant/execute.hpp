@@ -8,13 +8,16 @@
 // blocks: advance() does what can be done and returns, so that a call can be left and taken up again.
 //
 // With job.threads > 1 the codec steps of different lanes run side by side (OpenMP); messages stay with the
-// calling thread, and the bytes are the same.
+// calling thread, and the bytes are the same. On a device (job.device) codec steps are launched and not
+// waited for: a lane goes on with steps that its stream orders after them, and is held up where the processor
+// needs what they write. So there, too, encoding, the wire and decoding overlap.
 //
 // Requires that the ranks have agreed (agree.hpp): all hold the same signature, hence the same layout and the
 // same messages. A frame that cannot be used does not end the schedule: the rank goes on with poison frames,
 // so that nobody waits for ever and everyone who depends on it returns an error too.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -24,9 +27,9 @@
 
 #include "mpi_quant/base/comm.hpp"
 #include "mpi_quant/chunks.hpp"
-#include "mpi_quant/frame.hpp"
-#include "mpi_quant/layout.hpp"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/device_chunks.hpp"
+#include "mpi_quant/frame_check.hpp"
+#include "mpi_quant/job.hpp"
 
 namespace mq {
 
@@ -39,14 +42,14 @@ inline double now_s() {
 template <Comm C>
 class Execution {
  public:
-  // Bytes of scratch that a job needs.
+  // Bytes of scratch that a job needs, of a job on a device in pinned memory.
   static std::size_t scratch_bytes(const Job& job) {
     const Layout layout = layout_of(job);
     return lanes_of(job, layout) * lane_bytes(job, layout);
   }
 
   // Bytes of the longest message of a job, header included.
-  static std::size_t frame_bytes(const Job& job) { return slot_bytes(job, layout_of(job)); }
+  static std::size_t frame_bytes(const Job& job) { return slot_bytes_of(job, layout_of(job)); }
 
   // job and scratch outlive the job's execution; scratch has scratch_bytes(job) at a 64-byte boundary. May
   // throw std::bad_alloc; nothing can after it, so that a rank short of memory can say so before the ranks
@@ -54,16 +57,23 @@ class Execution {
   void prepare(const Job& job, std::byte* scratch) {
     job_ = &job;
     layout_.emplace(layout_of(job));
-    slot_bytes_ = slot_bytes(job, *layout_);
+    slot_bytes_ = slot_bytes_of(job, *layout_);
     failure_ = {};
     const auto slots = static_cast<std::size_t>(job.plan->slots);
     n_lanes_ = lanes_of(job, *layout_);
     if (lanes_.size() < n_lanes_) lanes_.resize(n_lanes_);
     batch_.reserve(n_lanes_);
+    most_at_once_ = job.device != nullptr ? n_lanes_ : static_cast<std::size_t>(job.threads);
     for (std::size_t i = 0; i < n_lanes_; ++i) {
       Lane& lane = lanes_[i];
       lane.frames = scratch + i * lane_bytes(job, *layout_);
-      lane.chunks.prepare(job, *layout_, lane.frames + slots * slot_bytes_);
+      std::byte* const rest = lane.frames + slots * slot_bytes_;
+      if (job.device == nullptr)
+        lane.chunks.prepare(job, *layout_, rest);
+      else
+        lane.on_device.prepare(job, *layout_, job.device->lanes[i], rest);
+      lane.launched.clear();
+      if (job.device != nullptr) lane.launched.reserve(job.plan->steps.size());
       lane.index = static_cast<int>(i);
       lane.slots.assign(slots, Slot{});
       lane.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
@@ -82,7 +92,7 @@ class Execution {
     for (;;) {
       batch_.clear();
       for (Lane& lane : lanes_) {
-        if (!lane.active || batch_.size() >= static_cast<std::size_t>(job_->threads)) continue;
+        if (!lane.active || batch_.size() >= most_at_once_) continue;
         bool codec_step = false;
         MQ_TRY(communicate(comm, lane, tally, moved, codec_step));
         if (codec_step) batch_.push_back(&lane);
@@ -93,8 +103,15 @@ class Execution {
     }
   }
 
-  // Once the output is complete, or worthless: see failure().
+  // Once the output is complete, or worthless: see failure(). Of a job that may outlast this the last decodes
+  // may still run, see late().
   bool done() const { return active_ == 0; }
+  // Of a job that is done: f(results) with the results of each lane that has decodes under way.
+  template <class F>
+  void late(const F& f) const {
+    for (std::size_t i = 0; i < n_lanes_; ++i)
+      if (!lanes_[i].launched.empty()) f(lanes_[i].on_device.results());
+  }
   // Of the result: on an error output and residual are unspecified.
   const Status& failure() const { return failure_; }
 
@@ -105,34 +122,29 @@ class Execution {
     int sends = 0;  // under way
     std::size_t bytes = 0;
   };
+  struct Launched {
+    std::size_t step;
+    double begun;
+  };
   struct Lane {
     std::byte* frames = nullptr;
     Chunks chunks;
+    DeviceChunks on_device;
     int index = 0;
     bool active = false;
     std::size_t segment = 0;
     std::size_t at = 0;  // next step
     std::vector<Slot> slots;
     std::vector<typename C::Request> sends;  // by plan's numbers
-    Tally codec;                             // of the step that just ran
-    Status failure;
+    std::vector<Launched> launched;          // steps of this segment that a device has not ended, in order
+    double last_end = 0;                     // of them
+    bool running = false;                    // the step that was just begun was launched
+    StepResult result;                       // else this came of it
   };
 
-  static Layout layout_of(const Job& job) {
-    return Layout(job.count, job.plan->chunks, job.codec->block(job.params),
-                  kernels::element_bytes(kernels::compute_element(job.element)),
-                  job.codec->whole(job.params));
-  }
-  static std::size_t lanes_of(const Job& job, const Layout& layout) {
-    return std::min(static_cast<std::size_t>(job.lanes), layout.segments());
-  }
-  static std::size_t slot_bytes(const Job& job, const Layout& layout) {
-    const std::size_t bound = job.codec->wire_bound(layout.max_chunk(), job.element, job.params);
-    return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
-  }
   static std::size_t lane_bytes(const Job& job, const Layout& layout) {
-    return static_cast<std::size_t>(job.plan->slots) * slot_bytes(job, layout) +
-           Chunks::scratch_bytes(job, layout);
+    return static_cast<std::size_t>(job.plan->slots) * slot_bytes_of(job, layout) +
+           (job.device != nullptr ? DeviceChunks::pinned_bytes(job) : Chunks::scratch_bytes(job, layout));
   }
 
   // Lane i runs segments i, i + lanes, ... on every rank, whichever finishes first. So two messages between
@@ -151,7 +163,10 @@ class Execution {
     lane.segment = segment;
     lane.active = true;
     lane.at = 0;
-    lane.chunks.start_segment(segment);
+    if (job_->device == nullptr)
+      lane.chunks.start_segment(segment);
+    else
+      lane.on_device.start_segment(segment);
     for (std::size_t i = 0; i < job_->facts->early.size(); ++i)
       if (job_->facts->early[i]) MQ_TRY(post_receive(comm, lane, job_->plan->steps[i]));
     return {};
@@ -167,6 +182,7 @@ class Execution {
   Status communicate(C& comm, Lane& lane, Tally& tally, bool& moved, bool& codec_step) {
     while (lane.active) {
       bool ready = false;
+      if (!lane.launched.empty()) end_launched(lane, tally, moved);
       if (lane.at == job_->plan->steps.size()) {
         MQ_TRY(drained(comm, lane, ready));
         if (!ready) return {};
@@ -191,7 +207,8 @@ class Execution {
 
   // A slot may be read once its message is here, and written once it is neither being received nor sent.
   Status runnable(C& comm, Lane& lane, const Step& step, Tally& tally, bool& ready) {
-    ready = true;
+    ready = !is_held_up(lane, step);
+    if (!ready) return {};
     if (step.op == Op::exchange) {
       if (step.to != kNobody) MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
       if (ready && step.from != kNobody && !job_->facts->early[lane.at])
@@ -231,7 +248,7 @@ class Execution {
   }
 
   Status drained(C& comm, Lane& lane, bool& ready) {
-    ready = true;
+    ready = lane.launched.empty() || may_end_without(lane);
     for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, lane, slot, ready));
     return {};
   }
@@ -241,7 +258,7 @@ class Execution {
     if (step.to == kNobody) return {};
     Slot& slot = slot_of(lane, step.slot);
     if (slot.bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
-      if (failure_.ok()) failure_ = too_long(lane, step);
+      if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
       write_header(lane, step, Code::bad_frame, 0);
     }
     tally.sent_bytes += slot.bytes;
@@ -253,36 +270,96 @@ class Execution {
   void run_batch(Tally& tally) {
     const int n = static_cast<int>(batch_.size());
 #ifdef _OPENMP
-#  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1)
+#  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && job_->device == nullptr)
 #endif
-    for (int i = 0; i < n; ++i) run_step(*batch_[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < n; ++i) begin(*batch_[static_cast<std::size_t>(i)]);
     for (Lane* lane : batch_) {  // in a fixed order
-      tally.encode_s += lane->codec.encode_s;
-      tally.decode_s += lane->codec.decode_s;
-      tally.nonfinite += lane->codec.nonfinite;
-      lane->codec = {};
-      if (failure_.ok() && !lane->failure.ok()) failure_ = std::move(lane->failure);
-      lane->failure = {};
+      if (!lane->running) end(*lane, step_of(*lane), lane->result, tally);
       ++lane->at;
     }
   }
 
-  void run_step(Lane& lane) const noexcept {
+  // Begins the lane's next step; on the processor that is all of it.
+  void begin(Lane& lane) const noexcept {
     const Step& step = step_of(lane);
-    if (step.op == Op::encode)
-      encode(lane, step);
-    else if (failure_.ok())
-      decode(lane, step);
+    lane.running = false;
+    lane.result = {};
+    if (!failure_.ok()) return;
+    const std::span<std::byte> in = frame(lane, step.slot);
+    const std::size_t bytes = slot_of(lane, step.slot).bytes;
+    if (step.op != Op::encode) lane.result.status = check_frame(place(lane, step), in, bytes);
+    if (!lane.result.status.ok()) return;
+    const double start = now_s();
+    if (job_->device != nullptr) {
+      launch(lane, step, in.subspan(sizeof(FrameHeader)), bytes - sizeof(FrameHeader));
+      if (lane.running) lane.launched.push_back({lane.at, start});
+    } else if (step.op == Op::encode) {
+      lane.result.encoded = lane.chunks.encode(step, in.data() + sizeof(FrameHeader));
+    } else {
+      lane.result.decoded =
+          lane.chunks.decode(step, job_->facts->final[lane.at], in.first(bytes).subspan(sizeof(FrameHeader)));
+    }
+    lane.result.seconds = now_s() - start;
   }
 
-  void encode(Lane& lane, const Step& step) const {
-    if (!failure_.ok()) return write_header(lane, step, failure_.code(), 0);
-    const double start = now_s();
-    const kernels::Encoded encoded =
-        lane.chunks.encode(step, frame(lane, step.slot).data() + sizeof(FrameHeader));
-    lane.codec.encode_s = now_s() - start;
-    lane.codec.nonfinite = encoded.nonfinite;
-    write_header(lane, step, Code::ok, encoded.bytes);
+  void launch(Lane& lane, const Step& step, std::span<std::byte> payload, std::size_t bytes) const noexcept {
+    lane.running = step.op == Op::encode ? lane.on_device.encode(step, payload.data(), lane.result)
+                                         : lane.on_device.decode(step, job_->facts->final[lane.at],
+                                                                 payload.first(bytes), lane.result);
+  }
+
+  // What follows from a step that is over.
+  void end(Lane& lane, const Step& step, StepResult& result, Tally& tally) {
+    (step.op == Op::encode ? tally.encode_s : tally.decode_s) += result.seconds;
+    tally.nonfinite += result.encoded.nonfinite;
+    if (result.decoded == kernels::Decoded::malformed)
+      result.status = bad_frame(place(lane, step), [&] {
+        return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
+      });
+    if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
+    if (step.op == Op::encode)
+      write_header(lane, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
+  }
+
+  // Ends the steps of a lane that its device has ended.
+  void end_launched(Lane& lane, Tally& tally, bool& moved) {
+    std::size_t ended = 0;
+    for (StepResult result; ended < lane.launched.size(); ++ended, result = {}) {
+      const Launched& launched = lane.launched[ended];
+      const Step& step = job_->plan->steps[launched.step];
+      if (!lane.on_device.over(step, result)) break;
+      const double now = now_s();
+      result.seconds = now - std::max(launched.begun, lane.last_end);  // a lane's steps do not overlap
+      lane.last_end = now;
+      end(lane, step, result, tally);
+    }
+    lane.launched.erase(lane.launched.begin(), lane.launched.begin() + static_cast<std::ptrdiff_t>(ended));
+    moved = moved || ended > 0;
+  }
+
+  // Whether the processor needs what a launched step still writes or reads. Codec steps of a lane come one
+  // after the other in its stream; but only the end of an encode tells how long its frame is.
+  bool is_held_up(const Lane& lane, const Step& step) const {
+    for (const Launched& launched : lane.launched) {
+      const Step& earlier = job_->plan->steps[launched.step];
+      const bool reads = step.op != Op::exchange || step.to != kNobody;
+      if (reads && earlier.op == Op::encode && earlier.slot == step.slot) return true;
+      if (step.op == Op::exchange && step.from != kNobody && earlier.slot == step.recv_slot) return true;
+    }
+    return false;
+  }
+
+  // The last decodes of a job that may outlast its execution.
+  bool may_end_without(const Lane& lane) const {
+    if (!job_->device->may_outlast || !failure_.ok()) return false;
+    if (lane.segment + n_lanes_ < layout_->segments()) return false;
+    return std::none_of(lane.launched.begin(), lane.launched.end(), [&](const Launched& launched) {
+      return job_->plan->steps[launched.step].op == Op::encode;
+    });
+  }
+
+  FramePlace place(const Lane& lane, const Step& step) const {
+    return {job_->call, lane.segment, step.chunk};
   }
 
   // A header with a trouble is a poison frame.
@@ -297,67 +374,9 @@ class Execution {
     slot_of(lane, step.slot).bytes = sizeof header + payload_bytes;
   }
 
-  void decode(Lane& lane, const Step& step) const {
-    const std::size_t bytes = slot_of(lane, step.slot).bytes;
-    const std::span<const std::byte> in = frame(lane, step.slot);
-    lane.failure = check(lane, step, in, bytes);
-    if (!lane.failure.ok()) return;
-    const double start = now_s();
-    const kernels::Decoded decoded =
-        lane.chunks.decode(step, job_->facts->final[lane.at], in.first(bytes).subspan(sizeof(FrameHeader)));
-    lane.codec.decode_s = now_s() - start;
-    if (decoded == kernels::Decoded::malformed)
-      lane.failure = bad_frame(lane, step, [&] {
-        return "the payload is not what " + std::string(job_->codec->name) + " writes";
-      });
-  }
-
-  template <class Text>
-  static Status bad_frame(const Lane& lane, const Step& step, const Text& text) noexcept {
-    return status_of(Code::bad_frame, [&] {
-      return "segment " + std::to_string(lane.segment) + ", chunk " + std::to_string(step.chunk) + ": " +
-             text();
-    });
-  }
-
-  Status too_long(const Lane& lane, const Step& step) const noexcept {
-    return bad_frame(lane, step, [&] {
-      return "a frame is longer than the bound of " + std::to_string(slot_bytes_) + " bytes";
-    });
-  }
-
-  Status check(const Lane& lane, const Step& step, std::span<const std::byte> in,
-               std::size_t bytes) const noexcept {
-    FrameHeader h;
-    if (bytes < sizeof h)
-      return bad_frame(lane, step,
-                       [&] { return "a frame of " + std::to_string(bytes) + " bytes has no header"; });
-    if (bytes > in.size()) return too_long(lane, step);
-    std::memcpy(&h, in.data(), sizeof h);
-    if (h.magic != kFrameMagic || h.version != kWireVersion)
-      return bad_frame(lane, step, [&] {
-        return "a message is not an mpi_quant frame of version " + std::to_string(kWireVersion);
-      });
-    if (h.trouble != 0)
-      return status_of(Code::peer_failed,
-                       [&] { return "a peer gave up (code " + std::to_string(h.trouble) + ")"; });
-    if (h.call != job_->call || h.segment != static_cast<std::uint32_t>(lane.segment) ||
-        h.chunk != static_cast<std::uint32_t>(step.chunk))
-      return bad_frame(lane, step, [&] {
-        return "a frame of another call, or for segment " + std::to_string(h.segment) + ", chunk " +
-               std::to_string(h.chunk);
-      });
-    if (h.payload_bytes != bytes - sizeof h)
-      return bad_frame(lane, step, [&] {
-        return "the header promises " + std::to_string(h.payload_bytes) + " bytes, " +
-               std::to_string(bytes - sizeof h) + " came";
-      });
-    return {};
-  }
-
   const Job* job_ = nullptr;
   std::optional<Layout> layout_;
-  std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0;
+  std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0, most_at_once_ = 1;
   std::vector<Lane> lanes_;  // n_lanes_ of them in use
   std::vector<Lane*> batch_;
   Status failure_;  // the first; results are worthless from here on, the schedule goes on

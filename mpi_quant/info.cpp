@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -52,12 +53,36 @@ Status read_matrix(std::string_view value, MPI_Count count, Wishes& wishes) {
   return {};
 }
 
+// A cudaStream_t, as a number.
+Status read_stream(std::string_view value, Wishes& wishes) {
+  const bool hexadecimal = value.substr(0, 2) == "0x" || value.substr(0, 2) == "0X";
+  const std::string_view digits = value.substr(hexadecimal ? 2 : 0);
+  std::uintptr_t number = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number, hexadecimal ? 16 : 10);
+  if (error != std::errc{} || end != digits.data() + digits.size())
+    return bad_info("mpiq_stream: \"" + std::string(value) +
+                    "\" is not a stream as a number, like 0x7f00beef");
+  wishes.stream = reinterpret_cast<void*>(number);
+  return {};
+}
+
+Status read_stream_ordered(std::string_view value, Wishes& wishes) {
+  if (value != "true" && value != "false")
+    return bad_info("mpiq_stream_ordered: \"" + std::string(value) + "\" is neither true nor false");
+  wishes.stream_ordered = value == "true";
+  return {};
+}
+
 Status read_key(const char* key, std::string_view value, MPI_Count count, Wishes& wishes) {
   if (std::strcmp(key, "mpiq_method") == 0) return read_method(value, wishes);
   if (std::strcmp(key, "mpiq_key") == 0) return read_residual_key(value, wishes);
   if (std::strcmp(key, "mpiq_matrix") == 0) return read_matrix(value, count, wishes);
+  if (std::strcmp(key, "mpiq_stream") == 0) return read_stream(value, wishes);
+  if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_stream_ordered(value, wishes);
   return {Code::bad_info,
-          std::string("info: unknown key \"") + key + "\" (known: mpiq_method, mpiq_key, mpiq_matrix)"};
+          std::string("info: unknown key \"") + key +
+              "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered)"};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <limits>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/comm_state.hpp"
@@ -24,18 +25,12 @@ Status check_arguments(const Call& call, bool predefined) {
 // What a vector may take more than its elements: headers of one block, and of blocks.
 constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
 
-// What n elements propose for the codec's measured parameter. Half types: from their values as floats.
-double propose(const Job& job) {
-  if (job.convert == nullptr) return job.codec->propose(job.input, job.count, job.element, job.params);
-  Buffer widened;
-  if (!widened.reserve(job.count * sizeof(float))) throw std::bad_alloc();
-  job.convert->widen(job.input, widened.data(), job.count);
-  return job.codec->propose(widened.data(), job.count, kernels::Element::f32, job.params);
-}
-
 }  // namespace
 
-Operation::~Operation() { state_.scratch_bytes -= scratch_.bytes(); }
+Operation::Operation(CommState& state, Exact exact)
+    : state_(state), exact_(exact), vectors_(state.device_pool) {}
+
+Operation::~Operation() { state_.scratch_bytes -= held_bytes_; }
 
 void Operation::prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal) noexcept {
   call_ = call;
@@ -43,6 +38,9 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
   method_ = method;
   rehearsal_ = rehearsal;
   yields_ = wishes.yields;
+  order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, wishes.stream.has_value(),
+            wishes.stream.value_or(nullptr)};
+  stream_ordered_ = wishes.stream_ordered;
   care_ = wishes.care;
   trouble_ = {};
   outcome_ = {};
@@ -68,12 +66,13 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
 
 // Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
 Status Operation::prepare_run(std::optional<kernels::Element> element) {
-  const CommState::Program& program = state_.program(*method_.plan);
+  const CommState::Program& program = state_.program(*method_.plan, *element);
   Job& job = job_;
   job.plan = &program.plan;
   job.facts = &program.facts;
   job.codec = method_.codec;
   job.ops = method_.codec->ops(*element, env()->isa);
+  job.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
   job.convert = kernels::convert(*element, env()->isa);
   job.params = method_.params;
   job.element = *element;
@@ -86,32 +85,63 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   job.output = static_cast<std::byte*>(call_.recvbuf);
   job.rank = state_.comm->rank();
   job.size = state_.comm->size();
-  job.lanes = state_.lanes;
+  job.lanes = state_.lanes_of(program.plan);
   job.threads = env()->threads;
+  MQ_TRY(vectors_.locate(job, device_rows()));
+  if (vectors_.is_captured(order_)) return refuse_capture();
   const bool measures = job.codec->proposes != nullptr && job.codec->proposes(job.params);
-  if (key_.empty()) {
-    if (measures && !rehearsal_) proposal_ = propose(job);
-  } else {
-    const Result<Residuals::Entry*> entry = state_.residuals.acquire(key_.view(), job.count, job.element);
-    if (!entry.ok()) return entry.status();
-    if ((*entry)->users > 0)
-      return {Code::bad_argument,
-              "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
-    job.residual = (*entry)->buffer.data();
-    // A key of one rank alone settles nothing for the others.
-    if (measures && !yields_ && (*entry)->settled > 0)
-      job.params = job.codec->settle(job.params, (*entry)->settled);
-    else if (measures && !rehearsal_)
-      proposal_ = propose(job);
-  }
+  bool proposes = measures && !rehearsal_;
+  if (!key_.empty()) MQ_TRY(prepare_residual(measures, proposes));
   if (Execution<MpiComm>::frame_bytes(job) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
-  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job), before = scratch_.bytes();
-  if (!scratch_.reserve(bytes))
-    return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
-  state_.scratch_bytes += scratch_.bytes() - before;
-  execution_.prepare(job, scratch_.data());
+  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job);
+  std::byte* scratch = nullptr;
+  const auto prepare_memory = [&]() -> Status {
+    MQ_TRY(vectors_.prepare(job, {order_, stream_ordered_, rehearsal_, measures, bytes}));
+    if (job.device == nullptr && !scratch_.reserve(bytes))
+      return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
+    scratch = job.device == nullptr ? scratch_.data() : vectors_.frames();
+    return {};
+  };
+  Status prepared = prepare_memory();
+  count_memory();
+  MQ_TRY(std::move(prepared));
+  if (proposes) MQ_TRY(vectors_.propose(job, proposal_));
+  execution_.prepare(job, scratch);
   return {};
+}
+
+// The residual of the key, which has to be in the memory that the job reads.
+Status Operation::prepare_residual(bool measures, bool& proposes) {
+  Job& job = job_;
+  Device* const device = vectors_.residual_device();
+  const Result<Residuals::Entry*> entry =
+      state_.residuals.acquire(key_.view(), job.count, job.element, vectors_.api(), device);
+  if (!entry.ok()) return entry.status();
+  if ((*entry)->users > 0)
+    return {Code::bad_argument,
+            "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
+  MQ_TRY((*entry)->move_to(vectors_.api(), device));
+  job.residual = (*entry)->data();
+  // A key of one rank alone settles nothing for the others.
+  if (!measures || yields_ || (*entry)->settled <= 0) return {};
+  job.params = job.codec->settle(job.params, (*entry)->settled);
+  proposes = false;
+  return {};
+}
+
+// Nothing can be launched that the program's graph would not hold. An unmodified program's call is left to
+// MPI, which may have something to say to it.
+Status Operation::refuse_capture() {
+  if (!yields_)
+    return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
+  method_ = {};
+  return {};
+}
+
+void Operation::count_memory() {
+  const std::size_t bytes = scratch_.bytes() + vectors_.bytes();
+  state_.scratch_bytes += bytes - std::exchange(held_bytes_, bytes);
 }
 
 void Operation::sign(std::optional<kernels::Element> element) {
@@ -145,6 +175,7 @@ bool Operation::advance() noexcept {
   if (!status.ok() &&
       stage_ != Stage::done) {  // the communication failed: nothing of ours can be trusted any more
     state_.set_broken(status);
+    vectors_.settle();
     finish(status, false);
   }
   return moved;
@@ -166,7 +197,12 @@ Status Operation::step(bool& moved) {
   }
   if (stage_ == Stage::running) {
     MQ_TRY(execution_.advance(*state_.comm, tally_, moved));
-    if (execution_.done()) finish(execution_.failure(), false);
+    if (execution_.done()) {
+      bool over = true;
+      Status status = vectors_.deliver(execution_, over);
+      moved = moved || over;
+      if (over) finish(std::move(status), false);
+    }
   }
   return {};
 }
@@ -249,6 +285,8 @@ void Operation::finish(Status status, bool exact) {
     stats.compressed_calls += status.ok();
     // Part of it may belong to a result that nobody got.
     if (!status.ok()) state_.residuals.drop(key_.view());
+  } else {
+    vectors_.settle();  // what was copied for nothing
   }
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};

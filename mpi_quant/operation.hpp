@@ -17,6 +17,7 @@
 #include "mpi_quant/allreduce.hpp"
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/device_call.hpp"
 #include "mpi_quant/execute.hpp"
 
 namespace mq {
@@ -38,7 +39,7 @@ class Operation {
     here,       // by MPI's non-blocking reduction on the private communicator
   };
 
-  Operation(CommState& state, Exact exact) : state_(state), exact_(exact) {}
+  Operation(CommState& state, Exact exact);
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -67,6 +68,9 @@ class Operation {
     done,
   };
   Status prepare_run(std::optional<kernels::Element> element);
+  Status prepare_residual(bool measures, bool& proposes);
+  Status refuse_capture();
+  void count_memory();
   void sign(std::optional<kernels::Element> element);
   Status step(bool& moved);
   Status enter(bool& moved);
@@ -91,7 +95,11 @@ class Operation {
   Status trouble_;
   Outcome outcome_;
   Tally tally_;
+  DeviceOrder order_;
+  bool stream_ordered_ = false;
+  DeviceCall vectors_;
   Buffer scratch_;
+  std::size_t held_bytes_ = 0;  // of scratch_ and vectors_, in the communicator's numbers
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
   MPI_Request reduction_ = MPI_REQUEST_NULL;

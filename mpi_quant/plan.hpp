@@ -40,6 +40,7 @@ struct Step {
   int recv_slot = 0;  // exchange: written
   int round = 0;      // exchange: two messages between the same two ranks in one segment differ in it
   StepFeedback feedback = StepFeedback::none;
+  bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which loses nothing
   bool operator==(const Step&) const = default;
 };
 
@@ -59,17 +60,30 @@ struct PlanFacts {
   // By chunk: its accumulator, for chunks that are written more than once; or -1.
   std::vector<int> accumulator;
   int accumulators = 0;
+  // Whether a step is raw: then slots need room for the elements themselves, and the job their codec.
+  bool raw = false;
   // By slot: where its sends begin when the sends of all slots are numbered; one more entry for their number.
   std::vector<int> first_send;
 };
 PlanFacts facts_of(const Plan& plan);
 
-// A row of the table of plans. make is a pure function, defined for 0 <= rank < size and every size >= 2.
+// Who a plan is made for. per_node ranks with consecutive numbers share each node: it divides size, and ranks
+// r with the same r / per_node are on one. 1 where nodes differ in their ranks, or are not to count.
+struct Ranks {
+  int rank = 0, size = 2, per_node = 1;
+  int nodes() const { return size / per_node; }
+};
+
+// No plan has more rounds: lanes times rounds are the tags of a call (CommState::window_tags).
+inline constexpr int kMaxRounds = 960;
+
+// A row of the table of plans. make is a pure function, defined for 0 <= rank < size, every size >= 2 and
+// every per_node >= 1 that divides size. Chunks and rounds are those of all ranks.
 struct PlanRow {
   std::string_view name;  // the word after '/' in a method
   std::uint16_t id;       // part of the call's signature
   std::string_view what;  // one line for --list: steps, bytes sent per rank in units of the encoded vector
-  Plan (*make)(int rank, int size);
+  Plan (*make)(const Ranks& ranks);
 };
 
 std::span<const PlanRow> plans() noexcept;

@@ -1,5 +1,5 @@
-// The plans: who encodes what, for whom, and when. Pure functions of (rank, size), apart from everything that
-// runs them, so that tests/plan_test.cpp can prove each for every rank at once.
+// The plans: who encodes what, for whom, and when. Pure functions of Ranks, apart from everything that runs
+// them, so that tests/plan_test.cpp can prove each for every rank at once.
 //
 // n is the vector, w the encoded vector, P the number of ranks, alpha one message's latency. Steps are
 // ordered for overlap: whatever another rank waits for is made first, and no step writes a slot that a send
@@ -9,22 +9,22 @@
 #include <array>
 #include <bit>
 
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan_rows.hpp"
 
 namespace mq {
-namespace {
 
 // Owner-computes reduce-scatter and allgather (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al.,
 // MLHPC 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends the owner C(its slice), and
 // the owner adds them to its own part, which is not encoded, in rank order. Round 1: the owner encodes the
 // aggregate, adopts what the others will decode, and sends it to all. Each element of the residual array
 // takes one loss: the contribution's, or on the owner the aggregate's.
-// 2(P-1) messages, 2(P-1)/P w sent; encodes n + n/P, decodes 2n(P-1)/P + n/P elements.
+// 2(P-1) messages, 2(P-1)/P w sent; encodes n, decodes 2n(P-1)/P + n/P elements.
 //
 // 2P-1 slots: P-1 to send from, P-1 to receive into, one for the aggregate. Round 1 receives into the slots
 // of round 0, whose wires have been added by then. The aggregate has a slot of its own because the first
 // sends may still be under way, and owners must not wait for slow receivers.
-Plan make_direct(int rank, int size) {
+Plan make_direct(const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
   const auto to = [&](int s) { return (rank + s) % size; };
   const auto from = [&](int s) { return (rank - s + size) % size; };
@@ -60,10 +60,13 @@ Plan make_direct(int rank, int size) {
   return plan;
 }
 
+namespace {
+
 // Everyone sends its encoded vector to everyone and adds all of them, its own included, in rank order. One
 // loss an element and contribution, and half the messages of direct, but P/2 times its bytes. P-1 messages,
 // (P-1) w sent; encodes n, decodes P n elements. P slots: slot q holds the wire of rank q.
-Plan make_allgather(int rank, int size) {
+Plan make_allgather(const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = 1, .slots = size, .rounds = 1, .steps = {}};
   plan.steps.push_back({.op = Op::encode, .slot = rank, .feedback = StepFeedback::carry});
   for (int s = 1; s < size; ++s) {
@@ -102,7 +105,8 @@ Plan make_extra(int rank, int core) {
 //
 // 2 log2(core) slots, two a round (one more for the wire of an extra rank): no round waits for the sends of
 // an earlier one, and all receives can be posted at the start. Rounds 0 and the last two are for extra ranks.
-Plan make_recursive_doubling(int rank, int size) {
+Plan make_recursive_doubling(const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   if (rank >= core) return make_extra(rank, core);
   const int last = std::countr_zero(static_cast<unsigned>(core));
@@ -151,6 +155,11 @@ constexpr std::array kPlans{
     PlanRow{"recursive_doubling", 3,
             "sums re-encoded between 2, 4, 8, ... ranks: log2 P messages and vectors sent",
             make_recursive_doubling},
+    PlanRow{
+        "hierarchical", 4,
+        "direct between nodes of L ranks, of their exact sums: 2(P/L-1)/P vectors sent, and inside a node "
+        "1-1/L of them, raw and encoded",
+        make_hierarchical},
 };
 constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2];
 
@@ -180,6 +189,7 @@ PlanFacts facts_of(const Plan& plan) {
   std::vector<int> writes(index(plan.chunks));
   facts.first_send.resize(index(plan.slots) + 1);
   for (const Step& s : plan.steps) {
+    facts.raw = facts.raw || s.raw;
     const bool receives = s.op == Op::exchange && s.from != kNobody;
     const bool sends = s.op == Op::exchange && s.to != kNobody;
     facts.early.push_back(receives && !used[index(s.recv_slot)]);
@@ -203,6 +213,9 @@ const PlanRow* find_plan(std::string_view name) noexcept {
   return at == kPlans.end() ? nullptr : &*at;
 }
 
+// Not hierarchical: nothing here says how much slower messages between nodes are than memory, and where all
+// ranks are on one node it does nothing that direct does not do with fewer bytes.
+//
 // At two ranks allgather sends what direct sends, in half the messages and with half the losses. Up to four
 // it decodes no more than recursive doubling does.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept {

@@ -77,7 +77,8 @@ Status start_alone(MPIQ_Request_object& r) {
     r.sparse->start();
     return {};
   }
-  if (copies_alone(r.call)) return {};
+  const Result<bool> copied = copies_alone(r.call);
+  if (!copied.ok() || *copied) return copied.status();
   return start_exact(r.call, r.call.comm, r.reduction);
 }
 

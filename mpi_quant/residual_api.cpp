@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "kernels/convert.hpp"
 #include "mpi_quant.h"
@@ -68,7 +69,7 @@ MPI_Datatype residual_type(const Residuals::Entry& entry) {
 // f with the elements of a residual.
 template <class F>
 auto visit(const Residuals::Entry& entry, const F& f) {
-  std::byte* const data = entry.buffer.data();
+  std::byte* const data = entry.buffer.data();  // on the host: see move_to_host
   if (entry.residual_element() == Element::f64)
     return f(std::span(reinterpret_cast<double*>(data), entry.count));
   return f(std::span(reinterpret_cast<float*>(data), entry.count));
@@ -79,7 +80,9 @@ auto visit(const Residuals::Entry& entry, const F& f) {
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct Flush {
-  std::byte* output = nullptr;
+  std::byte* output = nullptr;  // in host memory: the caller's, or `delivery`
+  std::byte* target = nullptr;  // the caller's, if it is on a device
+  Buffer delivery;
   std::size_t count = 0;
   Element element{};
   CommState* state = nullptr;
@@ -87,6 +90,18 @@ struct Flush {
   Buffer sums;                        // of a piece in float, before it is rounded to a half type
   std::string facts;
 };
+
+// MPI delivers to host memory.
+Status prepare_output(Flush& f) {
+  if (f.count == 0) return {};
+  const Result<bool> there = is_on_device(f.output);
+  if (!there.ok()) return there.status();
+  if (!*there) return {};
+  if (!f.delivery.reserve(f.count * element_bytes(f.element)))
+    return {Code::no_memory, "no memory for the sum"};
+  f.target = std::exchange(f.output, f.delivery.data());
+  return {};
+}
 
 // Everything that can be wrong on one rank alone.
 Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
@@ -98,6 +113,7 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   if (!element) return bad_argument("datatype is none of those that are compressed");
   f.element = *element;
   f.count = static_cast<std::size_t>(count);
+  MQ_TRY(prepare_output(f));
   const bool rounds = kernels::compute_element(f.element) != f.element;
   if (rounds && !f.sums.reserve(std::min(f.count, kPiece) * sizeof(float)))
     return {Code::no_memory, "no memory to round the sum"};
@@ -110,6 +126,7 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   MQ_TRY(table->idle(key));
   const Result<Residuals::Entry*> known = table->acquire(key, f.count, f.element);
   if (!known.ok()) return known.status();  // it belongs to another count or type
+  MQ_TRY((*known)->move_to_host());
   f.state = table.state();
   f.entry = *known;
   ++f.entry->users;
@@ -143,9 +160,13 @@ Status deliver(const Flush& f, MPI_Comm comm) {
 Status run(const Flush& f, const Status& trouble, MPI_Comm comm, bool& touched) {
   MQ_TRY(unanimous(comm, trouble, f.facts));
   touched = f.entry != nullptr;
-  if (touched) return deliver(f, comm);
-  if (f.count > 0) std::memset(f.output, 0, f.count * element_bytes(f.element));
-  return {};
+  const std::size_t bytes = f.count * element_bytes(f.element);
+  if (touched)
+    MQ_TRY(deliver(f, comm));
+  else if (f.count > 0)
+    std::memset(f.output, 0, bytes);
+  // Whether all ranks have the sum: a device may fail at the last moment.
+  return unanimous(comm, f.target != nullptr ? copy_now(f.target, f.output, bytes) : Status{}, {});
 }
 
 Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
@@ -180,8 +201,10 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
-  const auto product = [factor]<class T>(T v) { return static_cast<T>(static_cast<double>(v) * factor); };
   const auto asked = [key](const std::string& name) { return key == nullptr || name == key; };
+  for (auto& [name, entry] : residuals->entries())
+    if (asked(name)) MQ_TRY(entry.move_to_host());
+  const auto product = [factor]<class T>(T v) { return static_cast<T>(static_cast<double>(v) * factor); };
   for (const auto& [name, entry] : residuals->entries()) {
     const bool finite = !asked(name) || visit(entry, [&](const auto& values) {
       return std::all_of(values.begin(), values.end(), [&](auto v) { return std::isfinite(product(v)); });
@@ -231,9 +254,7 @@ Status get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count, voi
   if (count == 0) return {};
   if (buf == nullptr) return bad_argument("buf is NULL");
   const std::size_t bytes = element_bytes(entry->residual_element());
-  std::memcpy(buf, entry->buffer.data() + static_cast<std::size_t>(first) * bytes,
-              static_cast<std::size_t>(count) * bytes);
-  return {};
+  return entry->fetch(buf, static_cast<std::size_t>(first) * bytes, static_cast<std::size_t>(count) * bytes);
 }
 
 std::optional<Element> element_named(std::string_view word) {
@@ -255,7 +276,7 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   if (elements == nullptr) return bad_argument(quoted(key) + ": the buffer is NULL");
   Result<Residuals::Entry> entry = Residuals::make(key, static_cast<std::size_t>(r.count), *element);
   if (!entry.ok()) return entry.status();
-  std::memcpy(entry->buffer.data(), elements, entry->bytes());
+  MQ_TRY(copy_now(entry->buffer.data(), elements, entry->bytes()));
   const bool finite = visit(*entry, [](const auto& values) {
     return std::all_of(values.begin(), values.end(), [](auto v) { return std::isfinite(v); });
   });

@@ -5,17 +5,55 @@
 
 namespace mq {
 
-Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count, kernels::Element element) {
+Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
+  if (on_device.device() == device) return {};
+  const auto explained = [&](const Status& status) {
+    return status_of(status.code(), [&] { return "the residual cannot be moved: " + status.text(); });
+  };
+  Buffer on_host;
+  DeviceBuffer there;
+  std::byte* to = nullptr;
+  if (device == nullptr) {
+    if (!on_host.allocate_zeroed(bytes()))
+      return {Code::no_memory, "no memory for " + std::to_string(bytes()) + " bytes of a residual"};
+    to = on_host.data();
+  } else {
+    if (const Status status = there.allocate_zeroed(*api, device, bytes()); !status.ok())
+      return explained(status);
+    to = there.data();
+  }
+  const DeviceApi& copier = device != nullptr ? *api : *on_device.api();
+  Device* const at = device != nullptr ? device : on_device.device();
+  if (const Status status = copy_now(copier, at, to, data(), bytes()); !status.ok()) return explained(status);
+  buffer = Buffer();
+  on_device = DeviceBuffer();
+  std::swap(buffer, on_host);
+  std::swap(on_device, there);
+  return {};
+}
+
+Status Residuals::Entry::fetch(void* to, std::size_t first, std::size_t n) const {
+  if (on_device.data() != nullptr)
+    return copy_now(*on_device.api(), on_device.device(), to, data() + first, n);
+  return copy_now(to, data() + first, n);
+}
+
+Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count, kernels::Element element,
+                                         const DeviceApi* api, Device* device) {
   const std::size_t size = kernels::element_bytes(kernels::compute_element(element));
   Buffer buffer;
-  if (count > SIZE_MAX / size || !buffer.allocate_zeroed(count * size))
+  DeviceBuffer on_device;
+  const bool fits = count <= SIZE_MAX / size;
+  const bool there = fits && (device != nullptr ? on_device.allocate_zeroed(*api, device, count * size).ok()
+                                                : buffer.allocate_zeroed(count * size));
+  if (!there)
     return Status{Code::no_memory, "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
                                        std::to_string(count) + " " + std::string(name(element))};
-  return Entry{element, count, std::move(buffer), Held(count * size)};
+  return Entry{element, count, std::move(buffer), std::move(on_device), Held(count * size)};
 }
 
 Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t count,
-                                             kernels::Element element) {
+                                             kernels::Element element, const DeviceApi* api, Device* device) {
   if (Entry* const known = find(key)) {
     if (known->count == count && known->element == element) return known;
     return Status{Code::bad_argument, "mpiq_key \"" + std::string(key) + "\" belongs to " +
@@ -23,7 +61,7 @@ Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t c
                                           std::string(name(known->element)) + ", not to " +
                                           std::to_string(count) + " " + std::string(name(element))};
   }
-  Result<Entry> entry = make(key, count, element);
+  Result<Entry> entry = make(key, count, element, api, device);
   if (!entry.ok()) return entry.status();
   return &entries_.emplace(key, std::move(*entry)).first->second;
 }
@@ -57,7 +95,7 @@ void Residuals::drop(std::string_view key) {
 
 std::size_t Residuals::bytes() const {
   std::size_t sum = 0;
-  for (const auto& [key, entry] : entries_) sum += entry.buffer.bytes();
+  for (const auto& [key, entry] : entries_) sum += entry.buffer.bytes() + entry.on_device.bytes();
   return sum;
 }
 

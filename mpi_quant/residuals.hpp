@@ -11,6 +11,7 @@
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/device_copy.hpp"
 
 namespace mq {
 
@@ -50,24 +51,35 @@ class Residuals {
   struct Entry {
     kernels::Element element;  // of the key's vectors
     std::size_t count;
-    Buffer buffer;        // count elements of residual_element(); zero at first
-    Held held;            // what the buffer takes
+    // count elements of residual_element(), zero at first, in one of the two: where the vector was last.
+    Buffer buffer;
+    DeviceBuffer on_device;
+    Held held;            // what they take
     bool used = false;    // by a call that got past the agreement
     int users = 0;        // calls in flight
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t bytes() const { return count * kernels::element_bytes(residual_element()); }
+    std::byte* data() const { return on_device.data() != nullptr ? on_device.data() : buffer.data(); }
+    // Moves the elements to a device's memory, or with null to the host's. No call uses the entry. After an
+    // error they are where they were.
+    Status move_to(const DeviceApi* api, Device* device);
+    Status move_to_host() { return move_to(nullptr, nullptr); }
+    // Copies bytes, from byte `first` on, to `to`, which may be anywhere.
+    Status fetch(void* to, std::size_t first, std::size_t bytes) const;
   };
   using Map = std::map<std::string, Entry, std::less<>>;
 
   // The residual of a key, made if there is none. A key belongs to one count and element type. The entry
-  // stays where it is until it is forgotten.
-  Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element);
+  // stays where it is until it is forgotten. A new one is in the memory of `device` if that is not null.
+  Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element,
+                         const DeviceApi* api = nullptr, Device* device = nullptr);
   // The residual of a key or null.
   Entry* find(std::string_view key);
   // An entry of zeros that is in no table yet.
-  static Result<Entry> make(std::string_view key, std::size_t count, kernels::Element element);
+  static Result<Entry> make(std::string_view key, std::size_t count, kernels::Element element,
+                            const DeviceApi* api = nullptr, Device* device = nullptr);
   // Takes all entries of `fresh`; an entry of the same key is replaced, where it is.
   void replace(Map fresh) noexcept;
 
@@ -78,6 +90,7 @@ class Residuals {
   void clear() { entries_.clear(); }
 
   const Map& entries() const { return entries_; }
+  Map& entries() { return entries_; }
   std::size_t bytes() const;
 
  private:

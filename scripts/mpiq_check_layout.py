@@ -43,7 +43,7 @@ def _heads(file):
         for name, columns in schema.RUN_TABLES.items():
             if name in run.tables:
                 yield from table(f"{where}/{name}", run.tables[name], columns)
-            else:
+            elif name not in schema.OPTIONAL_TABLES:
                 yield None, f"table {where}/{name}", "a table", "none"
         for name in ("created_utc", "updated_utc"):
             if name in run.attrs and not UTC.fullmatch(run.text(name)):

@@ -34,7 +34,7 @@ def resumed(file, run):
 def _words(file, i, row):
     for column, known in (("status", schema.STATUSES), ("grade", schema.GRADES), ("dtype", tuple(schema.ELEMENT_BYTES)),
                           ("op", ("sum",)), ("place", ("in", "out")), ("mode", ("isolated", "interleaved")),
-                          ("sync", schema.SYNCS), ("buffers", schema.BUFFERS)):
+                          ("sync", schema.SYNCS), ("buffers", schema.BUFFERS), ("memory", schema.MEMORIES)):
         if file.text(i, column) not in known:
             yield column, " or ".join(known), file.text(i, column) or "''"
     for column in row.dtype.names:
@@ -85,10 +85,11 @@ def _method(file, i, row):
     word, asked, plan = parts.group(1), _params(parts.group(2) or ""), parts.group(3)
     compressor, given = file.text(i, "compressor"), _params(file.text(i, "comp_params"))
     lists = compressor == "sparse" and file.text(i, "collective") == "sparse_allreduce"
-    if compressor != ("none" if word == "mpi" else word) and not lists:
-        yield "compressor", "none" if word == "mpi" else word, compressor or "''"
+    expected = "none" if word in schema.DENSE else word
+    if compressor != expected and not lists:
+        yield "compressor", expected, compressor or "''"
         return
-    algorithm = asked.pop("algorithm", word) if lists else plan or ("mpi" if word == "mpi" else None)
+    algorithm = asked.pop("algorithm", word) if lists else plan or (word if word in schema.DENSE else None)
     if algorithm is not None and file.text(i, "algorithm") != algorithm:
         yield "algorithm", algorithm, file.text(i, "algorithm") or "''"
     whole = len(row["comp_params"]) < row.dtype["comp_params"].itemsize

@@ -16,6 +16,7 @@ import numpy as np  # noqa: E402
 from matplotlib import ticker  # noqa: E402
 
 from mpiq_results import bytes_label  # noqa: E402
+from mpiq_schema import DENSE  # noqa: E402
 
 # Colours of Okabe and Ito, told apart by colour-blind readers; marker and dashes tell methods apart without colour.
 LOOKS = {
@@ -68,14 +69,19 @@ def order(method):
     return not is_dense(method), method
 
 
+ELSEWHERE = {"mpi-direct": "MPI_Allreduce on GPU memory", "nccl": "NCCL"}
+
+
 def is_dense(method):
-    return method.split("/")[0] == "mpi"
+    return method.split("/")[0] in DENSE
 
 
 def label(method, dtypes):
     """Legend text: who does it, and in which type where the figure has only one."""
     if not is_dense(method):
         return f"{method} (ours)"
+    if method in ELSEWHERE:
+        return ELSEWHERE[method]
     name = f"MPI_Allreduce {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else "MPI_Allreduce"
     algorithm = method.partition("/")[2]
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name

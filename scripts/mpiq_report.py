@@ -225,6 +225,8 @@ WORDS = [
     ("method", "who does it: mpi is MPI_Allreduce, mpi/NAME one of its algorithms; the others are ours, a codec with its parameters: "
      "bf16 rounds to 16 bits, onebit sends a sign for each number and means for each block, threshold and adaptive send only large "
      "numbers; a word after / is the plan by which messages are sent"),
+    ("cuda", "vectors in the memory of GPUs: mpi copies them to the host and back in its time, mpi-direct is an MPI that takes them as they "
+     "are, nccl is NCCL"),
     ("speed-up 2 [1.9, 2.1]", "takes half the time of the baseline; in brackets the 95 % interval: above 1 faster, below 1 slower, "
      "around 1 not told apart"),
     ("relative L2 error", "|result - exact sum| / |exact sum| of one call; 0.0017 is rounding to bf16, 0.6 is coarse. With feedback what one "

@@ -13,6 +13,8 @@ import sys
 import h5py
 import numpy as np
 
+import mpiq_schema as schema
+
 SCHEMA_NAME = "mpi_quant.bench"
 SCHEMA_VERSION = 1
 
@@ -285,7 +287,7 @@ def bytes_label(n, _position=None):
 def method_words(row):
     """What --methods calls it, from the columns every file has: mpi, mpi/ring, onebit/direct, onebit(block=512)/direct."""
     if row["compressor"] in ("none", ""):
-        return "mpi" if row["algorithm"] == "mpi" else f"mpi/{row['algorithm']}"
+        return row["algorithm"] if row["algorithm"] in schema.DENSE else f"mpi/{row['algorithm']}"
     params = f"({row['comp_params']})" if row["comp_params"] else ""
     plan = f"/{row['algorithm']}" if row["algorithm"] else ""
     return f"{row['compressor']}{params}{plan}"

@@ -10,6 +10,7 @@ The same numbers as mpi_quant/plans.cpp makes steps of and mpi_quant/advisor/pre
     allgather             P-1        (P-1) w        1         P
     recursive_doubling    log2 P     log2 P w       log2 P    2 log2 P      the first three are dense, these compressed
 
+hierarchical depends on the ranks per node too, which models do not vary: its points are fitted, but not folded to other ranks.
 w is the encoded vector over the vector. Logarithms are rounded up: what ranks beyond a power of two add is left out.
 """
 import dataclasses

@@ -16,6 +16,10 @@ MOST_BATCH = 1000  # calls timed together
 TRIES = 5  # repetitions for each that must be valid, before a method is given up
 STOP_REASONS = ("ci", "max_reps", "budget", "deadline", "error")
 FILE_STATES = ("running", "complete", "partial")
+MEMORIES = ("host", "cuda")
+# Methods that are not this library's: MPI_Allreduce, with vectors on a GPU staged through the host; MPI given the addresses on the
+# GPU; NCCL.
+DENSE = ("mpi", "mpi-direct", "nccl")
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
 
@@ -47,7 +51,11 @@ ENV = _columns("name S64, value S256")
 NODES = _columns("node_index i4, host S64, cpu_model S96, sockets i2, cores i4, smt i1, mem_B i8, kernel S64, governor S16, "
                  "thp S16, aslr i1, llc_B i8, load1 f8")
 RANKS = _columns("rank i4, node_index i4, local_rank i4, pid i4, cpu_first i4, cpu_count i4, numa i2, gpu_uuid S48")
-RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS}
+# Only where vectors are in the memory of GPUs.
+GPUS = _columns("gpu_uuid S48, node_index i4, name S64, driver S32, cuda_version i4, capability S8, multiprocessors i4, "
+                "clock_sm_kHz i4, clock_mem_kHz i4, mem_B i8, l2_B i8, ecc i1")
+RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS, "gpus": GPUS}
+OPTIONAL_TABLES = ("gpus",)
 
 _NO_SUFFIX = {"count": "elements", "matrix_side": "elements", "n_wrong": "elements", "bytes": "B", "wire_bytes_max": "B",
               "wire_bytes_sum": "B", "scratch_bytes": "B", "residual_bytes": "B", "snr_db": "dB"}

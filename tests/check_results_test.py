@@ -377,7 +377,7 @@ class Check(WithFiles):
                  "double": "f8"}
         for struct, columns in (("PointRow", {**mpiq_schema.POINTS, **mpiq_schema.LATER}), ("InputRow", mpiq_schema.INPUTS),
                                 ("EventRow", mpiq_schema.EVENTS), ("EnvRow", mpiq_schema.ENV), ("NodeRow", mpiq_schema.NODES),
-                                ("RankRow", mpiq_schema.RANKS)):
+                                ("RankRow", mpiq_schema.RANKS), ("GpuRow", mpiq_schema.GPUS)):
             body = re.sub(r"//.*", "", re.search(rf"struct {struct} {{(.*?)\n}};", text, re.S).group(1))
             found = {}
             for kind, names in re.findall(r"(std::\w+|double|Text<\d+>)\s+([^;]+);", body):

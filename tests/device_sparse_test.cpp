@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "tests/device_rows.hpp"
 #include "tests/ternary.hpp"
 
@@ -279,7 +281,8 @@ TEST(DeviceSparse, ProposedTau) {
           std::vector<T> x = make_input<T>(input, n, seed());
           if (n == 1000) plant_nonfinite(x, seed());
           Scratch scratch(ops->scratch_bytes(n, params));
-          double proposal = -1;
+          const auto proposed = std::make_unique<double>(-1);  // on the heap, which a real GPU sees too
+          double& proposal = *proposed;
           ops->propose(x.data(), n, params, &proposal, scratch.data(), kSmallDevice, simt::launcher());
           EXPECT_STREQ(simt::error(), "");
           EXPECT_TRUE(scratch.intact());

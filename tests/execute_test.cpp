@@ -58,6 +58,7 @@ TEST(Execute, bits_do_not_depend_on_lanes_and_threads) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans()) {
       Scene scene{&codec, &plan, 3};
+      scene.per_node = node_sizes(plan, 3)[0];
       const std::size_t n = 9 * kChunkBytes / 4 + 77;
       const auto x = inputs<float>(3, n);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, n));
@@ -127,9 +128,10 @@ TEST(Execute, results_do_not_depend_on_the_order_of_arrival) {
 TEST(Execute, many_segments_in_flight_with_delays_are_reduced_once_each) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
-      for (const int ranks : {2, 3}) {
+      for (const int ranks : {2, 4}) {
         const std::size_t n = 6 * kChunkBytes / 4 * static_cast<std::size_t>(ranks) + 1234;
         Scene scene{&codec, &plan, ranks};
+        scene.per_node = node_sizes(plan, ranks)[0];
         scene.delay_seed = 5;
         const auto x = inputs<float>(ranks, n);
         const Outcome<float> got = run(scene, x, zeros<float>(ranks, n));
@@ -182,6 +184,10 @@ TEST(Execute, sends_no_more_than_the_theory_says_plus_headers) {
       const double core = std::exp2(std::floor(std::log2(p)));
       theory = (core * std::log2(core) + 3 * (p - core)) * wire;  // an extra rank sends one wire and gets two
     }
+    if (scene.plan->name == "hierarchical") {
+      const double nodes = p / scene.per_node, raw = static_cast<double>(n * sizeof(float));
+      theory = (2 * (nodes - 1) + p - nodes) * wire + (p - nodes) * raw;
+    }
     ASSERT_GE(theory, 0) << "no theory for plan " << scene.plan->name;
     EXPECT_LE(payload, theory + static_cast<double>(messages) * block_bytes) << scene.describe(n);
     // A code whose length depends on the data sends less than its bound of a vector of zeros.
@@ -209,6 +215,7 @@ TEST(Execute, adaptive_sends_one_gap_byte_an_entry_and_few_skips) {
       const Outcome<float> got = run(scene, inputs<float>(ranks, n), zeros<float>(ranks, n));
       const double p = ranks, pi = scene.params().value[0];
       const double core = std::exp2(std::floor(std::log2(p)));
+      if (plan.name == "hierarchical") continue;  // sends raw frames too
       const double encodes = plan.name == "direct"      ? 2 * (p - 1)
                              : plan.name == "allgather" ? p * (p - 1)
                                                         : core * std::log2(core) + 3 * (p - core);
@@ -259,9 +266,10 @@ TEST(Execute, topk_stays_below_the_volume_of_ok_topk_at_every_rank_count) {
 TEST(Execute, damaged_messages_are_errors_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
-      for (const int ranks : {2, 3, 4, 7})
+      for (const int ranks : {2, 3, 4, plan.name == "hierarchical" ? 6 : 7})
         for (int damage = 0; damage < 5; ++damage) {
           Scene scene{&codec, &plan, ranks};
+          scene.per_node = node_sizes(plan, ranks)[0];
           std::atomic<int> messages = 0;
           std::atomic<int> victim = -1;
           scene.tamper = [&](int, int to, int, Loopback::Message& m) {
@@ -281,6 +289,55 @@ TEST(Execute, damaged_messages_are_errors_and_never_a_hang) {
           EXPECT_FALSE(status.text().empty());
           EXPECT_EQ(got.leaked, 0u) << where;
         }
+}
+
+// Raw frames, sums between nodes, and what is passed on inside a node: each of the messages in turn.
+TEST(Execute, a_damaged_message_of_hierarchical_reaches_all_that_depend_on_it) {
+  constexpr int kMessages = 4 * 2 * 3;  // of 4 ranks on nodes of 2, one segment
+  Scene scene{kernels::find_codec("onebit"), &plans().back(), 4};
+  ASSERT_EQ(scene.plan->name, "hierarchical");
+  scene.per_node = 2;
+  const auto x = inputs<float>(4, 999);
+  const Outcome<float> sound = run(scene, x, zeros<float>(4, 999));
+  for (int damaged = 0; damaged < kMessages; ++damaged)
+    for (const std::size_t byte : {0, 6}) {  // magic; trouble, as of a peer that gave up
+      std::atomic<int> messages = 0;
+      std::atomic<int> victim = -1;
+      scene.tamper = [&](int, int to, int, Loopback::Message& m) {
+        if (messages++ != damaged) return;
+        victim = to;
+        m[byte] ^= std::byte{1};
+      };
+      const Outcome<float> got = run(scene, x, zeros<float>(4, 999));
+      ASSERT_EQ(messages, kMessages);
+      ASSERT_GE(victim, 0);
+      EXPECT_EQ(got.status[static_cast<std::size_t>(victim)].code(),
+                byte == 0 ? Code::bad_frame : Code::peer_failed)
+          << damaged;
+      for (std::size_t r = 0; r < 4; ++r)
+        if (got.status[r].ok()) {
+          EXPECT_TRUE(same_bits(got.output[r], sound.output[0])) << damaged << ", rank " << r;
+        }
+      EXPECT_EQ(got.leaked, 0u) << damaged;
+    }
+}
+
+// A residual of any rank, here one that other plans left, is in the result or in a residual after; inside a
+// node nothing stays.
+TEST(Execute, hierarchical_leaves_residuals_with_the_gatherers_alone) {
+  Scene scene{kernels::find_codec("onebit"), &plans().back(), 4};
+  scene.per_node = 2;
+  const std::size_t n = 64 * 4 * 3;
+  const auto x = inputs<float>(4, n);
+  const auto e = inputs<float>(4, n, Input::laplace);
+  const Outcome<float> got = run(scene, x, e);
+  expect_sound(got, "");
+  expect_conserved(got, x, e, "");
+  for (std::size_t r = 0; r < 4; ++r)
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t chunk = i / (n / 4);
+      EXPECT_TRUE(chunk % 2 == r % 2 || got.residual[r][i] == 0) << "rank " << r << ", at " << i;
+    }
 }
 
 }  // namespace

@@ -32,6 +32,14 @@ foreach(name IN LISTS libraries)
   endif()
 endforeach()
 
+# What the library opens beside itself.
+file(GLOB cuda RELATIVE ${BUILD}/lib ${BUILD}/lib/libmpi_quant_cuda.so.*)
+foreach(name IN LISTS cuda)
+  if(NOT EXISTS ${lib}/${name})
+    message(FATAL_ERROR "${name} was not installed")
+  endif()
+endforeach()
+
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${CONSUMER} -B ${WORK}/build -DCMAKE_PREFIX_PATH=${prefix} -DMPI_C_COMPILER=${MPICC})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${MPIEXEC} -n 2 ${WORK}/build/linked)

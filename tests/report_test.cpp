@@ -272,6 +272,17 @@ TEST(Json, says_the_same_as_the_records) {
   EXPECT_EQ(json["memory"]["ranks"][1]["peak_rss_bytes"].number, 90);
 }
 
+TEST(Report, says_why_GPU_memory_is_not_known) {
+  Report report = report_of({});
+  EXPECT_EQ(to_table(report).find("GPU"), std::string::npos);
+  EXPECT_EQ(to_json(report).find("gpu"), std::string::npos);
+  report.facts.gpu = "libmpi_quant_cuda.so was not found";
+  EXPECT_NE(to_table(report).find("  GPU      libmpi_quant_cuda.so was not found\n"), std::string::npos);
+  const auto read = JsonReader::read(to_json(report));
+  ASSERT_TRUE(read);
+  EXPECT_EQ((*read)["gpu"].string, report.facts.gpu);
+}
+
 TEST(Json, quotes_any_bytes_and_keeps_UTF_8_as_it_is) {
   EXPECT_EQ(json_quote("a\"b\\c\n\x7f"), "\"a\\\"b\\\\c\\u000a\x7f\"");
   EXPECT_EQ(json_quote("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"), "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"");

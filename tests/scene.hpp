@@ -69,6 +69,7 @@ struct Scene {
   int lanes = 4, threads = 1;
   bool short_blocks = true;                                 // many in short vectors
   std::vector<std::pair<std::size_t, double>> values = {};  // of parameters, by position
+  int per_node = 1;                                         // of Ranks
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
     for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
@@ -78,7 +79,8 @@ struct Scene {
   }
   std::string describe(std::size_t n) const {
     return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
-           " n=" + std::to_string(n) + (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
+           (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
+           (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
   }
 };
 
@@ -105,14 +107,16 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
   Loopback net(scene.ranks, scene.delay_seed, scene.tamper);
   net.run([&](Loopback::Rank& comm) {
     const auto r = static_cast<std::size_t>(comm.rank());
-    const Plan plan = scene.plan->make(comm.rank(), comm.size());
-    const PlanFacts facts = facts_of(plan);
     Job job;
+    job.element = element_of<T>;
+    const bool half = kernels::compute_element(job.element) != job.element;
+    const Plan plan = scene.plan->make({comm.rank(), comm.size(), half ? 1 : scene.per_node});
+    const PlanFacts facts = facts_of(plan);
     job.plan = &plan;
     job.facts = &facts;
     job.codec = scene.codec;
-    job.element = element_of<T>;
     job.ops = scene.codec->ops(job.element, kernels::best_isa());
+    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
     job.convert = kernels::convert(job.element, kernels::best_isa());
     job.params = scene.params();
     job.count = n;
@@ -151,14 +155,28 @@ Vectors<T> zeros(int ranks, std::size_t n) {
 
 inline constexpr int kRanks[]{2, 3, 4, 5, 6, 7, 8, 9, 13};
 
+// Ranks per node to run a plan with. Proofs are about all (plan_test.cpp); on nodes of one rank hierarchical
+// is direct.
+inline std::vector<int> node_sizes(const PlanRow& plan, int ranks) {
+  if (plan.name != "hierarchical") return {1};
+  std::vector<int> all;
+  for (const int per_node : {2, 3, 4})
+    if (ranks % per_node == 0) all.push_back(per_node);
+  return all;
+}
+
 // Every codec x plan x rank count x length around the interesting ones.
 template <class F>
 void for_each_scene(const F& property) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
       for (const int ranks : kRanks)
-        for (const std::size_t n : {0, 1, ranks - 1, ranks, ranks + 1, 64 * ranks + 5, 5000})
-          property(Scene{&codec, &plan, ranks}, n);
+        for (const int per_node : node_sizes(plan, ranks))
+          for (const std::size_t n : {0, 1, ranks - 1, ranks, ranks + 1, 64 * ranks + 5, 5000}) {
+            Scene scene{&codec, &plan, ranks};
+            scene.per_node = per_node;
+            property(scene, n);
+          }
 }
 
 template <class T>

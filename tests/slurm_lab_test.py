@@ -280,11 +280,11 @@ class Programs(OnTheLab):
             for file in files:
                 self.assertTrue(os.path.exists(self.path(name, file)), file)
 
-    def test_gpus_are_asked_for_and_a_build_without_says_so(self):
+    def test_gpus_are_asked_for_and_a_node_without_says_so(self):
         done = self.submit("gpu", "--quick", "--nodes", "1", "--ranks-per-node", "2", wait=True)
-        text = self.outcome()
-        if "has no --memory" in text:
+        if not any(os.path.exists(f"{folder}/libcuda.so.1") for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib")):
             self.assertEqual(done.returncode, 1)
+            self.assertIn("libcuda.so.1", self.logs())
         job = self.run_at().jobs()[0].number
         self.assertIn("gres:gpu:1", scontrol("show", "job", job).stdout)
 

@@ -33,6 +33,7 @@ class Terms {
   Id input(int rank, int chunk) { return make(Kind::input, rank, chunk); }
   Id residual(int rank, int chunk) { return make(Kind::residual, rank, chunk); }  // before the call
   Id sum(Id a, Id b) { return make(Kind::sum, a, b); }
+  Id zero() { return make(Kind::zero, 0, 0); }
   Id decoded(Id v) { return make(Kind::decoded, v, 0); }  // D(C(v)) = v - loss(v)
   Id loss(Id v) { return make(Kind::loss, v, 0); }
 
@@ -48,7 +49,7 @@ class Terms {
       } else if (node.kind == Kind::decoded) {
         todo[node.a] += count;
         add_atom(total, loss(node.a), -count);
-      } else {
+      } else if (node.kind != Kind::zero) {
         add_atom(total, at, count);
       }
     }
@@ -62,13 +63,14 @@ class Terms {
       case Kind::residual: return "e" + place();
       case Kind::sum: return "(" + text(node.a) + "+" + text(node.b) + ")";
       case Kind::decoded: return "Q" + (is_sum(node.a) ? text(node.a) : "(" + text(node.a) + ")");
+      case Kind::zero: return "0";
       case Kind::loss: return "L" + (is_sum(node.a) ? text(node.a) : "(" + text(node.a) + ")");
     }
     return "?";
   }
 
  private:
-  enum class Kind : std::uint8_t { input, residual, sum, decoded, loss };
+  enum class Kind : std::uint8_t { input, residual, sum, decoded, loss, zero };
   struct Node {
     Kind kind;
     int a, b;
@@ -94,7 +96,7 @@ class Terms {
 struct Outcome {
   std::string error;
   std::vector<std::vector<Terms::Id>> output, residual;  // [rank][chunk]
-  std::vector<int> sent;                                 // wires per rank
+  std::vector<int> sent, sent_raw;                       // encoded and raw wires per rank
 };
 
 class Machine {
@@ -103,6 +105,7 @@ class Machine {
   Machine(const std::vector<Plan>& plans, bool feedback, Terms& terms)
       : plans_(plans), feedback_(feedback), terms_(terms), ranks_(plans.size()) {
     outcome_.sent.resize(plans.size());
+    outcome_.sent_raw.resize(plans.size());
     for (std::size_t r = 0; r < plans.size(); ++r) {
       ranks_[r].slots.resize(static_cast<std::size_t>(plans[r].slots));
       for (int c = 0; c < plans[r].chunks; ++c) {
@@ -140,8 +143,9 @@ class Machine {
   struct Slot {
     bool full = false, used = true;  // holds a wire; somebody decoded or sent it
     bool receiving = false;
-    int sends = 0;  // under way
-    int chunk = 0;  // of the wire
+    bool raw = false;  // the wire
+    int sends = 0;     // under way
+    int chunk = 0;     // of the wire
     Terms::Id value = 0;
   };
   struct Rank {
@@ -208,14 +212,15 @@ class Machine {
     Terms::Id& residual = ranks_[r].residual[c];
     if (feedback_ && s.feedback == StepFeedback::carry) {
       v = terms_.sum(v, residual);
-      residual = terms_.loss(v);
-    } else if (feedback_ && s.feedback == StepFeedback::deposit) {
+      residual = s.raw ? terms_.zero() : terms_.loss(v);
+    } else if (feedback_ && s.feedback == StepFeedback::deposit && !s.raw) {
       residual = terms_.sum(residual, terms_.loss(v));
     }
     out.full = true;
     out.used = false;
     out.chunk = s.chunk;
-    out.value = terms_.decoded(v);
+    out.raw = s.raw;
+    out.value = s.raw ? v : terms_.decoded(v);
   }
 
   void decode(std::size_t r, const Step& s) {
@@ -223,6 +228,7 @@ class Machine {
     Chunk& chunk = ranks_[r].chunks[static_cast<std::size_t>(s.chunk)];
     if (!in.full) return fail(r, "decodes an empty slot");
     if (in.chunk != s.chunk) return fail(r, "decodes the wire of another chunk");
+    if (in.raw != s.raw) return fail(r, "decodes by another codec than encoded");
     chunk.value = s.op == Op::decode ? in.value : terms_.sum(chunk.value, in.value);
     chunk.written = true;
     in.used = true;
@@ -242,7 +248,7 @@ class Machine {
       if (!out.full) return fail(r, "sends an empty slot");
       out.used = true;
       ++out.sends;
-      ++outcome_.sent[r];
+      ++(out.raw ? outcome_.sent_raw : outcome_.sent)[r];
       post(r, {rank, s.to, s.round}, &Posted::send, out);
     }
   }
@@ -264,6 +270,7 @@ class Machine {
     to.receiving = false;
     to.full = true;
     to.used = false;
+    to.raw = posted.send->raw;
     to.chunk = posted.send->chunk;
     to.value = posted.send->value;
     posted_.erase(message);

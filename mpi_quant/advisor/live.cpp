@@ -10,6 +10,7 @@
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/execute.hpp"
 #include "mpi_quant/policy_words.hpp"
 #include "mpi_quant/report/note.hpp"
@@ -105,8 +106,19 @@ Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, i
 
 }  // namespace
 
+namespace {
+
+// The advisor reads values with the processor, and times codecs on it: vectors on a GPU are none of its.
+bool is_on_host(const Call& call) {
+  const Result<bool> out = is_on_device(call.recvbuf);
+  const Result<bool> in = call.sendbuf == MPI_IN_PLACE ? out : is_on_device(call.sendbuf);
+  return out.ok() && in.ok() && !*out && !*in;
+}
+
+}  // namespace
+
 AdvisedCall::AdvisedCall(const Call& call, bool wanted) noexcept : call_(call) {
-  if (!wanted) return;
+  if (!wanted || !is_on_host(call)) return;
   try {
     id_ = class_of(call);
   } catch (const std::bad_alloc&) {

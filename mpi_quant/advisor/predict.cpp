@@ -40,12 +40,14 @@ PlanWork work_of_rank(const Plan& plan) {
 
 // Rank 0 has the most to do in every plan: in direct and allgather all have the same, in recursive doubling
 // it is the one that serves a rank beyond the power of two.
-PlanWork work_of(const PlanRow& plan, int ranks) { return work_of_rank(plan.make(0, std::max(ranks, 2))); }
+PlanWork work_of(const PlanRow& plan, int ranks) {
+  return work_of_rank(plan.make({.size = std::max(ranks, 2)}));
+}
 
 // Counted at rank 0: an encode before any decode of its chunk is of a contribution, a later one of a sum. A
 // sum of a plan with one chunk is encoded again by all ranks, one of several chunks by its owner.
 Losses losses_of(const PlanRow& row, int ranks) {
-  const Plan plan = row.make(0, std::max(ranks, 2));
+  const Plan plan = row.make({.size = std::max(ranks, 2)});
   std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
   int contributions = 0, sums = 0;
   for (const Step& s : plan.steps) {

@@ -3,8 +3,10 @@
 // table is found at run time, and only where the program itself has mapped a driver.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/device.hpp"
 #include "mpi_quant/base/status.hpp"
@@ -30,8 +32,9 @@ enum class DeviceSync : std::uint8_t {
   legacy,     // after the legacy default stream, as a synchronous copy would be
   perthread,  // after the calling thread's default stream
   none,
-  device,  // after everything
+  device,  // after everything: the call waits for the GPU
 };
+inline constexpr std::array<std::string_view, 4> kDeviceSyncs{"legacy", "perthread", "none", "device"};
 
 // Functions push and pop the context they need, leave the caller's current context and capture alone, and
 // return Code::device_failed with the driver's words. None waits but those that say so. All may be called
@@ -92,6 +95,14 @@ inline constexpr std::uint32_t kDeviceApi = 1;
 // The table, or null: no driver is mapped, MPIQ_CUDA=off, or libmpi_quant_cuda.so is not there. Looks again
 // as long as there is no driver, which costs two loads and a comparison.
 const DeviceApi* device_api() noexcept;
+
+// Why device_api() is null although a driver is mapped and MPIQ_CUDA is not off; null if it is not, or
+// nobody has asked yet. Lives for ever.
+const char* device_trouble() noexcept;
+
+// The one symbol of libmpi_quant_cuda.so, mpiq_cuda_api: its table for this version of it, or null with the
+// reason, which lives for ever. The driver is mapped.
+using CudaApi = const DeviceApi*(std::uint32_t version, const char** trouble);
 
 // Where p points; host without a table.
 Result<Where> where(const void* p) noexcept;

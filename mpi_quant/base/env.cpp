@@ -49,6 +49,23 @@ Status read_mode(const char* text, Mode& mode) {
   return {};
 }
 
+Status read_cuda(Env& e) {
+  if (const char* const text = std::getenv("MPIQ_CUDA"); is_set(text)) {
+    const std::string_view word = text;
+    if (word != "auto" && word != "off")
+      return {Code::bad_policy, std::string("MPIQ_CUDA: \"") + text + "\" is neither auto nor off"};
+    e.cuda = word == "auto";
+  }
+  const char* const text = std::getenv("MPIQ_CUDA_SYNC");
+  if (!is_set(text)) return {};
+  const auto known = std::find(kDeviceSyncs.begin(), kDeviceSyncs.end(), text);
+  if (known == kDeviceSyncs.end())
+    return {Code::bad_policy, std::string("MPIQ_CUDA_SYNC: unknown word \"") + text +
+                                  "\" (known: legacy, perthread, none, device)"};
+  e.cuda_sync = static_cast<DeviceSync>(known - kDeviceSyncs.begin());
+  return {};
+}
+
 // "512M" into bytes.
 Status read_bytes(const char* variable, const char* text, std::uint64_t& bytes) {
   const std::string_view word = text;
@@ -82,6 +99,8 @@ Result<Env> read_env() {
   if (const char* const isa = std::getenv("MPIQ_ISA"); is_set(isa)) MQ_TRY(read_isa(isa, e.isa));
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
+  MQ_TRY(read_cuda(e));
+  MQ_TRY(read_number("MPIQ_NODE_RANKS", 0, 1 << 20, e.node_ranks));
   return e;
 }
 

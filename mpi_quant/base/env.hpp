@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kernels/codec.hpp"
+#include "mpi_quant/base/device.hpp"
 #include "mpi_quant/base/status.hpp"
 
 namespace mq {
@@ -42,6 +43,17 @@ struct Env {
   // MPIQ_WATCHDOG: seconds after which a rank that waits for the others at the first call of a communicator
   // says so on stderr, once; 0: never. Default 30.
   int watchdog = 30;
+  // MPIQ_CUDA: auto or off. auto, the default: GPU memory is known where the program itself has mapped a CUDA
+  // driver; off: everything is host memory to the library.
+  bool cuda = true;
+  // MPIQ_CUDA_SYNC: legacy, perthread, none or device: what of the GPU's work before a call its vectors wait
+  // for. Default legacy: what a synchronous copy would wait for.
+  DeviceSync cuda_sync = DeviceSync::legacy;
+  // MPIQ_NODE_RANKS: take every so many consecutive ranks of a communicator for those of one node, whatever
+  // machines they run on; 1: every rank is a node of its own. For the plan hierarchical, and for tests of it.
+  // Counts where all ranks have the same and it divides their number; else nodes have one rank. Default 0:
+  // the nodes are those of MPI (ranks that can share memory).
+  int node_ranks = 0;
 };
 
 // The environment at the first call, or what is wrong with it.

@@ -20,11 +20,12 @@ enum class Code : std::uint8_t {
   bad_frame,     // a message that no sane peer can have sent
   peer_failed,   // another rank reported an error during the call
   no_memory,
-  mpi_failed,  // an MPI call of ours returned an error
-  extension,   // reported by a library built on this one, through MPIQ_Comm_raise
-  timed_out,   // a peer did not answer within the time the caller gave
+  mpi_failed,     // an MPI call of ours returned an error
+  extension,      // reported by a library built on this one, through MPIQ_Comm_raise
+  timed_out,      // a peer did not answer within the time the caller gave
+  device_failed,  // the GPU, its driver or its memory: an error of this rank
 };
-inline constexpr int kCodes = 11;
+inline constexpr int kCodes = 12;
 
 class [[nodiscard]] Status {
  public:

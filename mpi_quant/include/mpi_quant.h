@@ -36,13 +36,13 @@ extern "C" {
  * identical bits.
  *
  * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names), or a half type of MPIQ_Type_float16 or
- * MPIQ_Type_bfloat16, in host memory are compressed if the policy says so and op is MPI_SUM; every other call
- * goes to the MPI library unchanged. Half types are summed in float and rounded once; without a method they
- * are reduced by the codec of their own type. sendbuf may be MPI_IN_PLACE. Collective over comm. On an
- * intracommunicator of at least two ranks the call opens with an agreement of a few small messages: ranks
- * that differ in count, datatype, method or key, or that bring an unusable argument or info, get an error on
- * every rank. After an error recvbuf is undefined; the residual of the key is as it was, or gone if the error
- * came while data was exchanged.
+ * MPIQ_Type_bfloat16, in host memory or in that of an NVIDIA GPU are compressed if the policy says so and op
+ * is MPI_SUM; every other call goes to the MPI library unchanged. Half types are summed in float and rounded
+ * once; without a method they are reduced by the codec of their own type. sendbuf may be MPI_IN_PLACE.
+ * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
+ * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
+ * or info, get an error on every rank. After an error recvbuf is undefined; the residual of the key is as it
+ * was, or gone if the error came while data was exchanged.
  *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
  * value is an error:
@@ -58,6 +58,20 @@ extern "C" {
  *   call of the key (error feedback). Without a key nothing is kept. A key belongs to the count and
  *   datatype of its first compressed call; a compressed call with others is an error. Calls that are not
  *   compressed ignore it.
+ *
+ * - mpiq_stream: of vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee", "0": the legacy default
+ *   stream): the vectors are read and written after what this stream holds at the call. Without it they are
+ * so after what MPIQ_CUDA_SYNC says, by default the legacy default stream.
+ *
+ * - mpiq_stream_ordered: "true": of a result on a GPU, the call may be over before the result is there, which
+ *   is then ready for what the program launches later into that stream (without mpiq_stream, the legacy
+ *   default stream). What such a call finds wrong that late is an error of a later call that uses its memory.
+ *   "false", the default: the result is there when the call is over.
+ *
+ * GPUs: sendbuf and recvbuf may each be in host memory or on a GPU, on each rank as it likes: messages and
+ * results are the same, and so MPI needs no support for GPUs. Vectors are encoded and decoded where they are.
+ * mpiq_stream and mpiq_stream_ordered may differ from rank to rank. While the calling thread captures a
+ * stream into a graph, a call with vectors on a GPU is an error.
  *
  * NaN and Inf: an element that is one on some rank is NaN or Inf on every rank in the result. "onebit" has no
  * room for other values in a block that holds one: with a key they wait in the residual, without they are
@@ -150,7 +164,8 @@ MPIQ_PUBLIC int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatyp
 /* Residuals: what compression dropped from the calls of a key and has not delivered yet (see mpiq_key). A
  * communicator that was never compressed on has none. For all functions below: a key is 1 to MPIQ_MAX_KEY
  * characters and need not have a residual, unless it says so; a key in use by a call in flight is an error,
- * and on an error the residuals are as they were, unless it says otherwise. */
+ * and on an error the residuals are as they were, unless it says otherwise. A residual is in the memory, of
+ * the host or of a GPU, that its key's last vector was in; buffers given here may be in either. */
 
 /* Delivers now what was dropped: recvbuf on every rank is the sum over all ranks of the key's residuals,
  * count elements of datatype, the same bits on every rank; then the residuals are zero. The results of all

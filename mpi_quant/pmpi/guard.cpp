@@ -1,11 +1,12 @@
 #include "mpi_quant/pmpi/guard.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <utility>
 
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/real_mpi.hpp"
+#include "mpi_quant/device_copy.hpp"
 
 namespace mq {
 namespace {
@@ -56,36 +57,56 @@ Status sum(const void* in, std::byte* out, const Call& call) {
 
 }  // namespace
 
-Status GuardedCall::prepare(const Call& call, kernels::Element element, const std::byte* residual) {
+Status GuardedCall::prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual) {
   element_ = element;
   bytes_ = static_cast<std::size_t>(call.count) * kernels::element_bytes(element);
-  if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_))
+  const Result<bool> there = is_on_device(call.recvbuf);
+  if (!there.ok()) return there.status();
+  if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_) || (*there && !delivered_.reserve(bytes_)))
     return {Code::no_memory, "no memory to guard a call of " + std::to_string(bytes_) + " bytes"};
-  if (call.sendbuf == MPI_IN_PLACE) std::memcpy(exact_.data(), call.recvbuf, bytes_);
-  if (residual != nullptr) std::memcpy(waiting_.data(), residual, bytes_);
-  return {};
+  keeps_result_ = *there;
+  const void* const input = call.sendbuf == MPI_IN_PLACE ? call.recvbuf : call.sendbuf;
+  const Result<bool> input_there = is_on_device(input);
+  if (!input_there.ok()) return input_there.status();
+  keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
+  if (keeps_input_) MQ_TRY(copy_now(exact_.data(), input, bytes_));
+  return residual != nullptr ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
 }
 
 Result<Verdict> GuardedCall::judge(const Call& call, double budget, bool had_keys) {
   const auto n = static_cast<std::size_t>(call.count);
-  MQ_TRY(sum(call.sendbuf == MPI_IN_PLACE ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call));
+  MQ_TRY(sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call));
+  const auto* result = static_cast<const std::byte*>(call.recvbuf);
+  Status trouble;
+  if (keeps_result_) {
+    trouble = copy_now(delivered_.data(), result, bytes_);
+    result = delivered_.data();
+  }
   // MPI's sums may differ in their last bits from rank to rank.
-  const double mine = with_elements(
-      element_, exact_.data(), static_cast<const std::byte*>(call.recvbuf),
-      [&](const auto* exact, const auto* delivered) { return relative_error(exact, delivered, n); });
+  double mine[2]{-1, trouble.ok() ? 0.0 : 1.0}, worst[2];
+  if (trouble.ok())
+    mine[0] = with_elements(element_, exact_.data(), result, [&](const auto* exact, const auto* delivered) {
+      return relative_error(exact, delivered, n);
+    });
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
+  MQ_TRY(std::move(trouble));
+  if (worst[1] > 0) return Status{Code::peer_failed, "a rank's GPU failed to show its result to the guard"};
   Verdict verdict;
-  MQ_TRY(mpi_status(real_mpi().allreduce(&mine, &verdict.error, 1, MPI_DOUBLE, MPI_MAX, call.comm),
-                    "MPI_Allreduce"));
+  verdict.error = worst[0];
   verdict.given_up = budget > 0 && !(verdict.error <= budget);
-  if (!verdict.given_up) return verdict;
+  if (verdict.given_up) MQ_TRY(deliver(call, had_keys));
+  return verdict;
+}
+
+// The exact sum, and what waits in the residuals.
+Status GuardedCall::deliver(const Call& call, bool had_keys) {
   if (had_keys) {
     MQ_TRY(sum(MPI_IN_PLACE, waiting_.data(), call));
     with_elements(element_, exact_.data(), waiting_.data(), [&](auto* exact, const auto* waiting) {
-      for (std::size_t i = 0; i < n; ++i) exact[i] += waiting[i];
+      for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i];
     });
   }
-  std::memcpy(call.recvbuf, exact_.data(), bytes_);
-  return verdict;
+  return copy_now(call.recvbuf, exact_.data(), bytes_);
 }
 
 }  // namespace mq

@@ -26,15 +26,19 @@ struct Verdict {
 // Of f32 or f64 elements.
 class GuardedCall {
  public:
-  // Before the compressed call: keeps what it will overwrite, the input if it is in place, and the residual
-  // if the call has one (else null). Not ok: no memory.
-  Status prepare(const Call& call, kernels::Element element, const std::byte* residual);
+  // Before the compressed call: keeps the input and the residual, if the call has one (else null), in host
+  // memory. Not ok: no memory, or a device that cannot be read.
+  Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual);
   // After it. Collective over the communicator; all ranks get the same verdict. budget: 0 for none. had_keys:
-  // some rank may have had a residual, which is delivered too if the rule is given up. An error: of MPI.
+  // some rank may have had a residual, which is delivered too if the rule is given up. An error: of MPI, or
+  // of a rank's device, and then one on all ranks.
   Result<Verdict> judge(const Call& call, double budget, bool had_keys);
 
  private:
-  Buffer exact_, waiting_;
+  Status deliver(const Call& call, bool had_keys);
+
+  Buffer exact_, waiting_, delivered_;               // delivered_: of a result on a device
+  bool keeps_input_ = false, keeps_result_ = false;  // exact_ has the input; the result goes to delivered_
   std::size_t bytes_ = 0;
   kernels::Element element_ = kernels::Element::f32;
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <vector>
+
+#include "mpi_quant/device_copy.hpp"
 
 namespace mq {
 namespace {
@@ -43,11 +46,22 @@ Profile::Part Profile::part_of(const T* x, std::size_t n) {
 
 Profile Profile::of(const std::byte* x, std::size_t n, kernels::Element element) {
   const std::size_t most = std::clamp<std::size_t>(n / (4 * kParts), 128, 1024);
+  const Result<Where> place = where(x);
+  const bool on_host = place.ok() && place->memory == Memory::host;
   const auto take = [&]<class T>(const T* values) {
     Profile profile;
-    for (std::size_t part = 0; part < kParts; ++part) {
-      const std::size_t begin = n * part / kParts, end = n * (part + 1) / kParts;
-      profile.parts_[part] = part_of(values + begin, std::min(end - begin, most));
+    profile.finite_ = place.ok();
+    std::vector<T> copy(on_host || !place.ok() ? 0 : most);
+    for (std::size_t part = 0; part < kParts && profile.finite_; ++part) {
+      const std::size_t begin = n * part / kParts, end = n * (part + 1) / kParts,
+                        length = std::min(end - begin, most);
+      const T* seen = values + begin;
+      if (!on_host) {
+        const Status copied = copy_now(*device_api(), place->device, copy.data(), seen, length * sizeof(T));
+        profile.finite_ = copied.ok();
+        seen = copy.data();
+      }
+      profile.parts_[part] = part_of(seen, length);
       profile.finite_ = profile.finite_ && std::isfinite(profile.parts_[part].log_mean);
     }
     return profile;

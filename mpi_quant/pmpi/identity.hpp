@@ -26,6 +26,7 @@ class Profile {
   static constexpr std::size_t kParts = 16;
   // From a quarter of the values, but at most 1024 of each part: at most 8 microseconds.
   // finite() is false if one of them is not.
+  // x may be on a device, whose values are copied; not finite() if that fails.
   static Profile of(const std::byte* x, std::size_t n, kernels::Element element);
   bool finite() const { return finite_; }
   // Mean difference of the parts beyond what may be chance, each at most kFarApart. A part in which only one

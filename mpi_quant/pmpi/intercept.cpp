@@ -152,7 +152,7 @@ void Interception::prepare_compressed() {
   if (!is_guarded_) return;
   const Residuals::Entry* const entry =
       wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
-  wishes_.trouble = guarded_.prepare(call_, element_, entry ? entry->buffer.data() : nullptr);
+  wishes_.trouble = guarded_.prepare(call_, element_, entry);
 }
 
 Sender Interception::sender() const {

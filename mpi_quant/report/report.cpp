@@ -179,6 +179,7 @@ std::string to_json(const Report& report, const std::string& advice) {
       .value("classes", array_of(report.classes, class_json))
       .value("sites", array_of(report.sites, site_json))
       .value("memory", memory.json());
+  if (!facts.gpu.empty()) all.text("gpu", facts.gpu);
   if (!advice.empty()) all.value("advice", advice);
   return all.json() + "\n";
 }

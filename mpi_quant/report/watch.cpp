@@ -18,6 +18,7 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/advisor/live.hpp"
+#include "mpi_quant/base/device.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 #include "mpi_quant/base/ticks.hpp"
@@ -66,6 +67,7 @@ ReportFacts facts_of_run(double elapsed_s, int ranks) {
   (void)PMPI_Get_library_version(text.data(), &length);
   facts.mpi = first_line(text.data());
   facts.command = command_line();
+  if (const char* const trouble = device_trouble()) facts.gpu = trouble;
   facts.elapsed_s = elapsed_s;
   facts.ranks = ranks;
   return facts;

@@ -55,6 +55,7 @@ Status prepare(const SparseArguments& a, const SparseWishes& wishes, BlockingSpa
     if (wishes.degrees.empty()) call.make_room();
     MQ_TRY(wishes.trouble);
     MQ_TRY(check_arguments(a));
+    MQ_TRY(check_host_memory({a.out_indices, a.out_values, a.in_indices, a.in_values}));
     MQ_TRY(check_degrees(wishes, call.comm().size()));
     MQ_TRY(read_type(a.datatype, a.op, made.entry.element, made.entry.op));
     made.entry.stride = static_cast<std::size_t>(a.stride);

@@ -47,6 +47,7 @@ Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& c
         sparse::control_headers(static_cast<std::size_t>(call.comm().size())));
     MQ_TRY(wishes.trouble);
     MQ_TRY(check_arguments(a));
+    MQ_TRY(check_host_memory({a.indices, a.values, a.result_indices, a.result_values}));
     MQ_TRY(read_type(a.datatype, a.op, job.entry.element, job.entry.op));
     job.entry.stride = static_cast<std::size_t>(a.stride);
     sparse::IndexSet set;

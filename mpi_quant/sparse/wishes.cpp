@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/info.hpp"
 
@@ -107,6 +108,18 @@ SparseWishes read_sparse_wishes(MPI_Info info, SparseUse use) noexcept {
     wishes.trouble = {Code::no_memory, "out of memory"};
   }
   return wishes;
+}
+
+Status check_host_memory(std::initializer_list<const void*> arrays) {
+  for (const void* const array : arrays) {
+    if (array == nullptr) continue;
+    const Result<bool> there = is_on_device(array);
+    if (!there.ok()) return there.status();
+    if (*there)
+      return {Code::bad_argument,
+              "an array of a sparse reduction is in the memory of a GPU; only host memory is served"};
+  }
+  return {};
 }
 
 Status read_type(MPI_Datatype datatype, MPI_Op op, kernels::Element& element, sparse::Op& operation) {

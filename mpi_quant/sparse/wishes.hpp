@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "mpi_quant/base/status.hpp"
@@ -32,6 +33,9 @@ struct SparseWishes {
 
 // Keys that the function has no use for are an error, as unknown ones are.
 SparseWishes read_sparse_wishes(MPI_Info info, SparseUse use) noexcept;
+
+// An error if one of these arrays is in the memory of a GPU; null is none.
+Status check_host_memory(std::initializer_list<const void*> arrays);
 
 // The element type and operation; an error if they are not ones of sparse reductions.
 Status read_type(MPI_Datatype datatype, MPI_Op op, kernels::Element& element, sparse::Op& operation);

@@ -40,7 +40,7 @@ ALL = {
     "scaling": Experiment("bench", "slurm/sweeps/scaling.toml", quick_options=QUICK),
     "ratio": Experiment("bench", "bench/sweeps/ratio.toml", quick_options=QUICK),
     "sparse": Experiment("bench", "bench/sweeps/sparse.toml", quick_options=QUICK),
-    "gpu": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml", gpus=1),
+    "gpu": Experiment("bench", "bench/sweeps/gpu.toml", quick_options=QUICK, gpus=1),
     "kernels": Experiment("kernels", least_ranks=1, time="60", options=("--benchmark_min_time=0.2",),
                           quick_options=("--benchmark_min_time=0.05", "--benchmark_filter=" + KERNELS)),
     "train": Experiment("train", least_ranks=1, time="120", options=TRAIN, quick_options=("--epochs=2", "--images=10000")),

@@ -333,6 +333,16 @@ bool run(const kernels::Launch& launch) noexcept {
   return ok;
 }
 
-kernels::Launcher launcher() noexcept { return {nullptr, &launch_now}; }
+namespace {
+constinit kernels::Launcher elsewhere{};
+}
+kernels::Launcher launcher() noexcept {
+  return on_device() ? elsewhere : kernels::Launcher{nullptr, &launch_now};
+}
+void use(const kernels::Launcher& launcher) noexcept { elsewhere = launcher; }
+bool on_device() noexcept { return elsewhere.launch != nullptr; }
+void report(const char* error) noexcept {
+  if (emulator.error.empty()) emulator.error = error;
+}
 
 }  // namespace mq::simt

@@ -23,7 +23,11 @@ void clear_error() noexcept;
 // True if there is a kernel of this name.
 bool known(const char* kernel) noexcept;
 
-// Runs each launch at once, on the calling thread.
+// Runs each launch at once, on the calling thread; or what use() was given.
 kernels::Launcher launcher() noexcept;
+// Of on_device.cpp: another place for what launcher()'s launches do, and how it says what went wrong there.
+void use(const kernels::Launcher&) noexcept;
+bool on_device() noexcept;  // launcher() is another place
+void report(const char* error) noexcept;
 
 }  // namespace mq::simt

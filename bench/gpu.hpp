@@ -1,0 +1,70 @@
+// One GPU as the benchmark needs it: memory, copies, facts. On the driver's own interface, found at run time:
+// building needs no CUDA toolkit, and a run over host memory never maps a driver. Apart from the library's
+// DeviceApi, because the benchmark is the program under test's program: it must not measure the library with
+// the library's own eyes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "bench/rows.hpp"
+#include "mpi_quant/base/status.hpp"
+
+namespace mq::bench {
+
+// A GPU that fails while it is used cannot be measured any further.
+struct GpuError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Gpu {
+ public:
+  // GPU number (local rank modulo the number of GPUs) of those that the driver shows. Maps libcuda.so.1, and
+  // makes the GPU's primary context the calling thread's current one, as a program on the CUDA runtime has
+  // it.
+  static Result<std::shared_ptr<const Gpu>> open(int local_rank);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  GpuRow facts() const;
+  // All of these throw: std::bad_alloc without memory, else GpuError. Copies are complete on return.
+  void* allocate(std::size_t bytes) const;         // of the device
+  void* allocate_pinned(std::size_t bytes) const;  // of the host, which copies run fast from
+  void free(void* p) const noexcept;
+  void free_pinned(void* p) const noexcept;
+  void to_device(void* device, const void* host, std::size_t bytes) const;
+  void to_host(void* host, const void* device, std::size_t bytes) const;
+  void within(void* to, const void* from, std::size_t bytes) const;  // both of the device
+  void zero(void* device, std::size_t bytes) const;
+  void wait() const;  // until the GPU has done all that this process gave it
+
+ private:
+  struct Driver;
+  explicit Gpu(std::unique_ptr<Driver> driver);
+  void check(int error, const char* what) const;
+  std::string text(int error) const;
+  std::unique_ptr<Driver> driver_;
+};
+
+// Memory that goes away with its owner. Without a GPU it owns none.
+class GpuMemory {
+ public:
+  enum class Kind : std::uint8_t { device, pinned };
+  GpuMemory() = default;
+  GpuMemory(std::shared_ptr<const Gpu> gpu, Kind kind, std::size_t bytes);
+  ~GpuMemory();
+  GpuMemory(GpuMemory&& other) noexcept;
+  GpuMemory& operator=(GpuMemory&& other) noexcept;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  std::shared_ptr<const Gpu> gpu_;
+  Kind kind_ = Kind::device;
+  void* data_ = nullptr;
+};
+
+}  // namespace mq::bench

@@ -1,0 +1,210 @@
+#include "mpi_quant/cuda/device.hpp"
+
+#include <array>
+#include <memory>
+
+#include "mpi_quant/cuda/image.hpp"
+
+namespace mq::cuda {
+namespace {
+
+std::atomic<Device*> devices{nullptr};
+std::mutex opening;
+
+Status trouble(int ordinal, const char* what) noexcept {
+  return status_of(Code::device_failed, [&] { return "GPU " + std::to_string(ordinal) + ": " + what; });
+}
+
+Status was_reset(const Device& device) noexcept {
+  return trouble(device.ordinal,
+                 "its context was destroyed (cudaDeviceReset?), and what was kept there is lost");
+}
+
+// Whether the context is the one the device was opened with.
+bool is_there(Device& device) noexcept {
+  if (device.gone) return false;
+  unsigned long long id = 0;
+  const auto& get_id = driver().cuCtxGetId;
+  if (device.context_id != 0 && (get_id(device.context, &id) != kSuccess || id != device.context_id))
+    device.gone = true;
+  return !device.gone;
+}
+
+Status read_shape(Device& d, CuDevice handle) noexcept {
+  const Driver& cu = driver();
+  int unified = 0, processors = 0, shared = 0, optin = 0;
+  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &unified, kDeviceUnifiedAddressing, handle));
+  if (unified == 0) return trouble(d.ordinal, "has no unified addresses");  // pinned memory needs them
+  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &processors, kDeviceMultiprocessors, handle));
+  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &shared, kDeviceSharedBytes, handle));
+  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &optin, kDeviceSharedBytesOptin, handle));
+  d.shape.multiprocessors = static_cast<std::uint32_t>(processors > 0 ? processors : 1);
+  d.shape.shared_bytes = static_cast<std::uint32_t>(optin > shared ? optin : shared);
+  std::array<char, 256> name{};
+  MQ_TRY(tried(d, cu.cuDeviceGetName, name.data(), static_cast<int>(name.size() - 1), handle));
+  d.name = name.data();
+  return {};
+}
+
+// What the driver cannot use is no error: vectors are staged then.
+void load_image(Device& d) {
+  std::array<char, 1024> log{};
+  std::array<int, 2> options{kJitErrorLog, kJitErrorLogBytes};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  const Status loaded =
+      tried(d, driver().cuModuleLoadDataEx, &d.module, image(), 2U, options.data(), values.data());
+  if (loaded.ok()) return;
+  d.module = nullptr;
+  d.no_kernels = loaded.text();
+  if (log[0] != '\0') d.no_kernels += std::string(": ") + log.data();
+  if (d.no_kernels.empty()) d.no_kernels = "the image of kernels was refused";
+}
+
+// A context of the program is used as it is; null stands for the primary one, which is retained for ever.
+Status open(int ordinal, CuContext context, Device*& out) {
+  const Driver& cu = driver();
+  auto d = std::make_unique<Device>();
+  d->ordinal = ordinal;
+  CuDevice handle = 0;
+  MQ_TRY(tried(*d, cu.cuDeviceGet, &handle, ordinal));
+  CuContext primary = nullptr;
+  MQ_TRY(tried(*d, cu.cuDevicePrimaryCtxRetain, &primary, handle));
+  d->is_primary = context == nullptr || context == primary;
+  d->context = d->is_primary ? primary : context;
+  const auto fill = [&]() -> Status {
+    if (cu.cuCtxGetId.f != nullptr) MQ_TRY(tried(*d, cu.cuCtxGetId, d->context, &d->context_id));
+    MQ_TRY(read_shape(*d, handle));
+    const Entered entered(*d);
+    if (entered.ok()) load_image(*d);
+    return entered.status();
+  };
+  const Status filled = fill();
+  if (!filled.ok() || !d->is_primary) (void)cu.cuDevicePrimaryCtxRelease_v2(handle);
+  if (!filled.ok()) return filled;
+  out = d.release();
+  return {};
+}
+
+Device* find(int ordinal, CuContext context) noexcept {
+  for (Device* d = devices.load(std::memory_order_acquire); d != nullptr; d = d->next)
+    if (d->ordinal == ordinal && (context == nullptr ? d->is_primary : d->context == context) && is_there(*d))
+      return d;
+  return nullptr;
+}
+
+Status device_of(int ordinal, CuContext context, Device*& out) noexcept {
+  out = find(ordinal, context);
+  if (out != nullptr) return {};
+  try {
+    const std::scoped_lock lock(opening);
+    out = find(ordinal, context);
+    if (out != nullptr) return {};
+    MQ_TRY(open(ordinal, context, out));
+    out->next = devices.load(std::memory_order_relaxed);
+    devices.store(out, std::memory_order_release);
+    return {};
+  } catch (...) {
+    return {Code::no_memory, {}};
+  }
+}
+
+struct Attributes {
+  CuContext context = nullptr;
+  unsigned type = 0;  // 0: memory that the driver does not know
+  unsigned is_managed = 0;
+  int ordinal = -1;
+};
+
+CuResult attributes_of(const void* p, Attributes& a) noexcept {
+  std::array<int, 4> names{kPointerContext, kPointerMemoryType, kPointerIsManaged, kPointerDeviceOrdinal};
+  std::array<void*, 4> values{&a.context, &a.type, &a.is_managed, &a.ordinal};
+  return driver().cuPointerGetAttributes(static_cast<unsigned>(names.size()), names.data(), values.data(),
+                                         reinterpret_cast<CuAddress>(p));
+}
+
+// The first GPU whose primary context is in use; -1 if none is.
+int first_active(int from) noexcept {
+  const Driver& cu = driver();
+  int count = 0, active = 0;
+  unsigned flags = 0;
+  CuDevice handle = 0;
+  if (cu.cuDeviceGetCount(&count) != kSuccess) return -1;
+  for (int i = from; i < count; ++i)
+    if (cu.cuDeviceGet(&handle, i) == kSuccess &&
+        cu.cuDevicePrimaryCtxGetState(handle, &flags, &active) == kSuccess && active != 0)
+      return i;
+  return -1;
+}
+
+// Asked by a thread whose current context is none, or a destroyed one, some drivers do not answer: asks again
+// in each context that is in use. Where none is, there is no device memory.
+CuResult attributes_elsewhere(const void* p, Attributes& a) noexcept {
+  const Driver& cu = driver();
+  CuResult result = kSuccess;
+  for (int i = first_active(0); i >= 0; i = first_active(i + 1)) {
+    CuDevice handle = 0;
+    CuContext context = nullptr;
+    if ((result = cu.cuDeviceGet(&handle, i)) != kSuccess) return result;
+    if ((result = cu.cuDevicePrimaryCtxRetain(&context, handle)) != kSuccess) return result;
+    if ((result = cu.cuCtxPushCurrent_v2(context)) == kSuccess) {
+      a = {};
+      result = attributes_of(p, a);
+      (void)cu.cuCtxPopCurrent_v2(&context);
+    }
+    (void)cu.cuDevicePrimaryCtxRelease_v2(handle);
+    if (result == kSuccess && a.type != 0) return result;
+  }
+  return result;
+}
+
+// Managed memory may name no GPU: then the calling thread's, or the first in use.
+int any_gpu() noexcept {
+  const Driver& cu = driver();
+  CuContext context = nullptr;
+  CuDevice handle = 0;
+  if (cu.cuCtxGetCurrent(&context) == kSuccess && context != nullptr &&
+      cu.cuCtxGetDevice(&handle) == kSuccess)
+    return handle;  // a handle is the ordinal
+  return first_active(0);
+}
+
+}  // namespace
+
+Entered::Entered(Device& device) noexcept {
+  const Driver& cu = driver();
+  if (!is_there(device)) {
+    status_ = was_reset(device);
+    return;
+  }
+  status_ = tried(device, cu.cuThreadExchangeStreamCaptureMode, &mode_);
+  has_mode_ = status_.ok();
+  if (!has_mode_) return;
+  status_ = tried(device, cu.cuCtxPushCurrent_v2, device.context);
+  is_pushed_ = status_.ok();
+}
+
+Entered::~Entered() {
+  const Driver& cu = driver();
+  CuContext popped = nullptr;
+  if (is_pushed_) (void)cu.cuCtxPopCurrent_v2(&popped);
+  if (has_mode_) (void)cu.cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+Status where(const void* p, Where& out) noexcept {
+  out = {};
+  Attributes a;
+  CuResult result = attributes_of(p, a);
+  if (result == kInvalidContext || result == kContextIsDestroyed) result = attributes_elsewhere(p, a);
+  if (result == kNotInitialized || result == kInvalidValue) return {};
+  if (result != kSuccess) return failure(-1, driver().cuPointerGetAttributes.name, result);
+  const bool is_device = a.is_managed != 0 || a.type == kMemoryDevice || a.type == kMemoryUnified;
+  if (!is_device) return {};
+  if (a.ordinal < 0) a.ordinal = any_gpu();
+  if (a.ordinal < 0) return {};  // managed, and no GPU has ever touched it
+  // Managed memory, pools and mapped ranges belong to no context or may be used from any.
+  MQ_TRY(device_of(a.ordinal, a.is_managed != 0 ? nullptr : a.context, out.device));
+  out.memory = Memory::device;
+  return {};
+}
+
+}  // namespace mq::cuda

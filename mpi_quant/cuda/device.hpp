@@ -1,0 +1,104 @@
+// A GPU as libmpi_quant_cuda.so knows it, and the frame around every call into its driver. Separate from the
+// functions of the table, which are in memory.cpp, streams.cpp and launch.cpp.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "mpi_quant/base/device.hpp"
+#include "mpi_quant/cuda/driver.hpp"
+
+namespace mq {
+
+// A context of a GPU: the primary one, or that of the program which memory of ours was found in. In a list,
+// never freed.
+struct Device {
+  int ordinal = 0;
+  cuda::CuContext context = nullptr;
+  bool is_primary = true;
+  // Tells a context from a later one at the same address; 0: the driver cannot tell.
+  unsigned long long context_id = 0;
+  std::string name;
+  kernels::DeviceShape shape;
+  cuda::CuModule module = nullptr;
+  std::string no_kernels;         // why module is null
+  std::atomic<bool> gone{false};  // the context was destroyed, with all that was in it (cudaDeviceReset)
+  std::mutex mutex;               // of what follows
+  struct Kernel {
+    cuda::CuFunction function = nullptr;
+    std::uint32_t shared_bytes = 48 << 10;  // dynamic shared memory it may have
+  };
+  std::map<std::string, Kernel, std::less<>> kernels;
+  Device* next = nullptr;
+};
+
+struct DeviceStream {
+  Device* device = nullptr;
+  cuda::CuStream stream = nullptr;
+  bool is_ours = false;
+  cuda::CuEvent order = nullptr;  // for follow and lead
+  Status launch_error;
+};
+
+struct DeviceEvent {
+  Device* device = nullptr;
+  cuda::CuEvent event = nullptr;
+};
+
+namespace cuda {
+
+// While it lives: the context is the calling thread's current one, and calls that a capture of another
+// thread would forbid are allowed. Then everything is as before.
+class Entered {
+ public:
+  explicit Entered(Device&) noexcept;
+  ~Entered();
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  bool ok() const { return status_.ok(); }
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+  int mode_ = kCaptureModeRelaxed;
+  bool has_mode_ = false, is_pushed_ = false;
+};
+
+// Calls a function of the driver in the device's context.
+template <class... A, class... B>
+Status tried(Device& device, const Function<A...>& function, B... arguments) noexcept {
+  const CuResult result = function(arguments...);
+  if (result == kSuccess) return {};
+  if (result == kContextIsDestroyed) device.gone = true;
+  return failure(device.ordinal, function.name, result);
+}
+
+// The functions of the table, see DeviceApi.
+Status where(const void* p, Where&) noexcept;
+bool capturing(Device*, void* stream) noexcept;
+Status make_stream(Device*, DeviceStream*&) noexcept;
+Status wrap_stream(Device*, void* stream, DeviceStream*&) noexcept;
+void free_stream(DeviceStream*) noexcept;
+Status follow(DeviceStream*, DeviceSync) noexcept;
+Status follow_stream(DeviceStream*, void* stream) noexcept;
+Status lead_stream(DeviceStream*, void* stream) noexcept;
+Status synchronize(DeviceStream*) noexcept;
+Status make_event(Device*, DeviceEvent*&) noexcept;
+void free_event(DeviceEvent*) noexcept;
+Status record(DeviceEvent*, DeviceStream*) noexcept;
+Status query(DeviceEvent*, bool& done) noexcept;
+Status wait_event(DeviceStream*, DeviceEvent*) noexcept;
+Status elapsed(DeviceEvent* from, DeviceEvent* to, double& seconds) noexcept;
+Status allocate(Device*, std::size_t bytes, void*& p) noexcept;
+void free(Device*, void* p) noexcept;
+Status allocate_pinned(Device*, std::size_t bytes, void*& p) noexcept;
+void free_pinned(Device*, void* p) noexcept;
+Status copy(DeviceStream*, void* to, const void* from, std::size_t bytes) noexcept;
+Status zero(DeviceStream*, void* p, std::size_t bytes) noexcept;
+kernels::Launcher launcher(DeviceStream*) noexcept;
+Status launch_error(DeviceStream*) noexcept;
+
+}  // namespace cuda
+}  // namespace mq

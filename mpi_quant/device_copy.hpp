@@ -1,0 +1,51 @@
+// Memory of a device for what is not on the critical path: copies that are done when they return, and arrays
+// that own their memory.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "mpi_quant/base/device.hpp"
+#include "mpi_quant/base/status.hpp"
+
+namespace mq {
+
+// Copies between any two places, host or device, after what the program has launched before (MPIQ_CUDA_SYNC).
+// Done, or failed, when it returns.
+Status copy_now(void* to, const void* from, std::size_t bytes) noexcept;
+// The same where it is known that one of the two is memory of this device.
+Status copy_now(const DeviceApi& api, Device* device, void* to, const void* from, std::size_t bytes) noexcept;
+// True if p is memory of a device; an error if nobody can tell.
+Result<bool> is_on_device(const void* p) noexcept;
+
+// Memory on a device; null if empty.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept { swap(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  // Of an empty one.
+  Status allocate_zeroed(const DeviceApi& api, Device* device, std::size_t bytes) noexcept;
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  const DeviceApi* api() const { return api_; }
+  Device* device() const { return device_; }
+
+ private:
+  void swap(DeviceBuffer& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  const DeviceApi* api_ = nullptr;
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace mq

@@ -1,0 +1,65 @@
+# Tests of what calls a CUDA driver, over a fake one.
+#
+# It is a GPU without one: libcuda.so.1 of fake_cuda/, which is this process. A program is linked with it or started with it preloaded.
+if(TARGET mpi_quant_cuda)
+  add_subdirectory(fake_cuda)
+
+  # mpiq_fake_cuda(TARGET): a program with a driver, whose functions (fake_cuda/fake.hpp) it may call.
+  function(mpiq_fake_cuda target)
+    target_link_libraries(${target} PRIVATE -Wl,--no-as-needed fake_cuda)
+    add_dependencies(${target} mpi_quant_cuda)
+    add_dependencies(gpu_tests ${target})
+  endfunction()
+  # mpiq_fake_cuda_test(NAME SOURCES... [LIBS ...] [SHARDS N]): as mpiq_test, with a driver.
+  function(mpiq_fake_cuda_test name)
+    mpiq_test(${name} ${ARGN})
+    mpiq_fake_cuda(${name})
+  endfunction()
+  # mpiq_fake_cuda_mpi_test(NAME SOURCES... RANKS 1 2 ... [LIBS ...] [ENV ...]): as mpiq_mpi_test, with a driver.
+  function(mpiq_fake_cuda_mpi_test name)
+    mpiq_mpi_test(${name} ${ARGN})
+    mpiq_fake_cuda(${name})
+  endfunction()
+
+  mpiq_fake_cuda_test(device_where_test device_where_test.cpp)
+  mpiq_fake_cuda_test(device_api_test device_api_test.cpp)
+  mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)
+
+  # A driver that is opened by a program which did not have one: the library is found beside it; is told not to look; is
+  # not there; the driver is refused; or names no functions.
+  mpiq_test(device_absent_test device_absent_test.cpp)
+  set_tests_properties(device_absent_test PROPERTIES ENVIRONMENT "TABLE=FOUND;DRIVER=$<TARGET_FILE:fake_cuda>")
+  add_dependencies(device_absent_test mpi_quant_cuda fake_cuda fake_hidden_cuda fake_old_cuda)
+  add_dependencies(gpu_tests device_absent_test)
+  add_test(NAME device_off COMMAND device_absent_test)
+  add_test(NAME device_old COMMAND device_absent_test)
+  add_test(NAME device_hidden COMMAND device_absent_test)
+  set(apart ${CMAKE_CURRENT_BINARY_DIR}/apart)
+  add_test(NAME device_missing COMMAND sh -c "mkdir -p ${apart} && cp $<TARGET_FILE:device_absent_test> ${apart} && exec ${apart}/device_absent_test")
+  set_tests_properties(device_off PROPERTIES ENVIRONMENT "TABLE=OFF;MPIQ_CUDA=off;DRIVER=$<TARGET_FILE:fake_cuda>")
+  set_tests_properties(device_old PROPERTIES ENVIRONMENT "TABLE=OLD;DRIVER=$<TARGET_FILE:fake_old_cuda>")
+  set_tests_properties(device_hidden PROPERTIES ENVIRONMENT "TABLE=FOUND;DRIVER=$<TARGET_FILE:fake_hidden_cuda>")
+  set_tests_properties(device_missing PROPERTIES ENVIRONMENT "TABLE=MISSING;DRIVER=$<TARGET_FILE:fake_cuda>")
+  set_tests_properties(device_off device_old device_hidden device_missing PROPERTIES LABELS unit TIMEOUT 60)
+
+  # The same library serves machines without CUDA.
+  set(libraries)
+  foreach(library mpi_quant mpi_quant_core_${mpi_family} mpi_quant_pmpi mpi_quant_cuda)
+    list(APPEND libraries $<TARGET_FILE:${library}>)
+  endforeach()
+  list(JOIN libraries "," libraries)
+  add_test(NAME device_needed COMMAND ${CMAKE_COMMAND} -D READELF=${CMAKE_READELF} -D LIBRARIES=${libraries}
+    -P ${CMAKE_CURRENT_SOURCE_DIR}/needed_test.cmake)
+  add_test(NAME symbols_mpi_quant_cuda COMMAND ${CMAKE_COMMAND} -D NM=${CMAKE_NM} -D LIBRARY=$<TARGET_FILE:mpi_quant_cuda>
+    -D EXPECTED=mpiq_cuda_api -P ${CMAKE_CURRENT_SOURCE_DIR}/symbols_test.cmake)
+  set_tests_properties(device_needed symbols_mpi_quant_cuda PROPERTIES LABELS unit TIMEOUT 60)
+
+  # Our declarations of the driver against CUDA's, where they are.
+  find_path(MPIQ_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
+  if(MPIQ_CUDA_INCLUDE)
+    add_library(device_declarations OBJECT device_declarations.cpp)
+    mpiq_compile(device_declarations)
+    target_include_directories(device_declarations SYSTEM PRIVATE ${MPIQ_CUDA_INCLUDE})
+    add_dependencies(unit_tests device_declarations)
+  endif()
+endif()

@@ -1,0 +1,92 @@
+"""Tests of scripts/gpu_check as far as they need no GPU and no build: options, the list of stages, what it makes of results.
+
+Needs neither network, root nor a build: /usr/bin/python3 tests/gpu_check_test.py
+"""
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from scripts_common import InTemporaryFolder, call, script
+
+# The column of the speedup is where bench/console.cpp has it.
+ROWS = """# mpiq-bench
+#       size              count type  ranks method                    ratio        time    +-%    algbw    busbw speedup [low, high]
+    67108864     64M   16777216  f32      2 mpi                           1   20.10 ms    1.0     3.34     3.34       1 [1, 1]   2.8e-08      0
+    67108864     64M   16777216  f32      2 onebit                    30.91   2.40 ms    1.0     27.9     27.9    8.37 [8.3, 8.5]   6.0e-01      0
+#   phases: encode 1 ms, wait 1 ms, decode 1 ms, other 1 ms
+"""
+
+
+def case(name, share):
+    return {"name": f"{name}/f32/cuda/1048576KiB/min_time:0.100/manual_time", "run_name": name, "iterations": 10, "real_time": 1.5,
+            "copy_GB/s": 3900.0, "of_copy": share, "wire_B/elt": 2.0}
+
+
+KERNELS = {"onebit/encode+feedback": 0.93, "onebit/decode+add": 0.95, "bf16/encode": 0.96, "bf16/decode": 0.94,
+           "threshold/encode+feedback": 0.75, "adaptive/encode+feedback": 0.74, "topk/encode": 0.61}
+
+
+class GpuCheck(InTemporaryFolder):
+    def test_help_and_stages_need_nothing(self):
+        done = call(script("gpu_check"), "--help")
+        self.assertEqual((done.returncode, "--pack" in done.stdout), (0, True), done.stderr)
+        done = call(script("gpu_check"), "--dry-run", "--out", self.path("none"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        stages = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual([s[0] for s in stages],
+                         ["configure", "build", "kernels", "allreduce", "rows", "calls", "memcheck", "racecheck"])
+        self.assertTrue(all(s[2] == "s" and 10 <= int(s[1]) <= 300 for s in stages), stages)
+        self.assertFalse(os.path.exists(self.path("none")))
+        done = call(script("gpu_check"), "--dry-run", "--stages", "rows,build")
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["build", "rows"])
+
+    def test_usage_errors(self):
+        for words in (("--nonsense",), ("--stages", "rows,none"), ("--minutes", "0"), ("--minutes", "x"), ("--out",)):
+            done = call(script("gpu_check"), *words)
+            self.assertEqual((done.returncode, "usage:" in done.stderr), (2, True), words)
+
+    def test_without_what_it_needs_it_says_what(self):
+        done = call(script("gpu_check"), "--stages", "configure", "--out", self.path("out"), "--build", self.path("build"),
+                    "--deps", self.path("none.tar.gz"), env={"MPIQ_GPU_DEPS": "1"})
+        self.assertEqual(done.returncode, 1, done.stdout)
+        with open(self.path("out/configure.log"), encoding="utf-8") as file:
+            self.assertIn("gpu_check --pack", file.read())
+
+    def summary(self, kernels, rows=ROWS, stages="build\tpassed\t100\texit code 0"):
+        for name, text in (("machine.txt", "date x\nname, uuid\nNVIDIA H200, GPU-1\n"), ("stages.tsv", stages + "\n"),
+                           ("kernels.json", json.dumps({"context": {}, "benchmarks": [case(*k) for k in kernels.items()]}, indent=2)),
+                           ("allreduce.txt", rows)):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write(text)
+        done = call(script("gpu_summary.sh"), self.folder)
+        with open(self.path("summary.json"), encoding="utf-8") as file:
+            return done.returncode, json.load(file)
+
+    def test_targets_are_judged(self):
+        code, found = self.summary(KERNELS)
+        self.assertEqual(code, 0, found)
+        self.assertEqual({t["verdict"] for t in found["targets"]}, {"pass"})
+        self.assertEqual([t["found"] for t in found["targets"]], [*KERNELS.values(), 8.37])
+        self.assertEqual(found["gpu"], "NVIDIA H200, GPU-1")
+        code, found = self.summary({**KERNELS, "topk/encode": 0.59})
+        self.assertEqual((code, [t["verdict"] for t in found["targets"]].count("miss")), (3, 1))
+        code, found = self.summary({}, rows="")
+        self.assertEqual((code, {t["verdict"] for t in found["targets"]}), (3, {"not measured"}))
+        self.assertEqual({t["found"] for t in found["targets"]}, {None})
+
+    def test_a_stage_that_did_not_pass_is_a_failure(self):
+        for status, code in (("failed", 1), ("timeout", 1), ("skipped", 0)):
+            self.assertEqual(self.summary(KERNELS, stages=f"rows\t{status}\t1\tsee rows.log")[0], code, status)
+        self.assertEqual(self.summary(KERNELS, stages="rows\tskipped\t0\tthe time was over")[0], 1)
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
+    def test_shellcheck(self):
+        done = subprocess.run(["shellcheck", "-x", *map(script, ("gpu_check", "gpu_pack.sh", "gpu_summary.sh"))], capture_output=True,
+                              text=True, check=False, cwd=os.path.dirname(script("")[:-1]))
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
