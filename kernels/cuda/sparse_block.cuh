@@ -130,20 +130,22 @@ struct Block {
   }
 
  private:
-  // This lane's elements of word w and some of those that the warp takes after it.
+  // This lane's elements of word w and some of those that the warp takes after it; for those that do not
+  // exist, which nobody looks at, the first one, so that no read waits for a branch.
   template <std::uint32_t kWords>
   MQ_DEVICE void fetch(const std::byte* p, std::uint32_t w, std::uint32_t end, T (&value)[kWords]) const {
-    const bool whole = aligned(p, sizeof(T));
-    MQ_UNROLL(8)
-    for (std::uint32_t j = 0; whole && j < kWords; ++j) {
-      const std::uint32_t i = 32 * (w + j * warps()) + lane();
-      value[j] = i < n && w + j * warps() < end ? reinterpret_cast<const T*>(p)[i] : T{0};
+    if (aligned(p, sizeof(T))) {
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kWords; ++j) value[j] = reinterpret_cast<const T*>(p)[place(w, j, end)];
+    } else {
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kWords; ++j)
+        memcpy(&value[j], p + std::size_t{place(w, j, end)} * sizeof(T), sizeof(T));
     }
-    MQ_UNROLL(8)
-    for (std::uint32_t j = 0; !whole && j < kWords; ++j) {
-      const std::uint32_t i = 32 * (w + j * warps()) + lane();
-      value[j] = i < n && w + j * warps() < end ? load<T>(p + std::size_t{i} * sizeof(T)) : T{0};
-    }
+  }
+  MQ_DEVICE std::uint32_t place(std::uint32_t w, std::uint32_t j, std::uint32_t end) const {
+    const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
+    return at < end && i < n ? i : 0;
   }
 };
 
