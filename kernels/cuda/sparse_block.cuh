@@ -95,7 +95,7 @@ struct Block {
   // Words [begin, end) of it.
   template <class Visit>
   MQ_DEVICE void read(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
-    constexpr std::uint32_t kAtOnce = 32 / sizeof(T);  // words, so that enough reads are under way
+    constexpr std::uint32_t kAtOnce = 24 / sizeof(T);  // words, so that enough reads are under way
     const bool carry = feedback == Feedback::carry;
     for (std::uint32_t w = begin + warp(); w < end; w += kAtOnce * warps()) {
       T value[kAtOnce], old[kAtOnce];
