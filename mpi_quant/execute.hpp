@@ -137,6 +137,7 @@ class Execution {
     std::vector<Slot> slots;
     std::vector<typename C::Request> sends;  // by plan's numbers
     std::vector<Launched> launched;          // steps of this segment that a device has not ended, in order
+    double last_end = 0;                     // of them
     bool running = false;                    // the step that was just begun was launched
     StepResult result;                       // else this came of it
   };
@@ -323,14 +324,13 @@ class Execution {
   // Ends the steps of a lane that its device has ended.
   void end_launched(Lane& lane, Tally& tally, bool& moved) {
     std::size_t ended = 0;
-    double before = 0;
     for (StepResult result; ended < lane.launched.size(); ++ended, result = {}) {
       const Launched& launched = lane.launched[ended];
       const Step& step = job_->plan->steps[launched.step];
       if (!lane.on_device.over(step, result)) break;
       const double now = now_s();
-      result.seconds = now - std::max(launched.begun, before);
-      before = now;
+      result.seconds = now - std::max(launched.begun, lane.last_end);  // a lane's steps do not overlap
+      lane.last_end = now;
       end(lane, step, result, tally);
     }
     lane.launched.erase(lane.launched.begin(), lane.launched.begin() + static_cast<std::ptrdiff_t>(ended));
