@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -91,7 +92,8 @@ TEST(DeviceBitmaps, SameAsHost) {
                   simt::launcher());
       EXPECT_EQ(bitmap.get(c.bitmap.size()), c.bitmap) << words << " " << density;
       EXPECT_TRUE(bitmap.intact());
-      std::uint64_t count = 77;
+      const auto counted = std::make_unique<std::uint64_t>(77);  // on the heap, which a real GPU sees too
+      std::uint64_t& count = *counted;
       device.count(bitmap.data(), words, &count, kSmallDevice, simt::launcher());
       EXPECT_EQ(count, c.indices.size());
       check_visits<float>(c);
