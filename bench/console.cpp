@@ -106,8 +106,12 @@ void print_row(const PointRow& r) {
 
 void print_phases(const Measurement& m) {
   if (m.row.compressor.str() == "none" || m.row.reps <= 0) return;
-  if (std::isnan(m.exposed_s[kEncode])) {
-    print_out("#   phases: not measured\n");
+  if (std::isnan(m.exposed_s[kOther])) {
+    const bool known = !std::isnan(m.busy_s[kEncode]);
+    print_out(fmt::format(
+        "#   phases: wait {}; on the GPU, beside it: {}\n", duration(m.exposed_s[kWait]),
+        known ? fmt::format("encode {}, decode {}", duration(m.busy_s[kEncode]), duration(m.busy_s[kDecode]))
+              : std::string("not measured")));
     return;
   }
   print_out(fmt::format("#   phases: encode {}, wait {}, decode {}, other {}\n",

@@ -92,7 +92,8 @@ struct Gpu::Driver {
     find(copy, "cuMemcpy");
     find(set_bytes, "cuMemsetD8Async");
     const char* const needed = missing;
-    find(device_uuid, "cuDeviceGetUuid");
+    find(device_uuid, "cuDeviceGetUuid_v2");  // of a part of a GPU its own
+    if (device_uuid == nullptr) find(device_uuid, "cuDeviceGetUuid");
     find(device_bytes, "cuDeviceTotalMem_v2");
     return needed;
   }

@@ -169,7 +169,6 @@ Status Report::add(std::span<Measurement> measurements) {
       const hid_t file = state_->file;
       const std::size_t row = state_->points, n = m.t_max.size();
       if (!h5::exists(file, kTMax)) create_matrices(file, n);
-      const std::array busy{m.exposed_s[kEncode], kUnknown, m.exposed_s[kDecode], kUnknown};
       h5::write_matrix_row(file, kTMax, row, H5T_NATIVE_DOUBLE, m.t_max.data(), n);
       h5::write_matrix_row(file, kTSpan, row, H5T_NATIVE_DOUBLE, m.t_span.data(), n);
       h5::write_matrix_row(file, kSkew, row, H5T_NATIVE_DOUBLE, m.skew_in.data(), n);
@@ -177,7 +176,7 @@ Status Report::add(std::span<Measurement> measurements) {
       h5::write_matrix_row(file, kValid, row, H5T_NATIVE_UINT8, m.valid.data(), n);
       write_ranks(file, row, m.t_rank, n);
       h5::write_matrix_row(file, kExposed, row, H5T_NATIVE_DOUBLE, m.exposed_s.data(), kPhases);
-      h5::write_matrix_row(file, kBusy, row, H5T_NATIVE_DOUBLE, busy.data(), kPhases);
+      h5::write_matrix_row(file, kBusy, row, H5T_NATIVE_DOUBLE, m.busy_s.data(), kPhases);
       h5::grow_scale(file, "/samples/point", row + 1);
       h5::grow_scale(file, "/samples/rep", std::max(n, kMinColumns));
       m.row.point_id = static_cast<std::int64_t>(row);

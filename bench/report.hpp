@@ -44,6 +44,7 @@ struct Measurement {
   std::vector<std::uint32_t> order;
   std::vector<double> t_rank;  // empty, or of every rank in each repetition, those of one repetition together
   std::array<double, kPhases> exposed_s{kUnknown, kUnknown, kUnknown, kUnknown};
+  std::array<double, kPhases> busy_s{kUnknown, kUnknown, kUnknown, kUnknown};
 };
 
 enum class FileState : std::uint8_t { running, complete, partial };

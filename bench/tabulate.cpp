@@ -144,11 +144,16 @@ double median(std::vector<double> sample) {
   return median_of_sorted(sample);
 }
 
-// Steps on a GPU take no time on the host's clock: both 0 means that the library did not ask the GPU's, not
-// that there were none.
-void forget_if_unmeasured(Measurement& m, const Options& o) {
-  if (o.memory != Place::cuda || m.exposed_s[kEncode] != 0 || m.exposed_s[kDecode] != 0) return;
-  m.exposed_s.fill(kUnknown);
+// Of steps on the host all is exposed. Those on a GPU run beside each other and beside messages: how long
+// they took, on the GPU's clock, is known, but not how much of it anyone waited for. Both 0 means that the
+// library did not ask that clock, not that there were none.
+void tell_busy_from_exposed(Measurement& m, const Options& o) {
+  auto& exposed = m.exposed_s;
+  if (o.memory != Place::cuda || exposed[kEncode] != 0 || exposed[kDecode] != 0) {
+    m.busy_s[kEncode] = exposed[kEncode];
+    m.busy_s[kDecode] = exposed[kDecode];
+  }
+  if (o.memory == Place::cuda) exposed[kEncode] = exposed[kDecode] = exposed[kOther] = kUnknown;
 }
 
 // Of blocks in which both methods began in time. Methods that were not interleaved are no pairs.
@@ -181,7 +186,7 @@ std::vector<Measurement> tabulate(const Options& o, const Point& p, const Circum
          ++phase)
       all[m].exposed_s[phase] =
           median(chosen(outcomes[m].phase_s[phase], outcomes[m].valid, outcomes[m].valid));
-    forget_if_unmeasured(all[m], o);
+    tell_busy_from_exposed(all[m], o);
     if (!has_base || row.reps == 0) continue;
     row.base_key = hash128(variables_json(o, p, p.methods[base], c.placement));
     compare(row, outcomes[base], outcomes[m], comparisons);

@@ -104,7 +104,7 @@ WRAPPER
 $here
 export LD_LIBRARY_PATH="\$root/$ARCH_LIB\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 export UCX_MODULE_DIR="\$root/$ARCH_LIB/ucx"
-exec "\$root/bin/mpiexec.hydra" -launcher fork "\$@"
+exec "\$root/bin/mpiexec.hydra" -launcher fork -iface lo "\$@"
 WRAPPER
   chmod +x "$1/bin/mpicc.mpich" "$1/bin/mpiexec.mpich"
 }

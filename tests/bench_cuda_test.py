@@ -73,7 +73,6 @@ class Cuda(WithFiles):
         self.assertTrue(np.isnan(rows["t_median_s"][rows["method"] == b"nccl"]).all())
 
     def test_phases_are_printed(self):
-        self.assertIn("# ", self.bench("--memory", "cuda", "--methods", "mpi,onebit", "--phases"))
         self.assertIn("phases: ", self.bench("--memory", "cuda", "--methods", "mpi,onebit", "--phases"))
 
     def test_a_machine_without_a_driver_says_so_on_one_rank(self):
