@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/bitmaps.hpp"
 #include "kernels/codec.hpp"
 
 namespace mq::kernels {
@@ -93,5 +94,26 @@ struct DeviceProposeOps {
                   const DeviceShape&, const Launcher&) noexcept;
 };
 const DeviceProposeOps* device_propose(const Codec&, Element) noexcept;
+
+// The device's side of kernels/bitmaps.hpp: device addresses, indices 8-byte aligned, all else at any
+// alignment; they launch and do not wait. Values and indices behind the n-th are left alone. scratch:
+// scratch_bytes(words), 256-byte aligned.
+struct DeviceBitmapOps {
+  std::size_t (*scratch_bytes)(std::size_t words) noexcept;
+  void (*make)(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* bitmap,
+               std::size_t words, const DeviceShape&, const Launcher&) noexcept;
+  // count: in memory that device and host can use.
+  void (*count)(const std::byte* bitmap, std::size_t words, std::uint64_t* count, const DeviceShape&,
+                const Launcher&) noexcept;
+  void (*list)(const std::byte* bitmap, std::size_t words, std::uint64_t base, std::uint64_t* indices,
+               std::size_t n, std::byte* scratch, const Launcher&) noexcept;
+  void (*fold)(Fold, void* into, const std::byte* bitmap, std::size_t words, const std::byte* values,
+               std::size_t n, std::byte* scratch, const Launcher&) noexcept;
+  void (*collect)(const void* from, const std::byte* bitmap, std::size_t words, std::uint64_t base,
+                  std::uint64_t* indices, void* values, std::size_t n, std::byte* scratch,
+                  const Launcher&) noexcept;
+};
+// element: f32 or f64.
+const DeviceBitmapOps& device_bitmaps(Element element) noexcept;
 
 }  // namespace mq::kernels

@@ -246,6 +246,27 @@ TEST(DeviceSparse, HostileWires) {
   }
 }
 
+// Every bit of a short wire with skips, one at a time.
+TEST(DeviceSparse, EveryBitOfAWire) {
+  const auto turn_bits = [](const auto& row) {
+    using T = TypeOf<decltype(row)>;
+    std::vector<T> x(500);
+    for (const std::size_t i : {3, 190, 200, 300, 499}) x[i] = i % 4 == 0 ? T{2} : T{-3};
+    const std::vector<std::byte> wire = row.host.run(x, {}, Feedback::none).wire;
+    const std::vector<T> base(x.size(), T{1});
+    for (std::size_t bit = 0; bit < 8 * wire.size(); ++bit) {
+      std::vector<std::byte> other = wire;
+      other[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+      (void)row.decode(other, base, 0, "a bit");
+    }
+  };
+  for (const double format : {1, 2, 3}) {
+    turn_bits(device_row<float>("threshold", {{"block", 256}, {"format", format}}, kShapes[0]));
+    turn_bits(device_row<float>("topk", {{"block", 256}, {"format", format}}, kShapes[0]));
+  }
+  turn_bits(device_row<float>("zerorun", {}, kShapes[0]));
+}
+
 TEST(DeviceSparse, ProposedTau) {
   const kernels::Codec& codec = *kernels::find_codec("threshold");
   EXPECT_EQ(kernels::device_propose(*kernels::find_codec("adaptive"), kernels::Element::f32), nullptr);

@@ -31,12 +31,13 @@ struct BitsOf;
 template <>
 struct BitsOf<float> {
   using Word = std::uint32_t;
-  static constexpr Word kQuiet = 0x400000u, kNan = 0x7fc00000u, kInf = 0x7f800000u;
+  static constexpr Word kQuiet = 0x400000u, kNan = 0x7fc00000u, kInf = 0x7f800000u, kSign = 0x80000000u;
 };
 template <>
 struct BitsOf<double> {
   using Word = std::uint64_t;
-  static constexpr Word kQuiet = 0x8000000000000u, kNan = 0x7ff8000000000000u, kInf = 0x7ff0000000000000u;
+  static constexpr Word kQuiet = 0x8000000000000u, kNan = 0x7ff8000000000000u, kInf = 0x7ff0000000000000u,
+                        kSign = 0x8000000000000000u;
 };
 
 template <class T>
@@ -57,7 +58,9 @@ template <class T>
 MQ_DEVICE T sum_of(T a, T b) {
   const T sum = a + b;
   if (sum == sum) return sum;
-  return a != a ? quiet(a) : b != b ? quiet(b) : -nan_value<T>();
+  // Not -NaN: what that is, PTX leaves open.
+  constexpr T kDefault = bits_as<T>(BitsOf<T>::kNan | BitsOf<T>::kSign);
+  return a != a ? quiet(a) : b != b ? quiet(b) : kDefault;
 }
 template <class T>
 MQ_DEVICE Pack<T> sum_of(const Pack<T>& a, const Pack<T>& b) {

@@ -9,8 +9,9 @@
 
 namespace mq::kernels::onebit {
 
-// Shared memory that a thread block may have on any GPU without being allowed more.
-inline constexpr std::uint32_t kSharedBytes = 48 << 10;
+// Shared memory that warps of a thread block share among them: with what kernels declare themselves less than
+// the 48 KiB that a block may have on any GPU without being allowed more.
+inline constexpr std::uint32_t kSharedBytes = 47 << 10;
 inline constexpr std::uint32_t kWarps = 4;  // of a thread block of encode, at most
 
 struct EncodeBlocks {

@@ -114,23 +114,37 @@ struct Selector {
   using B = Block<T, kNear>;
   const B& b;
   std::uint32_t* const bins;
+  Key<T> listed = kMaxKey<T> + 2;  // b.above has the elements from this key on, and those that are not finite
   explicit MQ_DEVICE Selector(const B& block)
       : b(block), bins(reinterpret_cast<std::uint32_t*>(block.pool)) {}
 
   // Reads the block; b.above become the elements from `least` on, and those that are not finite.
-  MQ_DEVICE void read_from(Key<T> least) const {
+  MQ_DEVICE void read_from(Key<T> least) {
+    listed = least;
     b.read([&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
   }
-  MQ_DEVICE void list_from(Key<T> least) const {
-    b.each([&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
-    barrier();
+  MQ_DEVICE void list_from(Key<T> least) { list_from(least, b.words); }
+  // Makes sure that elements from `least` on are listed.
+  MQ_DEVICE void cover(Key<T> least) {
+    if (least < listed) list_from(least);
   }
-  // Reads the block, and counts what the first step of a joint search needs.
-  MQ_DEVICE void read_into_bins() const {
+  // Reads the block, and counts what the first step of a joint search for the k greatest needs. What a part
+  // of it says of the rest is a floor from which candidates are listed on the way: if it is too high, another
+  // pass follows, and the result is the same.
+  MQ_DEVICE void read_into_bins(std::uint32_t k) {
+    const std::uint32_t lead = b.words < 64 ? b.words : b.words / 8;
     Descent<T>::clear(bins);
     const Descent<T> first(kBoth, 0);
-    b.read([&](std::uint32_t, std::uint32_t, bool exists, T v) {
+    b.read(0, lead, [&](std::uint32_t, std::uint32_t, bool exists, T v) {
       if (exists) first.add(bins, v);
+    });
+    if (lead == b.words) return;
+    Descent<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * lead / b.words) + 1);
+    const Key<T> least = guess.take_bin(bins) ? greater<Key<T>>(guess.prefix << guess.shift, 1) : 1;
+    list_from(least, lead);
+    b.read(lead, b.words, [&](std::uint32_t w, std::uint32_t, bool exists, T v) {
+      if (exists) first.add(bins, v);
+      list(w, exists, v, least);
     });
   }
   // The same of a block that has been read.
@@ -145,16 +159,16 @@ struct Selector {
   }
 
   // The k greatest of both sides, ties by position. After read_into_bins().
-  MQ_DEVICE Picked<T> exact(std::uint32_t k) const {
+  MQ_DEVICE Picked<T> exact(std::uint32_t k) {
     Descent<T> way(kBoth, k);
     if (k >= b.n || !way.take_bin(bins)) return all();
-    list_from(greater<Key<T>>(way.prefix << way.shift, 1));
+    cover(greater<Key<T>>(way.prefix << way.shift, 1));
     way.go_to_the_end(bins, candidates());
     return ends_of(way, way, true);
   }
   // The k greatest of each side, k of how many there are. After read_only().
   template <class Share>
-  MQ_DEVICE Picked<T> exact_sides(const Share& share) const {
+  MQ_DEVICE Picked<T> exact_sides(const Share& share) {
     Descent<T> way[2]{{kBelow, 0}, {kAbove, 0}};
     Key<T> least = kMaxKey<T>;
     for (const Side side : {kBelow, kAbove}) {
@@ -166,7 +180,7 @@ struct Selector {
       if (way[side].k >= b.n) return all();  // then the other side is empty
       if (way[side].take_bin(bins)) least = smaller(least, way[side].prefix << way[side].shift);
     }
-    list_from(greater<Key<T>>(least, 1));
+    cover(greater<Key<T>>(least, 1));
     for (const Side side : {kBelow, kAbove})
       if (way[side].found > 0) way[side].go_to_the_end(bins, candidates());
     return ends_of(way[kBelow], way[kAbove], false);
@@ -209,10 +223,11 @@ struct Selector {
     return true;
   }
 
-  // How many exceed the bounds.
-  MQ_DEVICE std::uint32_t count(const Picked<T>& picked) const {
+  // How many exceed the bounds; they are listed then.
+  MQ_DEVICE std::uint32_t count(const Picked<T>& picked) {
+    cover(picked.least());
     std::uint32_t n = 0;
-    everything()([&](T v) {
+    candidates()([&](T v) {
       const Magnitude<T> m(v);
       n += m.is && m.key > picked.bound[m.above];
     });
@@ -229,8 +244,8 @@ struct Selector {
     size[kBelow] = static_cast<std::uint32_t>(n);
     size[kAbove] = static_cast<std::uint32_t>(n >> 32);
   }
-  MQ_DEVICE Picked<T> all() const {
-    list_from(1);
+  MQ_DEVICE Picked<T> all() {
+    cover(1);
     return above_bounds<T>(0, 0);
   }
   MQ_DEVICE auto everything() const {
@@ -240,6 +255,11 @@ struct Selector {
   }
 
  private:
+  MQ_DEVICE void list_from(Key<T> least, std::uint32_t end) {
+    listed = least;
+    b.each(end, [&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
+    barrier();
+  }
   MQ_DEVICE auto candidates() const {
     return [this](const auto& visit) { b.each_owned(b.above, [&](std::uint32_t i) { visit(b.v(i)); }); };
   }

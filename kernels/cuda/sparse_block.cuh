@@ -90,17 +90,22 @@ struct Block {
   // whole warps.
   template <class Visit>
   MQ_DEVICE void read(const Visit& visit) const {
+    read(0, words, visit);
+  }
+  // Words [begin, end) of it.
+  template <class Visit>
+  MQ_DEVICE void read(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
     const bool carry = feedback == Feedback::carry;
     if (aligned(x, sizeof(T)) && (!carry || aligned(residual, sizeof(T))))
-      carry ? read<true, true>(visit) : read<true, false>(visit);
+      carry ? read<true, true>(begin, end, visit) : read<true, false>(begin, end, visit);
     else
-      carry ? read<false, true>(visit) : read<false, false>(visit);
+      carry ? read<false, true>(begin, end, visit) : read<false, false>(begin, end, visit);
     barrier();
   }
-  // Again, with values as they are after read().
+  // Again, words [0, end), with values as they are after read().
   template <class Visit>
-  MQ_DEVICE void each(const Visit& visit) const {
-    for (std::uint32_t w = warp(); w < words; w += warps()) {
+  MQ_DEVICE void each(std::uint32_t end, const Visit& visit) const {
+    for (std::uint32_t w = warp(); w < end; w += warps()) {
       const std::uint32_t i = 32 * w + lane();
       visit(w, i, i < n, i < n ? v(i) : T{0});
     }
@@ -120,20 +125,21 @@ struct Block {
     return load<T>(p + std::size_t{i} * sizeof(T));
   }
   template <bool kAligned, bool kCarry, class Visit>
-  MQ_DEVICE void read(const Visit& visit) const {
+  MQ_DEVICE void read(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
     constexpr std::uint32_t kAtOnce = 32 / sizeof(T);  // words, so that enough reads are under way
-    for (std::uint32_t w = warp(); w < words; w += kAtOnce * warps()) {
+    for (std::uint32_t w = begin + warp(); w < end; w += kAtOnce * warps()) {
       T value[kAtOnce], old[kAtOnce];
       MQ_UNROLL(8)
       for (std::uint32_t j = 0; j < kAtOnce; ++j) {
         const std::uint32_t i = 32 * (w + j * warps()) + lane();
-        value[j] = i < n ? at<kAligned>(x, i) : T{0};
-        old[j] = kCarry && i < n ? at<kAligned>(residual, i) : T{0};
+        const bool exists = i < n && w + j * warps() < end;
+        value[j] = exists ? at<kAligned>(x, i) : T{0};
+        old[j] = kCarry && exists ? at<kAligned>(residual, i) : T{0};
       }
       MQ_UNROLL(8)
       for (std::uint32_t j = 0; j < kAtOnce; ++j) {
         const std::uint32_t i = 32 * (w + j * warps()) + lane();
-        if (w + j * warps() >= words) break;
+        if (w + j * warps() >= end) break;
         if (kCarry) value[j] = sum_of(value[j], old[j]);
         if (kCarry && i < n) set_residual(i, value[j]);
         if (kNear && i < n) reinterpret_cast<T*>(dynamic_shared())[i] = value[j];

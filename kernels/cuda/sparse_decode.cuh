@@ -37,17 +37,34 @@ struct Target {
     if (any_bad && thread() == 0) *malformed = 1;
     return any_bad;
   }
-  // x of element i, which is an entry or, with everything, any.
-  MQ_DEVICE void put(std::uint32_t i, bool entry, bool everything, T value) const {
-    std::byte* const to = x + std::size_t{i} * sizeof(T);
-    if (base == nullptr) return store<T>(to, value);
-    if (!entry && !everything) {
-      if (base != x) store<T>(to, load<T>(base + std::size_t{i} * sizeof(T)));
-      return;
-    }
-    store<T>(to, joined_sum(load<T>(base + std::size_t{i} * sizeof(T)), value));
-  }
 };
+
+// Writes x: value_of(w, i, entry) of element i of word w, 0 unless it says that this is an entry. With base,
+// an element that is none is that of base. All threads; a few words at a time, so that enough reads are under
+// way.
+template <class T, class ValueOf>
+MQ_DEVICE void write_elements(Target<T>& t, const ValueOf& value_of) {
+  constexpr std::uint32_t kAtOnce = 4;
+  for (std::uint32_t w = warp(); w < t.words; w += kAtOnce * warps()) {
+    T value[kAtOnce], old[kAtOnce];
+    bool entry[kAtOnce];
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+      const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
+      entry[j] = false;
+      value[j] = i < t.n ? value_of(at, i, entry[j]) : T{0};
+      const bool reads = i < t.n && t.base != nullptr && (entry[j] || t.base != t.x);
+      old[j] = reads ? load<T>(t.base + std::size_t{i} * sizeof(T)) : T{0};
+    }
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+      const std::uint32_t i = 32 * (w + j * warps()) + lane();
+      if (i >= t.n || (!entry[j] && t.base == t.x)) continue;
+      if (t.base != nullptr) value[j] = entry[j] ? joined_sum(old[j], value[j]) : old[j];
+      store<T>(t.x + std::size_t{i} * sizeof(T), value[j]);
+    }
+  }
+}
 
 // Sets the bit of element i; in `above` if its sign is 1.
 template <class T>
@@ -154,14 +171,15 @@ MQ_DEVICE void decode_ternary(const SparseDecodeArgs& a) {
   TernaryHeader<T> header;
   memcpy(&header, t.wire, sizeof header);
   T mark{0};
-  parse_ternary(t, header, mark);
+  t.bad = !header.valid();
+  if (!t.bad) parse_ternary(t, header, mark);
   if (t.refused()) return;
   const T low = header.value[kBelow], high = header.value[kAbove];
-  for (std::uint32_t w = warp(); w < t.words; w += warps()) {
+  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
     const bool above = (t.above[w] >> lane() & 1) != 0, below = (t.below[w] >> lane() & 1) != 0;
-    const T value = above && below ? mark : above ? high : below ? low : T{0};
-    if (32 * w + lane() < t.n) t.put(32 * w + lane(), above || below, false, value);
-  }
+    entry = above || below;
+    return above && below ? mark : above ? high : below ? low : T{0};
+  });
 }
 
 }  // namespace mq::kernels::cuda

@@ -7,18 +7,23 @@
 
 namespace mq::kernels::cuda {
 
+// Four bytes of shared memory at any address, with room behind them.
+MQ_DEVICE std::uint32_t near_word(const std::byte* p) {
+  const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(p) % 4);
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(p - phase);
+  return static_cast<std::uint32_t>((words[0] | static_cast<std::uint64_t>(words[1]) << 32) >> (8 * phase));
+}
+
 // The length of the block of n elements at p, of which `left` bytes are on the wire and at least min(left,
 // head(n)) can be read; 0 if it is malformed. By whole warps.
 template <class T>
 struct TernaryLength {
   static MQ_DEVICE std::uint32_t head(std::uint32_t) { return sizeof(TernaryHeader<T>); }
   static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t, std::uint32_t) {
-    TernaryHeader<T> header;
-    if (left < sizeof header) return 0;
-    memcpy(&header, p, sizeof header);
-    return header.valid() && header.payload_bytes <= left - sizeof header
-               ? sizeof header + header.payload_bytes
-               : 0;
+    constexpr std::uint64_t kHeader = sizeof(TernaryHeader<T>);
+    if (left < kHeader) return 0;
+    const std::uint32_t bytes = near_word(p + 4);  // the rest is for decode_ternary to look at
+    return bytes <= left - kHeader ? kHeader + bytes : 0;
   }
 };
 template <class T>
@@ -26,21 +31,19 @@ struct ValuedLength {
   static MQ_DEVICE std::uint32_t head(std::uint32_t) { return sizeof(ValuedHeader); }
   static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t n,
                                     std::uint32_t most) {
-    ValuedHeader header;
-    if (left < sizeof header) return 0;
-    memcpy(&header, p, sizeof header);
-    const std::uint64_t bytes = header.payload_bytes;
-    return bytes <= left - sizeof header && bytes <= valued_bound<T>(n, most) ? sizeof header + bytes : 0;
+    constexpr std::uint64_t kHeader = sizeof(ValuedHeader);
+    if (left < kHeader) return 0;
+    const std::uint32_t bytes = near_word(p + 4);
+    return bytes <= left - kHeader && bytes <= valued_bound<T>(n, most) ? kHeader + bytes : 0;
   }
 };
 template <class T>
 struct ZerosLength {
   static MQ_DEVICE std::uint32_t head(std::uint32_t n) { return 4 + top_bytes(n); }
   static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t n, std::uint32_t) {
-    std::uint32_t count;
-    if (left < sizeof count) return 0;
-    memcpy(&count, p, sizeof count);
-    left -= sizeof count;
+    if (left < 4) return 0;
+    const std::uint32_t count = near_word(p);
+    left -= 4;
     const std::uint64_t values = std::uint64_t{count} * sizeof(T), top = count == n ? 0 : top_bytes(n);
     if (count > n || left < top + values) return 0;
     std::uint32_t groups = 0;
@@ -48,7 +51,7 @@ struct ZerosLength {
       groups += count_ones(static_cast<std::uint32_t>(p[4 + i]));
     groups = warp_sum(groups);
     if (left - top - values < std::uint64_t{4} * groups) return 0;
-    return sizeof count + top + values + std::uint64_t{4} * groups;
+    return 4 + top + values + std::uint64_t{4} * groups;
   }
 };
 

@@ -23,22 +23,19 @@ struct AdaptivePick {
   static constexpr bool kMeans = true;
   template <class T, bool kNear>
   static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
-    const Selector<T, kNear> selector(b);
+    Selector<T, kNear> selector(b);
     const std::uint32_t k = a.k[b.n < a.block];
     const auto search = static_cast<Search>(a.search);
     const bool separate = a.separate != 0;
     if (search == Search::exact && !separate) {
-      selector.read_into_bins();
+      selector.read_into_bins(k);
       return selector.exact(k);
     }
     selector.read_only();
     if (search == Search::dryden2016) return dryden(selector, a.value, k);
     if (search == Search::approx) {
       const Picked<T> picked = sampled(selector, k, a.value, separate);
-      if (near_enough(selector.count(picked), k)) {
-        selector.list_from(picked.least());
-        return picked;
-      }
+      if (near_enough(selector.count(picked), k)) return picked;
     }
     if (separate)
       return selector.exact_sides([&](std::uint32_t size) { return adaptive_share(size, a.value); });
@@ -72,7 +69,7 @@ struct AdaptivePick {
     std::uint32_t side[DrydenSample::kCount], count[2];  // side 2: none
   };
   template <class T, bool kNear>
-  static MQ_DEVICE Picked<T> dryden(const Selector<T, kNear>& selector, double pi, std::uint32_t k) {
+  static MQ_DEVICE Picked<T> dryden(Selector<T, kNear>& selector, double pi, std::uint32_t k) {
     auto& s = *reinterpret_cast<Samples<T>*>(selector.bins);
     if (thread() < 2) s.count[thread()] = 0;
     barrier();
@@ -98,7 +95,7 @@ struct AdaptivePick {
     Picked<T> picked = above_bounds<T>(bound_of(s, kBelow), bound_of(s, kAbove));
     picked.limit = DrydenSample::kExcess * k;
     barrier();
-    selector.list_from(picked.least());
+    selector.cover(picked.least());
     return picked;
   }
   // A side without samples takes the bound of the other.

@@ -75,16 +75,23 @@ MQ_DEVICE const std::byte* parse_valued(Target<T>& t, const ValuedHeader& header
   return in + bitmap_bytes(t.n);
 }
 
+// Of this lane's element of word w, which is sent.
+template <class T>
+MQ_DEVICE T value_at(const Target<T>& t, const std::byte* values, std::uint32_t w) {
+  const std::uint32_t rank = t.below[w] + count_ones(t.above[w] & lanes_below(lane()));
+  return load<T>(values + std::size_t{rank} * sizeof(T));
+}
+
 // All elements of a block that has no bits: those that are 0 are no entries.
 template <class T>
 MQ_DEVICE void decode_full(Target<T>& t, const std::byte* values, std::uint32_t count) {
   std::uint32_t sent = 0;
-  for (std::uint32_t i = thread(); i < t.n; i += threads()) {
+  write_elements(t, [&](std::uint32_t, std::uint32_t i, bool& entry) {
     const T v = load<T>(values + std::size_t{i} * sizeof(T));
-    const bool entry = v != T{0};
+    entry = v != T{0};
     sent += entry;
-    t.put(i, entry, false, entry ? v : T{0});
-  }
+    return entry ? v : T{0};  // not -0, which encode does not write
+  });
   t.bad = block_sum(sent) != count;
   t.refused();
 }
@@ -106,17 +113,14 @@ MQ_DEVICE void decode_valued(const SparseDecodeArgs& a) {
   if (header.format() == ValuedFormat::full) return decode_full(t, values, count);
   t.bad = rank_words(t) != count;
   if (t.refused()) return;
-  for (std::uint32_t w = warp(); w < t.words; w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const Word bits = t.above[w];
-    const bool sent = (bits >> lane() & 1) != 0, marked = (t.marks[w] >> lane() & 1) != 0;
-    T value = marked ? mark : T{0};
-    if (sent) {
-      value = load<T>(values + std::size_t{t.below[w] + count_ones(bits & lanes_below(lane()))} * sizeof(T));
-      t.bad |= value == T{0};
-    }
-    if (i < t.n) t.put(i, sent || marked, false, value);
-  }
+  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
+    const bool sent = (t.above[w] >> lane() & 1) != 0, marked = (t.marks[w] >> lane() & 1) != 0;
+    entry = sent || marked;
+    if (!sent) return marked ? mark : T{0};
+    const T value = value_at(t, values, w);
+    t.bad |= value == T{0};
+    return value;
+  });
   t.refused();
 }
 
@@ -151,23 +155,20 @@ MQ_DEVICE void decode_zeros(const SparseDecodeArgs& a) {
   const auto count = load<std::uint32_t>(t.wire);
   const std::byte* values = t.wire + sizeof count;
   if (count == t.n) {
-    for (std::uint32_t i = thread(); i < t.n; i += threads())
-      t.put(i, true, true, load<T>(values + std::size_t{i} * sizeof(T)));
-    return;
+    return write_elements(t, [&](std::uint32_t, std::uint32_t i, bool& entry) {
+      entry = true;
+      return load<T>(values + std::size_t{i} * sizeof(T));
+    });
   }
   const std::byte* const top = values;
   values += top_bytes(t.n);
   parse_groups(t, top, values + std::size_t{count} * sizeof(T));
   t.bad |= rank_words(t) != count;
   if (t.refused()) return;
-  for (std::uint32_t w = warp(); w < t.words; w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const Word bits = t.above[w];
-    T value{0};
-    if ((bits >> lane() & 1) != 0)
-      value = load<T>(values + std::size_t{t.below[w] + count_ones(bits & lanes_below(lane()))} * sizeof(T));
-    if (i < t.n) t.put(i, true, true, value);
-  }
+  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
+    entry = true;  // zeros are added, too: -0 + 0 is +0
+    return (t.above[w] >> lane() & 1) != 0 ? value_at(t, values, w) : T{0};
+  });
 }
 
 }  // namespace mq::kernels::cuda

@@ -9,21 +9,18 @@ namespace mq::kernels::cuda {
 struct TopKPick {
   template <class T, bool kNear>
   static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
-    const Selector<T, kNear> selector(b);
+    Selector<T, kNear> selector(b);
     const std::uint32_t k = a.k[b.n < a.block];
     const auto select = static_cast<TopKSelect>(a.search);
     if (select == TopKSelect::sample)
       selector.read_only();
     else
-      selector.read_into_bins();
+      selector.read_into_bins(k);
     if (select == TopKSelect::exact || k >= b.n) return selector.exact(k);
     Key<T> bound = 0;
     if (select == TopKSelect::approx ? selector.in_histogram(k, bound) : selector.sampled(kBoth, k, bound)) {
       const Picked<T> picked = above_bounds<T>(bound, bound);
-      if (near_enough(selector.count(picked), k)) {
-        selector.list_from(bound + 1);
-        return picked;
-      }
+      if (near_enough(selector.count(picked), k)) return picked;
     }
     selector.count_into_bins();
     return selector.exact(k);

@@ -53,6 +53,7 @@ struct Block {
 };
 
 constexpr std::size_t kSharedObjects = 64 << 10;  // bytes, at most
+constexpr std::size_t kSharedMost = 227 << 10;    // of any GPU, with the dynamic part
 
 struct Emulator {
   FiberPool pool;
@@ -294,9 +295,9 @@ std::byte* shared_object(const void* type, std::size_t bytes) {
   Block& b = *static_cast<Thread*>(here)->home;
   for (const SharedObject& o : b.objects)
     if (o.type == type) return o.at;
-  if (b.used + bytes > b.shared.size()) {
+  if (b.used + bytes > std::min(b.shared.size(), kSharedMost)) {
     fail("more shared memory than a block has");
-    b.used = 0;
+    b.used = 0;  // somewhere, for the thread goes on until it waits
   }
   std::byte* const at = b.shared.data() + b.used;
   std::memset(at, 0xa5, bytes);
@@ -320,6 +321,7 @@ bool run(const kernels::Launch& launch) noexcept {
     return fail("arguments of another size");
   if (launch.block == 0 || launch.block % 32 != 0 || launch.block > e.kernel->threads || launch.grid == 0)
     return fail("threads or blocks that it cannot have");
+  if (launch.shared_bytes > kSharedMost) return fail("more shared memory than a block has");
   alignas(16) std::byte args[kernels::kMaxArgsBytes];
   std::memcpy(args, launch.args, launch.args_bytes);
   e.args = args;

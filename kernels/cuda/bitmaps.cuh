@@ -1,0 +1,122 @@
+// Sparse vectors as a bitmap and packed values on a device: see kernels/bitmaps.hpp. What visits the ones
+// takes the bitmap in parts, each of which learns by a chain (chain.cuh) how many ones are before it; there a
+// warp takes 32 positions at a time.
+#pragma once
+
+#include "kernels/cuda/bitmaps_args.hpp"
+#include "kernels/cuda/chain.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/scan.cuh"
+
+namespace mq::kernels::cuda {
+
+using namespace simt;  // NOLINT: the kernels' language
+
+MQ_DEVICE void clear_bitmap(const MakeBitmapArgs& a) {
+  const std::uint64_t stride = std::uint64_t{blocks()} * threads();
+  for (std::uint64_t w = std::uint64_t{block()} * threads() + thread(); w < a.words; w += stride)
+    store<std::uint64_t>(a.bitmap + 8 * w, 0);
+}
+// The first index of a word writes the word.
+MQ_DEVICE void make_bitmap(const MakeBitmapArgs& a) {
+  const std::uint64_t stride = std::uint64_t{blocks()} * threads();
+  for (std::uint64_t i = std::uint64_t{block()} * threads() + thread(); i < a.n; i += stride) {
+    const std::uint64_t w = (a.indices[i] - a.base) / 64;
+    if (w >= a.words || (i > 0 && (a.indices[i - 1] - a.base) / 64 == w)) continue;
+    std::uint64_t bits = 0;
+    for (std::uint64_t j = i; j < a.n && (a.indices[j] - a.base) / 64 == w; ++j)
+      bits |= std::uint64_t{1} << ((a.indices[j] - a.base) % 64);
+    store<std::uint64_t>(a.bitmap + 8 * w, bits);
+  }
+}
+
+MQ_DEVICE void count_bitmap(const CountBitmapArgs& a) {
+  const std::uint64_t stride = std::uint64_t{blocks()} * threads();
+  std::uint64_t n = 0;
+  for (std::uint64_t w = std::uint64_t{block()} * threads() + thread(); w < a.words; w += stride)
+    n += count_ones(load<std::uint64_t>(a.bitmap + 8 * w));
+  n = block_sum(n);
+  if (thread() == 0 && n > 0) atomic_add(a.count, n);
+}
+
+// visit(position, rank) for the ones of one part, all threads of the block.
+template <class Visit>
+MQ_DEVICE void visit_bitmap(const VisitBitmapArgs& a, const Visit& visit) {
+  struct Part {
+    std::uint32_t bits[2 * kBitmapPart], before[2 * kBitmapPart];
+    std::uint64_t first;  // the rank of the first one
+  };
+  auto& part = shared<Part>();
+  const std::uint32_t number = take_ticket(&a.state->ticket);
+  const std::uint64_t begin = std::uint64_t{number} * kBitmapPart;
+  const auto words = 2 * static_cast<std::uint32_t>(smaller<std::uint64_t>(kBitmapPart, a.words - begin));
+  for (std::uint32_t w = thread(); w < words; w += threads())
+    part.bits[w] = load<std::uint32_t>(a.bitmap + 8 * begin + 4 * w);
+  barrier();
+  const std::uint32_t each = 2 * kBitmapPart / kBitmapThreads;
+  const std::uint32_t own = smaller(thread() * each, words), end = smaller(own + each, words);
+  std::uint32_t count = 0, all;
+  for (std::uint32_t w = own; w < end; ++w) count += count_ones(part.bits[w]);
+  std::uint32_t before = block_before(count, all);
+  if (thread() == 0) publish_length(a.state->chain(), number, all);
+  for (std::uint32_t w = own; w < end; ++w) {
+    part.before[w] = before;
+    before += count_ones(part.bits[w]);
+  }
+  if (warp() == 0) {
+    const std::uint64_t sum = lengths_before(a.state->chain(), number, all);
+    if (lane() == 0) part.first = sum;
+  }
+  barrier();
+  for (std::uint32_t w = warp(); w < words; w += warps()) {
+    const std::uint32_t bits = part.bits[w];
+    if ((bits >> lane() & 1) == 0) continue;
+    const std::uint64_t rank = part.first + part.before[w] + count_ones(bits & ((1u << lane()) - 1));
+    if (rank < a.n) visit(64 * begin + 32 * w + lane(), rank);
+  }
+}
+
+template <class T>
+MQ_DEVICE T folded(Fold fold, T a, T b) {
+  if (fold == Fold::sum) return sum_of(a, b);
+  if (a != a) return a;
+  return (fold == Fold::max ? a >= b : b >= a) ? a : b;  // b if that is NaN
+}
+
+template <class T>
+MQ_DEVICE void fold_bitmap(const VisitBitmapArgs& a) {
+  visit_bitmap(a, [&](std::uint64_t position, std::uint64_t rank) {
+    std::byte* const at = a.to + position * sizeof(T);
+    store<T>(at, folded(a.fold, load<T>(at), load<T>(a.values + rank * sizeof(T))));
+  });
+}
+
+// list, or with elements collect.
+template <class T>
+MQ_DEVICE void list_bitmap(const VisitBitmapArgs& a) {
+  visit_bitmap(a, [&](std::uint64_t position, std::uint64_t rank) {
+    a.indices[rank] = a.base + position;
+    if (a.from != nullptr) store<T>(a.to + rank * sizeof(T), load<T>(a.from + position * sizeof(T)));
+  });
+}
+
+}  // namespace mq::kernels::cuda
+
+MQ_KERNEL(bitmap_clear, mq::kernels::cuda::MakeBitmapArgs, 256) { mq::kernels::cuda::clear_bitmap(args); }
+MQ_KERNEL(bitmap_make, mq::kernels::cuda::MakeBitmapArgs, 256) { mq::kernels::cuda::make_bitmap(args); }
+MQ_KERNEL(bitmap_count_begin, mq::kernels::cuda::CountBitmapArgs, 32) {
+  if (mq::simt::thread() == 0) *args.count = 0;
+}
+MQ_KERNEL(bitmap_count, mq::kernels::cuda::CountBitmapArgs, 256) { mq::kernels::cuda::count_bitmap(args); }
+MQ_KERNEL(bitmap_list_f32, mq::kernels::cuda::VisitBitmapArgs, 256) {
+  mq::kernels::cuda::list_bitmap<float>(args);
+}
+MQ_KERNEL(bitmap_list_f64, mq::kernels::cuda::VisitBitmapArgs, 256) {
+  mq::kernels::cuda::list_bitmap<double>(args);
+}
+MQ_KERNEL(bitmap_fold_f32, mq::kernels::cuda::VisitBitmapArgs, 256) {
+  mq::kernels::cuda::fold_bitmap<float>(args);
+}
+MQ_KERNEL(bitmap_fold_f64, mq::kernels::cuda::VisitBitmapArgs, 256) {
+  mq::kernels::cuda::fold_bitmap<double>(args);
+}

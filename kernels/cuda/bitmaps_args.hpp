@@ -1,0 +1,36 @@
+// What the kernels of bitmaps (bitmaps.cuh) are given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/bitmaps.hpp"
+#include "kernels/cuda/sparse_args.hpp"
+
+namespace mq::kernels::cuda {
+
+inline constexpr std::uint32_t kBitmapThreads = 256;
+inline constexpr std::uint32_t kBitmapPart = 1024;  // words of 64 positions that a thread block takes
+
+struct MakeBitmapArgs {
+  const std::uint64_t* indices;
+  std::byte* bitmap;
+  std::uint64_t n, base, words;
+};
+struct CountBitmapArgs {
+  const std::byte* bitmap;
+  std::uint64_t words;
+  std::uint64_t* count;
+};
+struct VisitBitmapArgs {
+  const std::byte* bitmap;
+  std::uint64_t words, base, n;
+  SparseState* state;
+  std::uint64_t* indices;   // list and collect: what is written
+  const std::byte* from;    // collect: elements
+  std::byte* to;            // collect: values; fold: elements
+  const std::byte* values;  // fold
+  Fold fold;
+};
+
+}  // namespace mq::kernels::cuda
