@@ -5,7 +5,18 @@
 
 namespace mq {
 
+// A program that resets its device takes our memory with it.
+Status Residuals::Entry::still_there() const {
+  if (on_device.data() == nullptr) return {};
+  Where now;
+  MQ_TRY(on_device.api()->where(on_device.data(), now));
+  if (now.memory == Memory::device && now.device == on_device.device()) return {};
+  return {Code::device_failed,
+          "the residual is gone with the GPU's context: forget it with MPIQ_Residual_reset"};
+}
+
 Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
+  MQ_TRY(still_there());
   if (on_device.device() == device) return {};
   const auto explained = [&](const Status& status) {
     return status_of(status.code(), [&] { return "the residual cannot be moved: " + status.text(); });
@@ -33,6 +44,7 @@ Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
 }
 
 Status Residuals::Entry::fetch(void* to, std::size_t first, std::size_t n) const {
+  MQ_TRY(still_there());
   if (on_device.data() != nullptr)
     return copy_now(*on_device.api(), on_device.device(), to, data() + first, n);
   return copy_now(to, data() + first, n);

@@ -66,6 +66,8 @@ class Residuals {
     // error they are where they were.
     Status move_to(const DeviceApi* api, Device* device);
     Status move_to_host() { return move_to(nullptr, nullptr); }
+    // An error if the memory is not there any more.
+    Status still_there() const;
     // Copies bytes, from byte `first` on, to `to`, which may be anywhere.
     Status fetch(void* to, std::size_t first, std::size_t bytes) const;
   };
