@@ -103,6 +103,7 @@ struct Descent {
   }
   template <class Each>
   MQ_DEVICE bool go_to_the_end(std::uint32_t* bins, const Each& each) {
+    MQ_UNROLL(1)
     while (shift > 0)
       if (!go_down(bins, each)) return false;
     return true;
@@ -128,60 +129,62 @@ struct Selector {
   MQ_DEVICE void cover(Key<T> least) {
     if (least < listed) list_from(least);
   }
-  // Reads the block, and counts what the first step of a joint search for the k greatest needs. What a part
-  // of it says of the rest is a floor from which candidates are listed on the way: if it is too high, another
-  // pass follows, and the result is the same.
-  MQ_DEVICE void read_into_bins(std::uint32_t k) {
-    const std::uint32_t lead = b.words < 64 ? b.words : b.words / 8;
+  // Reads the block, and, into_bins, counts what the first step of a joint search for the k greatest needs.
+  // What a part of it says of the rest is a floor from which candidates are listed on the way: if it is too
+  // high, another pass follows, and the result is the same.
+  MQ_DEVICE void read(bool into_bins, std::uint32_t k) {
     Descent<T>::clear(bins);
     const Descent<T> first(kBoth, 0);
-    b.read(0, lead, [&](std::uint32_t, std::uint32_t, bool exists, T v) {
-      if (exists) first.add(bins, v);
-    });
-    if (lead == b.words) return;
-    Descent<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * lead / b.words) + 1);
-    const Key<T> least = guess.take_bin(bins) ? greater<Key<T>>(guess.prefix << guess.shift, 1) : 1;
-    list_from(least, lead);
-    b.read(lead, b.words, [&](std::uint32_t w, std::uint32_t, bool exists, T v) {
-      if (exists) first.add(bins, v);
-      list(w, exists, v, least);
-    });
+    std::uint32_t begin = 0, end = into_bins && b.words >= 64 ? b.words / 8 : b.words;
+    Key<T> least = 0;
+    MQ_UNROLL(1)
+    for (;;) {
+      b.read(begin, end, [&](std::uint32_t w, std::uint32_t, bool exists, T v) {
+        if (exists && into_bins) first.add(bins, v);
+        if (least != 0) list(w, exists, v, least);
+      });
+      if (end == b.words) return;
+      Descent<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * end / b.words) + 1);
+      least = guess.take_bin(bins) ? greater<Key<T>>(guess.prefix << guess.shift, 1) : 1;
+      list_from(least, end);
+      begin = end;
+      end = b.words;
+    }
   }
-  // The same of a block that has been read.
+  // Counts the same of a block that has been read.
   MQ_DEVICE void count_into_bins() const {
     Descent<T>::clear(bins);
     const Descent<T> first(kBoth, 0);
     everything()([&](T v) { first.add(bins, v); });
     barrier();
   }
-  MQ_DEVICE void read_only() const {
-    b.read([](std::uint32_t, std::uint32_t, bool, T) {});
-  }
 
-  // The k greatest of both sides, ties by position. After read_into_bins().
+  // The k greatest of both sides, ties by position. After read() or count_into_bins().
   MQ_DEVICE Picked<T> exact(std::uint32_t k) {
     Descent<T> way(kBoth, k);
-    if (k >= b.n || !way.take_bin(bins)) return all();
-    cover(greater<Key<T>>(way.prefix << way.shift, 1));
+    const bool some = k < b.n && way.take_bin(bins);
+    cover(some ? greater<Key<T>>(way.prefix << way.shift, 1) : 1);
+    if (!some) return above_bounds<T>(0, 0);
     way.go_to_the_end(bins, candidates());
     return ends_of(way, way, true);
   }
-  // The k greatest of each side, k of how many there are. After read_only().
+  // The share(how many there are) greatest of each side.
   template <class Share>
   MQ_DEVICE Picked<T> exact_sides(const Share& share) {
     Descent<T> way[2]{{kBelow, 0}, {kAbove, 0}};
     Key<T> least = kMaxKey<T>;
-    for (const Side side : {kBelow, kAbove}) {
+    MQ_UNROLL(1)
+    for (int side = kBelow; side <= kAbove; ++side) {
       Descent<T>::clear(bins);
       everything()([&](T v) { way[side].add(bins, v); });
       barrier();
       const std::uint32_t size = Descent<T>::total(bins);
       way[side].k = static_cast<std::uint32_t>(share(size));
-      if (way[side].k >= b.n) return all();  // then the other side is empty
       if (way[side].take_bin(bins)) least = smaller(least, way[side].prefix << way[side].shift);
     }
     cover(greater<Key<T>>(least, 1));
-    for (const Side side : {kBelow, kAbove})
+    MQ_UNROLL(1)
+    for (int side = kBelow; side <= kAbove; ++side)
       if (way[side].found > 0) way[side].go_to_the_end(bins, candidates());
     return ends_of(way[kBelow], way[kAbove], false);
   }
@@ -209,7 +212,7 @@ struct Selector {
     return true;
   }
 
-  // The bound that a histogram of eight bins an octave suggests. After read_into_bins().
+  // The bound that a histogram of eight bins an octave suggests. After read().
   MQ_DEVICE bool in_histogram(std::uint32_t k, Key<T>& bound) const {
     constexpr std::uint32_t kBinShift = kMantissaBits<T> - 3;
     Descent<T> way(kBoth, k);
@@ -243,10 +246,6 @@ struct Selector {
     n = block_sum(n);
     size[kBelow] = static_cast<std::uint32_t>(n);
     size[kAbove] = static_cast<std::uint32_t>(n >> 32);
-  }
-  MQ_DEVICE Picked<T> all() {
-    cover(1);
-    return above_bounds<T>(0, 0);
   }
   MQ_DEVICE auto everything() const {
     return [this](const auto& visit) {

@@ -95,11 +95,22 @@ struct Block {
   // Words [begin, end) of it.
   template <class Visit>
   MQ_DEVICE void read(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
+    constexpr std::uint32_t kAtOnce = 24 / sizeof(T);  // words, so that enough reads are under way
     const bool carry = feedback == Feedback::carry;
-    if (aligned(x, sizeof(T)) && (!carry || aligned(residual, sizeof(T))))
-      carry ? read<true, true>(begin, end, visit) : read<true, false>(begin, end, visit);
-    else
-      carry ? read<false, true>(begin, end, visit) : read<false, false>(begin, end, visit);
+    for (std::uint32_t w = begin + warp(); w < end; w += kAtOnce * warps()) {
+      T value[kAtOnce], old[kAtOnce];
+      fetch(x, w, end, value);
+      if (carry) fetch(residual, w, end, old);
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+        const std::uint32_t i = 32 * (w + j * warps()) + lane();
+        if (w + j * warps() >= end) break;
+        if (carry) value[j] = sum_of(value[j], old[j]);
+        if (carry && i < n) set_residual(i, value[j]);
+        if (kNear && i < n) reinterpret_cast<T*>(dynamic_shared())[i] = value[j];
+        visit(w + j * warps(), i, i < n, value[j]);
+      }
+    }
     barrier();
   }
   // Again, words [0, end), with values as they are after read().
@@ -119,33 +130,22 @@ struct Block {
   }
 
  private:
-  template <bool kAligned>
-  static MQ_DEVICE T at(const std::byte* p, std::uint32_t i) {
-    if constexpr (kAligned) return reinterpret_cast<const T*>(p)[i];
-    return load<T>(p + std::size_t{i} * sizeof(T));
-  }
-  template <bool kAligned, bool kCarry, class Visit>
-  MQ_DEVICE void read(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
-    constexpr std::uint32_t kAtOnce = 32 / sizeof(T);  // words, so that enough reads are under way
-    for (std::uint32_t w = begin + warp(); w < end; w += kAtOnce * warps()) {
-      T value[kAtOnce], old[kAtOnce];
+  // This lane's elements of word w and some of those that the warp takes after it; for those that do not
+  // exist, which nobody looks at, the first one, so that no read waits for a branch.
+  template <std::uint32_t kWords>
+  MQ_DEVICE void fetch(const std::byte* p, std::uint32_t w, std::uint32_t end, T (&value)[kWords]) const {
+    if (aligned(p, sizeof(T))) {
       MQ_UNROLL(8)
-      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
-        const std::uint32_t i = 32 * (w + j * warps()) + lane();
-        const bool exists = i < n && w + j * warps() < end;
-        value[j] = exists ? at<kAligned>(x, i) : T{0};
-        old[j] = kCarry && exists ? at<kAligned>(residual, i) : T{0};
-      }
+      for (std::uint32_t j = 0; j < kWords; ++j) value[j] = reinterpret_cast<const T*>(p)[place(w, j, end)];
+    } else {
       MQ_UNROLL(8)
-      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
-        const std::uint32_t i = 32 * (w + j * warps()) + lane();
-        if (w + j * warps() >= end) break;
-        if (kCarry) value[j] = sum_of(value[j], old[j]);
-        if (kCarry && i < n) set_residual(i, value[j]);
-        if (kNear && i < n) reinterpret_cast<T*>(dynamic_shared())[i] = value[j];
-        visit(w + j * warps(), i, i < n, value[j]);
-      }
+      for (std::uint32_t j = 0; j < kWords; ++j)
+        memcpy(&value[j], p + std::size_t{place(w, j, end)} * sizeof(T), sizeof(T));
     }
+  }
+  MQ_DEVICE std::uint32_t place(std::uint32_t w, std::uint32_t j, std::uint32_t end) const {
+    const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
+    return at < end && i < n ? i : 0;
   }
 };
 

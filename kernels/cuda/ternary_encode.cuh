@@ -27,11 +27,8 @@ struct AdaptivePick {
     const std::uint32_t k = a.k[b.n < a.block];
     const auto search = static_cast<Search>(a.search);
     const bool separate = a.separate != 0;
-    if (search == Search::exact && !separate) {
-      selector.read_into_bins(k);
-      return selector.exact(k);
-    }
-    selector.read_only();
+    const bool joint = search == Search::exact && !separate;
+    selector.read(joint, k);
     if (search == Search::dryden2016) return dryden(selector, a.value, k);
     if (search == Search::approx) {
       const Picked<T> picked = sampled(selector, k, a.value, separate);
@@ -39,7 +36,7 @@ struct AdaptivePick {
     }
     if (separate)
       return selector.exact_sides([&](std::uint32_t size) { return adaptive_share(size, a.value); });
-    selector.count_into_bins();
+    if (!joint) selector.count_into_bins();
     return selector.exact(k);
   }
 
@@ -48,19 +45,16 @@ struct AdaptivePick {
   static MQ_DEVICE Picked<T> sampled(const Selector<T, kNear>& selector, std::uint32_t k, double pi,
                                      bool separate) {
     Key<T> bound[2] = {0, 0};
-    if (!separate) {
-      if (!selector.sampled(kBoth, k, bound[0])) bound[0] = 0;
-      return above_bounds<T>(bound[0], bound[0]);
+    std::uint32_t size[2] = {k, k};
+    if (separate) {
+      selector.sizes(size);
+      for (std::uint32_t& s : size) s = static_cast<std::uint32_t>(adaptive_share(s, pi));
     }
-    std::uint32_t size[2];
-    selector.sizes(size);
-    if (!selector.sampled(kBelow, static_cast<std::uint32_t>(adaptive_share(size[kBelow], pi)),
-                          bound[kBelow]))
-      bound[kBelow] = 0;
-    if (!selector.sampled(kAbove, static_cast<std::uint32_t>(adaptive_share(size[kAbove], pi)),
-                          bound[kAbove]))
-      bound[kAbove] = 0;
-    return above_bounds<T>(bound[kBelow], bound[kAbove]);
+    MQ_UNROLL(1)
+    for (int side = kBelow; side <= (separate ? kAbove : kBelow); ++side)
+      if (!selector.sampled(separate ? static_cast<Side>(side) : kBoth, size[side], bound[side]))
+        bound[side] = 0;
+    return above_bounds<T>(bound[kBelow], bound[separate ? kAbove : kBelow]);
   }
 
   template <class T>

@@ -12,17 +12,16 @@ struct TopKPick {
     Selector<T, kNear> selector(b);
     const std::uint32_t k = a.k[b.n < a.block];
     const auto select = static_cast<TopKSelect>(a.search);
-    if (select == TopKSelect::sample)
-      selector.read_only();
-    else
-      selector.read_into_bins(k);
-    if (select == TopKSelect::exact || k >= b.n) return selector.exact(k);
-    Key<T> bound = 0;
-    if (select == TopKSelect::approx ? selector.in_histogram(k, bound) : selector.sampled(kBoth, k, bound)) {
-      const Picked<T> picked = above_bounds<T>(bound, bound);
-      if (near_enough(selector.count(picked), k)) return picked;
+    selector.read(select != TopKSelect::sample, k);
+    if (select != TopKSelect::exact && k < b.n) {
+      Key<T> bound = 0;
+      if (select == TopKSelect::approx ? selector.in_histogram(k, bound)
+                                       : selector.sampled(kBoth, k, bound)) {
+        const Picked<T> picked = above_bounds<T>(bound, bound);
+        if (near_enough(selector.count(picked), k)) return picked;
+      }
+      selector.count_into_bins();
     }
-    selector.count_into_bins();
     return selector.exact(k);
   }
 };
