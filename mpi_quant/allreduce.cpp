@@ -97,11 +97,22 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
 
 Result<bool> copies_alone(const Call& call) {
   int inter = 0, size = 0;
-  const bool alone = is_nameless_half(call.datatype) && call.op == MPI_SUM &&
-                     PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
-                     PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  bool alone = (element || is_nameless_half(call.datatype)) && call.op == MPI_SUM && call.count >= 0 &&
+               PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
+               PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
+  if (alone && !is_nameless_half(call.datatype)) {
+    alone = false;
+    for (const void* p : {call.sendbuf, static_cast<const void*>(call.recvbuf)}) {
+      if (alone || p == MPI_IN_PLACE || p == nullptr) continue;
+      const Result<bool> there = is_on_device(p);
+      if (!there.ok()) return there.status();
+      alone = *there;
+    }
+  }
+  const std::size_t width = element ? kernels::element_bytes(*element) : 2;
   if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
-    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, 2 * static_cast<std::size_t>(call.count)));
+    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, width * static_cast<std::size_t>(call.count)));
   return alone;
 }
 
@@ -128,7 +139,7 @@ Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
 }
 
 int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
-  if (is_half(element)) {
+  if (element) {
     const Result<bool> copied = copies_alone(call);
     if (!copied.ok() || *copied) return raise(call.comm, copied.status());
   }

@@ -64,8 +64,8 @@ Result<Choice> choose_requested(const Call& call, const Wishes& wishes);
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method);
 // Starts MPI's own non-blocking reduction of a call, on this communicator.
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
-// A sum of half-type elements on one rank, which MPI cannot do: copies it. False if the call is something
-// else.
+// A sum on one rank which MPI may not be able to do, of half-type elements or with a vector on a device:
+// copies it. False if the call is something else.
 Result<bool> copies_alone(const Call& call);
 
 // MPIQ_Allreduce.
