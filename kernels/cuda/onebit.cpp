@@ -48,8 +48,8 @@ struct Scratch {
 
 // Warps of a thread block, each with room for so many elements.
 template <class T>
-std::uint32_t warps_of(std::size_t room) {
-  const std::size_t fit = kSharedBytes / (room * sizeof(T));
+std::uint32_t warps_of(std::uint32_t room) {
+  const std::size_t fit = kSharedBytes / warp_bytes<T>(room);
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(fit, 1, kWarps));
 }
 constexpr std::size_t over(std::size_t n, std::size_t by) { return (n + by - 1) / by; }
@@ -78,7 +78,7 @@ void encode_at_once(const DeviceEncode& e, const Cut& cut, const Launcher& launc
   const EncodeBlocks b = blocks_of<T>(e, cut);
   const std::uint32_t warps = warps_of<T>(b.room);
   const std::size_t grid = dense::grid_of(over(b.blocks, warps), e.shape);
-  launch(Names<T>::kEncode, grid, 32 * warps, static_cast<std::uint32_t>(warps * b.room * sizeof(T)), b);
+  launch(Names<T>::kEncode, grid, 32 * warps, warps * warp_bytes<T>(b.room), b);
   dense::finish(e, b.counts, grid, wire_bytes<T>(cut, e.args.n), launch);
 }
 
@@ -91,7 +91,7 @@ void encode_in_steps(const DeviceEncode& e, const Cut& cut, const Launcher& laun
   a.means = reinterpret_cast<BlockMeans<T>*>(e.scratch + at.means);
   a.sums = reinterpret_cast<PieceSums*>(e.scratch + at.sums);
   const std::uint32_t warps = warps_of<T>(a.blocks.room);
-  const auto shared = static_cast<std::uint32_t>(warps * a.blocks.room * sizeof(T));
+  const std::uint32_t shared = warps * warp_bytes<T>(a.blocks.room);
   const std::size_t grid = dense::grid_of(over(a.pieces, warps), e.shape);
   const std::size_t join_grid = dense::grid_of(over(a.blocks.blocks, kWarps), e.shape);
   for (const bool second : {false, true}) {
