@@ -98,7 +98,7 @@ struct DeviceRowUnderTest {
 
     Scratch scratch(ops->scratch_bytes(n, host.params));
     // On the heap, which a real GPU sees too (simt/on_device.cpp).
-    const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 77});
+    const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 0});
     kernels::DeviceEncoded& encoded = *result;
     ops->encode({{in.data(), kept ? error.data() : nullptr, feedback, n, host.params, wire.data()},
                  &encoded,

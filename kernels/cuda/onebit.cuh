@@ -279,7 +279,7 @@ MQ_DEVICE void encode_blocks(const kernels::onebit::EncodeBlocks& a) {
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.blocks;
        i += std::uint64_t{blocks()} * warps())
     nonfinite += encode_block(a, i, kept);
-  store_count(a.counts, lane() == 0 ? nonfinite : 0);
+  end_encode(a.encoded, a.bytes, lane() == 0 ? nonfinite : 0);
 }
 
 // The padding of the last byte is 0 in everything encode writes.

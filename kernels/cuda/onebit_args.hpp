@@ -17,8 +17,8 @@ inline constexpr std::uint32_t kWarps = 4;  // of a thread block of encode, at m
 struct EncodeBlocks {
   const std::byte* x;
   std::byte *residual, *wire;
-  std::uint64_t* counts;  // one a thread block; where blocks are cut into pieces, one a block
-  std::uint64_t n, blocks;
+  std::uint64_t n, blocks, bytes;  // bytes: of the wire
+  DeviceEncoded* encoded;
   Cut cut;
   Feedback feedback;
   bool at_mean, keeps;  // keeps: there is a residual, used or not

@@ -101,17 +101,17 @@ MQ_DEVICE kernels::onebit::BlockMeans<T> joined_block(const kernels::onebit::Enc
 template <class T>
 MQ_DEVICE void join_pieces(const kernels::onebit::EncodePieces<T>& a) {
   using namespace kernels::onebit;
+  std::uint64_t nonfinite = 0;
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.blocks.blocks;
        i += std::uint64_t{blocks()} * warps()) {
     if (a.second && a.means[i].verdict != Verdict::again) continue;
-    std::uint64_t nonfinite = 0;
-    const BlockMeans<T> means = joined_block(a, i, nonfinite);
+    std::uint64_t of_block = 0;
+    const BlockMeans<T> means = joined_block(a, i, of_block);
     warp_sync();  // all have read the threshold
-    if (lane() == 0) {
-      a.means[i] = means;
-      a.blocks.counts[i] = nonfinite;
-    }
+    if (lane() == 0) a.means[i] = means;
+    nonfinite += of_block;  // 0 of a block that is joined again
   }
+  end_encode(a.blocks.encoded, a.blocks.bytes, lane() == 0 ? nonfinite : 0);
 }
 
 template <class T>
