@@ -30,10 +30,13 @@ MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::ui
   struct Both {
     Pack<T> x, r;
   };
+  // So many loads of 16 bytes a lane are under way at once, whatever they are of.
+  constexpr std::uint32_t kLoads = 8,
+                          kLoadsOfOne = static_cast<std::uint32_t>(sizeof(Pack<T>) / 16) * (kCarry ? 2 : 1);
   std::uint32_t begin = 0;
   if (packs<T>(x) && (!kCarry || packs<T>(residual))) {
     begin = n / kPack * kPack;
-    in_batches<4>(
+    in_batches<greater(kLoads / kLoadsOfOne, 4u)>(
         lane() * kPack, begin, 32 * kPack,
         [&](std::uint32_t i) {
           return Both{load_pack<T>(x + std::size_t{i} * sizeof(T)),
