@@ -75,6 +75,9 @@ struct DeviceRowUnderTest {
   std::string describe(std::size_t n, std::string_view what) const {
     return host.describe(n, "device ") + std::string(what) + " ";
   }
+  kernels::Launcher launcher() const {
+    return simt::launcher(std::max(shape.shared_bytes, simt::kSharedLeast));
+  }
   void expect_ran(std::size_t n, std::string_view what) const {
     EXPECT_STREQ(simt::error(), "") << describe(n, what);
     simt::clear_error();
@@ -104,7 +107,7 @@ struct DeviceRowUnderTest {
                  &encoded,
                  scratch.data(),
                  shape},
-                simt::launcher());
+                launcher());
     expect_ran(n, what);
     EXPECT_TRUE(in.intact() && error.intact() && wire.intact() && scratch.intact())
         << describe(n, what) << "encode wrote outside";
@@ -140,7 +143,7 @@ struct DeviceRowUnderTest {
                    &malformed,
                    scratch.data(),
                    shape},
-                  simt::launcher());
+                  launcher());
       expect_ran(n, what);
       EXPECT_TRUE(from.intact() && to.intact() && moved.intact() && scratch.intact())
           << describe(n, what) << "decode wrote outside";
