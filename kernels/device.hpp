@@ -46,7 +46,8 @@ struct DeviceShape {
   std::uint32_t shared_bytes = 48 << 10;  // that a thread block may have, once allowed to
 };
 
-// Written by an encode once the wire is complete. In memory that device and host can use.
+// Of an encode, complete with the wire. In memory that device and host can use. nonfinite: 0 when the encode
+// is launched, for thread blocks may add to it.
 struct DeviceEncoded {
   std::uint64_t bytes, nonfinite;
 };

@@ -54,13 +54,14 @@ void check_visits(const Case& c) {
     Guarded<T> into(all * sizeof(T), c.shift), from(n * sizeof(T), c.shift);
     into.set(x);
     from.set(values);
-    device.fold(fold, into.data(), bitmap.data(), c.words, from.data(), n, scratch.data(), simt::launcher());
+    device.fold(fold, into.data(), bitmap.data(), c.words, from.data(), n, scratch.data(),
+                simt::launcher(simt::kSharedLeast));
     EXPECT_TRUE(same_bits(into.get(all), expected)) << static_cast<int>(fold);
     EXPECT_TRUE(into.intact());
   }
   Guarded<std::uint64_t> indices(8 * n, 0);
   device.list(bitmap.data(), c.words, c.base, reinterpret_cast<std::uint64_t*>(indices.data()), n,
-              scratch.data(), simt::launcher());
+              scratch.data(), simt::launcher(simt::kSharedLeast));
   EXPECT_EQ(indices.get(n), c.indices);
   indices.set(std::vector<std::uint64_t>(n));
   std::vector<T> expected(n);
@@ -70,7 +71,7 @@ void check_visits(const Case& c) {
   elements.set(x);
   device.collect(elements.data(), bitmap.data(), c.words, c.base,
                  reinterpret_cast<std::uint64_t*>(indices.data()), collected.data(), n, scratch.data(),
-                 simt::launcher());
+                 simt::launcher(simt::kSharedLeast));
   EXPECT_EQ(indices.get(n), c.indices);
   EXPECT_TRUE(same_bits(collected.get(n), expected));
   EXPECT_TRUE(indices.intact() && collected.intact() && bitmap.intact() && scratch.intact());
@@ -88,11 +89,11 @@ TEST(DeviceBitmaps, SameAsHost) {
       Guarded<std::byte> bitmap(c.bitmap.size(), c.shift);
       bitmap.set(std::vector<std::byte>(c.bitmap.size(), std::byte{0x5a}));
       device.make(c.indices.data(), c.indices.size(), c.base, bitmap.data(), words, kSmallDevice,
-                  simt::launcher());
+                  simt::launcher(simt::kSharedLeast));
       EXPECT_EQ(bitmap.get(c.bitmap.size()), c.bitmap) << words << " " << density;
       EXPECT_TRUE(bitmap.intact());
       std::vector<std::uint64_t> count{77};  // where a GPU could write it
-      device.count(bitmap.data(), words, count.data(), kSmallDevice, simt::launcher());
+      device.count(bitmap.data(), words, count.data(), kSmallDevice, simt::launcher(simt::kSharedLeast));
       EXPECT_EQ(count[0], c.indices.size());
       check_visits<float>(c);
       check_visits<double>(c);

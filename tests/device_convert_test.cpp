@@ -26,7 +26,7 @@ class Convert : public ::testing::TestWithParam<Element> {
     Guarded<std::uint16_t> in(2 * n, shift);
     Guarded<float> out(4 * n, 2 * shift);
     in.set(half);
-    device().widen(in.data(), out.data(), n, shape, simt::launcher());
+    device().widen(in.data(), out.data(), n, shape, simt::launcher(shape.shared_bytes));
     EXPECT_STREQ(simt::error(), "");
     EXPECT_TRUE(out.intact() && in.intact());
     EXPECT_TRUE(same_bits(out.get(n), expected)) << n << " shift " << shift;
@@ -40,7 +40,8 @@ class Convert : public ::testing::TestWithParam<Element> {
     kept.set(residual);
     std::vector<std::uint16_t> expected(n);
     host().narrow(v.data(), expected.data(), keeps ? residual.data() : nullptr, n);
-    device().narrow(in.data(), out.data(), keeps ? kept.data() : nullptr, n, shape, simt::launcher());
+    device().narrow(in.data(), out.data(), keeps ? kept.data() : nullptr, n, shape,
+                    simt::launcher(shape.shared_bytes));
     EXPECT_STREQ(simt::error(), "");
     EXPECT_TRUE(in.intact() && out.intact() && kept.intact());
     EXPECT_TRUE(same_bits(out.get(n), expected)) << n << " shift " << shift;

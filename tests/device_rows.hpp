@@ -75,6 +75,9 @@ struct DeviceRowUnderTest {
   std::string describe(std::size_t n, std::string_view what) const {
     return host.describe(n, "device ") + std::string(what) + " ";
   }
+  kernels::Launcher launcher() const {
+    return simt::launcher(std::max(shape.shared_bytes, simt::kSharedLeast));
+  }
   void expect_ran(std::size_t n, std::string_view what) const {
     EXPECT_STREQ(simt::error(), "") << describe(n, what);
     simt::clear_error();
@@ -98,13 +101,13 @@ struct DeviceRowUnderTest {
 
     Scratch scratch(ops->scratch_bytes(n, host.params));
     // On the heap, which a real GPU sees too (simt/on_device.cpp).
-    const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 77});
+    const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 0});
     kernels::DeviceEncoded& encoded = *result;
     ops->encode({{in.data(), kept ? error.data() : nullptr, feedback, n, host.params, wire.data()},
                  &encoded,
                  scratch.data(),
                  shape},
-                simt::launcher());
+                launcher());
     expect_ran(n, what);
     EXPECT_TRUE(in.intact() && error.intact() && wire.intact() && scratch.intact())
         << describe(n, what) << "encode wrote outside";
@@ -140,7 +143,7 @@ struct DeviceRowUnderTest {
                    &malformed,
                    scratch.data(),
                    shape},
-                  simt::launcher());
+                  launcher());
       expect_ran(n, what);
       EXPECT_TRUE(from.intact() && to.intact() && moved.intact() && scratch.intact())
           << describe(n, what) << "decode wrote outside";

@@ -283,7 +283,8 @@ TEST(DeviceSparse, ProposedTau) {
           Scratch scratch(ops->scratch_bytes(n, params));
           const auto proposed = std::make_unique<double>(-1);  // on the heap, which a real GPU sees too
           double& proposal = *proposed;
-          ops->propose(x.data(), n, params, &proposal, scratch.data(), kSmallDevice, simt::launcher());
+          ops->propose(x.data(), n, params, &proposal, scratch.data(), kSmallDevice,
+                       simt::launcher(kSmallDevice.shared_bytes));
           EXPECT_STREQ(simt::error(), "");
           EXPECT_TRUE(scratch.intact());
           EXPECT_EQ(proposal, codec.propose(x.data(), n, Row<T>::kElement, params))

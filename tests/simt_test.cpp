@@ -65,6 +65,11 @@ MQ_KERNEL(test_forever, Numbers, 32) {
   while (load_acquire(args.at) == 0) pause();
 }
 
+MQ_KERNEL(test_shared, Numbers, 32) {
+  auto& kept = shared<std::uint32_t[256]>();  // 1 KiB
+  kept[thread()] = args.n;
+}
+
 class Simt : public ::testing::TestWithParam<std::uint64_t> {
  protected:
   void SetUp() override {
@@ -108,6 +113,20 @@ TEST_P(Simt, BlocksWaitForOthers) {
   std::vector<std::uint32_t> blocks(100);
   std::iota(blocks.begin(), blocks.end(), 0u);
   EXPECT_EQ(order == blocks, GetParam() == 0);
+}
+
+TEST_P(Simt, SharedMemory) {
+  const auto fits = [&](std::uint32_t dynamic, std::uint32_t most) {
+    clear_error();
+    launcher(most)("test_shared", 3, 32, dynamic, Numbers{nullptr, 1});
+    return *error() == '\0';
+  };
+  EXPECT_TRUE(fits(kSharedLeast - 1024, kSharedLeast));
+  EXPECT_FALSE(fits(kSharedLeast - 1008, kSharedLeast));
+  EXPECT_FALSE(fits(kSharedLeast + 16, kSharedLeast));
+  EXPECT_TRUE(fits(kSharedMost - 1024, kSharedMost));
+  EXPECT_FALSE(fits(kSharedMost, kSharedMost));
+  clear_error();
 }
 
 TEST_P(Simt, Refuses) {

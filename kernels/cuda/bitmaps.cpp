@@ -11,8 +11,8 @@ namespace {
 std::size_t parts_of(std::size_t words) { return (words + kBitmapPart - 1) / kBitmapPart; }
 
 // Thread blocks for so many pieces of work, each of which takes some in turn.
-std::size_t grid_of(std::size_t pieces, const DeviceShape& shape) {
-  const std::size_t most = std::size_t{16} * std::max(shape.multiprocessors, 1u);
+std::size_t grid_of(std::size_t pieces, const DeviceShape& shape, std::size_t each_multiprocessor = 16) {
+  const std::size_t most = each_multiprocessor * std::max(shape.multiprocessors, 1u);
   return std::clamp<std::size_t>((pieces + kBitmapThreads - 1) / kBitmapThreads, 1, most);
 }
 
@@ -31,7 +31,8 @@ void count(const std::byte* bitmap, std::size_t words, std::uint64_t* n, const D
            const Launcher& launch) noexcept {
   const CountBitmapArgs a{bitmap, words, n};
   launch("bitmap_count_begin", 1, 32, 0, a);
-  if (words > 0) launch("bitmap_count", grid_of(words, shape), kBitmapThreads, 0, a);
+  // Few, for each of them adds to *n, which may be memory of the host.
+  if (words > 0) launch("bitmap_count", grid_of(words, shape, 2), kBitmapThreads, 0, a);
 }
 
 void visit(const char* kernel, VisitBitmapArgs a, std::byte* scratch, const Launcher& launch) {

@@ -33,15 +33,18 @@ MQ_DEVICE void make_bitmap(const MakeBitmapArgs& a) {
 MQ_DEVICE void count_bitmap(const CountBitmapArgs& a) {
   const std::uint64_t stride = std::uint64_t{blocks()} * threads();
   std::uint64_t n = 0;
-  for (std::uint64_t w = std::uint64_t{block()} * threads() + thread(); w < a.words; w += stride)
-    n += count_ones(load<std::uint64_t>(a.bitmap + 8 * w));
+  in_batches<8>(
+      std::uint64_t{block()} * threads() + thread(), a.words, stride,
+      [&](std::uint64_t w) { return load<std::uint64_t>(a.bitmap + 8 * w); },
+      [&](std::uint64_t, std::uint64_t bits) { n += count_ones(bits); });
   n = block_sum(n);
   if (thread() == 0 && n > 0) atomic_add(a.count, n);
 }
 
-// visit(position, rank) for the ones of one part, all threads of the block.
-template <class Visit>
-MQ_DEVICE void visit_bitmap(const VisitBitmapArgs& a, const Visit& visit) {
+// store_at(position, rank, load_at(position, rank)) for the ones of one part, all threads of the block; of
+// some words at a time all loads come first, so that they do not wait for each other.
+template <class Load, class Store>
+MQ_DEVICE void visit_bitmap(const VisitBitmapArgs& a, const Load& load_at, const Store& store_at) {
   struct Part {
     std::uint32_t bits[2 * kBitmapPart], before[2 * kBitmapPart];
     std::uint64_t first;  // the rank of the first one
@@ -68,11 +71,23 @@ MQ_DEVICE void visit_bitmap(const VisitBitmapArgs& a, const Visit& visit) {
     if (lane() == 0) part.first = sum;
   }
   barrier();
-  for (std::uint32_t w = warp(); w < words; w += warps()) {
-    const std::uint32_t bits = part.bits[w];
-    if ((bits >> lane() & 1) == 0) continue;
-    const std::uint64_t rank = part.first + part.before[w] + count_ones(bits & ((1u << lane()) - 1));
-    if (rank < a.n) visit(64 * begin + 32 * w + lane(), rank);
+  constexpr std::uint32_t kWords = 8;
+  const std::uint64_t first = part.first;
+  for (std::uint32_t w = warp(); w < words; w += kWords * warps()) {
+    bool is_one[kWords];
+    std::uint64_t rank[kWords];
+    decltype(load_at(first, first)) loaded[kWords] = {};
+    const auto position = [&](std::uint32_t k) { return 64 * begin + 32 * (w + k * warps()) + lane(); };
+    MQ_UNROLL(8)
+    for (std::uint32_t k = 0; k < kWords; ++k) {
+      const std::uint32_t at = w + k * warps(), bits = at < words ? part.bits[at] : 0;
+      rank[k] = first + (at < words ? part.before[at] : 0) + count_ones(bits & ((1u << lane()) - 1));
+      is_one[k] = (bits >> lane() & 1) != 0 && rank[k] < a.n;
+      if (is_one[k]) loaded[k] = load_at(position(k), rank[k]);
+    }
+    MQ_UNROLL(8)
+    for (std::uint32_t k = 0; k < kWords; ++k)
+      if (is_one[k]) store_at(position(k), rank[k], loaded[k]);
   }
 }
 
@@ -85,19 +100,31 @@ MQ_DEVICE T folded(Fold fold, T a, T b) {
 
 template <class T>
 MQ_DEVICE void fold_bitmap(const VisitBitmapArgs& a) {
-  visit_bitmap(a, [&](std::uint64_t position, std::uint64_t rank) {
-    std::byte* const at = a.to + position * sizeof(T);
-    store<T>(at, folded(a.fold, load<T>(at), load<T>(a.values + rank * sizeof(T))));
-  });
+  struct Both {
+    T element, value;
+  };
+  visit_bitmap(
+      a,
+      [&](std::uint64_t position, std::uint64_t rank) {
+        return Both{load<T>(a.to + position * sizeof(T)), load<T>(a.values + rank * sizeof(T))};
+      },
+      [&](std::uint64_t position, std::uint64_t, Both e) {
+        store<T>(a.to + position * sizeof(T), folded(a.fold, e.element, e.value));
+      });
 }
 
 // list, or with elements collect.
 template <class T>
 MQ_DEVICE void list_bitmap(const VisitBitmapArgs& a) {
-  visit_bitmap(a, [&](std::uint64_t position, std::uint64_t rank) {
-    a.indices[rank] = a.base + position;
-    if (a.from != nullptr) store<T>(a.to + rank * sizeof(T), load<T>(a.from + position * sizeof(T)));
-  });
+  visit_bitmap(
+      a,
+      [&](std::uint64_t position, std::uint64_t) {
+        return a.from != nullptr ? load<T>(a.from + position * sizeof(T)) : T{0};
+      },
+      [&](std::uint64_t position, std::uint64_t rank, T v) {
+        a.indices[rank] = a.base + position;
+        if (a.from != nullptr) store<T>(a.to + rank * sizeof(T), v);
+      });
 }
 
 }  // namespace mq::kernels::cuda

@@ -87,18 +87,17 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uin
   }
 }
 
-// The thread block's count, from those of its threads. All of them come.
-MQ_DEVICE void store_count(std::uint64_t* counts, std::uint64_t own) {
-  if (!barrier_or(own != 0)) {
-    if (thread() == 0) counts[block()] = 0;
-    return;
-  }
+// Adds the counts of the block's threads, and says how long the wire is. All threads come. Most vectors are
+// finite, and all that `encoded`, memory of the host, sees of them is one store of the first block.
+MQ_DEVICE void end_encode(kernels::DeviceEncoded* encoded, std::uint64_t bytes, std::uint64_t own) {
+  if (block() == 0 && thread() == 0) encoded->bytes = bytes;
+  if (!barrier_or(own != 0)) return;
   auto& all = shared<std::uint64_t, 99>();
   if (thread() == 0) all = 0;
   barrier();
   if (own != 0) atomic_add(&all, own);
   barrier();
-  if (thread() == 0) counts[block()] = all;
+  if (thread() == 0) atomic_add(&encoded->nonfinite, all);
 }
 
 template <class E, class T>
@@ -111,7 +110,7 @@ MQ_DEVICE void dense_encode(const kernels::dense::EncodeElements& a) {
     encode_elements<E, T, Feedback::carry>(a, nonfinite);
   else
     encode_elements<E, T, Feedback::deposit>(a, nonfinite);
-  store_count(a.counts, nonfinite);
+  end_encode(a.encoded, a.bytes, nonfinite);
 }
 
 template <class E, class T, bool kAdd>
@@ -184,19 +183,8 @@ MQ_DENSE_KERNELS(f16_f32, float, HalfElement<mq::simt::F16Code, float>)
 MQ_DENSE_KERNELS(f16_f64, double, HalfElement<mq::simt::F16Code, double>)
 #undef MQ_DENSE_KERNELS
 
-MQ_KERNEL(encode_finish, mq::kernels::dense::Finish, 256) {
-  using namespace mq::simt;
-  auto& all = shared<std::uint64_t>();
-  if (thread() == 0) all = 0;
-  barrier();
-  std::uint64_t own = 0;
-  for (std::uint64_t i = thread(); i < args.parts; i += threads()) own += args.counts[i];
-  if (own != 0) atomic_add(&all, own);
-  barrier();
-  if (thread() == 0) {
-    args.encoded->bytes = args.bytes;
-    args.encoded->nonfinite = all;
-  }
+MQ_KERNEL(encode_nothing, mq::kernels::dense::Nothing, 32) {
+  if (mq::simt::thread() == 0) *args.encoded = {0, 0};
 }
 
 MQ_KERNEL(decode_refuse, mq::kernels::dense::Refuse, 32) {

@@ -14,8 +14,8 @@ inline constexpr std::uint32_t kThreads = 256, kPacksAThread = 4, kTile = kThrea
 struct EncodeElements {
   const std::byte* x;
   std::byte *residual, *wire;
-  std::uint64_t* counts;  // non-finite elements, one a thread block
-  std::uint64_t n;
+  std::uint64_t n, bytes;  // bytes: of the wire
+  DeviceEncoded* encoded;
   Feedback feedback;
 };
 struct DecodeElements {
@@ -23,10 +23,7 @@ struct DecodeElements {
   std::byte* x;
   std::uint64_t n;
 };
-// *encoded, from the counts of `parts`.
-struct Finish {
-  const std::uint64_t* counts;
-  std::uint64_t parts, bytes;
+struct Nothing {
   DeviceEncoded* encoded;
 };
 struct Refuse {
@@ -39,9 +36,9 @@ constexpr std::size_t grid_of(std::size_t pieces, const DeviceShape& shape) {
   const std::size_t most = std::size_t{128} * shape.multiprocessors;
   return pieces < most ? (pieces > 0 ? pieces : 1) : most;
 }
-inline void finish(const DeviceEncode& e, const std::uint64_t* counts, std::size_t parts, std::size_t bytes,
-                   const Launcher& launch) {
-  launch("encode_finish", 1, kThreads, 0, Finish{counts, parts, bytes, e.encoded});
+// An encode of no elements.
+inline void nothing(const DeviceEncode& e, const Launcher& launch) {
+  launch("encode_nothing", 1, 32, 0, Nothing{e.encoded});
 }
 inline void refuse(const DeviceDecode& d, const Launcher& launch) {
   launch("decode_refuse", 1, 32, 0, Refuse{d.malformed});

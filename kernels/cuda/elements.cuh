@@ -128,6 +128,23 @@ MQ_DEVICE void set_element(std::byte* array, std::size_t i, T v) {
   else
     store(array + i * sizeof(T), v);
 }
+// Moves bytes of shared memory, 4-byte aligned and with 4 bytes of room behind them, to any address in whole
+// words; this thread is number `who` of `of` that do, at least 4. No barrier.
+MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t bytes, std::uint32_t who,
+                          std::uint32_t of) {
+  const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to) % 4);
+  const std::uint32_t head = smaller(bytes, (4 - phase) % 4), whole = (bytes - head) / 4;
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(from);
+  for (std::uint32_t j = who; j < whole; j += of) {
+    const std::uint32_t low = words[j];
+    const std::uint64_t pair = head == 0 ? low : low | static_cast<std::uint64_t>(words[j + 1]) << 32;
+    *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) = static_cast<std::uint32_t>(pair >> (8 * head));
+  }
+  const std::uint32_t rest = bytes - head - 4 * whole;
+  if (who < head) to[who] = from[who];
+  if (who < rest) to[head + 4 * whole + who] = from[head + 4 * whole + who];
+}
+
 // Of elements that are moved one by one; fewer where addresses may be anything, for there each is many loads.
 template <bool kWhole>
 inline constexpr std::uint32_t kElementBatch = kWhole ? 4 : 1;

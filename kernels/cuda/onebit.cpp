@@ -35,21 +35,20 @@ std::size_t wire_bytes(const Cut& cut, std::size_t n) {
   return wire_offset<T>(cut, last) + block_bytes<T>(n - cut.begin(last));
 }
 
-// Scratch memory: counts, then of steps the means of the blocks and the sums of the pieces.
+// Scratch memory of steps: the means of the blocks, then the sums of the pieces.
 constexpr std::size_t up(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 template <class T>
 struct Scratch {
-  std::size_t means, sums, bytes;
-  Scratch(const Cut& cut, std::size_t n) : means(up(cut.blocks(n) * sizeof(std::uint64_t))) {
-    sums = means + up(cut.blocks(n) * sizeof(BlockMeans<T>));
-    bytes = sums + Pieces{cut}.count(n) * sizeof(PieceSums);
-  }
+  std::size_t sums, bytes;
+  Scratch(const Cut& cut, std::size_t n)
+      : sums(up(cut.blocks(n) * sizeof(BlockMeans<T>))),
+        bytes(sums + Pieces{cut}.count(n) * sizeof(PieceSums)) {}
 };
 
 // Warps of a thread block, each with room for so many elements.
 template <class T>
-std::uint32_t warps_of(std::size_t room) {
-  const std::size_t fit = kSharedBytes / (room * sizeof(T));
+std::uint32_t warps_of(std::uint32_t room) {
+  const std::size_t fit = kSharedBytes / warp_bytes<T>(room);
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(fit, 1, kWarps));
 }
 constexpr std::size_t over(std::size_t n, std::size_t by) { return (n + by - 1) / by; }
@@ -62,9 +61,10 @@ EncodeBlocks blocks_of(const DeviceEncode& e, const Cut& cut) {
   b.x = static_cast<const std::byte*>(a.x);
   b.residual = static_cast<std::byte*>(a.residual);
   b.wire = a.wire;
-  b.counts = reinterpret_cast<std::uint64_t*>(e.scratch);
   b.n = a.n;
   b.blocks = cut.blocks(a.n);
+  b.bytes = wire_bytes<T>(cut, a.n);
+  b.encoded = e.encoded;
   b.cut = cut;
   b.feedback = a.feedback;
   b.at_mean = splits_at_mean(a.params);
@@ -78,8 +78,7 @@ void encode_at_once(const DeviceEncode& e, const Cut& cut, const Launcher& launc
   const EncodeBlocks b = blocks_of<T>(e, cut);
   const std::uint32_t warps = warps_of<T>(b.room);
   const std::size_t grid = dense::grid_of(over(b.blocks, warps), e.shape);
-  launch(Names<T>::kEncode, grid, 32 * warps, static_cast<std::uint32_t>(warps * b.room * sizeof(T)), b);
-  dense::finish(e, b.counts, grid, wire_bytes<T>(cut, e.args.n), launch);
+  launch(Names<T>::kEncode, grid, 32 * warps, warps * warp_bytes<T>(b.room), b);
 }
 
 template <class T>
@@ -88,10 +87,10 @@ void encode_in_steps(const DeviceEncode& e, const Cut& cut, const Launcher& laun
   EncodePieces<T> a{};
   a.blocks = blocks_of<T>(e, cut);
   a.pieces = Pieces{cut}.count(e.args.n);
-  a.means = reinterpret_cast<BlockMeans<T>*>(e.scratch + at.means);
+  a.means = reinterpret_cast<BlockMeans<T>*>(e.scratch);
   a.sums = reinterpret_cast<PieceSums*>(e.scratch + at.sums);
   const std::uint32_t warps = warps_of<T>(a.blocks.room);
-  const auto shared = static_cast<std::uint32_t>(warps * a.blocks.room * sizeof(T));
+  const std::uint32_t shared = warps * warp_bytes<T>(a.blocks.room);
   const std::size_t grid = dense::grid_of(over(a.pieces, warps), e.shape);
   const std::size_t join_grid = dense::grid_of(over(a.blocks.blocks, kWarps), e.shape);
   for (const bool second : {false, true}) {
@@ -101,7 +100,6 @@ void encode_in_steps(const DeviceEncode& e, const Cut& cut, const Launcher& laun
     launch(Names<T>::kJoin, join_grid, 32 * kWarps, 0, a);
   }
   launch(Names<T>::kQuantize, grid, 32 * warps, shared, a);
-  dense::finish(e, a.blocks.counts, a.blocks.blocks, wire_bytes<T>(cut, e.args.n), launch);
 }
 
 template <class T>
@@ -111,7 +109,7 @@ std::size_t scratch_bytes(std::size_t n, const Params& params) noexcept {
 
 template <class T, bool kSteps>
 void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
-  if (e.args.n == 0) return dense::finish(e, nullptr, 0, 0, launch);
+  if (e.args.n == 0) return dense::nothing(e, launch);
   const Cut blocks = cut(e.args.params, e.args.n);
   if (is_short(blocks) && !kSteps)
     encode_at_once<T>(e, blocks, launch);

@@ -1,6 +1,7 @@
 // onebit on a GPU: a warp a block, lane for lane as the host's 32 lanes, so that its sums have the same bits.
 // v = x + residual is read once, 16 bytes a thread where addresses allow it, and kept in shared memory; sums,
-// codes and errors come from there. Means go through the host's arithmetic (kernels/onebit.hpp).
+// codes and errors come from there. Means go through the host's arithmetic (kernels/onebit.hpp). The wire,
+// which may be pinned memory of the host at any address, is made in shared memory too and written once.
 #pragma once
 
 #include "kernels/cuda/dense.cuh"
@@ -29,10 +30,13 @@ MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::ui
   struct Both {
     Pack<T> x, r;
   };
+  // So many loads of 16 bytes a lane are under way at once, whatever they are of.
+  constexpr std::uint32_t kLoads = 8,
+                          kLoadsOfOne = static_cast<std::uint32_t>(sizeof(Pack<T>) / 16) * (kCarry ? 2 : 1);
   std::uint32_t begin = 0;
   if (packs<T>(x) && (!kCarry || packs<T>(residual))) {
     begin = n / kPack * kPack;
-    in_batches<4>(
+    in_batches<greater(kLoads / kLoadsOfOne, 4u)>(
         lane() * kPack, begin, 32 * kPack,
         [&](std::uint32_t i) {
           return Both{load_pack<T>(x + std::size_t{i} * sizeof(T)),
@@ -64,9 +68,9 @@ MQ_DEVICE std::uint32_t group_bits(std::uint32_t g, std::uint32_t n) {
 }
 
 // word_of(g) is what a ballot gave for group g: these words, without the bits behind element n, go to codes
-// (null: nowhere), 32 groups at a time, one a lane. Gives how many bits are set.
+// in shared memory (null: nowhere), 32 groups at a time, one a lane. Gives how many bits are set.
 template <class WordOf>
-MQ_DEVICE std::uint32_t each_word(std::uint32_t n, std::byte* codes, const WordOf& word_of) {
+MQ_DEVICE std::uint32_t each_word(std::uint32_t n, std::uint32_t* codes, const WordOf& word_of) {
   std::uint32_t ones = 0;
   for (std::uint32_t first = 0; 32 * first < n; first += 32) {
     std::uint32_t mine = 0;
@@ -84,14 +88,7 @@ MQ_DEVICE std::uint32_t each_word(std::uint32_t n, std::byte* codes, const WordO
       }
     }
     ones += count_ones(mine);
-    if (codes == nullptr || 32 * lane() >= left) continue;
-    std::byte* const at = codes + 4 * (first + lane());
-    if (32 * lane() + 32 <= left) {
-      store(at, mine);
-    } else {
-      for (std::uint32_t i = 0; i < (left - 32 * lane() + 7) / 8; ++i)
-        at[i] = static_cast<std::byte>(mine >> (8 * i));
-    }
+    if (codes != nullptr && 32 * lane() < left) codes[first + lane()] = mine;
   }
   return warp_sum(ones);
 }
@@ -105,9 +102,10 @@ MQ_DEVICE double total_of(T sum) {
 }
 
 // Sums of both sides of at most kSumPiece elements, joined to the sides. False if one is not finite; then the
-// sides have not changed. codes: null, or where their bits go.
+// sides have not changed. codes: null, or where in shared memory their bits go.
 template <class T, bool kHuge>
-MQ_DEVICE bool sum_sides(const T* v, std::uint32_t n, kernels::onebit::Sides<T>& sides, std::byte* codes) {
+MQ_DEVICE bool sum_sides(const T* v, std::uint32_t n, kernels::onebit::Sides<T>& sides,
+                         std::uint32_t* codes) {
   constexpr double kScale = kHuge ? 0x1p-13 : 1.0;
   const T threshold = sides.threshold;
   T above{0}, below{0};
@@ -128,7 +126,7 @@ MQ_DEVICE bool sum_sides(const T* v, std::uint32_t n, kernels::onebit::Sides<T>&
   return true;
 }
 template <class T>
-MQ_DEVICE bool measure(const T* v, std::uint32_t n, kernels::onebit::Sides<T>& sides, std::byte* codes) {
+MQ_DEVICE bool measure(const T* v, std::uint32_t n, kernels::onebit::Sides<T>& sides, std::uint32_t* codes) {
   return sum_sides<T, false>(v, n, sides, codes) || sum_sides<T, true>(v, n, sides, codes);
 }
 
@@ -153,16 +151,10 @@ MQ_DEVICE Kinds kinds_of(const T* v, std::uint32_t n) {
   return {warp_sum(minus), warp_sum(nan), warp_sum(plus)};
 }
 
-// Before the codes of a block; any address.
-template <class T>
-MQ_DEVICE void store_means(std::byte* wire, T below, T above) {
-  if (lane() < 2) store(wire + lane() * sizeof(T), lane() == 0 ? below : above);
-}
-
 // The bits of a block that is marked, and what stays of it: all that is finite.
 template <class T>
 MQ_DEVICE void mark_elements(const T* v, std::byte* residual, std::uint32_t n, kernels::Feedback feedback,
-                             std::byte* codes) {
+                             std::uint32_t* codes) {
   each_word(n, codes, [&](std::uint32_t g) { return ballot(!is_finite(v[32 * g + lane()])); });
   if (feedback == kernels::Feedback::none) return;
   for (std::uint32_t i = lane(); i < n; i += 32) {
@@ -223,11 +215,31 @@ MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, T t
     keep_errors<T, true>(v, residual, n, ErrorOf<T>{threshold, means});
 }
 
-// The shared memory of this warp.
+// The shared memory of this warp: elements, and the wire of a block or of a piece of one.
 template <class T>
-MQ_DEVICE T* kept_elements(std::uint32_t room) {
-  return reinterpret_cast<T*>(dynamic_shared()) + std::size_t{warp()} * room;
-}
+struct Kept {
+  T* v;
+  kernels::onebit::Means<T>* means;
+  std::uint32_t* codes;  // behind the means
+
+  MQ_DEVICE explicit Kept(std::uint32_t room)
+      : v(reinterpret_cast<T*>(dynamic_shared() + warp() * kernels::onebit::warp_bytes<T>(room))),
+        means(reinterpret_cast<kernels::onebit::Means<T>*>(v + room)),
+        codes(reinterpret_cast<std::uint32_t*>(means + 1)) {}
+  // Writes the codes of n elements, behind the means if it is to have them, and lets v be used again.
+  MQ_DEVICE void write(std::byte* wire, bool with_means, kernels::onebit::Means<T> both,
+                       std::uint32_t n) const {
+    if (with_means && lane() == 0) *means = both;
+    warp_sync();
+    const auto bytes = static_cast<std::uint32_t>(kernels::onebit::code_bytes(n));
+    if (with_means)
+      copy_bytes(wire, reinterpret_cast<const std::byte*>(means),
+                 static_cast<std::uint32_t>(sizeof(*means)) + bytes, lane(), 32);
+    else
+      copy_bytes(wire, reinterpret_cast<const std::byte*>(codes), bytes, lane(), 32);
+    warp_sync();
+  }
+};
 
 // Elements that a block of the cut has of a vector of n.
 MQ_DEVICE std::uint64_t length_of(const kernels::Cut& cut, std::uint64_t block, std::uint64_t n) {
@@ -236,40 +248,41 @@ MQ_DEVICE std::uint64_t length_of(const kernels::Cut& cut, std::uint64_t block, 
 
 // Encodes one block; gives its non-finite elements.
 template <class T>
-MQ_DEVICE std::uint64_t encode_block(const kernels::onebit::EncodeBlocks& a, std::uint64_t index, T* v) {
+MQ_DEVICE std::uint64_t encode_block(const kernels::onebit::EncodeBlocks& a, std::uint64_t index,
+                                     const Kept<T>& kept) {
   using kernels::Feedback;
+  T* const v = kept.v;
   const std::uint64_t offset = a.cut.begin(index) * sizeof(T);
   const auto n = static_cast<std::uint32_t>(length_of(a.cut, index, a.n));
   std::byte* const residual = a.feedback == Feedback::none ? nullptr : a.residual + offset;
   std::byte* const wire = a.wire + kernels::onebit::wire_offset<T>(a.cut, index);
-  std::byte* const codes = wire + sizeof(kernels::onebit::Means<T>);
   fill(v, a.x + offset, a.feedback == Feedback::carry ? residual : nullptr, n);
   kernels::onebit::Sides<T> sides;
-  bool finite = measure(v, n, sides, codes);
-  if (finite && sides.again(a.at_mean)) finite = measure(v, n, sides, codes);
+  bool finite = measure(v, n, sides, kept.codes);
+  if (finite && sides.again(a.at_mean)) finite = measure(v, n, sides, kept.codes);
   std::uint64_t nonfinite = 0;
+  kernels::onebit::Means<T> means;
   if (finite) {
-    const kernels::onebit::Means<T> means = sides.means();
-    store_means(wire, means.below, means.above);
+    means = sides.means();
     keep_errors(v, residual, n, sides.threshold, means, a.feedback);
   } else {
     const Kinds kinds = kinds_of(v, n);
     nonfinite = kinds.all();
-    store_means(wire, a.keeps ? T{0} : nan_value<T>(), kinds.mark<T>());
-    mark_elements(v, residual, n, a.feedback, codes);
+    means = {a.keeps ? T{0} : nan_value<T>(), kinds.mark<T>()};
+    mark_elements(v, residual, n, a.feedback, kept.codes);
   }
-  warp_sync();  // the next block's elements go where these are
+  kept.write(wire, true, means, n);
   return nonfinite;
 }
 
 template <class T>
 MQ_DEVICE void encode_blocks(const kernels::onebit::EncodeBlocks& a) {
-  T* const v = kept_elements<T>(a.room);
+  const Kept<T> kept(a.room);
   std::uint64_t nonfinite = 0;
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.blocks;
        i += std::uint64_t{blocks()} * warps())
-    nonfinite += encode_block(a, i, v);
-  store_count(a.counts, lane() == 0 ? nonfinite : 0);
+    nonfinite += encode_block(a, i, kept);
+  end_encode(a.encoded, a.bytes, lane() == 0 ? nonfinite : 0);
 }
 
 // The padding of the last byte is 0 in everything encode writes.

@@ -17,13 +17,22 @@ inline constexpr std::uint32_t kWarps = 4;  // of a thread block of encode, at m
 struct EncodeBlocks {
   const std::byte* x;
   std::byte *residual, *wire;
-  std::uint64_t* counts;  // one a thread block; where blocks are cut into pieces, one a block
-  std::uint64_t n, blocks;
+  std::uint64_t n, blocks, bytes;  // bytes: of the wire
+  DeviceEncoded* encoded;
   Cut cut;
   Feedback feedback;
   bool at_mean, keeps;  // keeps: there is a residual, used or not
-  std::uint32_t room;   // elements of shared memory a warp has
+  std::uint32_t room;   // elements that a warp has shared memory for; a multiple of 32
 };
+
+// A warp's shared memory: `room` elements, then the wire of a block of as many, to be moved from there in
+// whole words; 4 bytes more for what copies them.
+template <class T>
+MQ_HD constexpr std::uint32_t warp_bytes(std::uint32_t room) {
+  return (room * static_cast<std::uint32_t>(sizeof(T)) + static_cast<std::uint32_t>(block_bytes<T>(room)) +
+          4 + 15) /
+         16 * 16;
+}
 
 struct DecodeBlocks {
   const std::byte *wire, *base;

@@ -28,7 +28,7 @@ MQ_DEVICE void fill_piece(const kernels::onebit::EncodeBlocks& a, const Piece& p
 template <class T>
 MQ_DEVICE void measure_pieces(const kernels::onebit::EncodePieces<T>& a) {
   using namespace kernels::onebit;
-  T* const v = kept_elements<T>(a.blocks.room);
+  T* const v = Kept<T>(a.blocks.room).v;
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.pieces;
        i += std::uint64_t{blocks()} * warps()) {
     const Piece piece = piece_of(a.blocks, i);
@@ -101,42 +101,42 @@ MQ_DEVICE kernels::onebit::BlockMeans<T> joined_block(const kernels::onebit::Enc
 template <class T>
 MQ_DEVICE void join_pieces(const kernels::onebit::EncodePieces<T>& a) {
   using namespace kernels::onebit;
+  std::uint64_t nonfinite = 0;
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.blocks.blocks;
        i += std::uint64_t{blocks()} * warps()) {
     if (a.second && a.means[i].verdict != Verdict::again) continue;
-    std::uint64_t nonfinite = 0;
-    const BlockMeans<T> means = joined_block(a, i, nonfinite);
+    std::uint64_t of_block = 0;
+    const BlockMeans<T> means = joined_block(a, i, of_block);
     warp_sync();  // all have read the threshold
-    if (lane() == 0) {
-      a.means[i] = means;
-      a.blocks.counts[i] = nonfinite;
-    }
+    if (lane() == 0) a.means[i] = means;
+    nonfinite += of_block;  // 0 of a block that is joined again
   }
+  end_encode(a.blocks.encoded, a.blocks.bytes, lane() == 0 ? nonfinite : 0);
 }
 
 template <class T>
 MQ_DEVICE void quantize_pieces(const kernels::onebit::EncodePieces<T>& a) {
   using namespace kernels::onebit;
   using kernels::Feedback;
-  T* const v = kept_elements<T>(a.blocks.room);
+  const Kept<T> kept(a.blocks.room);
+  T* const v = kept.v;
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.pieces;
        i += std::uint64_t{blocks()} * warps()) {
     const Piece piece = piece_of(a.blocks, i);
     const BlockMeans<T> block_means = a.means[piece.block];
     std::byte* const wire = a.blocks.wire + wire_offset<T>(a.blocks.cut, piece.block);
-    std::byte* const codes = wire + sizeof(Means<T>) + piece.first / 8;
     std::byte* const residual =
         a.blocks.feedback == Feedback::none ? nullptr : a.blocks.residual + piece.begin * sizeof(T);
     fill_piece(a.blocks, piece, v);
-    if (piece.first == 0) store_means(wire, block_means.means.below, block_means.means.above);
     if (block_means.verdict == Verdict::marked) {
-      mark_elements(v, residual, piece.n, a.blocks.feedback, codes);
+      mark_elements(v, residual, piece.n, a.blocks.feedback, kept.codes);
     } else {
-      each_word(piece.n, codes,
+      each_word(piece.n, kept.codes,
                 [&](std::uint32_t g) { return ballot(v[32 * g + lane()] >= block_means.threshold); });
       keep_errors(v, residual, piece.n, block_means.threshold, block_means.means, a.blocks.feedback);
     }
-    warp_sync();
+    const bool begins = piece.first == 0;
+    kept.write(wire + (begins ? 0 : sizeof(Means<T>) + piece.first / 8), begins, block_means.means, piece.n);
   }
 }
 

@@ -117,7 +117,8 @@ MQ_DEVICE void store(std::byte* p, T v) {
 }
 
 // Calls store_at(i, load_at(i)) for i = begin, begin + step, ... below end, several loads before the first
-// store: the compiler may not, for what is stored might be what is loaded next. Of independent i.
+// store: the compiler may not, for what is stored might be what is loaded next. Of independent i. What is too
+// little for a large batch goes in smaller ones.
 template <std::uint32_t kBatch, class Index, class Load, class Store>
 MQ_DEVICE void in_batches(Index begin, std::type_identity_t<Index> end, std::type_identity_t<Index> step,
                           const Load& load_at, const Store& store_at) {
@@ -130,8 +131,12 @@ MQ_DEVICE void in_batches(Index begin, std::type_identity_t<Index> end, std::typ
       MQ_UNROLL(kBatch)
       for (std::uint32_t k = 0; k < kBatch; ++k) store_at(at + k * step, loaded[k]);
     }
-  MQ_UNROLL(1)
-  for (; at < end; at += step) store_at(at, load_at(at));
+  if constexpr (kBatch > 4) {
+    in_batches<4>(at, end, step, load_at, store_at);
+  } else {
+    MQ_UNROLL(1)
+    for (; at < end; at += step) store_at(at, load_at(at));
+  }
 }
 
 template <class To, class From>

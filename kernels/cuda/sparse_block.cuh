@@ -152,17 +152,7 @@ struct Block {
 // Moves bytes that all threads have put into shared memory, 4-byte aligned and with 4 bytes of room behind
 // them, to any address. No barrier.
 MQ_DEVICE void copy_out(std::byte* to, const std::byte* from, std::uint32_t bytes) {
-  const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to) % 4);
-  const std::uint32_t head = smaller(bytes, (4 - phase) % 4), whole = (bytes - head) / 4;
-  const auto* const words = reinterpret_cast<const std::uint32_t*>(from);
-  for (std::uint32_t j = thread(); j < whole; j += threads()) {
-    const std::uint32_t low = words[j];
-    const std::uint64_t pair = head == 0 ? low : low | static_cast<std::uint64_t>(words[j + 1]) << 32;
-    *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) = static_cast<std::uint32_t>(pair >> (8 * head));
-  }
-  const std::uint32_t rest = bytes - head - 4 * whole;
-  if (thread() < head) to[thread()] = from[thread()];
-  if (thread() < rest) to[head + 4 * whole + thread()] = from[head + 4 * whole + thread()];
+  copy_bytes(to, from, bytes, thread(), threads());
 }
 
 // +Inf, -Inf or NaN, whatever stands for the elements of `marks`. All threads.

@@ -53,7 +53,6 @@ struct Block {
 };
 
 constexpr std::size_t kSharedObjects = 64 << 10;  // bytes, at most
-constexpr std::size_t kSharedMost = 227 << 10;    // of any GPU, with the dynamic part
 
 struct Emulator {
   FiberPool pool;
@@ -64,6 +63,7 @@ struct Emulator {
   Thread* lanes = nullptr;
   std::uint32_t place = 0;
   bool descending = false;
+  std::size_t shared_most = 0;  // of a block, objects and the dynamic part together
   std::uint64_t seed = 0;
   std::string error;
   std::vector<std::unique_ptr<Block>> idle;
@@ -185,6 +185,9 @@ bool turn(Block& b, std::mt19937_64* random, bool& over) {
   return true;
 }
 
+// Bytes before the dynamic part, which only align it.
+std::size_t unused_head(const Block& b) { return static_cast<std::size_t>(b.dynamic - b.shared.data()); }
+
 std::unique_ptr<Block> open_block(const kernels::Launch& launch, std::uint32_t index) {
   Emulator& e = emulator;
   std::unique_ptr<Block> b;
@@ -208,7 +211,7 @@ std::unique_ptr<Block> open_block(const kernels::Launch& launch, std::uint32_t i
   const auto address = reinterpret_cast<std::uintptr_t>(b->shared.data());
   b->dynamic = b->shared.data() + (16 - address % 16) % 16;
   std::memset(b->dynamic, 0xa5, launch.shared_bytes);  // what a GPU leaves there is anything
-  b->used = static_cast<std::size_t>(b->dynamic - b->shared.data()) + (launch.shared_bytes + 15) / 16 * 16;
+  b->used = unused_head(*b) + (launch.shared_bytes + 15) / 16 * 16;
   b->objects.clear();
   b->sum[0] = b->sum[1] = b->barriers = 0;
   return b;
@@ -259,7 +262,10 @@ bool run_grid(const kernels::Launch& launch) {
   return true;
 }
 
-void launch_now(void*, const kernels::Launch& launch) noexcept { run(launch); }
+// The launcher's context is the shared memory that its blocks may have.
+void launch_now(void* context, const kernels::Launch& launch) noexcept {
+  run(launch, static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(context)));
+}
 
 }  // namespace
 
@@ -295,7 +301,7 @@ std::byte* shared_object(const void* type, std::size_t bytes) {
   Block& b = *static_cast<Thread*>(here)->home;
   for (const SharedObject& o : b.objects)
     if (o.type == type) return o.at;
-  if (b.used + bytes > std::min(b.shared.size(), kSharedMost)) {
+  if (b.used + bytes > b.shared.size() || b.used + bytes > unused_head(b) + emulator.shared_most) {
     fail("more shared memory than a block has");
     b.used = 0;  // somewhere, for the thread goes on until it waits
   }
@@ -311,7 +317,7 @@ const char* error() noexcept { return emulator.error.c_str(); }
 void clear_error() noexcept { emulator.error.clear(); }
 bool known(const char* kernel) noexcept { return table().count(kernel) != 0; }
 
-bool run(const kernels::Launch& launch) noexcept {
+bool run(const kernels::Launch& launch, std::uint32_t shared_most) noexcept {
   Emulator& e = emulator;
   const auto found = table().find(launch.kernel);
   if (found == table().end()) return fail((std::string("no kernel ") + launch.kernel).c_str());
@@ -321,10 +327,11 @@ bool run(const kernels::Launch& launch) noexcept {
     return fail("arguments of another size");
   if (launch.block == 0 || launch.block % 32 != 0 || launch.block > e.kernel->threads || launch.grid == 0)
     return fail("threads or blocks that it cannot have");
-  if (launch.shared_bytes > kSharedMost) return fail("more shared memory than a block has");
+  if (launch.shared_bytes > shared_most) return fail("more shared memory than a block has");
   alignas(16) std::byte args[kernels::kMaxArgsBytes];
   std::memcpy(args, launch.args, launch.args_bytes);
   e.args = args;
+  e.shared_most = shared_most;
   const unsigned environment = _mm_getcsr();
   _mm_setcsr(0x1f80);  // a GPU knows nothing of the program's
   const bool ok = run_grid(launch);
@@ -336,8 +343,9 @@ bool run(const kernels::Launch& launch) noexcept {
 namespace {
 constinit kernels::Launcher elsewhere{};
 }
-kernels::Launcher launcher() noexcept {
-  return on_device() ? elsewhere : kernels::Launcher{nullptr, &launch_now};
+kernels::Launcher launcher(std::uint32_t shared_most) noexcept {
+  void* const context = reinterpret_cast<void*>(std::uintptr_t{shared_most});  // NOLINT: a number
+  return on_device() ? elsewhere : kernels::Launcher{context, &launch_now};
 }
 void use(const kernels::Launcher& launcher) noexcept { elsewhere = launcher; }
 bool on_device() noexcept { return elsewhere.launch != nullptr; }

@@ -14,9 +14,14 @@ namespace mq::simt {
 // turns, to find what depends on it.
 void set_order(std::uint64_t seed) noexcept;
 
-// Runs the whole grid. False, with the reason in error(): no such kernel, wrong arguments, warp functions or
-// barriers that not all threads come to, blocks that wait for ever. Memory is what the kernel made of it.
-bool run(const kernels::Launch&) noexcept;
+// Bytes of shared memory that a block of the largest GPU may have, and one of every GPU.
+inline constexpr std::uint32_t kSharedMost = 227 << 10, kSharedLeast = 48 << 10;
+
+// Runs the whole grid. False, with the reason in error(): no such kernel, wrong arguments, more shared
+// memory, what a kernel declares with what the launch asks for, than shared_most; warp functions or barriers
+// that not all threads come to, blocks that wait for ever. Memory is what the kernel made of it. An access at
+// an address that is no multiple of what it needs ends the program, where the compiler can find it.
+bool run(const kernels::Launch&, std::uint32_t shared_most = kSharedMost) noexcept;
 // The first error of a run on this thread of the host since the last clear_error(); "" if none.
 const char* error() noexcept;
 void clear_error() noexcept;
@@ -24,7 +29,7 @@ void clear_error() noexcept;
 bool known(const char* kernel) noexcept;
 
 // Runs each launch at once, on the calling thread; or what use() was given.
-kernels::Launcher launcher() noexcept;
+kernels::Launcher launcher(std::uint32_t shared_most = kSharedMost) noexcept;
 // Of on_device.cpp: another place for what launcher()'s launches do, and how it says what went wrong there.
 void use(const kernels::Launcher&) noexcept;
 bool on_device() noexcept;  // launcher() is another place
