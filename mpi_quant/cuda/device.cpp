@@ -149,6 +149,7 @@ CuResult attributes_elsewhere(const void* p, Attributes& a) noexcept {
     if ((result = cu.cuCtxPushCurrent_v2(context)) == kSuccess) {
       a = {};
       result = attributes_of(p, a);
+      if (result == kInvalidContext) result = kSuccess;  // no context knows p, and this one is valid
       (void)cu.cuCtxPopCurrent_v2(&context);
     }
     (void)cu.cuDevicePrimaryCtxRelease_v2(handle);
@@ -195,7 +196,8 @@ Status where(const void* p, Where& out) noexcept {
   Attributes a;
   CuResult result = attributes_of(p, a);
   if (result == kInvalidContext || result == kContextIsDestroyed) result = attributes_elsewhere(p, a);
-  if (result == kNotInitialized || result == kInvalidValue) return {};
+  // Deinitialized: the process ends, and no device memory is left.
+  if (result == kNotInitialized || result == kDeinitialized || result == kInvalidValue) return {};
   if (result != kSuccess) return failure(-1, driver().cuPointerGetAttributes.name, result);
   const bool is_device = a.is_managed != 0 || a.type == kMemoryDevice || a.type == kMemoryUnified;
   if (!is_device) return {};
