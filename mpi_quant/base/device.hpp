@@ -45,8 +45,8 @@ struct DeviceApi {
   // Where the byte at p is. An error: the device cannot be used by this library (no memory, no image, too
   // old). Cheap: one driver call.
   Status (*where)(const void* p, Where&) noexcept;
-  // True if the calling thread is capturing into `stream` (null: any thread's legacy stream, as far as the
-  // driver tells): then nothing may be launched.
+  // True if `stream` is being captured: then nothing may be launched. Null: a stream that is blocking or the
+  // calling thread's default stream; of others the driver does not tell without breaking the capture.
   bool (*capturing)(Device*, void* stream) noexcept;
   const kernels::DeviceShape* (*shape)(Device*) noexcept;
   const char* (*name)(Device*) noexcept;  // of the GPU, as the driver names it
