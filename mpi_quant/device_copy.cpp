@@ -74,6 +74,11 @@ Result<bool> is_on_device(const void* p) noexcept {
   return found->memory == Memory::device;
 }
 
+bool is_captured(const void* p) noexcept {
+  const Result<Where> found = where(p);
+  return found.ok() && found->memory == Memory::device && device_api()->capturing(found->device, nullptr);
+}
+
 DeviceBuffer::~DeviceBuffer() {
   if (data_ != nullptr) api_->free(device_, data_);
 }

@@ -17,6 +17,9 @@ Status copy_now(void* to, const void* from, std::size_t bytes) noexcept;
 Status copy_now(const DeviceApi& api, Device* device, void* to, const void* from, std::size_t bytes) noexcept;
 // True if p is memory of a device; an error if nobody can tell.
 Result<bool> is_on_device(const void* p) noexcept;
+// True if p is memory of a device and a stream is being captured, as far as DeviceApi::capturing tells: then
+// nothing can be copied.
+bool is_captured(const void* p) noexcept;
 
 // Memory on a device; null if empty.
 class DeviceBuffer {
