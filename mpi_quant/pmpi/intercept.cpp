@@ -206,7 +206,7 @@ Outcome Interception::operate_compressed() {
     const std::scoped_lock lock(state_->mutex);
     // Where the ranks did not agree to flush, what waits goes on waiting.
     if (flushed_ != nullptr) *flushed_ = said_.flush;
-    if (retires_) state_->residuals.drop(wishes_.key.view());
+    if (retires_ && !outcome.exact) state_->residuals.drop(wishes_.key.view());
     if (!outcome.exact && flushed_ == nullptr && !retires_ && rule_->care.guard > 0)
       ++state_->guards[kind_].calls;
   }
@@ -224,7 +224,7 @@ Status Interception::judge() {
   state_->guards[kind_].tripped = true;
   if (!wishes_.key.empty()) state_->residuals.drop(wishes_.key.view());
   note_.reason = Reason::guard;
-  return {};
+  return verdict->delivered;
 }
 
 Outcome Interception::run() {
