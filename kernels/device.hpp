@@ -15,7 +15,7 @@ namespace mq::kernels {
 
 // One kernel over a grid of thread blocks. Every kernel takes one trivially copyable struct by value.
 struct Launch {
-  const char* kernel = nullptr;    // its name in the image
+  const char* kernel = nullptr;    // its name in the image; a constant, known by its address too
   std::uint32_t grid = 1;          // thread blocks
   std::uint32_t block = 1;         // threads a block, a multiple of 32
   std::uint32_t shared_bytes = 0;  // dynamic shared memory of a block

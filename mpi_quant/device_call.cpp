@@ -44,7 +44,9 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   device_job_.convert = rows.convert(job.element);
   const bool can_convert = job.convert == nullptr || device_job_.convert != nullptr;
   const bool has_rows = device_job_.ops != nullptr && (!job.facts->raw || device_job_.raw_ops != nullptr);
-  const bool runs = has_rows && can_convert && rows.api->no_kernels(device) == nullptr;
+  const char* const no_kernels = rows.api->no_kernels(device);
+  if (no_kernels != nullptr) note_no_kernels(no_kernels);
+  const bool runs = has_rows && can_convert && no_kernels == nullptr;
   mode_ = runs ? Mode::device : Mode::staged;
   if (runs) {
     const kernels::DeviceShape* const shape = rows.api->shape(device);

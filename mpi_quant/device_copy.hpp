@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "mpi_quant/base/device.hpp"
@@ -15,8 +16,19 @@ namespace mq {
 Status copy_now(void* to, const void* from, std::size_t bytes) noexcept;
 // The same where it is known that one of the two is memory of this device.
 Status copy_now(const DeviceApi& api, Device* device, void* to, const void* from, std::size_t bytes) noexcept;
+// Copies pieces of a device's memory to the host, one after the other, in one go: far fewer waits than as
+// many copies. `to` has room for all.
+struct DevicePiece {
+  const void* from = nullptr;
+  std::size_t bytes = 0;
+};
+Status gather_now(const DeviceApi& api, Device* device, std::byte* to,
+                  std::span<const DevicePiece> pieces) noexcept;
 // True if p is memory of a device; an error if nobody can tell.
 Result<bool> is_on_device(const void* p) noexcept;
+// True if p is memory of a device and a stream is being captured, as far as DeviceApi::capturing tells: then
+// nothing can be copied.
+bool is_captured(const void* p) noexcept;
 
 // Memory on a device; null if empty.
 class DeviceBuffer {

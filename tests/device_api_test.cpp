@@ -255,6 +255,37 @@ TEST_F(DeviceApiTest, without_kernels_for_the_gpu_the_rest_works) {
   use_gpu(0);
 }
 
+TEST_F(DeviceApiTest, the_image_is_loaded_once_there_is_memory) {
+  for (const char* const function : {"cuModuleLoadDataEx", "cuModuleGetFunction"}) {
+    ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
+    use_gpu(1);
+    const Array<float> x(std::vector<float>(10, 1));
+    fake_cuda_fail(function, 0, kOutOfMemory);
+    OurStream s(*this, x.data());
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_NE(api().no_kernels(device_of(s)), nullptr);
+      EXPECT_NE(std::string(api().no_kernels(device_of(s))).find(function), std::string::npos);
+    }
+    fake_cuda_forget();
+    EXPECT_EQ(api().no_kernels(device_of(s)), nullptr);
+    api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
+    EXPECT_TRUE(api().launch_error(s.get()).ok());
+    EXPECT_TRUE(api().synchronize(s.get()).ok());
+    EXPECT_EQ(x.get()[0], 2);
+  }
+  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
+  use_gpu(0);
+}
+
+TEST_F(DeviceApiTest, static_shared_memory_counts) {
+  const Array<float> x(std::vector<float>(256, 1));
+  OurStream s(*this, x.data());
+  api().launcher(s.get())("test_reverse", 1, 256, (48 << 10) - 512, TestAdd{x.data(), 256, 1});
+  EXPECT_TRUE(api().launch_error(s.get()).ok());
+  EXPECT_TRUE(api().synchronize(s.get()).ok());
+  EXPECT_EQ(x.get()[0], 2);
+}
+
 TEST_F(DeviceApiTest, sees_that_a_stream_is_captured_and_breaks_no_capture) {
   const Array<float> x(std::vector<float>(10, 1));
   OurStream s(*this, x.data());

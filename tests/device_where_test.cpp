@@ -107,17 +107,20 @@ TEST_F(DeviceWhereTest, a_driver_that_asks_for_a_context_gets_one) {
     EXPECT_TRUE(api().where(&here, w).ok());
     EXPECT_EQ(w.memory, Memory::host);
   }
+  fake_cuda_fail("cuPointerGetAttributes", 0, kInvalidContext);  // in every context
+  EXPECT_TRUE(api().where(&here, w).ok());
+  EXPECT_EQ(w.memory, Memory::host);
 }
 
 TEST_F(DeviceWhereTest, a_driver_in_trouble_is_not_taken_for_host_memory) {
   const Array<float> x(10);
   Where w;
-  for (const CuResult code : {kNotInitialized, kInvalidValue}) {
+  for (const CuResult code : {kNotInitialized, kDeinitialized, kInvalidValue}) {
     fake_cuda_fail("cuPointerGetAttributes", 1, code);
     EXPECT_TRUE(api().where(x.data(), w).ok());
     EXPECT_EQ(w.memory, Memory::host);
   }
-  for (const CuResult code : {kDeinitialized, kIllegalAddress, 999}) {
+  for (const CuResult code : {kIllegalAddress, 999}) {
     fake_cuda_fail("cuPointerGetAttributes", 1, code);
     const Status status = api().where(x.data(), w);
     EXPECT_EQ(status.code(), Code::device_failed);

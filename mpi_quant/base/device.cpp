@@ -16,6 +16,7 @@ namespace {
 
 std::atomic<const DeviceApi*> table{nullptr};
 std::atomic<const char*> trouble{nullptr};
+std::atomic<const char*> staging{nullptr};
 std::atomic<bool> is_settled{false};  // there is a table, or there will never be one
 std::atomic<std::uint64_t> seen{0};   // objects mapped when there was no driver
 
@@ -111,6 +112,9 @@ const DeviceApi* device_api() noexcept {
 }
 
 const char* device_trouble() noexcept { return trouble.load(std::memory_order_acquire); }
+
+const char* staging_reason() noexcept { return staging.load(std::memory_order_acquire); }
+void note_no_kernels(const char* why) noexcept { staging.store(why, std::memory_order_release); }
 
 Result<Where> where(const void* p) noexcept {
   Where found;

@@ -45,13 +45,13 @@ struct DeviceApi {
   // Where the byte at p is. An error: the device cannot be used by this library (no memory, no image, too
   // old). Cheap: one driver call.
   Status (*where)(const void* p, Where&) noexcept;
-  // True if the calling thread is capturing into `stream` (null: any thread's legacy stream, as far as the
-  // driver tells): then nothing may be launched.
+  // True if `stream` is being captured: then nothing may be launched. Null: a stream that is blocking or the
+  // calling thread's default stream; of others the driver does not tell without breaking the capture.
   bool (*capturing)(Device*, void* stream) noexcept;
   const kernels::DeviceShape* (*shape)(Device*) noexcept;
   const char* (*name)(Device*) noexcept;  // of the GPU, as the driver names it
   // Null if kernels can be launched on this device; else why not (the image has none for it). Then vectors
-  // are staged through host memory.
+  // are staged through host memory. Where there was no memory for them it asks again. Lives for ever.
   const char* (*no_kernels)(Device*) noexcept;
 
   // Streams. make: a non-blocking stream of ours. wrap: of the program's stream (a cudaStream_t, which the
@@ -99,6 +99,11 @@ const DeviceApi* device_api() noexcept;
 // Why device_api() is null although a driver is mapped and MPIQ_CUDA is not off; null if it is not, or
 // nobody has asked yet. Lives for ever.
 const char* device_trouble() noexcept;
+
+// Why the vectors of calls have been staged through host memory, as DeviceApi::no_kernels last told
+// note_no_kernels; null if they were not. Lives for ever.
+const char* staging_reason() noexcept;
+void note_no_kernels(const char* why) noexcept;
 
 // The one symbol of libmpi_quant_cuda.so, mpiq_cuda_api: its table for this version of it, or null with the
 // reason, which lives for ever. The driver is mapped.

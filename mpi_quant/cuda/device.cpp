@@ -46,20 +46,6 @@ Status read_shape(Device& d, CuDevice handle) noexcept {
   return {};
 }
 
-// What the driver cannot use is no error: vectors are staged then.
-void load_image(Device& d) {
-  std::array<char, 1024> log{};
-  std::array<int, 2> options{kJitErrorLog, kJitErrorLogBytes};
-  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
-  const Status loaded =
-      tried(d, driver().cuModuleLoadDataEx, &d.module, image(), 2U, options.data(), values.data());
-  if (loaded.ok()) return;
-  d.module = nullptr;
-  d.no_kernels = loaded.text();
-  if (log[0] != '\0') d.no_kernels += std::string(": ") + log.data();
-  if (d.no_kernels.empty()) d.no_kernels = "the image of kernels was refused";
-}
-
 // A context of the program is used as it is; null stands for the primary one, which is retained for ever.
 Status open(int ordinal, CuContext context, Device*& out) {
   const Driver& cu = driver();
@@ -149,6 +135,7 @@ CuResult attributes_elsewhere(const void* p, Attributes& a) noexcept {
     if ((result = cu.cuCtxPushCurrent_v2(context)) == kSuccess) {
       a = {};
       result = attributes_of(p, a);
+      if (result == kInvalidContext) result = kSuccess;  // no context knows p, and this one is valid
       (void)cu.cuCtxPopCurrent_v2(&context);
     }
     (void)cu.cuDevicePrimaryCtxRelease_v2(handle);
@@ -195,7 +182,8 @@ Status where(const void* p, Where& out) noexcept {
   Attributes a;
   CuResult result = attributes_of(p, a);
   if (result == kInvalidContext || result == kContextIsDestroyed) result = attributes_elsewhere(p, a);
-  if (result == kNotInitialized || result == kInvalidValue) return {};
+  // Deinitialized: the process ends, and no device memory is left.
+  if (result == kNotInitialized || result == kDeinitialized || result == kInvalidValue) return {};
   if (result != kSuccess) return failure(-1, driver().cuPointerGetAttributes.name, result);
   const bool is_device = a.is_managed != 0 || a.type == kMemoryDevice || a.type == kMemoryUnified;
   if (!is_device) return {};

@@ -2,8 +2,8 @@
 // functions of the table, which are in memory.cpp, streams.cpp and launch.cpp.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <string>
 
@@ -22,15 +22,19 @@ struct Device {
   unsigned long long context_id = 0;
   std::string name;
   kernels::DeviceShape shape;
-  cuda::CuModule module = nullptr;
-  std::string no_kernels;         // why module is null
+  std::atomic<cuda::CuModule> module{nullptr};
+  std::atomic<const char*> no_kernels{nullptr};  // why module is null; lives for ever
+  std::atomic<bool> may_load_later{false};       // there was no memory for it
   std::atomic<bool> gone{false};  // the context was destroyed, with all that was in it (cudaDeviceReset)
-  std::mutex mutex;               // of what follows
+  std::mutex mutex;               // of loading the module and of writing the kernels
+  // The kernels that were launched, found without a lock: a hash table by the addresses of their names.
   struct Kernel {
+    std::atomic<const char*> name{nullptr};  // written last
     cuda::CuFunction function = nullptr;
-    std::uint32_t shared_bytes = 48 << 10;  // dynamic shared memory it may have
+    std::atomic<std::uint32_t> shared_bytes{0};  // dynamic shared memory it may have
   };
-  std::map<std::string, Kernel, std::less<>> kernels;
+  static constexpr std::size_t kMostKernels = 512;  // several times what the image has
+  std::array<Kernel, kMostKernels> kernels;
   Device* next = nullptr;
 };
 
@@ -74,6 +78,10 @@ Status tried(Device& device, const Function<A...>& function, B... arguments) noe
   if (result == kContextIsDestroyed) device.gone = true;
   return failure(device.ordinal, function.name, result);
 }
+
+// Loads the image of kernels into the context, which is entered. What the driver cannot use is no error:
+// vectors are staged then. By one thread at a time.
+void load_image(Device&);
 
 // The functions of the table, see DeviceApi.
 Status where(const void* p, Where&) noexcept;

@@ -29,7 +29,7 @@ inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerIsMana
 inline constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2, kMemoryUnified = 4;
 inline constexpr int kDeviceSharedBytes = 8, kDeviceMultiprocessors = 16, kDeviceUnifiedAddressing = 41,
                      kDeviceSharedBytesOptin = 97;
-inline constexpr int kFunctionDynamicSharedBytes = 8;  // CUfunction_attribute
+inline constexpr int kFunctionSharedBytes = 1, kFunctionDynamicSharedBytes = 8;  // CUfunction_attribute
 inline constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2;
 inline constexpr unsigned kHostPortable = 1, kHostDeviceMapped = 2;
@@ -78,6 +78,7 @@ inline constexpr std::uintptr_t kLaunchEnd = 0, kLaunchBuffer = 1, kLaunchBuffer
   F(cuModuleLoadDataEx, CuModule*, const void*, unsigned, int*, void**)                               \
   F(cuModuleUnload, CuModule)                                                                         \
   F(cuModuleGetFunction, CuFunction*, CuModule, const char*)                                          \
+  F(cuFuncGetAttribute, int*, int, CuFunction)                                                        \
   F(cuFuncSetAttribute, CuFunction, int, int)                                                         \
   F(cuLaunchKernel, CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
     CuStream, void**, void**)

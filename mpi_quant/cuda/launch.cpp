@@ -1,41 +1,82 @@
 // Kernels: found in the image by name, allowed the shared memory they ask for, launched. And the table.
+#include <algorithm>
 #include <array>
 
 #include "mpi_quant/cuda/device.hpp"
+#include "mpi_quant/cuda/image.hpp"
 
 namespace mq::cuda {
 namespace {
 
-// The kernel by its name, allowed shared_bytes of dynamic shared memory. The lock is held.
-Status prepare(Device& d, const kernels::Launch& launch, CuFunction& out) {
+constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic that every kernel may have
+
+// One that every codec launches: where the driver has it, the image has code for the GPU, which may have been
+// translated for it only now.
+constexpr char kProbe[] = "encode_finish";
+
+CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_bytes, const char*& function) {
+  std::array<int, 2> options{kJitErrorLog, kJitErrorLogBytes};
+  std::array<void*, 2> values{log, reinterpret_cast<void*>(log_bytes - 1)};
+  function = cu.cuModuleLoadDataEx.name;
+  CuResult result = cu.cuModuleLoadDataEx(&module, image(), 2U, options.data(), values.data());
+  if (result != kSuccess) return result;
+  function = cu.cuModuleGetFunction.name;
+  CuFunction probe = nullptr;
+  result = cu.cuModuleGetFunction(&probe, module, kProbe);
+  if (result != kSuccess) (void)cu.cuModuleUnload(module);
+  return result;
+}
+
+// The kernel of this name, or the entry that it is to have; null: the table is full.
+Device::Kernel* entry_of(Device& d, const char* name) noexcept {
+  std::size_t at = (reinterpret_cast<std::uintptr_t>(name) * 0x9e3779b97f4a7c15U) >> 32;
+  for (std::size_t tried = 0; tried < Device::kMostKernels; ++tried, ++at) {
+    Device::Kernel& kernel = d.kernels[at % Device::kMostKernels];
+    const char* const there = kernel.name.load(std::memory_order_acquire);
+    if (there == name || there == nullptr) return &kernel;
+  }
+  return nullptr;
+}
+
+// Puts the kernel of this name into the table. The lock is held.
+Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   const Driver& cu = driver();
-  auto found = d.kernels.find(launch.kernel);
-  if (found == d.kernels.end()) {
-    Device::Kernel kernel;
-    Status status = tried(d, cu.cuModuleGetFunction, &kernel.function, d.module, launch.kernel);
-    if (!status.ok()) return {status.code(), status.text() + ": " + launch.kernel};
-    found = d.kernels.emplace(launch.kernel, kernel).first;
+  out = entry_of(d, name);
+  if (out == nullptr) return {Code::device_failed, "more kernels than there is room for"};
+  if (out->name.load(std::memory_order_relaxed) == name) return {};  // by another thread meanwhile
+  int fixed = 0;
+  Status status = tried(d, cu.cuModuleGetFunction, &out->function, d.module.load(), name);
+  if (status.ok()) status = tried(d, cu.cuFuncGetAttribute, &fixed, kFunctionSharedBytes, out->function);
+  if (!status.ok()) return {status.code(), status.text() + ": " + name};
+  out->shared_bytes = kSharedBytes - std::min(static_cast<std::uint32_t>(fixed), kSharedBytes);
+  out->name.store(name, std::memory_order_release);
+  return {};
+}
+
+// The kernel by its name, allowed the dynamic shared memory of the launch.
+Status prepare(Device& d, const kernels::Launch& launch, CuFunction& out) {
+  Device::Kernel* kernel = entry_of(d, launch.kernel);
+  const bool is_known = kernel != nullptr && kernel->name.load(std::memory_order_acquire) == launch.kernel;
+  if (!is_known || launch.shared_bytes > kernel->shared_bytes) {
+    const std::scoped_lock lock(d.mutex);
+    MQ_TRY(resolve(d, launch.kernel, kernel));
+    if (launch.shared_bytes > kernel->shared_bytes) {
+      MQ_TRY(tried(d, driver().cuFuncSetAttribute, kernel->function, kFunctionDynamicSharedBytes,
+                   static_cast<int>(launch.shared_bytes)));
+      kernel->shared_bytes = launch.shared_bytes;
+    }
   }
-  Device::Kernel& kernel = found->second;
-  if (launch.shared_bytes > kernel.shared_bytes) {
-    MQ_TRY(tried(d, cu.cuFuncSetAttribute, kernel.function, kFunctionDynamicSharedBytes,
-                 static_cast<int>(launch.shared_bytes)));
-    kernel.shared_bytes = launch.shared_bytes;
-  }
-  out = kernel.function;
+  out = kernel->function;
   return {};
 }
 
 Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   Device& d = *stream.device;
-  if (d.module == nullptr) return {Code::device_failed, d.no_kernels};
+  if (d.module == nullptr) return {Code::device_failed, d.no_kernels.load()};
   const Entered entered(d);
   MQ_TRY(entered.status());
   CuFunction function = nullptr;
-  {
-    const std::scoped_lock lock(d.mutex);
-    MQ_TRY(prepare(d, launch, function));
-  }
+  MQ_TRY(prepare(d, launch, function));
   std::size_t bytes = launch.args_bytes;
   // As a buffer, whose size the driver checks against the kernel's.
   std::array<void*, 5> extra{reinterpret_cast<void*>(kLaunchBuffer), const_cast<void*>(launch.args),
@@ -60,8 +101,18 @@ void launch_into(void* context, const kernels::Launch& launch) noexcept {
 
 const kernels::DeviceShape* shape(Device* device) noexcept { return &device->shape; }
 const char* name(Device* device) noexcept { return device->name.c_str(); }
+// Asks again where there was no memory.
 const char* no_kernels(Device* device) noexcept {
-  return device->module != nullptr ? nullptr : device->no_kernels.c_str();
+  Device& d = *device;
+  if (d.module == nullptr && d.may_load_later) {
+    try {
+      const std::scoped_lock lock(d.mutex);
+      const Entered entered(d);
+      if (d.module == nullptr && entered.ok()) load_image(d);
+    } catch (...) {  // no memory for words: those of the last time stay
+    }
+  }
+  return d.module != nullptr ? nullptr : d.no_kernels.load();
 }
 
 constexpr DeviceApi kTable{
@@ -95,6 +146,25 @@ constexpr DeviceApi kTable{
 };
 
 }  // namespace
+
+void load_image(Device& d) {
+  std::array<char, 1024> log{};
+  const char* function = nullptr;
+  CuModule module = nullptr;
+  const CuResult result = load(driver(), module, log.data(), log.size(), function);
+  d.may_load_later = result == kOutOfMemory;
+  if (result == kSuccess) {
+    d.module = module;
+    return;
+  }
+  std::string text = failure(d.ordinal, function, result).text();
+  if (log[0] != '\0') text += std::string(": ") + log.data();
+  const char* const before = d.no_kernels;
+  if (before != nullptr && text == before) return;
+  char* const copy = new char[text.size() + 1];  // given away for ever
+  std::copy_n(text.c_str(), text.size() + 1, copy);
+  d.no_kernels = copy;
+}
 
 kernels::Launcher launcher(DeviceStream* stream) noexcept { return {stream, launch_into}; }
 

@@ -70,8 +70,12 @@ extern "C" {
  *
  * GPUs: sendbuf and recvbuf may each be in host memory or on a GPU, on each rank as it likes: messages and
  * results are the same, and so MPI needs no support for GPUs. Vectors are encoded and decoded where they are.
- * mpiq_stream and mpiq_stream_ordered may differ from rank to rank. While the calling thread captures a
- * stream into a graph, a call with vectors on a GPU is an error.
+ * mpiq_stream and mpiq_stream_ordered may differ from rank to rank.
+ *
+ * Captures: a graph cannot hold a call. A call with vectors on a GPU is an error while mpiq_stream is
+ * captured, or, without mpiq_stream, while a stream is that is blocking or the calling thread's default
+ * stream. The capture of another stream (torch.cuda.graph's are non-blocking) is not seen, and must not have
+ * calls: they would use what the vectors hold before the graph is launched, and not be part of it.
  *
  * NaN and Inf: an element that is one on some rank is NaN or Inf on every rank in the result. "onebit" has no
  * room for other values in a block that holds one: with a key they wait in the residual, without they are

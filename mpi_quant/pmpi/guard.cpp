@@ -94,7 +94,7 @@ Result<Verdict> GuardedCall::judge(const Call& call, double budget, bool had_key
   Verdict verdict;
   verdict.error = worst[0];
   verdict.given_up = budget > 0 && !(verdict.error <= budget);
-  if (verdict.given_up) MQ_TRY(deliver(call, had_keys));
+  if (verdict.given_up) verdict.delivered = deliver(call, had_keys);
   return verdict;
 }
 
@@ -106,7 +106,15 @@ Status GuardedCall::deliver(const Call& call, bool had_keys) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i];
     });
   }
-  return copy_now(call.recvbuf, exact_.data(), bytes_);
+  // Only a device can fail here, but where vectors are is each rank's own.
+  Status copied = copy_now(call.recvbuf, exact_.data(), bytes_);
+  const int failed = copied.ok() ? 0 : 1;
+  int any_failed = 0;
+  MQ_TRY(mpi_status(real_mpi().allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, call.comm),
+                    "MPI_Allreduce"));
+  MQ_TRY(std::move(copied));
+  if (any_failed != 0) return {Code::peer_failed, "a rank's GPU failed to take the exact sum from the guard"};
+  return {};
 }
 
 }  // namespace mq

@@ -20,7 +20,8 @@ struct Verdict {
   // Relative L2; Inf if a value that is not finite came out finite, or the other way round. < 0: the exact
   // sum has such values, which a method may have no room beside: nothing to judge.
   double error = 0;
-  bool given_up = false;  // recvbuf has the exact sum
+  bool given_up = false;
+  Status delivered;  // of what was given up: ok if recvbuf has the exact sum on all ranks, else not ok on all
 };
 
 // Of f32 or f64 elements.

@@ -51,18 +51,23 @@ Profile Profile::of(const std::byte* x, std::size_t n, kernels::Element element)
   const auto take = [&]<class T>(const T* values) {
     Profile profile;
     profile.finite_ = place.ok();
-    std::vector<T> copy(on_host || !place.ok() ? 0 : most);
+    std::array<DevicePiece, kParts> pieces;
+    for (std::size_t part = 0; part < kParts; ++part) {
+      const std::size_t begin = n * part / kParts, end = n * (part + 1) / kParts;
+      pieces[part] = {values + begin, std::min(end - begin, most) * sizeof(T)};
+    }
+    std::vector<T> copy;
+    if (place.ok() && !on_host) {
+      copy.resize(kParts * most);
+      profile.finite_ =
+          gather_now(*device_api(), place->device, reinterpret_cast<std::byte*>(copy.data()), pieces).ok();
+    }
+    const T* copied = copy.data();
     for (std::size_t part = 0; part < kParts && profile.finite_; ++part) {
-      const std::size_t begin = n * part / kParts, end = n * (part + 1) / kParts,
-                        length = std::min(end - begin, most);
-      const T* seen = values + begin;
-      if (!on_host) {
-        const Status copied = copy_now(*device_api(), place->device, copy.data(), seen, length * sizeof(T));
-        profile.finite_ = copied.ok();
-        seen = copy.data();
-      }
-      profile.parts_[part] = part_of(seen, length);
-      profile.finite_ = profile.finite_ && std::isfinite(profile.parts_[part].log_mean);
+      const std::size_t length = pieces[part].bytes / sizeof(T);
+      profile.parts_[part] = part_of(on_host ? static_cast<const T*>(pieces[part].from) : copied, length);
+      profile.finite_ = std::isfinite(profile.parts_[part].log_mean);
+      if (!on_host) copied += length;
     }
     return profile;
   };

@@ -8,6 +8,7 @@
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/pmpi/control.hpp"
 #include "mpi_quant/pmpi/guard.hpp"
@@ -150,6 +151,12 @@ void Interception::prepare_compressed() {
   is_guarded_ = care.guard > 0 && flushed_ == nullptr && kernels::element_bytes(element_) >= sizeof(float) &&
                 state_->guards[kind_].calls % care.guard == 0;
   if (!is_guarded_) return;
+  // The guard's copies would be an error: the call is exact, on all ranks, as without a guard.
+  if (is_captured(sender().input) || is_captured(call_.recvbuf)) {
+    is_guarded_ = false;
+    method_ = {};
+    return;
+  }
   const Residuals::Entry* const entry =
       wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
   wishes_.trouble = guarded_.prepare(call_, element_, entry);
@@ -199,7 +206,7 @@ Outcome Interception::operate_compressed() {
     const std::scoped_lock lock(state_->mutex);
     // Where the ranks did not agree to flush, what waits goes on waiting.
     if (flushed_ != nullptr) *flushed_ = said_.flush;
-    if (retires_) state_->residuals.drop(wishes_.key.view());
+    if (retires_ && !outcome.exact) state_->residuals.drop(wishes_.key.view());
     if (!outcome.exact && flushed_ == nullptr && !retires_ && rule_->care.guard > 0)
       ++state_->guards[kind_].calls;
   }
@@ -217,7 +224,7 @@ Status Interception::judge() {
   state_->guards[kind_].tripped = true;
   if (!wishes_.key.empty()) state_->residuals.drop(wishes_.key.view());
   note_.reason = Reason::guard;
-  return {};
+  return verdict->delivered;
 }
 
 Outcome Interception::run() {

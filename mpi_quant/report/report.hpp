@@ -20,7 +20,8 @@ struct ReportFacts {
   std::string command;   // of rank 0
   double elapsed_s = 0;  // from the library's first sight of MPI to its end
   int ranks = 0;
-  // Why rank 0, which has a CUDA driver, does not know GPU memory; "" if there is nothing to say.
+  // Why rank 0, which has a CUDA driver, does not know GPU memory, or runs no kernels there; "" if there is
+  // nothing to say.
   std::string gpu = {};
 };
 

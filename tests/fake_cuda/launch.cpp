@@ -120,12 +120,20 @@ CuResult cuModuleGetFunction(CuFunction* out, CuModule handle, const char* name)
   return kSuccess;
 }
 
+CuResult cuFuncGetAttribute(int* value, int attribute, CuFunction handle) {
+  Call call("cuFuncGetAttribute");
+  if (call.result != kSuccess) return call.result;
+  if (kernel_of(handle) == nullptr) return kInvalidHandle;
+  *value = kStaticShared;
+  return attribute == kFunctionSharedBytes ? kSuccess : kInvalidValue;
+}
+
 CuResult cuFuncSetAttribute(CuFunction handle, int attribute, int value) {
   Call call("cuFuncSetAttribute");
   if (call.result != kSuccess) return call.result;
   Kernel* const kernel = kernel_of(handle);
   if (kernel == nullptr) return kInvalidHandle;
-  if (attribute != kFunctionDynamicSharedBytes || value < 0 || value > state().shared_bytes)
+  if (attribute != kFunctionDynamicSharedBytes || value < 0 || value + kStaticShared > state().shared_bytes)
     return kInvalidValue;
   kernel->shared_bytes = value;
   return kSuccess;
