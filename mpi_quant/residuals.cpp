@@ -55,12 +55,15 @@ Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count
   const std::size_t size = kernels::element_bytes(kernels::compute_element(element));
   Buffer buffer;
   DeviceBuffer on_device;
-  const bool fits = count <= SIZE_MAX / size;
-  const bool there = fits && (device != nullptr ? on_device.allocate_zeroed(*api, device, count * size).ok()
-                                                : buffer.allocate_zeroed(count * size));
-  if (!there)
-    return Status{Code::no_memory, "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
-                                       std::to_string(count) + " " + std::string(name(element))};
+  Status made;
+  if (count > SIZE_MAX / size || (device == nullptr && !buffer.allocate_zeroed(count * size)))
+    made = {Code::no_memory, "out of memory"};
+  else if (device != nullptr)
+    made = on_device.allocate_zeroed(*api, device, count * size);
+  if (!made.ok())
+    return Status{made.code(), "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
+                                   std::to_string(count) + " " + std::string(name(element)) + ": " +
+                                   made.text()};
   return Entry{element, count, std::move(buffer), std::move(on_device), Held(count * size)};
 }
 
