@@ -314,6 +314,33 @@ TEST_F(DeviceCalls, a_gpu_that_fails_in_a_flush_fails_it_on_all_ranks) {
   }
 }
 
+TEST_F(DeviceCalls, a_gpu_without_memory_is_staged) {
+  if (size == 1) return;
+  for (const char* const function : {"cuMemAlloc_v2", "cuMemHostAlloc"}) {
+    std::size_t n = 2000;
+    const Info info{{"mpiq_method", "onebit"}, {"mpiq_key", "k"}};
+    const auto calls = [&](bool on_device) {
+      std::vector<std::vector<float>> seen;
+      const auto x = input<float>(n);
+      for (int call = 0; call < 4; ++call) {
+        Vector<float> send(x, on_device), receive(std::vector<float>(n), on_device);
+        if (on_device && rank == size - 1 && call % 3 != 1) fake_cuda_fail(function, 0, 2);
+        const int code = MPIQ_Allreduce(send.data(), receive.data(), static_cast<MPI_Count>(n), MPI_FLOAT,
+                                        MPI_SUM, comm, info);
+        fake_cuda_forget();
+        EXPECT_EQ(code, MPI_SUCCESS) << function << " " << call << text_of(code);
+        seen.push_back(receive.get());
+      }
+      seen.push_back(residual("k", n));
+      reset();
+      return seen;
+    };
+    const auto expected = calls(false), got = calls(true);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(same_bits(expected[i], got[i])) << function << " " << i;
+  }
+}
+
 TEST_F(DeviceCalls, a_failing_gpu_is_an_error_on_all_ranks_and_never_a_hang) {
   if (size == 1) return;
   const std::size_t n = 2000;
