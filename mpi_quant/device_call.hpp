@@ -43,7 +43,8 @@ class DeviceCall {
   Status locate(Job& job, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream: nothing may be launched.
   bool is_captured(const DeviceOrder& order) const;
-  // A job on a device becomes a staged one: job.device is null then, and the residual has to be in host memory.
+  // A job on a device becomes a staged one: job.device is null then, and the residual has to be in host
+  // memory.
   void stage(Job& job);
   // Where the residual of the job has to be; null: in host memory.
   Device* residual_device() const { return mode_ == Mode::device ? device_job_.device : nullptr; }
@@ -100,8 +101,8 @@ class DeviceCall {
   DeviceJob device_job_;
   Setting setting_;
   std::unique_ptr<DeviceWork> work_;
-  bool begun_ = false;  // what work_ holds now is this call's
-  Buffer pageable_;     // vectors of a staged job that have no pinned memory
+  bool begun_ = false;                                  // what work_ holds now is this call's
+  Buffer pageable_;                                     // vectors of a staged job that have no pinned memory
   const std::byte* input_ = nullptr;                    // the caller's vectors
   std::byte *output_ = nullptr, *delivered_ = nullptr;  // delivered_: what is copied to output_
   bool copies_in_ = false, copies_out_ = false, delivering_ = false;

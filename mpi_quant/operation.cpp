@@ -142,6 +142,7 @@ Status Operation::place_residual() {
     vectors_.stage(job);
     placed = place();
   }
+  if (placed.code() == Code::device_failed && yields_) placed = place();  // it may have gone with its context
   if (placed.ok() || !yields_ || placed.code() == Code::bad_argument) return placed;
   key_ = {};
   return {};
@@ -318,14 +319,22 @@ void Operation::finish(Status status, bool exact) {
     stats.encode_s += tally_.encode_s;
     stats.decode_s += tally_.decode_s;
     stats.compressed_calls += status.ok();
-    // Part of it may belong to a result that nobody got.
-    if (!status.ok()) state_.residuals.drop(key_.view());
+    if (!status.ok()) restart_residual();
   } else {
     vectors_.settle();  // what was copied for nothing
   }
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};
   stage_ = Stage::done;
+}
+
+// Of a call that failed while it ran: part of it may belong to a result that nobody got. Other ranks may not
+// have failed, so what they all know of a key stays.
+void Operation::restart_residual() {
+  if (yields_)
+    state_.residuals.drop(key_.view());
+  else if (Residuals::Entry* const entry = state_.residuals.find(key_.view()))
+    entry->restart();
 }
 
 void Operation::release() noexcept {

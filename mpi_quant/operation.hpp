@@ -80,6 +80,7 @@ class Operation {
   Status take_turn(bool& moved);
   Status settle_parameters();
   void forget_unused_key();
+  void restart_residual();
   void finish(Status status, bool exact);
 
   CommState& state_;

@@ -325,6 +325,25 @@ TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {
   EXPECT_GT(runs, 100);
 }
 
+TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for) {
+  DevicePool pool;
+  DeviceResult malformed{{}, 1};
+  {
+    std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
+    ASSERT_TRUE(work->reserve({}).ok());
+    ASSERT_TRUE(work->follow({}).ok());
+    work->leave({&malformed, 1});
+    work->rest();
+    work->settle();
+    pool.give(std::move(work));
+  }
+  std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
+  ASSERT_TRUE(work->reserve({}).ok());
+  EXPECT_EQ(work->verdict().code(), Code::bad_frame);
+  EXPECT_TRUE(work->verdict().ok());
+  pool.give(std::move(work));
+}
+
 TEST_F(DeviceExecute, damaged_messages_are_errors_and_never_a_hang) {
   for_each_device_scene({3}, [](Scene scene, int) {
     for (int damage = 0; damage < 5; ++damage) {
