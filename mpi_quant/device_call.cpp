@@ -152,6 +152,8 @@ Status DeviceCall::prepare_work(Job& job) {
 
 Status DeviceCall::begin(const Job& job) {
   MQ_TRY(work_->follow(setting_.order));
+  const bool is_elsewhere = in_.memory == Memory::device && in_.device != device_job_.device;
+  if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
   if (copies_in_) {
     auto* const copy = const_cast<std::byte*>(job.input);  // memory of ours
     MQ_TRY(rows_.api->copy(work_->main(), copy, input_, vector_bytes_));
@@ -160,6 +162,21 @@ Status DeviceCall::begin(const Job& job) {
   // On the processor the values are needed at once; the output must not be written before the program's work
   // on it is over.
   return rows_.api->synchronize(work_->main());
+}
+
+// The input is in the memory of another device than the codec's: what the program has launched there counts.
+Status DeviceCall::follow_elsewhere() {
+  std::unique_ptr<DeviceWork> there = pool_.take(*rows_.api, in_.device);
+  const auto follow = [&]() -> Status {
+    MQ_TRY(there->reserve({}));
+    MQ_TRY(there->follow(setting_.order));
+    MQ_TRY(rows_.api->record(there->main_event(), there->main()));
+    return rows_.api->wait_event(work_->main(), there->main_event());
+  };
+  Status status = follow();
+  there->rest();  // nothing of ours
+  pool_.give(std::move(there));
+  return status;
 }
 
 Status DeviceCall::propose(const Job& job, double& proposal) {

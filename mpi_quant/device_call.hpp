@@ -84,6 +84,7 @@ class DeviceCall {
   Status prepare_work(Job& job);
   Status reserve(const Job& job, std::byte*& vectors);
   Status begin(const Job& job);
+  Status follow_elsewhere();
   Status deliver_from(const Status& failure, bool& over);
   Status given_up(Status status, bool& over);
   void rest() {
