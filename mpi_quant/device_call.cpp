@@ -3,8 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "mpi_quant/base/arena.hpp"
-
 namespace mq {
 namespace {
 
@@ -31,12 +29,11 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   rows_ = rows;
   device_job_ = {};
   if (rows.api == nullptr) return {};
-  Where in, out;
-  MQ_TRY(rows.api->where(job.output, out));
-  in = out;
-  if (job.input != job.output) MQ_TRY(rows.api->where(job.input, in));
-  if (in.memory == Memory::host && out.memory == Memory::host) return {};
-  Device* const device = out.memory == Memory::device ? out.device : in.device;
+  MQ_TRY(rows.api->where(job.output, out_));
+  in_ = out_;
+  if (job.input != job.output) MQ_TRY(rows.api->where(job.input, in_));
+  if (in_.memory == Memory::host && out_.memory == Memory::host) return {};
+  Device* const device = out_.memory == Memory::device ? out_.device : in_.device;
   device_job_.api = rows.api;
   device_job_.device = device;
   device_job_.ops = rows.ops(*job.codec, kernels::compute_element(job.element));
@@ -47,18 +44,22 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   const char* const no_kernels = rows.api->no_kernels(device);
   if (no_kernels != nullptr) note_no_kernels(no_kernels);
   const bool runs = has_rows && can_convert && no_kernels == nullptr;
-  mode_ = runs ? Mode::device : Mode::staged;
-  if (runs) {
-    const kernels::DeviceShape* const shape = rows.api->shape(device);
-    if (shape != nullptr) device_job_.shape = *shape;
-    job.device = &device_job_;
-    copies_in_ = in.device != device;  // also from another device
-    copies_out_ = out.memory == Memory::host;
-  } else {
-    copies_in_ = in.memory == Memory::device;
-    copies_out_ = out.memory == Memory::device;
-  }
+  stage(job);
+  if (!runs) return {};
+  mode_ = Mode::device;
+  const kernels::DeviceShape* const shape = rows.api->shape(device);
+  if (shape != nullptr) device_job_.shape = *shape;
+  job.device = &device_job_;
+  copies_in_ = in_.device != device;  // also from another device
+  copies_out_ = out_.memory == Memory::host;
   return {};
+}
+
+void DeviceCall::stage(Job& job) {
+  mode_ = Mode::staged;
+  job.device = nullptr;
+  copies_in_ = in_.memory == Memory::device;
+  copies_out_ = out_.memory == Memory::device;
 }
 
 bool DeviceCall::is_captured(const DeviceOrder& order) const {
@@ -75,11 +76,18 @@ Status DeviceCall::prepare(Job& job, const Setting& setting) {
   if (work_ != nullptr && work_->device() != device_job_.device) pool_.give(std::move(work_));
   const bool was_used = work_ != nullptr || pool_.has(device_job_.device);
   if (work_ == nullptr) work_ = pool_.take(*rows_.api, device_job_.device);
+  MQ_TRY(work_->verdict());
+  begun_ = true;
   Status status = prepare_work(job);
-  if (!status.ok() && status.code() != Code::bad_frame && was_used) {
+  if (!status.ok() && status.code() != Code::no_memory && was_used) {
     // The program may have reset the device since the last call.
     pool_.lose(std::move(work_));
     work_ = pool_.take(*rows_.api, device_job_.device);
+    status = prepare_work(job);
+  }
+  if (!status.ok() && mode_ == Mode::device) {
+    (void)work_->verdict();
+    stage(job);
     status = prepare_work(job);
   }
   if (!status.ok()) settle();
@@ -110,9 +118,24 @@ DeviceWork::Need DeviceCall::need(const Job& job) const {
   return need;
 }
 
+// The memory of the copies of vectors. Staged ones can do without pinned memory.
+Status DeviceCall::reserve(const Job& job, std::byte*& vectors) {
+  DeviceWork::Need needed = need(job);
+  Status status = work_->reserve(needed);
+  if (mode_ == Mode::device) {
+    vectors = work_->device_memory();
+    return status;
+  }
+  vectors = work_->pinned();
+  if (status.ok()) return status;
+  if (!pageable_.reserve(std::exchange(needed.pinned_bytes, 0))) return status;
+  vectors = pageable_.data();
+  return work_->reserve(needed);
+}
+
 Status DeviceCall::prepare_work(Job& job) {
-  MQ_TRY(work_->reserve(need(job)));
-  std::byte* at = mode_ == Mode::staged ? work_->pinned() : work_->device_memory();
+  std::byte* at = nullptr;
+  MQ_TRY(reserve(job, at));
   job.input = input_;
   job.output = output_;
   if (copies_in_) {
@@ -131,6 +154,8 @@ Status DeviceCall::prepare_work(Job& job) {
 
 Status DeviceCall::begin(const Job& job) {
   MQ_TRY(work_->follow(setting_.order));
+  const bool is_elsewhere = in_.memory == Memory::device && in_.device != device_job_.device;
+  if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
   if (copies_in_) {
     auto* const copy = const_cast<std::byte*>(job.input);  // memory of ours
     MQ_TRY(rows_.api->copy(work_->main(), copy, input_, vector_bytes_));
@@ -139,6 +164,21 @@ Status DeviceCall::begin(const Job& job) {
   // On the processor the values are needed at once; the output must not be written before the program's work
   // on it is over.
   return rows_.api->synchronize(work_->main());
+}
+
+// The input is in the memory of another device than the codec's: what the program has launched there counts.
+Status DeviceCall::follow_elsewhere() {
+  std::unique_ptr<DeviceWork> there = pool_.take(*rows_.api, in_.device);
+  const auto follow = [&]() -> Status {
+    MQ_TRY(there->reserve({}));
+    MQ_TRY(there->follow(setting_.order));
+    MQ_TRY(rows_.api->record(there->main_event(), there->main()));
+    return rows_.api->wait_event(work_->main(), there->main_event());
+  };
+  Status status = follow();
+  there->rest();  // nothing of ours
+  pool_.give(std::move(there));
+  return status;
 }
 
 Status DeviceCall::propose(const Job& job, double& proposal) {
@@ -182,7 +222,7 @@ Status DeviceCall::deliver_from(const Status& failure, bool& over) {
   if (delivering_) {
     Status status = api.query(work_->main_event(), over);
     if (!status.ok()) return given_up(std::move(status), over);
-    if (over) work_->rest();
+    if (over) rest();
     return {};
   }
   if (copies_out_) {
@@ -197,7 +237,7 @@ Status DeviceCall::deliver_from(const Status& failure, bool& over) {
     for (const DeviceLane& lane : work_->lanes())
       if (Status status = api.lead_stream(lane.stream, setting_.order.stream); !status.ok())
         return given_up(std::move(status), over);
-  work_->rest();
+  rest();
   return {};
 }
 

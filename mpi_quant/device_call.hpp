@@ -2,7 +2,8 @@
 //
 //   host    both vectors are in host memory: nothing.
 //   device  the codec runs where one of the vectors is; the other one, if it is not there, has a copy there.
-//   staged  a vector is on a device that cannot run the codec: host copies, and the codec on the processor.
+//   staged  a vector is on a device that cannot run the codec, or has no memory for it: host copies, and the
+//           codec on the processor.
 //
 // All of it is this rank's own affair: messages are the same. Errors are to become the call's trouble, or the
 // failure of its run.
@@ -11,7 +12,9 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
+#include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device_work.hpp"
 #include "mpi_quant/job.hpp"
@@ -40,6 +43,9 @@ class DeviceCall {
   Status locate(Job& job, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream: nothing may be launched.
   bool is_captured(const DeviceOrder& order) const;
+  // A job on a device becomes a staged one: job.device is null then, and the residual has to be in host
+  // memory.
+  void stage(Job& job);
   // Where the residual of the job has to be; null: in host memory.
   Device* residual_device() const { return mode_ == Mode::device ? device_job_.device : nullptr; }
   const DeviceApi* api() const { return rows_.api; }
@@ -52,7 +58,8 @@ class DeviceCall {
     std::size_t frames_bytes = 0;  // Execution::scratch_bytes, of a job on a device
   };
   // Gets everything ready, and copies begin: job's vectors become those that its run is to use. frames() is
-  // then there for a job on a device. May throw std::bad_alloc.
+  // then there for a job on a device. A device that lacks something gets a staged job, see stage(). An error
+  // may be that of a stream-ordered call before this one. May throw std::bad_alloc.
   Status prepare(Job& job, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
   // What the vector proposes for the codec's measured parameter. May throw std::bad_alloc.
@@ -66,18 +73,24 @@ class DeviceCall {
       execution.late([&](std::span<const DeviceResult> results) { work_->leave(results); });
     return deliver_from(execution.failure(), over);
   }
-  // Waits for everything that was launched.
+  // Waits for everything that this call has launched.
   void settle() noexcept {
-    if (work_ != nullptr) (void)work_->settle();
+    if (std::exchange(begun_, false) && work_ != nullptr) (void)work_->verdict();
   }
-  std::size_t bytes() const { return work_ == nullptr ? 0 : work_->bytes(); }
+  std::size_t bytes() const { return pageable_.bytes() + (work_ == nullptr ? 0 : work_->bytes()); }
 
  private:
   enum class Mode : char { host, device, staged };
   Status prepare_work(Job& job);
+  Status reserve(const Job& job, std::byte*& vectors);
   Status begin(const Job& job);
+  Status follow_elsewhere();
   Status deliver_from(const Status& failure, bool& over);
   Status given_up(Status status, bool& over);
+  void rest() {
+    work_->rest();
+    begun_ = false;
+  }
   const kernels::DeviceProposeOps* propose_row(const Job& job) const;
   DeviceWork::Need need(const Job& job) const;
   Status propose_on_device(const Job& job, const kernels::DeviceProposeOps& row, double& proposal);
@@ -85,9 +98,12 @@ class DeviceCall {
   DevicePool& pool_;
   DeviceRows rows_;
   Mode mode_ = Mode::host;
+  Where in_, out_;  // the caller's vectors
   DeviceJob device_job_;
   Setting setting_;
   std::unique_ptr<DeviceWork> work_;
+  bool begun_ = false;                                  // what work_ holds now is this call's
+  Buffer pageable_;                                     // vectors of a staged job that have no pinned memory
   const std::byte* input_ = nullptr;                    // the caller's vectors
   std::byte *output_ = nullptr, *delivered_ = nullptr;  // delivered_: what is copied to output_
   bool copies_in_ = false, copies_out_ = false, delivering_ = false;

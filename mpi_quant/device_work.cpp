@@ -7,7 +7,7 @@
 namespace mq {
 
 DeviceWork::~DeviceWork() {
-  (void)settle();
+  settle();
   for (const auto& events : events_)
     for (DeviceEvent* const event : events) api_.free_event(event);
   for (const DeviceLane& lane : lanes_) api_.free_stream(lane.stream);
@@ -18,7 +18,7 @@ DeviceWork::~DeviceWork() {
 }
 
 Status DeviceWork::reserve(const Need& need) {
-  MQ_TRY(settle());
+  settle();
   MQ_TRY(make_streams(need));
   lanes_bytes_ = need.lanes * need.lane_bytes;
   used_lanes_ = need.lanes;
@@ -82,22 +82,25 @@ Status DeviceWork::fork() {
   return {};
 }
 
-Status DeviceWork::settle() {
-  Status first;
-  if (!is_busy_) return first;
+void DeviceWork::settle() {
+  if (!is_busy_) return;
   const auto wait = [&](DeviceStream* stream) {
     Status status = api_.synchronize(stream);
-    if (first.ok()) first = std::move(status);
+    if (late_.ok()) late_ = std::move(status);
   };
   if (main_ != nullptr) wait(main_);
   for (const DeviceLane& lane : lanes_) wait(lane.stream);
   for (const std::span<const DeviceResult> results : left_)
-    if (first.ok() &&
+    if (late_.ok() &&
         std::any_of(results.begin(), results.end(), [](const auto& r) { return r.malformed != 0; }))
-      first = {Code::bad_frame, "a stream-ordered call before this one got an unreadable message"};
+      late_ = {Code::bad_frame, "a stream-ordered call before this one got an unreadable message"};
   left_.clear();
   is_busy_ = false;
-  return first;
+}
+
+Status DeviceWork::verdict() {
+  settle();
+  return std::exchange(late_, {});
 }
 
 std::unique_ptr<DeviceWork> DevicePool::take(const DeviceApi& api, Device* device) {

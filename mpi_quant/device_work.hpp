@@ -35,8 +35,7 @@ class DeviceWork {
     std::size_t device_bytes = 0;      // beside the lanes'
     std::size_t pinned_bytes = 0;
   };
-  // Waits for what an earlier call left under way: its error is this one's. Then makes what is missing. May
-  // throw std::bad_alloc.
+  // Waits for what an earlier call left under way. Then makes what is missing. May throw std::bad_alloc.
   Status reserve(const Need& need);
   // What is launched from now on in main() runs after the program's work. That in the lanes comes after what
   // main() has when fork() is called.
@@ -44,9 +43,11 @@ class DeviceWork {
   Status fork();
   // All that was launched has come to its end.
   void rest() { is_busy_ = !left_.empty(); }
-  // Waits for all streams that may be busy; the first error. Decodes that were left() under way may have
-  // found malformed frames.
-  Status settle();
+  // Waits for all streams that may be busy. The first error is kept: decodes that were left() under way may
+  // have found malformed frames.
+  void settle();
+  // Settles; then the error that was kept, which is forgotten.
+  Status verdict();
   // These results are to be looked at once the streams have come to their ends.
   void leave(std::span<const DeviceResult> results) { left_.push_back(results); }
 
@@ -74,6 +75,7 @@ class DeviceWork {
   std::byte *device_memory_ = nullptr, *pinned_ = nullptr;
   std::size_t device_bytes_ = 0, pinned_bytes_ = 0;
   std::vector<std::span<const DeviceResult>> left_;
+  Status late_;  // kept by settle()
 };
 
 // The works that no call has. May be used by several threads.

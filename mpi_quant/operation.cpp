@@ -57,6 +57,11 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
     trouble_ = wishes.trouble;
     if (trouble_.ok()) trouble_ = check_arguments(call, element.has_value());
     if (trouble_.ok() && !method_.exact()) trouble_ = prepare_run(element);
+    // What has no memory for our ways may have some for MPI's.
+    if (trouble_.code() == Code::no_memory && yields_ && wishes.trouble.ok()) {
+      trouble_ = {};
+      method_ = {};
+    }
   } catch (const std::bad_alloc&) {
     trouble_ = {Code::no_memory, "out of memory"};  // short enough to need none
   }
@@ -94,16 +99,8 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   if (!key_.empty()) MQ_TRY(prepare_residual(measures, proposes));
   if (Execution<MpiComm>::frame_bytes(job) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
-  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job);
   std::byte* scratch = nullptr;
-  const auto prepare_memory = [&]() -> Status {
-    MQ_TRY(vectors_.prepare(job, {order_, stream_ordered_, rehearsal_, measures, bytes}));
-    if (job.device == nullptr && !scratch_.reserve(bytes))
-      return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
-    scratch = job.device == nullptr ? scratch_.data() : vectors_.frames();
-    return {};
-  };
-  Status prepared = prepare_memory();
+  Status prepared = prepare_memory(measures, scratch);
   count_memory();
   MQ_TRY(std::move(prepared));
   if (proposes) MQ_TRY(vectors_.propose(job, proposal_));
@@ -111,22 +108,61 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   return {};
 }
 
-// The residual of the key, which has to be in the memory that the job reads.
+// The residual of the key, and what it knows.
 Status Operation::prepare_residual(bool measures, bool& proposes) {
-  Job& job = job_;
-  Device* const device = vectors_.residual_device();
-  const Result<Residuals::Entry*> entry =
-      state_.residuals.acquire(key_.view(), job.count, job.element, vectors_.api(), device);
-  if (!entry.ok()) return entry.status();
-  if ((*entry)->users > 0)
-    return {Code::bad_argument,
-            "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
-  MQ_TRY((*entry)->move_to(vectors_.api(), device));
-  job.residual = (*entry)->data();
+  MQ_TRY(place_residual());
   // A key of one rank alone settles nothing for the others.
-  if (!measures || yields_ || (*entry)->settled <= 0) return {};
-  job.params = job.codec->settle(job.params, (*entry)->settled);
+  if (!measures || yields_) return {};
+  const double settled = state_.residuals.find(key_.view())->settled;
+  if (settled <= 0) return {};
+  job_.params = job_.codec->settle(job_.params, settled);
   proposes = false;
+  return {};
+}
+
+// The residual has to be in the memory that the job reads. Where the device has no room for it the job is
+// staged; a key of this rank alone is given up.
+Status Operation::place_residual() {
+  Job& job = job_;
+  job.residual = nullptr;
+  const auto place = [&]() -> Status {
+    Device* const device = vectors_.residual_device();
+    const Result<Residuals::Entry*> entry =
+        state_.residuals.acquire(key_.view(), job.count, job.element, vectors_.api(), device);
+    if (!entry.ok()) return entry.status();
+    if ((*entry)->users > 0)
+      return {Code::bad_argument,
+              "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
+    MQ_TRY((*entry)->move_to(vectors_.api(), device));
+    job.residual = (*entry)->data();
+    return {};
+  };
+  Status placed = place();
+  if (placed.code() == Code::no_memory && vectors_.residual_device() != nullptr) {
+    vectors_.stage(job);
+    placed = place();
+  }
+  if (placed.code() == Code::device_failed && yields_) placed = place();  // it may have gone with its context
+  if (placed.ok() || !yields_ || placed.code() == Code::bad_argument) return placed;
+  key_ = {};
+  return {};
+}
+
+// Of a job that is staged after all the residual moves too.
+Status Operation::prepare_memory(bool measures, std::byte*& scratch) {
+  Job& job = job_;
+  const bool was_there = job.device != nullptr;
+  MQ_TRY(vectors_.prepare(
+      job, {order_, stream_ordered_, rehearsal_, measures, Execution<MpiComm>::scratch_bytes(job)}));
+  if (job.device != nullptr) {
+    scratch = vectors_.frames();
+    return {};
+  }
+  if (was_there && job.residual != nullptr) MQ_TRY(place_residual());
+  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job);
+  if (!scratch_.reserve(bytes))
+    return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
+  scratch = scratch_.data();
   return {};
 }
 
@@ -283,14 +319,22 @@ void Operation::finish(Status status, bool exact) {
     stats.encode_s += tally_.encode_s;
     stats.decode_s += tally_.decode_s;
     stats.compressed_calls += status.ok();
-    // Part of it may belong to a result that nobody got.
-    if (!status.ok()) state_.residuals.drop(key_.view());
+    if (!status.ok()) restart_residual();
   } else {
     vectors_.settle();  // what was copied for nothing
   }
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};
   stage_ = Stage::done;
+}
+
+// Of a call that failed while it ran: part of it may belong to a result that nobody got. Other ranks may not
+// have failed, so what they all know of a key stays.
+void Operation::restart_residual() {
+  if (yields_)
+    state_.residuals.drop(key_.view());
+  else if (Residuals::Entry* const entry = state_.residuals.find(key_.view()))
+    entry->restart();
 }
 
 void Operation::release() noexcept {

@@ -69,6 +69,8 @@ class Operation {
   };
   Status prepare_run(std::optional<kernels::Element> element);
   Status prepare_residual(bool measures, bool& proposes);
+  Status place_residual();
+  Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();
   void count_memory();
   void sign(std::optional<kernels::Element> element);
@@ -78,6 +80,7 @@ class Operation {
   Status take_turn(bool& moved);
   Status settle_parameters();
   void forget_unused_key();
+  void restart_residual();
   void finish(Status status, bool exact);
 
   CommState& state_;

@@ -12,12 +12,20 @@ Status Residuals::Entry::still_there() const {
   MQ_TRY(on_device.api()->where(on_device.data(), now));
   if (now.memory == Memory::device && now.device == on_device.device()) return {};
   return {Code::device_failed,
-          "the residual is gone with the GPU's context: forget it with MPIQ_Residual_reset"};
+          "the residual is gone with the GPU's context (cudaDeviceReset?): it starts at zero again"};
+}
+
+void Residuals::Entry::restart() noexcept {
+  buffer = Buffer();
+  on_device = DeviceBuffer();
 }
 
 Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
-  MQ_TRY(still_there());
-  if (on_device.device() == device) return {};
+  if (Status lost = still_there(); !lost.ok()) {
+    restart();
+    return lost;
+  }
+  if (data() != nullptr && on_device.device() == device) return {};
   const auto explained = [&](const Status& status) {
     return status_of(status.code(), [&] { return "the residual cannot be moved: " + status.text(); });
   };
@@ -33,11 +41,13 @@ Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
       return explained(status);
     to = there.data();
   }
-  const DeviceApi& copier = device != nullptr ? *api : *on_device.api();
-  Device* const at = device != nullptr ? device : on_device.device();
-  if (const Status status = copy_now(copier, at, to, data(), bytes()); !status.ok()) return explained(status);
-  buffer = Buffer();
-  on_device = DeviceBuffer();
+  if (data() != nullptr) {
+    const DeviceApi& copier = device != nullptr ? *api : *on_device.api();
+    Device* const at = device != nullptr ? device : on_device.device();
+    if (const Status status = copy_now(copier, at, to, data(), bytes()); !status.ok())
+      return explained(status);
+  }
+  restart();
   std::swap(buffer, on_host);
   std::swap(on_device, there);
   return {};
@@ -45,6 +55,11 @@ Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
 
 Status Residuals::Entry::fetch(void* to, std::size_t first, std::size_t n) const {
   MQ_TRY(still_there());
+  if (data() == nullptr) {
+    Buffer zeros;
+    if (!zeros.allocate_zeroed(n)) return {Code::no_memory, "no memory for zeros"};
+    return copy_now(to, zeros.data(), n);
+  }
   if (on_device.data() != nullptr)
     return copy_now(*on_device.api(), on_device.device(), to, data() + first, n);
   return copy_now(to, data() + first, n);
@@ -55,12 +70,15 @@ Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count
   const std::size_t size = kernels::element_bytes(kernels::compute_element(element));
   Buffer buffer;
   DeviceBuffer on_device;
-  const bool fits = count <= SIZE_MAX / size;
-  const bool there = fits && (device != nullptr ? on_device.allocate_zeroed(*api, device, count * size).ok()
-                                                : buffer.allocate_zeroed(count * size));
-  if (!there)
-    return Status{Code::no_memory, "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
-                                       std::to_string(count) + " " + std::string(name(element))};
+  Status made;
+  if (count > SIZE_MAX / size || (device == nullptr && !buffer.allocate_zeroed(count * size)))
+    made = {Code::no_memory, "out of memory"};
+  else if (device != nullptr)
+    made = on_device.allocate_zeroed(*api, device, count * size);
+  if (!made.ok())
+    return Status{made.code(), "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
+                                   std::to_string(count) + " " + std::string(name(element)) + ": " +
+                                   made.text()};
   return Entry{element, count, std::move(buffer), std::move(on_device), Held(count * size)};
 }
 

@@ -51,7 +51,8 @@ class Residuals {
   struct Entry {
     kernels::Element element;  // of the key's vectors
     std::size_t count;
-    // count elements of residual_element(), zero at first, in one of the two: where the vector was last.
+    // count elements of residual_element(), zero at first, in one of the two: where the vector was last. In
+    // none after restart().
     Buffer buffer;
     DeviceBuffer on_device;
     Held held;            // what they take
@@ -62,8 +63,10 @@ class Residuals {
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t bytes() const { return count * kernels::element_bytes(residual_element()); }
     std::byte* data() const { return on_device.data() != nullptr ? on_device.data() : buffer.data(); }
+    // The elements are zero again. What all ranks know of the key stays.
+    void restart() noexcept;
     // Moves the elements to a device's memory, or with null to the host's. No call uses the entry. After an
-    // error they are where they were.
+    // error they are where they were, but those that are not there any more are zero.
     Status move_to(const DeviceApi* api, Device* device);
     Status move_to_host() { return move_to(nullptr, nullptr); }
     // An error if the memory is not there any more.

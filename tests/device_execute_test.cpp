@@ -129,10 +129,20 @@ class RankRun {
     const DeviceOrder order{DeviceSync::legacy, s_.stream_ordered,
                             Gpus::get().program(&Gpus::get().device(rank_))};
     MQ_TRY(call.prepare(job, {order, s_.stream_ordered, false, false, bytes}));
-    if (job.device == nullptr) scratch.resize(bytes + 64);
+    if (job.device == nullptr) {
+      scratch.resize(E::scratch_bytes(job) + 64);
+      bring_residual(job);
+    }
     auto* const aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
     execution.prepare(job, job.device ? call.frames() : aligned);
     return {};
+  }
+  // Staged after all: the residual, too, is needed on the host.
+  void bring_residual(Job& job) {
+    if (device_residual_ == nullptr) return;
+    Gpus::get().read(residual_.data(), device_residual_, residual_.size() * sizeof(Compute<T>));
+    device_residual_ = nullptr;
+    job.residual = reinterpret_cast<std::byte*>(residual_.data());
   }
   void take_back() {
     if (s_.stream_ordered) Gpus::get().finish(Gpus::get().program(&Gpus::get().device(rank_)));
@@ -313,6 +323,25 @@ TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {
       }
   });
   EXPECT_GT(runs, 100);
+}
+
+TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for) {
+  DevicePool pool;
+  DeviceResult malformed{{}, 1};
+  {
+    std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
+    ASSERT_TRUE(work->reserve({}).ok());
+    ASSERT_TRUE(work->follow({}).ok());
+    work->leave({&malformed, 1});
+    work->rest();
+    work->settle();
+    pool.give(std::move(work));
+  }
+  std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
+  ASSERT_TRUE(work->reserve({}).ok());
+  EXPECT_EQ(work->verdict().code(), Code::bad_frame);
+  EXPECT_TRUE(work->verdict().ok());
+  pool.give(std::move(work));
 }
 
 TEST_F(DeviceExecute, damaged_messages_are_errors_and_never_a_hang) {

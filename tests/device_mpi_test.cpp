@@ -36,14 +36,14 @@ class Vector {
 
 std::string hex(const void* p) {
   char text[32];
-  std::snprintf(text, sizeof text, "0x%llx",
-                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(p)));
+  std::snprintf(text, sizeof text, "%p", p);
   return text;
 }
 
 class DeviceCalls : public Api {
  protected:
   void SetUp() override {
+    setenv("FAKE_CUDA_DEVICES", "2", 1);  // read at the driver's first call
     fake::use_gpu();
     fake_cuda_forget();
     Api::SetUp();
@@ -71,6 +71,11 @@ class DeviceCalls : public Api {
       EXPECT_EQ(MPIQ_Residual_get(comm, key, 0, static_cast<MPI_Count>(n), values.data()), MPI_SUCCESS);
     }
     return values;
+  }
+  // In the default stream of the current GPU, which does not do it before it is waited for.
+  static void clear_later(const Array<float>& x) {
+    const auto address = reinterpret_cast<fake::CuAddress>(x.data());
+    ASSERT_EQ(fake::cuMemsetD8Async(address, 0, x.size() * sizeof(float), nullptr), fake::kSuccess);
   }
   void reset() const { EXPECT_EQ(MPIQ_Residual_reset(comm, nullptr), MPI_SUCCESS); }
 };
@@ -240,15 +245,31 @@ TEST_F(DeviceCalls, streams_of_the_program_order_a_call) {
   }
   // Without the stream's name the legacy stream counts, where a memset has not run yet.
   Array<float> send(ones), receive(zeros);
-  ASSERT_EQ(
-      fake::cuMemsetD8Async(reinterpret_cast<fake::CuAddress>(send.data()), 0, n * sizeof(float), nullptr),
-      fake::kSuccess);
+  clear_later(send);
   const Info info{{"mpiq_method", "onebit"}};
   ASSERT_EQ(MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
   EXPECT_EQ(receive.get(), zeros);
   const Info bad{{"mpiq_method", "onebit"}, {"mpiq_stream", "seven"}};
   expect_error_everywhere(MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, bad),
                           "mpiq_stream");
+}
+
+TEST_F(DeviceCalls, the_default_stream_of_the_inputs_own_gpu_counts) {
+  if (size == 1) return;
+  const Info info{{"mpiq_method", "onebit"}};
+  fake::use_gpu(1);
+  auto send = std::make_unique<Array<float>>(std::vector<float>(4000, 1.0F));
+  clear_later(*send);
+  fake::use_gpu(0);
+  {
+    Array<float> receive(std::vector<float>(4000, 7.0F));
+    ASSERT_EQ(MPIQ_Allreduce(send->data(), receive.data(), 4000, MPI_FLOAT, MPI_SUM, comm, info),
+              MPI_SUCCESS);
+    EXPECT_EQ(receive.get(), std::vector<float>(4000));
+  }
+  fake::use_gpu(1);  // frees what is there
+  send.reset();
+  fake::use_gpu(0);
 }
 
 TEST_F(DeviceCalls, a_capturing_thread_gets_an_error) {
@@ -288,12 +309,26 @@ TEST_F(DeviceCalls, a_device_that_was_reset_serves_new_calls) {
   ASSERT_EQ(fake::cuDevicePrimaryCtxReset_v2(0), fake::kSuccess);
   fake::use_gpu();
   EXPECT_TRUE(same_bits(sum(x, true, true, info), expected));
-  // The residual was on the device; it is gone, and says so, unless calls are staged.
+  // The residual was on the device; it is gone, and says so once, unless calls are staged.
   Array<float> send(x), receive(n);
   const int code = MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, with_key);
   EXPECT_EQ(code == MPI_SUCCESS, !runs_kernels());
-  reset();
+  if (!runs_kernels()) return;
+  EXPECT_EQ(residual("k", n), std::vector<float>(n));
   EXPECT_TRUE(same_bits(sum(x, true, true, with_key), expected));
+}
+
+TEST_F(DeviceCalls, a_key_stays_good_after_a_failure_of_one_rank) {
+  if (size == 1) return;
+  const auto x = input<float>(2000);
+  const Info info{{"mpiq_method", "threshold(quantile=0.9)"}, {"mpiq_key", "k"}};
+  (void)sum(x, true, true, info);
+  Array<float> send(x), receive(2000);
+  if (rank == size - 1) fake_cuda_fail("cuEventQuery", 1, 999);
+  const int code = MPIQ_Allreduce(send.data(), receive.data(), 2000, MPI_FLOAT, MPI_SUM, comm, info);
+  fake_cuda_forget();
+  EXPECT_TRUE(rank != size - 1 || code != MPI_SUCCESS);
+  for (int call = 0; call < 2; ++call) EXPECT_TRUE(same_on_all_ranks(sum(x, true, true, info)));
 }
 
 TEST_F(DeviceCalls, a_gpu_that_fails_in_a_flush_fails_it_on_all_ranks) {
@@ -311,6 +346,30 @@ TEST_F(DeviceCalls, a_gpu_that_fails_in_a_flush_fails_it_on_all_ranks) {
     EXPECT_NE(code, MPI_SUCCESS) << "rank " << rank << " " << there;
     still_works();
     reset();
+  }
+}
+
+TEST_F(DeviceCalls, a_gpu_without_memory_is_staged) {
+  if (size == 1) return;
+  for (const char* const function : {"cuMemAlloc_v2", "cuMemHostAlloc"}) {
+    const std::size_t n = 2000;
+    const Info info{{"mpiq_method", "onebit"}, {"mpiq_key", "k"}};
+    const auto calls = [&](bool on_device) {
+      std::vector<std::vector<float>> seen;
+      const auto x = input<float>(n);
+      for (int call = 0; call < 4; ++call) {
+        Vector<float> send(x, on_device), receive(std::vector<float>(n), on_device);
+        if (on_device && rank == size - 1 && call % 3 != 1) fake_cuda_fail(function, 0, 2);
+        EXPECT_EQ(MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, info),
+                  MPI_SUCCESS);
+        fake_cuda_forget();
+        seen.push_back(receive.get());
+      }
+      seen.push_back(residual("k", n));
+      reset();
+      return seen;
+    };
+    EXPECT_EQ(calls(false), calls(true)) << function;
   }
 }
 

@@ -37,8 +37,8 @@ enum class DeviceSync : std::uint8_t {
 inline constexpr std::array<std::string_view, 4> kDeviceSyncs{"legacy", "perthread", "none", "device"};
 
 // Functions push and pop the context they need, leave the caller's current context and capture alone, and
-// return Code::device_failed with the driver's words. None waits but those that say so. All may be called
-// from any thread.
+// return Code::device_failed with the driver's words, or Code::no_memory if it ran out. None waits but those
+// that say so. All may be called from any thread.
 struct DeviceApi {
   std::uint32_t version;  // kDeviceApi; first for ever
 

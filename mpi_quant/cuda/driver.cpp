@@ -61,7 +61,8 @@ bool load_driver(const char*& trouble) {
 const Driver& driver() noexcept { return functions; }
 
 Status failure(int ordinal, const char* function, CuResult result) noexcept {
-  return status_of(Code::device_failed, [&] {
+  const Code code = result == kOutOfMemory ? Code::no_memory : Code::device_failed;
+  return status_of(code, [&] {
     const std::string gpu = ordinal < 0 ? "" : "GPU " + std::to_string(ordinal) + ": ";
     return gpu + function + ": " + text_of(driver().cuGetErrorString, result) + " (" +
            text_of(driver().cuGetErrorName, result) + ")";

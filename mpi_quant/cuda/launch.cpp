@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic that every kernel may have
 
-// One that every codec launches: where the driver has it, the image has code for the GPU, which may have been
+// A small one: where the driver has it, the image has code for the GPU, which may have been
 // translated for it only now.
-constexpr char kProbe[] = "encode_finish";
+constexpr char kProbe[] = "encode_nothing";
 
 CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_bytes, const char*& function) {
   std::array<int, 2> options{kJitErrorLog, kJitErrorLogBytes};

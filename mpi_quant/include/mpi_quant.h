@@ -42,7 +42,7 @@ extern "C" {
  * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
  * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
  * or info, get an error on every rank. After an error recvbuf is undefined; the residual of the key is as it
- * was, or gone if the error came while data was exchanged.
+ * was, or zero on a rank where the error came while data was exchanged.
  *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
  * value is an error:

@@ -70,7 +70,9 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   if (!input_there.ok()) return input_there.status();
   keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
   if (keeps_input_) MQ_TRY(copy_now(exact_.data(), input, bytes_));
-  return residual != nullptr ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
+  // What has gone with a GPU's context waits no more.
+  const bool waits = residual != nullptr && residual->still_there().ok();
+  return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
 }
 
 Result<Verdict> GuardedCall::judge(const Call& call, double budget, bool had_keys) {
