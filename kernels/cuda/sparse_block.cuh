@@ -121,6 +121,28 @@ struct Block {
       visit(w, i, i < n, i < n ? v(i) : T{0});
     }
   }
+  // After coding: with carry, what loss_of(w, v) gives replaces the residual of the elements sent_of(w), bits
+  // of a word; with deposit it is added to the residual of all of them. Several reads are under way before
+  // the first write, for the compiler must not move them over it.
+  template <class SentOf, class LossOf>
+  MQ_DEVICE void correct(const SentOf& sent_of, const LossOf& loss_of) const {
+    if (feedback == Feedback::none) return;
+    if (feedback == Feedback::deposit) return deposit(loss_of);
+    struct Element {
+      T v;
+      bool sent;
+    };
+    in_batches<kNear ? 1 : 4>(
+        warp(), words, warps(),
+        [&](std::uint32_t w) -> Element {
+          const std::uint32_t i = 32 * w + lane();
+          const bool sent = i < n && (sent_of(w) >> lane() & 1) != 0;
+          return {sent ? v(i) : T{0}, sent};
+        },
+        [&](std::uint32_t w, const Element& of) {
+          if (of.sent) set_residual(32 * w + lane(), loss_of(w, of.v));
+        });
+  }
   // visit(i) for the ones of the words that this thread owns, ascending.
   template <class Visit>
   MQ_DEVICE void each_owned(const Word* bits, const Visit& visit) const {
@@ -130,6 +152,23 @@ struct Block {
   }
 
  private:
+  template <class LossOf>
+  MQ_DEVICE void deposit(const LossOf& loss_of) const {
+    constexpr std::uint32_t kAtOnce = 32 / sizeof(T);
+    for (std::uint32_t w = warp(); w < words; w += kAtOnce * warps()) {
+      T value[kAtOnce], old[kAtOnce];
+      fetch(residual, w, words, old);
+      if constexpr (!kNear) fetch(x, w, words, value);
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+        const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
+        if (at >= words) break;
+        if (i >= n) continue;
+        if constexpr (kNear) value[j] = v(i);
+        set_residual(i, old[j] + loss_of(at, value[j]));
+      }
+    }
+  }
   // This lane's elements of word w and some of those that the warp takes after it; for those that do not
   // exist, which nobody looks at, the first one, so that no read waits for a branch.
   template <std::uint32_t kWords>

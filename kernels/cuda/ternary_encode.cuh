@@ -209,18 +209,13 @@ MQ_DEVICE TernaryHeader<T> mean_header(const Block<T, kNear>& b, const SparseEnc
 // The residual after the block was coded.
 template <class T, bool kNear>
 MQ_DEVICE void correct(const Block<T, kNear>& b, T below, T above) {
-  if (b.feedback == Feedback::none) return;
-  const bool carry = b.feedback == Feedback::carry;
-  for (std::uint32_t w = warp(); w < b.words; w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const Word bit = Word{1} << lane();
-    const bool is_above = (b.above[w] & bit) != 0, is_below = (b.below[w] & bit) != 0;
-    const bool marked = (b.marks[w] & bit) != 0;
-    if (i >= b.n || (carry && !is_above && !is_below && !marked)) continue;
-    const T v = b.v(i);
-    const T loss = marked ? T{0} : is_above ? v - above : is_below ? v - below : v;
-    b.set_residual(i, carry ? loss : load<T>(b.residual + std::size_t{i} * sizeof(T)) + loss);
-  }
+  b.correct([&](std::uint32_t w) { return b.above[w] | b.below[w] | b.marks[w]; },
+            [&](std::uint32_t w, T v) {
+              const Word bit = Word{1} << lane();
+              const bool is_above = (b.above[w] & bit) != 0, is_below = (b.below[w] & bit) != 0;
+              const bool marked = (b.marks[w] & bit) != 0;
+              return marked ? T{0} : is_above ? v - above : is_below ? v - below : v;
+            });
 }
 
 // The payload in shared memory, behind the header.

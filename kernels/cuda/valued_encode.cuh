@@ -81,15 +81,8 @@ MQ_DEVICE void put_full(const Block<T, kNear>& b, std::uint32_t pool_bytes, bool
 // What is sent, and what is not finite, leaves the residual.
 template <class T, bool kNear>
 MQ_DEVICE void correct_sent(const Block<T, kNear>& b) {
-  if (b.feedback == Feedback::none) return;
-  const bool carry = b.feedback == Feedback::carry;
-  for (std::uint32_t w = warp(); w < b.words; w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const bool sent = ((b.above[w] | b.marks[w]) >> lane() & 1) != 0;
-    if (i >= b.n || (carry && !sent)) continue;
-    const T loss = sent ? T{0} : b.v(i);
-    b.set_residual(i, carry ? loss : load<T>(b.residual + std::size_t{i} * sizeof(T)) + loss);
-  }
+  const auto sent_of = [&](std::uint32_t w) { return b.above[w] | b.marks[w]; };
+  b.correct(sent_of, [&](std::uint32_t w, T v) { return (sent_of(w) >> lane() & 1) != 0 ? T{0} : v; });
 }
 
 // Header, and all of the payload before the values that is not u16, in the pool; gives its bytes.
