@@ -121,7 +121,8 @@ struct SparseRow {
     const Setting setting = Q::template of<T>(params);
     const auto blocks = static_cast<std::uint32_t>(blocks_of(e.args.n, params));
     auto* const state = reinterpret_cast<SparseState*>(e.scratch);
-    launch("sparse_begin", blocks / 256 + 1, 256, 0, SparseBeginArgs{state, e.encoded, blocks});
+    if (blocks != 1)
+      launch("sparse_begin", blocks / 256 + 1, 256, 0, SparseBeginArgs{state, e.encoded, blocks});
     if (blocks == 0) return;
     SparseEncodeArgs a{};
     a.x = static_cast<const std::byte*>(e.args.x);
@@ -164,8 +165,15 @@ struct SparseRow {
     a.blocks = static_cast<std::uint32_t>(blocks_of(d.args.n, params));
     a.most[0] = static_cast<std::uint32_t>(Q::most(block, params));
     a.most[1] = static_cast<std::uint32_t>(Q::most(d.args.n % block, params));
-    launch(Q::kWalk[kType], 1, 256, kWalkWindow + 16, a);
-    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block), 3 * word_bytes(block), a);
+    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
+    std::uint32_t shared = 3 * word_bytes(block);
+    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks) {
+      a.offsets = nullptr;  // each thread block looks for its own
+      shared = std::max(shared, kWalkShared);
+    } else {
+      launch(Q::kWalk[kType], 1, 256, kWalkShared, a);
+    }
+    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block), shared, a);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

@@ -8,7 +8,7 @@
 #include "kernels/cuda/valued_encode.cuh"
 #include "kernels/cuda/zeros_encode.cuh"
 
-// Before every encode: no block has a number, and none is known to have ended.
+// Before every encode but of one block: no block has a number, and none is known to have ended.
 MQ_KERNEL(sparse_begin, mq::kernels::cuda::SparseBeginArgs, 256) {
   using namespace mq::simt;  // NOLINT: the kernels' language
   const std::uint32_t i = block() * threads() + thread();

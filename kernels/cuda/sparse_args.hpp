@@ -48,7 +48,7 @@ struct SparseDecodeArgs {
   const std::byte* base;
   std::byte* x;
   std::uint32_t* malformed;
-  std::uint64_t* offsets;  // in scratch: where each block begins on the wire, or kNoBlock
+  std::uint64_t* offsets;  // in scratch: where each block begins on the wire, or kNoBlock; null: unknown
   std::uint64_t wire_bytes, n;
   std::uint32_t block, blocks;
   std::uint32_t most[2];
@@ -75,5 +75,6 @@ inline constexpr std::uint32_t kSparseFixedShared = 2048;
 inline constexpr std::uint32_t kSparseThreads = 512;
 inline constexpr std::uint32_t kWalkWindow =
     16384;  // bytes of wire that the search for headers reads at once
+inline constexpr std::uint32_t kOwnWalkBlocks = 32;  // so few are searched for by each thread block itself
 
 }  // namespace mq::kernels::cuda

@@ -266,8 +266,20 @@ MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf
     }
 }
 
-// Where this block's wire begins, after publish_length. All threads.
+// A block that is the only one waits for none, and its state is not even cleared.
+MQ_DEVICE std::uint32_t take_block(const SparseEncodeArgs& a) {
+  return a.blocks == 1 ? 0 : take_ticket(&a.state->ticket);
+}
+// As soon as the block's bytes of wire are known.
+MQ_DEVICE void publish_block(const SparseEncodeArgs& a, std::uint32_t number, std::uint32_t bytes) {
+  if (thread() == 0 && a.blocks > 1) publish_length(a.state->chain(), number, bytes);
+}
+// Where this block's wire begins, after publish_block. All threads.
 MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, std::uint64_t bytes) {
+  if (a.blocks == 1) {
+    barrier();
+    return a.wire;
+  }
   auto& before = shared<std::uint64_t, 101>();
   if (warp() == 0) {
     const std::uint64_t sum = lengths_before(a.state->chain(), number, bytes);
@@ -279,7 +291,11 @@ MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, s
 }
 
 // The last block to end says what was written. By one thread, after all have written.
-MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t nonfinite) {
+MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t bytes, std::uint32_t nonfinite) {
+  if (a.blocks == 1) {
+    *a.encoded = {bytes, nonfinite};
+    return;
+  }
   if (nonfinite > 0) atomic_add(&a.state->nonfinite, std::uint64_t{nonfinite});
   fence();
   if (atomic_add(&a.state->done, 1) + 1 != a.blocks) return;

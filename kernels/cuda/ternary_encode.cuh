@@ -266,7 +266,7 @@ MQ_DEVICE void put_dense(const Block<T, kNear>& b, std::byte* out) {
 
 template <class T, class Q, bool kNear>
 MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
-  const Block<T, kNear> b(a, take_ticket(&a.state->ticket));
+  const Block<T, kNear> b(a, take_block(a));
   const Taken taken = take(b, Q::pick(b, a));
   Place place{};
   TernaryFormat format = TernaryFormat::marked;
@@ -283,7 +283,7 @@ MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
                                        : sparse_bytes(format, placed.count, placed.gap_bytes - placed.count));
   }
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(TernaryHeader<T>)) + bytes;
-  if (thread() == 0) publish_length(a.state->chain(), b.number, length);
+  publish_block(a, b.number, length);
   TernaryHeader<T> header(static_cast<T>(-a.value), static_cast<T>(a.value));
   if constexpr (Q::kMeans) header = mean_header(b, a, taken.entries);
   header.set(format, taken.entries, bytes);
@@ -302,7 +302,7 @@ MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
   std::byte* const to = own_wire(a, b.number, length);  // a barrier
   copy_out(to, b.pool, length);
   barrier();
-  if (thread() == 0) end_block(a, taken.nonfinite);
+  if (thread() == 0) end_block(a, length, taken.nonfinite);
 }
 
 }  // namespace mq::kernels::cuda

@@ -116,7 +116,7 @@ MQ_DEVICE std::uint32_t put_front(const Block<T, kNear>& b, const ValuedHeader& 
 
 template <class T, bool kNear>
 MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
-  const Block<T, kNear> b(a, take_ticket(&a.state->ticket));
+  const Block<T, kNear> b(a, take_block(a));
   const Taken taken = take(b, TopKPick::pick(b, a));
   const Owned own(b.words);
   for (std::uint32_t w = own.begin; w < own.end; ++w) b.above[w] |= b.below[w] | b.marks[w];
@@ -137,7 +137,7 @@ MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
   }
   const auto bytes = static_cast<std::uint32_t>(valued_bytes<T>(format, count, skips, b.n));
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(ValuedHeader)) + bytes;
-  if (thread() == 0) publish_length(a.state->chain(), b.number, length);
+  publish_block(a, b.number, length);
   rank_words(b);
   const std::uint32_t front = put_front(b, ValuedHeader(format, count, bytes), place, placed.gap_bytes);
   std::byte* to = own_wire(a, b.number, length);
@@ -157,7 +157,7 @@ MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
   }
   correct_sent(b);
   barrier();
-  if (thread() == 0) end_block(a, taken.nonfinite);
+  if (thread() == 0) end_block(a, length, taken.nonfinite);
 }
 
 }  // namespace mq::kernels::cuda
