@@ -54,7 +54,7 @@ MQ_DEVICE bool finite_key(Key<T> key) {
 
 // kNear: v is kept in shared memory; else it is read again where it is, x or (with carry) the residual.
 // Dynamic shared memory: v if near; three times `words` words; the pool of pool_bytes, for histograms and
-// what goes to the wire.
+// what goes to the wire; room for `kept` values, from kept_at.
 template <class T, bool kNear>
 struct Block {
   const std::byte* x;
@@ -63,6 +63,8 @@ struct Block {
   std::uint32_t number, n, words;
   Word *above, *below, *marks;  // the bits of the elements; see the codecs
   std::byte* pool;
+  T* kept;  // room for so many values; see Selector
+  std::uint32_t kept_room;
 
   MQ_DEVICE Block(const SparseEncodeArgs& a, std::uint32_t ticket) {
     const std::uint64_t begin = std::uint64_t{ticket} * a.block;
@@ -76,6 +78,8 @@ struct Block {
     below = above + words_of(a.block);
     marks = below + words_of(a.block);
     pool = reinterpret_cast<std::byte*>(marks + words_of(a.block));
+    kept = reinterpret_cast<T*>(dynamic_shared() + a.kept_at);
+    kept_room = a.kept;
   }
 
   MQ_DEVICE T v(std::uint32_t i) const {

@@ -31,7 +31,7 @@ struct AdaptivePick {
     selector.read(joint, k);
     if (search == Search::dryden2016) return dryden(selector, a.value, k);
     if (search == Search::approx) {
-      const Picked<T> picked = sampled(selector, k, a.value, separate);
+      Picked<T> picked = sampled(selector, k, a.value, separate);
       if (near_enough(selector.count(picked), k)) return picked;
     }
     if (separate)

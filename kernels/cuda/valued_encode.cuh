@@ -17,7 +17,7 @@ struct TopKPick {
       Key<T> bound = 0;
       if (select == TopKSelect::approx ? selector.in_histogram(k, bound)
                                        : selector.sampled(kBoth, k, bound)) {
-        const Picked<T> picked = above_bounds<T>(bound, bound);
+        Picked<T> picked = above_bounds<T>(bound, bound);
         if (near_enough(selector.count(picked), k)) return picked;
       }
       selector.count_into_bins();
