@@ -188,6 +188,23 @@ TEST(DeviceSparse, LongBlocks) {
   check(full, make_input<double>(Input::normal, 65536, seed()), 1, "long and full");
 }
 
+// Blocks that are too long for shared memory, which has room for the candidates' values, or not.
+TEST(DeviceSparse, LongBlocksOnWhichBoundsAreHard) {
+  std::uint64_t turn = 0;
+  const auto both = [&](auto type, double search) {
+    using T = decltype(type);
+    const auto topk = device_row<T>("topk", {{"block", 65536}, {"select", search}}, kShapes[0]);
+    const auto adaptive = device_row<T>(
+        "adaptive", {{"block", 65536}, {"search", search}, {"signs", turn % 2}, {"pi", 20}}, kShapes[0]);
+    for (std::vector<T>& x : hard_inputs<T>(65600)) {
+      if (++turn % 4 == 0) plant_nonfinite(x, seed());
+      if (turn % 2 == 0) check(topk, x, turn / 2, "long and hard");
+      if (turn % 3 == 0) check(adaptive, x, turn / 3, "long and hard");
+    }
+  };
+  for (const double search : {0, 1, 2}) search == 1 ? both(double{}, search) : both(float{}, search);
+}
+
 // A block's wire does not depend on the blocks around it, nor on which is encoded first.
 TEST(DeviceSparse, PiecesAndOrders) {
   for (const std::string_view name : {"threshold", "adaptive", "topk"}) {
@@ -215,7 +232,8 @@ TEST(DeviceSparse, HostileWires) {
   std::mt19937_64 random(seed());
   const auto attack = [&](const auto& row, std::size_t entries) {
     using T = TypeOf<decltype(row)>;
-    const std::size_t n = 700;
+    const std::size_t n =
+        random() % 4 == 0 ? 8500 : 700;  // of more blocks than a thread block walks through, or not
     std::vector<T> x(n);
     for (std::size_t i = 0; i < entries; ++i) x[random() % n] = static_cast<T>(i % 2 == 0 ? 2 : -3);
     if (random() % 3 == 0) x[random() % n] = std::numeric_limits<T>::infinity();

@@ -25,11 +25,12 @@ MQ_DEVICE void publish_length(std::uint64_t* links, std::uint32_t number, std::u
   store_release(links + number, (number == 0 ? kEnd : kOwnLength) | length);
 }
 
-// The lengths of the parts before, by one whole warp; then the end of this part is known to others.
+// The lengths of the parts before, by one whole warp; then the end of this part is known to others. A fence
+// for each look would empty the multiprocessor's cache, under the feet of the blocks that still work.
 MQ_DEVICE std::uint64_t lengths_before(std::uint64_t* links, std::uint32_t number, std::uint64_t length) {
   std::uint64_t sum = 0;
   for (std::uint32_t next = number; next > 0;) {
-    const std::uint64_t link = lane() < next ? load_acquire(links + (next - 1 - lane())) : kEnd;
+    const std::uint64_t link = lane() < next ? load_relaxed(links + (next - 1 - lane())) : kEnd;
     const std::uint32_t ends = ballot(link >= kEnd), empty = ballot(link == 0);
     const std::uint32_t last = ends != 0 ? count_trailing_zeros(ends) : 31;  // lane to look at
     if ((empty & (kAll >> (31 - last))) != 0) {
@@ -40,6 +41,7 @@ MQ_DEVICE std::uint64_t lengths_before(std::uint64_t* links, std::uint32_t numbe
     if (ends != 0) break;
     next -= 32;
   }
+  fence();
   if (lane() == 0 && number > 0) store_release(links + number, kEnd | (sum + length));
   return sum;
 }

@@ -11,6 +11,15 @@ namespace mq::kernels::cuda {
 inline constexpr std::uint32_t kDigitBits = 11, kBins = 1u << kDigitBits;
 template <class T>
 inline constexpr std::uint32_t kKeyBits = 8 * sizeof(T) - 1;
+inline constexpr std::uint32_t kNotKept = ~0u;
+
+// The value of candidate i; of those of this thread that are kept, the next.
+template <class T, bool kNear>
+MQ_DEVICE T candidate(const Block<T, kNear>& b, std::uint32_t i, std::uint32_t& kept) {
+  if constexpr (!kNear)
+    if (kept != kNotKept) return b.kept[kept++];
+  return b.v(i);
+}
 
 // What a block sends: elements of a side above its bound, and the first `ties` that equal it, of both sides
 // together if joint; no more than `limit`, the first ones. The same in all threads.
@@ -20,6 +29,7 @@ struct Picked {
   std::uint32_t ties[2];
   bool joint;
   std::uint32_t limit;
+  std::uint32_t kept = kNotKept;  // of this thread's candidates, see Selector
   MQ_DEVICE Key<T> least(int s) const { return bound[s] + (ties[s] == 0); }
   MQ_DEVICE Key<T> least() const { return smaller(least(kBelow), least(kAbove)); }
 };
@@ -116,6 +126,7 @@ struct Selector {
   const B& b;
   std::uint32_t* const bins;
   Key<T> listed = kMaxKey<T> + 2;  // b.above has the elements from this key on, and those that are not finite
+  std::uint32_t kept = kNotKept;   // b.kept has the values of this thread's candidates from here on
   explicit MQ_DEVICE Selector(const B& block)
       : b(block), bins(reinterpret_cast<std::uint32_t*>(block.pool)) {}
 
@@ -165,6 +176,7 @@ struct Selector {
     const bool some = k < b.n && way.take_bin(bins);
     cover(some ? greater<Key<T>>(way.prefix << way.shift, 1) : 1);
     if (!some) return above_bounds<T>(0, 0);
+    keep();
     way.go_to_the_end(bins, candidates());
     return ends_of(way, way, true);
   }
@@ -183,6 +195,7 @@ struct Selector {
       if (way[side].take_bin(bins)) least = smaller(least, way[side].prefix << way[side].shift);
     }
     cover(greater<Key<T>>(least, 1));
+    keep();
     MQ_UNROLL(1)
     for (int side = kBelow; side <= kAbove; ++side)
       if (way[side].found > 0) way[side].go_to_the_end(bins, candidates());
@@ -227,8 +240,10 @@ struct Selector {
   }
 
   // How many exceed the bounds; they are listed then.
-  MQ_DEVICE std::uint32_t count(const Picked<T>& picked) {
+  MQ_DEVICE std::uint32_t count(Picked<T>& picked) {
     cover(picked.least());
+    keep();
+    picked.kept = kept;
     std::uint32_t n = 0;
     candidates()([&](T v) {
       const Magnitude<T> m(v);
@@ -256,18 +271,34 @@ struct Selector {
  private:
   MQ_DEVICE void list_from(Key<T> least, std::uint32_t end) {
     listed = least;
+    kept = kNotKept;
     b.each(end, [&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
     barrier();
   }
+  // Copies the values of the candidates to where all passes over them find them near, if there is room.
+  MQ_DEVICE void keep() {
+    if (kNear || b.kept_room == 0 || kept != kNotKept) return;
+    const Owned own(b.words);
+    std::uint32_t count = 0, all;
+    for (std::uint32_t w = own.begin; w < own.end; ++w) count += count_ones(b.above[w]);
+    const std::uint32_t before = block_before(count, all);
+    if (all > b.kept_room) return;
+    std::uint32_t next = before;
+    b.each_owned(b.above, [&](std::uint32_t i) { b.kept[next++] = b.v(i); });
+    kept = before;
+  }
   MQ_DEVICE auto candidates() const {
-    return [this](const auto& visit) { b.each_owned(b.above, [&](std::uint32_t i) { visit(b.v(i)); }); };
+    return [this](const auto& visit) {
+      std::uint32_t next = kept;
+      b.each_owned(b.above, [&](std::uint32_t i) { visit(candidate(b, i, next)); });
+    };
   }
   MQ_DEVICE void list(std::uint32_t w, bool exists, T v, Key<T> least) const {
     const Word bits = ballot(exists && (key_of(v) & ~kSignBit<T>) >= least);
     if (lane() == 0) b.above[w] = bits;
   }
-  static MQ_DEVICE Picked<T> ends_of(const Descent<T>& below, const Descent<T>& above, bool joint) {
-    Picked<T> picked{{kMaxKey<T>, kMaxKey<T>}, {0, 0}, joint, ~0u};
+  MQ_DEVICE Picked<T> ends_of(const Descent<T>& below, const Descent<T>& above, bool joint) const {
+    Picked<T> picked{{kMaxKey<T>, kMaxKey<T>}, {0, 0}, joint, ~0u, kept};
     for (const Side side : {kBelow, kAbove}) {
       const Descent<T>& way = side == kAbove ? above : below;
       if (way.found == 0) continue;  // none of this side
@@ -290,8 +321,9 @@ MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
   std::uint32_t rank[2] = {0, 0};  // of ties
   if (picked.ties[kBelow] + picked.ties[kAbove] > 0) {
     std::uint64_t ties = 0, all;
+    std::uint32_t next = picked.kept;
     b.each_owned(b.above, [&](std::uint32_t i) {
-      const Magnitude<T> m(b.v(i));
+      const Magnitude<T> m(candidate(b, i, next));
       if (m.is && m.key == picked.bound[m.above]) ties += std::uint64_t{1} << (m.above ? 32 : 0);
     });
     const std::uint64_t before = block_before(ties, all);
@@ -300,12 +332,12 @@ MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
     if (picked.joint) rank[kBelow] += rank[kAbove];
   }
   const Owned own(b.words);
-  std::uint32_t count = 0, nonfinite = 0;
+  std::uint32_t count = 0, nonfinite = 0, next = picked.kept;
   for (std::uint32_t w = own.begin; w < own.end; ++w) {
     Word side[2] = {0, 0}, marks = 0;
     for (Word rest = b.above[w]; rest != 0; rest &= rest - 1) {
       const std::uint32_t l = count_trailing_zeros(rest);
-      const Magnitude<T> m(b.v(32 * w + l));
+      const Magnitude<T> m(candidate(b, 32 * w + l, next));
       bool taken = m.is && m.key > picked.bound[m.above];
       if (m.is && picked.ties[m.above] > 0 && m.key == picked.bound[m.above])
         taken = rank[picked.joint ? 0 : m.above]++ < picked.ties[m.above];

@@ -12,6 +12,7 @@
 //   warp_sync(), ballot, any, shuffle, shuffle_up, shuffle_down, shuffle_xor
 //   atomic_add, atomic_max, atomic_min, atomic_or, atomic_exchange, atomic_swap_if   give the old value
 //   load_acquire, store_release, pause()              to wait for another block of a smaller ticket
+//   load_relaxed, fence()                             ... many times, and once when it has come
 //   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two of non-zero values
 //   MQ_UNROLL(4) for (...)                            as nvcc's #pragma unroll 4
 //

@@ -99,6 +99,11 @@ MQ_DEVICE T load_acquire(const T* p) {
   __threadfence();
   return v;
 }
+// For polling: a fence() comes before what it says is used.
+template <class T>
+MQ_DEVICE T load_relaxed(const T* p) {
+  return *const_cast<const volatile T*>(p);
+}
 template <class T>
 MQ_DEVICE void store_release(T* p, std::type_identity_t<T> v) {
   __threadfence();

@@ -125,6 +125,10 @@ T load_acquire(const T* p) {
   return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 template <class T>
+T load_relaxed(const T* p) {
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);  // for fence() is nothing here
+}
+template <class T>
 void store_release(T* p, std::type_identity_t<T> v) {
   __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }

@@ -36,6 +36,7 @@ std::size_t ternary_pool(std::size_t block) {
 }
 
 struct ThresholdSetting {
+  static constexpr bool kKeeps = false;
   static constexpr const char* kEncode[2][2]{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
                                              {"threshold_encode_f64_far", "threshold_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
@@ -51,6 +52,7 @@ struct ThresholdSetting {
 };
 
 struct AdaptiveSetting {
+  static constexpr bool kKeeps = true;  // candidates are looked at several times
   static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
                                              {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
@@ -68,6 +70,7 @@ struct AdaptiveSetting {
 };
 
 struct TopKSetting {
+  static constexpr bool kKeeps = true;
   static constexpr const char* kEncode[2][2]{{"topk_encode_f32_far", "topk_encode_f32_near"},
                                              {"topk_encode_f64_far", "topk_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"valued_walk_f32", "valued_walk_f64"};
@@ -85,6 +88,7 @@ struct TopKSetting {
 };
 
 struct ZeroRunSetting {
+  static constexpr bool kKeeps = false;
   static constexpr const char* kEncode[2][2]{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
                                              {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"zeros_walk_f32", "zeros_walk_f64"};
@@ -99,7 +103,7 @@ struct ZeroRunSetting {
 };
 
 std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
-// A thread for each word, from two to sixteen warps.
+// A thread for each word, from two to 32 warps.
 std::uint32_t threads_of(std::size_t block) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32, 64, kSparseThreads));
 }
@@ -121,7 +125,8 @@ struct SparseRow {
     const Setting setting = Q::template of<T>(params);
     const auto blocks = static_cast<std::uint32_t>(blocks_of(e.args.n, params));
     auto* const state = reinterpret_cast<SparseState*>(e.scratch);
-    launch("sparse_begin", blocks / 256 + 1, 256, 0, SparseBeginArgs{state, e.encoded, blocks});
+    if (blocks != 1)
+      launch("sparse_begin", blocks / 256 + 1, 256, 0, SparseBeginArgs{state, e.encoded, blocks});
     if (blocks == 0) return;
     SparseEncodeArgs a{};
     a.x = static_cast<const std::byte*>(e.args.x);
@@ -146,7 +151,21 @@ struct SparseRow {
     const std::uint32_t far = 3 * word_bytes(setting.block) + a.pool_bytes;
     const std::uint32_t near = far + a.block * static_cast<std::uint32_t>(sizeof(T));
     const bool fits = near + kSparseFixedShared <= e.shape.shared_bytes;
-    launch(Q::kEncode[kType][fits], blocks, threads_of(setting.block), fits ? near : far, a);
+    const std::uint32_t threads = threads_of(setting.block);
+    if (Q::kKeeps && !fits) keep(a, far, threads, e.shape);
+    const std::uint32_t shared =
+        fits ? near : std::max(far, a.kept_at + a.kept * static_cast<std::uint32_t>(sizeof(T)));
+    launch(Q::kEncode[kType][fits], blocks, threads, shared, a);
+  }
+
+  // Room for a quarter of the values behind `far` bytes, as far as a multiprocessor full of such thread
+  // blocks of 64 registers a thread has it.
+  static void keep(SparseEncodeArgs& a, std::uint32_t far, std::uint32_t threads,
+                   const DeviceShape& shape) noexcept {
+    const std::size_t share = std::size_t{shape.shared_bytes} * threads / kSparseThreads;
+    const std::size_t room = share - std::min<std::size_t>(share, far + 8 + kSparseFixedShared);
+    a.kept = static_cast<std::uint32_t>(std::min<std::size_t>(a.block / 4, room / sizeof(T)));
+    a.kept_at = (far + 7) / 8 * 8;
   }
 
   static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
@@ -164,8 +183,15 @@ struct SparseRow {
     a.blocks = static_cast<std::uint32_t>(blocks_of(d.args.n, params));
     a.most[0] = static_cast<std::uint32_t>(Q::most(block, params));
     a.most[1] = static_cast<std::uint32_t>(Q::most(d.args.n % block, params));
-    launch(Q::kWalk[kType], 1, 256, kWalkWindow + 16, a);
-    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block), 3 * word_bytes(block), a);
+    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
+    std::uint32_t shared = 3 * word_bytes(block);
+    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks) {
+      a.offsets = nullptr;  // each thread block looks for its own
+      shared = std::max(shared, kWalkShared);
+    } else {
+      launch(Q::kWalk[kType], 1, 256, kWalkShared, a);
+    }
+    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block), shared, a);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

@@ -8,7 +8,7 @@
 #include "kernels/cuda/valued_encode.cuh"
 #include "kernels/cuda/zeros_encode.cuh"
 
-// Before every encode: no block has a number, and none is known to have ended.
+// Before every encode but of one block: no block has a number, and none is known to have ended.
 MQ_KERNEL(sparse_begin, mq::kernels::cuda::SparseBeginArgs, 256) {
   using namespace mq::simt;  // NOLINT: the kernels' language
   const std::uint32_t i = block() * threads() + thread();
@@ -38,20 +38,21 @@ MQ_SPARSE_ENCODES(adaptive, MQ_ADAPTIVE)
 MQ_SPARSE_ENCODES(topk, MQ_TOPK)
 MQ_SPARSE_ENCODES(zerorun, MQ_ZERORUN)
 
-#define MQ_SPARSE_DECODES(family, Length, T, element)                                             \
+// KERNEL: how the decoding is declared. Resident where that takes no spills, for it is bound by the reads that
+// are under way.
+#define MQ_SPARSE_DECODES(family, Length, T, element, KERNEL, ...)                                \
   MQ_KERNEL(family##_walk_##element, mq::kernels::cuda::SparseDecodeArgs, 256) {                  \
     mq::kernels::cuda::walk<mq::kernels::cuda::Length<T>>(args);                                  \
   }                                                                                               \
-  MQ_KERNEL(family##_decode_##element, mq::kernels::cuda::SparseDecodeArgs,                       \
-            mq::kernels::cuda::kSparseThreads) {                                                  \
+  KERNEL(family##_decode_##element, mq::kernels::cuda::SparseDecodeArgs, __VA_ARGS__) {           \
     mq::kernels::cuda::decode_##family<T>(args);                                                  \
   }
-MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32)
-MQ_SPARSE_DECODES(ternary, TernaryLength, double, f64)
-MQ_SPARSE_DECODES(valued, ValuedLength, float, f32)
-MQ_SPARSE_DECODES(valued, ValuedLength, double, f64)
-MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32)
-MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64)
+MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32, MQ_KERNEL_RESIDENT, mq::kernels::cuda::kSparseThreads, 2)
+MQ_SPARSE_DECODES(ternary, TernaryLength, double, f64, MQ_KERNEL, mq::kernels::cuda::kSparseThreads)
+MQ_SPARSE_DECODES(valued, ValuedLength, float, f32, MQ_KERNEL, mq::kernels::cuda::kSparseThreads)
+MQ_SPARSE_DECODES(valued, ValuedLength, double, f64, MQ_KERNEL, mq::kernels::cuda::kSparseThreads)
+MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32, MQ_KERNEL, 512)  // blocks of 16384
+MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64, MQ_KERNEL_RESIDENT, 512, 3)
 // clang-format on
 
 MQ_KERNEL(threshold_begin, mq::kernels::cuda::ProposeArgs, 512) { mq::kernels::cuda::propose_begin(args); }

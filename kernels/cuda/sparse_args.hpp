@@ -37,10 +37,11 @@ struct SparseEncodeArgs {
   std::uint32_t search;    // of adaptive, or the select of topk
   std::uint32_t separate;  // adaptive: signs
   std::uint32_t format;
-  std::uint32_t pool_bytes;  // see SparseMemory in sparse_block.cuh
-  double value;              // tau of threshold, pi of adaptive
-  std::uint32_t k[2];        // how many are asked for: of a whole block, and of the last if it is shorter
-  std::uint32_t most[2];     // topk: and how many are sent at most
+  std::uint32_t pool_bytes;     // see SparseMemory in sparse_block.cuh
+  std::uint32_t kept, kept_at;  // values of candidates that there is room for, and where
+  double value;                 // tau of threshold, pi of adaptive
+  std::uint32_t k[2];           // how many are asked for: of a whole block, and of the last if it is shorter
+  std::uint32_t most[2];        // topk: and how many are sent at most
 };
 
 struct SparseDecodeArgs {
@@ -48,7 +49,7 @@ struct SparseDecodeArgs {
   const std::byte* base;
   std::byte* x;
   std::uint32_t* malformed;
-  std::uint64_t* offsets;  // in scratch: where each block begins on the wire, or kNoBlock
+  std::uint64_t* offsets;  // in scratch: where each block begins on the wire, or kNoBlock; null: unknown
   std::uint64_t wire_bytes, n;
   std::uint32_t block, blocks;
   std::uint32_t most[2];
@@ -72,8 +73,9 @@ struct ProposeArgs {
 
 // Shared memory that every kernel has besides the dynamic part, at most.
 inline constexpr std::uint32_t kSparseFixedShared = 2048;
-inline constexpr std::uint32_t kSparseThreads = 512;
+inline constexpr std::uint32_t kSparseThreads = 1024;
 inline constexpr std::uint32_t kWalkWindow =
     16384;  // bytes of wire that the search for headers reads at once
+inline constexpr std::uint32_t kOwnWalkBlocks = 32;  // so few are searched for by each thread block itself
 
 }  // namespace mq::kernels::cuda

@@ -54,7 +54,7 @@ MQ_DEVICE bool finite_key(Key<T> key) {
 
 // kNear: v is kept in shared memory; else it is read again where it is, x or (with carry) the residual.
 // Dynamic shared memory: v if near; three times `words` words; the pool of pool_bytes, for histograms and
-// what goes to the wire.
+// what goes to the wire; room for `kept` values, from kept_at.
 template <class T, bool kNear>
 struct Block {
   const std::byte* x;
@@ -63,6 +63,8 @@ struct Block {
   std::uint32_t number, n, words;
   Word *above, *below, *marks;  // the bits of the elements; see the codecs
   std::byte* pool;
+  T* kept;  // room for so many values; see Selector
+  std::uint32_t kept_room;
 
   MQ_DEVICE Block(const SparseEncodeArgs& a, std::uint32_t ticket) {
     const std::uint64_t begin = std::uint64_t{ticket} * a.block;
@@ -76,6 +78,8 @@ struct Block {
     below = above + words_of(a.block);
     marks = below + words_of(a.block);
     pool = reinterpret_cast<std::byte*>(marks + words_of(a.block));
+    kept = reinterpret_cast<T*>(dynamic_shared() + a.kept_at);
+    kept_room = a.kept;
   }
 
   MQ_DEVICE T v(std::uint32_t i) const {
@@ -121,6 +125,28 @@ struct Block {
       visit(w, i, i < n, i < n ? v(i) : T{0});
     }
   }
+  // After coding: with carry, what loss_of(w, v) gives replaces the residual of the elements sent_of(w), bits
+  // of a word; with deposit it is added to the residual of all of them. Several reads are under way before
+  // the first write, for the compiler must not move them over it.
+  template <class SentOf, class LossOf>
+  MQ_DEVICE void correct(const SentOf& sent_of, const LossOf& loss_of) const {
+    if (feedback == Feedback::none) return;
+    if (feedback == Feedback::deposit) return deposit(loss_of);
+    struct Element {
+      T v;
+      bool sent;
+    };
+    in_batches<kNear ? 1 : 4>(
+        warp(), words, warps(),
+        [&](std::uint32_t w) -> Element {
+          const std::uint32_t i = 32 * w + lane();
+          const bool sent = i < n && (sent_of(w) >> lane() & 1) != 0;
+          return {sent ? v(i) : T{0}, sent};
+        },
+        [&](std::uint32_t w, const Element& of) {
+          if (of.sent) set_residual(32 * w + lane(), loss_of(w, of.v));
+        });
+  }
   // visit(i) for the ones of the words that this thread owns, ascending.
   template <class Visit>
   MQ_DEVICE void each_owned(const Word* bits, const Visit& visit) const {
@@ -130,6 +156,23 @@ struct Block {
   }
 
  private:
+  template <class LossOf>
+  MQ_DEVICE void deposit(const LossOf& loss_of) const {
+    constexpr std::uint32_t kAtOnce = 32 / sizeof(T);
+    for (std::uint32_t w = warp(); w < words; w += kAtOnce * warps()) {
+      T value[kAtOnce], old[kAtOnce];
+      fetch(residual, w, words, old);
+      if constexpr (!kNear) fetch(x, w, words, value);
+      MQ_UNROLL(8)
+      for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+        const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
+        if (at >= words) break;
+        if (i >= n) continue;
+        if constexpr (kNear) value[j] = v(i);
+        set_residual(i, old[j] + loss_of(at, value[j]));
+      }
+    }
+  }
   // This lane's elements of word w and some of those that the warp takes after it; for those that do not
   // exist, which nobody looks at, the first one, so that no read waits for a branch.
   template <std::uint32_t kWords>
@@ -217,8 +260,20 @@ MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf
     }
 }
 
-// Where this block's wire begins, after publish_length. All threads.
+// A block that is the only one waits for none, and its state is not even cleared.
+MQ_DEVICE std::uint32_t take_block(const SparseEncodeArgs& a) {
+  return a.blocks == 1 ? 0 : take_ticket(&a.state->ticket);
+}
+// As soon as the block's bytes of wire are known.
+MQ_DEVICE void publish_block(const SparseEncodeArgs& a, std::uint32_t number, std::uint32_t bytes) {
+  if (thread() == 0 && a.blocks > 1) publish_length(a.state->chain(), number, bytes);
+}
+// Where this block's wire begins, after publish_block. All threads.
 MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, std::uint64_t bytes) {
+  if (a.blocks == 1) {
+    barrier();
+    return a.wire;
+  }
   auto& before = shared<std::uint64_t, 101>();
   if (warp() == 0) {
     const std::uint64_t sum = lengths_before(a.state->chain(), number, bytes);
@@ -230,7 +285,11 @@ MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, s
 }
 
 // The last block to end says what was written. By one thread, after all have written.
-MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t nonfinite) {
+MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t bytes, std::uint32_t nonfinite) {
+  if (a.blocks == 1) {
+    *a.encoded = {bytes, nonfinite};
+    return;
+  }
   if (nonfinite > 0) atomic_add(&a.state->nonfinite, std::uint64_t{nonfinite});
   fence();
   if (atomic_add(&a.state->done, 1) + 1 != a.blocks) return;

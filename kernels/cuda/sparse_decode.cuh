@@ -162,11 +162,8 @@ MQ_DEVICE void parse_ternary(Target<T>& t, const TernaryHeader<T>& header, T& ma
 
 template <class T>
 MQ_DEVICE void decode_ternary(const SparseDecodeArgs& a) {
-  const std::uint64_t offset = a.offsets[block()];
-  if (offset == kNoBlock) {
-    if (thread() == 0) *a.malformed = 1;
-    return;
-  }
+  const std::uint64_t offset = find_block<TernaryLength<T>>(a);
+  if (offset == kNoBlock) return;
   Target<T> t(a, offset);
   TernaryHeader<T> header;
   memcpy(&header, t.wire, sizeof header);

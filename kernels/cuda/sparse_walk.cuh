@@ -55,20 +55,21 @@ struct ZerosLength {
   }
 };
 
-// Some of the wire in shared memory.
+// Some of the wire in shared memory, at most kWalkWindow bytes, and of small thread blocks less.
 struct Window {
   std::uint64_t begin, end;  // on the wire
   const std::byte* at;       // of begin
   MQ_DEVICE Window(const SparseDecodeArgs& a, std::uint64_t from)
-      : begin(from), end(smaller<std::uint64_t>(from + kWalkWindow, a.wire_bytes)) {
+      : begin(from), end(smaller<std::uint64_t>(from + smaller(kWalkWindow, 64 * threads()), a.wire_bytes)) {
     const std::byte* const source = a.wire + begin;
     const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(source) % 4);
     std::byte* const to = dynamic_shared() + phase;
     const auto bytes = static_cast<std::uint32_t>(end - begin), head = smaller((4 - phase) % 4, bytes);
     const std::uint32_t whole = (bytes - head) / 4, rest = (bytes - head) % 4;
-    for (std::uint32_t j = thread(); j < whole; j += threads())
-      *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) =
-          *reinterpret_cast<const std::uint32_t*>(source + head + 4 * j);
+    in_batches<8>(
+        thread(), whole, threads(),
+        [&](std::uint32_t j) { return *reinterpret_cast<const std::uint32_t*>(source + head + 4 * j); },
+        [&](std::uint32_t j, std::uint32_t v) { *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) = v; });
     if (thread() < head) to[thread()] = source[thread()];
     if (thread() < rest) to[head + 4 * whole + thread()] = source[head + 4 * whole + thread()];
     at = to;
@@ -76,36 +77,65 @@ struct Window {
   }
 };
 
-// One thread block.
-template <class Length>
-MQ_DEVICE void walk(const SparseDecodeArgs& a) {
-  struct State {
-    std::uint64_t at;
-    std::uint32_t number, malformed;
-  };
-  auto& s = shared<State>();
+// How far a walk came.
+struct Walked {
+  std::uint64_t at;  // where the next one begins
+  std::uint32_t number, malformed;
+};
+// Finds the first `blocks` blocks, and calls found(number, where it begins or kNoBlock), by one lane, for
+// each of them until one is malformed. All threads.
+template <class Length, class Found>
+MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const Found& found) {
+  auto& s = shared<Walked>();
   if (thread() == 0) s = {0, 0, 0};
   barrier();
-  while (s.number < a.blocks && s.malformed == 0) {
+  while (s.number < blocks && s.malformed == 0) {
     const Window window(a, s.at);
     if (warp() == 0) {
       std::uint64_t at = window.begin, length = 1;
       std::uint32_t number = s.number;
-      for (; number < a.blocks && length != 0; at += length, number += length != 0) {
+      for (; number < blocks && length != 0; at += length, number += length != 0) {
         const std::uint64_t begin = std::uint64_t{number} * a.block;
         const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.block, a.n - begin));
         if (at > window.end || (at + Length::head(n) > window.end && window.end < a.wire_bytes)) break;
         length = Length::of(window.at + (at - window.begin), a.wire_bytes - at, n, a.most[n < a.block]);
-        if (lane() == 0) a.offsets[number] = length != 0 ? at : kNoBlock;
+        if (lane() == 0) found(number, length != 0 ? at : kNoBlock);
       }
       warp_sync();
       if (lane() == 0) s = {at, number, length == 0};
     }
     barrier();
   }
-  const std::uint32_t known = s.number;
-  for (std::uint64_t i = known + thread(); i < a.blocks; i += threads()) a.offsets[i] = kNoBlock;
-  if (thread() == 0 && s.at != a.wire_bytes) *a.malformed = 1;
+  return s;
+}
+
+// One thread block, before a decode of many.
+template <class Length>
+MQ_DEVICE void walk(const SparseDecodeArgs& a) {
+  const Walked walked =
+      walk_to<Length>(a, a.blocks, [&](std::uint32_t number, std::uint64_t at) { a.offsets[number] = at; });
+  for (std::uint64_t i = walked.number + thread(); i < a.blocks; i += threads()) a.offsets[i] = kNoBlock;
+  if (thread() == 0 && walked.at != a.wire_bytes) *a.malformed = 1;
+}
+
+// Where this thread block's block begins, or kNoBlock; then *malformed is set. Of few blocks each walks by
+// itself, and the last one sees whether the wire ends behind it. All threads.
+template <class Length>
+MQ_DEVICE std::uint64_t find_block(const SparseDecodeArgs& a) {
+  std::uint64_t offset = 0;
+  if (a.offsets != nullptr) {
+    offset = a.offsets[block()];
+  } else {
+    auto& own = shared<std::uint64_t, 102>();
+    if (thread() == 0) own = kNoBlock;
+    const Walked walked = walk_to<Length>(a, block() + 1, [&](std::uint32_t number, std::uint64_t at) {
+      if (number == block()) own = at;
+    });
+    offset = own;
+    if (thread() == 0 && block() + 1 == a.blocks && walked.at != a.wire_bytes) *a.malformed = 1;
+  }
+  if (offset == kNoBlock && thread() == 0) *a.malformed = 1;
+  return offset;
 }
 
 }  // namespace mq::kernels::cuda

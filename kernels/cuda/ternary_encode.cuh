@@ -31,7 +31,7 @@ struct AdaptivePick {
     selector.read(joint, k);
     if (search == Search::dryden2016) return dryden(selector, a.value, k);
     if (search == Search::approx) {
-      const Picked<T> picked = sampled(selector, k, a.value, separate);
+      Picked<T> picked = sampled(selector, k, a.value, separate);
       if (near_enough(selector.count(picked), k)) return picked;
     }
     if (separate)
@@ -209,18 +209,13 @@ MQ_DEVICE TernaryHeader<T> mean_header(const Block<T, kNear>& b, const SparseEnc
 // The residual after the block was coded.
 template <class T, bool kNear>
 MQ_DEVICE void correct(const Block<T, kNear>& b, T below, T above) {
-  if (b.feedback == Feedback::none) return;
-  const bool carry = b.feedback == Feedback::carry;
-  for (std::uint32_t w = warp(); w < b.words; w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const Word bit = Word{1} << lane();
-    const bool is_above = (b.above[w] & bit) != 0, is_below = (b.below[w] & bit) != 0;
-    const bool marked = (b.marks[w] & bit) != 0;
-    if (i >= b.n || (carry && !is_above && !is_below && !marked)) continue;
-    const T v = b.v(i);
-    const T loss = marked ? T{0} : is_above ? v - above : is_below ? v - below : v;
-    b.set_residual(i, carry ? loss : load<T>(b.residual + std::size_t{i} * sizeof(T)) + loss);
-  }
+  b.correct([&](std::uint32_t w) { return b.above[w] | b.below[w] | b.marks[w]; },
+            [&](std::uint32_t w, T v) {
+              const Word bit = Word{1} << lane();
+              const bool is_above = (b.above[w] & bit) != 0, is_below = (b.below[w] & bit) != 0;
+              const bool marked = (b.marks[w] & bit) != 0;
+              return marked ? T{0} : is_above ? v - above : is_below ? v - below : v;
+            });
 }
 
 // The payload in shared memory, behind the header.
@@ -271,7 +266,7 @@ MQ_DEVICE void put_dense(const Block<T, kNear>& b, std::byte* out) {
 
 template <class T, class Q, bool kNear>
 MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
-  const Block<T, kNear> b(a, take_ticket(&a.state->ticket));
+  const Block<T, kNear> b(a, take_block(a));
   const Taken taken = take(b, Q::pick(b, a));
   Place place{};
   TernaryFormat format = TernaryFormat::marked;
@@ -288,7 +283,7 @@ MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
                                        : sparse_bytes(format, placed.count, placed.gap_bytes - placed.count));
   }
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(TernaryHeader<T>)) + bytes;
-  if (thread() == 0) publish_length(a.state->chain(), b.number, length);
+  publish_block(a, b.number, length);
   TernaryHeader<T> header(static_cast<T>(-a.value), static_cast<T>(a.value));
   if constexpr (Q::kMeans) header = mean_header(b, a, taken.entries);
   header.set(format, taken.entries, bytes);
@@ -307,7 +302,7 @@ MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
   std::byte* const to = own_wire(a, b.number, length);  // a barrier
   copy_out(to, b.pool, length);
   barrier();
-  if (thread() == 0) end_block(a, taken.nonfinite);
+  if (thread() == 0) end_block(a, length, taken.nonfinite);
 }
 
 }  // namespace mq::kernels::cuda

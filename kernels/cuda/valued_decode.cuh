@@ -98,11 +98,8 @@ MQ_DEVICE void decode_full(Target<T>& t, const std::byte* values, std::uint32_t 
 
 template <class T>
 MQ_DEVICE void decode_valued(const SparseDecodeArgs& a) {
-  const std::uint64_t offset = a.offsets[block()];
-  if (offset == kNoBlock) {
-    if (thread() == 0) *a.malformed = 1;
-    return;
-  }
+  const std::uint64_t offset = find_block<ValuedLength<T>>(a);
+  if (offset == kNoBlock) return;
   Target<T> t(a, offset);
   ValuedHeader header;
   memcpy(&header, t.wire, sizeof header);
@@ -146,11 +143,8 @@ MQ_DEVICE void parse_groups(Target<T>& t, const std::byte* top, const std::byte*
 
 template <class T>
 MQ_DEVICE void decode_zeros(const SparseDecodeArgs& a) {
-  const std::uint64_t offset = a.offsets[block()];
-  if (offset == kNoBlock) {
-    if (thread() == 0) *a.malformed = 1;
-    return;
-  }
+  const std::uint64_t offset = find_block<ZerosLength<T>>(a);
+  if (offset == kNoBlock) return;
   Target<T> t(a, offset);
   const auto count = load<std::uint32_t>(t.wire);
   const std::byte* values = t.wire + sizeof count;

@@ -17,7 +17,7 @@ struct TopKPick {
       Key<T> bound = 0;
       if (select == TopKSelect::approx ? selector.in_histogram(k, bound)
                                        : selector.sampled(kBoth, k, bound)) {
-        const Picked<T> picked = above_bounds<T>(bound, bound);
+        Picked<T> picked = above_bounds<T>(bound, bound);
         if (near_enough(selector.count(picked), k)) return picked;
       }
       selector.count_into_bins();
@@ -81,15 +81,8 @@ MQ_DEVICE void put_full(const Block<T, kNear>& b, std::uint32_t pool_bytes, bool
 // What is sent, and what is not finite, leaves the residual.
 template <class T, bool kNear>
 MQ_DEVICE void correct_sent(const Block<T, kNear>& b) {
-  if (b.feedback == Feedback::none) return;
-  const bool carry = b.feedback == Feedback::carry;
-  for (std::uint32_t w = warp(); w < b.words; w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const bool sent = ((b.above[w] | b.marks[w]) >> lane() & 1) != 0;
-    if (i >= b.n || (carry && !sent)) continue;
-    const T loss = sent ? T{0} : b.v(i);
-    b.set_residual(i, carry ? loss : load<T>(b.residual + std::size_t{i} * sizeof(T)) + loss);
-  }
+  const auto sent_of = [&](std::uint32_t w) { return b.above[w] | b.marks[w]; };
+  b.correct(sent_of, [&](std::uint32_t w, T v) { return (sent_of(w) >> lane() & 1) != 0 ? T{0} : v; });
 }
 
 // Header, and all of the payload before the values that is not u16, in the pool; gives its bytes.
@@ -123,7 +116,7 @@ MQ_DEVICE std::uint32_t put_front(const Block<T, kNear>& b, const ValuedHeader& 
 
 template <class T, bool kNear>
 MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
-  const Block<T, kNear> b(a, take_ticket(&a.state->ticket));
+  const Block<T, kNear> b(a, take_block(a));
   const Taken taken = take(b, TopKPick::pick(b, a));
   const Owned own(b.words);
   for (std::uint32_t w = own.begin; w < own.end; ++w) b.above[w] |= b.below[w] | b.marks[w];
@@ -144,7 +137,7 @@ MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
   }
   const auto bytes = static_cast<std::uint32_t>(valued_bytes<T>(format, count, skips, b.n));
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(ValuedHeader)) + bytes;
-  if (thread() == 0) publish_length(a.state->chain(), b.number, length);
+  publish_block(a, b.number, length);
   rank_words(b);
   const std::uint32_t front = put_front(b, ValuedHeader(format, count, bytes), place, placed.gap_bytes);
   std::byte* to = own_wire(a, b.number, length);
@@ -164,7 +157,7 @@ MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
   }
   correct_sent(b);
   barrier();
-  if (thread() == 0) end_block(a, taken.nonfinite);
+  if (thread() == 0) end_block(a, length, taken.nonfinite);
 }
 
 }  // namespace mq::kernels::cuda

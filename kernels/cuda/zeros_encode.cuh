@@ -49,7 +49,7 @@ MQ_DEVICE ZeroCounts<T> find_zeros(const Block<T, kNear>& b) {
 template <class T, bool kNear>
 MQ_DEVICE void encode_zeros(const SparseEncodeArgs& a) {
   constexpr auto kSize = static_cast<std::uint32_t>(sizeof(T));
-  const Block<T, kNear> b(a, take_ticket(&a.state->ticket));
+  const Block<T, kNear> b(a, take_block(a));
   const bool full = looks_full<T>(b.x, b.n);
   const ZeroCounts<T> found = find_zeros(b);
   const std::uint32_t all = b.n * kSize, head = top_bytes(b.n);
@@ -59,7 +59,7 @@ MQ_DEVICE void encode_zeros(const SparseEncodeArgs& a) {
   const bool sparse = !full && head + (count_before + 32) * kSize + (groups_before + 1) * 4 <= all;
   const std::uint32_t count = sparse ? found.elements : b.n;
   const std::uint32_t length = 4 + (sparse ? head + count * kSize + found.groups * 4 : all);
-  if (thread() == 0) publish_length(a.state->chain(), b.number, length);
+  publish_block(a, b.number, length);
   rank_words(b);
   auto* const stage = reinterpret_cast<std::uint32_t*>(b.pool);
   if (thread() == 0) stage[0] = count;
@@ -87,7 +87,7 @@ MQ_DEVICE void encode_zeros(const SparseEncodeArgs& a) {
   if (b.feedback == Feedback::carry)
     for (std::uint32_t i = thread(); i < b.n; i += threads()) b.set_residual(i, T{0});
   barrier();
-  if (thread() == 0) end_block(a, found.nonfinite);
+  if (thread() == 0) end_block(a, length, found.nonfinite);
 }
 
 }  // namespace mq::kernels::cuda
