@@ -1,5 +1,5 @@
-// Whether this is a build with sanitizers, which run several times as long. What a property says of numbers is
-// checked by builds without; here it is enough that every line runs on every kind of rank count.
+// Whether this is a build with sanitizers, which run several times as long. What a property says of numbers
+// is checked by builds without; here it is enough that every line runs on every kind of rank count.
 #pragma once
 
 namespace mq::test {
