@@ -1,7 +1,10 @@
 #include "mpi_quant/device_call.hpp"
 
 #include <new>
+#include <string>
 #include <utility>
+
+#include "mpi_quant/base/env.hpp"
 
 namespace mq {
 namespace {
@@ -17,10 +20,21 @@ double propose_on_host(const Job& job, const std::byte* x) {
   return job.codec->propose(widened.data(), job.count, kernels::Element::f32, job.params);
 }
 
+Result<bool> device_wire(bool mpi_takes_device_memory) noexcept {
+  const DeviceWire wanted = env().ok() ? env()->cuda_wire : DeviceWire::host;
+  if (wanted != DeviceWire::device || mpi_takes_device_memory)
+    return wanted != DeviceWire::host && mpi_takes_device_memory;
+  return status_of(Code::bad_policy, [] {
+    return std::string(
+        "MPIQ_CUDA_WIRE=device: this MPI does not say that it takes memory of GPUs (auto: only if it does)");
+  });
+}
+
 }  // namespace
 
-DeviceRows device_rows() noexcept {
-  return {device_api(), kernels::device_ops, kernels::device_convert, kernels::device_propose};
+DeviceRows device_rows(bool mpi_takes_device_memory) noexcept {
+  return {device_api(), kernels::device_ops, kernels::device_convert, kernels::device_propose,
+          device_wire(mpi_takes_device_memory)};
 }
 
 Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
@@ -46,6 +60,8 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   const bool runs = has_rows && can_convert && no_kernels == nullptr;
   stage(job);
   if (!runs) return {};
+  if (!rows.device_wire.ok()) return rows.device_wire.status();
+  device_job_.device_wire = *rows.device_wire;
   mode_ = Mode::device;
   const kernels::DeviceShape* const shape = rows.api->shape(device);
   if (shape != nullptr) device_job_.shape = *shape;
@@ -147,8 +163,8 @@ Status DeviceCall::prepare_work(Job& job) {
   if (copies_in_ && copies_out_ && input_ == output_) job.input = job.output;
   delivered_ = job.output;
   device_job_.lanes = work_->lanes();
-  device_job_.may_outlast =
-      setting_.outlasts && !copies_out_ && (job.convert == nullptr || job.residual == nullptr);
+  device_job_.may_outlast = setting_.outlasts && !copies_out_ && !device_job_.device_wire &&
+                            (job.convert == nullptr || job.residual == nullptr);
   return setting_.rehearsal ? Status{} : begin(job);
 }
 

@@ -27,9 +27,10 @@ struct DeviceRows {
   const kernels::DeviceOps* (*ops)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
   const kernels::DeviceConvertOps* (*convert)(kernels::Element) noexcept = nullptr;
   const kernels::DeviceProposeOps* (*propose)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
+  Result<bool> device_wire = false;  // whether frames are to be in the device's memory (MPIQ_CUDA_WIRE)
 };
-// Of this process.
-DeviceRows device_rows() noexcept;
+// Of this process, whose MPI takes pointers to memory of GPUs or not.
+DeviceRows device_rows(bool mpi_takes_device_memory) noexcept;
 
 class DeviceCall {
  public:

@@ -3,51 +3,94 @@
 //
 // Frames are in pinned host memory: an encode writes its payload there, through the bus; of a payload that is
 // not short a decode reads a copy on the device, for decoders read some of it more than once.
+//
+// Or, with DeviceJob::device_wire, on the device. Then the processor cannot read what they begin with:
+// headers are copied, in the order of the stream. That of an encoded chunk, but for its length, is known
+// before the encode, which writes the length; that of a received one is looked at when its decode is over,
+// for decoders bear with any bytes. Frames of a header alone are sent from pinned memory: also a device that
+// has failed can say so.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "mpi_quant/chunk_places.hpp"
+#include "mpi_quant/frame.hpp"
 #include "mpi_quant/job.hpp"
 
 namespace mq {
 
 // What the device tells of the steps of a slot. In pinned memory.
 struct DeviceResult {
+  std::array<std::byte, offsetof(FrameHeader, payload_bytes)> head;  // with encoded.bytes a header
   kernels::DeviceEncoded encoded;
   std::uint32_t malformed;
+  std::array<std::byte, sizeof(FrameHeader)> received;  // of the frame that was decoded
 };
+static_assert(offsetof(DeviceResult, head) == 0 &&
+              offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
+              sizeof(FrameHeader) == offsetof(FrameHeader, payload_bytes) + sizeof(std::uint64_t));
 
 class DeviceChunks {
  public:
   // Bytes of a lane on the device and, for the results, in pinned memory; multiples of 256 and of 64.
   static std::size_t device_bytes(const Job& job, const Layout& layout);
   static std::size_t pinned_bytes(const Job& job);
-  // lane.memory has device_bytes(), results pinned_bytes(). May throw std::bad_alloc.
+  // job.plan has the steps that follow. lane.memory has device_bytes(), results pinned_bytes(). May throw
+  // std::bad_alloc.
   void prepare(const Job& job, const Layout& layout, const DeviceLane& lane, std::byte* results);
   void start_segment(std::size_t segment) { places_.start_segment(segment); }
 
-  // The steps, in the order of the plan. True: launched; the wire stays as it is until it is over. False: it
-  // is over, and result says all; after an error nothing of this lane runs any more.
-  bool encode(const Step& step, std::byte* wire, StepResult& result);
-  bool decode(const Step& step, bool final, std::span<const std::byte> wire, StepResult& result);
-  // True if a launched step is over; then what became of it.
-  bool over(const Step& step, StepResult& result);
-  // Set by decodes whose end nobody waits for.
+  // With DeviceJob::device_wire: the frames of all slots, one after the other, on the device; and where the
+  // header of a frame has to be that is sent without a payload.
+  std::byte* frames() const { return wire_; }
+  std::byte* header(int slot) const { return results_[static_cast<std::size_t>(slot)].head.data(); }
+
+  // The steps, in the order of the plan; wire is behind the header's place in its frame. True: launched; the
+  // wire stays as it is until it is over. False: it is over, and result says all; after an error nothing of
+  // this lane runs any more. header: of the frame, but for its length. fetches_header:
+  // see received().
+  bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result);
+  bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
+              StepResult& result);
+  // What an earlier job, which may outlast its execution, has left under way.
+  void forget() { launched_.clear(); }
+  // The next launched step that is over, in their order, and what became of it; or null. Each is told of
+  // once.
+  const Step* over(StepResult& result);
+  // Of launched steps that over() has not told of: whether there are any, or an encode; and whether the
+  // processor needs what one of them still writes or reads before it may do `step`. Steps of a lane come one
+  // after the other in its stream; but only the end of an encode tells how long its frame is.
+  bool is_busy() const { return !launched_.empty(); }
+  bool is_encoding() const;
+  bool holds_up(const Step& step) const;
+  // What the frame of a decode that is over begins with, with DeviceJob::device_wire.
+  const std::byte* received(const Step& step) const { return result_of(step).received.data(); }
+  // Set by decodes whose end nobody waits for, too.
   std::span<const DeviceResult> results() const { return results_; }
 
  private:
-  bool launched(const Step& step, Status status, StepResult& result);
+  Status launch(const Step& step, ChunkPlaces::Decode d, DeviceResult& told);
+  bool launched(const Step& step, double begun, Status status, StepResult& result);
+  bool is_over(const Step& step, StepResult& result);
   DeviceResult& result_of(const Step& step) const { return results_[static_cast<std::size_t>(step.slot)]; }
 
+  struct Launched {
+    const Step* step;
+    double begun;
+  };
   const Job* job_ = nullptr;
   DeviceLane lane_;
   ChunkPlaces places_;
   std::span<DeviceResult> results_;  // by slot
-  std::byte *scratch_ = nullptr, *wire_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  std::byte* wire_ = nullptr;  // frames(), or a payload to be decoded
   std::size_t bound_ = 0;
+  std::vector<Launched> launched_;
+  double last_end_ = 0;  // of a launched step
 };
 
 }  // namespace mq

@@ -18,7 +18,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -26,16 +25,13 @@
 #include <vector>
 
 #include "mpi_quant/base/comm.hpp"
+#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/chunks.hpp"
 #include "mpi_quant/device_chunks.hpp"
 #include "mpi_quant/frame_check.hpp"
 #include "mpi_quant/job.hpp"
 
 namespace mq {
-
-inline double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Can be used for one job after the other; allocates only what a larger job than all before needs. Must stay
 // where it is while a job is under way, and for ever after an error of the communication.
@@ -67,13 +63,13 @@ class Execution {
     for (std::size_t i = 0; i < n_lanes_; ++i) {
       Lane& lane = lanes_[i];
       lane.frames = scratch + i * lane_bytes(job, *layout_);
-      std::byte* const rest = lane.frames + slots * slot_bytes_;
+      std::byte* const rest = lane.frames + host_frames(job) * slot_bytes_;
+      lane.on_device.forget();
       if (job.device == nullptr)
         lane.chunks.prepare(job, *layout_, rest);
       else
         lane.on_device.prepare(job, *layout_, job.device->lanes[i], rest);
-      lane.launched.clear();
-      if (job.device != nullptr) lane.launched.reserve(job.plan->steps.size());
+      if (on_device_wire()) lane.frames = lane.on_device.frames();
       lane.index = static_cast<int>(i);
       lane.slots.assign(slots, Slot{});
       lane.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
@@ -110,7 +106,7 @@ class Execution {
   template <class F>
   void late(const F& f) const {
     for (std::size_t i = 0; i < n_lanes_; ++i)
-      if (!lanes_[i].launched.empty()) f(lanes_[i].on_device.results());
+      if (lanes_[i].on_device.is_busy()) f(lanes_[i].on_device.results());
   }
   // Of the result: on an error output and residual are unspecified.
   const Status& failure() const { return failure_; }
@@ -121,10 +117,7 @@ class Execution {
     typename C::Request receive{};
     int sends = 0;  // under way
     std::size_t bytes = 0;
-  };
-  struct Launched {
-    std::size_t step;
-    double begun;
+    bool is_header = false;  // nothing more, and the processor wrote it: see header_place()
   };
   struct Lane {
     std::byte* frames = nullptr;
@@ -136,14 +129,15 @@ class Execution {
     std::size_t at = 0;  // next step
     std::vector<Slot> slots;
     std::vector<typename C::Request> sends;  // by plan's numbers
-    std::vector<Launched> launched;          // steps of this segment that a device has not ended, in order
-    double last_end = 0;                     // of them
     bool running = false;                    // the step that was just begun was launched
     StepResult result;                       // else this came of it
   };
 
+  static std::size_t host_frames(const Job& job) {  // of a lane
+    return job.device != nullptr && job.device->device_wire ? 0 : static_cast<std::size_t>(job.plan->slots);
+  }
   static std::size_t lane_bytes(const Job& job, const Layout& layout) {
-    return static_cast<std::size_t>(job.plan->slots) * slot_bytes_of(job, layout) +
+    return host_frames(job) * slot_bytes_of(job, layout) +
            (job.device != nullptr ? DeviceChunks::pinned_bytes(job) : Chunks::scratch_bytes(job, layout));
   }
 
@@ -155,6 +149,16 @@ class Execution {
   }
   std::span<std::byte> frame(const Lane& lane, int slot) const {
     return {lane.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
+  }
+  // Frames are where the processor cannot read them.
+  bool on_device_wire() const { return job_->device != nullptr && job_->device->device_wire; }
+  // Where the processor writes a slot's header.
+  std::byte* header_place(const Lane& lane, int slot) const {
+    return on_device_wire() ? lane.on_device.header(slot) : frame(lane, slot).data();
+  }
+  std::span<const std::byte> to_send(const Lane& lane, int index) const {
+    const Slot& slot = lane.slots[static_cast<std::size_t>(index)];
+    return {slot.is_header ? header_place(lane, index) : frame(lane, index).data(), slot.bytes};
   }
   Slot& slot_of(Lane& lane, int slot) const { return lane.slots[static_cast<std::size_t>(slot)]; }
   const Step& step_of(const Lane& lane) const { return job_->plan->steps[lane.at]; }
@@ -182,7 +186,7 @@ class Execution {
   Status communicate(C& comm, Lane& lane, Tally& tally, bool& moved, bool& codec_step) {
     while (lane.active) {
       bool ready = false;
-      if (!lane.launched.empty()) end_launched(lane, tally, moved);
+      end_launched(lane, tally, moved);
       if (lane.at == job_->plan->steps.size()) {
         MQ_TRY(drained(comm, lane, ready));
         if (!ready) return {};
@@ -207,7 +211,7 @@ class Execution {
 
   // A slot may be read once its message is here, and written once it is neither being received nor sent.
   Status runnable(C& comm, Lane& lane, const Step& step, Tally& tally, bool& ready) {
-    ready = !is_held_up(lane, step);
+    ready = !lane.on_device.holds_up(step);
     if (!ready) return {};
     if (step.op == Op::exchange) {
       if (step.to != kNobody) MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
@@ -226,6 +230,7 @@ class Execution {
     MQ_TRY(comm.test(slot.receive, ready, slot.bytes));
     if (!ready) return {};
     slot.receiving = false;
+    slot.is_header = false;
     tally.received_bytes += slot.bytes;
     return {};
   }
@@ -248,7 +253,7 @@ class Execution {
   }
 
   Status drained(C& comm, Lane& lane, bool& ready) {
-    ready = lane.launched.empty() || may_end_without(lane);
+    ready = !lane.on_device.is_busy() || may_end_without(lane);
     for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, lane, slot, ready));
     return {};
   }
@@ -260,10 +265,12 @@ class Execution {
     if (slot.bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
       if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
       write_header(lane, step, Code::bad_frame, 0);
+    } else if (on_device_wire() && !slot.is_header && failure_.code() == Code::device_failed) {
+      write_header(lane, step, Code::device_failed, 0);
     }
     tally.sent_bytes += slot.bytes;
     ++tally.messages_sent;
-    return comm.send(step.to, tag(lane, step), frame(lane, step.slot).first(slot.bytes),
+    return comm.send(step.to, tag(lane, step), to_send(lane, step.slot),
                      send_request(lane, step.slot, slot.sends++));
   }
 
@@ -287,12 +294,11 @@ class Execution {
     if (!failure_.ok()) return;
     const std::span<std::byte> in = frame(lane, step.slot);
     const std::size_t bytes = slot_of(lane, step.slot).bytes;
-    if (step.op != Op::encode) lane.result.status = check_frame(place(lane, step), in, bytes);
+    if (step.op != Op::encode) lane.result.status = check_frame(lane, step);
     if (!lane.result.status.ok()) return;
     const double start = now_s();
     if (job_->device != nullptr) {
       launch(lane, step, in.subspan(sizeof(FrameHeader)), bytes - sizeof(FrameHeader));
-      if (lane.running) lane.launched.push_back({lane.at, start});
     } else if (step.op == Op::encode) {
       lane.result.encoded = lane.chunks.encode(step, in.data() + sizeof(FrameHeader));
     } else {
@@ -303,16 +309,30 @@ class Execution {
   }
 
   void launch(Lane& lane, const Step& step, std::span<std::byte> payload, std::size_t bytes) const noexcept {
-    lane.running = step.op == Op::encode ? lane.on_device.encode(step, payload.data(), lane.result)
-                                         : lane.on_device.decode(step, job_->facts->final[lane.at],
-                                                                 payload.first(bytes), lane.result);
+    lane.running =
+        step.op == Op::encode
+            ? lane.on_device.encode(step, header_of(place(lane, step)), payload.data(), lane.result)
+            : lane.on_device.decode(step, job_->facts->final[lane.at], is_header_there(lane, step),
+                                    payload.first(bytes), lane.result);
+  }
+
+  // The header of the slot's frame can only be looked at once the device has copied it.
+  bool is_header_there(const Lane& lane, const Step& step) const {
+    return on_device_wire() && !lane.slots[static_cast<std::size_t>(step.slot)].is_header;
+  }
+
+  Status check_frame(const Lane& lane, const Step& step) const noexcept {
+    const std::size_t bytes = lane.slots[static_cast<std::size_t>(step.slot)].bytes;
+    MQ_TRY(check_length(place(lane, step), slot_bytes_, bytes));
+    if (is_header_there(lane, step)) return {};
+    return check_header(place(lane, step), header_place(lane, step.slot), bytes);
   }
 
   // What follows from a step that is over.
   void end(Lane& lane, const Step& step, StepResult& result, Tally& tally) {
     (step.op == Op::encode ? tally.encode_s : tally.decode_s) += result.seconds;
     tally.nonfinite += result.encoded.nonfinite;
-    if (result.decoded == kernels::Decoded::malformed)
+    if (result.status.ok() && result.decoded == kernels::Decoded::malformed)
       result.status = bad_frame(place(lane, step), [&] {
         return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
       });
@@ -323,39 +343,20 @@ class Execution {
 
   // Ends the steps of a lane that its device has ended.
   void end_launched(Lane& lane, Tally& tally, bool& moved) {
-    std::size_t ended = 0;
-    for (StepResult result; ended < lane.launched.size(); ++ended, result = {}) {
-      const Launched& launched = lane.launched[ended];
-      const Step& step = job_->plan->steps[launched.step];
-      if (!lane.on_device.over(step, result)) break;
-      const double now = now_s();
-      result.seconds = now - std::max(launched.begun, lane.last_end);  // a lane's steps do not overlap
-      lane.last_end = now;
-      end(lane, step, result, tally);
+    StepResult result;
+    while (const Step* const step = lane.on_device.over(result)) {
+      moved = true;
+      if (is_header_there(lane, *step) && step->op != Op::encode && result.status.ok())
+        result.status =
+            check_header(place(lane, *step), lane.on_device.received(*step), slot_of(lane, step->slot).bytes);
+      end(lane, *step, result, tally);
     }
-    lane.launched.erase(lane.launched.begin(), lane.launched.begin() + static_cast<std::ptrdiff_t>(ended));
-    moved = moved || ended > 0;
-  }
-
-  // Whether the processor needs what a launched step still writes or reads. Codec steps of a lane come one
-  // after the other in its stream; but only the end of an encode tells how long its frame is.
-  bool is_held_up(const Lane& lane, const Step& step) const {
-    for (const Launched& launched : lane.launched) {
-      const Step& earlier = job_->plan->steps[launched.step];
-      const bool reads = step.op != Op::exchange || step.to != kNobody;
-      if (reads && earlier.op == Op::encode && earlier.slot == step.slot) return true;
-      if (step.op == Op::exchange && step.from != kNobody && earlier.slot == step.recv_slot) return true;
-    }
-    return false;
   }
 
   // The last decodes of a job that may outlast its execution.
   bool may_end_without(const Lane& lane) const {
-    if (!job_->device->may_outlast || !failure_.ok()) return false;
-    if (lane.segment + n_lanes_ < layout_->segments()) return false;
-    return std::none_of(lane.launched.begin(), lane.launched.end(), [&](const Launched& launched) {
-      return job_->plan->steps[launched.step].op == Op::encode;
-    });
+    return job_->device->may_outlast && failure_.ok() && lane.segment + n_lanes_ >= layout_->segments() &&
+           !lane.on_device.is_encoding();
   }
 
   FramePlace place(const Lane& lane, const Step& step) const {
@@ -364,14 +365,13 @@ class Execution {
 
   // A header with a trouble is a poison frame.
   void write_header(Lane& lane, const Step& step, Code trouble, std::size_t payload_bytes) const {
-    FrameHeader header;
+    FrameHeader header = header_of(place(lane, step));
     header.trouble = static_cast<std::uint16_t>(trouble);
-    header.call = job_->call;
-    header.segment = static_cast<std::uint32_t>(lane.segment);
-    header.chunk = static_cast<std::uint32_t>(step.chunk);
     header.payload_bytes = payload_bytes;
-    std::memcpy(frame(lane, step.slot).data(), &header, sizeof header);
-    slot_of(lane, step.slot).bytes = sizeof header + payload_bytes;
+    std::memcpy(header_place(lane, step.slot), &header, sizeof header);
+    Slot& slot = slot_of(lane, step.slot);
+    slot.bytes = sizeof header + payload_bytes;
+    slot.is_header = payload_bytes == 0;
   }
 
   const Job* job_ = nullptr;

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "mpi_quant/frame.hpp"
-
 namespace mq {
 
 Status frame_too_long(const FramePlace& place, std::size_t bound) noexcept {
@@ -11,12 +9,15 @@ Status frame_too_long(const FramePlace& place, std::size_t bound) noexcept {
                    [&] { return "a frame is longer than the bound of " + std::to_string(bound) + " bytes"; });
 }
 
-Status check_frame(const FramePlace& place, std::span<const std::byte> in, std::size_t bytes) noexcept {
-  FrameHeader h;
-  if (bytes < sizeof h)
+Status check_length(const FramePlace& place, std::size_t room, std::size_t bytes) noexcept {
+  if (bytes < sizeof(FrameHeader))
     return bad_frame(place, [&] { return "a frame of " + std::to_string(bytes) + " bytes has no header"; });
-  if (bytes > in.size()) return frame_too_long(place, in.size());
-  std::memcpy(&h, in.data(), sizeof h);
+  return bytes > room ? frame_too_long(place, room) : Status{};
+}
+
+Status check_header(const FramePlace& place, const std::byte* header, std::size_t bytes) noexcept {
+  FrameHeader h;
+  std::memcpy(&h, header, sizeof h);
   if (h.magic != kFrameMagic || h.version != kWireVersion)
     return bad_frame(place, [&] {
       return "a message is not an mpi_quant frame of version " + std::to_string(kWireVersion);

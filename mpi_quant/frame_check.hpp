@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/frame.hpp"
 
 namespace mq {
 
@@ -18,6 +18,15 @@ struct FramePlace {
   int chunk = 0;
 };
 
+// The header of this frame, but for the length of its payload.
+inline FrameHeader header_of(const FramePlace& place) {
+  FrameHeader header;
+  header.call = place.call;
+  header.segment = static_cast<std::uint32_t>(place.segment);
+  header.chunk = static_cast<std::uint32_t>(place.chunk);
+  return header;
+}
+
 // text() gives the reason.
 template <class Text>
 Status bad_frame(const FramePlace& place, const Text& text) noexcept {
@@ -27,7 +36,9 @@ Status bad_frame(const FramePlace& place, const Text& text) noexcept {
   });
 }
 Status frame_too_long(const FramePlace& place, std::size_t bound) noexcept;
-// in: the room that the frame was received into; bytes: its length, more than the room if it did not fit.
-Status check_frame(const FramePlace& place, std::span<const std::byte> in, std::size_t bytes) noexcept;
+// room: that the frame was received into; bytes: its length, more than the room if it did not fit.
+Status check_length(const FramePlace& place, std::size_t room, std::size_t bytes) noexcept;
+// Of a frame of a sound length. header: where it begins, or a copy of that.
+Status check_header(const FramePlace& place, const std::byte* header, std::size_t bytes) noexcept;
 
 }  // namespace mq

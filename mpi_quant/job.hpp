@@ -25,7 +25,7 @@ struct DeviceLane {
 };
 
 // Where the codec's work of a job runs, if not on the processor: input, output and residual are in the memory
-// of this device, the frames in pinned host memory.
+// of this device, the frames in pinned host memory, or in its memory too.
 struct DeviceJob {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
@@ -34,6 +34,7 @@ struct DeviceJob {
   const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
   kernels::DeviceShape shape;
   std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
+  bool device_wire = false;           // frames are in the device's memory: MPI takes them from there
   // The job may be over while its last decodes are under way in their streams.
   bool may_outlast = false;
 };

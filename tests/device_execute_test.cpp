@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -33,6 +34,7 @@ struct Keeper {
 struct DeviceScene {
   Scene scene;
   std::function<Kinds(int)> kinds = [](int) { return Kinds{}; };
+  unsigned device_wire = 0;  // bit r: rank r has its frames on its device, if it can
   bool stream_ordered = false, rendezvous = false;
   std::vector<std::unique_ptr<Keeper>>* keepers = nullptr;
 };
@@ -120,7 +122,7 @@ class RankRun {
     return job;
   }
   Status prepare(Job& job, DeviceCall& call, E& execution, std::vector<std::byte>& scratch) {
-    MQ_TRY(call.locate(job, Gpus::get().rows()));
+    MQ_TRY(call.locate(job, Gpus::get().rows((s_.device_wire >> rank_ & 1) != 0)));
     if (s_.scene.feedback) {
       device_residual_ = place(rank_, residual_, call.residual_device() != nullptr);
       job.residual = device_residual_ ? device_residual_ : reinterpret_cast<std::byte*>(residual_.data());
@@ -169,6 +171,7 @@ Outcome<T> run_on_devices(const DeviceScene& s, const Vectors<T>& input, Vectors
   if (s.scene.in_place) out.output = input;
   Loopback net(s.scene.ranks, s.scene.delay_seed, s.scene.tamper);
   if (s.rendezvous) net.set_rendezvous();
+  if (s.device_wire != 0) net.set_copy(&Gpus::carry);
   Agreed agreed(s.scene.ranks);
   net.run([&](Loopback::Rank& comm) {
     const auto r = static_cast<std::size_t>(comm.rank());
@@ -201,6 +204,10 @@ Kinds mixed(int rank, int turn) {
   return {(kind & 1) != 0, (kind & 2) != 0};
 }
 
+// No rank's frames on its device, all, some.
+constexpr std::array kWires{0U, ~0U, 0b10110U};
+unsigned wire(int turn) { return kWires[static_cast<std::size_t>(turn) % kWires.size()]; }
+
 class DeviceExecute : public testing::Test {
  protected:
   void SetUp() override { Gpus::get().reset(); }
@@ -216,26 +223,27 @@ void for_each_device_scene(std::initializer_list<int> all_ranks, const F& proper
 
 TEST_F(DeviceExecute, bits_are_those_of_the_host) {
   for_each_device_scene({2, 3, 4, 5}, [](Scene scene, int turn) {
-    for (const std::size_t n : {1, 7, 64 * 5 + 5, 5000}) {
-      expect_same<float>({scene}, n, "all on devices");
-      expect_same<float>({scene, [=](int rank) { return mixed(rank, turn); }}, n, "mixed");
-    }
+    for (const std::size_t n : {1, 7, 64 * 5 + 5, 5000})
+      for (const unsigned device_wire : kWires) {
+        expect_same<float>({scene, [](int) { return Kinds{}; }, device_wire}, n, "all on devices");
+        expect_same<float>({scene, [=](int rank) { return mixed(rank, turn); }, device_wire}, n, "mixed");
+      }
   });
 }
 
 TEST_F(DeviceExecute, all_element_types) {
   for_each_device_scene({3}, [](Scene scene, int turn) {
     const auto kinds = [=](int rank) { return mixed(rank, turn); };
-    expect_same<double>({scene, kinds}, 999, "mixed");
-    expect_same<F16>({scene}, 999, "all on devices");
-    expect_same<F16>({scene, kinds}, 999, "mixed");
-    expect_same<Bf16>({scene, kinds}, 999, "mixed");
+    expect_same<double>({scene, kinds, wire(turn)}, 999, "mixed");
+    expect_same<F16>({scene, [](int) { return Kinds{}; }, wire(turn + 1)}, 999, "all on devices");
+    expect_same<F16>({scene, kinds, wire(turn + 2)}, 999, "mixed");
+    expect_same<Bf16>({scene, kinds, wire(turn)}, 999, "mixed");
   });
 }
 
 TEST_F(DeviceExecute, in_place_without_feedback_and_with_messages_that_arrive_in_any_order) {
   for_each_device_scene({2, 5}, [](Scene scene, int turn) {
-    DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }};
+    DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};
     s.rendezvous = true;
     s.scene.delay_seed = static_cast<std::uint64_t>(turn) + 1;
     s.scene.in_place = turn % 2 != 0;
@@ -248,7 +256,7 @@ TEST_F(DeviceExecute, many_segments_in_flight) {
   for_each_device_scene({2, 3}, [](Scene scene, int turn) {
     if (turn % 7 != 0) return;
     const std::size_t n = 4 * kChunkBytes / 4 * static_cast<std::size_t>(scene.ranks) + 1234;
-    DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }};
+    DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};
     s.scene.short_blocks = false;
     s.rendezvous = true;
     expect_same<float>(s, n, "segments");
@@ -259,7 +267,7 @@ TEST_F(DeviceExecute, devices_without_kernels_are_staged) {
   for (int i = 0; i < Gpus::kDevices; ++i) Gpus::get().device(i).kernels = i % 2 != 0;
   for_each_device_scene({4}, [](Scene scene, int turn) {
     scene.in_place = turn % 2 == 0;
-    expect_same<float>({scene, [=](int rank) { return mixed(rank, turn); }}, 2000, "staged");
+    expect_same<float>({scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)}, 2000, "staged");
   });
   EXPECT_EQ(Gpus::get().device(0).launches, 0);
   EXPECT_GT(Gpus::get().device(1).launches, 0);
@@ -267,7 +275,7 @@ TEST_F(DeviceExecute, devices_without_kernels_are_staged) {
 
 TEST_F(DeviceExecute, inputs_may_still_be_under_way_and_results_may_come_in_stream_order) {
   for_each_device_scene({3}, [](Scene scene, int turn) {
-    DeviceScene s{scene, [=](int rank) { return turn % 2 ? Kinds{} : mixed(rank, turn); }};
+    DeviceScene s{scene, [=](int rank) { return turn % 2 ? Kinds{} : mixed(rank, turn); }, wire(turn / 2)};
     s.stream_ordered = true;
     expect_same<float>(s, 4000, "stream ordered");
     expect_same<F16>(s, 500, "stream ordered");
@@ -278,7 +286,7 @@ TEST_F(DeviceExecute, calls_like_the_one_before_allocate_nothing) {
   for_each_device_scene({3}, [&](Scene scene, int turn) {
     std::vector<std::unique_ptr<Keeper>> keepers;
     for (int r = 0; r < 3; ++r) keepers.push_back(std::make_unique<Keeper>());
-    DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }};
+    DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};
     s.keepers = &keepers;
     s.stream_ordered = turn % 3 == 0;
     int made = -1;
@@ -306,7 +314,7 @@ TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {
         Gpus::get().reset();
         Gpus::get().device(1).fail_at = fail_at;
         Gpus::get().device(1).stays_bad = stays_bad;
-        DeviceScene s{scene, [=](int rank) { return mixed(rank, turn + 2); }};
+        DeviceScene s{scene, [=](int rank) { return mixed(rank, turn + 2); }, wire(turn)};
         s.stream_ordered = turn % 2 == 0;
         const Outcome<float> got = run_on_devices(s, x, e);
         const std::string where = scene.describe(n) + "failing call " + std::to_string(fail_at);
@@ -327,7 +335,8 @@ TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {
 
 TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for) {
   DevicePool pool;
-  DeviceResult malformed{{}, 1};
+  DeviceResult malformed{};
+  malformed.malformed = 1;
   {
     std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
     ASSERT_TRUE(work->reserve({}).ok());
@@ -346,18 +355,19 @@ TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for
 
 TEST_F(DeviceExecute, damaged_messages_are_errors_and_never_a_hang) {
   for_each_device_scene({3}, [](Scene scene, int) {
-    for (int damage = 0; damage < 5; ++damage) {
+    for (int damage = 0; damage < 10; ++damage) {
       Gpus::get().reset();
       std::atomic<int> messages = 0, victim = -1;
       DeviceScene s{scene};
+      s.device_wire = damage < 5 ? 0 : ~0U;
       s.scene.tamper = [&](int, int to, int, Loopback::Message& m) {
         if (messages++ != 1) return;
         victim = to;
-        if (damage == 0) m.clear();
-        if (damage == 1) m.resize(m.size() - 1);
-        if (damage == 2) m[0] ^= std::byte{1};
-        if (damage == 3) m.resize(1 << 20);
-        if (damage == 4) {  // a payload that is too short, by its header too
+        if (damage % 5 == 0) m.clear();
+        if (damage % 5 == 1) m.resize(m.size() - 1);
+        if (damage % 5 == 2) m[0] ^= std::byte{1};
+        if (damage % 5 == 3) m.resize(1 << 20);
+        if (damage % 5 == 4) {  // a payload that is too short, by its header too
           m.resize(m.size() - 1);
           FrameHeader header;
           std::memcpy(&header, m.data(), sizeof header);

@@ -69,6 +69,7 @@ class Gpus {
       device(i).number = i;
       program_[static_cast<std::size_t>(i)] = DeviceStream{&device(i), {}, 0, 0, {}};
     }
+    (void)madvise(memory_, kPart * kDevices, MADV_DONTNEED);  // or each touch() pays for all pages ever used
   }
   // The program's own stream of a device, legacy or not: there is one.
   DeviceStream* program(Device* device) { return &program_[static_cast<std::size_t>(device->number)]; }
@@ -106,7 +107,17 @@ class Gpus {
     const std::scoped_lock lock(mutex_);
     touch([&] { std::memcpy(to, from, bytes); });
   }
-  DeviceRows rows();
+  DeviceRows rows(bool device_wire = false);
+  // As a communication reads and writes messages that may be in devices' memory.
+  static void carry(void* to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    if (get().device_of(to) == nullptr && get().device_of(from) == nullptr) {
+      std::memcpy(to, from, bytes);
+      return;
+    }
+    const std::scoped_lock lock(get().mutex());
+    get().touch([&] { std::memcpy(to, from, bytes); });
+  }
 
   Device* device_of(const void* p) {
     const auto* const byte = static_cast<const std::byte*>(p);
@@ -317,7 +328,7 @@ inline void Gpus::set_kernels(DeviceApi& api) {
   };
 }
 
-inline DeviceRows Gpus::rows() {
+inline DeviceRows Gpus::rows(bool device_wire) {
   static const DeviceApi& api = *new DeviceApi([] {
     DeviceApi table{};
     table.version = kDeviceApi;
@@ -342,7 +353,8 @@ inline DeviceRows Gpus::rows() {
           },
           [](const kernels::Codec&, kernels::Element) noexcept -> const kernels::DeviceProposeOps* {
             return nullptr;
-          }};
+          },
+          device_wire};
 }
 
 }  // namespace mq::test

@@ -25,6 +25,8 @@ namespace mq::test {
 class Loopback {
  public:
   using Message = std::vector<std::byte>;
+  // How buffers of messages are read and written.
+  using Copy = void (*)(void* to, const void* from, std::size_t n);
   // Called for every message before it is delivered; may change it.
   using Tamper = std::function<void(int from, int to, int tag, Message&)>;
   // What becomes of a message: copies of it (0: lost), which can be received after so many tries to receive
@@ -52,7 +54,9 @@ class Loopback {
       ++unfinished_;
       request = {false, to, tag, {}, delay()};
       if (net_.rendezvous_) request.taken = std::make_shared<std::atomic<bool>>(false);
-      net_.post(rank_, to, tag, number_++, {Message(out.begin(), out.end()), 0, out.data(), request.taken});
+      Message message(out.size());
+      net_.copy_(message.data(), out.data(), out.size());
+      net_.post(rank_, to, tag, number_++, {std::move(message), 0, out.data(), request.taken});
       return {};
     }
     Status receive(int from, int tag, std::span<std::byte> in, Request& request) {
@@ -72,8 +76,7 @@ class Loopback {
         if (!net_.take(request.peer, rank_, request.tag, message)) return {};
         queue.pop_front();
         received_bytes = message.size();
-        if (const std::size_t n = std::min(message.size(), request.in.size()); n)
-          std::memcpy(request.in.data(), message.data(), n);
+        net_.copy_(request.in.data(), message.data(), std::min(message.size(), request.in.size()));
       } else if (request.taken && !*request.taken) {
         return {};
       }
@@ -117,6 +120,7 @@ class Loopback {
   // Sends complete when their message is received, as long messages of MPI do; a message that was changed
   // meanwhile by its sender arrives changed, so that this is seen.
   void set_rendezvous() { rendezvous_ = true; }
+  void set_copy(Copy copy) { copy_ = copy; }
 
   // Runs body(Rank&) on every rank, each in a thread.
   void run(const std::function<void(Rank&)>& body) {
@@ -159,7 +163,7 @@ class Loopback {
     if (first.delay-- > 0) return false;
     message = std::move(first.message);
     if (first.taken && !*first.taken) {
-      if (!message.empty() && !tamper_) std::memcpy(message.data(), first.source, message.size());
+      if (!tamper_) copy_(message.data(), first.source, message.size());
       *first.taken = true;
     }
     at->second.pop_front();
@@ -168,6 +172,9 @@ class Loopback {
   int size_;
   std::uint64_t delay_seed_;
   bool rendezvous_ = false;
+  Copy copy_ = [](void* to, const void* from, std::size_t n) {
+    if (n > 0) std::memcpy(to, from, n);
+  };
   Tamper tamper_;
   Fault fault_;
   std::mutex mutex_;

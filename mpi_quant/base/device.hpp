@@ -36,6 +36,14 @@ enum class DeviceSync : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 4> kDeviceSyncs{"legacy", "perthread", "none", "device"};
 
+// Where the frames of a codec that runs on a device are (MPIQ_CUDA_WIRE).
+enum class DeviceWire : std::uint8_t {
+  host,       // in pinned host memory, which every MPI can send
+  device,     // in the device's memory: an error if MPI does not say that it takes it
+  automatic,  // there if MPI says so
+};
+inline constexpr std::array<std::string_view, 3> kDeviceWires{"host", "device", "auto"};
+
 // Functions push and pop the context they need, leave the caller's current context and capture alone, and
 // return Code::device_failed with the driver's words, or Code::no_memory if it ran out. None waits but those
 // that say so. All may be called from any thread.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 namespace mq {
 
@@ -40,30 +41,27 @@ Status read_number(const char* variable, int least, int most, int& number) {
   return {};
 }
 
-Status read_mode(const char* text, Mode& mode) {
-  const auto known = std::find(kModes.begin(), kModes.end(), text);
-  if (known == kModes.end())
+// The position among `known` of the word in a variable that is set.
+template <class E>
+Status read_word(const char* variable, std::span<const std::string_view> known, E& out) {
+  const char* const text = std::getenv(variable);
+  if (!is_set(text)) return {};
+  const auto at = std::find(known.begin(), known.end(), text);
+  if (at == known.end()) {
+    std::string words;
+    for (const std::string_view word : known) words.append(words.empty() ? "" : ", ").append(word);
     return {Code::bad_policy,
-            std::string("MPIQ_MODE: unknown mode \"") + text + "\" (known: on, explain, advise)"};
-  mode = static_cast<Mode>(known - kModes.begin());
+            std::string(variable) + ": unknown word \"" + text + "\" (known: " + words + ")"};
+  }
+  out = static_cast<E>(at - known.begin());
   return {};
 }
 
 Status read_cuda(Env& e) {
-  if (const char* const text = std::getenv("MPIQ_CUDA"); is_set(text)) {
-    const std::string_view word = text;
-    if (word != "auto" && word != "off")
-      return {Code::bad_policy, std::string("MPIQ_CUDA: \"") + text + "\" is neither auto nor off"};
-    e.cuda = word == "auto";
-  }
-  const char* const text = std::getenv("MPIQ_CUDA_SYNC");
-  if (!is_set(text)) return {};
-  const auto known = std::find(kDeviceSyncs.begin(), kDeviceSyncs.end(), text);
-  if (known == kDeviceSyncs.end())
-    return {Code::bad_policy, std::string("MPIQ_CUDA_SYNC: unknown word \"") + text +
-                                  "\" (known: legacy, perthread, none, device)"};
-  e.cuda_sync = static_cast<DeviceSync>(known - kDeviceSyncs.begin());
-  return {};
+  constexpr std::array<std::string_view, 2> kOffOrAuto{"off", "auto"};
+  MQ_TRY(read_word("MPIQ_CUDA", kOffOrAuto, e.cuda));
+  MQ_TRY(read_word("MPIQ_CUDA_SYNC", kDeviceSyncs, e.cuda_sync));
+  return read_word("MPIQ_CUDA_WIRE", kDeviceWires, e.cuda_wire);
 }
 
 // "512M" into bytes.
@@ -90,7 +88,7 @@ Result<Env> read_env() {
   Result<std::string> policy = policy_of_environment();
   if (!policy.ok()) return policy.status();
   e.policy = std::move(*policy);
-  if (const char* const mode = std::getenv("MPIQ_MODE"); is_set(mode)) MQ_TRY(read_mode(mode, e.mode));
+  MQ_TRY(read_word("MPIQ_MODE", kModes, e.mode));
   const char* const report = std::getenv("MPIQ_REPORT");
   e.report = is_set(report) ? report : e.mode == Mode::on ? "" : "-";
   e.residual_bytes = fair_share_of_memory();

@@ -49,6 +49,9 @@ struct Env {
   // MPIQ_CUDA_SYNC: legacy, perthread, none or device: what of the GPU's work before a call its vectors wait
   // for. Default legacy: what a synchronous copy would wait for.
   DeviceSync cuda_sync = DeviceSync::legacy;
+  // MPIQ_CUDA_WIRE: host, device or auto: where messages are made of vectors in GPU memory. Each rank's own
+  // affair. Default host: any MPI can send them.
+  DeviceWire cuda_wire = DeviceWire::host;
   // MPIQ_NODE_RANKS: take every so many consecutive ranks of a communicator for those of one node, whatever
   // machines they run on; 1: every rank is a node of its own. For the plan hierarchical, and for tests of it.
   // Counts where all ranks have the same and it divides their number; else nodes have one rank. Default 0:

@@ -32,4 +32,18 @@ const RealMpi& real_mpi() noexcept {
   return real_functions;
 }
 
+bool mpi_takes_device_memory() noexcept {
+  static const bool takes = [] {
+    constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA
+    int is_supported = 0;
+    if (auto* const query =
+            reinterpret_cast<int (*)(int, int*)>(dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support"));
+        query != nullptr && query(kCuda, &is_supported) == MPI_SUCCESS && is_supported != 0)
+      return true;
+    auto* const ask = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+    return ask != nullptr && ask() != 0;
+  }();
+  return takes;
+}
+
 }  // namespace mq

@@ -1,6 +1,6 @@
-// The cheapest clock of the processor, for what is measured at every call: where a look at the system's clock
-// costs 25 ns this costs less than 10. Its rate is found by comparing with a clock of seconds over the whole
-// run.
+// Clocks: one of seconds; and the cheapest of the processor, for what is measured at every call: where a look
+// at the system's clock costs 25 ns this costs less than 10. Its rate is found by comparing with seconds over
+// the whole run.
 #pragma once
 
 #include <chrono>
@@ -11,6 +11,10 @@
 #endif
 
 namespace mq {
+
+inline double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)

@@ -141,7 +141,7 @@ class Trouble(unittest.TestCase):
     def test_bad_modes_are_refused(self):
         done = run(CONTROL, "others", MPIQ_MODE="maybe")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn('MPIQ_MODE: unknown mode "maybe"', done.stdout + done.stderr)
+        self.assertIn('MPIQ_MODE: unknown word "maybe"', done.stdout + done.stderr)
         done = run("--explain", "--advise", CONTROL, "others")
         self.assertNotEqual(done.returncode, 0)
 
