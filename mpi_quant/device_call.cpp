@@ -33,8 +33,12 @@ Result<bool> device_wire(bool mpi_takes_device_memory) noexcept {
 }  // namespace
 
 DeviceRows device_rows(bool mpi_takes_device_memory) noexcept {
-  return {device_api(), kernels::device_ops, kernels::device_convert, kernels::device_propose,
-          device_wire(mpi_takes_device_memory)};
+  return {device_api(),
+          kernels::device_ops,
+          kernels::device_convert,
+          kernels::device_propose,
+          device_wire(mpi_takes_device_memory),
+          env().ok() && env()->cuda_time};
 }
 
 Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
@@ -62,6 +66,7 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   if (!runs) return {};
   if (!rows.device_wire.ok()) return rows.device_wire.status();
   device_job_.device_wire = *rows.device_wire;
+  device_job_.is_timed = rows.is_timed;
   mode_ = Mode::device;
   const kernels::DeviceShape* const shape = rows.api->shape(device);
   if (shape != nullptr) device_job_.shape = *shape;
@@ -125,7 +130,7 @@ DeviceWork::Need DeviceCall::need(const Job& job) const {
   }
   const Layout layout = layout_of(job);
   need.lanes = lanes_of(job, layout);
-  need.slots = static_cast<std::size_t>(job.plan->slots);
+  need.events = static_cast<std::size_t>(job.plan->slots) * (device_job_.is_timed ? 2 : 1);
   need.lane_bytes = DeviceChunks::device_bytes(job, layout);
   need.device_bytes = vectors;
   need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(double);

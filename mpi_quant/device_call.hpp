@@ -28,6 +28,7 @@ struct DeviceRows {
   const kernels::DeviceConvertOps* (*convert)(kernels::Element) noexcept = nullptr;
   const kernels::DeviceProposeOps* (*propose)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
   Result<bool> device_wire = false;  // whether frames are to be in the device's memory (MPIQ_CUDA_WIRE)
+  bool is_timed = false;             // whether its clock is to be asked (MPIQ_CUDA_TIME)
 };
 // Of this process, whose MPI takes pointers to memory of GPUs or not.
 DeviceRows device_rows(bool mpi_takes_device_memory) noexcept;

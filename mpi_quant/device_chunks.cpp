@@ -5,8 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "mpi_quant/base/ticks.hpp"
-
 namespace mq {
 namespace {
 
@@ -52,46 +50,49 @@ void DeviceChunks::prepare(const Job& job, const Layout& layout, const DeviceLan
 }
 
 bool DeviceChunks::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
-  const double begun = now_s();
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.args.n == 0) {  // nothing for a device to do
     result.encoded = ops_of(*job_, step).encode(e.args);
     return false;
   }
+  return launched(step, launch(step, e, header), result);
+}
+
+Status DeviceChunks::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
   const DeviceJob& device = *job_->device;
   const kernels::Launcher launcher = device.api->launcher(lane_.stream);
   DeviceResult& told = result_of(step);
   told.encoded = {kNothingWritten, 0};
   std::memcpy(told.head.data(), &header, told.head.size());
+  MQ_TRY(begin(step));
   if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
   device_ops_of(*job_, step).encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
-  Status status;
-  if (device.device_wire) status = device.api->copy(lane_.stream, wire - sizeof header, &told, sizeof header);
-  return launched(step, begun, std::move(status), result);
+  if (!device.device_wire) return {};
+  return device.api->copy(lane_.stream, e.args.wire - sizeof header, &told, sizeof header);
 }
 
 bool DeviceChunks::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
                           StepResult& result) {
-  const double begun = now_s();
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
-  const DeviceJob& device = *job_->device;
-  DeviceResult& told = result_of(step);
-  Status status;
-  if (fetches_header) {
-    status = device.api->copy(lane_.stream, told.received.data(), wire.data() - sizeof(FrameHeader),
-                              sizeof(FrameHeader));
-  } else if (d.args.n == 0) {  // nothing for a device to do
+  if (d.args.n == 0 && !fetches_header) {  // nothing for a device to do
     result.decoded = ops_of(*job_, step).decode(d.args);
     return false;
   }
-  if (d.args.n == 0 && !wire.empty()) told.malformed = 1;
-  if (d.args.n > 0 && status.ok()) status = launch(step, d, told);
-  return launched(step, begun, std::move(status), result);
+  return launched(step, launch(step, d, fetches_header), result);
 }
 
-Status DeviceChunks::launch(const Step& step, ChunkPlaces::Decode d, DeviceResult& told) {
+Status DeviceChunks::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
   const DeviceJob& device = *job_->device;
   const kernels::Launcher launcher = device.api->launcher(lane_.stream);
+  DeviceResult& told = result_of(step);
+  MQ_TRY(begin(step));
+  if (fetches_header)
+    MQ_TRY(device.api->copy(lane_.stream, told.received.data(), d.args.wire - sizeof(FrameHeader),
+                            sizeof(FrameHeader)));
+  if (d.args.n == 0) {  // no codec writes anything for it
+    told.malformed = d.args.wire_bytes > 0;
+    return {};
+  }
   if (d.half != nullptr) device.convert->widen(d.half, d.widened, d.args.n, device.shape, launcher);
   if (d.args.wire_bytes > kShort && !device.device_wire) {
     MQ_TRY(device.api->copy(lane_.stream, wire_, d.args.wire, d.args.wire_bytes));
@@ -103,14 +104,17 @@ Status DeviceChunks::launch(const Step& step, ChunkPlaces::Decode d, DeviceResul
   return {};
 }
 
-// What comes after the launches of a step, of which `status` is what is known so far.
-bool DeviceChunks::launched(const Step& step, double begun, Status status, StepResult& result) {
+Status DeviceChunks::begin(const Step& step) const {
+  return job_->device->is_timed ? job_->device->api->record(beginning_of(step), lane_.stream) : Status{};
+}
+
+bool DeviceChunks::launched(const Step& step, Status status, StepResult& result) {
   const DeviceApi& api = *job_->device->api;
   Status launch = api.launch_error(lane_.stream);  // forgets it
   if (status.ok()) status = std::move(launch);
-  if (status.ok()) status = api.record(lane_.events[static_cast<std::size_t>(step.slot)], lane_.stream);
+  if (status.ok()) status = api.record(end_of(step), lane_.stream);
   if (status.ok()) {
-    launched_.push_back({&step, begun});
+    launched_.push_back(&step);
     return true;
   }
   (void)api.synchronize(lane_.stream);  // what was launched must not outlive the call
@@ -121,39 +125,37 @@ bool DeviceChunks::launched(const Step& step, double begun, Status status, StepR
 const Step* DeviceChunks::over(StepResult& result) {
   result = {};
   if (launched_.empty()) return nullptr;
-  const Launched first = launched_.front();
-  if (!is_over(*first.step, result)) return nullptr;
+  const Step* const first = launched_.front();
+  if (!is_over(*first, result)) return nullptr;
   launched_.erase(launched_.begin());
-  const double now = now_s();
-  result.seconds = now - std::max(first.begun, last_end_);  // a lane's steps do not overlap
-  last_end_ = now;
-  return first.step;
+  return first;
 }
 
 bool DeviceChunks::is_encoding() const {
   return std::any_of(launched_.begin(), launched_.end(),
-                     [](const Launched& launched) { return launched.step->op == Op::encode; });
+                     [](const Step* launched) { return launched->op == Op::encode; });
 }
 
 bool DeviceChunks::holds_up(const Step& step) const {
-  const bool reads = step.op != Op::exchange || step.to != kNobody;
-  const bool receives = step.op == Op::exchange && step.from != kNobody;
-  return std::any_of(launched_.begin(), launched_.end(), [&](const Launched& launched) {
-    const Step& earlier = *launched.step;
-    return (reads && earlier.op == Op::encode && earlier.slot == step.slot) ||
-           (receives && earlier.slot == step.recv_slot);
+  const bool is_exchange = step.op == Op::exchange;
+  return std::any_of(launched_.begin(), launched_.end(), [&](const Step* earlier) {
+    if (!is_exchange) return earlier->slot == step.slot;
+    return (step.to != kNobody && earlier->op == Op::encode && earlier->slot == step.slot) ||
+           (step.from != kNobody && earlier->slot == step.recv_slot);
   });
 }
 
 bool DeviceChunks::is_over(const Step& step, StepResult& result) {
   const DeviceApi& api = *job_->device->api;
   bool done = false;
-  result.status = api.query(lane_.events[static_cast<std::size_t>(step.slot)], done);
+  result.status = api.query(end_of(step), done);
   if (!result.status.ok()) {
     (void)api.synchronize(lane_.stream);
     return true;
   }
   if (!done) return false;
+  if (job_->device->is_timed)
+    (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if it cannot say
   DeviceResult& told = result_of(step);
   if (step.op != Op::encode) {
     if (told.malformed != 0) result.decoded = kernels::Decoded::malformed;

@@ -61,9 +61,9 @@ class DeviceChunks {
   // The next launched step that is over, in their order, and what became of it; or null. Each is told of
   // once.
   const Step* over(StepResult& result);
-  // Of launched steps that over() has not told of: whether there are any, or an encode; and whether the
-  // processor needs what one of them still writes or reads before it may do `step`. Steps of a lane come one
-  // after the other in its stream; but only the end of an encode tells how long its frame is.
+  // Of launched steps that over() has not told of: whether there are any, or an encode; and whether `step`
+  // has to wait for one. Codec steps of a lane come one after the other in its stream, but a slot has one
+  // event; and the processor needs what an encode writes, and room where a decode still reads.
   bool is_busy() const { return !launched_.empty(); }
   bool is_encoding() const;
   bool holds_up(const Step& step) const;
@@ -73,15 +73,20 @@ class DeviceChunks {
   std::span<const DeviceResult> results() const { return results_; }
 
  private:
-  Status launch(const Step& step, ChunkPlaces::Decode d, DeviceResult& told);
-  bool launched(const Step& step, double begun, Status status, StepResult& result);
+  Status launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
+  Status launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header);
+  // The beginning of a step, for the clock; and what comes after its launches, of which `status` is what is
+  // known so far.
+  Status begin(const Step& step) const;
+  bool launched(const Step& step, Status status, StepResult& result);
   bool is_over(const Step& step, StepResult& result);
   DeviceResult& result_of(const Step& step) const { return results_[static_cast<std::size_t>(step.slot)]; }
 
-  struct Launched {
-    const Step* step;
-    double begun;
-  };
+  DeviceEvent* end_of(const Step& step) const { return lane_.events[static_cast<std::size_t>(step.slot)]; }
+  DeviceEvent* beginning_of(const Step& step) const {
+    return lane_.events[results_.size() + static_cast<std::size_t>(step.slot)];
+  }
+
   const Job* job_ = nullptr;
   DeviceLane lane_;
   ChunkPlaces places_;
@@ -89,8 +94,7 @@ class DeviceChunks {
   std::byte* scratch_ = nullptr;
   std::byte* wire_ = nullptr;  // frames(), or a payload to be decoded
   std::size_t bound_ = 0;
-  std::vector<Launched> launched_;
-  double last_end_ = 0;  // of a launched step
+  std::vector<const Step*> launched_;
 };
 
 }  // namespace mq

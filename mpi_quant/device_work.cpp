@@ -40,8 +40,8 @@ Status DeviceWork::make_streams(const Need& need) {
   }
   for (std::size_t i = 0; i < need.lanes; ++i) {
     std::vector<DeviceEvent*>& events = events_[i];
-    events.reserve(need.slots);
-    while (events.size() < need.slots) {
+    events.reserve(need.events);
+    while (events.size() < need.events) {
       DeviceEvent* event = nullptr;
       MQ_TRY(api_.make_event(device_, event));
       events.push_back(event);

@@ -30,9 +30,9 @@ class DeviceWork {
   DeviceWork& operator=(const DeviceWork&) = delete;
 
   struct Need {
-    std::size_t lanes = 0, slots = 0;  // a lane
-    std::size_t lane_bytes = 0;        // on the device, a multiple of 256
-    std::size_t device_bytes = 0;      // beside the lanes'
+    std::size_t lanes = 0, events = 0;  // a lane
+    std::size_t lane_bytes = 0;         // on the device, a multiple of 256
+    std::size_t device_bytes = 0;       // beside the lanes'
     std::size_t pinned_bytes = 0;
   };
   // Waits for what an earlier call left under way. Then makes what is missing. May throw std::bad_alloc.
@@ -71,7 +71,7 @@ class DeviceWork {
   bool is_busy_ = false;
   std::size_t used_lanes_ = 0, lanes_bytes_ = 0;
   std::vector<DeviceLane> lanes_;
-  std::vector<std::vector<DeviceEvent*>> events_;  // by lane and slot
+  std::vector<std::vector<DeviceEvent*>> events_;  // by lane
   std::byte *device_memory_ = nullptr, *pinned_ = nullptr;
   std::size_t device_bytes_ = 0, pinned_bytes_ = 0;
   std::vector<std::span<const DeviceResult>> left_;

@@ -296,10 +296,12 @@ class Execution {
     const std::size_t bytes = slot_of(lane, step.slot).bytes;
     if (step.op != Op::encode) lane.result.status = check_frame(lane, step);
     if (!lane.result.status.ok()) return;
-    const double start = now_s();
     if (job_->device != nullptr) {
       launch(lane, step, in.subspan(sizeof(FrameHeader)), bytes - sizeof(FrameHeader));
-    } else if (step.op == Op::encode) {
+      return;
+    }
+    const double start = now_s();
+    if (step.op == Op::encode) {
       lane.result.encoded = lane.chunks.encode(step, in.data() + sizeof(FrameHeader));
     } else {
       lane.result.decoded =

@@ -20,7 +20,7 @@ namespace mq {
 // What a lane of a job on a device has of its own.
 struct DeviceLane {
   DeviceStream* stream = nullptr;
-  std::span<DeviceEvent* const> events;  // one for each slot
+  std::span<DeviceEvent* const> events;  // one for each slot, or two if steps are timed
   std::byte* memory = nullptr;           // on the device: DeviceChunks::device_bytes
 };
 
@@ -35,6 +35,7 @@ struct DeviceJob {
   kernels::DeviceShape shape;
   std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
   bool device_wire = false;           // frames are in the device's memory: MPI takes them from there
+  bool is_timed = false;              // steps are timed by the device's clock, else not at all
   // The job may be over while its last decodes are under way in their streams.
   bool may_outlast = false;
 };

@@ -72,8 +72,10 @@ class Cuda(WithFiles):
             self.assertIn(words, said[method][1])
         self.assertTrue(np.isnan(rows["t_median_s"][rows["method"] == b"nccl"]).all())
 
-    def test_phases_are_printed(self):
-        self.assertIn("phases: ", self.bench("--memory", "cuda", "--methods", "mpi,onebit", "--phases"))
+    def test_phases_are_of_the_clock_of_the_gpu_if_it_was_asked(self):
+        phases = ("--memory", "cuda", "--methods", "mpi,bf16", "--phases")
+        self.assertRegex(self.bench(*phases), "phases: wait .*; on the GPU, beside it: encode .*, decode ")
+        self.assertIn("beside it: not measured", self.bench(*phases, env={"MPIQ_CUDA_TIME": "off"}))
 
     def test_a_machine_without_a_driver_says_so_on_one_rank(self):
         out = self.bench("--memory", "cuda", code=2, env={"LD_LIBRARY_PATH": ""})

@@ -10,4 +10,20 @@ if(TARGET mpi_quant_cuda)
       $<TARGET_FILE:device_mpi_test>)
     set_tests_properties(device_mpi_test_${variant} PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
   endforeach()
+
+  # Once more with messages in the GPU's memory, over an MPI that takes them; with one that does not; and with ranks that differ.
+  mpiq_fake_cuda_mpi_test(device_wire_mpi_test device_wire_mpi_test.cpp device_mpi_test.cpp gpu_aware_mpi.cpp
+    RANKS 1 2 3 ENV MPIQ_CUDA_WIRE=device)
+  target_link_libraries(device_wire_mpi_test PRIVATE ${CMAKE_DL_LIBS})
+  set_target_properties(device_wire_mpi_test PROPERTIES ENABLE_EXPORTS ON)
+  foreach(wanted device auto)
+    foreach(takes 0 1)
+      add_test(NAME device_wire_mpi_test_${wanted}_${takes} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2
+        env MPIQ_CUDA_WIRE=${wanted} GPU_AWARE_MPI=${takes} $<TARGET_FILE:device_wire_mpi_test> --gtest_filter=DeviceWire.*)
+      list(APPEND wire_tests device_wire_mpi_test_${wanted}_${takes})
+    endforeach()
+  endforeach()
+  add_test(NAME device_wire_mpi_test_mixed COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 1 env MPIQ_CUDA_WIRE=device
+    $<TARGET_FILE:device_wire_mpi_test> : ${MPIEXEC_NUMPROC_FLAG} 1 env MPIQ_CUDA_WIRE=host $<TARGET_FILE:device_wire_mpi_test>)
+  set_tests_properties(${wire_tests} device_wire_mpi_test_mixed PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${mpi_env}")
 endif()

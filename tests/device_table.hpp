@@ -107,7 +107,7 @@ class Gpus {
     const std::scoped_lock lock(mutex_);
     touch([&] { std::memcpy(to, from, bytes); });
   }
-  DeviceRows rows(bool device_wire = false);
+  DeviceRows rows(bool device_wire = false, bool is_timed = false);
   // As a communication reads and writes messages that may be in devices' memory.
   static void carry(void* to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
@@ -266,7 +266,7 @@ inline void Gpus::set_events(DeviceApi& api) {
     return {};
   };
   api.elapsed = [](DeviceEvent*, DeviceEvent*, double& seconds) noexcept -> Status {
-    seconds = 0;
+    seconds = 1;  // a step
     return {};
   };
 }
@@ -328,7 +328,7 @@ inline void Gpus::set_kernels(DeviceApi& api) {
   };
 }
 
-inline DeviceRows Gpus::rows(bool device_wire) {
+inline DeviceRows Gpus::rows(bool device_wire, bool is_timed) {
   static const DeviceApi& api = *new DeviceApi([] {
     DeviceApi table{};
     table.version = kDeviceApi;
@@ -354,7 +354,8 @@ inline DeviceRows Gpus::rows(bool device_wire) {
           [](const kernels::Codec&, kernels::Element) noexcept -> const kernels::DeviceProposeOps* {
             return nullptr;
           },
-          device_wire};
+          device_wire,
+          is_timed};
 }
 
 }  // namespace mq::test

@@ -61,7 +61,10 @@ Status read_cuda(Env& e) {
   constexpr std::array<std::string_view, 2> kOffOrAuto{"off", "auto"};
   MQ_TRY(read_word("MPIQ_CUDA", kOffOrAuto, e.cuda));
   MQ_TRY(read_word("MPIQ_CUDA_SYNC", kDeviceSyncs, e.cuda_sync));
-  return read_word("MPIQ_CUDA_WIRE", kDeviceWires, e.cuda_wire);
+  MQ_TRY(read_word("MPIQ_CUDA_WIRE", kDeviceWires, e.cuda_wire));
+  constexpr std::array<std::string_view, 2> kOffOrOn{"off", "on"};
+  e.cuda_time = !e.report.empty();
+  return read_word("MPIQ_CUDA_TIME", kOffOrOn, e.cuda_time);
 }
 
 // "512M" into bytes.

@@ -52,6 +52,9 @@ struct Env {
   // MPIQ_CUDA_WIRE: host, device or auto: where messages are made of vectors in GPU memory. Each rank's own
   // affair. Default host: any MPI can send them.
   DeviceWire cuda_wire = DeviceWire::host;
+  // MPIQ_CUDA_TIME: on or off: whether steps on a GPU are timed, by its clock, for encode_s and decode_s of
+  // MPIQ_Stats, which else leave them out. Costs an event a step. Default: on if a report is written.
+  bool cuda_time = false;
   // MPIQ_NODE_RANKS: take every so many consecutive ranks of a communicator for those of one node, whatever
   // machines they run on; 1: every rank is a node of its own. For the plan hierarchical, and for tests of it.
   // Counts where all ranks have the same and it divides their number; else nodes have one rank. Default 0:

@@ -152,7 +152,7 @@ typedef struct MPIQ_Stats {
   uint64_t sparse_calls;        /* sparse reductions; their frames and messages are counted above */
   uint64_t exact_mode; /* 1: MPIQ_POLICY or MPIQ_MODE differs between the ranks and is ignored; 2: they run
                           incompatible versions of this library, and nothing is compressed; else 0 */
-  double encode_s;     /* in codecs */
+  double encode_s;     /* in codecs; on a GPU by its clock, and only if MPIQ_CUDA_TIME says so */
   double decode_s;
   double wait_s; /* in communication that was not hidden */
 } MPIQ_Stats;

@@ -27,6 +27,10 @@ long fake_cuda_calls(const char* function);  // since then; null: of all functio
 // How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
 // "pending" operations.
 long fake_cuda_living(const char* what);
+// Of the GPU as another device on the bus has it, which is no call of the driver, waits for nothing and
+// cannot fail: whether it has p in its memory; copies between any two places.
+bool fake_cuda_holds(const void* p);
+void fake_cuda_carry(void* to, const void* from, std::size_t bytes);
 long fake_cuda_ran(const char* kernel);  // times that a kernel was run since then; null: any
 }
 

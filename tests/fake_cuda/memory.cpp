@@ -247,3 +247,18 @@ CuResult cuMemsetD8Async(CuAddress p, unsigned char value, std::size_t bytes, Cu
 }  // extern "C"
 
 }  // namespace mq::fake
+
+using namespace mq::fake;
+
+bool fake_cuda_holds(const void* p) {
+  const std::scoped_lock lock(state().mutex);
+  const auto a = allocation_at(reinterpret_cast<CuAddress>(p));
+  return a != state().allocations.end() && is_hidden(a->second.kind);
+}
+
+void fake_cuda_carry(void* to, const void* from, std::size_t bytes) {
+  const std::scoped_lock lock(state().mutex);
+  give_access(true);
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  give_access(false);
+}
