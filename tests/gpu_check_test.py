@@ -54,8 +54,31 @@ class GpuCheck(InTemporaryFolder):
         with open(self.path("out/configure.log"), encoding="utf-8") as file:
             self.assertIn("gpu_check --pack", file.read())
 
-    def summary(self, kernels, rows=ROWS, stages="build\tpassed\t100\texit code 0"):
-        for name, text in (("machine.txt", "date x\nname, uuid\nNVIDIA H200, GPU-1\n"), ("stages.tsv", stages + "\n"),
+    def test_a_copied_pack_is_unpacked_once_and_again_when_it_is_newer(self):
+        root = self.path("root")
+        os.makedirs(self.path("pack"))
+        for name, text in (("GLIBC", "2.1\n"), ("PACKAGES", "mpich 1\n")):
+            with open(self.path("pack/" + name), "w", encoding="utf-8") as file:
+                file.write(text)
+        subprocess.run(["tar", "-C", self.path("pack"), "-czf", self.path("deps.tar.gz"), "."], check=True)
+
+        def unpack():
+            words = f"source {script('gpu_pack.sh')}; unpack {self.path('deps.tar.gz')} {root}"
+            return subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+        self.assertEqual(unpack().returncode, 0)
+        os.remove(root + "/PACKAGES")
+        self.assertEqual((unpack().returncode, os.path.exists(root + "/PACKAGES")), (0, False))
+        os.utime(self.path("deps.tar.gz"), (2 ** 32, 2 ** 32))
+        self.assertEqual((unpack().returncode, os.path.exists(root + "/PACKAGES")), (0, True))
+        with open(self.path("pack/GLIBC"), "w", encoding="utf-8") as file:
+            file.write("99.1\n")
+        subprocess.run(["tar", "-C", self.path("pack"), "-czf", self.path("deps.tar.gz"), "."], check=True)
+        os.utime(self.path("deps.tar.gz"), (2 ** 32, 2 ** 32))
+        done = unpack()
+        self.assertEqual((done.returncode, "need glibc 99.1" in done.stdout), (1, True), done.stdout)
+
+    def summary(self, kernels, rows=ROWS, stages="build\tpassed\t100\texit code 0", gpu="name, uuid\nNVIDIA H200, GPU-1\n"):
+        for name, text in (("machine.txt", "date x\n" + gpu), ("stages.tsv", stages + "\n"),
                            ("kernels.json", json.dumps({"context": {}, "benchmarks": [case(*k) for k in kernels.items()]}, indent=2)),
                            ("allreduce.txt", rows)):
             with open(self.path(name), "w", encoding="utf-8") as file:
