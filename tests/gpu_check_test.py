@@ -38,6 +38,7 @@ class GpuCheck(InTemporaryFolder):
         self.assertEqual([s[0] for s in stages],
                          ["configure", "build", "kernels", "allreduce", "rows", "calls", "memcheck", "racecheck"])
         self.assertTrue(all(s[2] == "s" and 10 <= int(s[1]) <= 300 for s in stages), stages)
+        self.assertLess(sum(int(s[1]) for s in stages), 8 * 60, "a stage that is slow must leave the others their time")
         self.assertFalse(os.path.exists(self.path("none")))
         done = call(script("gpu_check"), "--dry-run", "--stages", "rows,build")
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["build", "rows"])
