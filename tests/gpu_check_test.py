@@ -100,6 +100,14 @@ class GpuCheck(InTemporaryFolder):
         self.assertEqual((code, {t["verdict"] for t in found["targets"]}), (3, {"not measured"}))
         self.assertEqual({t["found"] for t in found["targets"]}, {None})
 
+    def test_figures_of_the_tests_driver_are_judged_by_nobody(self):
+        code, found = self.summary(KERNELS, gpu="FAKE GPU  the tests' driver\n")
+        self.assertEqual((code, found["gpu"], found["fake"]), (0, "", True))
+        self.assertEqual({(t["verdict"], t["found"]) for t in found["targets"]}, {("fake GPU", None)})
+        with open(self.path("summary.txt"), encoding="utf-8") as file:
+            self.assertIn("FAKE GPU  the tests' driver", file.read())
+        self.assertEqual(self.summary(KERNELS)[1]["fake"], False)
+
     def test_a_stage_that_did_not_pass_is_a_failure(self):
         for status, code in (("failed", 1), ("timeout", 1), ("skipped", 0)):
             self.assertEqual(self.summary(KERNELS, stages=f"rows\t{status}\t1\tsee rows.log")[0], code, status)
