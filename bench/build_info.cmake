@@ -8,7 +8,8 @@ if(GIT)
   if(failed)
     set(COMMIT "")
   endif()
-  execute_process(COMMAND ${GIT} -C ${SOURCE_DIR} status --porcelain
+  # What was measured before changes no program.
+  execute_process(COMMAND ${GIT} -C ${SOURCE_DIR} status --porcelain -- . :!results
     OUTPUT_VARIABLE changes OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(NOT changes STREQUAL "")
     set(DIRTY true)

@@ -9,13 +9,18 @@ readonly PACK_LIMIT_MB=40
 # The C library's and the compiler's, which the other machine has.
 readonly NOT_PACKED='^(ld-linux|libc\.so|libm\.so|libdl|libpthread|librt|libresolv|libgcc_s|libstdc\+\+|libgomp)'
 
-pack() {  # pack FILE
-  local file=$1 root missing=()
+packages_missing() {  # prints those that are not here, each after a space
+  local package
   for package in mpich libmpich-dev libhdf5-dev libgtest-dev libbenchmark-dev libfmt-dev libcli11-dev; do
-    dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
+    dpkg -s "$package" >/dev/null 2>&1 || printf ' %s' "$package"
   done
-  if [ ${#missing[@]} -gt 0 ]; then
-    echo "scripts/gpu_check --pack: not installed: ${missing[*]}; scripts/setup build run" >&2
+}
+
+pack() {  # pack FILE
+  local file=$1 root missing
+  missing=$(packages_missing)
+  if [ -n "$missing" ]; then
+    echo "scripts/gpu_check --pack: not installed:$missing; scripts/setup build run" >&2
     return 2
   fi
   root=$(mktemp -d)
@@ -107,4 +112,21 @@ export UCX_MODULE_DIR="\$root/$ARCH_LIB/ucx"
 exec "\$root/bin/mpiexec.hydra" -launcher fork -iface lo "\$@"
 WRAPPER
   chmod +x "$1/bin/mpicc.mpich" "$1/bin/mpiexec.mpich"
+}
+
+unpack() {  # unpack FILE ROOT: unless it is there already
+  local glibc
+  if [ ! -r "$1" ]; then
+    if [ -e "$2/unpacked" ]; then return 0; fi
+    echo "no MPI here, and no $1: make it with scripts/gpu_check --pack on a Debian machine"
+    return 1
+  fi
+  if [ "$2/unpacked" -nt "$1" ]; then return 0; fi
+  rm -rf "$2" && mkdir -p "$2" && tar -C "$2" -xzf "$1" || return 1
+  glibc=$(ldd --version | sed -n '1s/.* //p')
+  if [ "$(printf '%s\n' "$glibc" "$(<"$2/GLIBC")" | sort -V | head -n 1)" != "$(<"$2/GLIBC")" ]; then
+    echo "the libraries of $1 need glibc $(<"$2/GLIBC") or later, and this machine has $glibc: pack them on an older Debian"
+    return 1
+  fi
+  touch "$2/unpacked"
 }

@@ -35,11 +35,14 @@ verdict() {  # verdict FOUND LEAST
   awk -v found="$1" -v least="$2" 'BEGIN { print (found + 0 >= least + 0) ? "pass" : "miss" }'
 }
 
+fake=false
+if grep -q '^FAKE GPU' "$out/machine.txt"; then fake=true; fi
+
 missed=0 failed=0 rows="" json_rows=""
 while IFS='|' read -r what least kind where; do
   if [ "$kind" = kernel ]; then found=$(counter "$where" of_copy); else found=$(speedup "$where"); fi
-  judged=$(verdict "$found" "$least")
-  [ "$judged" = pass ] || missed=1
+  if [ $fake = true ]; then found="" judged="fake GPU"; else judged=$(verdict "$found" "$least"); fi
+  case $judged in pass | "fake GPU") ;; *) missed=1 ;; esac
   shown=${found:+$(awk -v x="$found" 'BEGIN { printf "%.3g", x }')}
   rows+=$(printf '%-34s %8s %8s  %s' "$what" "$least" "${shown:--}" "$judged")$'\n'
   json_rows+="${json_rows:+,}
@@ -63,7 +66,7 @@ done <"$out/stages.tsv"
 } | tee "$out/summary.txt"
 
 gpu=$(sed -n '/^name, /{n;p;}' "$out/machine.txt" | head -n 1 | tr -cd '[:alnum:] .,-')
-printf '{\n  "gpu": "%s",\n  "targets": [%s\n  ],\n  "stages": [%s\n  ]\n}\n' "$gpu" "$json_rows" "$json_stages" >"$out/summary.json"
+printf '{\n  "gpu": "%s",\n  "fake": %s,\n  "targets": [%s\n  ],\n  "stages": [%s\n  ]\n}\n' "$gpu" $fake "$json_rows" "$json_stages" >"$out/summary.json"
 rm -f "$out/stages.tsv"
 if [ $failed = 1 ]; then exit 1; fi
 if [ $missed = 1 ]; then exit 3; fi

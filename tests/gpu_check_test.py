@@ -38,6 +38,7 @@ class GpuCheck(InTemporaryFolder):
         self.assertEqual([s[0] for s in stages],
                          ["configure", "build", "kernels", "allreduce", "rows", "calls", "memcheck", "racecheck"])
         self.assertTrue(all(s[2] == "s" and 10 <= int(s[1]) <= 300 for s in stages), stages)
+        self.assertLess(sum(int(s[1]) for s in stages), 8 * 60, "a stage that is slow must leave the others their time")
         self.assertFalse(os.path.exists(self.path("none")))
         done = call(script("gpu_check"), "--dry-run", "--stages", "rows,build")
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["build", "rows"])
@@ -54,8 +55,31 @@ class GpuCheck(InTemporaryFolder):
         with open(self.path("out/configure.log"), encoding="utf-8") as file:
             self.assertIn("gpu_check --pack", file.read())
 
-    def summary(self, kernels, rows=ROWS, stages="build\tpassed\t100\texit code 0"):
-        for name, text in (("machine.txt", "date x\nname, uuid\nNVIDIA H200, GPU-1\n"), ("stages.tsv", stages + "\n"),
+    def test_a_copied_pack_is_unpacked_once_and_again_when_it_is_newer(self):
+        root = self.path("root")
+        os.makedirs(self.path("pack"))
+        for name, text in (("GLIBC", "2.1\n"), ("PACKAGES", "mpich 1\n")):
+            with open(self.path("pack/" + name), "w", encoding="utf-8") as file:
+                file.write(text)
+        subprocess.run(["tar", "-C", self.path("pack"), "-czf", self.path("deps.tar.gz"), "."], check=True)
+
+        def unpack():
+            words = f"source {script('gpu_pack.sh')}; unpack {self.path('deps.tar.gz')} {root}"
+            return subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+        self.assertEqual(unpack().returncode, 0)
+        os.remove(root + "/PACKAGES")
+        self.assertEqual((unpack().returncode, os.path.exists(root + "/PACKAGES")), (0, False))
+        os.utime(self.path("deps.tar.gz"), (2 ** 32, 2 ** 32))
+        self.assertEqual((unpack().returncode, os.path.exists(root + "/PACKAGES")), (0, True))
+        with open(self.path("pack/GLIBC"), "w", encoding="utf-8") as file:
+            file.write("99.1\n")
+        subprocess.run(["tar", "-C", self.path("pack"), "-czf", self.path("deps.tar.gz"), "."], check=True)
+        os.utime(self.path("deps.tar.gz"), (2 ** 32, 2 ** 32))
+        done = unpack()
+        self.assertEqual((done.returncode, "need glibc 99.1" in done.stdout), (1, True), done.stdout)
+
+    def summary(self, kernels, rows=ROWS, stages="build\tpassed\t100\texit code 0", gpu="name, uuid\nNVIDIA H200, GPU-1\n"):
+        for name, text in (("machine.txt", "date x\n" + gpu), ("stages.tsv", stages + "\n"),
                            ("kernels.json", json.dumps({"context": {}, "benchmarks": [case(*k) for k in kernels.items()]}, indent=2)),
                            ("allreduce.txt", rows)):
             with open(self.path(name), "w", encoding="utf-8") as file:
@@ -75,6 +99,14 @@ class GpuCheck(InTemporaryFolder):
         code, found = self.summary({}, rows="")
         self.assertEqual((code, {t["verdict"] for t in found["targets"]}), (3, {"not measured"}))
         self.assertEqual({t["found"] for t in found["targets"]}, {None})
+
+    def test_figures_of_the_tests_driver_are_judged_by_nobody(self):
+        code, found = self.summary(KERNELS, gpu="FAKE GPU  the tests' driver\n")
+        self.assertEqual((code, found["gpu"], found["fake"]), (0, "", True))
+        self.assertEqual({(t["verdict"], t["found"]) for t in found["targets"]}, {("fake GPU", None)})
+        with open(self.path("summary.txt"), encoding="utf-8") as file:
+            self.assertIn("FAKE GPU  the tests' driver", file.read())
+        self.assertEqual(self.summary(KERNELS)[1]["fake"], False)
 
     def test_a_stage_that_did_not_pass_is_a_failure(self):
         for status, code in (("failed", 1), ("timeout", 1), ("skipped", 0)):
