@@ -49,6 +49,8 @@ struct Outcome {
   Status status;
   bool exact = false;
   bool split = false;  // exact because the ranks came with different methods
+  // The ranks agreed and their codecs ran: on all ranks or on none. The status is then this rank's alone.
+  bool ran = false;
 };
 
 // Who reduces a call, and how: MPI if state is null.

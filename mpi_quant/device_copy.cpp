@@ -69,6 +69,9 @@ Status copy_now(void* to, const void* from, std::size_t bytes) noexcept {
     MQ_TRY(api->where(from, source));
   }
   Device* const device = target.memory == Memory::device ? target.device : source.device;
+  // Of two GPUs the copy is ordered after the target's work; what makes the source has to be over.
+  if (source.device != nullptr && source.device != device)
+    MQ_TRY(in_stream(*api, source.device, [](const auto&) { return Status{}; }));
   if (device != nullptr) return copy_now(*api, device, to, from, bytes);
   std::memmove(to, from, bytes);
   return {};

@@ -326,6 +326,7 @@ void Operation::finish(Status status, bool exact) {
   }
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};
+  outcome_.ran = stage_ == Stage::running && state_.broken.ok();
   stage_ = Stage::done;
 }
 

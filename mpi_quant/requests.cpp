@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mpi_quant/comm_state.hpp"
+#include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/sparse/reduce.hpp"
 #include "mpi_quant/task.hpp"
@@ -29,6 +30,7 @@ struct MPIQ_Request_object {
   const mq::Wishes wishes;
   const mq::Method method;
   const bool persistent;
+  bool input_on_device = false, output_on_device = false;  // of a persistent one, when it was made
   bool active = false;
   std::shared_ptr<mq::CommState> state;
   std::unique_ptr<mq::Operation> operation;
@@ -71,6 +73,33 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
   return made->state->activate(call.comm);
 }
 
+// Whether p is memory of a device, as far as anybody can tell.
+bool finds_device(const void* p) noexcept {
+  const Result<bool> there = is_on_device(p);
+  return there.ok() && *there;
+}
+
+void note_devices(MPIQ_Request_object& r) noexcept {
+  if (r.call.count <= 0) return;
+  r.input_on_device = r.call.sendbuf != MPI_IN_PLACE && finds_device(r.call.sendbuf);
+  r.output_on_device = finds_device(r.call.recvbuf);
+}
+
+// Device memory that is freed, or gone with a reset, is an address like any other to the driver: taken for
+// host memory it would end the program.
+Status memory_there(const MPIQ_Request_object& r) noexcept {
+  const auto check = [](const char* name, const void* p, bool was_there) -> Status {
+    if (!was_there) return {};
+    const Result<bool> there = is_on_device(p);
+    if (!there.ok() || *there) return there.status();
+    return status_of(Code::device_failed, [&] {
+      return std::string("MPIQ_Start: ") + name + " is no memory of a GPU any more (freed, or a GPU reset?)";
+    });
+  };
+  MQ_TRY(check("sendbuf", r.call.sendbuf, r.input_on_device));
+  return check("recvbuf", r.call.recvbuf, r.output_on_device);
+}
+
 // Starts the reduction of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
   if (r.sparse != nullptr) {
@@ -83,7 +112,9 @@ Status start_alone(MPIQ_Request_object& r) {
 }
 
 Status start_now(MPIQ_Request_object& r) {
+  Status lost = memory_there(r);
   if (!r.task) {
+    MQ_TRY(lost);
     MQ_TRY(start_alone(r));
     r.active = true;
     return {};
@@ -94,7 +125,9 @@ Status start_now(MPIQ_Request_object& r) {
       r.sparse->start();
     } else {
       ++r.state->stats.calls;
-      r.operation->prepare(r.call, r.wishes, r.method);
+      Wishes refused;
+      refused.trouble = std::move(lost);
+      r.operation->prepare(r.call, refused.trouble.ok() ? r.wishes : refused, r.method);
       r.operation->start();
     }
   }
@@ -173,6 +206,7 @@ Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* requ
   MQ_TRY(make(call, wishes, true, made));
   if (made->operation != nullptr)
     if (const Status status = rehearse(made); !status.ok()) return status;
+  note_devices(*made);
   *request = made.release();
   return {};
 }

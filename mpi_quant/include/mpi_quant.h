@@ -103,9 +103,10 @@ MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count co
                                 MPI_Op op, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
 
 /* Prepares a call that is made many times: each MPIQ_Start begins one, which MPIQ_Test or MPIQ_Wait
- * completes; the buffers are read and written then. Method, key and memory are settled here, and no start
- * allocates any. Collective: the ranks compare their calls and get an error on all ranks if these differ. The
- * policy in force now stays the request's. Freed by MPIQ_Request_free. */
+ * completes; the buffers are read and written then, and may be in another memory, at the same addresses, by
+ * then: one that was in a GPU's has to be in some GPU's. Method, key and memory are settled here, and no
+ * start allocates any. Collective: the ranks compare their calls and get an error on all ranks if these
+ * differ. The policy in force now stays the request's. Freed by MPIQ_Request_free. */
 MPIQ_PUBLIC int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count,
                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                     MPIQ_Request* request);

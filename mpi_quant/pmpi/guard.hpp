@@ -21,7 +21,8 @@ struct Verdict {
   // sum has such values, which a method may have no room beside: nothing to judge.
   double error = 0;
   bool given_up = false;
-  Status delivered;  // of what was given up: ok if recvbuf has the exact sum on all ranks, else not ok on all
+  bool replaced = false;  // the exact sum is delivered: the rule is given up, or a rank has no result
+  Status delivered;       // of it: ok if recvbuf has the exact sum on all ranks, else not ok on all
 };
 
 // Of f32 or f64 elements.
@@ -30,10 +31,10 @@ class GuardedCall {
   // Before the compressed call: keeps the input and the residual, if the call has one (else null), in host
   // memory. Not ok: no memory, or a device that cannot be read.
   Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual);
-  // After it. Collective over the communicator; all ranks get the same verdict. budget: 0 for none. had_keys:
-  // some rank may have had a residual, which is delivered too if the rule is given up. An error: of MPI, or
-  // of a rank's device, and then one on all ranks.
-  Result<Verdict> judge(const Call& call, double budget, bool had_keys);
+  // After it. Collective over the communicator; all ranks get the same verdict. ran: what became of the call
+  // on this rank. budget: 0 for none. had_keys: some rank may have had a residual, which is delivered with
+  // the exact sum. An error: of MPI.
+  Result<Verdict> judge(const Call& call, Status ran, double budget, bool had_keys);
 
  private:
   Status deliver(const Call& call, bool had_keys);

@@ -70,7 +70,7 @@ class Interception {
   void prepare_compressed();
   void send_all();
   Outcome operate_compressed();
-  Status judge();
+  Status judge(const Status& ran);
   Outcome exact(Reason why) {
     note_.reason = why;
     return {{}, true};
@@ -160,6 +160,11 @@ void Interception::prepare_compressed() {
   const Residuals::Entry* const entry =
       wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
   wishes_.trouble = guarded_.prepare(call_, element_, entry);
+  if (wishes_.trouble.code() != Code::no_memory) return;
+  // What has no memory for our ways may have some for MPI's.
+  wishes_.trouble = {};
+  is_guarded_ = false;
+  method_ = {};
 }
 
 Sender Interception::sender() const {
@@ -201,29 +206,29 @@ void Interception::send_all() {
 
 Outcome Interception::operate_compressed() {
   const Outcome outcome = operate(*state_, call_, wishes_, method_);
-  if (!outcome.status.ok()) return outcome;
   {
     const std::scoped_lock lock(state_->mutex);
     // Where the ranks did not agree to flush, what waits goes on waiting.
-    if (flushed_ != nullptr) *flushed_ = said_.flush;
-    if (retires_ && !outcome.exact) state_->residuals.drop(wishes_.key.view());
-    if (!outcome.exact && flushed_ == nullptr && !retires_ && rule_->care.guard > 0)
+    if (outcome.status.ok() && flushed_ != nullptr) *flushed_ = said_.flush;
+    if (outcome.status.ok() && retires_ && !outcome.exact) state_->residuals.drop(wishes_.key.view());
+    // On all ranks alike, also where it failed on some.
+    if (outcome.ran && flushed_ == nullptr && !retires_ && rule_->care.guard > 0)
       ++state_->guards[kind_].calls;
   }
-  if (outcome.exact || !is_guarded_) return outcome;
-  return {judge(), false};
+  if (!outcome.ran || !is_guarded_) return outcome;
+  return {judge(outcome.status), false};
 }
 
-Status Interception::judge() {
+Status Interception::judge(const Status& ran) {
   const Care& care = rule_->care;
-  const Result<Verdict> verdict = guarded_.judge(call_, care.error, care.feedback != Identity::off);
+  const Result<Verdict> verdict = guarded_.judge(call_, ran, care.error, care.feedback != Identity::off);
   if (!verdict.ok()) return verdict.status();
   note_.guard_error = verdict->error;
-  if (!verdict->given_up) return {};
+  if (!verdict->replaced) return {};
   const std::scoped_lock lock(state_->mutex);
-  state_->guards[kind_].tripped = true;
+  if (verdict->given_up) state_->guards[kind_].tripped = true;
   if (!wishes_.key.empty()) state_->residuals.drop(wishes_.key.view());
-  note_.reason = Reason::guard;
+  note_.reason = verdict->given_up ? Reason::guard : Reason::failed;
   return verdict->delivered;
 }
 

@@ -22,7 +22,9 @@ extern "C" {
 void fake_cuda_fail(const char* function, long nth, int code);
 // Forgets failures, counts and what sticks. Objects stay.
 void fake_cuda_forget();
-void fake_cuda_strict(bool);                 // as FAKE_CUDA_STRICT
+void fake_cuda_strict(bool);  // as FAKE_CUDA_STRICT
+// The next allocation is here, where one was that is freed and had room for it; null: anywhere.
+void fake_cuda_place(void*);
 long fake_cuda_calls(const char* function);  // since then; null: of all functions
 // How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
 // "pending" operations.

@@ -22,24 +22,33 @@ bool is_of_host(std::uintptr_t p) {
   return mincore(reinterpret_cast<void*>(p / page * page), 1, &resident) == 0;
 }
 
+// Another GPU's own memory, to which no test gives a GPU access.
+bool is_elsewhere(std::uintptr_t p, const Context& context) {
+  const auto a = allocation_at(p);
+  return a != state().allocations.end() && (a->second.kind == Kind::device || a->second.kind == Kind::pool) &&
+         a->second.context->ordinal != context.ordinal;
+}
+
 // The emulator would follow any pointer. Not always looked for: what padding holds may look like one.
-bool leads_to_host(const std::vector<std::byte>& args) {
+bool leads_astray(const std::vector<std::byte>& args, const Context& context) {
   for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= args.size(); at += sizeof(std::uintptr_t)) {
     std::uintptr_t word = 0;
     std::memcpy(&word, args.data() + at, sizeof word);
-    if (!is_of_host(word)) continue;
-    std::fprintf(stderr, "fake CUDA: byte %zu of a kernel's arguments is a pointer to the host's memory\n",
-                 at);
+    const bool is_host = is_of_host(word);
+    if (!is_host && !is_elsewhere(word, context)) continue;
+    std::fprintf(stderr, "fake CUDA: byte %zu of a kernel's arguments is a pointer to %s memory\n", at,
+                 is_host ? "the host's" : "another GPU's");
     return true;
   }
   return false;
 }
 
-CuResult run(const std::string& name, kernels::Launch launch, const std::vector<std::byte>& args) {
+CuResult run(const std::string& name, kernels::Launch launch, const std::vector<std::byte>& args,
+             const Context& context) {
   State& s = state();
   ++s.ran[name];
   if (const CuResult error = planned("kernel"); error != kSuccess) return error;
-  if (s.is_strict && leads_to_host(args)) {
+  if (s.is_strict && leads_astray(args, context)) {
     std::fprintf(stderr, "fake CUDA: it is kernel %s\n", name.c_str());
     return kIllegalAddress;
   }
@@ -156,7 +165,9 @@ CuResult cuLaunchKernel(CuFunction function, unsigned grid, unsigned grid_y, uns
     return kInvalidValue;
   kernels::Launch launch{nullptr,      grid,    block,
                          shared_bytes, nullptr, static_cast<std::uint32_t>(args.size())};
-  return enqueue(*stream, [name = kernel->name, launch, args] { return run(name, launch, args); });
+  return enqueue(*stream, [name = kernel->name, launch, args, context = stream->context] {
+    return run(name, launch, args, *context);
+  });
 }
 
 }  // extern "C"

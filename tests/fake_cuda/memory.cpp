@@ -1,10 +1,11 @@
 // The fake driver's memory. Device memory has no access rights but while an operation runs; freed memory
-// never has again, and its addresses are not used a second time.
+// never has again, and its addresses are not used a second time but where a test asks for it.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tests/fake_cuda/state.hpp"
@@ -24,8 +25,9 @@ CuResult map(std::size_t bytes, Kind kind, CuAddress& out) {
   if (bytes == 0) return kInvalidValue;
   const std::size_t page = page_bytes();
   Allocation a{bytes, (bytes + page - 1) / page * page, kind, context};
-  void* const p =
-      mmap(nullptr, a.mapped_bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = std::exchange(state().place, nullptr);
+  if (p == nullptr)
+    p = mmap(nullptr, a.mapped_bytes + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return kOutOfMemory;
   if (!is_hidden(kind) || state().is_open) (void)mprotect(p, a.mapped_bytes, PROT_READ | PROT_WRITE);
   state().allocations[reinterpret_cast<std::uintptr_t>(p)] = a;

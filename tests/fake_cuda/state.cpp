@@ -130,6 +130,11 @@ void fake_cuda_strict(bool is_strict) {
   state().is_strict = is_strict;
 }
 
+void fake_cuda_place(void* p) {
+  const std::scoped_lock lock(state().mutex);
+  state().place = p;
+}
+
 long fake_cuda_calls(const char* function) {
   State& s = state();
   const std::scoped_lock lock(s.mutex);
