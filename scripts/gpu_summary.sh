@@ -24,10 +24,10 @@ counter() {  # counter CASE NAME
     name == wanted && index($0, "\"" counter "\":") { print value($0); exit }' "$out/kernels.json"
 }
 
-# The speedup in what mpiq-bench printed: the thirteenth word, as a size is two, and a time has its unit.
+# The speedup in what the launches of mpiq-bench printed: the thirteenth word, as a size is two, and a time has its unit. It is
+# against mpi of the same launch, and paired; a time of one launch is never divided by that of another.
 speedup() {  # speedup METHOD
-  [ -r "$out/allreduce.txt" ] || return 0
-  awk -v method="$1" '!/^#/ && index($6, method) == 1 { print $13; exit }' "$out/allreduce.txt"
+  cat "$out"/allreduce-[0-9].txt 2>/dev/null | awk -v method="$1" '!/^#/ && index($6, method) == 1 { print $13; exit }'
 }
 
 verdict() {  # verdict FOUND LEAST

@@ -24,6 +24,13 @@ def case(name, share):
             "copy_GB/s": 3900.0, "of_copy": share, "wire_B/elt": 2.0}
 
 
+# Another launch, whose mpi was slower.
+OTHER_ROWS = """# mpiq-bench
+    67108864     64M   16777216  f32      2 mpi                           1   90.10 ms    1.0     3.34     3.34       1 [1, 1]   2.8e-08      0
+    67108864     64M   16777216  f32      2 topk                      99.10   9.40 ms    1.0     27.9     27.9    9.58 [9.3, 9.8]   6.0e-01      0
+"""
+
+
 KERNELS = {"onebit/encode+feedback": 0.93, "onebit/decode+add": 0.95, "bf16/encode": 0.96, "bf16/decode": 0.94,
            "threshold/encode+feedback": 0.75, "adaptive/encode+feedback": 0.74, "topk/encode": 0.61}
 
@@ -78,10 +85,42 @@ class GpuCheck(InTemporaryFolder):
         done = unpack()
         self.assertEqual((done.returncode, "need glibc 99.1" in done.stdout), (1, True), done.stdout)
 
-    def summary(self, kernels, rows=ROWS, stages="build\tpassed\t100\texit code 0", gpu="name, uuid\nNVIDIA H200, GPU-1\n"):
+    def allreduce(self, failing):
+        """Runs the stage with a launcher that fails at the launch of that number: exit code, arguments of each launch."""
+        tools, out = self.path("tools"), self.path("out")
+        os.makedirs(tools, exist_ok=True)
+        for name in ("mpicc.mpich", "mpiexec.mpich"):
+            with open(os.path.join(tools, name), "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\necho "$*" >>{self.path("log")}; echo row; [ $(wc -l <{self.path("log")}) != {failing} ]\n')
+            os.chmod(os.path.join(tools, name), 0o755)
+        with open(self.path("log"), "w", encoding="utf-8"):
+            pass
+        done = call(script("gpu_check"), "--stage", "allreduce", "--out", out, "--build", self.path("build"), "--deps",
+                    self.path("none"), env={"PATH": tools + ":" + os.environ["PATH"], "MPIQ_GPU_DEPS": ""})
+        with open(self.path("log"), encoding="utf-8") as file:
+            return done.returncode, [line.split() for line in file]
+
+    def test_the_most_important_methods_are_launched_first_and_alone(self):
+        code, launches = self.allreduce(failing=0)
+        self.assertEqual(code, 0, launches)
+        methods = [words[words.index("--methods") + 1].split(",") for words in launches]
+        self.assertEqual([m[0] for m in methods], ["mpi"] * 3)
+        self.assertIn("onebit", methods[0])
+        self.assertEqual(len(sum(methods, [])), len(set(sum(methods, []))) + 2, "a method is in two launches")
+        files = [words[words.index("-O") + 1] for words in launches]
+        self.assertEqual([os.path.basename(f) for f in files], [f"allreduce-{n}.h5" for n in (1, 2, 3)])
+        for name in ("allreduce-1.txt", "allreduce-2.txt", "allreduce-3.txt"):
+            with open(self.path("out", name), encoding="utf-8") as file:
+                self.assertEqual(file.read(), "row\n")
+
+    def test_a_launch_that_fails_fails_the_stage_and_keeps_no_other_from_running(self):
+        code, launches = self.allreduce(failing=1)
+        self.assertEqual((code, len(launches)), (1, 3))
+
+    def summary(self, kernels, rows=(ROWS, OTHER_ROWS), stages="build\tpassed\t100\texit code 0", gpu="name, uuid\nNVIDIA H200, GPU-1\n"):
         for name, text in (("machine.txt", "date x\n" + gpu), ("stages.tsv", stages + "\n"),
                            ("kernels.json", json.dumps({"context": {}, "benchmarks": [case(*k) for k in kernels.items()]}, indent=2)),
-                           ("allreduce.txt", rows)):
+                           *((f"allreduce-{i}.txt", text) for i, text in enumerate(rows, 1))):
             with open(self.path(name), "w", encoding="utf-8") as file:
                 file.write(text)
         done = call(script("gpu_summary.sh"), self.folder)
@@ -96,9 +135,17 @@ class GpuCheck(InTemporaryFolder):
         self.assertEqual(found["gpu"], "NVIDIA H200, GPU-1")
         code, found = self.summary({**KERNELS, "topk/encode": 0.59})
         self.assertEqual((code, [t["verdict"] for t in found["targets"]].count("miss")), (3, 1))
-        code, found = self.summary({}, rows="")
+        code, found = self.summary({}, rows=("", ""))
         self.assertEqual((code, {t["verdict"] for t in found["targets"]}), (3, {"not measured"}))
         self.assertEqual({t["found"] for t in found["targets"]}, {None})
+
+    def test_the_speedup_is_that_of_its_own_launch(self):
+        def found(*rows):
+            targets = self.summary(KERNELS, rows=rows)[1]["targets"]
+            return [t["found"] for t in targets if t["kind"] == "allreduce"]
+        self.assertEqual(found(OTHER_ROWS, ROWS), [8.37])
+        cut_off = "".join(line for line in ROWS.splitlines(True) if " onebit " not in line)
+        self.assertEqual(found(cut_off, OTHER_ROWS), [None])
 
     def test_figures_of_the_tests_driver_are_judged_by_nobody(self):
         code, found = self.summary(KERNELS, gpu="FAKE GPU  the tests' driver\n")
