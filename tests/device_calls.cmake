@@ -1,6 +1,7 @@
-# Tests of calls with vectors on GPUs, over the fake driver (driver.cmake).
+# Tests of calls with vectors on GPUs, over the fake driver (driver.cmake); device_calls_mpi_test alone over any.
 if(TARGET mpi_quant_cuda)
-  mpiq_fake_cuda_mpi_test(device_mpi_test device_mpi_test.cpp RANKS 1 2 3 4)
+  mpiq_any_cuda_mpi_test(device_calls_mpi_test device_calls_mpi_test.cpp RANKS 1 2)
+  mpiq_fake_cuda_mpi_test(device_mpi_test device_mpi_test.cpp device_calls_mpi_test.cpp RANKS 1 2 3 4)
   mpiq_fake_cuda_mpi_test(device_places_mpi_test device_places_mpi_test.cpp RANKS 1 2 3)
   # Once more with a driver that takes no kernels: staged through host memory; with one that is never late; and with one that looks for pointers to host memory or another GPU's in the arguments of kernels.
   set(variable_refuse FAKE_CUDA_IMAGE=refuse)
@@ -14,7 +15,7 @@ if(TARGET mpi_quant_cuda)
   endforeach()
 
   # Once more with messages in the GPU's memory, over an MPI that takes them; with one that does not; and with ranks that differ.
-  mpiq_fake_cuda_mpi_test(device_wire_mpi_test device_wire_mpi_test.cpp device_mpi_test.cpp gpu_aware_mpi.cpp
+  mpiq_fake_cuda_mpi_test(device_wire_mpi_test device_wire_mpi_test.cpp device_mpi_test.cpp device_calls_mpi_test.cpp gpu_aware_mpi.cpp
     RANKS 1 2 3 ENV MPIQ_CUDA_WIRE=device)
   target_link_libraries(device_wire_mpi_test PRIVATE ${CMAKE_DL_LIBS})
   set_target_properties(device_wire_mpi_test PROPERTIES ENABLE_EXPORTS ON)

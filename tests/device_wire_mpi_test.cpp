@@ -1,5 +1,6 @@
-// Frames in the memory of GPUs (MPIQ_CUDA_WIRE), over an MPI that takes them: device_mpi_test.cpp, which is
-// linked to this, holds as it does with frames in host memory; here, that they are where they are to be.
+// Frames in the memory of GPUs (MPIQ_CUDA_WIRE), over an MPI that takes them: device_mpi_test.cpp and
+// device_calls_mpi_test.cpp, which are linked to this, hold as they do with frames in host memory; here, that
+// frames are where they are to be.
 // Ranks may differ in where they want them.
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ bool mpi_takes_them() { return variable("GPU_AWARE_MPI") != "0"; }
 class DeviceWire : public Api {
  protected:
   void SetUp() override {
-    setenv("FAKE_CUDA_DEVICES", "2", 1);  // as device_mpi_test.cpp: read at the driver's first call
+    setenv("FAKE_CUDA_DEVICES", "2", 0);  // as device_calls.hpp: read at the driver's first call
     fake::use_gpu();
     fake_cuda_forget();
     Api::SetUp();

@@ -21,6 +21,16 @@ if(TARGET mpi_quant_cuda)
     mpiq_fake_cuda(${name})
   endfunction()
 
+  # mpiq_any_cuda_mpi_test(NAME SOURCES... RANKS 1 2 ...): as mpiq_mpi_test, with the driver that the loader finds: under CTest the
+  # fake one, by its folder, in scripts/gpu_check the machine's. Not by target_link_libraries, which has the program look there first.
+  function(mpiq_any_cuda_mpi_test name)
+    mpiq_mpi_test(${name} ${ARGN} ENV LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fake_cuda>)
+    target_link_options(${name} PRIVATE -Wl,--no-as-needed $<TARGET_FILE:fake_cuda>)
+    add_dependencies(${name} fake_cuda mpi_quant_cuda)
+    add_dependencies(gpu_tests ${name})
+    mpiq_real_gpu_test(${name})
+  endfunction()
+
   mpiq_fake_cuda_test(device_where_test device_where_test.cpp)
   mpiq_fake_cuda_test(device_api_test device_api_test.cpp)
   mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)

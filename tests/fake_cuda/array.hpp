@@ -1,6 +1,8 @@
-// A vector in the fake GPU's memory, for tests. The program's side: it waits for its own work.
+// A vector in the memory of a GPU, the fake one or another, for tests. The program's side: it waits for its
+// own work.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -12,9 +14,12 @@ namespace mq::fake {
 // The primary context of a GPU, current on this thread as the CUDA runtime makes it.
 inline void use_gpu(int device = 0) {
   CuContext context = nullptr;
-  if (cuInit(0) != kSuccess || cuDevicePrimaryCtxRetain(&context, device) != kSuccess ||
-      cuCtxSetCurrent(context) != kSuccess)
-    std::abort();
+  CuResult result = cuInit(0);
+  if (result == kSuccess) result = cuDevicePrimaryCtxRetain(&context, device);
+  if (result == kSuccess) result = cuCtxSetCurrent(context);
+  if (result == kSuccess) return;
+  std::fprintf(stderr, "GPU %d cannot be used: CUDA error %d\n", device, result);
+  std::abort();
 }
 
 // Owns device memory of the current context. Also of no elements. Freed where it was made.
@@ -35,9 +40,12 @@ class Array {
   T* data() const { return data_; }   // an address of the GPU's
   void forget() { data_ = nullptr; }  // it is freed otherwise
   std::size_t size() const { return n_; }
+  // Of memory that is not pinned cuMemcpy returns before the GPU has all of it, which a stream that does not
+  // wait for the legacy one would see.
   void set(const std::vector<T>& from) {
-    if (n_ > 0 && cuMemcpy(reinterpret_cast<CuAddress>(data_), reinterpret_cast<CuAddress>(from.data()),
-                           n_ * sizeof(T)) != kSuccess)
+    if (n_ > 0 && (cuMemcpy(reinterpret_cast<CuAddress>(data_), reinterpret_cast<CuAddress>(from.data()),
+                            n_ * sizeof(T)) != kSuccess ||
+                   cuStreamSynchronize(nullptr) != kSuccess))
       std::abort();
   }
   // After the legacy stream's work, as cudaMemcpy: nothing else is waited for.
