@@ -20,10 +20,11 @@ double propose_on_host(const Job& job, const std::byte* x) {
   return job.codec->propose(widened.data(), job.count, kernels::Element::f32, job.params);
 }
 
-Result<bool> device_wire(bool mpi_takes_device_memory) noexcept {
+Result<bool> device_wire(bool (*mpi_takes_device_memory)() noexcept) noexcept {
   const DeviceWire wanted = env().ok() ? env()->cuda_wire : DeviceWire::host;
-  if (wanted != DeviceWire::device || mpi_takes_device_memory)
-    return wanted != DeviceWire::host && mpi_takes_device_memory;
+  if (wanted == DeviceWire::host) return false;
+  if (mpi_takes_device_memory()) return true;
+  if (wanted == DeviceWire::automatic) return false;
   return status_of(Code::bad_policy, [] {
     return std::string(
         "MPIQ_CUDA_WIRE=device: this MPI does not say that it takes memory of GPUs (auto: only if it does)");
@@ -32,8 +33,10 @@ Result<bool> device_wire(bool mpi_takes_device_memory) noexcept {
 
 }  // namespace
 
-DeviceRows device_rows(bool mpi_takes_device_memory) noexcept {
-  return {device_api(),
+DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept {
+  const DeviceApi* const api = device_api();
+  if (api == nullptr) return {};
+  return {api,
           kernels::device_ops,
           kernels::device_convert,
           kernels::device_propose,

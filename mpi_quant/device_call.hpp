@@ -30,8 +30,9 @@ struct DeviceRows {
   Result<bool> device_wire = false;  // whether frames are to be in the device's memory (MPIQ_CUDA_WIRE)
   bool is_timed = false;             // whether its clock is to be asked (MPIQ_CUDA_TIME)
 };
-// Of this process, whose MPI takes pointers to memory of GPUs or not.
-DeviceRows device_rows(bool mpi_takes_device_memory) noexcept;
+// Of this process. mpi_takes_device_memory: whether MPI takes pointers to memory of GPUs; asked only if that
+// decides anything.
+DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept;
 
 class DeviceCall {
  public:

@@ -93,7 +93,7 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   job.size = state_.comm->size();
   job.lanes = state_.lanes_of(program.plan);
   job.threads = env()->threads;
-  MQ_TRY(vectors_.locate(job, device_rows(mpi_takes_device_memory())));
+  MQ_TRY(vectors_.locate(job, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();
   const bool measures = job.codec->proposes != nullptr && job.codec->proposes(job.params);
   bool proposes = measures && !rehearsal_;

@@ -20,7 +20,7 @@ if(TARGET mpi_quant_cuda)
   target_link_libraries(device_wire_mpi_test PRIVATE ${CMAKE_DL_LIBS})
   set_target_properties(device_wire_mpi_test PROPERTIES ENABLE_EXPORTS ON)
   foreach(wanted device auto)
-    foreach(takes 0 1)
+    foreach(takes 0 off 1)
       add_test(NAME device_wire_mpi_test_${wanted}_${takes} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2
         env MPIQ_CUDA_WIRE=${wanted} GPU_AWARE_MPI=${takes} $<TARGET_FILE:device_wire_mpi_test> --gtest_filter=DeviceWire.*)
       list(APPEND wire_tests device_wire_mpi_test_${wanted}_${takes})

@@ -204,6 +204,7 @@ TEST_F(DeviceExecute, damaged_messages_are_errors_and_never_a_hang) {
       std::atomic<int> messages = 0, victim = -1;
       DeviceScene s{scene};
       s.device_wire = damage < 5 ? 0 : ~0U;
+      s.stream_ordered = damage >= 5;  // then nothing is left to be found later
       s.scene.tamper = [&](int, int to, int, Loopback::Message& m) {
         if (messages++ != 1) return;
         victim = to;

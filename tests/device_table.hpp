@@ -265,8 +265,9 @@ inline void Gpus::set_events(DeviceApi& api) {
     get().push(stream, [other = event->stream, up_to = event->at] { get().run(other, up_to); });
     return {};
   };
-  api.elapsed = [](DeviceEvent*, DeviceEvent*, double& seconds) noexcept -> Status {
-    seconds = 1;  // a step
+  api.elapsed = [](DeviceEvent* from, DeviceEvent* to, double& seconds) noexcept -> Status {
+    const std::scoped_lock lock(get().mutex());
+    seconds = from->stream == to->stream && from->at < to->at ? 1 : 0;  // a step
     return {};
   };
 }

@@ -23,7 +23,6 @@ std::string variable(const char* name) {
   const char* const text = std::getenv(name);
   return text == nullptr ? "" : text;
 }
-bool mpi_takes_them() { return variable("GPU_AWARE_MPI") != "0"; }
 
 class DeviceWire : public Api {
  protected:
@@ -52,14 +51,15 @@ TEST_F(DeviceWire, messages_are_in_device_memory_where_the_rank_wants_and_mpi_ta
   Array<float> send(x), receive(n);
   const int code = MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, info);
   const std::string wire = variable("MPIQ_CUDA_WIRE");
-  if (wire == "device" && !mpi_takes_them()) {
+  EXPECT_EQ(times_asked(), wire == "host" ? 0 : 1);
+  if (wire == "device" && !takes_device_memory()) {
     expect_error_everywhere(code, rank == 0 ? "MPIQ_CUDA_WIRE" : "");
     return;
   }
   ASSERT_EQ(code, MPI_SUCCESS) << text_of(code);
   EXPECT_TRUE(same_bits(receive.get(), expected));
   const long sent = messages_in_device_memory() - before;
-  EXPECT_EQ(sent, wire == "device" || (wire == "auto" && mpi_takes_them()) ? 4 * (size - 1) : 0);
+  EXPECT_EQ(sent, wire == "device" || (wire == "auto" && takes_device_memory()) ? 4 * (size - 1) : 0);
 }
 
 }  // namespace

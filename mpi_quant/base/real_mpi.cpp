@@ -14,6 +14,24 @@ F real(const mpiq_front* front, const char* name, F own) {
   return found != nullptr ? reinterpret_cast<F>(found) : own;
 }
 
+// Whether MPI has this control variable, a bool, and it is false. Open MPI 4 says how it was built, of which
+// what is not turned on is no use: it takes all pointers for those to host memory.
+bool is_turned_off(const char* variable) noexcept {
+  int level = MPI_THREAD_SINGLE, index = 0, values = 0;
+  (void)PMPI_Query_thread(&level);  // what Open MPI 4 is told here becomes its level
+  if (PMPI_T_init_thread(level, &level) != MPI_SUCCESS) return false;
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  int value = 1;
+  bool is_off = PMPI_T_cvar_get_index(variable, &index) == MPI_SUCCESS &&
+                PMPI_T_cvar_handle_alloc(index, nullptr, &handle, &values) == MPI_SUCCESS;
+  if (is_off) {
+    is_off = values == 1 && PMPI_T_cvar_read(handle, &value) == MPI_SUCCESS && value == 0;
+    (void)PMPI_T_cvar_handle_free(&handle);
+  }
+  (void)PMPI_T_finalize();
+  return is_off;
+}
+
 }  // namespace
 
 const RealMpi& real_mpi() noexcept {
@@ -36,12 +54,12 @@ bool mpi_takes_device_memory() noexcept {
   static const bool takes = [] {
     constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA
     int is_supported = 0;
+    // Where there is this one the other is not asked: that of MPICH 3.4 fails an assertion.
     if (auto* const query =
-            reinterpret_cast<int (*)(int, int*)>(dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support"));
-        query != nullptr && query(kCuda, &is_supported) == MPI_SUCCESS && is_supported != 0)
-      return true;
+            reinterpret_cast<int (*)(int, int*)>(dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support")))
+      return query(kCuda, &is_supported) == MPI_SUCCESS && is_supported != 0;
     auto* const ask = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
-    return ask != nullptr && ask() != 0;
+    return ask != nullptr && ask() != 0 && !is_turned_off("opal_cuda_support");
   }();
   return takes;
 }

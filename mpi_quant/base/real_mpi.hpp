@@ -19,7 +19,7 @@ struct RealMpi {
 const RealMpi& real_mpi() noexcept;
 
 // Whether this MPI says that its messages may be in the memory of CUDA devices: MPIX_GPU_query_support (MPICH
-// and its relatives) or MPIX_Query_cuda_support (Open MPI and its). Asked once, after MPI_Init.
+// and its relatives) or MPIX_Query_cuda_support (Open MPI and its). Asked at the first call, after MPI_Init.
 bool mpi_takes_device_memory() noexcept;
 
 }  // namespace mq
