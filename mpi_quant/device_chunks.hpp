@@ -47,7 +47,9 @@ class DeviceChunks {
   // With DeviceJob::device_wire: the frames of all slots, one after the other, on the device; and where the
   // header of a frame has to be that is sent without a payload.
   std::byte* frames() const { return wire_; }
-  std::byte* header(int slot) const { return results_[static_cast<std::size_t>(slot)].head.data(); }
+  std::byte* header(int slot) const {
+    return reinterpret_cast<std::byte*>(&results_[static_cast<std::size_t>(slot)]);
+  }
 
   // The steps, in the order of the plan; wire is behind the header's place in its frame. True: launched; the
   // wire stays as it is until it is over. False: it is over, and result says all; after an error nothing of

@@ -55,6 +55,7 @@ class Execution {
     layout_.emplace(layout_of(job));
     slot_bytes_ = slot_bytes_of(job, *layout_);
     failure_ = {};
+    device_failed_ = false;
     const auto slots = static_cast<std::size_t>(job.plan->slots);
     n_lanes_ = lanes_of(job, *layout_);
     if (lanes_.size() < n_lanes_) lanes_.resize(n_lanes_);
@@ -265,7 +266,7 @@ class Execution {
     if (slot.bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
       if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
       write_header(lane, step, Code::bad_frame, 0);
-    } else if (on_device_wire() && !slot.is_header && failure_.code() == Code::device_failed) {
+    } else if (on_device_wire() && device_failed_ && !slot.is_header) {
       write_header(lane, step, Code::device_failed, 0);
     }
     tally.sent_bytes += slot.bytes;
@@ -338,6 +339,7 @@ class Execution {
       result.status = bad_frame(place(lane, step), [&] {
         return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
       });
+    device_failed_ = device_failed_ || result.status.code() == Code::device_failed;
     if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
     if (step.op == Op::encode)
       write_header(lane, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
@@ -381,6 +383,7 @@ class Execution {
   std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0, most_at_once_ = 1;
   std::vector<Lane> lanes_;  // n_lanes_ of them in use
   std::vector<Lane*> batch_;
+  bool device_failed_ = false;
   Status failure_;  // the first; results are worthless from here on, the schedule goes on
 };
 

@@ -177,6 +177,37 @@ TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {
   EXPECT_GT(runs, 100);
 }
 
+// With several segments in flight other lanes have frames to send when one hears of the failure.
+TEST_F(DeviceExecute, nothing_is_sent_out_of_the_memory_of_a_gpu_that_has_failed) {
+  int failed = 0;
+  for (const PlanRow& plan : plans()) {
+    Scene scene{kernels::find_codec("onebit"), &plan, plan.name == "hierarchical" ? 4 : 3};
+    scene.short_blocks = false;
+    scene.per_node = scene.ranks == 4 ? 2 : 1;
+    const auto chunks = static_cast<std::size_t>(plan.make({0, scene.ranks, scene.per_node}).chunks);
+    const std::size_t n = kChunkBytes / sizeof(float) * chunks * 3 + 99;
+    const auto x = inputs<float>(scene.ranks, n);
+    const Outcome<float> expected = run(scene, x, zeros<float>(scene.ranks, n));
+    for (const int fail_at : {40, 70, 100, 130}) {
+      Gpus::get().reset();
+      Gpus::get().device(1).fail_at = fail_at;
+      Gpus::get().device(1).stays_bad = true;
+      DeviceScene s{scene, [](int) { return Kinds{}; }, ~0U};
+      s.scene.delay_seed = static_cast<std::uint64_t>(fail_at);
+      const Outcome<float> got = run_on_devices(s, x, zeros<float>(scene.ranks, n));
+      const std::string where = scene.describe(n) + "failing call " + std::to_string(fail_at);
+      EXPECT_EQ(got.leaked, 0U) << where;
+      EXPECT_EQ(Gpus::get().device(1).sent_when_bad, 0) << where;
+      failed += !got.status[1].ok();
+      for (std::size_t r = 0; r < x.size(); ++r)
+        if (got.status[r].ok()) {
+          EXPECT_TRUE(same_bits(got.output[r], expected.output[r])) << where << " rank " << r;
+        }
+    }
+  }
+  EXPECT_GT(failed, 8);
+}
+
 TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for) {
   DevicePool pool;
   DeviceResult malformed{};

@@ -30,6 +30,8 @@ struct Device {
   bool stays_bad = false;  // and all after it
   int launches = 0, allocations = 0, events = 0, waits = 0;
   bool kernels = true, captures = false;
+  bool is_bad = false;               // since a failure that stays
+  int sent_when_bad = 0;             // messages out of its memory since then
   std::size_t used = 0, placed = 0;  // bytes of its memory: allocated ones, the program's
   int live = 0;                      // allocations that were not freed
   int number = 0;
@@ -116,6 +118,8 @@ class Gpus {
       return;
     }
     const std::scoped_lock lock(get().mutex());
+    if (Device* const device = get().device_of(from); device != nullptr && device->is_bad)
+      ++device->sent_when_bad;
     get().touch([&] { std::memcpy(to, from, bytes); });
   }
 
@@ -129,6 +133,7 @@ class Gpus {
     const bool fails = device->fail_at >= 0 &&
                        (number == device->fail_at || (device->stays_bad && number > device->fail_at));
     if (!fails) return {};
+    device->is_bad = device->stays_bad;
     return {Code::device_failed, "this GPU was told to fail"};
   }
   void push(DeviceStream* stream, std::function<void()> operation) {
