@@ -15,7 +15,7 @@ w is the encoded vector over the vector. Logarithms are rounded up: what ranks b
 """
 import dataclasses
 
-SEGMENT_BYTES = 256 << 10  # of one chunk: mpi_quant/layout.hpp, kChunkBytes
+SEGMENT_BYTES = 256 << 10  # of one chunk: mpi_quant/layout.hpp; twice that of long vectors, then a 64th of a call at most
 LATENCY_BYTES = 16 << 10  # mpi_quant/plans.cpp, kLatencyBytes
 
 

@@ -22,7 +22,9 @@ void expect_partition(std::size_t count, int chunks, std::size_t block, std::siz
     }
   ASSERT_EQ(next, count) << "chunks " << chunks << " block " << block;
   ASSERT_LE(longest, layout.max_chunk()) << "count " << count << " chunks " << chunks << " block " << block;
-  ASSERT_LE(longest, std::max(kChunkBytes / element_bytes, block))
+  ASSERT_LE(
+      longest,
+      std::max(chunk_bytes(count, static_cast<std::size_t>(chunks), element_bytes) / element_bytes, block))
       << "count " << count << " chunks " << chunks;
 }
 
@@ -32,11 +34,27 @@ TEST(Layout, every_element_is_in_exactly_one_chunk_of_whole_blocks) {
       for (std::size_t count = 0; count < 600; ++count) expect_partition(count, chunks, block, 4);
   for (const std::size_t block : {32, 512, 2048, 4096})
     for (const int chunks : {1, 2, 3, 5, 8, 13, 64, 129})
-      for (const std::size_t around : {block, kChunkBytes / 4, kChunkBytes, 8 * kChunkBytes + 777})
+      for (const std::size_t around :
+           {block, kChunkBytes / 4, kChunkBytes, 8 * kChunkBytes + 777, 16 * kChunkBytes + 777})
         for (std::size_t count = around - 3; count < around + 3; ++count) {
           expect_partition(count, chunks, block, 4);
           expect_partition(count * static_cast<std::size_t>(chunks), chunks, block, 8);
         }
+}
+
+TEST(Layout, chunks_are_longer_where_many_segments_are_left) {
+  for (const std::size_t chunks : {1, 2, 3, 64})
+    for (std::size_t count = 1, shorter = 0; count < std::size_t{1} << 34; count += count / 3 + 1) {
+      const Layout layout(count, static_cast<int>(chunks), 2048, 4);
+      const std::size_t bytes = chunk_bytes(count, chunks, 4);
+      EXPECT_GE(bytes, std::max(kChunkBytes, shorter));
+      EXPECT_LE(bytes, kLongChunkBytes);
+      if (bytes > kChunkBytes) {
+        EXPECT_GE(layout.segments(), kManySegments) << count;
+      }
+      shorter = bytes;
+    }
+  EXPECT_EQ(chunk_bytes(std::size_t{1} << 24, 2, 4), kLongChunkBytes);
 }
 
 TEST(Layout, chunks_are_as_equal_as_blocks_allow) {
@@ -79,7 +97,7 @@ TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
       }
       const Range last = layout.chunk(layout.segments() - 1, static_cast<std::size_t>(chunks) - 1);
       EXPECT_EQ(last.begin + last.n, count);
-      EXPECT_LE(layout.max_chunk(), kChunkBytes / 4);
+      EXPECT_LE(layout.max_chunk(), kLongChunkBytes / 4);
     }
 }
 

@@ -103,11 +103,13 @@ TEST(Predict, losses_of_a_plan_are_its_encodings) {
 TEST(Predict, two_ranks_cost_what_a_hand_finds) {
   const LinkModel link{3e-6, 2e-9, 0};
   const CodecRates rates{1e-10, 2e-10, 3e-11, 4e-11, 0.127};
-  for (const std::size_t count : {std::size_t{16384}, std::size_t{65536}, std::size_t{1} << 22}) {
-    const double n = static_cast<double>(count), segments = std::ceil(n / 65536);
+  for (const std::size_t count :
+       {std::size_t{16384}, std::size_t{65536}, std::size_t{1} << 22, std::size_t{1} << 25}) {
+    const double chunk = count < std::size_t{1} << 23 ? 65536 : 131072;
+    const double n = static_cast<double>(count), segments = std::ceil(n / chunk);
     const double codec = n * (1e-10 + 2 * 2e-10 + 2 * 4e-11);  // its own vector is decoded too
     const double wire = 2e-9 * (n * 0.127 + 32 * segments);
-    const double first = std::min(1.0, 65536 / n);
+    const double first = std::min(1.0, chunk / n);
     const double expected =
         2 * 3e-6 + n * 3e-11 + std::max(codec, wire) + first * std::min(codec, wire);  // agreement and round
     EXPECT_NEAR(predict(choose_plan(4 * count, 2), 2, count, Element::f32, rates, link), expected,

@@ -64,7 +64,8 @@ double predict(const PlanRow& plan, int ranks, std::size_t count, kernels::Eleme
                const CodecRates& rates, const LinkModel& link) {
   const PlanWork work = work_of(plan, ranks);
   const double n = static_cast<double>(count);
-  const double segment = static_cast<double>(kChunkBytes / kernels::element_bytes(element)) * work.chunks;
+  const std::size_t bytes = kernels::element_bytes(element), chunks = static_cast<std::size_t>(work.chunks);
+  const double segment = static_cast<double>(chunk_bytes(count, chunks, bytes) / bytes * chunks);
   const double headers = static_cast<double>(sizeof(FrameHeader)) * work.messages * std::ceil(n / segment);
   const double codec =
       n * (work.encoded * rates.encode_s + work.decoded * rates.decode_s + 2 * rates.memory_s);

@@ -34,7 +34,7 @@ class MpiComm {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Messages stay far below 2^31 bytes: a frame holds one chunk, see kChunkBytes in layout.hpp.
+  // Messages stay far below 2^31 bytes: a frame holds one chunk, see chunk_bytes in layout.hpp.
   Status send(int to, int tag, std::span<const std::byte> out, Request& request) {
     request.room = 0;
     return mpi_status(
