@@ -53,8 +53,7 @@ class DeviceChunks {
 
   // The steps, in the order of the plan; wire is behind the header's place in its frame. True: launched; the
   // wire stays as it is until it is over. False: it is over, and result says all; after an error nothing of
-  // this lane runs any more. header: of the frame, but for its length. fetches_header:
-  // see received().
+  // this lane runs any more. header: of the frame, but for its length. fetches_header: for received().
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result);
   bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
               StepResult& result);
