@@ -2,7 +2,6 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/check_results_test.py
 """
-import glob
 import json
 import os
 import re
@@ -12,14 +11,14 @@ import h5py
 import numpy as np
 
 from result_files import OTHER, OVER, PUBLICATION, SMALL, WithFiles, points_of, rekey, tool
-from scripts_common import ROOT
+from scripts_common import ROOT, committed
 
 import mpiq_file
 import mpiq_recompute
 import mpiq_results
 import mpiq_schema
 
-COMMITTED = sorted(glob.glob(os.path.join(ROOT, "results", "*", "*.h5")))
+COMMITTED = committed("*.h5")
 
 
 class Check(WithFiles):

@@ -2,12 +2,11 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/plots_files_test.py
 """
-import glob
 import math
 import os
 import unittest
 
-from scripts_common import ROOT, InTemporaryFolder  # finds scripts/ for the next ones
+from scripts_common import ROOT, InTemporaryFolder, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
 
@@ -18,7 +17,7 @@ import plots  # noqa: F401  registers them
 from mpiq_plots import PLOTS
 from mpiq_selection import BEST_DENSE, Selection
 
-FILES = sorted(glob.glob(os.path.join(ROOT, "results", "*", "*.h5")))
+FILES = committed("*.h5")
 
 
 class CommittedFiles(InTemporaryFolder):
@@ -43,7 +42,7 @@ class CommittedFiles(InTemporaryFolder):
                         self.drawn(function, source)
 
     def test_kernels(self):
-        for path in glob.glob(os.path.join(ROOT, "results", "*", "kernels.json")):
+        for path in committed("kernels.json"):
             self.drawn(PLOTS["roofline"], mpiq_kernels.read([path]))
 
     def test_two_links_of_one_host(self):

@@ -1,4 +1,5 @@
 """What the tests of scripts/ share: where the scripts are, how to call one, a folder that goes away."""
+import glob
 import os
 import shutil
 import subprocess
@@ -10,6 +11,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 SCRIPTS = os.path.join(ROOT, "scripts")
 sys.path.insert(0, SCRIPTS)
 sys.dont_write_bytecode = True  # leave no files in scripts/
+
+
+def committed(pattern):
+    """Files of results/*/ that the repository has: what was measured here may be anything. All of them where there is no git."""
+    found = sorted(glob.glob(os.path.join(ROOT, "results", "*", pattern)))
+    try:
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "results"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        listed = ""
+    known = {os.path.join(ROOT, line) for line in listed.splitlines()}
+    return [path for path in found if path in known] if known else found
 
 
 def call(*command, env=None):
