@@ -47,11 +47,15 @@ struct FeedbackName {
   std::string_view name;
 };
 constexpr FeedbackName kFeedbackNames[]{
-    {Feedback::none, "none"},       {Feedback::recorded, "recorded"},
-    {Feedback::hit, "hit"},         {Feedback::fresh, "fresh"},
-    {Feedback::profile, "profile"}, {Feedback::shape, "shape"},
-    {Feedback::overlap, "overlap"}, {Feedback::age, "age"},
-    {Feedback::budget, "budget"},   {Feedback::not_finite, "not_finite"},
+    {Feedback::none, "none"},
+    {Feedback::unconfirmed, "unconfirmed"},
+    {Feedback::hit, "hit"},
+    {Feedback::fresh, "fresh"},
+    {Feedback::stranger, "stranger"},
+    {Feedback::shape, "shape"},
+    {Feedback::in_use, "in_use"},
+    {Feedback::budget, "budget"},
+    {Feedback::not_finite, "not_finite"},
 };
 
 constexpr bool tables_are_in_order() {
