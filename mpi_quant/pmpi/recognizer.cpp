@@ -12,11 +12,13 @@ namespace {
 // chance. All periods are tried at every call, so that it must be far beyond chance.
 constexpr std::size_t kLeastRun = 3;
 constexpr double kSure = 6;
-// A vector is of a known tensor if its likeness is at least two deviations of chance, and a share of what is
-// usual for the tensor: a quarter, and more where likeness is high and thus steady.
+// A vector is of the tensor whose turn it is if its likeness is at least two deviations of chance, and a
+// share of what is usual for the tensor: a quarter, and more where likeness is high and thus steady.
 constexpr double kDeviations = 2, kShare = 0.25, kShareOfSquare = 0.6;
-// A vector out of its turn must be more than that.
-constexpr double kDeviationsOutOfTurn = 4, kShareOutOfTurn = 0.5;
+// Of another one of those that come in turn if it is more than that. They are not compared with a vector that
+// has this share of what is usual for the tensor whose turn it is.
+constexpr double kDeviationsOutOfTurn = 4, kShareOutOfTurn = 0.5, kShareOfSquareOutOfTurn = 0.75,
+                 kPlain = 0.75;
 // Strangers one after the other until nothing is believed any more.
 constexpr std::size_t kMostStrangers = 3;
 
@@ -73,21 +75,26 @@ double Recognizer::likeness(const Tensor& tensor, const Sketch& sketch) const {
   return std::max(tensor.mean.correlation(sketch), correlation(sketch, tensor.last)) - chance_mean_;
 }
 
-// The tensor whose turn it is, or else the one that is most like it.
+bool Recognizer::is_like(const Tensor& tensor, double likeness, bool in_turn) const {
+  const double least = in_turn ? kDeviations : kDeviationsOutOfTurn;
+  const double share = in_turn ? std::max(kShare, kShareOfSquare * tensor.expected)
+                               : std::max(kShareOutOfTurn, kShareOfSquareOutOfTurn * tensor.expected);
+  return likeness >= std::max(least * chance_, share * tensor.expected);
+}
+
+// The tensor whose turn it is, or one that is more like the vector.
 Recognizer::Finding Recognizer::follow(const Sketch& sketch) {
   std::size_t phase = next_;
   double like = likeness(tensors_[phase], sketch);
-  const double expected = tensors_[phase].expected;
-  bool known =
-      like >= std::max(kDeviations * chance_, expected * std::max(kShare, kShareOfSquare * expected));
-  if (!known && period() > 1) {
-    for (std::size_t i = 0; i < period(); ++i)
-      if (const double other = likeness(tensors_[i], sketch); other > like) {
-        phase = i;
-        like = other;
-      }
-    known = like >= std::max(kDeviationsOutOfTurn * chance_, kShareOutOfTurn * tensors_[phase].expected);
-  }
+  bool known = is_like(tensors_[phase], like, true);
+  if (period() > 1 && like < kPlain * tensors_[next_].expected)
+    for (std::size_t i = 0; i < period(); ++i) {
+      const double other = likeness(tensors_[i], sketch);
+      if (other <= like) continue;
+      phase = i;
+      like = other;
+      known = is_like(tensors_[i], like, false);
+    }
   next_ = (known ? phase + 1 : next_ + 1) % period();
   if (!known) return {++strangers_ < kMostStrangers ? Verdict::stranger : Verdict::lost, 0};
   strangers_ = 0;

@@ -58,6 +58,7 @@ class Recognizer {
   void compare(const Sketch& sketch);
   bool confirm();
   double likeness(const Tensor& tensor, const Sketch& sketch) const;
+  bool is_like(const Tensor& tensor, double likeness, bool in_turn) const;
   Finding follow(const Sketch& sketch);
 
   std::deque<Sketch> before_;  // the last ones, the newest at the end, as long as nothing is confirmed
