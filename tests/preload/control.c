@@ -197,17 +197,6 @@ static void guard_sums(void) {
   for (i = 0; i < 100; ++i) expect(world(), "the right use of feedback was given up");
 }
 
-/* : onebit guard=16 error=0.5: a broken promise, one key for two tensors of different scale, is found. */
-static void guard_keys(void) {
-  int i, compressed = 0;
-  for (i = 0; i < 100; ++i) {
-    fill(i % 2 == 0 ? 1.0f : 1000.0f);
-    MPI_Pcontrol(kCommand, i % 4 < 2 ? "key=a" : "key=b");
-    compressed += world();
-  }
-  expect(compressed < 60 && compressed > 10, "a residual of the wrong tensor was not found by the guard");
-}
-
 /* 4K-64K small: onebit */
 static void small(void) {
   fill(1);
@@ -317,7 +306,6 @@ static const struct {
              {"guard_within", guard_within},
              {"guard_keeps", guard_keeps},
              {"guard_sums", guard_sums},
-             {"guard_keys", guard_keys},
              {"small", small},
              {"infos", infos},
              {"others", others},
