@@ -23,6 +23,7 @@ class Target {
   void own_wire() const {
     std::vector<T> x(n_), residual(n_);
     for (T& value : x) value = bytes_.take<T>();
+    for (T& value : residual) value = finite(bytes_.take<T>());
     const auto feedback = static_cast<kernels::Feedback>(bytes_.take<std::uint8_t>() % 3);
     const std::size_t bound = codec_.wire_bound(n_, kElement, params_);
     Guarded wire(bound);
@@ -65,6 +66,7 @@ class Target {
     std::memcpy(&value, memory.data() + i * sizeof value, sizeof value);
     return value;
   }
+  static T finite(T value) { return std::isfinite(value) ? value : T{1}; }
   static bool same(T a, T b) { return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
 
   const kernels::Codec& codec_;

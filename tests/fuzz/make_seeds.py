@@ -30,10 +30,10 @@ def floats(n):
 
 
 def decode():
-    """The way, the codec, its parameters (0: the preset), n, elements, feedback, changes."""
+    """The way, the codec, its parameters (0: the preset), n, elements, residuals, feedback, changes."""
     for codec in range(CODECS):
         head = bytes([2, codec]) + bytes(codec % 7)
-        yield head + u16(40) + floats(40) + bytes([1]) + u16(3) + b"\x40" + u16(9) + b"\x01"
+        yield head + u16(20) + floats(40) + bytes([1]) + u16(3) + b"\x40" + u16(9) + b"\x01"
     yield bytes([0, 1]) + bytes(6) + u16(100) + bytes(range(200))
 
 
@@ -67,11 +67,11 @@ def seeds():
         "execute": list(execute()),
         "policy": [text.encode() for text in POLICIES],
         "sparse": list(sparse()),
-        "graph": [EDGES, MATRIX, gzip.compress(EDGES, mtime=0), MATRIX.replace(b"real", b"pattern")],
-        "idx": [idx(), idx(4, 3)],
+        "bench_graph": [EDGES, MATRIX, gzip.compress(EDGES, mtime=0), MATRIX.replace(b"real", b"pattern")],
+        "bench_idx": [idx(), idx(4, 3)],
         "residual": [bytes([1]), bytes([1]) + u16(2000) + b"\x01", bytes([0]) + u16(2) + bytes(60),
                      bytes([0]) + u16(1) + bytes([0, 0, 200, 200]) + bytes(40)],
-        "results": [b"", u16(96) + b"\x01", u16(5000, 0)],
+        "bench_results": [b"", u16(96) + b"\x01", u16(5000, 0)],
     }
 
 
