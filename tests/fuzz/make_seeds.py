@@ -30,10 +30,10 @@ def floats(n):
 
 
 def decode():
-    """The way, the codec, its parameters (0: the preset), n, elements, residuals, feedback, changes."""
+    """The way, the codec, its parameters (0: the preset), n, elements, feedback, residuals, changes."""
     for codec in range(CODECS):
         head = bytes([2, codec]) + bytes(codec % 7)
-        yield head + u16(20) + floats(40) + bytes([1]) + u16(3) + b"\x40" + u16(9) + b"\x01"
+        yield head + u16(20) + floats(20) + bytes([1]) + floats(20) + u16(3) + b"\x40" + u16(9) + b"\x01"
     yield bytes([0, 1]) + bytes(6) + u16(100) + bytes(range(200))
 
 
