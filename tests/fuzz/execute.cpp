@@ -1,0 +1,117 @@
+// One rank of an allreduce whose peers are the fuzzer: any codec, plan and element type, and frames of any
+// length and contents. The rank ends, with a result or an error, and writes nothing outside of its vectors.
+#include "mpi_quant/execute.hpp"
+#include "mpi_quant/base/arena.hpp"
+#include "tests/fuzz/fuzz.hpp"
+#include "tests/fuzz/methods.hpp"
+
+namespace mq::fuzz {
+namespace {
+
+constexpr std::uint64_t kCall = 7;
+
+// Messages that arrive are the input's, in its order; when it is used up, every peer has given up.
+class Peers {
+ public:
+  struct Request {
+    bool receive = false;
+    std::span<std::byte> in;
+  };
+  Peers(Bytes& bytes, int rank, int size) : bytes_(bytes), rank_(rank), size_(size) {}
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  Status send(int to, int, std::span<const std::byte>, Request& request) {
+    require(to >= 0 && to < size_ && to != rank_, "messages go to other ranks");
+    request = {};
+    return {};
+  }
+  Status receive(int from, int, std::span<std::byte> in, Request& request) {
+    require(from >= 0 && from < size_ && from != rank_, "messages come from other ranks");
+    request = {true, in};
+    return {};
+  }
+  Status test(Request& request, bool& done, std::size_t& received_bytes) {
+    done = true;
+    if (!request.receive) return {};
+    const std::vector<std::byte> message = next();
+    received_bytes = message.size();
+    const std::size_t n = std::min(message.size(), request.in.size());
+    if (n > 0) std::memcpy(request.in.data(), message.data(), n);
+    return {};
+  }
+  void idle() { require(false, "a rank whose messages are all here has something to do"); }
+  void busy() {}
+
+ private:
+  std::vector<std::byte> next() {
+    FrameHeader header;
+    header.call = kCall;
+    header.trouble = bytes_.empty() ? static_cast<std::uint16_t>(Code::no_memory) : 0;
+    const auto way = bytes_.take<std::uint8_t>();
+    if (way & 1) header.trouble = bytes_.take<std::uint16_t>();
+    header.chunk = way >> 4;
+    if (way & 2) header.segment = bytes_.take<std::uint8_t>();
+    const std::vector<std::byte> payload = bytes_.take(bytes_.take<std::uint16_t>());
+    if (way & 4) return payload;  // no header of ours
+    header.payload_bytes = way & 8 ? bytes_.take<std::uint64_t>() : payload.size();
+    std::vector<std::byte> message(sizeof header + payload.size());
+    std::memcpy(message.data(), &header, sizeof header);
+    if (!payload.empty()) std::memcpy(message.data() + sizeof header, payload.data(), payload.size());
+    return message;
+  }
+
+  Bytes& bytes_;
+  int rank_, size_;
+};
+
+void run(const Method& method, const Plan& plan, Bytes& bytes, const Ranks& who) {
+  const PlanFacts facts = facts_of(plan);
+  Job job;
+  job.element = kernels::kElements[bytes.take<std::uint8_t>() % kernels::kElements.size()];
+  job.count = bytes.below(1000);
+  const bool feedback = bytes.take<std::uint8_t>() % 2 != 0;
+  const std::size_t input_bytes = job.count * kernels::element_bytes(job.element);
+  Guarded output(input_bytes);
+  Guarded residual(job.count * kernels::element_bytes(kernels::compute_element(job.element)));
+  std::memset(output.data(), 0x3c, input_bytes);
+  std::memset(residual.data(), 0, job.count * kernels::element_bytes(kernels::compute_element(job.element)));
+  job.plan = &plan;
+  job.facts = &facts;
+  job.codec = method.codec;
+  job.params = method.params;
+  job.ops = method.codec->ops(job.element, kernels::best_isa());
+  job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
+  job.convert = kernels::convert(job.element, kernels::best_isa());
+  job.input = job.output = output.data();
+  job.residual = feedback ? residual.data() : nullptr;
+  job.call = kCall;
+  job.rank = who.rank;
+  job.size = who.size;
+  Peers peers(bytes, who.rank, who.size);
+  Buffer scratch;
+  require(scratch.reserve(Execution<Peers>::scratch_bytes(job)), "there is memory for the scratch");
+  Execution<Peers> execution;
+  execution.prepare(job, scratch.data());
+  Tally tally;
+  require(execution.start(peers).ok(), "the communication does not fail");
+  while (!execution.done()) {
+    bool moved = false;
+    require(execution.advance(peers, tally, moved).ok(), "the communication does not fail");
+    if (!moved) peers.idle();
+  }
+  require(output.intact() && residual.intact(), "nothing outside of the vectors is written");
+}
+
+}  // namespace
+}  // namespace mq::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  mq::fuzz::Bytes bytes(data, size);
+  mq::Ranks who{0, 2 + bytes.take<std::uint8_t>() % 5, 1};
+  who.rank = bytes.take<std::uint8_t>() % who.size;
+  if (who.size % 2 == 0) who.per_node = 1 + bytes.take<std::uint8_t>() % 2;
+  const mq::PlanRow& plan = mq::plans()[bytes.take<std::uint8_t>() % mq::plans().size()];
+  mq::Method method;
+  if (mq::fuzz::take_method(bytes, method)) mq::fuzz::run(method, plan.make(who), bytes, who);
+  return 0;
+}
