@@ -96,7 +96,7 @@ def estimate(sweep, combinations, words, bench):
 
 
 def refused_by(program, *words):
-    """Raises ExperimentError with what a program says to options that it does not take. One that does not start here says nothing."""
+    """Raises ExperimentError with what a program says to options that it does not take; nothing where it does not start."""
     try:
         done = subprocess.run([program, *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

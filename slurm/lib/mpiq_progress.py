@@ -9,8 +9,8 @@ import mpiq_batch as batch
 DONE, RUNNING, WAITING, FAILED, ENDED = "done", "running", "waiting", "failed", "cut off"
 STEPS = ("merge", "report")
 # Of Slurm's reasons, parts of those that time does not heal.
-HOPELESS = ("Limit", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionDown", "PartitionInactive", "DependencyNeverSatisfied",
-            "JobHeld")
+HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionDown",
+            "PartitionInactive", "DependencyNeverSatisfied", "JobHeld")
 NEVER = ": does not begin unless something is changed"
 
 
@@ -87,7 +87,8 @@ def summary(parts):
 def reasons(parts):
     """Why cells wait, in Slurm's words, the most frequent first: [] if none does."""
     found = collections.Counter(p.why for p in parts if p.state == WAITING)
-    return [f"  {number} waiting: {why}{NEVER if any(word in why for word in HOPELESS) else ''}" for why, number in found.most_common()]
+    return [f"  {number} waiting: {why}{NEVER if any(word in why for word in HOPELESS) else ''}"
+            for why, number in found.most_common()]
 
 
 def line(p):
