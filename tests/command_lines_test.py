@@ -1,5 +1,6 @@
 """Every program and script: --help and --version, and exit code 2 for what cannot be meant: command_lines_test.py BIN MPIEXEC."""
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,30 @@ class EveryCommand(unittest.TestCase):
             if os.path.exists(os.path.join(BIN, words[0])):
                 done = call(os.path.join(BIN, words[0]), *words[1:])
                 self.assertEqual((words, done.returncode), (words, 2), done.stderr)
+
+
+class Resume(unittest.TestCase):
+    def test_a_result_file_with_40_changed_bits_is_refused_and_left_as_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.h5")
+            words = [os.path.join(BIN, "mpiq-bench"), "allreduce", "--sizes", "4K", "--methods", "mpi", "-n", "6", "--buffers", "warm",
+                     "-O", path]
+            self.assertEqual(call(*words).returncode, 0)
+            again = call(*words)
+            self.assertEqual(again.returncode, 0)
+            self.assertIn("1 of 1 points are in", again.stdout)
+            with open(path, "rb") as file:
+                damaged = bytearray(file.read())
+            chance = random.Random(1)
+            for at in chance.sample(range(len(damaged)), 40):
+                damaged[at] ^= 1 << chance.randrange(8)
+            with open(path, "wb") as file:
+                file.write(damaged)
+            done = call(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is truncated or damaged", done.stderr)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), damaged)
 
 
 class Pagerank(unittest.TestCase):
