@@ -270,7 +270,7 @@ class Export(WithFiles):
 
     def test_bad_input_leaves_no_file(self):
         done = tool("export", self.path("none.h5"), "-o", self.path("out.csv"))
-        self.assertEqual((done.returncode, done.stdout, os.listdir(self.folder)), (1, "", []))
+        self.assertEqual((done.returncode, done.stdout, os.listdir(self.folder)), (2, "", []))
         self.assertIn("no such file", done.stderr)
         self.assertEqual(tool("export", SMALL, "--format", "xml").returncode, 2)
 
