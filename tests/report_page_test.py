@@ -135,7 +135,7 @@ class Report(Drawn):
     def test_bad_input_is_named(self):
         with open(self.path("k.json"), "w", encoding="utf-8") as file:
             file.write("{}")
-        for code, reason, *arguments in ((2, "no such file", self.path("none.h5")), (1, "", self.path("k.json")),
+        for code, reason, *arguments in ((2, "no such file", self.path("none.h5")), (1, "FILE.h5", self.path("k.json")),
                                          (1, "no rows match", self.file(sweep()), "--where", "ranks=64")):
             status, _, problem = self.run_program("report", *arguments, "-o", self.path("r.html"))
             self.assertEqual(status, code)
