@@ -4,6 +4,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { kWarmup = 20 };
@@ -29,14 +30,21 @@ static void* aligned(long bytes) {
   return posix_memalign(&p, 64, (size_t)bytes) == 0 ? p : NULL;
 }
 
+static const char kUsage[] =
+    "usage: mpiq-bare BYTES REPETITIONS   (4 to 2^30; 1 to 10^6), started with mpiexec";
+
 int main(int argc, char** argv) {
   const long bytes = argc == 3 ? atol(argv[1]) : 0, reps = argc == 3 ? atol(argv[2]) : 0;
   const int count = (int)(bytes / (long)sizeof(float));
   float *in, *out;
   double *own, *slowest;
   int i, rank;
+  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--version") == 0)) {
+    puts(strcmp(argv[1], "--help") == 0 ? kUsage : "mpiq-bare " MPIQ_VERSION);
+    return 0;
+  }
   if (count < 1 || bytes > 1L << 30 || reps < 1 || reps > 1000000) {
-    fprintf(stderr, "usage: mpiq-bare BYTES REPETITIONS   (4 to 2^30; 1 to 10^6), started with mpiexec\n");
+    fprintf(stderr, "%s\n", kUsage);
     return 2;
   }
   MPI_Init(&argc, &argv);

@@ -63,9 +63,10 @@ void Pool::pull_slot(std::size_t i) const {
   if (gpu_) gpu_->to_host(slot(i), place(i), vector_bytes_);
 }
 
-void Pool::cut(std::uint64_t vector_bytes) {
+void Pool::cut(std::uint64_t vector_bytes, std::size_t multiple) {
   vector_bytes_ = vector_bytes;
   slots_ = std::max<std::size_t>(1, capacity_ / slot_stride(vector_bytes));
+  if (slots_ > multiple) slots_ -= slots_ % multiple;
 }
 
 void Pool::arm_guards() {

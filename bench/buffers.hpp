@@ -28,8 +28,9 @@ class Pool {
   // One guard before, then as many slots as fit into `bytes`. Every page is touched. Throws std::bad_alloc.
   // gpu: whose memory the slots are in; null: the host's.
   explicit Pool(std::uint64_t bytes, std::shared_ptr<const Gpu> gpu = nullptr);
-  // Cuts the pool anew for vectors of another size. Contents stay, so inputs need not be made again.
-  void cut(std::uint64_t vector_bytes);
+  // Cuts the pool anew for vectors of another size, into a multiple of so many slots where they fit. Contents
+  // stay, so inputs need not be made again.
+  void cut(std::uint64_t vector_bytes, std::size_t multiple = 1);
   std::size_t slots() const { return slots_; }
   std::byte* slot(std::size_t i) const { return data_.get() + kGuardBytes + i * slot_stride(vector_bytes_); }
   // What a call is given: the slot itself, or the one on the GPU of which slot() is the image.

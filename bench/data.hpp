@@ -38,6 +38,7 @@ struct DataSpec {
   double rho = 0;
   std::uint64_t seed = 1;
   std::string path = {};  // of file
+  int steps = 1;          // of its {step}, once they are known
 };
 
 // "normal", "sparse:0.01", "uniform:4" and so on. rho and seed are set by the caller and checked by

@@ -50,8 +50,14 @@ class DenseCollective final : public Collective {
   GpuMemory gpu_sweeper;           // likewise of the GPU's
   std::uint64_t in_hash = 0;       // of all of it
 
+  std::size_t steps() const { return recording ? recording->steps() : 1; }
+  // Index of the generator's element that the vector of a step begins with.
+  std::uint64_t first(const Point& point, std::size_t step) const {
+    return recording ? recording->first(point.layer_word(), step) : 0;
+  }
+
  private:
-  void fill(kernels::Element element);
+  void fill(const Point& point);
   std::optional<kernels::Element> filled_;
 };
 
@@ -59,16 +65,16 @@ class DenseWorkload final : public Workload {
  public:
   DenseWorkload(DenseCollective& all, const Point& point, MPI_Comm comm)
       : all_(all), point_(point), comm_(comm) {
-    all_.in.cut(point.bytes());
     all_.out.cut(point.bytes());
     hash_ = hash_bytes(all_.in.slot(0), point.bytes());
-    if (all_.options.check) checker_.emplace(all_.generator, point.element, 0, point.count, comm);
+    if (all_.options.check)
+      checker_.emplace(all_.generator, point.element, all_.first(point, 0), point.count, comm);
   }
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
-  void prepare(std::size_t turn) override {
+  void prepare(std::size_t turn, std::size_t repetition) override {
     if (all_.options.buffers == Buffers::warm) turn = 0;
     slot_ = turn % all_.out.slots();
-    send_ = all_.in.place(turn % all_.in.slots());
+    send_ = all_.in.place((turn * all_.steps() + repetition % all_.steps()) % all_.in.slots());
     receive_ = all_.out.place(slot_);
     if (all_.options.in_place) {
       if (all_.gpu)
@@ -90,7 +96,7 @@ class DenseWorkload final : public Workload {
   void restore_input() override {
     with_type(point_.element, [&]<class T>(T) {
       auto* slot = reinterpret_cast<T*>(all_.in.slot(0));
-      all_.generator.fill(std::span(slot, point_.count), all_.rank, 0);
+      all_.generator.fill(std::span(slot, point_.count), all_.rank, all_.first(point_, 0));
     });
     all_.in.push_slot(0);
   }
@@ -146,19 +152,25 @@ std::unique_ptr<Variant> DenseWorkload::variant(const MethodWord& method) {
 }
 
 std::unique_ptr<Workload> DenseCollective::at(const Point& point, MPI_Comm comm) {
-  fill(point.element);
+  in.cut(point.bytes(), steps());
+  fill(point);
   return std::make_unique<DenseWorkload>(*this, point, comm);
 }
 
-void DenseCollective::fill(kernels::Element element) {
-  if (filled_ == element) return;
+// Where steps or layers have files of their own, slot i holds step i; else the pool is one long vector.
+void DenseCollective::fill(const Point& point) {
+  const bool paged = recording && recording->paged();
+  if (filled_ == point.element && !paged) return;
   const auto bytes = in.all();
-  with_type(element, [&]<class T>(T) {
-    generator.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank, 0);
+  with_type(point.element, [&]<class T>(T) {
+    if (!paged)
+      generator.fill(std::span(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), rank, 0);
+    for (std::size_t i = 0; paged && i < in.slots(); ++i)
+      generator.fill(std::span(reinterpret_cast<T*>(in.slot(i)), point.count), rank, first(point, i));
   });
   in.push();
   in_hash = hash_bytes(bytes.data(), bytes.size());
-  filled_ = element;
+  filled_ = point.element;
 }
 
 InputRow DenseCollective::input(const Point& point) const {
@@ -172,7 +184,11 @@ InputRow DenseCollective::input(const Point& point) const {
   row.params = fmt::format("dtype={}", name(point.element));
   if (recording) {
     row.distribution = "file:" + std::filesystem::path(options.data.path).filename().string();
-    row.params = fmt::format("dtype={},file_bytes={}", name(point.element), recording->bytes(rank));
+    row.params =
+        fmt::format("dtype={},file_bytes={}", name(point.element), recording->bytes(rank, first(point, 0)));
+    if (has_layer(options.data.path))
+      row.params = fmt::format("{},layer={}", row.params.str(), point.layer_word());
+    if (has_step(options.data.path)) row.params = fmt::format("{},steps={}", row.params.str(), steps());
     row.path = options.data.path;
   }
   row.seed = options.data.seed;

@@ -287,6 +287,10 @@ std::string take_memory(int& argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::puts("mpiq-kernels " MPIQ_VERSION);
+    return 0;
+  }
   const std::string memory = take_memory(argc, argv);
   if (memory.empty()) {
     std::fputs("mpiq-kernels: --memory: neither host nor cuda\n", stderr);

@@ -45,7 +45,7 @@ class PointRun {
     bool lives() const { return outcome.status == "ok"; }
   };
 
-  Sample repeat(Entry& entry, int calls = 1);
+  Sample repeat(Entry& entry, int calls = 1, std::size_t repetition = 0);
   void first_call(Entry& entry);
   void warm_up(Entry& entry);
   void run_blocks();
@@ -99,8 +99,8 @@ PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, M
 
 // Everything but the calls themselves happens outside of the measured time. All of them have the same
 // buffers.
-Sample PointRun::repeat(Entry& entry, int calls) {
-  workload_.prepare(turn_++);
+Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
+  workload_.prepare(turn_++, repetition);
   const MPIQ_Stats before = entry.variant->stats();
   const MpiAlgorithm chosen(entry.algorithm);
   Sample s;
@@ -168,7 +168,7 @@ void PointRun::warm_up(Entry& entry) {
   std::array<double, 3> last{};
   const double start = now_s();
   for (int go_on = 1; go_on != 0;) {
-    const Sample s = repeat(entry);
+    const Sample s = repeat(entry, 1, static_cast<std::size_t>(entry.outcome.warmup));
     last = {last[1], last[2], s.end_s - s.start_s};
     ++entry.outcome.warmup;
     const int n = entry.outcome.warmup;
@@ -219,7 +219,8 @@ void PointRun::run_batch(std::size_t blocks) {
     rows_.pop_back();
     for (std::size_t i = 0; i < methods; ++i) {
       const std::size_t m = base_[(i + row) % methods];
-      samples[b * methods + m] = repeat(*living_[m], living_[m]->outcome.batch);
+      samples[b * methods + m] =
+          repeat(*living_[m], living_[m]->outcome.batch, living_[m]->outcome.order.size());
       living_[m]->outcome.order.push_back((*bench_.sequence)++);
     }
   }

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "bench/build_info.hpp"
 #include "bench/config_file.hpp"
 #include "bench/explain.hpp"
 #include "bench/list.hpp"
@@ -311,8 +310,6 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   sparse_words.buffers = "warm";
   bool list = false, explain = false;
   CLI::App app{"Measures allreduce of float vectors: plain, compressed and sparse.", "mpiq-bench"};
-  app.set_version_flag("--version",
-                       fmt::format("mpiq-bench {} {}", build_info().version, build_info().git_commit));
   add_config(app);
   app.add_flag(std::string(kExplain), explain,
                "as the first argument: print what degrees Kylix would have and what they cost; "

@@ -2,19 +2,23 @@
 // exit_code, out and err.
 #pragma once
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "bench/build_info.hpp"
 #include "bench/options.hpp"
 
 namespace mq::bench {
 
-// False if the program is to print line's texts and exit with its code: for --help, or an error.
+// False if the program is to print line's texts and exit with its code: for --help, --version, or an error.
 template <class Line>
 bool parse(CLI::App& app, int argc, const char* const* argv, Line& line) {
+  app.set_version_flag(
+      "--version", fmt::format("{} {} {}", app.get_name(), build_info().version, build_info().git_commit));
   try {
     app.parse(argc, argv);
     return true;

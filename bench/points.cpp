@@ -111,6 +111,7 @@ Status add_dense_points(const Options& o, int ranks, kernels::Element element, s
     auto methods = methods_at(o, element, s);
     if (!methods.ok()) return methods.status();
     points.push_back({element, ranks, s.count, s.layer, s.alike, s.side, std::move(*methods)});
+    points.back().number = static_cast<std::size_t>(&s - sizes->data());
   }
   return {};
 }
@@ -185,14 +186,16 @@ std::string hash128(std::string_view text) {
 
 std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int ranks_per_node) {
   const std::uint64_t slot = slot_stride(largest_bytes);
-  if (o.buffers == Buffers::warm) return slot;
+  const std::uint64_t steps =
+      static_cast<unsigned>(o.data.steps) * slot;  // a slot for each, whatever the size
+  if (o.buffers == Buffers::warm) return steps;
   // Of a GPU at least twice the L2 cache of the largest.
   const std::uint64_t floor = std::uint64_t{o.memory == Place::cuda ? 256U : 64U} << 20;
   // Twice the cache of one die; some processors report the sum of all dies, of which a core reaches one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
   const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
   const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);
-  return std::max({2 * slot, floor, share});
+  return std::max({2 * slot, steps, floor, share});
 }
 
 }  // namespace mq::bench

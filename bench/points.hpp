@@ -21,6 +21,9 @@ struct Point {
   std::vector<MethodWord> methods = {};  // those of the options, {side} replaced; isolated: one of them
   SupportSpec support = {};              // of sparse vectors
   std::uint64_t stride = 1;              // likewise; elements at an index
+  std::size_t number = 0;                // of the size among those asked for, in their order
+  // What stands for {layer} in the path of a recording.
+  std::string layer_word() const { return layer.empty() ? std::to_string(number) : layer; }
   std::uint64_t bytes() const { return count * kernels::element_bytes(element); }
 };
 

@@ -207,14 +207,18 @@ std::vector<MethodWord> quality_methods() {
 std::span<const std::string_view> quality_variants() { return kVariants; }
 
 std::vector<Quality> measure_quality(std::span<const MethodWord> methods, const DataSpec& data, std::size_t n,
-                                     int calls) {
-  const Generator generator(data);
+                                     int calls, std::shared_ptr<const Recording> recording) {
+  const Generator generator(data, recording);
   std::vector<Coder> coders;
   std::vector<Quality> rows(methods.size());
   for (const MethodWord& word : methods) coders.emplace_back(word, n);
   std::vector<float> x(n);
   for (int call = 0; call < calls; ++call) {
-    generator.fill(std::span(x), call, 0);
+    const auto number = static_cast<std::size_t>(call);
+    if (recording)
+      generator.fill(std::span(x), 0, has_step(data.path) ? recording->first("", number) : number * n);
+    else
+      generator.fill(std::span(x), call, 0);
     for (std::size_t m = 0; m < methods.size(); ++m) {
       if (call == 0) first_call(coders[m], x, rows[m]);
       (void)coders[m].encode(x, Feedback::carry);

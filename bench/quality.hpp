@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,9 +48,10 @@ std::vector<MethodWord> quality_methods();
 std::span<const std::string_view> quality_variants();  // numbers that tell more than the preset
 
 // One for each method, on vectors of floats from the generator: the first of rank 0, the later ones of ranks
-// 1, 2 ...: fresh numbers, of the same scales where the distribution has some.
+// 1, 2 ...: fresh numbers, of the same scales where the distribution has some. Of a recording, the steps one
+// after the other, or, if it has none, the next n elements.
 std::vector<Quality> measure_quality(std::span<const MethodWord> methods, const DataSpec& data, std::size_t n,
-                                     int calls);
+                                     int calls, std::shared_ptr<const Recording> recording = nullptr);
 
 std::string quality_csv(std::span<const Quality> rows);  // with a header, unknown is empty
 

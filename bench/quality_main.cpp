@@ -1,25 +1,50 @@
 // mpiq-quality: the error of every codec on every kind of data, beside the least error of a code of its kind,
 // as CSV.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/parse.hpp"
 #include "bench/quality.hpp"
+#include "bench/report.hpp"
 
 namespace {
 
 using namespace mq;
 using namespace mq::bench;
 
-struct Task {
-  std::vector<MethodWord> methods;
-  std::vector<DataSpec> data;
+struct Input {
+  DataSpec data;
+  std::shared_ptr<const Recording> recording;  // of a file
   std::uint64_t elements = 0;
 };
+
+struct Task {
+  std::vector<MethodWord> methods;
+  std::vector<Input> inputs;
+};
+
+constexpr std::uint64_t kElements = 256U << 10;  // of what is no file
+
+Result<Input> read_input(const std::string& word, std::uint64_t elements) {
+  auto spec = parse_data(word);
+  if (!spec.ok()) return spec.status();
+  Input input{std::move(*spec), nullptr, elements};
+  if (input.data.distribution == Distribution::file) {
+    if (has_layer(input.data.path))
+      return Status{Code::bad_argument, fmt::format("'{}': one tensor at a time, without {{layer}}", word)};
+    constexpr kernels::Element kType[] = {kernels::Element::f32};
+    auto recording = Recording::open(input.data.path, 1, 0, kType, input.data.seed);
+    if (!recording.ok()) return recording.status();
+    input.recording = std::move(*recording);
+  }
+  if (elements == 0) input.elements = input.recording ? input.recording->count(0) : kElements;
+  return input;
+}
 
 Status read_task(const std::string& methods, const std::string& data, const std::string& elements,
                  Task& task) {
@@ -34,17 +59,18 @@ Status read_task(const std::string& methods, const std::string& data, const std:
       return {Code::bad_argument, fmt::format("--methods: '{}' is not a codec with parameters", word.text)};
   auto words = split_list(data);
   if (!words.ok()) return words.status();
-  for (const std::string& word : *words) {
-    auto spec = parse_data(word);
-    if (!spec.ok()) return spec.status();
-    if (spec->distribution == Distribution::file)
-      return {Code::bad_argument, fmt::format("'{}': only mpiq-bench takes files", word)};
-    task.data.push_back(*spec);
+  std::uint64_t n = 0;
+  if (!elements.empty()) {
+    auto given = parse_size(elements);
+    if (!given.ok()) return given.status();
+    if (*given == 0) return {Code::bad_argument, "-n: 0 elements"};
+    n = *given;
   }
-  auto n = parse_size(elements);
-  if (!n.ok()) return n.status();
-  if (*n == 0) return {Code::bad_argument, "-n: 0 elements"};
-  task.elements = *n;
+  for (const std::string& word : *words) {
+    auto input = read_input(word, n);
+    if (!input.ok()) return {Code::bad_argument, fmt::format("--data: {}", input.status().text())};
+    task.inputs.push_back(std::move(*input));
+  }
   return {};
 }
 
@@ -57,27 +83,40 @@ bool write(const std::string& path, const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string methods, elements = "256K", output;
+  std::string methods, elements, output;
   std::string data = "normal,laplace,gradient,sparse,smooth,uniform,bits,const,ramp";
   int calls = 100;
   CLI::App app{"Error of codecs beside the least error of a code of their kind, as CSV.", "mpiq-quality"};
   app.add_option("--methods", methods,
                  "codecs, see mpiq-bench --list [all, with every word of their parameters]");
-  app.add_option("--data", data, "distributions: " + distribution_names())->capture_default_str();
-  app.add_option("-n,--elements", elements, "of a vector; K, M = 2^10, 2^20")->capture_default_str();
+  app.add_option("--data", data,
+                 "distributions: " + distribution_names() +
+                     "; file:PATH, with {step}: call k reads step k of those that there are, else the next "
+                     "elements; {rank} is 0")
+      ->capture_default_str();
+  app.add_option("-n,--elements", elements,
+                 "of a vector; K, M = 2^10, 2^20 [256K; of a file all that are in it]");
   app.add_option("--calls", calls, "calls with feedback before the residual is looked at")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("-O,--output", output, "file [standard output]");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line;
+  if (!parse(app, argc, argv, line)) {
+    fmt::print("{}", line.out);
+    fmt::print(stderr, "{}", line.err);
+    return line.exit_code;
+  }
   Task task;
-  if (const Status s = read_task(methods, data, elements, task); !s.ok()) {
-    fmt::print(stderr, "mpiq-quality: {}\n", s.text());
-    return 2;
+  Status status = read_task(methods, data, elements, task);
+  if (status.ok() && !output.empty()) status = check_place(output);
+  if (!status.ok()) {
+    fmt::print(stderr, "mpiq-quality: {}\n", status.text());
+    return kUsage;
   }
   std::vector<Quality> rows;
-  for (const DataSpec& spec : task.data)
-    for (Quality& q : measure_quality(task.methods, spec, task.elements, calls)) rows.push_back(std::move(q));
+  for (const Input& i : task.inputs)
+    for (Quality& q : measure_quality(task.methods, i.data, i.elements, calls, i.recording))
+      rows.push_back(std::move(q));
   if (write(output, quality_csv(rows))) return 0;
   fmt::print(stderr, "mpiq-quality: cannot write {}\n", output);
   return 1;

@@ -17,6 +17,9 @@ namespace mq::bench {
 // each begins at a place of its own in it. Past its end a vector goes on at another place, and past the end
 // of the file at its beginning: with n elements in the file, element i of rank r is the one at (i +
 // offset(seed, r, i / n)) mod n, where offset is random, but 0 for the first n of a rank's own file.
+//
+// {layer} is one of the words that the caller names, {step} the digits in the names of the files that there
+// are, in ascending order. Each layer and step is a page of 2^40 indices, of which first() is the first.
 class Recording {
  public:
   // Maps the files of that many ranks, all of which every rank must be able to read: the check of a result
@@ -25,13 +28,21 @@ class Recording {
   // ranks might not be in one of the types.
   static Result<std::shared_ptr<const Recording>> open(const std::string& path, int ranks, int mine,
                                                        std::span<const kernels::Element> types,
-                                                       std::uint64_t seed);
+                                                       std::uint64_t seed,
+                                                       const std::vector<std::string>& layers = {});
+  bool paged() const { return files_.size() > ranks_; }
+  std::size_t steps() const { return steps_; }
+  std::uint64_t first(const std::string& layer, std::size_t step) const;
   double value(int rank, std::uint64_t index) const {
-    const File& file = files_[own_ ? static_cast<std::size_t>(rank) : 0];
+    const File& file = file_of(rank, index >> kPageBits);
+    index &= (std::uint64_t{1} << kPageBits) - 1;
     const std::uint64_t copy = index / file.count;
     return file.at((index - copy * file.count + offset(rank, copy, file.count)) % file.count);
   }
-  std::uint64_t bytes(int rank) const { return files_[own_ ? static_cast<std::size_t>(rank) : 0].bytes(); }
+  std::uint64_t bytes(int rank, std::uint64_t index = 0) const {
+    return file_of(rank, index >> kPageBits).bytes();
+  }
+  std::uint64_t count(int rank) const { return file_of(rank, 0).count; }
 
  private:
   struct File {
@@ -43,15 +54,26 @@ class Recording {
       return wide ? static_cast<const double*>(data.get())[i] : static_cast<const float*>(data.get())[i];
     }
   };
+  static constexpr int kPageBits = 40;
   static Result<File> map(const std::string& path);
+  const File& file_of(int rank, std::uint64_t page) const {
+    return files_[page * ranks_ + (own_ ? static_cast<std::size_t>(rank) : 0)];
+  }
+  Status check(const File& file, const std::string& path, int ranks,
+               std::span<const kernels::Element> types) const;
   std::uint64_t offset(int rank, std::uint64_t copy, std::uint64_t count) const;
 
-  std::vector<File> files_;  // of each rank, or the one for all
-  bool own_ = false;         // a file for each rank
+  std::vector<File> files_;  // by layer, step and rank
+  std::vector<std::string> layers_;
+  std::size_t steps_ = 1, ranks_ = 1;  // ranks that have files of their own
+  bool own_ = false;                   // a file for each rank
   std::uint64_t seed_ = 0;
 };
 
 // The path with the number of a rank in place of each {rank}.
 std::string path_of_rank(const std::string& path, int rank);
+// Whether a path asks for one of the words.
+bool has_step(const std::string& path);
+bool has_layer(const std::string& path);
 
 }  // namespace mq::bench

@@ -15,6 +15,7 @@
 
 #include "bench/hdf5.hpp"
 #include "bench/layout.hpp"
+#include "bench/seal.hpp"
 
 namespace mq::bench {
 
@@ -117,9 +118,12 @@ Result<Report> Report::open(const std::string& path, Resume resume, const RunInf
   if (resume == Resume::off) return bad_file(path, "exists, and --resume=off was given");
   auto bytes = read_bytes(path);
   if (!bytes.ok()) return bytes.status();
+  const std::string_view damaged = "is truncated or damaged; move it away to begin anew";
+  if (const Status s = unseal(*bytes); !s.ok())
+    return bad_file(path, fmt::format("{} ({})", damaged, s.text()));
   Status verdict;
   std::string differs;
-  const Status read = guarded(path, "is truncated or damaged; move it away to begin anew", [&] {
+  const Status read = guarded(path, damaged, [&] {
     state.reset(new State{path, h5::open_image(std::move(*bytes)), {}, {}, 0});
     verdict = check_schema(path, state->file);
     if (!verdict.ok()) return;
@@ -202,6 +206,7 @@ Status Report::save(FileState file_state) {
     h5::write_attribute(state_->file, "status", std::string(names[static_cast<std::size_t>(file_state)]));
     h5::write_attribute(state_->file, "updated_utc", utc_now());
     bytes = h5::image(state_->file);
+    seal(bytes);
   }));
   return replace_file(state_->path, bytes);
 }
@@ -219,6 +224,17 @@ std::string utc_now() {
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text.data();
+}
+
+Status check_place(const std::string& path) {
+  const std::string temporary = path + ".tmp";
+  if (std::filesystem::is_directory(path)) return bad_file(path, "is a folder");
+  const int fd = open(temporary.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return {Code::bad_argument, fmt::format("cannot create {}: {}", temporary, std::strerror(errno))};
+  close(fd);
+  unlink(temporary.c_str());
+  return {};
 }
 
 Status replace_file(const std::string& path, std::span<const std::byte> bytes) {

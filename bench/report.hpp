@@ -75,6 +75,9 @@ class Report {
 std::string utc_now();  // 2026-01-31T12:00:00Z
 std::string new_uuid();
 
+// Whether replace_file would find a place for it. Nothing is left there.
+Status check_place(const std::string& path);
+
 // Replaces the file at path by bytes, or leaves it as it was.
 Status replace_file(const std::string& path, std::span<const std::byte> bytes);
 

@@ -40,7 +40,7 @@ class Sweep {
   bool root() const { return rank_ == 0; }
   int prepare();
   Status read_layers();
-  Status open_recording();
+  Status open_recording(const std::vector<Point>& points);
   Status open_gpu();
   bool agreed(const Status& mine);
   Status begin_report(double barrier_skew_s);
@@ -166,12 +166,17 @@ Status Sweep::read_layers() {
   return {};
 }
 
-Status Sweep::open_recording() {
-  const DataSpec& data = options_.data;
+Status Sweep::open_recording(const std::vector<Point>& points) {
+  DataSpec& data = options_.data;
   if (data.distribution != Distribution::file) return {};
-  auto recording = Recording::open(data.path, size_, rank_, options_.elements, data.seed);
+  std::vector<std::string> layers;
+  for (const Point& p : points)
+    if (std::find(layers.begin(), layers.end(), p.layer_word()) == layers.end())
+      layers.push_back(p.layer_word());
+  auto recording = Recording::open(data.path, size_, rank_, options_.elements, data.seed, layers);
   if (!recording.ok()) return {Code::bad_argument, fmt::format("--data: {}", recording.status().text())};
   recording_ = std::move(*recording);
+  data.steps = static_cast<int>(recording_->steps());
   return {};
 }
 
@@ -196,7 +201,7 @@ int Sweep::prepare() {
     if (root()) print_error(points.status().text());
     return kUsage;
   }
-  if (!agreed(open_recording())) return kUsage;
+  if (!agreed(open_recording(*points))) return kUsage;
   points_ = std::move(*points);
   if (!options_.dry_run && !agreed(open_gpu())) return kUsage;
   topology_ = survey(crew_, gpu_.get());

@@ -107,8 +107,20 @@ static void compare_rules(int rank) {
   MPI_Info_free(&key_info);
 }
 
+static const char kUsage[] =
+    "usage: mpiq-shim-cost             what the library adds to calls that it does not compress\n"
+    "       mpiexec -n 2 mpiq-shim-cost   what a rule adds to calls that are compressed";
+
 int main(int argc, char** argv) {
   int rank, size;
+  if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--version") == 0)) {
+    puts(strcmp(argv[1], "--help") == 0 ? kUsage : "mpiq-shim-cost " MPIQ_VERSION);
+    return 0;
+  }
+  if (argc != 1) {
+    fprintf(stderr, "mpiq-shim-cost: takes no arguments\n%s\n", kUsage);
+    return 2;
+  }
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

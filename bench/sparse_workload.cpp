@@ -44,7 +44,7 @@ class SparseWorkload final : public Workload {
  public:
   SparseWorkload(const Options& o, const Point& p, MPI_Comm comm);
   std::unique_ptr<Variant> variant(const MethodWord& method) override;
-  void prepare(std::size_t turn) override { list_ = turn % lists_.size(); }
+  void prepare(std::size_t turn, std::size_t) override { list_ = turn % lists_.size(); }
   bool guards_intact() const override {
     return vector_->guards_intact() && wanted_->guards_intact() && union_indices_->guards_intact() &&
            union_values_->guards_intact();

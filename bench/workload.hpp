@@ -41,8 +41,9 @@ class Workload {
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
   virtual std::unique_ptr<Variant> variant(const MethodWord& method) = 0;
-  // Chooses buffers for the next call and makes them ready. 0: those that the reference is made for.
-  virtual void prepare(std::size_t turn) = 0;
+  // Chooses buffers for the next call and makes them ready; repetition: of the method, which says what it
+  // sends where inputs differ. 0 and 0: the buffers that the reference is made for.
+  virtual void prepare(std::size_t turn, std::size_t repetition) = 0;
   virtual bool guards_intact() const = 0;
   virtual void arm_guards() = 0;
   virtual bool input_intact() const = 0;       // what turn 0 sends

@@ -2,7 +2,12 @@
 # What came out of scripts/gpu_check, as text and JSON: scripts/gpu_summary.sh DIR. Exit code: 0 all is well, 1 a stage failed, 3
 # all ran, but a figure is below its target. No Python: the machine may have none.
 set -u
-out=${1:?usage: scripts/gpu_summary.sh DIR}
+case ${1:-} in
+  -h | --help) sed -n '2,3s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  --version) exec "$(dirname "$0")/version" scripts/gpu_summary.sh ;;
+esac
+if [ $# != 1 ] || [ ! -d "$1" ]; then echo "usage: scripts/gpu_summary.sh DIR" >&2; exit 2; fi
+out=$1
 
 # what, least, where: a kernel (share of the device-to-device copy of the same run), or a method of the allreduce (speedup).
 # From issue 7; 1 GiB of f32 for the kernels, 64 MiB for the allreduce.

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import os
 import sys
+import zlib
 
 import h5py
 import numpy as np
@@ -27,6 +28,7 @@ NEEDED = (
 
 DATASETS = {"samples": "samples/t_max_s", "order": "samples/order", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
 NO_ORDER = 0xFFFFFFFF
+MARK = b"\nmpiq-bench crc32 "  # of the line behind the end of a file, eight digits follow
 
 
 class ResultsError(Exception):
@@ -159,6 +161,18 @@ def _load(path, file):
     return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **data)
 
 
+def check_sum(path):
+    """Raises ResultsError for a file that does not fit the checksum behind its end (bench/seal.hpp). Older files have none."""
+    with open(path, "rb") as file:
+        content = file.read()
+    end = len(content) - len(MARK) - 9
+    if content[max(end, 0):].startswith(MARK):
+        if content[end + len(MARK):] != b"%08x\n" % zlib.crc32(memoryview(content)[:end]):
+            raise ResultsError(f"{path}: damaged HDF5 file (its checksum does not fit its contents)")
+    elif content[8:9] == b"\0" and int.from_bytes(content[40:48], "little") < len(content):
+        raise ResultsError(f"{path}: damaged HDF5 file (its checksum is damaged)")
+
+
 @contextlib.contextmanager
 def opened(path):
     """The HDF5 file, for reading; ResultsError for what is none, also where damage shows only while it is read."""
@@ -169,6 +183,7 @@ def opened(path):
         raise ResultsError(f"{path}: is empty")
     if not h5py.is_hdf5(path):
         raise ResultsError(f"{path}: not an HDF5 file")
+    check_sum(path)
     try:
         with h5py.File(path, "r") as file:
             yield file

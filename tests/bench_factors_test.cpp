@@ -1,5 +1,6 @@
 // What can be chosen about a measurement: layers and buckets, isolated methods, recorded input, the line
 // through clock readings, and what is made of repetitions that do not count.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -203,6 +204,36 @@ TEST_F(Recorded, files_that_cannot_be_input_are_refused_by_name) {
   EXPECT_EQ(refusal(large), "");
   EXPECT_NE(refusal(large, 2, 0, {kernels::Element::f32, kernels::Element::f16}).find("f16"),
             std::string::npos);
+}
+
+TEST_F(Recorded, steps_are_those_that_exist_in_ascending_order_and_begin_again_after_the_last) {
+  const std::vector<std::string> layers{"fc1", "fc2"};
+  for (const int step : {100, 9, 20})
+    for (const std::string& layer : layers)
+      for (const int rank : {0, 1})
+        write(fmt::format("step{}-{}-{}.f32", step, layer, rank),
+              std::vector<float>{static_cast<float>(step), layer == "fc1" ? 1.0F : 2.0F,
+                                 static_cast<float>(rank)});
+  write("stepx-fc1-0.f32", std::vector<float>{1});
+  const std::string path = (folder_ / "step{step}-{layer}-{rank}.f32").string();
+  const std::vector<kernels::Element> types{kernels::Element::f32};
+  const auto opened = Recording::open(path, 2, 1, types, 7, layers);
+  ASSERT_TRUE(opened.ok()) << opened.status().text();
+  const Recording& recording = **opened;
+  EXPECT_EQ(recording.steps(), 3U);
+  const std::vector<double> steps{9, 20, 100, 9, 20};
+  for (std::size_t k = 0; k < steps.size(); ++k)
+    for (const std::string& layer : layers)
+      for (const int rank : {0, 1}) {
+        const std::uint64_t first = recording.first(layer, k);
+        EXPECT_EQ(recording.value(rank, first), steps[k]);
+        EXPECT_EQ(recording.value(rank, first + 1), layer == "fc1" ? 1 : 2);
+        EXPECT_EQ(recording.value(rank, first + 2), rank);
+      }
+  std::filesystem::remove(folder_ / "step20-fc2-1.f32");
+  const auto lacking = Recording::open(path, 2, 0, types, 7, layers);
+  EXPECT_NE(lacking.status().text().find("step20-fc2-1.f32"), std::string::npos);
+  EXPECT_NE(refusal((folder_ / "none{step}.f32").string()).find("in place of {step}"), std::string::npos);
 }
 
 TEST_F(Recorded, a_path_has_the_number_of_the_rank_wherever_it_asks_for_it) {

@@ -1,8 +1,12 @@
 // The optimum that errors of codecs are compared with, and the comparison itself.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <numbers>
 #include <random>
 #include <string>
@@ -144,6 +148,25 @@ TEST(Quality, residual_grows_from_one_call_to_its_steady_state) {
   EXPECT_NEAR(one, quality_of("onebit", "normal").rel_err, 1e-6) << "the first residual is the first error";
   EXPECT_GT(many, 1.1 * one);
   EXPECT_LT(many, 1.9) << "Karimireddy et al. 2019";
+}
+
+TEST(Quality, of_recorded_files_reads_a_step_in_each_call) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("mpiq_quality_{}", getpid());
+  std::filesystem::create_directories(folder);
+  const std::vector<float> steps[2] = {{2, 1, 1, 1}, {1, -1, 1, -4}};
+  for (int s = 0; s < 2; ++s)
+    std::ofstream(folder / fmt::format("{}.f32", s), std::ios::binary)
+        .write(reinterpret_cast<const char*>(steps[s].data()), 4 * sizeof(float));
+  const auto data = parse_data("file:" + (folder / "{step}.f32").string());
+  const std::vector<kernels::Element> types{kernels::Element::f32};
+  const auto recording = Recording::open((folder / "{step}.f32").string(), 1, 0, types, 1);
+  ASSERT_TRUE(data.ok() && recording.ok()) << recording.status().text();
+  const auto methods = parse_methods("topk(k=0.25)");
+  EXPECT_NEAR(measure_quality(*methods, *data, 4, 1, *recording).front().rel_err, std::sqrt(3.0 / 7), 1e-6);
+  // What the first step left and the second, {0, 1, 1, 1} + {1, -1, 1, -4}, less its largest element.
+  const double left = measure_quality(*methods, *data, 4, 2, *recording).front().residual;
+  EXPECT_NEAR(left, std::sqrt(5.0 / 19), 1e-6);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Quality, is_a_table_with_a_line_a_row_and_nothing_for_what_is_unknown) {

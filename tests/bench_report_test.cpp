@@ -230,6 +230,35 @@ TEST_F(ResultFile, that_is_truncated_anywhere_is_refused) {
   }
 }
 
+TEST_F(ResultFile, in_which_bits_have_changed_is_refused_and_left_as_it_is) {
+  write_example();
+  const auto whole = bytes();
+  const std::size_t line = whole.size() - 27, step = line / 50;  // every byte of the checksum
+  for (std::size_t at = 3; at < whole.size();
+       at = at < line && at + step > line ? line : at + (at < line ? step : 1)) {
+    auto damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1 << at % 8);
+    overwrite(damaged);
+    const std::string why = refusal();
+    EXPECT_TRUE(why.find("checksum") != std::string::npos || at < 8) << at << ": " << why;
+    ASSERT_EQ(bytes(), damaged);
+  }
+}
+
+TEST_F(ResultFile, of_an_older_version_which_had_no_checksum_is_gone_on_with) {
+  write_example();
+  auto old = bytes();
+  const std::string text(old.begin(), old.end());
+  ASSERT_EQ(text.rfind("\nmpiq-bench crc32 "), text.size() - 27);
+  old.resize(old.size() - 27);
+  overwrite(old);
+  auto report = Report::open(path_, Resume::on, run_info());
+  ASSERT_TRUE(report.ok()) << report.status().text();
+  EXPECT_TRUE(report->done("good"));
+  ASSERT_TRUE(report->save(FileState::complete).ok());
+  EXPECT_TRUE(Report::open(path_, Resume::on, run_info()).ok()) << "and has one then";
+}
+
 TEST_F(ResultFile, of_another_kind_or_schema_is_refused) {
   {
     const h5::Handle file(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,

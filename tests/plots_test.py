@@ -66,7 +66,10 @@ class Drawn(InTemporaryFolder):
     def run_program(self, name, *arguments):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = PROGRAMS[name].main([str(a) for a in arguments])
+            try:
+                status = PROGRAMS[name].main([str(a) for a in arguments])
+            except SystemExit as ended:  # of argparse
+                status = ended.code
         return status, out.getvalue(), err.getvalue()
 
     def draw(self, name, *arguments):

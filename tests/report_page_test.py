@@ -133,10 +133,12 @@ class Report(Drawn):
         self.assertIn("1 of 5 rows have more ranks than cores", text)
 
     def test_bad_input_is_named(self):
-        for arguments, reason in (([self.path("none.h5")], "no such file"), ([self.path("k.json")], "FILE.h5"),
-                                  ([self.file(sweep()), "--where", "ranks=64"], "no rows match")):
+        with open(self.path("k.json"), "w", encoding="utf-8") as file:
+            file.write("{}")
+        for code, reason, *arguments in ((2, "no such file", self.path("none.h5")), (1, "FILE.h5", self.path("k.json")),
+                                         (1, "no rows match", self.file(sweep()), "--where", "ranks=64")):
             status, _, problem = self.run_program("report", *arguments, "-o", self.path("r.html"))
-            self.assertEqual(status, 1)
+            self.assertEqual(status, code)
             self.assertIn(reason, problem)
             self.assertFalse(os.path.exists(self.path("r.html")))
 

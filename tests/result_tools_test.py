@@ -24,7 +24,7 @@ import mpiq_results
 
 class Merge(WithFiles):
     def merged(self, *paths, code=0):
-        done = tool("merge", "-o", self.path("out.h5"), *paths)
+        done = tool("merge", "--replace", "-o", self.path("out.h5"), *paths)
         self.assertEqual(done.returncode, code, done.stderr)
         return self.path("out.h5") if code == 0 else done.stderr
 
@@ -109,6 +109,17 @@ class Merge(WithFiles):
             table["grade"][0] = PUBLICATION
             file["points"][...] = table
         self.assertIn("10 launches behind a publication, found 9", tool("check_results", nine).stdout)
+
+    def test_a_file_that_exists_is_replaced_only_when_told(self):
+        with open(self.path("mine.h5"), "w", encoding="utf-8") as file:
+            file.write("mine\n")
+        done = tool("merge", "-o", self.path("mine.h5"), SMALL)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("mine.h5 exists", done.stderr)
+        with open(self.path("mine.h5"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "mine\n")
+        for word in ("--replace", "--force"):
+            self.assertEqual(tool("merge", word, "-o", self.path("mine.h5"), SMALL).returncode, 0)
 
     def test_bad_input_is_named(self):
         with open(self.path("text.h5"), "w", encoding="utf-8") as file:
@@ -259,7 +270,7 @@ class Export(WithFiles):
 
     def test_bad_input_leaves_no_file(self):
         done = tool("export", self.path("none.h5"), "-o", self.path("out.csv"))
-        self.assertEqual((done.returncode, done.stdout, os.listdir(self.folder)), (1, "", []))
+        self.assertEqual((done.returncode, done.stdout, os.listdir(self.folder)), (2, "", []))
         self.assertIn("no such file", done.stderr)
         self.assertEqual(tool("export", SMALL, "--format", "xml").returncode, 2)
 

@@ -290,16 +290,16 @@ class Tables(WithResults):
 
 
 class BadFiles(WithResults):
-    def refused(self, path, reason, *arguments):
+    def refused(self, path, reason, *arguments, code=1):
         done = self.plot("all", path, *arguments)
-        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.returncode, code, done.stderr)
         self.assertIn(path, done.stderr)
         self.assertIn(reason, done.stderr)
         self.assertNotIn("Traceback", done.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
 
     def test_a_missing_file_is_named(self):
-        self.refused(self.path("none.h5"), "no such file")
+        self.refused(self.path("none.h5"), "no such file", code=2)
 
     def test_an_empty_file_is_named(self):
         open(self.path("a.h5"), "wb").close()

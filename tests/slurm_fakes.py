@@ -22,10 +22,11 @@ BODIES = {
     "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
     "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
                 '*hostnames*) echo n1; echo n2 ;; esac',
-    "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
-    "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
+    "sinfo": 'printf "%s\\n" "batch*|64" "p q|64" "big|64" "tiny|1"', "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
+    "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *onebt*) echo "unknown codec onebt" >&2; exit 2 ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
                   'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if all goes well" ;; esac',
-    "mpiq-run": "",
+    "mpiq-run": 'case $* in *onebt*) echo "mpiq-run: unknown codec onebt" >&2; exit 2 ;; esac',
+    "mpiq-train": "",
 }
 
 

@@ -250,10 +250,14 @@ class Failing(OnTheLab):
         self.assertIn("--expect-ranks 2: the launch has 1", self.logs())
 
     def test_a_refusal_of_slurm(self):
-        refused = lab(os.path.join(ROOT, "slurm", "submit"), "--bin", BIN, "--out", self.path("none"), "--yes",
-                      "--partition", "nosuch")
-        self.assertEqual(refused.returncode, 1)
-        self.assertIn("invalid partition", refused.stderr)
+        for status, text, *words in ((1, "nvalid feature", "--constraint", "nosuch"),
+                                     (2, "no partition 'nosuch' here", "--partition", "nosuch"),
+                                     (2, "9, but partition", "--nodes", "9"), (2, "has 4 nodes", "--nodes", "5"),
+                                     (2, "onebt", "dropin", "--time", "5", "--policy", "1M-: onebt", "--", "true"),
+                                     (2, "onebt", "--", "--methods", "onebt")):
+            refused = lab(os.path.join(ROOT, "slurm", "submit"), "--bin", BIN, "--out", self.path("none"), "--yes", *words)
+            self.assertEqual((words, refused.returncode), (words, status), refused.stderr)
+            self.assertIn(text, refused.stderr)
 
 
 class Programs(OnTheLab):
@@ -264,6 +268,9 @@ class Programs(OnTheLab):
         with open(self.path("run", "dropin.md"), encoding="utf-8") as table:
             self.assertEqual(len(table.readlines()), 5)
         self.assertEqual(len(glob.glob(self.path("run", "cells", "*.json"))), 2)
+        done = lab(os.path.join(ROOT, "slurm", "collect"), self.path("run"), "--to", self.path("results"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(glob.glob(self.path("results", "reports", "*.json"))), 2)
 
     def test_train_and_kernels(self):
         for program in ("mpiq-train", "mpiq-kernels"):

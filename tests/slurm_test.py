@@ -133,7 +133,10 @@ class Submitted(WithFakes):
         other = self.submit("--launches", "5", "--yes")
         self.assertEqual(other.returncode, 2)
         self.assertIn("another run (other launches)", other.stderr)
-        self.file("queue", "104|N/A|RUNNING|None|1:00|n1\n")
+        name = next(job.name for job in mpiq_folder.Folder(self.run_folder).jobs() if job.number == "104")
+        self.file("queue", "104|N/A|RUNNING|None|1:00|n1|another job of a controller that counts anew\n")
+        self.assertNotIn("have not ended", self.submit(*words, "--dry-run").stderr)
+        self.file("queue", f"104|N/A|RUNNING|None|1:00|n1|{name}\n")
         self.assertIn("have not ended", self.submit(*words).stderr)
 
     def test_sites(self):
@@ -163,7 +166,13 @@ class Submitted(WithFakes):
                              ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"),
                              ("which program", "dropin", "--time", "5"),
                              ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
-                             ("no mpiq-train", "train", "--", "--data", full), ("MaxArraySize", "--launches", "50"),
+                             ("onebt", "train", "--", "--data", full, "--methods", "onebt"),
+                             ("onebt", "dropin", "--time", "5", "--policy", "1M-: onebt", "--", "true"),
+                             ("only for dropin", "--policy", "x"),
+                             ("no partition 'nosuch' here; there are: batch, p q, big, tiny", "--partition", "nosuch"),
+                             ("65, but partition batch has 64 nodes", "--nodes", "65"),
+                             ("9, but partition tiny has 1 nodes", "--nodes", "9", "--partition", "tiny"),
+                             ("MaxArraySize", "--launches", "50"),
                              ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml"),
                              ("one rank on one node", "kernels", "--nodes", "2")):
             done = self.submit(*words, MNIST_DIR="")
@@ -203,16 +212,47 @@ class Progress(WithFakes):
                 mpiq_submission.wait_for_end(["7"])
             self.assertEqual(asked.call_count, mpiq_submission.REFUSALS)
 
+    def fate(self, job, said):
+        self.file("bin/scontrol", f"#!/bin/sh\necho '{said}'\n")
+        with unittest.mock.patch.dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"]):
+            return mpiq_batch.fate(job, "1")
+
     def test_ends_that_nobody_explained(self):
-        for said, expected in (("JobState=TIMEOUT ExitCode=0:15", "time limit"),
+        for said, expected in (("JobState=TIMEOUT ExitCode=0:15 Reason=TimeLimit", "time limit"),
+                               ("JobState=FAILED ExitCode=9:0 Reason=NonZeroExitCode", "(Slurm: NonZeroExitCode)"),
                                ("JobState=FAILED ExitCode=74:0", "could not write"),
-                               ("JobState=FAILED ExitCode=9:0", "exit code 9:0"), ("", "no longer knows")):
-            self.file("bin/scontrol", f"#!/bin/sh\necho '{said}'\n")
-            path, os.environ["PATH"] = os.environ["PATH"], self.path("bin") + ":" + os.environ["PATH"]
-            try:
-                self.assertIn(expected, mpiq_batch.fate("7", "1"))
-            finally:
-                os.environ["PATH"] = path
+                               ("JobState=FAILED ExitCode=9:0 Reason=None", "exit code 9:0: see its log"), ("", "no longer knows")):
+            self.assertIn(expected, self.fate(mpiq_folder.Job("cells", "7", "0-3"), said))
+
+    def test_the_end_of_another_job_of_the_same_number_explains_nothing(self):
+        job = mpiq_folder.Job("cells", "7", "0-3", "mpiq-allreduce-1a2b")
+        said = "JobName=mpiq-allreduce-{} JobState=TIMEOUT ExitCode=0:15"
+        self.assertIn("time limit", self.fate(job, said.format("1a2b")))
+        self.assertIn("no longer knows", self.fate(job, said.format("9c9c")))
+
+    def test_status_says_why_cells_wait_and_what_never_begins(self):
+        self.assertEqual(self.submit("--launches", "3", "--yes").returncode, 0)
+        name = mpiq_folder.Folder(self.run_folder).jobs()[0].name
+        self.file("queue", "".join(f"101|{task}|PENDING|{reason}|1:00||{name}\n" for task, reason in
+                                   enumerate(("Resources", "Resources", "PartitionNodeLimit"))))
+        said = self.call(os.path.join(SLURM, "status"), self.run_folder).stdout
+        self.assertIn("\n  2 waiting: Resources\n", said)
+        self.assertIn("\n  1 waiting: PartitionNodeLimit: does not begin unless", said)
+
+    def test_collect_brings_the_reports_of_a_program(self):
+        done = self.submit("dropin", "--time", "5", "--launches", "1", "--policy", ": onebit", "--yes", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        folder = mpiq_folder.Folder(self.run_folder)
+        for step in ("merge", "report"):
+            self.file(f"run/state/{step}.state", "t\tdone\t1\tn1\t\n")
+        self.file("run/dropin.md", "table\n")
+        for cell in folder.cells():
+            self.file(f"run/cells/{cell.name}.seconds", "1.5\n")
+            self.file(f"run/cells/{cell.name}.json", "{}\n")
+        done = self.call(os.path.join(SLURM, "collect"), self.run_folder, "--to", self.path("out"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("out", "reports"))),
+                         sorted(cell.name + end for cell in folder.cells() for end in (".json", ".seconds")))
 
 
 class Scripts(unittest.TestCase):

@@ -133,7 +133,7 @@ class BadFiles(WithTraining):
     def test_no_such_file(self):
         for program in ("mnist_table", "khat"):
             status, _, problem = self.run_program(program, self.path("none.csv"), *([self.host()] if program == "khat" else []))
-            self.assertEqual(status, 1)
+            self.assertEqual(status, 2)
             self.assertIn("none.csv", problem)
 
 

@@ -12,8 +12,9 @@ struct Edge {
 };
 
 struct EdgeList {
-  std::uint64_t vertices = 0;  // 0 .. vertices - 1
-  std::vector<Edge> edges;     // of this rank; repeated ones count as often as they stand
+  std::uint64_t vertices = 0;    // 0 .. vertices - 1
+  std::vector<Edge> edges;       // of this rank; repeated ones count as often as they stand
+  std::uint64_t first_name = 0;  // what the file calls vertex 0: Matrix Market counts from 1
 };
 
 // A rank's edges, for multiplication of a vector with them: every edge belongs to one rank, and a vertex to

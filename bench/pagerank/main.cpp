@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
+#include <iterator>
 #include <new>
 #include <span>
 #include <string>
@@ -39,7 +41,9 @@ class Program {
   Result<EdgeList> edges(int rank, int ranks) const;
   bool all_well(const Status& mine) const;
   int complain(std::string_view what, int error) const;
+  Status check_places() const;
   int run_method(const SharedGraph& graph, const SparseMethod& method);
+  int write_ranks(const SharedGraph& graph, const PagerankResult& result);
   void print_head(const SharedGraph& graph) const;
   void print(const SparseMethod& method, const PagerankResult& result, double difference);
   std::string word(const SparseMethod& method) const {
@@ -49,7 +53,8 @@ class Program {
   const PagerankOptions& options_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  std::uint64_t vertices_ = 0, edges_ = 0;
+  std::uint64_t vertices_ = 0, first_name_ = 0, edges_ = 0;
+  bool ranks_written_ = false;
   std::vector<double> reference_;  // of the iterations in reference_iterations_, on rank 0
   int reference_iterations_ = -1;
   std::string csv_;
@@ -106,6 +111,31 @@ void Program::print(const SparseMethod& method, const PagerankResult& r, double 
                       options_.check ? checked : "");
 }
 
+// What could not be written is known before anything is measured.
+Status Program::check_places() const {
+  if (rank_ != 0) return {};
+  const auto check = [](std::string_view option, const std::string& path) {
+    const Status s = path.empty() ? Status{} : check_place(path);
+    return s.ok() ? s : Status{s.code(), fmt::format("{}: {}", option, s.text())};
+  };
+  if (const Status s = check("--csv", options_.csv); !s.ok()) return s;
+  return check("--output", options_.output);
+}
+
+int Program::write_ranks(const SharedGraph& graph, const PagerankResult& result) {
+  if (options_.output.empty() || ranks_written_) return kDone;
+  ranks_written_ = true;
+  const std::vector<double> ranks = gather_ranks(graph, result);
+  std::string text = "# vertex\trank\n";
+  for (std::size_t v = 0; v < ranks.size(); ++v)
+    fmt::format_to(std::back_inserter(text), "{}\t{}\n", v + first_name_, ranks[v]);
+  const Status written =
+      rank_ == 0 ? replace_file(options_.output, std::as_bytes(std::span(text))) : Status{};
+  if (written.ok()) return kDone;
+  fmt::print(stderr, "mpiq-pagerank: --output: {}\n", written.text());
+  return kPointFailed;
+}
+
 int Program::run_method(const SharedGraph& graph, const SparseMethod& method) {
   if (!method.degrees.empty())
     if (const Status s = check_degrees(method.degrees, size_); !s.ok()) {
@@ -124,7 +154,8 @@ int Program::run_method(const SharedGraph& graph, const SparseMethod& method) {
     difference = largest_difference(graph, result, reference_);
   }
   print(method, result, difference);
-  if (!options_.check || difference <= kMostDifference) return kDone;
+  const int written = write_ranks(graph, result);
+  if (!options_.check || difference <= kMostDifference) return written;
   if (rank_ == 0)
     fmt::print(stderr, "mpiq-pagerank: {}: differs by {:.3g} from one processor's PageRank, more than {}\n",
                word(method), difference, kMostDifference);
@@ -132,9 +163,11 @@ int Program::run_method(const SharedGraph& graph, const SparseMethod& method) {
 }
 
 int Program::run() {
+  if (!all_well(check_places())) return kUsage;
   auto mine = edges(rank_, size_);
   if (!all_well(mine.status())) return kUsage;
   vertices_ = mine->vertices;
+  first_name_ = mine->first_name;
   edges_ = mine->edges.size();
   PMPI_Allreduce(MPI_IN_PLACE, &edges_, 1, MPI_UINT64_T, MPI_SUM, comm_);
   const SharedGraph graph(make_local(std::move(*mine)), comm_);
@@ -169,7 +202,13 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm comm = MPI_COMM_NULL;
   PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  const int code = Program(line.options, comm).run();
+  int code = kPointFailed;
+  try {
+    code = Program(line.options, comm).run();
+  } catch (const std::exception& e) {  // of one rank: no memory
+    fmt::print(stderr, "mpiq-pagerank: {}\n", e.what());
+    PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
+  }
   PMPI_Comm_free(&comm);
   MPI_Finalize();
   return code;

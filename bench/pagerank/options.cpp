@@ -69,6 +69,10 @@ PagerankCommandLine parse_pagerank(int argc, const char* const* argv) {
   app.add_flag("--check", o.check,
                "compare with PageRank on one processor: the largest relative difference; exit 1 above 1e-6");
   app.add_option("--csv", o.csv, "write the table to this file too");
+  app.add_option(
+      "-o,--output", o.output,
+      "write every vertex, as the graph names it, and its rank to this file: a line each, separated "
+      "by a tab, in the order of the vertices; ranks of the first method");
   const auto stop = [&](int code, std::string out, std::string err) {
     line.exit_code = code;
     line.out = std::move(out);

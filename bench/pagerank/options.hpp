@@ -19,7 +19,7 @@ struct PagerankOptions {
   int iterations = 20;   // at most
   double tolerance = 0;  // stop when the ranks change by less than this in an iteration; 0: never
   bool check = false;
-  std::string csv;
+  std::string csv, output;  // files of the table and of the ranks
 };
 
 struct PagerankCommandLine {

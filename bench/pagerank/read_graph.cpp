@@ -1,6 +1,7 @@
 #include "bench/pagerank/read_graph.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cctype>
@@ -13,27 +14,18 @@
 
 #include "bench/random.hpp"
 
-#ifdef MQ_HAVE_ZLIB
-#  include <zlib.h>
-#else
-#  include <cstdio>
-#endif
-
 namespace mq::bench {
 namespace {
 
-constexpr std::int64_t kMostVertices = std::int64_t{1} << 40;
+constexpr std::int64_t kMostVertices = std::int64_t{1}
+                                       << 32;  // as R-MAT; every vertex up to the largest counts
 
 // A text file line by line. zlib reads plain files as well as compressed ones.
 class Lines {
  public:
-#ifdef MQ_HAVE_ZLIB
   explicit Lines(const std::string& path) : file_(gzopen(path.c_str(), "rb"), &gzclose) {
     if (file_) gzbuffer(file_.get(), 1U << 18);
   }
-#else
-  explicit Lines(const std::string& path) : file_(std::fopen(path.c_str(), "rb"), &std::fclose) {}
-#endif
   bool open() const { return file_ != nullptr; }
   // False at the end, and where the file cannot be read any further (see failed).
   bool next(std::string_view& line) {
@@ -51,25 +43,14 @@ class Lines {
   }
   std::size_t number() const { return number_; }
   bool failed() const {
-#ifdef MQ_HAVE_ZLIB
     int error = Z_OK;
     (void)gzerror(file_.get(), &error);
     return error != Z_OK && error != Z_STREAM_END;
-#else
-    return std::ferror(file_.get()) != 0;
-#endif
   }
 
  private:
-#ifdef MQ_HAVE_ZLIB
   bool piece() { return gzgets(file_.get(), buffer_.data(), static_cast<int>(buffer_.size())) != nullptr; }
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-#else
-  bool piece() {
-    return std::fgets(buffer_.data(), static_cast<int>(buffer_.size()), file_.get()) != nullptr;
-  }
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
-#endif
   std::vector<char> buffer_ = std::vector<char>(4096);
   std::string text_;
   std::size_t number_ = 0;
@@ -135,7 +116,8 @@ Status Reader::edge_line(std::string_view line) {
     return bad(fmt::format("'{}' is not a source and a target", line.substr(0, 40)));
   const std::int64_t most = std::max(edge.source, edge.target);
   if (std::min(edge.source, edge.target) < 0) return bad("a vertex is negative");
-  if (most >= kMostVertices) return bad("a vertex is 2^40 or more: number them from 0 first");
+  if (most >= kMostVertices)
+    return bad(fmt::format("vertex {} is 2^32 or more: number the vertices from 0 on without gaps", most));
   list_.vertices = std::max(list_.vertices, static_cast<std::uint64_t>(most) + 1);
   add(edge.source, edge.target);
   return {};
@@ -162,10 +144,12 @@ Status Reader::matrix_size(std::string_view line) {
   const auto words = words_of(line);
   std::int64_t rows = 0, columns = 0;
   if (words.size() != 3 || !number(words[0], rows) || !number(words[1], columns) ||
-      !number(words[2], entries_) || rows < 1 || rows >= kMostVertices || entries_ < 0)
+      !number(words[2], entries_) || rows < 1 || entries_ < 0)
     return bad(fmt::format("'{}' is not rows, columns and entries", line.substr(0, 40)));
+  if (rows > kMostVertices) return bad(fmt::format("{} rows are more than 2^32", rows));
   if (rows != columns) return bad(fmt::format("a graph is a square matrix, not {} x {}", rows, columns));
   list_.vertices = static_cast<std::uint64_t>(rows);
+  list_.first_name = 1;
   sized_ = true;
   return {};
 }

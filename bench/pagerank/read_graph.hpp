@@ -1,6 +1,6 @@
 // Graphs from files: edge lists (a source and a target a line, separated by blanks; further columns are
 // ignored, as are lines that begin with # or %) and Matrix Market coordinate files (an entry in row i and
-// column j is an edge from i to j; values are ignored). Compressed with gzip too, where the build has zlib.
+// column j is an edge from i to j; values are ignored). Compressed with gzip too.
 #pragma once
 
 #include <string>

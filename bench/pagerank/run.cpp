@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "bench/call.hpp"
+#include "bench/check.hpp"
 #include "bench/sync.hpp"
 
 namespace mq::bench {
@@ -20,6 +22,28 @@ int reduce_once(const std::vector<std::int64_t>& out, const std::vector<double>&
                                comm, MPI_INFO_NULL);
 }
 
+constexpr std::size_t kPiece = std::size_t{1} << 24;  // elements of a message: an int counts them
+
+// A list to rank 0, whatever its length.
+template <class T>
+void send_list(const std::vector<T>& list, MPI_Datatype type, MPI_Comm comm) {
+  const std::uint64_t length = list.size();
+  PMPI_Send(&length, 1, MPI_UINT64_T, 0, 0, comm);
+  for (std::size_t i = 0; i < list.size(); i += kPiece)
+    PMPI_Send(&list[i], static_cast<int>(std::min(kPiece, list.size() - i)), type, 0, 0, comm);
+}
+
+template <class T>
+std::vector<T> receive_list(int sender, MPI_Datatype type, MPI_Comm comm) {
+  std::uint64_t length = 0;
+  PMPI_Recv(&length, 1, MPI_UINT64_T, sender, 0, comm, MPI_STATUS_IGNORE);
+  std::vector<T> list(length);
+  for (std::size_t i = 0; i < list.size(); i += kPiece)
+    PMPI_Recv(&list[i], static_cast<int>(std::min(kPiece, list.size() - i)), type, sender, 0, comm,
+              MPI_STATUS_IGNORE);
+  return list;
+}
+
 // One method at work on numbers of type T.
 template <class T>
 class Iteration {
@@ -28,6 +52,7 @@ class Iteration {
   PagerankResult run();
 
  private:
+  bool allocate(std::uint64_t most_targets);
   int step(PagerankResult& result);
   double sum_at(std::size_t source, std::size_t& cursor) const;
   int settle(std::array<double, 2>& sums) const;
@@ -58,14 +83,22 @@ Iteration<T>::Iteration(const SharedGraph& graph, const PagerankOptions& o, cons
       out_(local_.targets.size()),
       in_(local_.sources.size()),
       x_(local_.sources.size(), 1 / vertices_),
-      weighted_(x_.size()) {
-  if (form_of(method) == ResultForm::vector) vector_.resize(local_.vertices);
-  if (form_of(method) == ResultForm::list) {
-    union_indices_.resize(graph.most_targets());
-    union_values_.resize(graph.most_targets());
+      weighted_(x_.size()) {}
+
+// What a method needs beside the lists of its own: for every vertex, or for every target of the graph.
+template <class T>
+bool Iteration<T>::allocate(std::uint64_t most_targets) try {
+  const ResultForm form = form_of(call_.method());
+  if (form == ResultForm::vector) vector_.resize(local_.vertices);
+  if (form == ResultForm::list) {
+    union_indices_.resize(most_targets);
+    union_values_.resize(most_targets);
   }
   buffers_ = {local_.targets, local_.sources, out_.data(),         in_.data(),
               vector_.data(), union_indices_, union_values_.data()};
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // The reduced sum at a source, 0 where nobody has edges to it; sources in ascending order.
@@ -137,6 +170,10 @@ void Iteration<T>::reduce_times(PagerankResult& result) const {
 template <class T>
 PagerankResult Iteration<T>::run() {
   PagerankResult result;
+  if (!all_agree(allocate(graph_.most_targets()), graph_.comm())) {
+    result.error = MPI_ERR_NO_MEM;
+    return result;
+  }
   std::array<double, 2> sums{};
   for (std::size_t i = 0; i < x_.size(); ++i)
     if (graph_.mine(i)) sums[0] += x_[i];
@@ -163,7 +200,8 @@ PagerankResult Iteration<T>::run() {
     result.sent_bytes_sum = static_cast<std::int64_t>(all / n);
   }
   reduce_times(result);
-  if (options_.check) result.error = look_at_targets(result);
+  if (options_.check || !options_.output.empty()) result.error = look_at_targets(result);
+  result.other_rank = base_;
   result.source_ranks = std::move(x_);
   return result;
 }
@@ -190,11 +228,34 @@ PagerankResult run_pagerank(const SharedGraph& graph, const PagerankOptions& o, 
                                             : Iteration<float>(graph, o, method).run();
 }
 
+std::vector<double> gather_ranks(const SharedGraph& graph, const PagerankResult& result) {
+  int rank = 0, size = 1;
+  PMPI_Comm_rank(graph.comm(), &rank);
+  PMPI_Comm_size(graph.comm(), &size);
+  std::vector<double> all;
+  if (rank == 0) all.assign(graph.local().vertices, result.other_rank);
+  // The ranks at sources come last: they are what the iteration went on with.
+  const auto collect = [&](const std::vector<std::int64_t>& vertices, const std::vector<double>& values) {
+    if (rank != 0) {
+      send_list(vertices, MPI_INT64_T, graph.comm());
+      send_list(values, MPI_DOUBLE, graph.comm());
+      return;
+    }
+    for (int sender = 0; sender < size; ++sender) {
+      const auto at = sender == 0 ? vertices : receive_list<std::int64_t>(sender, MPI_INT64_T, graph.comm());
+      const auto x = sender == 0 ? values : receive_list<double>(sender, MPI_DOUBLE, graph.comm());
+      for (std::size_t i = 0; i < at.size(); ++i) all[static_cast<std::size_t>(at[i])] = x[i];
+    }
+  };
+  collect(graph.local().targets, result.target_ranks);
+  collect(graph.local().sources, result.source_ranks);
+  return all;
+}
+
 double largest_difference(const SharedGraph& graph, const PagerankResult& result,
                           const std::vector<double>& reference) {
   std::vector<double> expected = reference;
   expected.resize(graph.local().vertices);
-  constexpr std::size_t kPiece = std::size_t{1} << 24;  // an int counts it
   for (std::size_t i = 0; i < expected.size(); i += kPiece)
     PMPI_Bcast(&expected[i], static_cast<int>(std::min(kPiece, expected.size() - i)), MPI_DOUBLE, 0,
                graph.comm());

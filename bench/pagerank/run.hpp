@@ -42,10 +42,15 @@ struct PagerankResult {
   std::vector<double> iteration_s, reduce_s;
   std::int64_t sent_bytes_max = -1, sent_bytes_sum = -1;  // an iteration; -1: not counted
   std::vector<double> source_ranks, target_ranks;         // at the local sources and targets
+  double other_rank = 0;                                  // of a vertex without edges
 };
 
-// Collective. target_ranks only with o.check.
+// Collective. target_ranks only with o.check or o.output. Too little memory is MPI_ERR_NO_MEM on all ranks.
 PagerankResult run_pagerank(const SharedGraph& graph, const PagerankOptions& o, const SparseMethod& method);
+
+// Rank 0 gets the ranks of all vertices; the others get none. Collective; throws std::bad_alloc on rank 0,
+// before anything is sent.
+std::vector<double> gather_ranks(const SharedGraph& graph, const PagerankResult& result);
 
 // The largest relative difference on any rank from the reference, which is rank 0's. Collective.
 double largest_difference(const SharedGraph& graph, const PagerankResult& result,

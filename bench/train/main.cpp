@@ -36,6 +36,8 @@ class Program {
         (train->rows != train->columns || test->rows != train->rows || test->columns != train->columns))
       status = {Code::bad_argument, "images are not square, or of two sizes"};
     if (!well("--data", status)) return kUsage;
+    if (!well("--csv", rank_ != 0 || options_.csv.empty() ? Status{} : check_place(options_.csv)))
+      return kUsage;
     int code = kDone;
     for (const std::uint64_t seed : options_.seeds)
       for (const MethodWord& method : options_.methods) {

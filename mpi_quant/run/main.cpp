@@ -124,11 +124,14 @@ int main(int argc, char** argv) {
   app.add_option("--isa", options.isa, "scalar, avx2 or avx512, as MPIQ_ISA");
   app.add_option("--watchdog", options.watchdog, "seconds, as MPIQ_WATCHDOG")->check(CLI::Range(0, 86400));
   app.add_option("--library", options.library, "the preload library, if it is not beside this program");
+  app.set_version_flag("--version", "mpiq-run " MPIQ_VERSION);
   app.prefix_command();  // what follows the options is the program's
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 || mq::rank_by_launcher() == 0 ? app.exit(error) : 2;
+    const bool usage = error.get_exit_code() != 0;
+    if (!usage || mq::rank_by_launcher() == 0) (void)app.exit(error);
+    return usage ? 2 : 0;
   }
   options.has_policy = app.count("--policy") + app.count("--policy-file") > 0;
   options.program = app.remaining();

@@ -93,46 +93,65 @@ class Queued:
     nodes: str
 
 
-def queue(numbers):
+def queue(jobs):
     """Of these jobs, those still queued or running, by (job, task); the task of a job that is no array is ''."""
-    out = {}
-    text = ask("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%F|%K|%T|%r|%L|%N") if numbers else ""
+    out, names = {}, {job.number: job.name for job in jobs}
+    text = ask("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%F|%K|%T|%r|%L|%N|%j") if jobs else ""
     for line in text.splitlines():
-        fields = line.split("|")
-        if len(fields) == 6 and fields[0] in numbers:
-            job = Queued(fields[0], "" if fields[1] == "N/A" else fields[1], *fields[2:])
+        fields = line.split("|", 6)
+        if len(fields) == 7 and fields[0] in names and names[fields[0]] in ("", fields[6]):
+            job = Queued(fields[0], "" if fields[1] == "N/A" else fields[1], *fields[2:6])
             out[job.number, job.task] = job
     return out
 
 
-def fate(number, task):
-    """In words, how a job ended that said nothing itself."""
-    name = f"{number}_{task}" if task else number
-    state, code = accounted(name) or remembered(name) or ("", "")
+def fate(job, task):
+    """In words, how a job ended that said nothing itself, with Slurm's reason where it has one."""
+    label = f"{job.number}_{task}" if task else job.number
+    known = remembered(label, job.name)
+    state, code = accounted(label, job.name) or known[:2]
     if not state:
         return "ended without a word, and Slurm no longer knows of it: see its log"
-    if state in FATES:
-        return FATES[state]
     status = int(code.split(":")[0]) if re.match(r"\d+:", code) else 0
-    return EXITS.get(status, f"{state.lower()}, exit code {code}: see its log")
+    words = FATES.get(state) or EXITS.get(status, f"{state.lower()}, exit code {code}: see its log")
+    return f"{words} (Slurm: {known[2]})" if known[2] not in ("", "None") else words
 
 
-def accounted(name):
-    """(state, exit code) of the accounting, where a site has one."""
+def accounted(label, name):
+    """(state, exit code) of the accounting, where a site has one and this job is in it."""
     try:
-        lines = ask("sacct", "-n", "-X", "-P", "-o", "State,ExitCode", "-j", name).splitlines()
+        lines = ask("sacct", "-n", "-X", "-P", "-o", "State,ExitCode,JobName", "-j", label).splitlines()
     except BatchError:
         return None
-    fields = lines[-1].split("|") if lines else []
-    return (fields[0].split()[0], fields[1]) if len(fields) == 2 and fields[0] else None
+    fields = lines[-1].split("|", 2) if lines else []
+    return (fields[0].split()[0], fields[1]) if len(fields) == 3 and fields[0] and name in ("", fields[2]) else None
 
 
-def remembered(name):
-    """The same of the controller, which knows a job for some minutes after its end."""
+def remembered(label, name):
+    """(state, exit code, reason) of the controller, which knows a job for some minutes after its end; else empty texts."""
     try:
-        text = ask("scontrol", "-o", "show", "job", name)
+        text = ask("scontrol", "-o", "show", "job", label)
     except BatchError:
-        return None
+        return "", "", ""
     found = dict(word.split("=", 1) for word in text.split() if "=" in word)
-    return (found["JobState"], found.get("ExitCode", "")) if "JobState" in found else None
+    if "JobState" not in found or name not in ("", found.get("JobName")):
+        return "", "", ""
+    return found["JobState"], found.get("ExitCode", ""), found.get("Reason", "")
 
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """What a cluster says of one of its partitions."""
+
+    name: str
+    default: bool
+    nodes: int
+
+
+def partitions():
+    """Those that there are; none where Slurm does not say."""
+    try:
+        lines = [line.rsplit("|", 1) for line in ask("sinfo", "-h", "-a", "-o", "%P|%D").splitlines()]
+    except BatchError:
+        return []
+    return [Partition(name.rstrip("*"), name.endswith("*"), int(nodes)) for name, nodes in lines if nodes.isdigit()]

@@ -95,6 +95,27 @@ def estimate(sweep, combinations, words, bench):
     return max(found, key=lambda e: e.seconds), ""
 
 
+def refused_by(program, *words):
+    """Raises ExperimentError with what a program says to options that it does not take; nothing where it does not start."""
+    try:
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if done.returncode == 2:
+        raise ExperimentError(done.stderr.strip())
+
+
+def value_of(words, option):
+    """Of the last `--option VALUE` or `--option=VALUE`, '' if there is none."""
+    found = ""
+    for word, following in zip(words, [*words[1:], ""]):
+        if word == option:
+            found = following
+        elif word.startswith(option + "="):
+            found = word.partition("=")[2]
+    return found
+
+
 def program_version(bench):
     """Of mpiq-bench, or '' where it does not start."""
     try:

@@ -4,7 +4,7 @@
     settings.sh   the same and more, as jobs source it; site.sh: the site's own settings
     sweep.toml    a copy of the sweep file
     plan.tsv      a line for each cell: name, nodes, ranks per node, launch, options of mpiq-bench; task k has line k + 1
-    jobs.tsv      a line for each job submitted: role, number, tasks
+    jobs.tsv      a line for each job submitted: role, number, tasks, its name for Slurm, which no other job has
     state/        <name>.state: lines of time, state, job, node, why; the last one counts
     cells/        a result file, a log's worth of metadata (.ini) of each cell
     log/          what jobs printed
@@ -49,11 +49,13 @@ class State:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """role: cells, merge, report or outcome; tasks: as --array has them, or empty."""
+    """role: cells, merge, report or outcome; tasks: as --array has them, or empty. name: '' in folders of older versions. A
+    controller that was set up anew gives the same numbers to other jobs, but not the same names."""
 
     role: str
     number: str
     tasks: str
+    name: str = ""
 
 
 def check_path(path):
@@ -146,11 +148,11 @@ class Folder:
                 lines = [line.split("\t") for line in file.read().splitlines()]
         except OSError:
             return []
-        return [Job(*line) for line in lines if len(line) == 3]
+        return [Job(*line) for line in lines if len(line) in (3, 4)]
 
     def add_job(self, job):
         with open(self.at("jobs.tsv"), "a", encoding="utf-8") as file:
-            file.write(f"{job.role}\t{job.number}\t{job.tasks}\n")
+            file.write(f"{job.role}\t{job.number}\t{job.tasks}\t{job.name}\n")
 
     def todo(self, cells):
         """Numbers of the cells that are not done."""

@@ -1,4 +1,5 @@
 """How far a run is: what its jobs said, and what Slurm says where they said nothing."""
+import collections
 import dataclasses
 import re
 import shlex
@@ -7,6 +8,10 @@ import mpiq_batch as batch
 
 DONE, RUNNING, WAITING, FAILED, ENDED = "done", "running", "waiting", "failed", "cut off"
 STEPS = ("merge", "report")
+# Of Slurm's reasons, parts of those that time does not heal.
+HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionDown",
+            "PartitionInactive", "DependencyNeverSatisfied", "JobHeld")
+NEVER = ": does not begin unless something is changed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,14 +65,14 @@ def part(name, job, task, state, queue):
         return Part(name, DONE, label, "")
     if current and state.state == "failed":
         return Part(name, FAILED, label, state.why)
-    return Part(name, ENDED, label, batch.fate(job.number, task))
+    return Part(name, ENDED, label, batch.fate(job, task))
 
 
 def look(folder, ignore_job=""):
     """ignore_job: that of the outcome, which asks."""
     folder.record()
     jobs = folder.jobs()
-    queue = batch.queue([job.number for job in jobs if job.number != ignore_job])
+    queue = batch.queue([job for job in jobs if job.number != ignore_job])
     cells = [part(cell.name, last_job(jobs, "cells", i), str(i), folder.state(cell.name), queue)
              for i, cell in enumerate(folder.cells())]
     steps = [part(role, last_job(jobs, role), "", folder.state(role), queue) for role in STEPS]
@@ -79,6 +84,13 @@ def summary(parts):
     return ", ".join(f"{number} {state}" for state, number in counts.items() if number) or "none"
 
 
+def reasons(parts):
+    """Why cells wait, in Slurm's words, the most frequent first: [] if none does."""
+    found = collections.Counter(p.why for p in parts if p.state == WAITING)
+    return [f"  {number} waiting: {why}{NEVER if any(word in why for word in HOPELESS) else ''}"
+            for why, number in found.most_common()]
+
+
 def line(p):
     return f"  {p.name:<28} {p.state:<8} {p.job:<12} {p.why}".rstrip()
 
@@ -88,6 +100,7 @@ def lines(folder, found, all_cells):
     out = [f"{folder.path}", f"cells: {summary(found.cells)}"]
     shown = found.cells if all_cells else [p for p in found.cells if p.state not in (DONE, WAITING)]
     out += [line(p) for p in shown]
+    out += [] if all_cells else reasons(found.cells)
     out += [f"{p.name}: {p.state}{f' ({p.why})' if p.why else ''}" for p in found.steps]
     if found.trouble() or not folder.jobs():
         out += ["logs: " + folder.at("log"), "to go on: " + go_on(folder)]

@@ -36,7 +36,9 @@ class Request:
         self.slurm = self.ask_slurm()
         cluster = re.sub(r"[^\w.-]", "", self.slurm.get("ClusterName", "cluster"), flags=re.A)
         self.link = "slurm-" + (self.site["link"] or cluster[:30])
+        self.check_partitions()
         self.estimate, self.why = self.estimate_cell()
+        self.check_methods()
         self.time = self.time_limit()
         out = options.out or os.path.join(self.site["out"], f"{options.experiment}-{time.strftime('%Y%m%d-%H%M%S')}")
         self.folder = folders.Folder(out)
@@ -65,6 +67,33 @@ class Request:
             raise planning.PlanError(f"{len(self.cells)} cells, more than the {most - 1} that this cluster allows an array "
                                      "(MaxArraySize)")
         return found
+
+    def check_partitions(self):
+        """What Slurm would refuse, or never begin. Where it does not answer, or the site's own options choose, nothing is said."""
+        known = {p.name: p for p in batch.partitions()}
+        if not known or any(o.startswith(("-p", "--partition", "-M", "--clusters")) for o in self.site["sbatch_options"]):
+            return
+        default = ",".join(p.name for p in known.values() if p.default)
+        cells = self.options.partition or self.site["partition"] or default
+        for name in filter(None, (*cells.split(","), self.site["small_partition"])):
+            if name not in known:
+                raise planning.PlanError(f"--partition: no partition '{name}' here; there are: {', '.join(known)}")
+        most = max((known[name].nodes for name in cells.split(",") if name), default=0)
+        asked = max(cell.nodes for cell in self.cells)
+        if cells and asked > most:
+            raise planning.PlanError(f"--nodes: {asked}, but partition {cells} has {most} nodes")
+
+    def check_methods(self):
+        """By the programs that know them: what is misspelt is found here, not in the log of a cell."""
+        policy, kind = self.options.policy, self.experiment.kind
+        if policy and kind != "dropin":
+            raise experiments.ExperimentError("--policy: only for dropin; of the others the program's options choose")
+        if policy:
+            experiments.refused_by(os.path.join(self.bin, "mpiq-run"), "--check-policy", "--policy", policy)
+        if kind == "train":
+            methods = experiments.value_of(self.words, "--methods")
+            experiments.refused_by(os.path.join(self.bin, "mpiq-bench"), "allreduce", "--sizes=64K", f"--methods={methods}",
+                                   "--dry-run")
 
     def estimate_cell(self):
         program = PROGRAMS[self.experiment.kind]

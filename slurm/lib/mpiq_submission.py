@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import time
+import uuid
 
 import mpiq_batch as batch
 import mpiq_folder as folders
@@ -54,7 +55,7 @@ def show(request, todo):
 
 def refuse_running(folder):
     """Two jobs would write to one file."""
-    if folder.exists() and (left := batch.queue([job.number for job in folder.jobs()])):
+    if folder.exists() and (left := batch.queue(folder.jobs())):
         names = sorted({number for number, _ in left})
         raise folders.FolderError(f"--out: jobs {' '.join(names)} of {folder.path} have not ended: slurm/status, or scancel them")
 
@@ -65,10 +66,13 @@ def submit(request, todo):
     with contextlib.suppress(FileNotFoundError):
         os.remove(request.folder.at("outcome.txt"))  # that of an earlier submission
 
+    token = uuid.uuid4().hex[:8]
+
     def submitted(role, tasks, command):
-        number = batch.submit(command)
+        name = f"mpiq-{os.path.basename(command[-2]).removesuffix('.sbatch')}-{token}"
+        number = batch.submit([*command[:2], f"--job-name={name}", *command[2:]])
         sent.append(number)
-        request.folder.add_job(folders.Job(role, number, tasks))
+        request.folder.add_job(folders.Job(role, number, tasks, name))
         return number
 
     try:
@@ -78,12 +82,12 @@ def submit(request, todo):
         raise
 
 
-def wait_for_end(numbers):
+def wait_for_end(jobs):
     """Of the last of these jobs. Asks seldom: the controller is everybody's."""
     pause, refused = 0.5, 0
     while True:
         try:
-            if not batch.queue(numbers):
+            if not batch.queue(jobs):
                 return
             refused = 0
         except batch.BatchError:
@@ -97,5 +101,5 @@ def wait_for_end(numbers):
 
 def wait(folder, numbers):
     """Until the last has ended; 0 if all is well."""
-    wait_for_end(numbers)
+    wait_for_end([job for job in folder.jobs() if job.number in numbers])
     return subprocess.run([sys.executable, os.path.join(SLURM, "status"), folder.path, "--final"], check=False).returncode

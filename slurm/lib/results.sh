@@ -15,7 +15,7 @@ merge_results() {
   case $kind in
     bench)
       cell_files h5
-      "$python" "$root/scripts/merge" -o "$link.h5" "${files[@]}" || fail "scripts/merge refused: see the log"
+      "$python" "$root/scripts/merge" --replace -o "$link.h5" "${files[@]}" || fail "scripts/merge refused: see the log"
       "$python" "$root/scripts/check_results" "$link.h5" || fail "$link.h5 breaks rules: see the log" ;;
     kernels)
       cell_files json

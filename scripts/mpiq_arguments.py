@@ -1,0 +1,22 @@
+"""What the command lines of all scripts have in common: --version, and files that must be there, which is usage (exit code 2)."""
+import argparse
+import os
+import re
+
+TREE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+def add_version(parser):
+    """Adds --version."""
+    with open(os.path.join(TREE, "CMakeLists.txt"), encoding="utf-8") as file:
+        version = re.search(r"^project[(].* VERSION ([0-9.]+)", file.read(), re.M)[1]
+    parser.add_argument("--version", action="version", version=f"{parser.prog} {version}")
+
+
+def existing_file(path):
+    """For add_argument(type=...)."""
+    if os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path}: is a folder")
+    if not os.path.exists(path):
+        raise argparse.ArgumentTypeError(f"{path}: no such file")
+    return path
