@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* After MPI_Init. 0 if MPI_COMM_WORLD is one rank although the launcher started more, as its environment says;
- * its first process says so on stderr, after the name of the program. */
+/* After MPI_Init. 0 if MPI_COMM_WORLD is one rank although the launcher started more, as its environment
+ * says; its first process says so on stderr, after the name of the program. */
 int mpiq_launched_by_own_mpi(const char* program);
 
 #ifdef __cplusplus
