@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/launched.h"
+
 enum { kWarmup = 20 };
 
 static double now_s(void) {
@@ -48,6 +50,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-bare")) {
+    MPI_Finalize();
+    return 2;
+  }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   in = aligned(bytes);
   out = aligned(bytes);

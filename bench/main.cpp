@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/console.hpp"
+#include "bench/launched.h"
 #include "bench/metadata.hpp"
 #include "bench/options.hpp"
 #include "bench/runner.hpp"
@@ -23,6 +24,10 @@ int main(int argc, char** argv) {
   // The library is to ask the clocks of GPUs for what is printed, unless the user knows better.
   if (line.options.phases) (void)setenv("MPIQ_CUDA_TIME", "on", 0);
   MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-bench")) {
+    MPI_Finalize();
+    return kUsage;
+  }
   int exit_code = kPointFailed;
   try {
     exit_code = run_sweep(line.options, command_line, MPI_COMM_WORLD);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/launched.h"
 #include "mpi_quant.h"
 #include "mpi_quant/base/front.h"
 
@@ -122,6 +123,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-shim-cost")) {
+    MPI_Finalize();
+    return 2;
+  }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size > 1) {

@@ -2,18 +2,14 @@
 # Sets mpi_family, of the build's MPI library. Where a compiler wrapper of the other family is installed under Debian's name
 # (or given as MPIQ_OTHER_MPI_C_COMPILER; OFF for none), makes the target mq_other_mpi and sets mpi_other_family and
 # MPIQ_OTHER_MPI_C_COMPILER.
-include(CheckSymbolExists)
-set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
-set(CMAKE_REQUIRED_DEFINITIONS -DOMPI_SKIP_MPICXX)
-check_symbol_exists(OPEN_MPI mpi.h MPIQ_IS_OPEN_MPI)
-unset(CMAKE_REQUIRED_LIBRARIES)
-unset(CMAKE_REQUIRED_DEFINITIONS)
-if(MPIQ_IS_OPEN_MPI)
-  set(mpi_family openmpi)
+include(mpi_quant_family)
+mpi_quant_find_family(C mpi_family)
+if(mpi_family STREQUAL "openmpi")
   set(mpi_other_family mpich)
-else()
-  set(mpi_family mpich)
+elseif(mpi_family STREQUAL "mpich")
   set(mpi_other_family openmpi)
+else()
+  message(FATAL_ERROR "the MPI library of ${MPI_C_COMPILER} has neither MPICH's nor Open MPI's handles")
 endif()
 
 find_program(MPIQ_OTHER_MPI_C_COMPILER NAMES mpicc.${mpi_other_family} DOC "compiler wrapper of the other family of MPI libraries")

@@ -44,6 +44,7 @@ Status set_policy(MPI_Comm comm, const char* rules) {
 }
 
 int half_type(kernels::Element half, MPI_Datatype* datatype) {
+  if (!mpi_fits()) return raise(MPI_COMM_SELF, misfit());
   if (datatype == nullptr) return raise(MPI_COMM_SELF, {Code::bad_argument, "datatype is NULL"});
   if (const Status status = CommState::watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
   const Result<MPI_Datatype> made = half_datatype(half);
@@ -60,6 +61,7 @@ extern "C" {
 
 int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                    MPI_Comm comm, MPI_Info info) {
+  if (!mpi_fits()) return raise(comm, misfit());
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
   return conclude(call, requested_allreduce(call, read_wishes(info, count)));
 }
@@ -109,6 +111,7 @@ int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
 }
 
 int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
+  if (!mpi_fits()) return raise(comm, misfit());
   if (stats == nullptr) return raise(comm, {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"});
   *stats = {};
   if (CommState* const state = CommState::find(comm)) {

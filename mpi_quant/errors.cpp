@@ -1,7 +1,14 @@
 #include "mpi_quant/errors.hpp"
 
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <array>
 #include <mutex>
+
+#include "mpi_quant/base/family.h"
+#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/real_mpi.hpp"
 
 namespace mq {
 namespace {
@@ -26,12 +33,56 @@ int error_code(const Status& status) {
   return code;
 }
 
+// What the MPI library of the process says of itself: a question without handles, which each family answers.
+const char* mpi_version() {
+  static std::array<char, MPIQ_VERSION_BYTES> version{};
+  static const bool asked = [] {
+    int length = 0;
+    return PMPI_Get_library_version(version.data(), &length) == MPI_SUCCESS;
+  }();
+  return asked ? version.data() : "";
+}
+
+// Calls the error handler of MPI_COMM_WORLD in the MPI that the process runs, through a word that holds a
+// handle of either family.
+void call_foreign_errhandler(int code) {
+  constexpr mpiq_slot kWorldOfMpich = 0x44000000;
+  int is_initialized = 0;
+  if (PMPI_Initialized(&is_initialized) != MPI_SUCCESS || !is_initialized) return;
+  const auto world = std::string_view(kFamily) == "openmpi"
+                         ? kWorldOfMpich
+                         : reinterpret_cast<mpiq_slot>(dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"));
+  const auto function = reinterpret_cast<void (*)()>(&PMPI_Comm_call_errhandler);
+  if (world != 0) (void)reinterpret_cast<int (*)(mpiq_slot, int)>(function)(world, code);
+}
+
 }  // namespace
+
+bool mpi_fits() noexcept {
+  static const bool fits = [] {
+    const char* const family = mpiq_family_of(mpi_version());
+    return family == nullptr || std::string_view(family) == kFamily;
+  }();
+  return fits;
+}
+
+Status misfit() {
+  constexpr std::size_t kMostOfVersion = 60;
+  std::string version(mpi_version());
+  version.resize(std::min({version.find_first_of("\n,"), version.size(), kMostOfVersion}));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  const std::string own = kFamily, other = own == "mpich" ? "openmpi" : "mpich";
+  return {Code::bad_argument, "libmpi_quant_" + own + " does not fit the MPI of this program, " + version +
+                                  ": link libmpi_quant_" + other};
+}
 
 int raise(MPI_Comm comm, const Status& status) {
   if (status.ok()) return MPI_SUCCESS;
   const int code = error_code(status);
-  (void)PMPI_Comm_call_errhandler(comm, code);
+  if (mpi_fits())
+    (void)PMPI_Comm_call_errhandler(comm, code);
+  else
+    call_foreign_errhandler(code);
   return code;
 }
 

@@ -59,6 +59,7 @@ if(TARGET mpi_quant_cuda)
   endforeach()
   list(JOIN libraries "," libraries)
   add_test(NAME device_needed COMMAND ${CMAKE_COMMAND} -D READELF=${CMAKE_READELF} -D LIBRARIES=${libraries}
+    -D WITHOUT=cuda,nvidia
     -P ${CMAKE_CURRENT_SOURCE_DIR}/needed_test.cmake)
   add_test(NAME symbols_mpi_quant_cuda COMMAND ${CMAKE_COMMAND} -D NM=${CMAKE_NM} -D LIBRARY=$<TARGET_FILE:mpi_quant_cuda>
     -D EXPECTED=mpiq_cuda_api -P ${CMAKE_CURRENT_SOURCE_DIR}/symbols_test.cmake)

@@ -15,6 +15,7 @@
 #include "bench/call.hpp"
 #include "bench/check.hpp"
 #include "bench/console.hpp"
+#include "bench/launched.h"
 #include "bench/metadata.hpp"
 #include "bench/options.hpp"
 #include "bench/pagerank/options.hpp"
@@ -200,6 +201,10 @@ int main(int argc, char** argv) {
     return line.exit_code;
   }
   MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-pagerank")) {
+    MPI_Finalize();
+    return kUsage;
+  }
   MPI_Comm comm = MPI_COMM_NULL;
   PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
   int code = kPointFailed;

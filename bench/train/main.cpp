@@ -10,6 +10,7 @@
 
 #include "bench/check.hpp"
 #include "bench/console.hpp"
+#include "bench/launched.h"
 #include "bench/metadata.hpp"
 #include "bench/report.hpp"
 #include "bench/train/trainer.hpp"
@@ -134,6 +135,10 @@ int main(int argc, char** argv) {
   if (openblas_set_num_threads != nullptr && std::getenv("OPENBLAS_NUM_THREADS") == nullptr)
     openblas_set_num_threads(1);
   MPI_Init(&argc, &argv);
+  if (!mpiq_launched_by_own_mpi("mpiq-train")) {
+    MPI_Finalize();
+    return kUsage;
+  }
   MPI_Comm comm = MPI_COMM_NULL;
   PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
   const int code = Program(line.options, comm).run();

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kWhat =
     "Data-parallel training of a network on MNIST: what compression does to accuracy, and to the time of a "
     "step. Every rank computes the gradient of its share of a batch; the sum of all is one allreduce a "
-    "piece. Start it with mpiexec:\n\n"
+    "piece. Start it with its MPI's mpiexec:\n\n"
     "  mpiexec -n 2 mpiq-train --data mnist --methods mpi,bf16,onebit --seeds 1,2,3\n"
     "  mpiexec -n 2 mpiq-run --policy '64K-: onebit' mpiq-train --data mnist      # under the preload "
     "library";

@@ -4,6 +4,14 @@
 
 #include "mpi_quant/base/front.h"
 
+#if MPI_VERSION >= 4
+// Missing in libraries with the same ABI that are of an earlier standard.
+extern "C" {
+__attribute__((weak)) decltype(PMPI_Allreduce_c) PMPI_Allreduce_c;
+__attribute__((weak)) decltype(PMPI_Iallreduce_c) PMPI_Iallreduce_c;
+}
+#endif
+
 namespace mq {
 namespace {
 

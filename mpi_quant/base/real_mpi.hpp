@@ -6,6 +6,13 @@
 
 namespace mq {
 
+// The family of MPI libraries that this code is compiled for; libraries and cores have it in their names.
+#ifdef OPEN_MPI
+inline constexpr const char* kFamily = "openmpi";
+#else
+inline constexpr const char* kFamily = "mpich";
+#endif
+
 struct RealMpi {
   decltype(&PMPI_Allreduce) allreduce;
   decltype(&PMPI_Iallreduce) iallreduce;

@@ -26,6 +26,9 @@ class Team {
   // Collective over user_comm, which must be an intracommunicator.
   Status gather(MPI_Comm user_comm) {
     int inter = 0;
+    MPI_Count bytes = 0;
+    if (MPIQ_Wire_bound("raw", 0, MPI_FLOAT, &bytes) != MPI_SUCCESS)  // before user_comm is touched
+      return {Code::bad_argument, "this library does not fit the MPI of the program"};
     MQ_TRY(mpi_status(PMPI_Comm_test_inter(user_comm, &inter), "MPI_Comm_test_inter"));
     if (inter) return {Code::bad_argument, "comm is an intercommunicator"};
     MQ_TRY(mpi_status(PMPI_Comm_rank(user_comm, &rank_), "MPI_Comm_rank"));

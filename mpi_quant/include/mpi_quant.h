@@ -197,8 +197,8 @@ MPIQ_PUBLIC int MPIQ_Residual_reset(MPI_Comm comm, const char* key);
 MPIQ_PUBLIC int MPIQ_Residual_scale(MPI_Comm comm, const char* key, double factor);
 
 /* Writes the residuals of all keys and ranks to one file, from which MPIQ_Residual_restore reads them, on
- * this or another number of ranks: a checkpoint. In libmpi_quant_hdf5, to be linked beside libmpi_quant or
- * libmpi_quant_pmpi.
+ * this or another number of ranks: a checkpoint. In libmpi_quant_hdf5_FAMILY, to be linked beside
+ * libmpi_quant_FAMILY or libmpi_quant_pmpi.
  *
  * The file is an HDF5 file (serial HDF5; mpi_quant/hdf5/file.hpp describes it). Rank 0 writes it, in pieces
  * of up to 1 MiB that the other ranks send, under the name path + ".partial"; when all of it has reached the

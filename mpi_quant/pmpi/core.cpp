@@ -5,6 +5,7 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/front.h"
+#include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/info.hpp"
 #include "mpi_quant/pmpi/control.hpp"
@@ -50,14 +51,8 @@ int comm_info(mpiq_slot comm, mpiq_slot info) {
   return mq::raise(on, mq::guarded_status([&] { return mq::keep_rules(on, from_slot<MPI_Info>(info)); }));
 }
 
-#ifdef OPEN_MPI
-constexpr const char* kFamily = "openmpi";
-#else
-constexpr const char* kFamily = "mpich";
-#endif
-
 }  // namespace
 
 extern "C" MPIQ_PUBLIC const mpiq_core mpiq_core_v1 = {
-    MPIQ_FRONT_VERSION,           kFamily,   sizeof(MPI_Comm), initialized, started,
-    &mq::internal::watching_word, allreduce, counted,          pcontrol,    comm_info};
+    MPIQ_FRONT_VERSION,           mq::kFamily, sizeof(MPI_Comm), initialized, started,
+    &mq::internal::watching_word, allreduce,   counted,          pcontrol,    comm_info};

@@ -1,0 +1,20 @@
+/* Finds the MPI library that a process runs, wherever it is loaded, and the core that fits it. */
+#ifndef MPI_QUANT_PMPI_FIND_H
+#define MPI_QUANT_PMPI_FIND_H
+
+#include "mpi_quant/base/front.h"
+
+typedef void (*mpiq_function)(void);
+mpiq_function mpiq_as_function(void* address); /* ISO C has no cast for it */
+
+/* The object a function lives in. */
+const void* mpiq_owner(void* address);
+
+/* A symbol of a library that is in no global scope. Null: no loaded object has it. */
+void* mpiq_next_in_objects(const char* name);
+
+/* The core for the MPI library of this process. Null: there is none, and one line on stderr says why if the
+ * environment has a variable of this library; without one nobody waits for anything. */
+const mpiq_core* mpiq_find_core(void);
+
+#endif
