@@ -91,6 +91,10 @@ std::string class_json(const std::pair<const ClassId, Merged>& item) {
   out.value("bytes_min", id.log2_bytes < 0 ? "0" : power_json(id.log2_bytes));
   out.value("bytes_end", id.log2_bytes < 0 ? "1" : power_json(id.log2_bytes + 1));
   add_merged(out, item.second);
+  const Warning warning = feedback_warning(item.second);
+  out.count("feedback_waiting", item.second.feedback_calls(Fate::waiting))
+      .count("feedback_lost", item.second.feedback_calls(Fate::lost))
+      .text("warning", warning.what.empty() ? "" : warning.what + " " + warning.remedy);
   return out.json();
 }
 
