@@ -164,7 +164,7 @@ Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<
   return out;
 }
 
-std::string to_json(const Report& report, const std::string& advice) {
+std::string to_json(const Report& report, const std::string& advice, const std::string& suggestion) {
   const ReportFacts& facts = report.facts;
   Object memory;
   memory.value("largest", memory_json(report.largest()));
@@ -185,6 +185,7 @@ std::string to_json(const Report& report, const std::string& advice) {
       .value("memory", memory.json());
   if (!facts.gpu.empty()) all.text("gpu", facts.gpu);
   if (!advice.empty()) all.value("advice", advice);
+  if (!suggestion.empty()) all.value("suggestion", suggestion);
   return all.json() + "\n";
 }
 

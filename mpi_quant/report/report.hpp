@@ -73,7 +73,7 @@ Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<
 // For people. The last line says how many results were lossy.
 std::string to_table(const Report&);
 
-// Schema mpi_quant-report-1. advice: JSON for a member of that name; "" for none.
-std::string to_json(const Report&, const std::string& advice = "");
+// Schema mpi_quant-report-1. advice, suggestion: JSON for members of these names; "" for none.
+std::string to_json(const Report&, const std::string& advice = "", const std::string& suggestion = "");
 
 }  // namespace mq
