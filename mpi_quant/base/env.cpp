@@ -46,13 +46,11 @@ Status read_number(const char* variable, int least, int most, int& number) {
 Status read_error(const char* variable, double& error) {
   const char* const text = std::getenv(variable);
   if (!is_set(text)) return {};
-  const std::string_view word = text;
-  double read = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), read);
-  if (problem != std::errc{} || end != word.data() + word.size() || !std::isfinite(read) || read <= 0)
+  const std::optional<double> read = relative_error(text);
+  if (!read)
     return {Code::bad_policy,
             std::string(variable) + ": \"" + text + "\" is not a number above 0, like 1e-6"};
-  error = read;
+  error = *read;
   return {};
 }
 
@@ -148,6 +146,13 @@ Result<std::string> rules_of_file(const std::string& path) {
     rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
   }
   return file.bad() ? Result<std::string>(unreadable) : rules;
+}
+
+std::optional<double> relative_error(std::string_view text) {
+  double read = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), read);
+  const bool whole = problem == std::errc{} && end == text.data() + text.size();
+  return whole && std::isfinite(read) && read > 0 ? std::optional(read) : std::nullopt;
 }
 
 void pass_on(const char* variable, const std::string& value) {

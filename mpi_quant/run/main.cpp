@@ -126,7 +126,10 @@ int main(int argc, char** argv) {
          "with --advise: suggest no method with a larger relative error of one call, for programs that "
          "need the digits of every result, like 1e-6 (as MPIQ_ADVISE_ERROR)")
       ->needs(advise)
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        return mq::relative_error(text) ? std::string()
+                                        : "\"" + text + "\" is not a number above 0, like 1e-6";
+      });
   app.add_option(
       "--report", options.report,
       "file for a report of what was done, JSON if it ends in .json; - is stderr (as MPIQ_REPORT)");
