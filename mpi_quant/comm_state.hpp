@@ -21,18 +21,13 @@
 #include "mpi_quant/device_work.hpp"
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/plan.hpp"
+#include "mpi_quant/pmpi/guard.hpp"
 #include "mpi_quant/pmpi/identity.hpp"
 #include "mpi_quant/policy.hpp"
 #include "mpi_quant/residuals.hpp"
 #include "mpi_quant/sparse/state.hpp"
 
 namespace mq {
-
-// Of the calls of one kind that are compared with the exact result, see pmpi/guard.hpp.
-struct Guard {
-  std::uint64_t calls = 0;  // compressed
-  bool tripped = false;     // no more
-};
 
 class CommState : public std::enable_shared_from_this<CommState> {
  public:

@@ -4,6 +4,16 @@
 #include <cstdint>
 
 namespace mq {
+namespace {
+
+template <class T>
+void add_to(std::byte* to, const std::byte* from, std::size_t bytes) {
+  auto* const sums = reinterpret_cast<T*>(to);
+  const auto* const terms = reinterpret_cast<const T*>(from);
+  for (std::size_t i = 0; i < bytes / sizeof(T); ++i) sums[i] += terms[i];
+}
+
+}  // namespace
 
 // A program that resets its device takes our memory with it.
 Status Residuals::Entry::still_there() const {
@@ -18,6 +28,32 @@ Status Residuals::Entry::still_there() const {
 void Residuals::Entry::restart() noexcept {
   buffer = Buffer();
   on_device = DeviceBuffer();
+}
+
+Status Residuals::Entry::set_aside() {
+  if (data() == nullptr) return {};
+  MQ_TRY(take_back());
+  MQ_TRY(move_to_host());
+  std::swap(aside, buffer);
+  held = Held(2 * bytes());
+  return {};
+}
+
+Status Residuals::Entry::take_back() {
+  if (aside.data() == nullptr) return {};
+  Buffer waiting;
+  std::swap(waiting, aside);
+  if (data() == nullptr) {
+    std::swap(buffer, waiting);
+    return {};
+  }
+  MQ_TRY(move_to_host());
+  if (residual_element() == kernels::Element::f64)
+    add_to<double>(buffer.data(), waiting.data(), bytes());
+  else
+    add_to<float>(buffer.data(), waiting.data(), bytes());
+  held = Held(bytes());
+  return {};
 }
 
 Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
@@ -125,7 +161,8 @@ void Residuals::drop(std::string_view key) {
 
 std::size_t Residuals::bytes() const {
   std::size_t sum = 0;
-  for (const auto& [key, entry] : entries_) sum += entry.buffer.bytes() + entry.on_device.bytes();
+  for (const auto& [key, entry] : entries_)
+    sum += entry.buffer.bytes() + entry.on_device.bytes() + entry.aside.bytes();
   return sum;
 }
 

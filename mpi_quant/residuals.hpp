@@ -56,6 +56,7 @@ class Residuals {
     Buffer buffer;
     DeviceBuffer on_device;
     Held held;            // what they take
+    Buffer aside{};       // elements that wait elsewhere: set_aside()
     bool used = false;    // by a call that got past the agreement
     int users = 0;        // calls in flight
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
@@ -69,6 +70,11 @@ class Residuals {
     // error they are where they were, but those that are not there any more are zero.
     Status move_to(const DeviceApi* api, Device* device);
     Status move_to_host() { return move_to(nullptr, nullptr); }
+    // The elements are zero again, and what they were is kept until take_back() adds it to what is there
+    // then. For calls of which it is not known yet whether they belong together. No call uses the entry.
+    // After an error everything is zero.
+    Status set_aside();
+    Status take_back();
     // An error if the memory is not there any more.
     Status still_there() const;
     // Copies bytes, from byte `first` on, to `to`, which may be anywhere.

@@ -254,7 +254,7 @@ std::string warning_of(const Record& record) {
 }
 
 TEST(Warning, is_given_where_more_than_one_call_in_twenty_lost_its_residual_and_says_what_to_do) {
-  for (const Feedback lost : {Feedback::shape, Feedback::overlap, Feedback::age}) {
+  for (const Feedback lost : {Feedback::shape, Feedback::stranger, Feedback::in_use}) {
     EXPECT_EQ(warning_of(with_feedback(lost, 50)), "") << name(lost);
     const std::string warning = warning_of(with_feedback(lost, 51));
     EXPECT_TRUE(contains(warning, "5.1 % of the calls with feedback lost their residual")) << warning;
@@ -266,10 +266,10 @@ TEST(Warning, is_given_where_more_than_one_call_in_twenty_lost_its_residual_and_
 }
 
 TEST(Warning, is_given_where_most_calls_wait_for_their_identity) {
-  EXPECT_EQ(warning_of(with_feedback(Feedback::recorded, 500)), "");
-  const std::string warning = warning_of(with_feedback(Feedback::recorded, 501));
-  EXPECT_TRUE(
-      contains(warning, "50 % of the calls with feedback went without, identity not confirmed (recorded)."))
+  EXPECT_EQ(warning_of(with_feedback(Feedback::unconfirmed, 500)), "");
+  const std::string warning = warning_of(with_feedback(Feedback::unconfirmed, 501));
+  EXPECT_TRUE(contains(warning,
+                       "50 % of the calls with feedback went without, identity not confirmed (unconfirmed)."))
       << warning;
   EXPECT_TRUE(contains(warning, "State a key")) << warning;
 }

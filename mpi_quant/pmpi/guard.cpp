@@ -57,7 +57,42 @@ Status sum(const void* in, std::byte* out, const Call& call) {
 
 }  // namespace
 
-Status GuardedCall::prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual) {
+std::unique_ptr<GuardWindow> GuardWindow::open(std::string_view key, std::size_t count,
+                                               kernels::Element element) {
+  std::unique_ptr<GuardWindow> window(new GuardWindow(key, count, element));
+  const std::size_t bytes = count * kernels::element_bytes(element);
+  if (!window->inputs_.allocate_zeroed(bytes) || !window->results_.allocate_zeroed(bytes)) return nullptr;
+  return window;
+}
+
+Status GuardWindow::add_input(std::uint64_t number, const void* input) {
+  ++calls_;
+  last_number_ = number;
+  numbers_.add(number);
+  return add(inputs_.data(), input);
+}
+
+Status GuardWindow::add_result(const void* result) { return add(results_.data(), result); }
+
+Status GuardWindow::add(std::byte* sum, const void* vector) {
+  const auto* terms = static_cast<const std::byte*>(vector);
+  const Result<bool> there = is_on_device(vector);
+  if (!there.ok()) return there.status();
+  if (*there) {
+    const std::size_t bytes = count_ * kernels::element_bytes(element_);
+    if (!staged_.reserve(bytes)) return {Code::no_memory, "no memory to guard calls of vectors on a GPU"};
+    MQ_TRY(copy_now(staged_.data(), vector, bytes));
+    terms = staged_.data();
+  }
+  with_elements(element_, sum, terms, [&](auto* to, const auto* from) {
+    for (std::size_t i = 0; i < count_; ++i) to[i] += from[i];
+  });
+  return {};
+}
+
+Status GuardedCall::prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
+                            GuardWindow* window) {
+  window_ = window;
   element_ = element;
   bytes_ = static_cast<std::size_t>(call.count) * kernels::element_bytes(element);
   const Result<bool> there = is_on_device(call.recvbuf);
@@ -75,20 +110,32 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
 }
 
+// Of this call alone.
+Status GuardedCall::exact_sum(const Call& call) {
+  return sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
+}
+
 Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, bool had_keys) {
   const auto n = static_cast<std::size_t>(call.count);
-  MQ_TRY(sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call));
-  const auto* result = static_cast<const std::byte*>(call.recvbuf);
+  const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
   Status trouble = std::move(ran);
-  if (keeps_result_ && trouble.ok()) {
-    trouble = copy_now(delivered_.data(), result, bytes_);
-    result = delivered_.data();
+  if (window_ != nullptr) {
+    MQ_TRY(sum(MPI_IN_PLACE, window_->inputs(), call));
+    if (trouble.ok()) trouble = window_->add_result(result);
+    result = window_->results();
+  } else {
+    MQ_TRY(exact_sum(call));
+    if (keeps_result_ && trouble.ok()) {
+      trouble = copy_now(delivered_.data(), result, bytes_);
+      result = delivered_.data();
+    }
   }
+  std::byte* const exact = window_ != nullptr ? window_->inputs() : exact_.data();
   // MPI's sums may differ in their last bits from rank to rank.
   double mine[2]{-1, trouble.ok() ? 0.0 : 1.0}, worst[2];
   if (trouble.ok())
-    mine[0] = with_elements(element_, exact_.data(), result, [&](const auto* exact, const auto* delivered) {
-      return relative_error(exact, delivered, n);
+    mine[0] = with_elements(element_, exact, result, [&](const auto* wanted, const auto* delivered) {
+      return relative_error(wanted, delivered, n);
     });
   MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
   // Where a rank's GPU has failed there is nothing to judge; the exact sum is there all the same.
@@ -97,6 +144,7 @@ Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, 
   verdict.error = failed ? -1 : worst[0];
   verdict.given_up = budget > 0 && !(verdict.error <= budget);
   verdict.replaced = failed || verdict.given_up;
+  if (verdict.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
   if (verdict.replaced) verdict.delivered = deliver(call, had_keys);
   if (!verdict.delivered.ok() && !trouble.ok()) verdict.delivered = std::move(trouble);  // the first words
   return verdict;

@@ -1,106 +1,35 @@
 #include "mpi_quant/pmpi/identity.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cmath>
-#include <vector>
-
-#include "mpi_quant/device_copy.hpp"
 
 namespace mq {
 namespace {
-
-// The logarithm of nothing: of a part that is all zero.
-constexpr double kLogOfZero = -1000;
 
 std::string text_of(std::uint64_t number, int base) {
   std::array<char, 64> text;
   return {text.data(), std::to_chars(text.begin(), text.end(), number, base).ptr};
 }
 
+// Of the residual of one of the tensors that come in turn under a name.
+std::string key_of(const std::string& name, std::size_t phase) {
+  return phase == 0 ? name : name + "#" + text_of(phase, 10);
+}
+
+void drop_all(const std::string& name, Residuals& residuals) {
+  for (std::size_t phase = 0; phase < Recognizer::kMostPeriod; ++phase) residuals.drop(key_of(name, phase));
+}
+
+std::size_t residual_bytes(const Sender& sender) {
+  return sender.count * kernels::element_bytes(kernels::compute_element(sender.element));
+}
+
+bool fits(const Residuals::Entry& entry, const Sender& sender) {
+  return entry.count == sender.count && entry.element == sender.element;
+}
+
 }  // namespace
-
-template <class T>
-Profile::Part Profile::part_of(const T* x, std::size_t n) {
-  if (n == 0) return {kLogOfZero, 0};
-  constexpr std::size_t kSums = 8;  // side by side: an addition takes longer than it takes to begin the next
-  std::array<double, kSums> sums{}, squares{};
-  const auto add = [&](std::size_t k, double v) {
-    sums[k] += std::abs(v);
-    squares[k] += v * v;
-  };
-  std::size_t i = 0;
-  for (; i + kSums <= n; i += kSums)
-    for (std::size_t k = 0; k < kSums; ++k) add(k, static_cast<double>(x[i + k]));
-  for (; i < n; ++i) add(0, static_cast<double>(x[i]));
-  double sum = 0, square = 0;
-  for (std::size_t k = 0; k < kSums; ++k) {
-    sum += sums[k];
-    square += squares[k];
-  }
-  if (sum == 0) return {kLogOfZero, 0};
-  const auto count = static_cast<double>(n);
-  const double mean = sum / count, variance = std::max(square / count - mean * mean, 0.0);
-  return {std::log(mean), std::sqrt(variance / count) / mean};
-}
-
-Profile Profile::of(const std::byte* x, std::size_t n, kernels::Element element) {
-  const std::size_t most = std::clamp<std::size_t>(n / (4 * kParts), 128, 1024);
-  const Result<Where> place = where(x);
-  const bool on_host = place.ok() && place->memory == Memory::host;
-  const auto take = [&]<class T>(const T* values) {
-    Profile profile;
-    profile.finite_ = place.ok();
-    std::array<DevicePiece, kParts> pieces;
-    for (std::size_t part = 0; part < kParts; ++part) {
-      const std::size_t begin = n * part / kParts, end = n * (part + 1) / kParts;
-      pieces[part] = {values + begin, std::min(end - begin, most) * sizeof(T)};
-    }
-    std::vector<T> copy;
-    if (place.ok() && !on_host) {
-      copy.resize(kParts * most);
-      profile.finite_ =
-          gather_now(*device_api(), place->device, reinterpret_cast<std::byte*>(copy.data()), pieces).ok();
-    }
-    const T* copied = copy.data();
-    for (std::size_t part = 0; part < kParts && profile.finite_; ++part) {
-      const std::size_t length = pieces[part].bytes / sizeof(T);
-      profile.parts_[part] = part_of(on_host ? static_cast<const T*>(pieces[part].from) : copied, length);
-      profile.finite_ = std::isfinite(profile.parts_[part].log_mean);
-      if (!on_host) copied += length;
-    }
-    return profile;
-  };
-  if (element == kernels::Element::f64) return take(reinterpret_cast<const double*>(x));
-  if (element == kernels::Element::f32) return take(reinterpret_cast<const float*>(x));
-  return {};  // half types have no names in MPI, so no unmodified program brings any
-}
-
-double Profile::distance(const Profile& other) const {
-  double sum = 0;
-  int compared = 0, one_sided = 0;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    const Part &a = parts_[i], &b = other.parts_[i];
-    const bool has_a = a.log_mean != kLogOfZero, has_b = b.log_mean != kLogOfZero;
-    compared += has_a && has_b;
-    one_sided += has_a != has_b;
-    if (!has_a || !has_b) continue;
-    const double chance = std::min(a.chance + b.chance, kFarApart);
-    sum += std::clamp(std::abs(a.log_mean - b.log_mean) - chance, 0.0, kFarApart);
-  }
-  if (compared > 0) return sum / compared;
-  return one_sided > 0 ? kFarApart : 0;
-}
-
-void Profile::approach(const Profile& newer) {
-  constexpr double kStep = 0.25;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    if (newer.parts_[i].log_mean == kLogOfZero) continue;
-    if (parts_[i].log_mean == kLogOfZero) parts_[i] = newer.parts_[i];
-    parts_[i].log_mean += kStep * (newer.parts_[i].log_mean - parts_[i].log_mean);
-    parts_[i].chance = newer.parts_[i].chance;
-  }
-}
 
 void Identities::begin_call(std::uint64_t step) {
   ++calls_;
@@ -123,86 +52,131 @@ std::string Identities::name_of(Identity by, const Sender& sender) const {
 }
 
 Key Identities::held(Identity by, const Sender& sender, const Residuals& residuals) const {
-  const auto entry = residuals.entries().find(name_of(by, sender));
-  if (entry == residuals.entries().end() || entry->second.users > 0) return {};
-  const bool fits = entry->second.count == sender.count && entry->second.element == sender.element;
-  return fits ? Key(entry->first) : Key();
-}
-
-// The memory of this call is not what it was for the other addresses that it touches.
-void Identities::disturb(const std::string& name, const Sender& sender) {
-  const std::byte* const end = sender.input + sender.count * kernels::element_bytes(sender.element);
-  for (auto& [other, place] : addresses_)
-    if (other != name && place.begin < end && sender.input < place.end) place.disturbed = true;
+  const std::string name = name_of(by, sender);
+  std::size_t period = 1, phase = 0;
+  if (sender.key.empty()) {
+    const auto at = places_.find(name);
+    if (at == places_.end()) return {};
+    period = at->second.recognizer.period();  // 0: what is there is nobody's yet
+    phase = at->second.recognizer.next_phase();
+  }
+  // Of tensors in turn, the next whose residual is still there.
+  for (std::size_t i = 0; i < period; ++i) {
+    const auto entry = residuals.entries().find(key_of(name, (phase + i) % period));
+    if (entry == residuals.entries().end()) continue;
+    return entry->second.users == 0 && fits(entry->second, sender) ? Key(entry->first) : Key();
+  }
+  return {};
 }
 
 // One of a few: a program whose buffers are new at every call would fill the memory with names.
-Identities::Place& Identities::address_of(const std::string& name, Residuals& residuals) {
-  if (addresses_.size() >= kMostAddresses && addresses_.find(name) == addresses_.end()) {
-    const auto oldest = std::min_element(
-        addresses_.begin(), addresses_.end(),
-        [](const auto& a, const auto& b) { return a.second.last_call < b.second.last_call; });
-    residuals.drop(oldest->first);  // no request has such a key
-    addresses_.erase(oldest);
+Identities::Place& Identities::place_of(const std::string& name, const Sender& sender, Residuals& residuals) {
+  if (places_.size() >= kMostPlaces && places_.find(name) == places_.end()) {
+    const auto oldest = std::min_element(places_.begin(), places_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_call < b.second.last_call;
+    });
+    drop_all(oldest->first, residuals);  // no request has such a key
+    places_.erase(oldest);
   }
-  return addresses_[name];
+  const auto [at, made] = places_.try_emplace(name);
+  Place& place = at->second;
+  if (made) {
+    place.count = sender.count;
+    place.element = sender.element;
+    place.flushed = sender.flush;
+  }
+  place.last_call = calls_;
+  return place;
 }
 
-Feedback Identities::doubt(const Place& place, Identity by, const Sender& sender,
-                           const Profile& profile) const {
-  if (place.uses == 0) return Feedback::fresh;
-  if (place.count != sender.count || place.element != sender.element) return Feedback::shape;
-  if (by == Identity::address && place.disturbed) return Feedback::overlap;
-  if (by == Identity::address && calls_ - place.last_call > kTooOld) return Feedback::age;
-  return place.profile.distance(profile) > Profile::kTooFar ? Feedback::profile : Feedback::hit;
+// Room for the residual of a name that is believed: those that wait for a confirmation go first.
+bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals& residuals,
+                           std::uint64_t most_bytes) {
+  for (auto at = places_.begin(); at != places_.end() && Held::total() + bytes > most_bytes; ++at)
+    if (at->first != name && at->second.recognizer.period() == 0) drop_all(at->first, residuals);
+  return Held::total() + bytes <= most_bytes;
+}
+
+Identities::Found Identities::promised(const std::string& name, const Sender& sender, Residuals& residuals,
+                                       std::uint64_t most_bytes) {
+  Feedback what = Feedback::fresh;
+  // The program's own residual of this key is welcome.
+  if (const Residuals::Entry* const entry = residuals.find(name)) {
+    what = fits(*entry, sender) ? Feedback::hit : Feedback::shape;
+    if (what == Feedback::shape) residuals.drop(name);
+  }
+  if (what != Feedback::hit && (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
+                                !residuals.acquire(name, sender.count, sender.element).ok()))
+    return {{}, Feedback::budget};
+  return {Key(name), what, &promised_.try_emplace(name, sender.flush).first->second};
+}
+
+Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch, Residuals& residuals,
+                                    std::uint64_t most_bytes) {
+  auto& [name, place] = at;
+  const Recognizer::Finding finding = place.recognizer.judge(sketch);
+  const bool believed = place.recognizer.period() > 0;
+  if (finding.verdict == Recognizer::Verdict::stranger) return {{}, Feedback::stranger};
+  if (finding.verdict == Recognizer::Verdict::lost) {
+    drop_all(name, residuals);
+    return {{}, Feedback::stranger};
+  }
+  const std::string key = key_of(name, finding.phase);
+  Residuals::Entry* entry = residuals.find(name);
+  if (finding.verdict == Recognizer::Verdict::alone && entry != nullptr) residuals.drop(name);
+  // What several tensors dropped before they were told apart is nobody's.
+  if (finding.verdict == Recognizer::Verdict::confirmed && place.recognizer.period() > 1)
+    residuals.drop(name);
+  entry = residuals.find(key);
+  Feedback what = believed ? Feedback::hit : Feedback::unconfirmed;
+  if (entry == nullptr) {
+    const std::size_t bytes = place.count * kernels::element_bytes(kernels::compute_element(place.element));
+    const bool has_room =
+        believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
+    if (!has_room || !residuals.acquire(key, place.count, place.element).ok())
+      return {{}, believed ? Feedback::budget : Feedback::unconfirmed};
+    if (believed) what = Feedback::fresh;
+  } else if (!(believed ? entry->take_back() : entry->set_aside()).ok()) {
+    residuals.drop(key);
+    return {{}, believed ? Feedback::budget : Feedback::unconfirmed};
+  }
+  return {Key(key), what, believed ? &place.flushed : nullptr};
+}
+
+Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,
+                                         std::uint64_t most_bytes) {
+  Place& place = place_of(name, sender, residuals);
+  if (place.count != sender.count || place.element != sender.element) {
+    drop_all(name, residuals);
+    places_.erase(name);
+    (void)place_of(name, sender, residuals);
+    return {{}, Feedback::shape};
+  }
+  if (place.recognizer.period() > 0) {
+    place.unconfirmed = 0;
+  } else if (++place.unconfirmed > kPatience) {
+    if (place.unconfirmed == kPatience + 1) {
+      drop_all(name, residuals);
+      place.recognizer = Recognizer();
+    }
+    if (place.unconfirmed == kPatience + kRest) place.unconfirmed = 0;
+    return {{}, Feedback::unconfirmed};
+  }
+  const Sketch sketch = Sketch::of(sender.input, sender.count, sender.element);
+  if (!sketch.finite()) return {{}, Feedback::not_finite};
+  if (sketch.blank()) return {{}, Feedback::unconfirmed};
+  return judge(*places_.find(name), sketch, residuals, most_bytes);
 }
 
 Identities::Found Identities::identify(Identity by, const Sender& sender, Residuals& residuals,
                                        std::uint64_t most_bytes) {
   const std::string name = name_of(by, sender);
-  disturb(name, sender);
   if (name.empty()) return {};
-  if (!sender.key.empty()) by = Identity::key;
-  const Profile profile = Profile::of(sender.input, sender.count, sender.element);
-  if (!profile.finite()) return {{}, Feedback::not_finite};
-  const Residuals::Entry* entry = residuals.find(name);
-  if (entry != nullptr && entry->users > 0) return {{}, Feedback::overlap};  // by a request of the program's
-
-  Place& place = by == Identity::address ? address_of(name, residuals) : keys_[name];
-  Found found{Key(name), doubt(place, by, sender, profile), &place.flushed};
-  // The program's own residual of this key is welcome.
-  if (entry != nullptr && by == Identity::key && found.what == Feedback::fresh)
-    found.what =
-        entry->count == sender.count && entry->element == sender.element ? Feedback::hit : Feedback::shape;
-  const bool sure = found.what == Feedback::hit;
-  if (!sure) {
-    residuals.drop(name);
-    const std::uint64_t flushed = place.uses > 0 ? place.flushed : sender.flush;
-    place = Place{};
-    place.flushed = flushed;
-  }
-  place.count = sender.count;
-  place.element = sender.element;
-  if (by == Identity::address) {
-    place.begin = sender.input;
-    place.end = sender.input + sender.count * kernels::element_bytes(sender.element);
-  }
-  place.disturbed = false;
-  place.last_call = calls_;
-  ++place.uses;
-  if (sure && place.uses > 1)
-    place.profile.approach(profile);
-  else
-    place.profile = profile;
-  if (by == Identity::address && place.uses <= kYoung)
-    return {{}, sure || found.what == Feedback::fresh ? Feedback::recorded : found.what};
-  if (residuals.find(name) == nullptr) {
-    const std::size_t bytes = sender.count * kernels::element_bytes(kernels::compute_element(sender.element));
-    if (Held::total() + bytes > most_bytes || !residuals.acquire(name, sender.count, sender.element).ok())
-      return {{}, Feedback::budget};
-    if (sure) found.what = Feedback::fresh;  // known for long enough now
-  }
-  return found;
+  // By a request of the program's own.
+  if (const Residuals::Entry* const entry = residuals.find(name); entry != nullptr && entry->users > 0)
+    return {{}, Feedback::in_use};
+  return sender.key.empty() ? recognised(name, sender, residuals, most_bytes)
+                            : promised(name, sender, residuals, most_bytes);
 }
 
 }  // namespace mq

@@ -68,8 +68,10 @@ class Interception {
   void identify();
   void deliver_held();
   void prepare_compressed();
+  bool plan_guard(bool captured);
   void send_all();
   Outcome operate_compressed();
+  void count_guarded(const Outcome& outcome);
   Status judge(const Status& ran);
   Outcome exact(Reason why) {
     note_.reason = why;
@@ -88,7 +90,8 @@ class Interception {
   Key key_;                 // likewise
   std::uint64_t kind_ = 0;  // of the calls that are guarded together
   GuardedCall guarded_;
-  bool is_guarded_ = false;
+  GuardWindow* window_ = nullptr;     // that this call has joined
+  bool is_guarded_ = false;           // the call is judged
   std::uint64_t* flushed_ = nullptr;  // set: this call flushes a residual
   bool retires_ = false;              // this call delivers the residual of a rule that was given up
 };
@@ -145,26 +148,42 @@ Reason Interception::choose() {
 }
 
 void Interception::prepare_compressed() {
-  const Care& care = rule_->care;
   identify();
-  // On all ranks alike: a call is counted where they have agreed on all that is in kind_.
-  is_guarded_ = care.guard > 0 && flushed_ == nullptr && kernels::element_bytes(element_) >= sizeof(float) &&
-                state_->guards[kind_].calls % care.guard == 0;
-  if (!is_guarded_) return;
-  // The guard's copies would be an error: the call is exact, on all ranks, as without a guard.
-  if (is_captured(sender().input) || is_captured(call_.recvbuf)) {
-    is_guarded_ = false;
-    method_ = {};
-    return;
-  }
+  if (rule_->care.guard == 0 || kernels::element_bytes(element_) < sizeof(float)) return;
+  // What a flush delivers was dropped by calls of the window.
+  if (flushed_ != nullptr) return state_->guards[kind_].window.reset();
+  const bool captured = is_captured(sender().input) || is_captured(call_.recvbuf);
+  const bool is_due = plan_guard(captured);
+  if (!is_due) return;
+  // Only this call has to be the same on all ranks: where one judges and another does not, it is exact.
+  wishes_.care = Hash{}.add(wishes_.care).add(window_ != nullptr ? window_->hash() : 0).value();
   const Residuals::Entry* const entry =
       wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
-  wishes_.trouble = guarded_.prepare(call_, element_, entry);
-  if (wishes_.trouble.code() != Code::no_memory) return;
-  // What has no memory for our ways may have some for MPI's.
+  is_guarded_ = !captured;
+  if (!captured) wishes_.trouble = guarded_.prepare(call_, element_, entry, window_);
+  // What has no memory for our ways may have some for MPI's. In a capture the guard's copies would be an
+  // error. In both cases the call is exact, on all ranks, as without a guard.
+  if (!captured && wishes_.trouble.code() != Code::no_memory) return;
   wishes_.trouble = {};
   is_guarded_ = false;
   method_ = {};
+}
+
+// True if this call is judged: alone, or as the last one of a window, which it joins here.
+bool Interception::plan_guard(bool captured) {
+  Guard& guard = state_->guards[kind_];
+  if (wishes_.key.empty()) return guard.calls % rule_->care.guard == 0 && guard.split_at != guard.calls + 1;
+  constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
+  const auto count = static_cast<std::size_t>(call_.count);
+  if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
+  if (guard.window == nullptr) guard.window = GuardWindow::open(wishes_.key.view(), count, element_);
+  if (guard.window == nullptr || !guard.window->is_of(wishes_.key.view(), count, element_)) return false;
+  if (captured || !guard.window->add_input(guard.calls, sender().input).ok()) {
+    guard.window.reset();
+    return false;
+  }
+  window_ = guard.window.get();
+  return window_->calls() == rule_->care.guard;
 }
 
 Sender Interception::sender() const {
@@ -184,7 +203,7 @@ void Interception::identify() {
       state_->identities.identify(rule_->care.feedback, sender(), state_->residuals, env()->residual_bytes);
   wishes_.key = found.key;
   note_.feedback = found.what;
-  if (found.key.empty() || *found.flushed == said_.flush) return;
+  if (found.flushed == nullptr || *found.flushed == said_.flush) return;
   flushed_ = found.flushed;
   send_all();
 }
@@ -211,12 +230,22 @@ Outcome Interception::operate_compressed() {
     // Where the ranks did not agree to flush, what waits goes on waiting.
     if (outcome.status.ok() && flushed_ != nullptr) *flushed_ = said_.flush;
     if (outcome.status.ok() && retires_ && !outcome.exact) state_->residuals.drop(wishes_.key.view());
-    // On all ranks alike, also where it failed on some.
-    if (outcome.ran && flushed_ == nullptr && !retires_ && rule_->care.guard > 0)
-      ++state_->guards[kind_].calls;
+    if (rule_->care.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
   }
   if (!outcome.ran || !is_guarded_) return outcome;
-  return {judge(outcome.status), false};
+  Status judged = judge(outcome.status);
+  const std::scoped_lock lock(state_->mutex);
+  if (window_ != nullptr) state_->guards[kind_].window.reset();
+  return {std::move(judged), false};
+}
+
+void Interception::count_guarded(const Outcome& outcome) {
+  Guard& guard = state_->guards[kind_];
+  guard.calls += outcome.ran;  // on all ranks alike, also where it failed on some
+  if (outcome.split && is_guarded_ && window_ == nullptr) guard.split_at = guard.calls + 1;
+  if (window_ == nullptr || (outcome.ran && is_guarded_)) return;
+  const bool added = outcome.ran && outcome.status.ok() && window_->add_result(call_.recvbuf).ok();
+  if (!added) guard.window.reset();
 }
 
 Status Interception::judge(const Status& ran) {

@@ -43,16 +43,15 @@ std::string_view words(Reason);  // "below the floor of 64 KiB": in tables
 
 // What became of the residual of a call that asked for feedback without naming a key.
 enum class Feedback : std::uint8_t {
-  none,        // no feedback asked for, or none possible
-  recorded,    // the identity is too young: only its profile was taken
-  hit,         // the residual of the call before was added
-  fresh,       // the first call with one
-  profile,     // dropped: the values look unlike those of the call before
-  shape,       // dropped: another count or type at this place
-  overlap,     // dropped: another call used the memory in between
-  age,         // dropped: too many calls in between
-  budget,      // dropped or not made: no memory left for residuals
-  not_finite,  // left as it was: NaN or Inf in the vector
+  none,         // no feedback asked for, or none possible
+  unconfirmed,  // nothing shows yet that the vectors under this address or position are one tensor
+  hit,          // the residual of the call before was added
+  fresh,        // the first call with one
+  stranger,     // not fed back: the values are not those of the tensor that is known here
+  shape,        // dropped: another count or type under this key or at this position
+  in_use,       // not fed back: a request of the program's own uses the residual
+  budget,       // dropped or not made: no memory left for residuals
+  not_finite,   // left as it was: NaN or Inf in the vector
 };
 inline constexpr std::size_t kFeedbacks = static_cast<std::size_t>(Feedback::not_finite) + 1;
 std::string_view name(Feedback);
