@@ -5,7 +5,8 @@
 //   rule         := selectors ':' method {option}
 //   selectors    := [bytes] ['@' ranks] {element | 'calls=' calls | 'comm=' name | 'site=' name | 'small'}
 //                   "64K-1M@4- f32 calls=100-"; what is missing matches everything
-//   bytes, ranks, calls := N | N- | -N | N-M   N- is "N and more"
+//   bytes        := N- | -N | N-M             N- is "N and more"; N alone is an error that says so
+//   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'
 //   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X

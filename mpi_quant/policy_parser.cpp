@@ -140,11 +140,13 @@ class Parser {
 
   Status rule(Rule& out) {
     if (skip() == text_.size() || peek() == ';') return expected("a rule");
+    Range bytes;
     if (const char c = peek(); is_digit(c) || c == '-')
-      MQ_TRY(half_open("bytes", out.bytes_min, out.bytes_end));
+      MQ_TRY(half_open("bytes", bytes, out.bytes_min, out.bytes_end));
     if (take('@')) MQ_TRY(ranks(out));
     while (is_letter(peek())) MQ_TRY(selector(out));
     if (!take(':')) return expected("':' between selectors and method");
+    MQ_TRY(not_alone(bytes));
     if (out.small && out.bytes_min < kSmallFloorBytes)
       return error(
           at_, "a rule that says small must name a lower bound of at least " + size_text(kSmallFloorBytes),
@@ -198,9 +200,16 @@ class Parser {
     return {};
   }
 
+  // A size alone would match vectors of exactly so many bytes: who writes "1M" means all from there on.
+  Status not_alone(const Range& bytes) const {
+    if (!bytes.single) return {};
+    return error(bytes.at, "a rule for exactly " + std::to_string(*bytes.first) + " bytes",
+                 "write " + quoted(size_range_text(*bytes.first, kNoEnd)) + " for that and more, " +
+                     quoted(size_range_text(*bytes.first, *bytes.first + 1)) + " for exactly that");
+  }
+
   // N, N-, -N or N-M into [min, end).
-  Status half_open(const std::string& what, std::uint64_t& min, std::uint64_t& end) {
-    Range r;
+  Status half_open(const std::string& what, Range& r, std::uint64_t& min, std::uint64_t& end) {
     MQ_TRY(range(r));
     min = r.first.value_or(0);
     if (r.last) end = *r.last;
@@ -237,7 +246,8 @@ class Parser {
     const auto twice = [&] { return error(start, "selector " + quoted(name) + " given twice"); };
     if (name == "calls") {
       if (out.calls_min != 0 || out.calls_end != kNoEnd) return twice();
-      return take('=') ? half_open("calls", out.calls_min, out.calls_end) : expected("'='");
+      Range calls;
+      return take('=') ? half_open("calls", calls, out.calls_min, out.calls_end) : expected("'='");
     }
     if (name == "comm" || name == "site") {
       std::string& pattern = name == "comm" ? out.comm : out.site;

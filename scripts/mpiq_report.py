@@ -42,11 +42,8 @@ def place(selection, key):
     return "On " + ", ".join([title, *more]) + ("" if link else ", link not named")
 
 
-LARGE_ERROR = 0.1  # from here on the words of a verdict say what such an error is good for
-
-
 def alternatives(verdict, base):
-    """Winners with a smaller error than the recommended method, and what a large error is good for: speed is not all."""
+    """Winners with a smaller error than the recommended method, and what to do where its error is too large."""
     if verdict.kind != "wins" or not verdict.best.errors:
         return
     most = max(verdict.best.errors)
@@ -55,9 +52,10 @@ def alternatives(verdict, base):
         slower_than_a_better_one = any(c.points[-1]["value"] <= other.points[-1]["value"] for other in found)
         if most > mpiq_verdict.ROUNDING and max(c.errors) < 0.9 * most and not slower_than_a_better_one:
             found.append(c)
-    if most > LARGE_ERROR:
-        yield ("An error that large suits sums of many calls whose errors are fed back, such as gradients. Where each sum "
-               "counts, " + ("take a more accurate method." if found and max(found[0].errors) < LARGE_ERROR else f"keep {base}."))
+    large = mpiq_verdict.LARGE_ERROR
+    if most >= large:
+        yield ("Training may want a lower learning rate then. Where each sum counts by itself, "
+               + ("take a more accurate method." if found and max(found[0].errors) < large else f"keep {base}."))
     if found:
         yield "More accurate, and faster than the baseline too: " + "; ".join(
             f"{c.method} {mpiq_verdict.range_words(verdict, c)}, speed-up {mpiq_verdict.gain_words(c)}, "

@@ -7,6 +7,7 @@ import mpiq_results
 from mpiq_plots import good, series
 
 ROUNDING = 1e-6  # relative errors below come from sums of floats, not from a codec
+LARGE_ERROR = 0.1  # from here on a result by itself is wrong: the advice names its condition
 COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
 
@@ -108,6 +109,15 @@ def error_words(candidate):
     return f"relative L2 error of one call {' to '.join(ends)}{exact}" if ends else "error not measured"
 
 
+def condition_words(candidate):
+    """'Use', or for what alone, where one result by itself may be that wrong or nothing is known of it."""
+    if not candidate.errors:
+        return "Where errors are known to do no harm, use"
+    if max(candidate.errors) < LARGE_ERROR:
+        return "Use"
+    return "Only where what one call leaves out is added to the next (error feedback, as for gradients), use"
+
+
 def gain_words(candidate):
     """'2 [1.9, 2.1] at 64 KiB to 27 [26, 28] at 64 MiB'."""
     ends = [candidate.points[0], candidate.points[-1]][:len(candidate.points)]
@@ -135,7 +145,7 @@ def sentences(verdict, base):
     if verdict.kind == "loses":
         return [f"Keep {base}: at no measured size ({span}) is a compressed method faster with 95 % certainty."]
     best = verdict.best
-    out = [f"Use {best.method} {range_words(verdict, best)}: expected speed-up {gain_words(best)} [95 %], "
+    out = [f"{condition_words(best)} {best.method} {range_words(verdict, best)}: expected speed-up {gain_words(best)} [95 %], "
            f"{error_words(best)}."]
     if best.first > verdict.sizes[0]:
         out.append(f"Below that keep {base}.")

@@ -223,7 +223,7 @@ TEST(Policy, ranges_of_bytes_exclude_and_ranges_of_ranks_include_the_upper_end) 
   };
   const Case cases[]{
       {"", 0, kNoEnd, 1, kNoMax},
-      {"100", 100, 101, 1, kNoMax},
+      {"100-101", 100, 101, 1, kNoMax},
       {"100-", 100, kNoEnd, 1, kNoMax},
       {"-100", 0, 100, 1, kNoMax},
       {"100-200", 100, 200, 1, kNoMax},
@@ -290,7 +290,7 @@ TEST(Policy, prints_the_shortest_text_that_means_the_same) {
   const std::pair<std::string_view, std::string_view> cases[]{
       {"65536-:onebit(block=2048)", "64K-: onebit"},
       {"0-65536 : mpi", "0-64K: mpi"},
-      {"100:raw", "100-101: raw"},
+      {"100-101:raw", "100-101: raw"},
       {"0-@1-:bf16", ": bf16"},
       {"1048576-1073741824@4-4 f32:bf16", "1M-1G @4 f32: bf16"},
       {"@-4:raw;f64:mpi", "@1-4: raw; f64: mpi"},
@@ -331,6 +331,19 @@ TEST(Policy, errors_name_the_word_its_place_and_what_is_known) {
   expect_policy_error("@4-2147483648: mpi", "rank count beyond 2147483647 at character 2");
   expect_policy_error("1.5M-: mpi",
                       "expected ':' between selectors and method, found \".5M-: mpi\" at character 2");
+}
+
+TEST(Policy, a_size_alone_is_refused_with_the_two_ranges_that_may_be_meant) {
+  expect_policy_error("1M: onebit",
+                      "a rule for exactly 1048576 bytes at character 1 "
+                      "(write \"1M-\" for that and more, \"1M-1048577\" for exactly that)");
+  expect_policy_error(": bf16; 4096 @2 f32: raw",
+                      "a rule for exactly 4096 bytes at character 9 "
+                      "(write \"4K-\" for that and more, \"4K-4097\" for exactly that)");
+  EXPECT_EQ(chosen(policy("1M-1048577: raw"), 1 << 20, 2), "raw");
+  EXPECT_EQ(chosen(policy("1M-1048577: raw"), (1 << 20) + 1, 2), "mpi");
+  EXPECT_EQ(policy("@2 calls=3: raw"), policy("@2 calls=3-4: raw"))
+      << "one rank count and one call may be meant";
 }
 
 // Whatever is accepted prints to a text that parses to the same and prints the same.

@@ -38,6 +38,11 @@ TEST(Words, every_reason_and_feedback_has_a_name_of_its_own) {
   for (std::size_t i = 0; i < kFeedbacks; ++i) feedback.insert(name(static_cast<Feedback>(i)));
   EXPECT_EQ(feedback.size(), kFeedbacks);
   EXPECT_FALSE(feedback.contains(""));
+  for (std::size_t i = 0; i < kFeedbacks; ++i) {
+    const auto outcome = static_cast<Feedback>(i);
+    EXPECT_EQ(words(outcome).empty(), fate(outcome) == Fate::none) << name(outcome);
+    EXPECT_EQ(fate(outcome) == Fate::none, outcome == Feedback::none) << name(outcome);
+  }
 }
 
 TEST(Numbers, are_added_field_by_field_and_the_largest_error_stays) {

@@ -15,6 +15,8 @@ from results_test import point, sweep
 import mpiq_results
 import mpiq_verdict
 
+CONDITION = "Only where what one call leaves out is added to the next (error feedback, as for gradients), use onebit "
+
 
 def words(page):
     """The text of the page; parsing it also proves that it is well-formed."""
@@ -37,7 +39,7 @@ class Verdicts(Drawn):
         self.assertEqual((found.kind, found.best.method, found.best.first, found.reaches_the_largest),
                          ("wins", "onebit", 16 * MIB, True))
         self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce"), [
-            "Use onebit from 16 MiB on: expected speed-up 2.5 [2, 3] at 16 MiB [95 %], relative L2 error of one call 0.5.",
+            CONDITION + "from 16 MiB on: expected speed-up 2.5 [2, 3] at 16 MiB [95 %], relative L2 error of one call 0.5.",
             "Below that keep MPI_Allreduce.", "Nothing was measured below 64 KiB or above 16 MiB."])
 
     def test_nothing_wins_when_every_interval_includes_one(self):
@@ -48,7 +50,7 @@ class Verdicts(Drawn):
 
     def test_a_win_in_the_middle_is_called_one(self):
         found = self.of(self.speeds("onebit", [(0.5, 0.6, 0.7), (2, 2.5, 3), (0.5, 0.6, 0.7)]))
-        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0][:20], "Use onebit at 1 MiB ")
+        self.assertTrue(mpiq_verdict.sentences(found, "MPI_Allreduce")[0].startswith(CONDITION + "at 1 MiB only"))
         self.assertIn("Above 1 MiB keep MPI_Allreduce.", mpiq_verdict.sentences(found, "MPI_Allreduce"))
 
     def test_of_two_that_win_at_the_largest_size_the_faster_there_is_advised(self):
@@ -60,6 +62,13 @@ class Verdicts(Drawn):
         self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: "
                          "expected speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, "
                          "no more than rounding.")
+
+    def test_a_method_whose_single_results_are_wrong_is_advised_with_its_condition_in_the_same_sentence(self):
+        for error, condition in ((0.099, False), (0.1, True), (0.6, True)):
+            said = mpiq_verdict.sentences(self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, err_rel_l2=error)), "MPI_Allreduce")
+            self.assertEqual([s for s in said if "onebit" in s], said[:1])
+            self.assertEqual(said[0].startswith(CONDITION), condition, said[0])
+            self.assertEqual(said[0].startswith("Use onebit"), not condition, said[0])
 
     def test_bad_rows_win_nothing(self):
         for changes in ({"oversubscribed": 1}, {"status": "invalid"}):
@@ -78,7 +87,7 @@ class Report(Drawn):
 
     def test_the_first_words_are_what_the_numbers_imply(self):
         text = words(self.page(self.file(linear(), True)))
-        self.assertIn("Use onebit from 64 KiB on: expected speed-up 2.29 [2.29, 2.29] at 64 KiB to 3.99 [3.99, 3.99] at 64 MiB "
+        self.assertIn(CONDITION + "from 64 KiB on: expected speed-up 2.29 [2.29, 2.29] at 64 KiB to 3.99 [3.99, 3.99] at 64 MiB "
                       "[95 %], relative L2 error of one call 0.5.", text)
         self.assertLess(text.index("Verdict"), text.index("Figures"))
 
@@ -86,7 +95,7 @@ class Report(Drawn):
         rows = [point(m, s, t) for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("onebit", 2e-3))]
         text = words(self.page(self.file(rows, True)))
         self.assertIn("Keep the fastest MPI_Allreduce: at no measured size (1 MiB to 2 MiB)", text)
-        self.assertNotIn("Use onebit", text)
+        self.assertNotIn("use onebit", text.lower())
 
     def test_the_baseline_can_be_chosen(self):
         rows = sweep() + [point("mpi/ring", s, 5e-4, base_key=f"mpi-{s}") for s in (64 * KIB, MIB)]
@@ -110,7 +119,7 @@ class Report(Drawn):
         page = self.page(self.file(rows, True, git_commit="<i>", uuid="x"))
         self.assertNotIn("<script", page)
         self.assertNotIn("<i>", page)
-        self.assertIn("Use <script>x</script> from 1 MiB on", words(page))
+        self.assertIn("use <script>x</script> from 1 MiB on", words(page))
 
     def test_a_page_is_the_same_bytes_when_made_again(self):
         path = self.file(linear(), True)

@@ -235,6 +235,60 @@ TEST(Table, is_made_of_any_numbers) {
   }
 }
 
+// A class of 1000 calls with feedback, of which so many came to this outcome.
+Record with_feedback(Feedback outcome, std::uint64_t calls, Feedback others = Feedback::hit) {
+  Numbers n = numbers(Reason::compressed, 1000, 1, "onebit");
+  n.feedback[at(others)] = 1000 - calls;
+  n.feedback[at(outcome)] += calls;
+  return record_of(kGradients, n);
+}
+
+std::string warning_of(const Record& record) {
+  const Report report = report_of({record});
+  const auto read = JsonReader::read(to_json(report));
+  EXPECT_TRUE(read) << to_json(report);
+  std::string warning = read ? (*read)["classes"][0]["warning"].string : "";
+  const std::string table = to_table(report);
+  EXPECT_EQ(contains(table, "Warning: gradients, 4 ranks, FLOAT, 1M-2M bytes:"), !warning.empty()) << table;
+  return warning;
+}
+
+TEST(Warning, is_given_where_more_than_one_call_in_twenty_lost_its_residual_and_says_what_to_do) {
+  for (const Feedback lost : {Feedback::shape, Feedback::stranger, Feedback::in_use}) {
+    EXPECT_EQ(warning_of(with_feedback(lost, 50)), "") << name(lost);
+    const std::string warning = warning_of(with_feedback(lost, 51));
+    EXPECT_TRUE(contains(warning, "5.1 % of the calls with feedback lost their residual")) << warning;
+    EXPECT_TRUE(contains(warning, "(" + std::string(name(lost)) + ")")) << warning;
+    EXPECT_TRUE(contains(warning, "State a key before each such call: MPI_Pcontrol(0x4D51, \"key=NAME\")"));
+  }
+  EXPECT_TRUE(contains(warning_of(with_feedback(Feedback::budget, 600)), "MPIQ_RESIDUALS"));
+  EXPECT_EQ(warning_of(with_feedback(Feedback::not_finite, 600)), "") << "a key would not help";
+}
+
+TEST(Warning, is_given_where_most_calls_wait_for_their_identity) {
+  EXPECT_EQ(warning_of(with_feedback(Feedback::unconfirmed, 500)), "");
+  const std::string warning = warning_of(with_feedback(Feedback::unconfirmed, 501));
+  EXPECT_TRUE(contains(warning,
+                       "50 % of the calls with feedback went without, identity not confirmed (unconfirmed)."))
+      << warning;
+  EXPECT_TRUE(contains(warning, "State a key")) << warning;
+}
+
+TEST(Warning, comes_before_the_last_line_and_not_where_nobody_asked_for_feedback) {
+  const auto all = lines(to_table(report_of({with_feedback(Feedback::shape, 1000)})));
+  EXPECT_EQ(all.back(), "1000 results delivered to the program were lossy.");
+  EXPECT_EQ(warning_of(record_of(kGradients, numbers(Reason::compressed, 9, 1, "onebit"))), "");
+}
+
+TEST(Table, explains_the_words_for_feedback_that_occur_in_it) {
+  const std::string table = to_table(report_of({with_feedback(Feedback::fresh, 1)}));
+  for (const Feedback said : {Feedback::hit, Feedback::fresh})
+    EXPECT_TRUE(contains(line_with(table, std::string(words(said))), name(said).data())) << table;
+  EXPECT_FALSE(contains(table, std::string(words(Feedback::budget)))) << table;
+  EXPECT_FALSE(
+      contains(to_table(report_of({record_of(kScalars, numbers(Reason::small, 9, 1))})), "Feedback"));
+}
+
 TEST(Json, says_the_same_as_the_records) {
   Record record;
   Numbers n = numbers(Reason::compressed, 120, 25, "onebit");
@@ -266,6 +320,7 @@ TEST(Json, says_the_same_as_the_records) {
   EXPECT_EQ(gradients["reasons"]["compressed"].number, 120);
   EXPECT_EQ(gradients["seconds"]["mean"].number, 25);
   EXPECT_EQ(gradients["feedback"]["hit"].number, 238);
+  EXPECT_EQ(gradients["feedback_lost"].number, 0);
   EXPECT_EQ(gradients["guard_error_mean"].kind, Json::Kind::null);
   EXPECT_EQ(json["sites"][0]["site"].string, "solve+0x12");
   EXPECT_EQ(json["memory"]["largest"]["scratch_bytes"].number, 5);

@@ -1,6 +1,7 @@
 #include "mpi_quant/advisor/advice.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -41,11 +42,29 @@ void add_times(std::span<const Record> records, ClassAdvice& advice) {
 
 double rate(double sum, std::uint64_t n) { return n > 0 ? sum / static_cast<double>(n) : 0; }
 
-void add_methods(const ClassSums& sums, const std::optional<LinkModel>& link, ClassAdvice& advice) {
+// What the checks say against a method for the calls of a class.
+Doubt doubt_of(std::string_view method, const ClassAdvice& advice, std::span<const Validation> checks) {
+  if (!advice.dense_s || misses(*advice.dense_s, advice.min_s)) return Doubt::model;
+  const Validation *exact = nullptr, *own = nullptr;
+  for (const Validation& check : checks) {
+    if (check.method == method && misses(check.predicted_s, check.measured_s)) return Doubt::check;
+    if (check.of != advice.id) continue;
+    if (check.method == method) own = &check;
+    if (check.method == kExact) exact = &check;
+  }
+  if (exact == nullptr) return Doubt::none;
+  if (misses(exact->predicted_s, exact->measured_s)) return Doubt::model;
+  const bool slower = own != nullptr && own->measured_s * kLeastSpeedup > exact->measured_s;
+  return slower ? Doubt::slower : Doubt::none;
+}
+
+void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& advice) {
+  const std::optional<LinkModel>& link = evidence.link;
   const std::size_t size = kernels::element_bytes(sums.element);
   const auto count = static_cast<std::size_t>(advice.bytes) / size;
   const PlanRow& plan = choose_plan(static_cast<std::uint64_t>(advice.bytes), advice.id.ranks);
   const Losses losses = losses_of(plan, advice.id.ranks);
+  if (link) advice.dense_s = predict_dense(advice.bytes, advice.id.ranks, *link);
   for (std::size_t c = 0; c < sums.methods.size(); ++c) {
     const MethodSums& of = sums.methods[c];
     if (of.input.elements == 0) continue;
@@ -57,12 +76,15 @@ void add_methods(const ClassSums& sums, const std::optional<LinkModel>& link, Cl
         rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),
         rate(of.input.propose_s, of.input.elements),
         rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks)), method.bytes_per_element};
-    if (link) method.predicted_s = predict(plan, advice.id.ranks, count, sums.element, rates, *link);
-    if (link && *method.predicted_s > 0) method.speedup = advice.min_s / *method.predicted_s;
+    if (link) {
+      method.predicted_s = predict(plan, advice.id.ranks, count, sums.element, rates, *link);
+      method.doubt = doubt_of(method.method, advice, evidence.validations);
+      if (method.doubt == Doubt::none && *method.predicted_s > 0)
+        method.speedup = advice.min_s / *method.predicted_s;
+    }
     advice.resemblance = std::max(advice.resemblance, resemblance(of, advice.id.ranks));
     advice.methods.push_back(method);
   }
-  if (link) advice.dense_s = predict_dense(advice.bytes, advice.id.ranks, *link);
 }
 
 bool could_be_served(const ClassId& id, const Numbers* numbers) {
@@ -70,13 +92,27 @@ bool could_be_served(const ClassId& id, const Numbers* numbers) {
   return numbers == nullptr || numbers->calls[static_cast<std::size_t>(Reason::would_be_compressed)] > 0;
 }
 
-// The fastest method of a class that a rule may name; null: none.
-const MethodAdvice* best_of(const ClassAdvice& advice, bool careful) {
+// The method of a class that a rule may name, null: none. The fastest; of those that take about as long the
+// one with the smallest error.
+const MethodAdvice* best_of(const ClassAdvice& advice, double limit, bool with_feedback) {
+  constexpr double kAboutAsLong = 1.25;
+  const auto may = [&](const MethodAdvice& m) {
+    return m.fast() && (m.within(limit) || (with_feedback && advice.bears_feedback()));
+  };
+  double least_s = std::numeric_limits<double>::infinity();
+  for (const MethodAdvice& m : advice.methods)
+    if (may(m)) least_s = std::min(least_s, *m.predicted_s);
   const MethodAdvice* best = nullptr;
   for (const MethodAdvice& m : advice.methods)
-    if ((careful ? m.careful() : m.fast()) && (best == nullptr || *m.predicted_s < *best->predicted_s))
+    if (may(m) && *m.predicted_s <= kAboutAsLong * least_s && (best == nullptr || *m.error < *best->error))
       best = &m;
   return best;
+}
+
+// What stands behind the colon.
+std::string action_of(const MethodAdvice* method, double limit) {
+  if (method == nullptr) return std::string(kExact);
+  return std::string(method->method) + (method->within(limit) ? "" : " feedback=address");
 }
 
 // A communicator's name as a pattern: what a rule cannot spell is any character.
@@ -91,7 +127,7 @@ std::string pattern_of(const std::string& name) {
 using Selector = std::tuple<std::string, int, kernels::Element>;  // name, ranks, element
 struct Choice {
   int log2_first = 0, log2_end = 0;
-  std::string_view method;
+  std::string action;
 };
 
 std::string rule_text(const Selector& selector, const Choice& choice, bool by_name) {
@@ -101,10 +137,15 @@ std::string rule_text(const Selector& selector, const Choice& choice, bool by_na
   text += "@" + std::to_string(ranks) + " ";
   text += kernels::name(element);
   if (by_name) text += " comm=" + pattern_of(name);
-  return text.append(": ").append(choice.method);
+  return text.append(": ").append(choice.action);
 }
 
 }  // namespace
+
+bool misses(double predicted_s, double measured_s) {
+  return !(predicted_s > 0 && measured_s > 0 && measured_s <= kMostMiss * predicted_s &&
+           predicted_s <= kMostMiss * measured_s);
+}
 
 std::vector<ClassAdvice> advise(const Evidence& evidence) {
   std::map<ClassId, ClassSums> sums;
@@ -122,7 +163,7 @@ std::vector<ClassAdvice> advise(const Evidence& evidence) {
     advice.element = of.element;
     advice.values = of.values;
     add_times(evidence.records, advice);
-    if (of.samples > 0 && advice.calls > 0) add_methods(of, evidence.link, advice);
+    if (of.samples > 0 && advice.calls > 0) add_methods(of, evidence, advice);
     out.push_back(std::move(advice));
   }
   std::stable_sort(out.begin(), out.end(), [](const ClassAdvice& a, const ClassAdvice& b) {
@@ -133,15 +174,15 @@ std::vector<ClassAdvice> advise(const Evidence& evidence) {
 
 // The last rule that matches wins. So where communicators of one size differ, the one without a name, which
 // no rule can select, comes first, and those with names say what they need, even "mpi".
-std::string policy_of(std::span<const ClassAdvice> classes, bool careful) {
-  std::map<Selector, std::map<int, std::string_view>> chosen;  // by log2 of the bytes
+std::string policy_of(std::span<const ClassAdvice> classes, double limit, bool with_feedback) {
+  std::map<Selector, std::map<int, std::string>> chosen;  // actions by log2 of the bytes
   std::map<std::pair<int, kernels::Element>, std::vector<std::string>> names;
   bool any = false;
   for (const ClassAdvice& c : classes) {
     if (c.methods.empty()) continue;
-    const MethodAdvice* const best = best_of(c, careful);
+    const MethodAdvice* const best = best_of(c, limit, with_feedback);
     any = any || best != nullptr;
-    chosen[{c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, best ? best->method : kExact);
+    chosen[{c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, action_of(best, limit));
     std::vector<std::string>& known = names[{c.id.ranks, c.element}];
     if (std::find(known.begin(), known.end(), c.id.comm) == known.end()) known.push_back(c.id.comm);
   }
@@ -150,14 +191,14 @@ std::string policy_of(std::span<const ClassAdvice> classes, bool careful) {
     const auto& [name, ranks, element] = selector;
     const bool several = names[{ranks, element}].size() > 1;
     std::vector<Choice> rules;
-    for (const auto& [log2, method] : by_size) {
-      if (!rules.empty() && rules.back().log2_end == log2 && rules.back().method == method)
+    for (const auto& [log2, action] : by_size) {
+      if (!rules.empty() && rules.back().log2_end == log2 && rules.back().action == action)
         rules.back().log2_end = log2 + 1;
       else
-        rules.push_back({log2, log2 + 1, method});
+        rules.push_back({log2, log2 + 1, action});
     }
     for (const Choice& rule : rules)
-      if (several || rule.method != kExact)
+      if (several || rule.action != kExact)
         out.append(out.empty() ? "" : "; ").append(rule_text(selector, rule, several && !name.empty()));
   }
   return any ? out : "";

@@ -1,5 +1,6 @@
 // How advice is printed: for people, and as JSON.
 
+#include <array>
 #include <cmath>
 
 #include "mpi_quant/advisor/advice.hpp"
@@ -21,7 +22,10 @@ constexpr double kUneven = 0.1;
 // Messages that take longer to start wait for more than a network: for the scheduler.
 constexpr double kSlowStart_s = 1e-3;
 
-// The model is said to be far off where it and the measured exact call differ by this factor.
+// A rank that is ready and has no core for so large a share of the run is on a busy machine.
+constexpr double kBusy = 0.1;
+
+// Speed-ups are said to be less where the measured exact call takes this many times the model's.
 constexpr double kFarOff = 2;
 
 std::string ms(double seconds) { return short_number(1e3 * seconds); }
@@ -68,6 +72,21 @@ std::string row(std::string_view method, std::string_view predicted, std::string
          (error.empty() ? "" : right_aligned(error, kWidth)) + "\n";
 }
 
+// What the model of the link says of the exact sum, beside what was measured.
+std::string model_of_exact(const ClassAdvice& c) {
+  if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return {};
+  const double ratio = c.min_s / *c.dense_s;
+  std::string text = "    the same link needs " + ms(*c.dense_s) +
+                     " ms for the exact sum, by the model: measured " + fixed(ratio, 2) + " times that\n";
+  if (ratio > kFarOff)
+    text += "    calls wait for something other than the link (late ranks, memory, a busy machine): ";
+  else if (ratio < 1 / kFarOff)
+    text += "    MPI is faster here than its messages: ";
+  else
+    return text;
+  return text + (misses(*c.dense_s, c.min_s) ? "no speed-up is promised\n" : "speed-ups may be far less\n");
+}
+
 std::string table(const ClassAdvice& c) {
   if (c.methods.empty()) return {};
   std::string text = row("method", "ms predicted", "speed-up", "bytes/element", "error");
@@ -76,43 +95,107 @@ std::string table(const ClassAdvice& c) {
   for (const MethodAdvice& m : c.methods)
     text += row(m.method, m.predicted_s ? ms(*m.predicted_s) : "?", m.speedup ? fixed(*m.speedup, 2) : "?",
                 short_number(m.bytes_per_element), error_text(m.error));
-  if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return text;
-  const double ratio = c.min_s / *c.dense_s;
-  text += "    the same link needs " + ms(*c.dense_s) + " ms for the exact sum, by the model: measured " +
-          fixed(ratio, 2) + " times that";
-  if (ratio > kFarOff)
-    text +=
-        "\n    calls wait for something other than the link (ranks, memory, cores): speed-ups may be far "
-        "less";
-  if (ratio < 1 / kFarOff) text += "; MPI is faster here than its messages: doubt the predictions";
+  return text + model_of_exact(c);
+}
+
+std::string check_text(const Validation& v, std::span<const ClassAdvice> classes) {
+  std::string text = "  " + v.method + ", " + size_text(static_cast<std::uint64_t>(v.bytes)) + "@" +
+                     std::to_string(v.of.ranks) + ": predicted " + ms(v.predicted_s) + " ms, measured " +
+                     ms(v.measured_s) + " ms";
+  if (v.predicted_s > 0) text += ", ratio " + fixed(v.measured_s / v.predicted_s, 2);
+  if (misses(v.predicted_s, v.measured_s))
+    return text + ": too far off, " + (v.method == kExact ? "no speed-up is promised" : "not suggested") +
+           "\n";
+  for (const ClassAdvice& c : classes)
+    for (const MethodAdvice& m : c.methods)
+      if (c.id == v.of && m.method == v.method && m.doubt == Doubt::slower)
+        text += ": no faster than the exact sum, not suggested";
   return text + "\n";
 }
 
-std::string model_text(const Evidence& evidence) {
+std::string model_text(const Evidence& evidence, std::span<const ClassAdvice> classes) {
   if (!evidence.link) return "The link was not measured: nothing is predicted.\n";
   const LinkModel& link = *evidence.link;
   std::string text = "Predictions: link of " + short_number(1e6 * link.alpha_s) + " us + ";
   text += link.beta_s > 0 ? "bytes / " + short_number(1e-9 / link.beta_s) + " GB/s" : "nothing for bytes";
   text += ", which misses its own measurements by " + percent(link.residual) + " (root mean square);\n" +
           "codec and memory times are those of the samples.\n";
-  if (link.alpha_s > kSlowStart_s)
-    text += "A message takes " + ms(link.alpha_s) +
-            " ms at least: are there more ranks than cores? Then doubt all of this.\n";
-  for (const Validation& v : evidence.validations)
-    text += "  " + v.what + ": predicted " + ms(v.predicted_s) + " ms, measured " + ms(v.measured_s) + " ms" +
-            (v.predicted_s > 0 ? ", ratio " + fixed(v.measured_s / v.predicted_s, 2) : std::string()) + "\n";
   if (evidence.validations.empty())
-    text += "No compressed call was run to check them: try the policy before you believe them.\n";
+    return text + "No compressed call was run to check them: try the policy before you believe them.\n";
+  text += "Checked by calls at the end of the run (a ratio beyond " + short_number(kMostMiss) +
+          " or below its inverse is too far off):\n";
+  for (const Validation& v : evidence.validations) text += check_text(v, classes);
   return text;
 }
 
-std::string policy_text(std::span<const ClassAdvice> classes) {
-  const std::string fastest = policy_of(classes, false), careful = policy_of(classes, true);
-  const std::string least = "speed-up above " + short_number(kLeastSpeedup);
-  if (fastest.empty()) return "Policy to try: none; no method promises a " + least + ".\n";
-  std::string text = "Policy to try (fastest with a " + least + "):\n  MPIQ_POLICY='" + fastest + "'\n";
-  text += "Careful (of those, estimated error below " + percent(kCareful) + "):\n  ";
-  return text + (careful.empty() ? "none" : "MPIQ_POLICY='" + careful + "'") + "\n";
+std::string busy_text(const Evidence& evidence) {
+  const Cores& cores = evidence.cores;
+  std::vector<std::string> signs;
+  if (cores.waited > kBusy)
+    signs.push_back("a rank waited " + percent(cores.waited) + " of the run for a core");
+  if (cores.cores > 0 && cores.ranks > cores.cores)
+    signs.push_back(std::to_string(cores.ranks) + " ranks ran on a node of " + std::to_string(cores.cores) +
+                    " cores");
+  if (evidence.link && evidence.link->alpha_s > kSlowStart_s)
+    signs.push_back("a message takes " + ms(evidence.link->alpha_s) + " ms at least");
+  if (signs.empty()) return {};
+  return "This machine was busy: " +
+         joined(
+             signs, [](const std::string& s) { return s; }, ", ") +
+         ".\nTimes and predictions are those of a busy machine: ask again on a quiet one.\n";
+}
+
+double limit_of(const Evidence& evidence) { return evidence.error > 0 ? evidence.error : kCareful; }
+
+std::string limit_text(const Evidence& evidence) {
+  return evidence.error > 0 ? short_number(evidence.error) + " (--error)" : percent(kCareful);
+}
+
+// Why no method within the limit is suggested.
+std::string why_none(std::span<const ClassAdvice> classes, double limit, const std::string& limit_words) {
+  const MethodAdvice* closest = nullptr;
+  std::array<bool, 4> doubted{};
+  for (const ClassAdvice& c : classes)
+    for (const MethodAdvice& m : c.methods) {
+      if (m.error && (closest == nullptr || *m.error < *closest->error)) closest = &m;
+      if (m.within(limit)) doubted[static_cast<std::size_t>(m.doubt)] = true;
+    }
+  if (closest == nullptr) return "the errors are not known.";
+  if (!closest->within(limit))
+    return "no method has an error within " + limit_words + ".\n  The smallest is " +
+           error_text(closest->error) + " (" + std::string(closest->method) + "): keep MPI's sums.";
+  if (doubted[static_cast<std::size_t>(Doubt::none)])
+    return "no method with an error within " + limit_words + " promises a speed-up above " +
+           short_number(kLeastSpeedup) + ".";
+  if (doubted[static_cast<std::size_t>(Doubt::slower)])
+    return "in the check above no method with an error within " + limit_words +
+           " was faster than the exact sum.";
+  return "the model is off by more than a factor of " + short_number(kMostMiss) +
+         " (see above), so that it promises nothing.";
+}
+
+std::string quoted_policy(const std::string& policy) { return "  MPIQ_POLICY='" + policy + "'\n"; }
+
+std::string policy_text(const Evidence& evidence, std::span<const ClassAdvice> classes) {
+  const double limit = limit_of(evidence);
+  const std::string words = limit_text(evidence), careful = policy_of(classes, limit, false);
+  std::string text = busy_text(evidence);
+  if (careful.empty())
+    text += "Policy to try: none; " + why_none(classes, limit, words) + "\n";
+  else
+    text +=
+        "Policy to try (each result within an estimated error of " + words + "):\n" + quoted_policy(careful);
+  const std::string fastest = policy_of(classes, limit, true);
+  if (evidence.error > 0 || fastest.empty() || fastest == careful) return text;
+  text += "For loops that sum the same buffers again and again, such as training, and for nothing else:\n";
+  text += quoted_policy(fastest);
+  text +=
+      "  One result may be as wrong as the table says. Feedback adds what it left out to the next call, so "
+      "that\n";
+  text +=
+      "  only the sum over many calls comes right. Training may need a lower learning rate. Look at the "
+      "column\n";
+  return text + "  \"feedback\" of a run with --report - before you trust the results.\n";
 }
 
 // JSON has neither NaN nor Inf.
@@ -129,9 +212,14 @@ std::string json_values(const ValueStatistics& v) {
          ",\"rms\":" + json_number(v.rms()) + "}";
 }
 
+std::string_view name(Doubt doubt) {
+  constexpr std::array<std::string_view, 4> kNames{"", "model", "check", "slower"};
+  return kNames[static_cast<std::size_t>(doubt)];
+}
+
 std::string json_method(const MethodAdvice& m) {
   return "{\"method\":" + json_quote(m.method) + ",\"predicted_s\":" + json_number(m.predicted_s) +
-         ",\"speedup\":" + json_number(m.speedup) +
+         ",\"speedup\":" + json_number(m.speedup) + ",\"doubt\":" + json_quote(name(m.doubt)) +
          ",\"bytes_per_element\":" + json_number(m.bytes_per_element) + ",\"error\":" + json_number(m.error) +
          ",\"overflows\":" + (m.error && std::isinf(*m.error) ? "true" : "false") + "}";
 }
@@ -165,11 +253,19 @@ std::string advice_text(const Evidence& evidence) {
       "of\n";
   text +=
       "ranks are taken as uncorrelated. Of what is left out, keys or feedback carry most to the next call.\n";
-  return text + model_text(evidence) + policy_text(classes);
+  return text + model_text(evidence, classes) + policy_text(evidence, classes);
 }
 
 std::string advice_json(const Evidence& evidence) {
   return "[" + joined(advise(evidence), json_class, ",") + "]";
+}
+
+std::string suggestion_json(const Evidence& evidence) {
+  const std::vector<ClassAdvice> classes = advise(evidence);
+  const double limit = limit_of(evidence);
+  return "{\"error\":" + number(limit) + ",\"policy\":" + json_quote(policy_of(classes, limit, false)) +
+         ",\"with_feedback\":" + json_quote(evidence.error > 0 ? "" : policy_of(classes, limit, true)) +
+         ",\"busy\":" + json_quote(busy_text(evidence)) + "}";
 }
 
 }  // namespace mq

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 #include <new>
 
 #include "mpi_quant/advisor/link_mpi.hpp"
@@ -39,20 +39,32 @@ const ClassAdvice* representative(std::span<const ClassAdvice> classes, int rank
   return nullptr;
 }
 
-// Seconds of a call with a method, the slowest rank's, the median of three; < 0: it cannot be made.
-Result<double> measured_seconds(const Method& method, const Call& call, const Status& trouble) {
+// One call with a method, or MPI's own; false: it cannot be made, as this rank sees it.
+Result<bool> make(const Method& method, const Call& call) {
+  if (method.exact()) {
+    MQ_TRY(mpi_status(real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
+                                           call.datatype, call.op, call.comm),
+                      "MPI_Allreduce"));
+    return true;
+  }
+  Wishes wishes;
+  wishes.method = method;
+  const Outcome outcome = requested_allreduce(call, wishes);
+  return outcome.status.ok() && !outcome.exact;
+}
+
+// Seconds of such a call, the slowest rank's, the median of three; < 0: it cannot be made.
+Result<double> measured_seconds(const Method& method, const Call& call) {
   std::array<double, 3> times{};
   for (int i = -1; i < static_cast<int>(times.size()); ++i) {  // -1: gets memory ready
     MQ_TRY(mpi_status(PMPI_Barrier(call.comm), "MPI_Barrier"));
     const double start = now_s();
-    Wishes wishes;
-    wishes.method = method;
-    wishes.trouble = trouble;
-    const Outcome outcome = requested_allreduce(call, wishes);
-    if (!outcome.status.ok() || outcome.exact) return -1.0;  // on all ranks
-    double mine = now_s() - start, slowest = 0;
+    const Result<bool> made = make(method, call);
+    if (!made.ok()) return made.status();
+    double mine = *made ? now_s() - start : std::numeric_limits<double>::max(), slowest = 0;
     MQ_TRY(mpi_status(real_mpi().allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, call.comm),
                       "MPI_Allreduce"));
+    if (slowest == std::numeric_limits<double>::max()) return -1.0;
     if (i >= 0) times[static_cast<std::size_t>(i)] = slowest;
   }
   std::sort(times.begin(), times.end());
@@ -70,6 +82,22 @@ void fill(T* x, std::size_t n) {
   }
 }
 
+// The vectors of the checks, on this rank.
+struct Vectors {
+  Buffer input, output;
+  bool make(const Sample& sample) {
+    const auto element = static_cast<kernels::Element>(sample.element);
+    const std::size_t bytes = sample.count * kernels::element_bytes(element);
+    if (!input.reserve(bytes) || !output.reserve(bytes)) return false;
+    if (element == kernels::Element::f64)
+      fill(reinterpret_cast<double*>(input.data()), sample.count);
+    else
+      fill(reinterpret_cast<float*>(input.data()), sample.count);
+    return true;
+  }
+};
+
+// The same on all ranks, but for what rank 0 alone knows and hands back: the checks.
 Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, int ranks, int rank) {
   const ClassAdvice* const chosen = rank == 0 ? representative(classes, ranks) : nullptr;
   Sample sample;
@@ -79,27 +107,33 @@ Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, i
   MQ_TRY(mpi_status(PMPI_Bcast(&sample, 2, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast"));
   std::vector<Validation> validations;
   if (sample.count == 0) return validations;
-  const auto element = static_cast<kernels::Element>(sample.element);
-  const bool wide = element == kernels::Element::f64;
-  Buffer input, output;
-  const std::size_t bytes = sample.count * kernels::element_bytes(element);
-  Status trouble;
-  if (!input.reserve(bytes) || !output.reserve(bytes))
-    trouble = {Code::no_memory, "no memory"};
-  else if (wide)
-    fill(reinterpret_cast<double*>(input.data()), sample.count);
-  else
-    fill(reinterpret_cast<float*>(input.data()), sample.count);
-  const Call call{
-      input.data(), output.data(), static_cast<MPI_Count>(sample.count), wide ? MPI_DOUBLE : MPI_FLOAT,
-      MPI_SUM,      MPI_COMM_WORLD};
-  for (std::size_t i = 0; i < candidates().size(); ++i) {
-    const Result<double> seconds = measured_seconds(candidates()[i].method, call, trouble);
+  Vectors vectors;
+  int ready = vectors.make(sample), all_ready = 0;
+  MQ_TRY(mpi_status(real_mpi().allreduce(&ready, &all_ready, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
+                    "MPI_Allreduce"));
+  if (all_ready == 0) return validations;
+  const bool wide = sample.element == static_cast<std::uint64_t>(kernels::Element::f64);
+  const Call call{vectors.input.data(),
+                  vectors.output.data(),
+                  static_cast<MPI_Count>(sample.count),
+                  wide ? MPI_DOUBLE : MPI_FLOAT,
+                  MPI_SUM,
+                  MPI_COMM_WORLD};
+  const auto check = [&](std::string_view text, const Method& method,
+                         std::optional<double> predicted_s) -> Status {
+    const Result<double> seconds = measured_seconds(method, call);
     if (!seconds.ok()) return seconds.status();
-    if (rank != 0 || *seconds < 0 || !chosen->methods[i].predicted_s) continue;
-    validations.push_back(
-        {std::string(candidates()[i].text) + ", " + size_text(bytes) + "@" + std::to_string(ranks),
-         *chosen->methods[i].predicted_s, *seconds});
+    if (rank == 0 && *seconds >= 0 && predicted_s)
+      validations.push_back({std::string(text), chosen->id, chosen->bytes, *predicted_s, *seconds});
+    return {};
+  };
+  MQ_TRY(check(kExact, {}, chosen ? chosen->dense_s : std::nullopt));
+  for (const Candidate& candidate : candidates()) {
+    std::optional<double> predicted_s;
+    if (chosen != nullptr)
+      for (const MethodAdvice& m : chosen->methods)
+        if (m.method == candidate.text) predicted_s = m.predicted_s;
+    MQ_TRY(check(candidate.text, candidate.method, predicted_s));
   }
   return validations;
 }

@@ -82,11 +82,13 @@ std::string words(const ValueStatistics& s) {
   return text;
 }
 
+bool mostly_whole(const ValueStatistics& s) { return share(s.whole, s.n - s.zeros - s.nonfinite) >= kMany; }
+
 std::vector<std::string> warnings(const ValueStatistics& s) {
   std::vector<std::string> out;
-  const std::uint64_t nonzero = s.n - s.zeros - s.nonfinite;
-  if (const double part = share(s.whole, nonzero); part >= kMany)
-    out.push_back(percent(part) + " of what is not 0 are whole numbers: counts or indices?");
+  if (mostly_whole(s))
+    out.push_back(percent(share(s.whole, s.n - s.zeros - s.nonfinite)) +
+                  " of what is not 0 are whole numbers: counts or indices?");
   if (const double part = share(s.zeros, s.n); part >= kMany)
     out.push_back(percent(part) + " are zeros: a sparse method may serve better");
   if (s.nonfinite > 0)

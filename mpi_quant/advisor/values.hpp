@@ -33,6 +33,8 @@ struct ValueStatistics {
 
 // "rms 0.0123, magnitudes from 2^-31 to 2^2, 3.1 % zeros".
 std::string words(const ValueStatistics&);
+// Counts or indices, most of them?
+bool mostly_whole(const ValueStatistics&);
 // What speaks against compressing such values, or for another method; a sentence each.
 std::vector<std::string> warnings(const ValueStatistics&);
 

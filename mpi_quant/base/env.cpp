@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,18 @@ Status read_number(const char* variable, int least, int most, int& number) {
     return {Code::bad_policy, std::string(variable) + ": \"" + text + "\" is not a number from " +
                                   std::to_string(least) + " to " + std::to_string(most)};
   number = n;
+  return {};
+}
+
+// A relative error, more than 0, in a variable that is set.
+Status read_error(const char* variable, double& error) {
+  const char* const text = std::getenv(variable);
+  if (!is_set(text)) return {};
+  const std::optional<double> read = relative_error(text);
+  if (!read)
+    return {Code::bad_policy,
+            std::string(variable) + ": \"" + text + "\" is not a number above 0, like 1e-6"};
+  error = *read;
   return {};
 }
 
@@ -94,6 +107,7 @@ Result<Env> read_env() {
   MQ_TRY(read_word("MPIQ_MODE", kModes, e.mode));
   const char* const report = std::getenv("MPIQ_REPORT");
   e.report = is_set(report) ? report : e.mode == Mode::on ? "" : "-";
+  MQ_TRY(read_error("MPIQ_ADVISE_ERROR", e.advise_error));
   e.residual_bytes = fair_share_of_memory();
   if (const char* const most = std::getenv("MPIQ_RESIDUALS"); is_set(most))
     MQ_TRY(read_bytes("MPIQ_RESIDUALS", most, e.residual_bytes));
@@ -132,6 +146,13 @@ Result<std::string> rules_of_file(const std::string& path) {
     rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
   }
   return file.bad() ? Result<std::string>(unreadable) : rules;
+}
+
+std::optional<double> relative_error(std::string_view text) {
+  double read = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), read);
+  const bool whole = problem == std::errc{} && end == text.data() + text.size();
+  return whole && std::isfinite(read) && read > 0 ? std::optional(read) : std::nullopt;
 }
 
 void pass_on(const char* variable, const std::string& value) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ struct Env {
   // finalized: JSON if the name ends in .json, else text; "-": text on stderr. All ranks must have it.
   // Default: none; "-" if MPIQ_MODE is explain or advise.
   std::string report;
+  // MPIQ_ADVISE_ERROR: the largest relative L2 error of one call that advice may suggest, for programs that
+  // need every result. Default 0: methods with more than 1 % are suggested with feedback.
+  double advise_error = 0;
   // MPIQ_RESIDUALS: most bytes that a rank keeps in residuals whose keys the preload library made up; K, M, G
   // as in rules. Default: a quarter of the node's memory, divided by its ranks.
   std::uint64_t residual_bytes = 0;
@@ -71,6 +75,9 @@ Result<std::string> policy_of_environment();
 
 // Rules of a file, where # begins a comment and line ends separate rules as semicolons do.
 Result<std::string> rules_of_file(const std::string& path);
+
+// A relative error as a user writes it, "1e-6"; none: not a finite number above 0.
+std::optional<double> relative_error(std::string_view text);
 
 // Sets a variable for programs started from here; "" leaves it as it is.
 void pass_on(const char* variable, const std::string& value);

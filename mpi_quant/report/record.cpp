@@ -42,20 +42,26 @@ constexpr Wording kReasonWords[]{
     {Reason::failed, "failed", "ended in an error"},
 };
 
+// The words follow the name in the footer of a report.
 struct FeedbackName {
   Feedback feedback;
   std::string_view name;
+  Fate fate;
+  std::string_view words;
 };
 constexpr FeedbackName kFeedbackNames[]{
-    {Feedback::none, "none"},
-    {Feedback::unconfirmed, "unconfirmed"},
-    {Feedback::hit, "hit"},
-    {Feedback::fresh, "fresh"},
-    {Feedback::stranger, "stranger"},
-    {Feedback::shape, "shape"},
-    {Feedback::in_use, "in_use"},
-    {Feedback::budget, "budget"},
-    {Feedback::not_finite, "not_finite"},
+    {Feedback::none, "none", Fate::none, ""},
+    {Feedback::unconfirmed, "unconfirmed", Fate::waiting,
+     "no feedback: nothing shows yet that the vectors at this place are one tensor"},
+    {Feedback::hit, "hit", Fate::fine, "what the call before left out was added"},
+    {Feedback::fresh, "fresh", Fate::fine, "the first call that kept what it left out"},
+    {Feedback::stranger, "stranger", Fate::lost,
+     "no feedback: the values are not those of the tensor that is known here"},
+    {Feedback::shape, "shape", Fate::lost, "dropped: the call before had another count or type"},
+    {Feedback::in_use, "in_use", Fate::lost, "no feedback: a request of the program uses the residual"},
+    {Feedback::budget, "budget", Fate::lost, "dropped or never kept: no memory left for it (MPIQ_RESIDUALS)"},
+    {Feedback::not_finite, "not_finite", Fate::fine,
+     "NaN or Inf in the vector: what waited was left as it was"},
 };
 
 constexpr bool tables_are_in_order() {
@@ -232,6 +238,8 @@ bool take_line(std::string_view& text, std::string_view& line) {
 std::string_view name(Reason reason) { return kReasonWords[static_cast<std::size_t>(reason)].name; }
 std::string_view words(Reason reason) { return kReasonWords[static_cast<std::size_t>(reason)].words; }
 std::string_view name(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].name; }
+std::string_view words(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].words; }
+Fate fate(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].fate; }
 
 bool lossless(std::string_view method) {
   const kernels::Codec* const codec = kernels::find_codec(method.substr(0, method.find_first_of("(/ ")));

@@ -55,6 +55,16 @@ enum class Feedback : std::uint8_t {
 };
 inline constexpr std::size_t kFeedbacks = static_cast<std::size_t>(Feedback::not_finite) + 1;
 std::string_view name(Feedback);
+std::string_view words(Feedback);  // what it means, for people; "" of none
+
+// How a call fared by that.
+enum class Fate : std::uint8_t {
+  none,     // no feedback asked for
+  fine,     // nothing that could be done better
+  waiting,  // without feedback: it is not sure yet whose residual it would be
+  lost,     // without feedback, and what waited is gone
+};
+Fate fate(Feedback);
 
 // A class of calls: the same on all ranks of the communicator.
 struct ClassId {

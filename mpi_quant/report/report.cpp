@@ -91,6 +91,10 @@ std::string class_json(const std::pair<const ClassId, Merged>& item) {
   out.value("bytes_min", id.log2_bytes < 0 ? "0" : power_json(id.log2_bytes));
   out.value("bytes_end", id.log2_bytes < 0 ? "1" : power_json(id.log2_bytes + 1));
   add_merged(out, item.second);
+  const Warning warning = feedback_warning(item.second);
+  out.count("feedback_waiting", item.second.feedback_calls(Fate::waiting))
+      .count("feedback_lost", item.second.feedback_calls(Fate::lost))
+      .text("warning", warning.what.empty() ? "" : warning.what + " " + warning.remedy);
   return out.json();
 }
 
@@ -160,7 +164,7 @@ Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<
   return out;
 }
 
-std::string to_json(const Report& report, const std::string& advice) {
+std::string to_json(const Report& report, const std::string& advice, const std::string& suggestion) {
   const ReportFacts& facts = report.facts;
   Object memory;
   memory.value("largest", memory_json(report.largest()));
@@ -181,6 +185,7 @@ std::string to_json(const Report& report, const std::string& advice) {
       .value("memory", memory.json());
   if (!facts.gpu.empty()) all.text("gpu", facts.gpu);
   if (!advice.empty()) all.value("advice", advice);
+  if (!suggestion.empty()) all.value("suggestion", suggestion);
   return all.json() + "\n";
 }
 

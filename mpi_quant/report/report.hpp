@@ -42,7 +42,8 @@ struct Merged {
   std::uint64_t total_calls() const;
   std::uint64_t lossy_calls() const;
   double mean(double Numbers::*seconds) const { return ranks == 0 ? 0 : sum.*seconds / ranks; }
-  double guard_error_mean() const;  // NaN if no call was guarded
+  double guard_error_mean() const;           // NaN if no call was guarded
+  std::uint64_t feedback_calls(Fate) const;  // of all ranks
   void add(const Numbers& of_a_rank);
 };
 
@@ -57,13 +58,22 @@ struct Report {
   RankFacts largest() const;                          // each of another rank, maybe
 };
 
+// What goes wrong with the feedback of a class, and what to do about it: a sentence each, "" if nothing does.
+struct Warning {
+  std::string what, remedy;
+};
+Warning feedback_warning(const Merged&);
+
+// The words of the columns for feedback that occur in these classes, a line each; "" if none does.
+std::string feedback_legend(const Report&);
+
 // The records are those of the ranks, in any order.
 Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<RankFacts> rank_facts);
 
 // For people. The last line says how many results were lossy.
 std::string to_table(const Report&);
 
-// Schema mpi_quant-report-1. advice: JSON for a member of that name; "" for none.
-std::string to_json(const Report&, const std::string& advice = "");
+// Schema mpi_quant-report-1. advice, suggestion: JSON for members of these names; "" for none.
+std::string to_json(const Report&, const std::string& advice = "", const std::string& suggestion = "");
 
 }  // namespace mq

@@ -314,8 +314,9 @@ std::string compressed_table(const Report& report) {
       },
       [&](const std::string& more, const std::string&, double) { table.row({more + " more classes"}); });
   return table.text(
-      "Compressed classes (in: the vectors of all ranks; wire: sent by all ranks; error: relative L2, where "
-      "guarded)");
+             "Compressed classes (in: the vectors of all ranks; wire: sent by all ranks; error: relative L2, "
+             "where guarded)") +
+         feedback_legend(report);
 }
 
 std::string sites_table(const Report& report) {
@@ -352,6 +353,17 @@ std::string reasons_table(const Report& report) {
   return table.text("What became of all calls");
 }
 
+// Of each class that has one, those of most time first.
+std::string warnings_text(const Report& report) {
+  std::string out;
+  for (const auto* const item : by_time(report.classes))
+    if (const Warning warning = feedback_warning(item->second); !warning.what.empty())
+      out += "Warning: " + comm_text(item->first) + ", " + std::to_string(item->first.ranks) + " ranks, " +
+             short_name(item->first.type) + ", " + bucket(item->first.log2_bytes) + " bytes:\n  " +
+             warning.what + "\n  " + warning.remedy + "\n";
+  return out.empty() ? out : out + "\n";
+}
+
 }  // namespace
 
 std::string to_table(const Report& report) {
@@ -364,8 +376,9 @@ std::string to_table(const Report& report) {
   out += "\nPeak memory of a rank: process " + amount(memory.peak_rss_bytes) + ", mpi_quant's scratch " +
          amount(memory.scratch_bytes) + ", residuals " + amount(memory.residual_bytes) + "\n\n";
   const std::uint64_t lossy = report.lossy_calls();
-  return out + (lossy == 0 ? "No result delivered to the program was lossy.\n"
-                           : std::to_string(lossy) + " results delivered to the program were lossy.\n");
+  return out + warnings_text(report) +
+         (lossy == 0 ? "No result delivered to the program was lossy.\n"
+                     : std::to_string(lossy) + " results delivered to the program were lossy.\n");
 }
 
 }  // namespace mq

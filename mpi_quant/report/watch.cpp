@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -36,7 +37,7 @@ namespace {
 void set_watching(bool on) { std::atomic_ref(internal::watching_word).store(on, std::memory_order_relaxed); }
 
 std::uint64_t start_ticks = 0;
-double start_s = 0;
+double start_s = 0, start_wait_s = 0;
 bool all_ranks = false;  // come to finalize with a record
 
 // The first line, with blanks for tabs.
@@ -76,6 +77,21 @@ ReportFacts facts_of_run(double elapsed_s, int ranks) {
   return facts;
 }
 
+// Seconds so far in which this process was ready to run and had no core; 0 if the system does not say.
+double waited_for_core_s() {
+  double ran_ns = 0, waited_ns = 0;
+  std::ifstream file("/proc/self/schedstat");
+  return file >> ran_ns >> waited_ns ? 1e-9 * waited_ns : 0;
+}
+
+Cores cores_of_rank(double elapsed_s) {
+  Cores cores;
+  cores.waited = elapsed_s > 0 ? (waited_for_core_s() - start_wait_s) / elapsed_s : 0;
+  cores.ranks = ranks_on_node();
+  cores.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return cores;
+}
+
 RankFacts facts_of_rank() {
   RankFacts facts;
   rusage usage{};
@@ -100,12 +116,14 @@ Record finished_record(double elapsed_s) {
 // What one rank brings: this, its record, its samples.
 struct Head {
   RankFacts facts;
+  Cores cores;
   std::uint64_t mode = 0, record_bytes = 0;
 };
 
 std::string bring(double elapsed_s) {
   const std::string record = to_text(finished_record(elapsed_s));
-  const Head head{facts_of_rank(), static_cast<std::uint64_t>(env()->mode), record.size()};
+  const Head head{facts_of_rank(), cores_of_rank(elapsed_s), static_cast<std::uint64_t>(env()->mode),
+                  record.size()};
   std::string text(reinterpret_cast<const char*>(&head), sizeof head);
   text += record;
   return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
@@ -116,6 +134,7 @@ struct Evidences {
   std::vector<RankFacts> facts;
   std::vector<Record> records;
   std::vector<Samples> samples;
+  Cores cores;
   bool all_advise = true;
 
   explicit Evidences(const std::vector<std::string>& texts) {
@@ -134,7 +153,18 @@ struct Evidences {
         all_advise = all_advise && advises;
       }
       facts.push_back(head.facts);
+      add(head.cores);
     }
+  }
+
+ private:
+  void add(const Cores& of_a_rank) {
+    cores.waited = std::max(cores.waited, of_a_rank.waited);
+    if (cores.cores > 0 &&
+        std::int64_t{of_a_rank.ranks} * cores.cores <= std::int64_t{cores.ranks} * of_a_rank.cores)
+      return;
+    cores.ranks = of_a_rank.ranks;
+    cores.cores = of_a_rank.cores;
   }
 };
 
@@ -151,7 +181,8 @@ void write(const std::string& text, const std::string& path) {
 
 std::string text_of(const Report& report, const Evidence& evidence, bool json) {
   const bool advises = env()->mode == Mode::advise;
-  if (json) return to_json(report, advises ? advice_json(evidence) : "");
+  if (json && advises) return to_json(report, advice_json(evidence), suggestion_json(evidence));
+  if (json) return to_json(report);
   if (!advises) return to_table(report);
   std::array<char, 200> spent;
   (void)std::snprintf(spent.data(), spent.size(),
@@ -165,7 +196,7 @@ Status conclude_together(const std::string& mine, double elapsed_s, int rank, in
   const Result<std::vector<std::string>> texts = gather(MPI_COMM_WORLD, mine);
   if (!texts.ok()) return texts.status();
   const Evidences all(*texts);
-  Evidence evidence{all.records, all.samples, {}, {}};
+  Evidence evidence{all.records, all.samples, {}, {}, all.cores, env()->advise_error};
   int measures = all.all_advise;
   MQ_TRY(mpi_status(PMPI_Bcast(&measures, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast"));
   Field field;
@@ -185,7 +216,7 @@ Status conclude_together(const std::string& mine, double elapsed_s, int rank, in
 // A report of this rank alone.
 void conclude_alone(const std::string& mine, double elapsed_s, int rank, int size) {
   const Evidences own({mine});
-  const Evidence evidence{own.records, own.samples, {}, {}};
+  const Evidence evidence{own.records, own.samples, {}, {}, own.cores, env()->advise_error};
   const std::string& path = env()->report;
   const Report report = merge(facts_of_run(elapsed_s, size), own.records, own.facts);
   write(text_of(report, evidence, path.ends_with(".json")),
@@ -235,6 +266,7 @@ void watch(bool after_init) noexcept {
   all_ranks = after_init;
   start_ticks = ticks();
   start_s = now_s();
+  start_wait_s = waited_for_core_s();
   CommState::at_finalize(conclude);
   set_watching(true);
 }

@@ -24,7 +24,7 @@ namespace {
 struct Options {
   std::string policy, policy_file, library, report;  // policy: the environment's unless one is given
   bool has_policy = false;
-  std::string isa;
+  std::string isa, error;  // error: as it was given, for the program to read
   int threads = 0, watchdog = -1;
   bool check = false, explain = false, advise = false;
   std::vector<std::string> program;
@@ -69,6 +69,7 @@ int start(const Options& options) {
   mq::pass_on("MPIQ_ISA", options.isa);
   mq::pass_on("MPIQ_MODE", options.explain ? "explain" : options.advise ? "advise" : "");
   mq::pass_on("MPIQ_REPORT", options.report);
+  mq::pass_on("MPIQ_ADVISE_ERROR", options.error);
   if (options.threads > 0) mq::pass_on("MPIQ_THREADS", std::to_string(options.threads));
   if (options.watchdog >= 0) mq::pass_on("MPIQ_WATCHDOG", std::to_string(options.watchdog));
   std::vector<char*> arguments;
@@ -102,6 +103,8 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n"
       "  mpiexec -n 8 mpiq-run --advise ./app arguments                  what would help?\n"
+      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app               what would help and keep six "
+      "digits?\n"
       "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app    what would these rules do?\n"
       "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app   do it, and say what was done\n"
       "Without a policy nothing changes. Works with the launchers of MPICH and Open MPI alike.\n",
@@ -113,9 +116,20 @@ int main(int argc, char** argv) {
   auto* const explain =
       app.add_flag("--explain", options.explain,
                    "change nothing; report for each class of calls what the rules would do, and why");
-  app.add_flag("--advise", options.advise,
-               "change nothing; report for each class of calls what each method would save, and its error")
-      ->excludes(explain);
+  auto* const advise =
+      app.add_flag(
+             "--advise", options.advise,
+             "change nothing; report for each class of calls what each method would save, and its error")
+          ->excludes(explain);
+  app.add_option(
+         "--error", options.error,
+         "with --advise: suggest no method with a larger relative error of one call, for programs that "
+         "need the digits of every result, like 1e-6 (as MPIQ_ADVISE_ERROR)")
+      ->needs(advise)
+      ->check([](const std::string& text) {
+        return mq::relative_error(text) ? std::string()
+                                        : "\"" + text + "\" is not a number above 0, like 1e-6";
+      });
   app.add_option(
       "--report", options.report,
       "file for a report of what was done, JSON if it ends in .json; - is stderr (as MPIQ_REPORT)");

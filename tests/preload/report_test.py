@@ -80,6 +80,34 @@ class Reports(unittest.TestCase):
         self.assertGreater(methods["onebit"]["error"], 0.2)
         self.assertLess(methods["onebit"]["bytes_per_element"], 0.14)
 
+    def test_suggested_policies_with_a_large_error_have_feedback_and_error_leaves_them_out(self):
+        # Whatever the machine promises today: no policy to paste holds a coarse method alone.
+        suggestion = self.report("--advise", CONTROL, "differ")["suggestion"]
+        self.assertEqual(suggestion["error"], 0.01)
+        for policy in suggestion["policy"], suggestion["with_feedback"]:
+            for rule in policy.split("; ") if policy else ():
+                self.assertTrue(rule.endswith(("bf16", "mpi", "feedback=address")), rule)
+        self.assertNotIn("feedback", suggestion["policy"])
+        asked = run("--advise", "--error", "1e-6", CONTROL, "differ")
+        self.assertIn("Policy to try: none; no method has an error within 1.0e-06 (--error)", asked.stderr)
+        self.assertNotIn("MPIQ_POLICY=", asked.stderr)
+        self.assertIn("(--error)", run("--advise", CONTROL, "differ", MPIQ_ADVISE_ERROR="1e-6").stderr)
+
+    def test_advice_checks_the_exact_sum_beside_each_method(self):
+        said = run("--advise", CONTROL, "differ").stderr
+        for method in ("mpi", "bf16", "onebit", "adaptive"):
+            self.assertRegex(said, rf"(?m)^  {method}, \d+K?M?@2: predicted \S+ ms, measured \S+ ms, ratio ")
+
+    def test_feedback_that_is_lost_is_a_warning_in_text_and_json(self):
+        rules = ("--policy", ": onebit feedback=address", CONTROL, "feedback", "none")
+        warned = self.report(*rules, MPIQ_RESIDUALS="1K")
+        compressed = [c for c in warned["classes"] if c["reasons"].get("compressed")]
+        self.assertTrue(all("MPIQ_RESIDUALS" in c["warning"] for c in compressed), compressed)
+        self.assertTrue(all(c["feedback_lost"] > 0 for c in compressed))
+        said = run("--report", "-", *rules, MPIQ_RESIDUALS="1K").stderr
+        self.assertIn("of the calls with feedback lost their residual", said)
+        self.assertRegex(said, r"(?m)^  budget +dropped or never kept")
+
     def test_feedback_is_counted_by_what_became_of_it(self):
         report = self.report("--policy", ": onebit feedback=address", CONTROL, "feedback", "address")
         feedback = [c["feedback"] for c in report["classes"] if c["reasons"].get("compressed")]
@@ -144,6 +172,16 @@ class Trouble(unittest.TestCase):
         self.assertIn('MPIQ_MODE: unknown word "maybe"', done.stdout + done.stderr)
         done = run("--explain", "--advise", CONTROL, "others")
         self.assertNotEqual(done.returncode, 0)
+
+    def test_bad_limits_of_error_are_refused(self):
+        for given in ("0", "-1", "nan", "1e-6x"):
+            done = run("--advise", "--error", given, CONTROL, "others")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("is not a number above 0, like 1e-6", done.stderr)
+        done = run(CONTROL, "others", MPIQ_ADVISE_ERROR="many")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('MPIQ_ADVISE_ERROR: "many" is not a number above 0', done.stdout + done.stderr)
+        self.assertNotEqual(run("--error", "1e-6", CONTROL, "others").returncode, 0)  # of advice alone
 
 
 if __name__ == "__main__":
