@@ -251,7 +251,7 @@ Status Operation::enter(bool& moved) {
   moved = true;
   entered_ = true;
   stage_ = Stage::agreeing;
-  job_.first_tag = window * state_.window_tags;
+  job_.first_tag = state_.first_tag(window);
   return agreement_.start(*state_.comm, signature_, proposal_, job_.first_tag + state_.window_tags - 1);
 }
 
