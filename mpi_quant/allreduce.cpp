@@ -1,7 +1,7 @@
 // One allreduce from top to bottom:
 //
 //   classify  is it a sum of floats on an intracommunicator of at least two ranks?     else MPI's own
-//   state     the communicator's private duplicate, policy, residuals                  made at the first use
+//   state     the communicator's policy, residuals, messages                           made at the first use
 //   choose    policy or info -> method: codec row, parameters, plan
 //   operate   prepare, agree, run: operation.hpp
 //
@@ -71,6 +71,7 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
 Outcome without_messages(const Call& call, const Wishes& wishes) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   Status trouble = wishes.trouble;
+  if (trouble.ok()) trouble = check_arguments(call, element.has_value());
   if (trouble.ok() && ((wishes.method && !wishes.method->exact()) || is_half(element)))
     trouble = no_communicator();
   const std::string facts =

@@ -209,6 +209,11 @@ Status CommState::meet(MPI_Comm user_comm) {
   return blocking.outcome().status;
 }
 
+void CommState::take(const Nodes& nodes) {
+  per_node_ = nodes.per_node;
+  comm.emplace(lease_.comm->handle, is_crowded(nodes.ranks));
+}
+
 Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
   if (!comm || (use == Use::all && lease_.use != Use::all)) {
     bool& refused = refused_[static_cast<std::size_t>(use)];
@@ -220,17 +225,15 @@ Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
     if (refused) return false;
     lease_ = std::move(*taken);
     comm.emplace(lease_.comm->handle, is_crowded(1));
+    if (lease_.comm->nodes) take(*lease_.comm->nodes);
     // Four segments cover one message by the codec's work on three others. Where a segment has a message for
     // each of many ranks, two do, and take half the memory.
     lanes = std::clamp(lease_.threads, comm->size() < 16 ? 4 : 2, kMaxLanes);
   }
-  // The nodes are for the plan that goes by them, which a call of an MPIQ_ function may name, and, where the
-  // launcher says nothing, to know how crowded this one is.
-  if (!per_node_ && (lease_.use == Use::all || lease_.nodes_unknown || policy.by_nodes())) {
+  if (!per_node_ && policy.by_nodes()) {
     const Result<Nodes> nodes = nodes_of(user_comm);
     if (!nodes.ok()) return nodes.status();
-    per_node_ = nodes->per_node;
-    comm.emplace(lease_.comm->handle, is_crowded(nodes->ranks));
+    take(*nodes);
   }
   return true;
 }

@@ -137,6 +137,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
                                 std::uint32_t facts, const Status& local, std::string_view what);
 
   Status meet(MPI_Comm user_comm);
+  void take(const Nodes& nodes);
 
   Lease lease_;
   std::array<bool, kUses> refused_{};  // by MPI, for ever

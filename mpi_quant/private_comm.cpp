@@ -130,7 +130,6 @@ Result<Lease> lease(MPI_Comm user_comm, Use use) {
   Lease out;
   out.use = use;
   out.threads = static_cast<int>(most[kThreads]);
-  out.nodes_unknown = most[kUnknown] != 0;
   if (most[kKnown] != 0 && most[kKnown] == -most[kKnownToAll]) {
     out.comm = std::move(offer.known);
     out.first_tag = static_cast<int>(most[kPlace]) * Lease::kTags;
@@ -139,7 +138,12 @@ Result<Lease> lease(MPI_Comm user_comm, Use use) {
   MQ_TRY(make(user_comm, *offer.made));
   if (offer.made->handle == MPI_COMM_NULL) return out;
   offer.made->id = most[kId];
-  if (use == Use::messages) remember(offer.made);
+  if (use == Use::all || most[kUnknown] != 0) {
+    const Result<Nodes> nodes = nodes_of(user_comm);
+    if (!nodes.ok()) return nodes.status();
+    offer.made->nodes = *nodes;
+  }
+  if (use == Use::messages) remember(offer.made);  // complete: others may have it from now on
   out.comm = std::move(offer.made);
   return out;
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "mpi_quant/base/status.hpp"
 
@@ -21,6 +22,12 @@ enum class Use : std::uint8_t {
 };
 inline constexpr int kUses = 2;
 
+// The nodes of a communicator.
+struct Nodes {
+  int ranks = 1;     // of it on this rank's node, as far as MPI tells
+  int per_node = 1;  // of plan.hpp's Ranks; the same on all ranks
+};
+
 // Freed with the last lease of it.
 class PrivateComm {
  public:
@@ -31,7 +38,10 @@ class PrivateComm {
 
   MPI_Comm handle = MPI_COMM_NULL;
   MPI_Group ranks = MPI_GROUP_NULL;
-  std::int64_t id = 0;          // the same on all its ranks, and no other of the same ranks has it
+  std::int64_t id = 0;  // the same on all its ranks, and no other of the same ranks has it
+  // Known where the launcher does not say how many ranks there are on a node, which a rank that waits has to
+  // know, and for Use::all, whose calls may name the plan that goes by them.
+  std::optional<Nodes> nodes;
   std::atomic<int> leases = 1;  // ever given; the number of rank 0 counts
 };
 
@@ -39,9 +49,8 @@ struct Lease {
   static constexpr int kTags = 32000;       // less than the least MPI_TAG_UB, 32767
   std::shared_ptr<const PrivateComm> comm;  // null: MPI has no communicator left
   Use use = Use::messages;
-  int first_tag = 0;          // of those that no other lease of comm has, ever
-  int threads = 1;            // the greatest MPIQ_THREADS of any rank
-  bool nodes_unknown = true;  // some rank's launcher does not say how many ranks there are on its node
+  int first_tag = 0;  // of those that no other lease of comm has, ever
+  int threads = 1;    // the greatest MPIQ_THREADS of any rank
 };
 
 // Collective over user_comm; the same outcome on all ranks but for an error of MPI. Ranks that come for
@@ -50,11 +59,6 @@ Result<Lease> lease(MPI_Comm user_comm, Use use);
 // What to say where there is none.
 Status no_communicator();
 
-// The nodes of a communicator.
-struct Nodes {
-  int ranks = 1;     // of it on this rank's node, as far as MPI tells
-  int per_node = 1;  // of plan.hpp's Ranks; the same on all ranks
-};
 // Collective. Needs a communicator for a moment; where MPI has none left the nodes are not to count.
 Result<Nodes> nodes_of(MPI_Comm user_comm);
 // Whether so many ranks on this node, or those of the program as far as the launcher tells, are more than the

@@ -7,7 +7,9 @@
  * program has an error handler of its own, which must not be called but for its own calls. */
 #include "tests/preload/check.h"
 
-enum { kMost = 2500, kShort = 5000 }; /* MPICH has some 2,050 communicators, Open MPI more than these */
+/* MPICH has some 2,050 communicators, Open MPI more than these. Most are of one rank, which take no time. */
+enum { kAlone = 1700, kMost = 500, kShort = 5000 };
+static MPI_Comm alone[kAlone];
 static MPI_Comm comms[kMost];
 static int made = 0, heard = 0;
 
@@ -47,7 +49,7 @@ static void free_all(void) {
 
 static void first(void) {
   while (make(0)) sum_on(comms[made - 1], lossy);
-  expect(made > 2000, "the library takes communicators away");
+  expect(made > 300, "the library takes communicators away");
   free_all();
 }
 
@@ -78,13 +80,16 @@ static void mixed(void) {
 int main(int argc, char** argv) {
   const char* mode;
   MPI_Errhandler handler;
+  int i;
   MPI_Init(&argc, &argv);
   mode = begin(argc, argv);
   MPI_Comm_create_errhandler(hear, &handler);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  for (i = 0; i < kAlone; ++i) MPI_Comm_dup(MPI_COMM_SELF, &alone[i]);
   if (strcmp(mode, "first") == 0) first();
   if (strcmp(mode, "late") == 0) late();
   if (strcmp(mode, "mixed") == 0) mixed();
+  for (i = 0; i < kAlone; ++i) MPI_Comm_free(&alone[i]);
   expect(heard == 0, "the program's error handler was called");
   sum_on(MPI_COMM_WORLD, lossy);
   MPI_Errhandler_free(&handler);
