@@ -1,7 +1,7 @@
 // One allreduce from top to bottom:
 //
 //   classify  is it a sum of floats on an intracommunicator of at least two ranks?     else MPI's own
-//   state     the communicator's private duplicate, policy, residuals                  made at the first use
+//   state     the communicator's policy, residuals, messages                           made at the first use
 //   choose    policy or info -> method: codec row, parameters, plan
 //   operate   prepare, agree, run: operation.hpp
 //
@@ -19,6 +19,7 @@
 #include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/unanimous.hpp"
 
 namespace mq {
 namespace {
@@ -65,17 +66,37 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
   return method;
 }
 
+// MPI has no communicator left for the library. The sum is exact if no rank asked for a method itself and MPI
+// can add the type; else an error. The ranks agree on that by the program's own communicator.
+Outcome without_messages(const Call& call, const Wishes& wishes) {
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  Status trouble = wishes.trouble;
+  if (trouble.ok()) trouble = check_arguments(call, element.has_value());
+  if (trouble.ok() && ((wishes.method && !wishes.method->exact()) || is_half(element)))
+    trouble = no_communicator();
+  const std::string facts =
+      "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
+  const Status agreed = unanimous(call.comm, trouble, facts + '\0');
+  return {agreed, agreed.ok()};
+}
+
 }  // namespace
 
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
+  bool is_active = false;
   {
     const std::scoped_lock lock(state.mutex);
     ++state.stats.calls;
     if (!state.broken.ok()) return {state.broken, false};
-    if (const Status status = state.activate(call.comm); !status.ok()) return {status, false};
-    state.blocking.prepare(call, wishes, method);
-    state.blocking.start();
+    const Result<bool> active = state.activate(call.comm, wishes.yields ? Use::messages : Use::all);
+    if (!active.ok()) return {active.status(), false};
+    is_active = *active;
+    if (is_active) {
+      state.blocking.prepare(call, wishes, method);
+      state.blocking.start();
+    }
   }
+  if (!is_active) return wishes.yields ? Outcome{{}, true} : without_messages(call, wishes);
   complete(Task(state.blocking));
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();

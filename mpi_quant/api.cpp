@@ -117,6 +117,7 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
   if (CommState* const state = CommState::find(comm)) {
     const std::scoped_lock lock(state->mutex);
     *stats = state->stats;
+    if (stats->exact_mode == 0 && state->is_refused()) stats->exact_mode = 3;
     stats->residual_bytes = state->residuals.bytes();
     stats->scratch_bytes = state->all_scratch_bytes();
   }

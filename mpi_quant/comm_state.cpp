@@ -1,7 +1,5 @@
 #include "mpi_quant/comm_state.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -12,6 +10,7 @@
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
+#include "mpi_quant/task.hpp"
 #include "mpi_quant/watchdog.hpp"
 
 namespace mq {
@@ -107,7 +106,7 @@ void CommState::set_broken(const Status& why) {
 
 void CommState::close() {
   // Receives that are still posted on a broken one would take the messages of the next to get its context.
-  if (kept_ == nullptr && private_comm_ != MPI_COMM_NULL) (void)PMPI_Comm_free(&private_comm_);
+  if (kept_ == nullptr) lease_.comm.reset();
 }
 
 Status CommState::watch_finalize() { return make_keys(); }
@@ -187,7 +186,6 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     state->policy = std::move(*policy);
     state->mode = mode;
   }
-  if (!state->policy.always_exact() && state->mode == Mode::on) MQ_TRY(state->activate(user_comm));
 
   CommState* const made = state.get();
   {
@@ -200,58 +198,44 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   return mpi_status(code, "MPI_Comm_set_attr");
 }
 
-namespace {
-
-// The ranks of comm that share this rank's node.
-struct Node {
-  bool crowded;  // fewer usable cores than ranks of comm, or of the program as far as the launcher tells
-  int ranks;     // if their numbers in comm are n i, ..., n i + n - 1, that is n; else 1
-};
-
-// Collective.
-Result<Node> node_of(MPI_Comm comm, int rank) {
-  MPI_Comm node = MPI_COMM_NULL;
-  MQ_TRY(mpi_status(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
-                    "MPI_Comm_split_type"));
-  int ranks = 1;
-  (void)PMPI_Comm_size(node, &ranks);
-  const int mine[2]{rank, -rank};
-  int most[2]{rank, -rank};
-  const Status compared =
-      mpi_status(real_mpi().allreduce(mine, most, 2, MPI_INT, MPI_MAX, node), "MPI_Allreduce");
-  (void)PMPI_Comm_free(&node);
-  MQ_TRY(compared);
-  const int first = -most[1];
-  const bool consecutive = most[0] - first + 1 == ranks && first % ranks == 0;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  const bool crowded =
-      sched_getaffinity(0, sizeof cores, &cores) != 0 || std::max(ranks, ranks_on_node()) > CPU_COUNT(&cores);
-  return Node{crowded, consecutive ? ranks : 1};
+// More is wanted of the communicator than messages. An agreement on those first: a rank that makes another
+// kind of call gets an error, as all do, and does not hang.
+Status CommState::meet(MPI_Comm user_comm) {
+  const Call nothing{MPI_IN_PLACE, nullptr, 0, MPI_BYTE, MPI_SUM, user_comm};
+  blocking.prepare(nothing, {}, {}, true);
+  blocking.start();
+  while (!blocking.done())
+    if (!blocking.advance() && !advance_requests()) comm->idle();
+  return blocking.outcome().status;
 }
 
-}  // namespace
+void CommState::take(const Nodes& nodes) {
+  per_node_ = nodes.per_node;
+  comm.emplace(lease_.comm->handle, is_crowded(nodes.ranks));
+}
 
-Status CommState::activate(MPI_Comm user_comm) {
-  if (comm) return {};
-  int rank = 0;
-  MQ_TRY(mpi_status(PMPI_Comm_rank(user_comm, &rank), "MPI_Comm_rank"));
-  // A split, not a dup: a dup would run the program's attribute copy callbacks and copy its topology and
-  // info.
-  MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank, &private_comm_), "MPI_Comm_split"));
-  MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(private_comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
-  const Result<Node> node = node_of(private_comm_, rank);
-  if (!node.ok()) return node.status();
-  const int per_node = env()->node_ranks > 0 ? env()->node_ranks : node->ranks;
-  const int mine[3]{env()->threads, per_node, -per_node};
-  int most[3]{1, 1, -1};
-  MQ_TRY(mpi_status(real_mpi().allreduce(mine, most, 3, MPI_INT, MPI_MAX, private_comm_), "MPI_Allreduce"));
-  comm.emplace(private_comm_, node->crowded);
-  per_node_ = most[1] == -most[2] && comm->size() % most[1] == 0 ? most[1] : 1;
-  // Four segments cover one message by the codec's work on three others. Where a segment has a message for
-  // each of many ranks, two do, and take half the memory.
-  lanes = std::clamp(most[0], comm->size() < 16 ? 4 : 2, kMaxLanes);
-  return {};
+Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
+  if (!comm || (use == Use::all && lease_.use != Use::all)) {
+    bool& refused = refused_[static_cast<std::size_t>(use)];
+    if (refused) return false;
+    if (comm) MQ_TRY(meet(user_comm));
+    Result<Lease> taken = lease(user_comm, use);
+    if (!taken.ok()) return taken.status();
+    refused = taken->comm == nullptr;
+    if (refused) return false;
+    lease_ = std::move(*taken);
+    comm.emplace(lease_.comm->handle, is_crowded(1));
+    if (lease_.comm->nodes) take(*lease_.comm->nodes);
+    // Four segments cover one message by the codec's work on three others. Where a segment has a message for
+    // each of many ranks, two do, and take half the memory.
+    lanes = std::clamp(lease_.threads, comm->size() < 16 ? 4 : 2, kMaxLanes);
+  }
+  if (!per_node_ && policy.by_nodes()) {
+    const Result<Nodes> nodes = nodes_of(user_comm);
+    if (!nodes.ok()) return nodes.status();
+    take(*nodes);
+  }
+  return true;
 }
 
 Result<CommState::Agreed> CommState::compare(MPI_Comm comm, std::string_view text, std::string_view name,
@@ -300,7 +284,6 @@ Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
                                 "\", this rank: \"" + std::string(rules) + "\""};
   Result<Policy> parsed = Policy::parse(rules);
   if (!parsed.ok()) return parsed.status();
-  if (!parsed->always_exact()) MQ_TRY(activate(user_comm));
   const std::scoped_lock lock(mutex);
   policy = std::move(*parsed);
   if (stats.exact_mode == 1) stats.exact_mode = 0;  // now they agree
@@ -309,7 +292,7 @@ Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
 
 const CommState::Program& CommState::program(const PlanRow& row, kernels::Element element) {
   // Raw frames hold elements of the compute type: of half types they would be twice the vector.
-  const int per_node = kernels::compute_element(element) == element ? per_node_ : 1;
+  const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
   const auto at = programs_.find({row.id, per_node});
   if (at != programs_.end()) return at->second;
   Plan plan = row.make({comm->rank(), comm->size(), per_node});

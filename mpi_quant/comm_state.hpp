@@ -24,6 +24,7 @@
 #include "mpi_quant/pmpi/guard.hpp"
 #include "mpi_quant/pmpi/identity.hpp"
 #include "mpi_quant/policy.hpp"
+#include "mpi_quant/private_comm.hpp"
 #include "mpi_quant/residuals.hpp"
 #include "mpi_quant/sparse/state.hpp"
 
@@ -62,11 +63,13 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // Collective over user_comm, whose state this is. Replaces the policy if all ranks gave the same rules and
   // they can be parsed; else an error on every rank, and the policy stays.
   Status set_policy(MPI_Comm user_comm, std::string_view rules);
-  // Frees the private communicator.
+  // Gives the private communicator back.
   void close();
-  // Collective at the first call. The private communicator: most communicators of a program never need one,
-  // and MPI has few thousand.
-  Status activate(MPI_Comm user_comm);
+  // Collective at the first call of each use, which comes where all ranks know that some of them may
+  // compress. The private communicator: most communicators of a program never need one. False, on all ranks,
+  // if MPI has none left for this use.
+  Result<bool> activate(MPI_Comm user_comm, Use use);
+  bool is_refused() const { return refused_[0] || refused_[1]; }
   struct Program {
     Plan plan;
     PlanFacts facts;
@@ -81,12 +84,15 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // Likewise the private communicator of one that still works, if receives stay posted on it.
   void keep() { kept_ = shared_from_this(); }
 
+  int first_tag(int window) const { return lease_.first_tag + window * window_tags; }
+
   // Calls enter in the order of their numbers, and at most kWindows are between enter and leave, each with
   // tags of its own: a message of one is never taken for one of another.
   static constexpr std::uint32_t kWindows = 32;  // divides 2^32, so that numbers may wrap around
-  static constexpr int window_tags = 1000;       // kWindows times this is below the least MPI_TAG_UB, 32767
-  static_assert(kMaxRounds < window_tags);       // the last tag of a window is the agreement's
-  static constexpr int kMaxLanes = 16;           // fewer for a plan of many rounds: lanes_of
+  static constexpr int window_tags = 1000;
+  static_assert(static_cast<int>(kWindows) * window_tags == Lease::kTags);
+  static_assert(kMaxRounds < window_tags);  // the last tag of a window is the agreement's
+  static constexpr int kMaxLanes = 16;      // fewer for a plan of many rounds: lanes_of
   // The window of a call, or -1 while it has to wait.
   int enter(const Place& place, std::uint32_t sequence);
   void leave(std::uint32_t sequence);
@@ -125,9 +131,13 @@ class CommState : public std::enable_shared_from_this<CommState> {
   static Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name,
                                 std::uint32_t facts, const Status& local, std::string_view what);
 
-  MPI_Comm private_comm_ = MPI_COMM_NULL;
-  std::shared_ptr<CommState> kept_;                            // of itself, for ever
-  int per_node_ = 1;                                           // of Ranks; the same on all ranks
+  Status meet(MPI_Comm user_comm);
+  void take(const Nodes& nodes);
+
+  Lease lease_;
+  std::array<bool, kUses> refused_{};  // by MPI, for ever
+  std::shared_ptr<CommState> kept_;    // of itself, for ever
+  std::optional<int> per_node_;        // of Ranks, once asked for; the same on all ranks
   std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
   std::array<const Place*, kWindows> window_{};                // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left

@@ -13,7 +13,11 @@
 namespace mq {
 namespace {
 
-// What MPI would refuse; checked before the agreement, so that it is an error on all ranks.
+// What a vector may take more than its elements: headers of one block, and of blocks.
+constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
+
+}  // namespace
+
 Status check_arguments(const Call& call, bool predefined) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
   if (!predefined || call.count == 0) return {};  // MPI_BOTTOM may be NULL
@@ -22,11 +26,6 @@ Status check_arguments(const Call& call, bool predefined) {
   if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
   return {};
 }
-
-// What a vector may take more than its elements: headers of one block, and of blocks.
-constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
-
-}  // namespace
 
 Operation::Operation(CommState& state, Exact exact)
     : state_(state), exact_(exact), vectors_(state.device_pool) {}
@@ -251,7 +250,7 @@ Status Operation::enter(bool& moved) {
   moved = true;
   entered_ = true;
   stage_ = Stage::agreeing;
-  job_.first_tag = window * state_.window_tags;
+  job_.first_tag = state_.first_tag(window);
   return agreement_.start(*state_.comm, signature_, proposal_, job_.first_tag + state_.window_tags - 1);
 }
 

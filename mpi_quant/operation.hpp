@@ -24,6 +24,10 @@ namespace mq {
 
 class CommState;
 
+// What MPI would refuse; checked before the agreement, so that it is an error on all ranks. predefined: the
+// element type is known.
+Status check_arguments(const Call& call, bool predefined);
+
 // Of a call among those in flight on its communicator.
 struct Place {
   bool past_turn =

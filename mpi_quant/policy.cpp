@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "mpi_quant/plan_rows.hpp"
 #include "mpi_quant/policy_words.hpp"
 
 namespace mq {
@@ -130,6 +131,12 @@ std::uint64_t Policy::floor_bytes() const {
 
 bool Policy::always_exact() const {
   return std::all_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.method.exact(); });
+}
+
+bool Policy::by_nodes() const {
+  return std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) {
+    return r.method.plan != nullptr && r.method.plan->make == make_hierarchical;
+  });
 }
 
 std::string Policy::to_string() const {

@@ -118,6 +118,8 @@ class Policy {
   // Smaller sums of unmodified programs match no rule.
   std::uint64_t floor_bytes() const;
   bool always_exact() const;
+  // Whether a rule has a plan that goes by the nodes of the ranks.
+  bool by_nodes() const;
   const std::vector<Rule>& rules() const { return rules_; }
   std::string to_string() const;  // canonical text; parses to an equal policy
   bool operator==(const Policy&) const = default;

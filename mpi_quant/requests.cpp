@@ -57,6 +57,13 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
   Result<Choice> choice = choose_requested(call, wishes);
   if (!choice.ok()) return choice.status();
   if (choice->state == nullptr) MQ_TRY(wishes.trouble);
+  if (choice->state != nullptr) {
+    const std::scoped_lock lock(choice->state->mutex);
+    MQ_TRY(choice->state->broken);
+    const Result<bool> active = choice->state->activate(call.comm, Use::all);
+    MQ_TRY(active.status());
+    if (!*active) return no_communicator();
+  }
   try {
     made = std::make_unique<MPIQ_Request_object>(call, wishes, *choice, persistent);
     if (choice->state == nullptr) return {};
@@ -68,9 +75,7 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
     refused.trouble = no_memory();
     return operate(*choice->state, call, refused, choice->method).status;
   }
-  const std::scoped_lock lock(made->state->mutex);
-  MQ_TRY(made->state->broken);
-  return made->state->activate(call.comm);
+  return {};
 }
 
 // Whether p is memory of a device, as far as anybody can tell.

@@ -7,7 +7,7 @@
 
 #include "mpi_quant/advisor/link_mpi.hpp"
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/base/own_comm.hpp"
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/device_copy.hpp"
@@ -183,8 +183,7 @@ Result<Field> measure_field(const Evidence& evidence) {
   Field field;
   if (size == 1) return field;
   MPI_Comm comm = MPI_COMM_NULL;
-  MQ_TRY(mpi_status(PMPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm), "MPI_Comm_split"));
-  MQ_TRY(mpi_status(PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  MQ_TRY(split_off(MPI_COMM_WORLD, comm));
   const Result<LinkModel> link = measure_link(comm);
   (void)PMPI_Comm_free(&comm);
   if (!link.ok()) return link.status();

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "mpi_quant.h"
-#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/base/own_comm.hpp"
 #include "mpi_quant/base/status.hpp"
 
 namespace mq {
@@ -33,8 +33,7 @@ class Team {
     if (inter) return {Code::bad_argument, "comm is an intercommunicator"};
     MQ_TRY(mpi_status(PMPI_Comm_rank(user_comm, &rank_), "MPI_Comm_rank"));
     MQ_TRY(mpi_status(PMPI_Comm_size(user_comm, &size_), "MPI_Comm_size"));
-    MQ_TRY(mpi_status(PMPI_Comm_split(user_comm, 0, rank_, &comm_), "MPI_Comm_split"));
-    return mpi_status(PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    return split_off(user_comm, comm_);
   }
   MPI_Comm comm() const { return comm_; }
   int rank() const { return rank_; }

@@ -68,6 +68,12 @@ extern "C" {
  *   default stream). What such a call finds wrong that late is an error of a later call that uses its memory.
  *   "false", the default: the result is there when the call is over.
  *
+ * Communicators: the first call makes a communicator of the library's own, of which MPI has few (MPICH some
+ * 2,000). If MPI has none left then, this communicator goes without for as long as it lives, on all ranks:
+ * MPIQ_Allreduce sums exactly where no rank names a method and the type is not a half type; every other call
+ * that reduces is an error on all ranks (MPIQ_Stats.exact_mode is 3). MPI_Allreduce with the preload library
+ * then is MPI's. MPI's own error is not given to the error handler of comm.
+ *
  * GPUs: sendbuf and recvbuf may each be in host memory or on a GPU, on each rank as it likes: messages and
  * results are the same, and so MPI needs no support for GPUs. Vectors are encoded and decoded where they are.
  * mpiq_stream and mpiq_stream_ordered may differ from rank to rank.
@@ -152,7 +158,8 @@ typedef struct MPIQ_Stats {
   uint64_t scratch_bytes;       /* held now */
   uint64_t sparse_calls;        /* sparse reductions; their frames and messages are counted above */
   uint64_t exact_mode; /* 1: MPIQ_POLICY or MPIQ_MODE differs between the ranks and is ignored; 2: they run
-                          incompatible versions of this library, and nothing is compressed; else 0 */
+                          incompatible versions of this library, and nothing is compressed; 3: MPI had no
+                          communicator left for this library; else 0 */
   double encode_s;     /* in codecs; on a GPU by its clock, and only if MPIQ_CUDA_TIME says so */
   double decode_s;
   double wait_s; /* in communication that was not hidden */

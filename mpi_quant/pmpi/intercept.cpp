@@ -275,6 +275,11 @@ Outcome Interception::run() {
     const std::scoped_lock lock(state_->mutex);
     Reason chosen = agreed_reason();
     note_.advisable = state_->mode == Mode::advise && facts().bytes >= kFloorBytes;
+    if (chosen == Reason::compressed && state_->mode == Mode::on) {
+      const Result<bool> active = state_->activate(call_.comm, Use::messages);
+      if (!active.ok()) return {active.status(), false};
+      if (!*active) chosen = Reason::no_communicator;
+    }
     if (chosen == Reason::compressed) {
       chosen = decide();
       if (state_->mode == Mode::on)

@@ -39,6 +39,7 @@ constexpr Wording kReasonWords[]{
     {Reason::nonblocking, "nonblocking", "MPI_Iallreduce"},
     {Reason::persistent, "persistent", "MPI_Allreduce_init"},
     {Reason::outside, "outside", "before MPI_Init or after MPI_Finalize"},
+    {Reason::no_communicator, "no_communicator", "MPI has no communicator left"},
     {Reason::failed, "failed", "ended in an error"},
 };
 

@@ -35,6 +35,7 @@ enum class Reason : std::uint8_t {
   nonblocking,          // MPI_Iallreduce
   persistent,           // MPI_Allreduce_init
   outside,              // before MPI_Init or after MPI_Finalize began
+  no_communicator,      // MPI had none left for this library
   failed,               // ended in an error of this library
 };
 inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed) + 1;

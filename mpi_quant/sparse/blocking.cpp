@@ -29,7 +29,9 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   state_ = (*found)->shared_from_this();
   const std::scoped_lock lock(state_->mutex);
   MQ_TRY(state_->broken);
-  MQ_TRY(state_->activate(user_comm));
+  const Result<bool> active = state_->activate(user_comm, Use::all);
+  MQ_TRY(active.status());
+  if (!*active) return no_communicator();
   comm_.emplace(*state_->comm);
   if (state_->sparse == nullptr) state_->sparse = std::make_unique<SparseState>();
   state_->sparse->memory.reset();
@@ -45,7 +47,7 @@ Status BlockingSparse::enter(std::uint32_t sequence) {
       MQ_TRY(state_->broken);
       const int window = state_->enter(place_, sequence);
       if (window >= 0) {
-        first_tag_ = window * CommState::window_tags;
+        first_tag_ = state_->first_tag(window);
         entered_ = true;
         return {};
       }
