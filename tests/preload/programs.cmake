@@ -1,0 +1,31 @@
+# How programs under the preload library are compiled and run as tests.
+
+# mpiq_program(NAME COMPILER OPTIONS...): compiled by a family's own compiler wrapper, as its users do; in a folder of its own,
+# for HDF5's leaves objects behind.
+function(mpiq_program name compiler)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set(sources ${ARGN})
+  list(FILTER sources INCLUDE REGEX "\\.(c|cpp|F90)$")
+  list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set(options ${ARGN})
+  list(FILTER options EXCLUDE REGEX "\\.(c|cpp|F90)$")
+  file(MAKE_DIRECTORY ${file}.dir)
+  set(headers beneath.h check.h)
+  list(TRANSFORM headers PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  add_custom_command(OUTPUT ${file} COMMAND ${compiler} -O1 -I${PROJECT_SOURCE_DIR} ${sources} ${options} -o ${file}
+    WORKING_DIRECTORY ${file}.dir DEPENDS ${sources} ${headers} VERBATIM)
+  add_custom_target(program_${name} ALL DEPENDS ${file})
+endfunction()
+
+# mpiq_preload_test(NAME FAMILY RANKS COMMAND...): run by the family's own launcher. COMMAND may begin with NAME=VALUE.
+function(mpiq_preload_test name family ranks)
+  add_test(NAME preload_${name}_${family}_np${ranks} COMMAND ${mpiexec_${family}} -n ${ranks} env ${ARGN})
+  set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES LABELS mpi TIMEOUT 60 PROCESSORS ${ranks})
+  if(family STREQUAL openmpi)
+    set_tests_properties(preload_${name}_${family}_np${ranks} PROPERTIES ENVIRONMENT "${openmpi_env}")
+  endif()
+endfunction()
+# mpiq_expect(REGEX TEST...): passes if the output matches.
+function(mpiq_expect regex)
+  set_tests_properties(${ARGN} PROPERTIES PASS_REGULAR_EXPRESSION "${regex}")
+endfunction()
