@@ -19,6 +19,7 @@
 #include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/turn.hpp"
 
 namespace mq {
 namespace {
@@ -68,12 +69,16 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
 }  // namespace
 
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
+  const Turn turn(state);
+  Wishes refused;
+  refused.trouble = turn.trouble();
+  refused.yields = wishes.yields;
   {
     const std::scoped_lock lock(state.mutex);
     ++state.stats.calls;
     if (!state.broken.ok()) return {state.broken, false};
     if (const Status status = state.activate(call.comm); !status.ok()) return {status, false};
-    state.blocking.prepare(call, wishes, method);
+    state.blocking.prepare(call, refused.trouble.ok() ? wishes : refused, method);
     state.blocking.start();
   }
   complete(Task(state.blocking));

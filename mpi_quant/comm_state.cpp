@@ -12,6 +12,8 @@
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
+#include "mpi_quant/turn.hpp"
+#include "mpi_quant/unanimous.hpp"
 #include "mpi_quant/watchdog.hpp"
 
 namespace mq {
@@ -147,6 +149,8 @@ CommState* CommState::find(MPI_Comm comm) {
 
 Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (CommState* known = find(user_comm)) return known;
+  const FirstUse alone(user_comm);
+  if (CommState* known = find(user_comm)) return known;  // another thread was first
   int initialized = 0;
   (void)PMPI_Initialized(&initialized);
   if (!initialized || registry().finalized) return nullptr;
@@ -234,6 +238,7 @@ Result<Node> node_of(MPI_Comm comm, int rank) {
 
 Status CommState::activate(MPI_Comm user_comm) {
   if (comm) return {};
+  MQ_TRY(unanimous(user_comm, {}, "a reduction"));  // other functions begin likewise, see meeting.hpp
   int rank = 0;
   MQ_TRY(mpi_status(PMPI_Comm_rank(user_comm, &rank), "MPI_Comm_rank"));
   // A split, not a dup: a dup would run the program's attribute copy callbacks and copy its topology and

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -100,6 +101,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   // Held while anything below is used; not while waiting for another rank, but for the first call.
   std::mutex mutex;
+  bool has_turn = false;  // somebody, see turn.hpp
+  std::condition_variable turn_over;
   std::optional<MpiComm> comm;  // once active
   int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;

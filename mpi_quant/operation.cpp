@@ -70,6 +70,14 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
   stage_ = Stage::idle;
 }
 
+void Operation::prepare_function(std::string_view function, Status trouble) noexcept {
+  Wishes wishes;
+  wishes.trouble = std::move(trouble);
+  prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, wishes, {}, true);
+  signature_ = signature_of_function(function);
+  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
+}
+
 // Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
 Status Operation::prepare_run(std::optional<kernels::Element> element) {
   const CommState::Program& program = state_.program(*method_.plan, *element);
@@ -186,7 +194,12 @@ void Operation::sign(std::optional<kernels::Element> element) {
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
   signature_.key = yields_ ? 0 : hash_of_key(key_.view());
-  signature_.yields = yields_;
+  if (yields_)
+    signature_.kind = kIntercepted;
+  else if (rehearsal_)
+    signature_.kind = kInit;
+  else if (method_.exact() && exact_ == Exact::here)
+    signature_.kind = kNonblocking;
   signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
   if (method_.exact()) return;
   signature_.codec = method_.codec->id;

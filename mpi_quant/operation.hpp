@@ -47,6 +47,9 @@ class Operation {
   // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
   // earlier call needed. rehearsal: the call is to end once the ranks have agreed.
   void prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal = false) noexcept;
+  // The same for a collective function that is no reduction: the call is over once all ranks have agreed that
+  // they are in it. trouble: why this rank cannot take part.
+  void prepare_function(std::string_view function, Status trouble) noexcept;
   void start() noexcept;
   // Does what can be done now without waiting; true if anything was.
   bool advance() noexcept;

@@ -10,6 +10,7 @@
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/sparse/reduce.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/turn.hpp"
 
 // A call that goes through the library has a state, an operation or a sparse reduction, and the task of it.
 // One that is MPI's alone (a single rank, an intercommunicator) has `reduction`; a sparse one of a single
@@ -126,7 +127,7 @@ Status start_now(MPIQ_Request_object& r) {
     } else {
       ++r.state->stats.calls;
       Wishes refused;
-      refused.trouble = std::move(lost);
+      refused.trouble = r.state->has_turn ? Turn::crowded() : std::move(lost);
       r.operation->prepare(r.call, refused.trouble.ok() ? r.wishes : refused, r.method);
       r.operation->start();
     }
@@ -160,9 +161,12 @@ Status collect(MPIQ_Request* request) {
 
 // The ranks compare what they are going to start, and every allocation is made.
 Status rehearse(std::unique_ptr<MPIQ_Request_object>& r) {
+  const Turn turn(*r->state);
+  Wishes refused;
+  refused.trouble = turn.trouble();
   {
     const std::scoped_lock lock(r->state->mutex);
-    r->operation->prepare(r->call, r->wishes, r->method, true);
+    r->operation->prepare(r->call, refused.trouble.ok() ? r->wishes : refused, r->method, true);
     r->operation->start();
   }
   complete(*r->task);

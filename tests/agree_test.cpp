@@ -102,7 +102,7 @@ TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
     if (field == 0) s.count = 1001;
     if (field == 1) s.sequence = 4;
     if (field == 2) s.element = 1;
-    if (field == 3) s.yields = 0;
+    if (field == 3) s.kind = kBlocking;
     if (field == 4) s.key = 1;
     if (field == 5) s.trouble = static_cast<std::uint16_t>(Code::no_memory);
     EXPECT_FALSE(splits(summary(compressed, s))) << field;

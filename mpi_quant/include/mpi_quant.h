@@ -327,6 +327,11 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
                                             void* result_values, MPI_Count* result_count, MPI_Count stride,
                                             MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
 
+/* For libraries built on this one: opens a collective function of theirs, whose name begins with "MPIQ_": ok
+ * if all ranks of comm, an intracommunicator, are in the function of this name, else an error on every rank.
+ * Of the name the first 16 characters behind "MPIQ_" count. Collective over comm. */
+MPIQ_PUBLIC int MPIQ_Comm_meet(MPI_Comm comm, const char* function);
+
 /* For libraries built on this one: raises an error on comm as the functions above do, with an error code of
  * this library's class and this text, and returns the code. Local. */
 MPIQ_PUBLIC int MPIQ_Comm_raise(MPI_Comm comm, const char* text);
