@@ -12,6 +12,7 @@
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
+#include "mpi_quant/task.hpp"
 #include "mpi_quant/turn.hpp"
 #include "mpi_quant/unanimous.hpp"
 #include "mpi_quant/watchdog.hpp"
@@ -29,6 +30,7 @@ struct Registry {
   std::atomic<void (*)()> at_finalize = nullptr;
   std::vector<std::shared_ptr<CommState>> states;  // in the order they were made
   std::atomic<bool> finalized = false;
+  std::size_t unfinished = 0;  // requests at MPI_Finalize
 };
 
 Registry& registry() {
@@ -59,6 +61,8 @@ int delete_rules(MPI_Comm, int, void* value, void*) {
 }
 
 int finalize(MPI_Comm, int, void*, void*) {
+  constexpr int kPatience_s = 30;
+  registry().unfinished = abandon_requests(env().ok() && env()->watchdog > 0 ? env()->watchdog : kPatience_s);
   if (auto* const run = registry().at_finalize.exchange(nullptr)) run();
   std::vector<std::shared_ptr<CommState>> states;
   {
@@ -138,6 +142,8 @@ CommState::Memory CommState::memory() {
   return all;
 }
 
+std::size_t CommState::unfinished_requests() { return registry().unfinished; }
+
 CommState* CommState::find(MPI_Comm comm) {
   Registry& r = registry();
   if (r.state_key == MPI_KEYVAL_INVALID || r.finalized) return nullptr;
@@ -186,8 +192,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   state->same_watch = agreed->same_facts;
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_facts ? 1 : 0;
   if (state->stats.exact_mode == 0) {
-    if (!policy.ok())
-      return status_of(policy.status().code(), [&] { return "MPIQ_POLICY: " + policy.status().text(); });
+    if (!policy.ok()) return explain(policy.status(), env().ok() ? env()->policy_file : "");
     state->policy = std::move(*policy);
     state->mode = mode;
   }

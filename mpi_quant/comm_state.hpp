@@ -58,6 +58,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
     std::uint64_t scratch_bytes = 0, residual_bytes = 0;
   };
   static Memory memory();
+  // Requests that were not completed when MPI_Finalize began.
+  static std::size_t unfinished_requests();
   // The state of comm or null. Local.
   static CommState* find(MPI_Comm comm);
 

@@ -54,6 +54,9 @@ class Operation {
   // Does what can be done now without waiting; true if anything was.
   bool advance() noexcept;
   bool done() const { return stage_ == Stage::done; }
+  // Nobody will complete the call: it goes on for the other ranks' sake, without the caller's vectors where
+  // they are ours to read, and is an error on all of them.
+  void abandon() noexcept;
   const Outcome& outcome() const { return outcome_; }
   // Once the caller knows the outcome: lets another call have the key. Not earlier, or whether a call finds
   // its key free would depend on how far each rank has come.
@@ -90,6 +93,7 @@ class Operation {
   const Exact exact_;
   Stage stage_ = Stage::idle;
   Place place_;
+  bool abandoned_ = false;
   bool rehearsal_ = false, entered_ = false, holds_key_ = false, yields_ = false;
   std::uint64_t care_ = 0;
   Call call_{};

@@ -191,6 +191,7 @@ Status reset(MPI_Comm comm, const char* key) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
+  if (residuals.state()->sparse != nullptr) residuals.state()->sparse->forget(key);
   if (key != nullptr)
     residuals->drop(key);
   else

@@ -38,7 +38,7 @@ class KylixReduction {
       return settle_memory(kylix, entry, timeout_s);
     } catch (const std::bad_alloc&) {
       kylix_ = nullptr;
-      return {Code::no_memory, {}};
+      return {Code::no_memory, "out of memory"};
     }
   }
 

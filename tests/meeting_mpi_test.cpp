@@ -54,14 +54,14 @@ class Meetings : public Api {
   }
   int flush(MPI_Comm on) { return MPIQ_Residual_flush(z.data(), kCount, MPI_FLOAT, on, "w"); }
   std::vector<Function> functions() {
-    return {{"MPIQ_Allreduce:", true, [this](MPI_Comm on) { return reduce(on, "onebit", y); }},
-            {"MPIQ_Allreduce_init:", true, [this](MPI_Comm on) { return make_request(on); }},
-            {"MPIQ_Sparse_allreduce ", true, [this](MPI_Comm on) { return reduce_sparse(on); }},
-            {"MPIQ_Sparse_allreduce_union", true, [this](MPI_Comm on) { return reduce_union(on); }},
-            {"MPIQ_Residual_flush", false, [this](MPI_Comm on) { return flush(on); }},
-            {"MPIQ_Residual_put", false,
-             [](MPI_Comm on) { return MPIQ_Residual_put(on, 0, nullptr, nullptr); }},
-            {"MPIQ_Comm_set_policy", false, [](MPI_Comm on) { return MPIQ_Comm_set_policy(on, ": mpi"); }}};
+    return {
+        {"MPIQ_Allreduce:", true, [this](MPI_Comm on) { return reduce(on, "onebit", y); }},
+        {"MPIQ_Allreduce_init:", true, [this](MPI_Comm on) { return make_request(on); }},
+        {"MPIQ_Sparse_allreduce ", true, [this](MPI_Comm on) { return reduce_sparse(on); }},
+        {"MPIQ_Sparse_allreduce_union", true, [this](MPI_Comm on) { return reduce_union(on); }},
+        {"MPIQ_Residual_flush", false, [this](MPI_Comm on) { return flush(on); }},
+        {"MPIQ_Residual_put", false, [](MPI_Comm on) { return MPIQ_Residual_put(on, 0, nullptr, nullptr); }},
+        {"MPIQ_Comm_set_policy", false, [](MPI_Comm on) { return MPIQ_Comm_set_policy(on, ": mpi"); }}};
   }
   // The text of the error names both functions, or, where there is no private communicator yet, reductions as
   // such.
@@ -131,8 +131,10 @@ TEST_F(Meetings, calls_of_two_threads_at_once_are_an_error_on_all_ranks_in_the_s
   ASSERT_EQ(level, MPI_THREAD_MULTIPLE);
   ASSERT_EQ(reduce(comm, "onebit", y), MPI_SUCCESS);
   const std::vector<std::function<int()>> seconds{
-      [&] { return MPIQ_Allreduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, comm,
-                                  Info{{"mpiq_method", "onebit"}}); },
+      [&] {
+        return MPIQ_Allreduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, comm,
+                              Info{{"mpiq_method", "onebit"}});
+      },
       [&] { return make_request(comm); },
       [&] { return start(comm, "onebit"); },
       [&] { return reduce_union(comm); },
@@ -158,8 +160,8 @@ TEST_F(Meetings, calls_of_two_threads_at_once_are_an_error_on_all_ranks_in_the_s
 TEST_F(Meetings, two_threads_may_be_the_first_users_of_a_communicator) {
   std::pair<int, int> codes{-1, -1};
   std::thread first([&] { codes.first = reduce(comm, "onebit", y); });
-  codes.second = MPIQ_Allreduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, comm,
-                                Info{{"mpiq_method", "onebit"}});
+  codes.second =
+      MPIQ_Allreduce(x.data(), z.data(), kCount, MPI_FLOAT, MPI_SUM, comm, Info{{"mpiq_method", "onebit"}});
   first.join();
   // They may have come one after the other on every rank.
   int mine[2]{codes.first == MPI_SUCCESS, codes.second == MPI_SUCCESS}, all[2];
