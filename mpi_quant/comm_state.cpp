@@ -63,7 +63,10 @@ int delete_rules(MPI_Comm, int, void* value, void*) {
 int finalize(MPI_Comm, int, void*, void*) {
   constexpr int kPatience_s = 30;
   registry().unfinished = abandon_requests(env().ok() && env()->watchdog > 0 ? env()->watchdog : kPatience_s);
-  if (auto* const run = registry().at_finalize.exchange(nullptr)) run();
+  if (auto* const run = registry().at_finalize.exchange(nullptr))
+    run();
+  else if (registry().unfinished > 0)
+    say_unfinished(registry().unfinished);
   std::vector<std::shared_ptr<CommState>> states;
   {
     const std::scoped_lock lock(registry().mutex);

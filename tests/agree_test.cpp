@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,16 @@ TEST(Agree, a_foreign_message_is_an_error_on_all_ranks) {
       // The first round reaches everyone; a message of the last round is seen by its receiver alone.
       EXPECT_GE(failed, 1) << p;
     }
+}
+
+TEST(Agree, an_error_is_never_without_a_text) {
+  for (int code = 1; code < kCodes; ++code) {
+    EXPECT_FALSE(Status(static_cast<Code>(code), {}).text().empty()) << code;
+    const Status no_memory =
+        status_of(static_cast<Code>(code), []() -> std::string { throw std::bad_alloc(); });
+    EXPECT_EQ(no_memory.text(), "out of memory") << code;
+  }
+  EXPECT_TRUE(Status().text().empty());
 }
 
 TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
