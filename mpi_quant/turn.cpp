@@ -24,7 +24,8 @@ Status Turn::trouble() const noexcept { return had_to_wait_ ? crowded() : Status
 
 Status Turn::crowded() noexcept {
   return status_of(Code::bad_argument, [] {
-    return "another thread is in a call on this communicator: one thread at a time, or a communicator for each";
+    return "another thread is in a call on this communicator: one thread at a time, or a communicator for "
+           "each";
   });
 }
 

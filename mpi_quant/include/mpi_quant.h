@@ -110,9 +110,9 @@ typedef struct MPIQ_Request_object* MPIQ_Request;
  * nothing: a rank must not block in MPI for something that another rank does only after its MPIQ_Wait.
  *
  * A request that is not completed when MPI_Finalize begins is given up: ranks that wait for it get an error,
- * or, where MPI reduces, the sum. The report counts such requests; without a report a line on stderr does (not if
- * MPIQ_WATCHDOG is 0). If other ranks have never started the call
- * MPI_Finalize waits for them, MPIQ_WATCHDOG seconds and no longer. */
+ * or, where MPI reduces, the sum. The report counts such requests; without a report a line on stderr does
+ * (not if MPIQ_WATCHDOG is 0). If other ranks have never started the call MPI_Finalize waits for them,
+ * MPIQ_WATCHDOG seconds and no longer. */
 MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                 MPI_Op op, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
 
