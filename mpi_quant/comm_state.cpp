@@ -182,6 +182,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     }
     policy = Policy::parse(rules);
     state.reset(new CommState);
+    state->sparse = std::make_unique<SparseState>();
     state->name = name;
     const std::scoped_lock lock(registry().mutex);
     registry().states.reserve(registry().states.size() + 1);

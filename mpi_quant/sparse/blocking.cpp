@@ -32,7 +32,6 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   MQ_TRY(state_->broken);
   MQ_TRY(state_->activate(user_comm));
   comm_.emplace(*state_->comm);
-  if (state_->sparse == nullptr) state_->sparse = std::make_unique<SparseState>();
   state_->sparse->memory.reset();
   return {};
 }
