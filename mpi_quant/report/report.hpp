@@ -31,7 +31,7 @@ struct RankFacts {
   std::uint64_t peak_rss_bytes = 0;                     // of the process
   std::uint64_t scratch_bytes = 0, residual_bytes = 0;  // of this library
   std::uint64_t unfinished_requests = 0;                // that MPI_Finalize came before
-  Misunderstood misunderstood;
+  Misunderstood misunderstood = {};
 };
 
 // A class or a call site over the ranks that have calls of it.

@@ -49,6 +49,12 @@ class Reports(unittest.TestCase):
         self.assertGreater(compressed[0]["wire_bytes"], 2 * 2 * 160000 / 32)
         self.assertEqual(sum(sum(s["reasons"].values()) for s in report["sites"]), 2)
 
+    def test_unknown_commands_are_counted_and_the_first_is_named(self):
+        report = self.report("--policy", ": onebit", CONTROL, "pcontrol")
+        self.assertEqual((report["unknown_commands"], report["first_unknown_command"]), (2, "nonsense"))
+        done = run("--report", "-", "--policy", ": onebit", CONTROL, "pcontrol")
+        self.assertIn('Commands of MPI_Pcontrol that were not understood: 2. The first: "nonsense"', done.stderr)
+
     def test_without_a_policy_nothing_is_lossy(self):
         report = self.report(CONTROL, "others")
         self.assertEqual(report["lossy_results"], 0)
@@ -150,12 +156,6 @@ class Trouble(unittest.TestCase):
             self.assertIn(f'MPIQ_POLICY_FILE "{file.name}", line 3: ', done.stdout + done.stderr)
             done = run("--policy-file", file.name, CONTROL, "others")
             self.assertIn(f'--policy-file "{file.name}", line 3: ', done.stderr)
-
-    def test_unknown_commands_are_counted_and_the_first_is_named(self):
-        report = self.report("--policy", ": onebit", CONTROL, "pcontrol")
-        self.assertEqual((report["unknown_commands"], report["first_unknown_command"]), (2, "nonsense"))
-        done = run("--report", "-", "--policy", ": onebit", CONTROL, "pcontrol")
-        self.assertIn('Commands of MPI_Pcontrol that were not understood: 2. The first: "nonsense"', done.stderr)
 
     def test_a_symbolic_link_is_not_followed(self):
         with tempfile.TemporaryDirectory() as folder:
