@@ -54,8 +54,9 @@ TEST_F(Sparse, a_union_without_memory_on_one_rank_ends_alike_on_all) {
         MPI_Allreduce(mine, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         ASSERT_TRUE(all[0] == 0 || all[0] == size) << algorithm << " allocation " << trials << ": "
                                                    << (code == MPI_SUCCESS ? "no error" : text_of(code));
-        if (code != MPI_SUCCESS)
+        if (code != MPI_SUCCESS) {
           ASSERT_EQ(text_of(code).find("mpiq_timeout"), std::string::npos) << text_of(code);
+        }
         any = all[1] > 0;
       }
       EXPECT_GT(trials, 1) << algorithm;

@@ -267,7 +267,9 @@ TEST_F(Sparse, the_lists_of_a_key_are_kept_until_they_are_forgotten) {
   ASSERT_LT(values_only, lists);
   EXPECT_EQ(sent("a"), values_only);
   // Forgotten on one rank alone they are sent by all.
-  if (rank == 0) ASSERT_EQ(MPIQ_Residual_reset(comm, "a"), MPI_SUCCESS);
+  if (rank == 0) {
+    ASSERT_EQ(MPIQ_Residual_reset(comm, "a"), MPI_SUCCESS);
+  }
   EXPECT_GT(sent("a"), values_only);
   EXPECT_EQ(sent("a"), values_only);
   ASSERT_EQ(MPIQ_Residual_reset(comm, nullptr), MPI_SUCCESS);
@@ -276,7 +278,9 @@ TEST_F(Sparse, the_lists_of_a_key_are_kept_until_they_are_forgotten) {
   EXPECT_GT(sent("b"), values_only);
   for (int i = 0; i < 255; ++i) {
     (void)sent("key " + std::to_string(i));
-    if (i == 100) EXPECT_EQ(sent("a"), values_only);
+    if (i == 100) {
+      EXPECT_EQ(sent("a"), values_only);
+    }
   }
   EXPECT_EQ(sent("a"), values_only);
   EXPECT_GT(sent("b"), values_only) << "not used for longest";
