@@ -2,6 +2,8 @@
 
 #include "mpi_quant/agree.hpp"
 
+#include <array>
+#include <bit>
 #include <string>
 
 #include "mpi_quant/plan.hpp"
@@ -27,10 +29,26 @@ std::string_view word(Code code) {
   return "unknown error";
 }
 
-// "count 1000 f32, onebit/direct, key, call 7" or "out of memory".
+std::string_view function_of(std::uint8_t kind) {
+  switch (kind) {
+    case kIntercepted: return "MPI_Allreduce";
+    case kNonblocking: return "MPIQ_Iallreduce or MPIQ_Start";
+    case kInit: return "MPIQ_Allreduce_init";
+    default: return "MPIQ_Allreduce";
+  }
+}
+
+std::string name_of(const Signature& s) {
+  const auto name = std::bit_cast<std::array<char, 16>>(std::array{s.count, s.params_hash});
+  return "MPIQ_" + std::string(name.data(), std::find(name.begin(), name.end(), '\0') - name.begin());
+}
+
+// "MPIQ_Allreduce: count 1000 f32, onebit/direct, key, call 7" or "out of memory".
 std::string describe(const Signature& s) {
   if (s.trouble != 0) return std::string(word(static_cast<Code>(s.trouble)));
-  std::string text = "count " + std::to_string(s.count) + " ";
+  if (s.codec == kFunction) return name_of(s) + ", call " + std::to_string(s.sequence);
+  std::string text = s.codec < kSparseReduce ? std::string(function_of(s.kind)) + ": " : "";
+  text += "count " + std::to_string(s.count) + " ";
   text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
                                                 : "other type";
   if (s.codec >= kSparseReduce)
@@ -52,10 +70,23 @@ std::string describe(const Signature& s) {
 
 }  // namespace
 
+Signature signature_of_function(std::string_view function) {
+  constexpr std::string_view kPrefix = "MPIQ_";
+  if (function.starts_with(kPrefix)) function.remove_prefix(kPrefix.size());
+  std::array<char, 16> name{};
+  function.copy(name.data(), name.size());
+  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(name);
+  Signature signature;
+  signature.codec = kFunction;
+  signature.count = words[0];
+  signature.params_hash = words[1];
+  return signature;
+}
+
 bool splits(const Hello& summary) {
   if (!summary.differs) return false;
   Signature a = summary.first, b = summary.other;
-  if (!a.yields || !b.yields || a.trouble != 0 || b.trouble != 0) return false;
+  if (a.kind != kIntercepted || b.kind != kIntercepted || a.trouble != 0 || b.trouble != 0) return false;
   for (Signature* const s : {&a, &b}) {
     s->codec = s->plan = 0;
     s->params_hash = 0;

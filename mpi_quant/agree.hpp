@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "mpi_quant/base/comm.hpp"
 #include "mpi_quant/frame.hpp"
@@ -32,6 +33,10 @@ inline Hello merge(const Hello& a, const Hello& b) {
   low.proposal = std::max(a.proposal, b.proposal);
   return low;
 }
+
+// Of a collective function that is no reduction ("MPIQ_Residual_flush"), for a call of which nothing but the
+// function has to be the same. Sixteen characters behind "MPIQ_" count.
+Signature signature_of_function(std::string_view function);
 
 // What a summary of all ranks means: ok, or the error with both sides' names.
 Status verdict(const Hello& summary);

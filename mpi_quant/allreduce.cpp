@@ -19,6 +19,7 @@
 #include "mpi_quant/device_copy.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/turn.hpp"
 #include "mpi_quant/unanimous.hpp"
 
 namespace mq {
@@ -71,7 +72,7 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
 Outcome without_messages(const Call& call, const Wishes& wishes) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   Status trouble = wishes.trouble;
-  if (trouble.ok()) trouble = check_arguments(call, element.has_value());
+  if (trouble.ok()) trouble = check_arguments(call, element, false);
   if (trouble.ok() && ((wishes.method && !wishes.method->exact()) || is_half(element)))
     trouble = no_communicator();
   const std::string facts =
@@ -83,6 +84,11 @@ Outcome without_messages(const Call& call, const Wishes& wishes) {
 }  // namespace
 
 Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
+  const Turn turn(state);
+  Wishes refused;
+  refused.trouble = turn.trouble();
+  refused.yields = wishes.yields;
+  const Wishes& wanted = refused.trouble.ok() ? wishes : refused;
   bool is_active = false;
   {
     const std::scoped_lock lock(state.mutex);
@@ -92,11 +98,11 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
     if (!active.ok()) return {active.status(), false};
     is_active = *active;
     if (is_active) {
-      state.blocking.prepare(call, wishes, method);
+      state.blocking.prepare(call, wanted, method);
       state.blocking.start();
     }
   }
-  if (!is_active) return wishes.yields ? Outcome{{}, true} : without_messages(call, wishes);
+  if (!is_active) return wishes.yields ? Outcome{{}, true} : without_messages(call, wanted);
   complete(Task(state.blocking));
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();

@@ -9,6 +9,7 @@
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/info.hpp"
+#include "mpi_quant/meeting.hpp"
 #include "mpi_quant/requests.hpp"
 
 namespace mq {
@@ -36,11 +37,11 @@ Status set_policy(MPI_Comm comm, const char* rules) {
   if (inter) return {Code::bad_argument, "MPIQ_Comm_set_policy: comm is an intercommunicator"};
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
   if (size == 1) return Policy::parse(rules).status();  // nothing is ever compressed there
-  const Result<CommState*> state = CommState::obtain(comm, CommState::Initial::no_rules);
-  if (!state.ok()) return state.status();
-  if (*state == nullptr)
+  Meeting meeting;
+  MQ_TRY(meeting.open(comm, "MPIQ_Comm_set_policy", CommState::Initial::no_rules));
+  if (meeting.state() == nullptr)
     return {Code::bad_argument, "MPIQ_Comm_set_policy: MPI is not initialised, or being finalized"};
-  return (*state)->set_policy(comm, rules);
+  return meeting.state()->set_policy(comm, rules);
 }
 
 int half_type(kernels::Element half, MPI_Datatype* datatype) {

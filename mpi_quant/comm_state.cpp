@@ -11,6 +11,8 @@
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/turn.hpp"
+#include "mpi_quant/unanimous.hpp"
 #include "mpi_quant/watchdog.hpp"
 
 namespace mq {
@@ -26,6 +28,7 @@ struct Registry {
   std::atomic<void (*)()> at_finalize = nullptr;
   std::vector<std::shared_ptr<CommState>> states;  // in the order they were made
   std::atomic<bool> finalized = false;
+  std::size_t unfinished = 0;  // requests at MPI_Finalize
 };
 
 Registry& registry() {
@@ -56,7 +59,12 @@ int delete_rules(MPI_Comm, int, void* value, void*) {
 }
 
 int finalize(MPI_Comm, int, void*, void*) {
-  if (auto* const run = registry().at_finalize.exchange(nullptr)) run();
+  constexpr int kPatience_s = 30;
+  registry().unfinished = abandon_requests(env().ok() && env()->watchdog > 0 ? env()->watchdog : kPatience_s);
+  if (auto* const run = registry().at_finalize.exchange(nullptr))
+    run();
+  else if (registry().unfinished > 0)
+    say_unfinished(registry().unfinished);
   std::vector<std::shared_ptr<CommState>> states;
   {
     const std::scoped_lock lock(registry().mutex);
@@ -135,6 +143,8 @@ CommState::Memory CommState::memory() {
   return all;
 }
 
+std::size_t CommState::unfinished_requests() { return registry().unfinished; }
+
 CommState* CommState::find(MPI_Comm comm) {
   Registry& r = registry();
   if (r.state_key == MPI_KEYVAL_INVALID || r.finalized) return nullptr;
@@ -146,6 +156,8 @@ CommState* CommState::find(MPI_Comm comm) {
 
 Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (CommState* known = find(user_comm)) return known;
+  const FirstUse alone(user_comm);
+  if (CommState* known = find(user_comm)) return known;  // another thread was first
   int initialized = 0;
   (void)PMPI_Initialized(&initialized);
   if (!initialized || registry().finalized) return nullptr;
@@ -168,6 +180,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     }
     policy = Policy::parse(rules);
     state.reset(new CommState);
+    state->sparse = std::make_unique<SparseState>();
     state->name = name;
     const std::scoped_lock lock(registry().mutex);
     registry().states.reserve(registry().states.size() + 1);
@@ -181,8 +194,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   state->same_watch = agreed->same_facts;
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_facts ? 1 : 0;
   if (state->stats.exact_mode == 0) {
-    if (!policy.ok())
-      return status_of(policy.status().code(), [&] { return "MPIQ_POLICY: " + policy.status().text(); });
+    if (!policy.ok()) return explain(policy.status(), env().ok() ? env()->policy_file : "");
     state->policy = std::move(*policy);
     state->mode = mode;
   }
@@ -200,9 +212,8 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
 
 // More is wanted of the communicator than messages. An agreement on those first: a rank that makes another
 // kind of call gets an error, as all do, and does not hang.
-Status CommState::meet(MPI_Comm user_comm) {
-  const Call nothing{MPI_IN_PLACE, nullptr, 0, MPI_BYTE, MPI_SUM, user_comm};
-  blocking.prepare(nothing, {}, {}, true);
+Status CommState::meet() {
+  blocking.prepare_function("a function of mpi_quant.h", {});
   blocking.start();
   while (!blocking.done())
     if (!blocking.advance() && !advance_requests()) comm->idle();
@@ -218,7 +229,8 @@ Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
   if (!comm || (use == Use::all && lease_.use != Use::all)) {
     bool& refused = refused_[static_cast<std::size_t>(use)];
     if (refused) return false;
-    if (comm) MQ_TRY(meet(user_comm));
+    // Functions that reduce nothing begin likewise, see meeting.hpp.
+    MQ_TRY(comm ? meet() : unanimous(user_comm, {}, "a reduction"));
     Result<Lease> taken = lease(user_comm, use);
     if (!taken.ok()) return taken.status();
     refused = taken->comm == nullptr;

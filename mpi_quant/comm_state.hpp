@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -53,6 +54,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
     std::uint64_t scratch_bytes = 0, residual_bytes = 0;
   };
   static Memory memory();
+  // Requests that were not completed when MPI_Finalize began.
+  static std::size_t unfinished_requests();
   // The state of comm or null. Local.
   static CommState* find(MPI_Comm comm);
 
@@ -69,6 +72,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // compress. The private communicator: most communicators of a program never need one. False, on all ranks,
   // if MPI has none left for this use.
   Result<bool> activate(MPI_Comm user_comm, Use use);
+  // Whether activate() has been there for this use.
+  bool has(Use use) {
+    const std::scoped_lock lock(mutex);
+    return comm.has_value() && lease_.use >= use;
+  }
   bool is_refused() const { return refused_[0] || refused_[1]; }
   struct Program {
     Plan plan;
@@ -101,6 +109,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
   // Held while anything below is used; not while waiting for another rank, but for the first call.
   std::mutex mutex;
+  bool has_turn = false;  // somebody, see turn.hpp
+  std::condition_variable turn_over;
   std::optional<MpiComm> comm;  // once active
   int lanes = 4;                // segments in flight; the same on all ranks
   Policy policy;
@@ -131,7 +141,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   static Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name,
                                 std::uint32_t facts, const Status& local, std::string_view what);
 
-  Status meet(MPI_Comm user_comm);
+  Status meet();
   void take(const Nodes& nodes);
 
   Lease lease_;

@@ -48,7 +48,7 @@ Status in_stream(const DeviceApi& api, Device* device, const F& f) noexcept {
     }
     return status;
   } catch (const std::bad_alloc&) {
-    return {Code::no_memory, {}};
+    return {Code::no_memory, "out of memory"};
   }
 }
 

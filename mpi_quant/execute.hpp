@@ -109,6 +109,10 @@ class Execution {
     for (std::size_t i = 0; i < n_lanes_; ++i)
       if (lanes_[i].on_device.is_busy()) f(lanes_[i].on_device.results());
   }
+  // Gives the result up: the schedule goes on, and the other ranks hear of it.
+  void give_up(Status why) {
+    if (failure_.ok()) failure_ = std::move(why);
+  }
   // Of the result: on an error output and residual are unspecified.
   const Status& failure() const { return failure_; }
 

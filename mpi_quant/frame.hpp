@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 4;
+inline constexpr std::uint16_t kWireVersion = 5;
 
 // Everything two ranks must agree on before they may talk in frames. Equal on all ranks, or the call fails on
 // all ranks.
@@ -26,15 +26,24 @@ struct Signature {
   std::uint16_t codec = 0;        // 0 for mpi
   std::uint16_t plan = 0;         // 0 for mpi
   std::uint8_t element = 0;       // kernels::Element, or kOtherElement
-  std::uint8_t yields = 0;        // 1: where only the methods differ, all ranks reduce exactly
+  std::uint8_t kind = 0;          // of the call: kBlocking and so on
   std::uint16_t trouble = 0;      // Code of what keeps this rank from taking part, else 0
   std::uint32_t key = 0;          // hash of the residual key; 0: none
   bool operator==(const Signature&) const = default;
 };
 static_assert(sizeof(Signature) == 32);
 inline constexpr std::uint8_t kOtherElement = 0xff;
+// Kinds of calls that cannot meet. Blocking calls meet non-blocking and persistent ones where a codec reduces
+// both; where MPI does, its blocking reduction never meets its non-blocking one.
+inline constexpr std::uint8_t kBlocking = 0;
+inline constexpr std::uint8_t kIntercepted = 1;  // where only the methods differ, all ranks reduce exactly
+inline constexpr std::uint8_t kNonblocking = 2;  // and reduced by MPI
+inline constexpr std::uint8_t kInit = 3;         // nothing is reduced
 // In place of a codec: the functions of sparse reductions, of which params_hash is the hash of the options.
 inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSparseUnion = 0xff03;
+// Likewise: a collective function that is no reduction, whose name without "MPIQ_" is in count and
+// params_hash.
+inline constexpr std::uint16_t kFunction = 0xff04;
 
 // Two ranks whose signatures differ, if any are known: the lowest rank, and the lowest that differs from it.
 // And the greatest value proposed for a measured parameter (kernels::Codec::propose).

@@ -1,5 +1,7 @@
 #include "mpi_quant/operation.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -16,14 +18,28 @@ namespace {
 // What a vector may take more than its elements: headers of one block, and of blocks.
 constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
 
+bool overlaps(const Call& call, std::optional<kernels::Element> element) {
+  if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
+  const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
+             to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
+  return std::max(from, to) - std::min(from, to) <
+         static_cast<std::uintptr_t>(call.count) * kernels::element_bytes(*element);
+}
+
+Status abandoned() noexcept {
+  return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
+}
+
 }  // namespace
 
-Status check_arguments(const Call& call, bool predefined) {
+Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
-  if (!predefined || call.count == 0) return {};  // MPI_BOTTOM may be NULL
+  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
   if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
   if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
   if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
+  if (!may_overlap && overlaps(call, element))
+    return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
   return {};
 }
 
@@ -55,7 +71,9 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
   }
   try {
     trouble_ = wishes.trouble;
-    if (trouble_.ok()) trouble_ = check_arguments(call, element.has_value());
+    // What to make of an unmodified program's overlapping vectors is MPI's affair.
+    if (yields_ && overlaps(call, element)) method_ = {};
+    if (trouble_.ok()) trouble_ = check_arguments(call, element, yields_);
     if (trouble_.ok() && !method_.exact()) trouble_ = prepare_run(element);
     // What has no memory for our ways may have some for MPI's.
     if (trouble_.code() == Code::no_memory && yields_ && wishes.trouble.ok()) {
@@ -67,6 +85,14 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
   }
   sign(element);
   stage_ = Stage::idle;
+}
+
+void Operation::prepare_function(std::string_view function, Status trouble) noexcept {
+  Wishes wishes;
+  wishes.trouble = std::move(trouble);
+  prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, wishes, {}, true);
+  signature_ = signature_of_function(function);
+  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
 }
 
 // Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
@@ -185,7 +211,12 @@ void Operation::sign(std::optional<kernels::Element> element) {
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
   signature_.key = yields_ ? 0 : hash_of_key(key_.view());
-  signature_.yields = yields_;
+  if (yields_)
+    signature_.kind = kIntercepted;
+  else if (rehearsal_)
+    signature_.kind = kInit;
+  else if (method_.exact() && exact_ == Exact::here)
+    signature_.kind = kNonblocking;
   signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
   if (method_.exact()) return;
   signature_.codec = method_.codec->id;
@@ -203,6 +234,11 @@ void Operation::start() noexcept {
   place_ = {};
   entered_ = false;
   (void)advance();
+}
+
+void Operation::abandon() noexcept {
+  abandoned_ = true;
+  if (stage_ == Stage::running) execution_.give_up(abandoned());
 }
 
 bool Operation::advance() noexcept {
@@ -273,7 +309,8 @@ Status Operation::agreed(bool& moved) {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
     place_.past_turn = true;
-    return execution_.start(*state_.comm);
+    MQ_TRY(execution_.start(*state_.comm));
+    if (abandoned_) execution_.give_up(abandoned());
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 
 #include "mpi_quant/agree.hpp"
 #include "mpi_quant/allreduce.hpp"
@@ -24,9 +25,9 @@ namespace mq {
 
 class CommState;
 
-// What MPI would refuse; checked before the agreement, so that it is an error on all ranks. predefined: the
-// element type is known.
-Status check_arguments(const Call& call, bool predefined);
+// What MPI would refuse; checked before the agreement, so that it is an error on all ranks. element: of the
+// datatype, if it is one of ours. may_overlap: sendbuf and recvbuf may share memory.
+Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
 
 // Of a call among those in flight on its communicator.
 struct Place {
@@ -51,10 +52,16 @@ class Operation {
   // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
   // earlier call needed. rehearsal: the call is to end once the ranks have agreed.
   void prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal = false) noexcept;
+  // The same for a collective function that is no reduction: the call is over once all ranks have agreed that
+  // they are in it. trouble: why this rank cannot take part.
+  void prepare_function(std::string_view function, Status trouble) noexcept;
   void start() noexcept;
   // Does what can be done now without waiting; true if anything was.
   bool advance() noexcept;
   bool done() const { return stage_ == Stage::done; }
+  // Nobody will complete the call: it goes on for the other ranks' sake, without the caller's vectors where
+  // they are ours to read, and is an error on all of them.
+  void abandon() noexcept;
   const Outcome& outcome() const { return outcome_; }
   // Once the caller knows the outcome: lets another call have the key. Not earlier, or whether a call finds
   // its key free would depend on how far each rank has come.
@@ -91,6 +98,7 @@ class Operation {
   const Exact exact_;
   Stage stage_ = Stage::idle;
   Place place_;
+  bool abandoned_ = false;
   bool rehearsal_ = false, entered_ = false, holds_key_ = false, yields_ = false;
   std::uint64_t care_ = 0;
   Call call_{};

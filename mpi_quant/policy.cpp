@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/plan_rows.hpp"
 #include "mpi_quant/policy_words.hpp"
 
@@ -142,6 +143,16 @@ bool Policy::by_nodes() const {
 std::string Policy::to_string() const {
   return joined(
       rules_, [](const Rule& r) { return print_selectors(r) + ": " + action_text(r); }, "; ");
+}
+
+Status explain(const Status& why, const std::string& file, std::string_view source) {
+  if (file.empty()) return {why.code(), "MPIQ_POLICY: " + why.text()};
+  const std::string where = std::string(source) + " \"" + file + "\"";
+  const Result<std::vector<std::string>> lines = lines_of_rules(file);
+  for (std::size_t i = 0; lines.ok() && i < lines->size(); ++i)
+    if (const Status status = Policy::parse((*lines)[i]).status(); !status.ok())
+      return {status.code(), where + ", line " + std::to_string(i + 1) + ": " + status.text()};
+  return {why.code(), where + ": " + why.text()};
 }
 
 }  // namespace mq

@@ -128,4 +128,7 @@ class Policy {
   std::vector<Rule> rules_;
 };
 
+// Why rules cannot be parsed, with where they stand: the line of this file, or with "" MPIQ_POLICY.
+Status explain(const Status& why, const std::string& file, std::string_view source = "MPIQ_POLICY_FILE");
+
 }  // namespace mq

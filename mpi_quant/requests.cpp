@@ -10,6 +10,7 @@
 #include "mpi_quant/operation.hpp"
 #include "mpi_quant/sparse/reduce.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/turn.hpp"
 
 // A call that goes through the library has a state, an operation or a sparse reduction, and the task of it.
 // One that is MPI's alone (a single rank, an intercommunicator) has `reduction`; a sparse one of a single
@@ -58,6 +59,8 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
   if (!choice.ok()) return choice.status();
   if (choice->state == nullptr) MQ_TRY(wishes.trouble);
   if (choice->state != nullptr) {
+    std::optional<Turn> turn;  // where the private communicator has to be another one from now on
+    if (!choice->state->has(Use::all)) turn.emplace(*choice->state);
     const std::scoped_lock lock(choice->state->mutex);
     MQ_TRY(choice->state->broken);
     const Result<bool> active = choice->state->activate(call.comm, Use::all);
@@ -131,7 +134,7 @@ Status start_now(MPIQ_Request_object& r) {
     } else {
       ++r.state->stats.calls;
       Wishes refused;
-      refused.trouble = std::move(lost);
+      refused.trouble = r.state->has_turn ? Turn::crowded() : std::move(lost);
       r.operation->prepare(r.call, refused.trouble.ok() ? r.wishes : refused, r.method);
       r.operation->start();
     }
@@ -165,9 +168,12 @@ Status collect(MPIQ_Request* request) {
 
 // The ranks compare what they are going to start, and every allocation is made.
 Status rehearse(std::unique_ptr<MPIQ_Request_object>& r) {
+  const Turn turn(*r->state);
+  Wishes refused;
+  refused.trouble = turn.trouble();
   {
     const std::scoped_lock lock(r->state->mutex);
-    r->operation->prepare(r->call, r->wishes, r->method, true);
+    r->operation->prepare(r->call, refused.trouble.ok() ? r->wishes : refused, r->method, true);
     r->operation->start();
   }
   complete(*r->task);

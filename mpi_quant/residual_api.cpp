@@ -17,6 +17,7 @@
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/errors.hpp"
+#include "mpi_quant/meeting.hpp"
 #include "mpi_quant/residual_facts.hpp"
 #include "mpi_quant/unanimous.hpp"
 
@@ -171,6 +172,8 @@ Status run(const Flush& f, const Status& trouble, MPI_Comm comm, bool& touched) 
 
 Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
   MQ_TRY(check_intracommunicator(comm));
+  Meeting meeting;
+  MQ_TRY(meeting.open(comm, "MPIQ_Residual_flush", CommState::Initial::environment));
   Flush f;
   f.output = static_cast<std::byte*>(recvbuf);
   bool touched = false;
@@ -188,6 +191,7 @@ Status reset(MPI_Comm comm, const char* key) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
+  if (residuals.state()->sparse != nullptr) residuals.state()->sparse->forget(key);
   if (key != nullptr)
     residuals->drop(key);
   else
@@ -312,6 +316,8 @@ Status prepare(Put& p, MPI_Comm comm, int n, const MPIQ_Residual* residuals, con
 
 Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* const* buffers) {
   MQ_TRY(check_intracommunicator(comm));
+  Meeting meeting;
+  MQ_TRY(meeting.open(comm, "MPIQ_Residual_put", CommState::Initial::environment));
   Put p;
   const Status trouble = guarded_status([&] { return prepare(p, comm, n, residuals, buffers); });
   MQ_TRY(unanimous(comm, trouble, p.facts));
@@ -359,6 +365,14 @@ int MPIQ_Residual_get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count
 
 int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* const* buffers) {
   return conclude(comm, "MPIQ_Residual_put", [&] { return put(comm, n, residuals, buffers); });
+}
+
+int MPIQ_Comm_meet(MPI_Comm comm, const char* function) {
+  if (function == nullptr) return raise(comm, bad_argument("MPIQ_Comm_meet: function is NULL"));
+  return conclude(comm, function, [&]() -> Status {
+    MQ_TRY(check_intracommunicator(comm));
+    return Meeting().open(comm, function, CommState::Initial::environment);
+  });
 }
 
 int MPIQ_Comm_raise(MPI_Comm comm, const char* text) {

@@ -1,5 +1,8 @@
 #include "mpi_quant/task.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -53,6 +56,36 @@ bool advance_requests() noexcept {
     if (state.owns_lock() && !task.done()) moved |= task.advance();
   }
   return moved;
+}
+
+std::size_t abandon_requests(double patience_s) noexcept {
+  UnderWay& u = under_way();
+  std::size_t abandoned = 0;
+  {
+    const std::scoped_lock lock(u.mutex);
+    abandoned = u.tasks.size();
+    for (const Task& task : u.tasks) {
+      const std::scoped_lock state(task.state().mutex);
+      if (!task.done()) task.abandon();
+    }
+  }
+  const auto all_done = [&] {
+    const std::scoped_lock lock(u.mutex);
+    return std::all_of(u.tasks.begin(), u.tasks.end(), [](const Task& task) {
+      const std::scoped_lock state(task.state().mutex);
+      return task.done();
+    });
+  };
+  for (double moved_s = now_s(); !all_done() && now_s() - moved_s < patience_s;) {
+    if (advance_requests())
+      moved_s = now_s();
+    else
+      sched_yield();
+  }
+  const std::scoped_lock lock(u.mutex);
+  for (const Task& task : u.tasks)
+    if (!task.done()) task.state().keep();
+  return abandoned;
 }
 
 void complete(const Task& task) noexcept {

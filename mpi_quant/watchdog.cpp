@@ -26,6 +26,16 @@ void say_where(MPI_Comm comm, int seconds, const char* why, const char* question
 
 }  // namespace
 
+void say_unfinished(std::size_t requests) {
+  int rank = 0;
+  (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (env().ok() && env()->watchdog == 0) return;
+  (void)std::fprintf(stderr,
+                     "mpi_quant: rank %d: %zu request%s not completed before MPI_Finalize (MPIQ_Wait, "
+                     "MPIQ_Test); the result is undefined\n",
+                     rank, requests, requests == 1 ? " was" : "s were");
+}
+
 Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question) {
   constexpr int kSpins = 200;
   const int limit = env().ok() ? env()->watchdog : 0;

@@ -4,9 +4,12 @@
 // keeps to the schedule by announcing its trouble and no payload.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
+#include <memory_resource>
 #include <span>
 #include <string>
 
@@ -58,17 +61,20 @@ class Exchange {
  public:
   Exchange(C& comm, const Deadline& deadline, Traffic& traffic)
       : comm_(comm), deadline_(deadline), traffic_(traffic) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  // No more memory is needed for this many messages at once; nor, without it, for few.
+  void make_room(std::size_t messages) { spare_.resize(messages); }
 
   Status send(int peer, int tag, std::span<const std::byte> out) {
     traffic_.sent_bytes += out.size();
     ++traffic_.messages_sent;
-    return comm_.send(peer, tag, out, pending_.emplace_back(Pending{{}, peer, false, 0, nullptr}).request);
+    return comm_.send(peer, tag, out, add({{}, peer, false, 0, nullptr}).request);
   }
   // A message of another length than `in` is an error of wait(); or, where `length` is given, no error:
   // wait() writes the length there.
   Status receive(int peer, int tag, std::span<std::byte> in, std::size_t* length = nullptr) {
-    return comm_.receive(peer, tag, in,
-                         pending_.emplace_back(Pending{{}, peer, true, in.size(), length}).request);
+    return comm_.receive(peer, tag, in, add({{}, peer, true, in.size(), length}).request);
   }
   // Until everything posted is complete. A message of the wrong length is bad_frame, given when all the
   // others are complete too, so that the schedule can go on; any other error is one of the communication, or
@@ -98,7 +104,7 @@ class Exchange {
         if (++idle % 64 == 0 && deadline_.over()) return deadline_.error(first_missing());
       }
     }
-    pending_.clear();
+    spare_.splice(spare_.begin(), pending_);
     return lengths;
   }
 
@@ -112,6 +118,12 @@ class Exchange {
     std::size_t bytes = 0;
     bool done = false;
   };
+  Pending& add(const Pending& message) {
+    if (spare_.empty()) spare_.emplace_back();
+    spare_.front() = message;
+    pending_.splice(pending_.end(), spare_, spare_.begin());
+    return pending_.back();
+  }
   static Status bad_length(const Pending& p) {
     return status_of(Code::bad_frame, [&] {
       return "rank " + std::to_string(p.peer) + " sent " + std::to_string(p.bytes) + " bytes in place of " +
@@ -129,7 +141,9 @@ class Exchange {
   C& comm_;
   const Deadline& deadline_;
   Traffic& traffic_;
-  std::deque<Pending> pending_;  // requests must stay where they are
+  std::array<std::byte, 1024> few_;
+  std::pmr::monotonic_buffer_resource memory_{few_.data(), few_.size()};
+  std::pmr::list<Pending> pending_{&memory_}, spare_{&memory_};  // requests must stay where they are
 };
 
 // After such an error messages may be under way for ever.

@@ -72,7 +72,8 @@ Status guarded_configure(Pass pass, C& comm, const KylixSetting& setting, const 
     status = configure(pass, comm, setting, out, out_given, out_values, in, in_given, in_values, scratch,
                        kylix, reduction, traffic);
   } catch (const std::bad_alloc&) {
-    status = {Code::mpi_failed, {}};  // not even memory for what a message needs: the schedule is left
+    status = {Code::mpi_failed,
+              "out of memory"};  // not even memory for what a message needs: the schedule is left
   }
   if (broken(status)) {
     scratch.leak();

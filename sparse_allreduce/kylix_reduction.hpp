@@ -38,7 +38,7 @@ class KylixReduction {
       return settle_memory(kylix, entry, timeout_s);
     } catch (const std::bad_alloc&) {
       kylix_ = nullptr;
-      return {Code::no_memory, {}};
+      return {Code::no_memory, "out of memory"};
     }
   }
 
@@ -131,6 +131,7 @@ class KylixReduction {
     run_.ranks_each = kylix.ranks / kylix.replicas;
     run_.replicas = kylix.replicas;
     run_.call = kylix.call;
+    run_.number = 0;  // the same on a rank that has forgotten the lists before these
     phase_ = Phase::done;
     if (!quiet()) memory_.leak();
     memory_.reset();

@@ -81,7 +81,7 @@ class KylixSetup {
     try {
       f();
     } catch (const std::bad_alloc&) {
-      note({Code::no_memory, {}});
+      note({Code::no_memory, "out of memory"});
     }
   }
   Status wait() {

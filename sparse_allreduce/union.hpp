@@ -40,22 +40,18 @@ namespace mq::sparse {
 // Reduces job's lists of all ranks into job.output. The job is the same on all ranks but for indices, values
 // and where the output is. dense_allreduce(inout, elements) is the caller's reduction of whole vectors: a
 // Status, of void* and std::uint64_t; called on all ranks or on none. Tags first_tag and first_tag + 1 are
-// used. After an error of the communication (timed_out, mpi_failed) the workspace is the caller's to leak,
-// and job.control with it; after any error the output is undefined.
+// used. After an error of the communication (timed_out, mpi_failed) the workspace is the caller's to leak;
+// after any error the output is undefined.
+//
+// call: made before the ranks rely on each other, for it takes the memory of messages.
 template <Comm C, class Dense>
-Status union_allreduce(C& comm, const UnionJob& job, Workspace& memory, Traffic& traffic,
-                       const Dense& dense_allreduce, UnionResult& result) noexcept {
+Status union_allreduce(UnionCall<C>& call, const Dense& dense_allreduce, UnionResult& result) noexcept {
+  const UnionJob& job = call.job;
   try {
     result.algorithm = job.algorithm;
     if (job.algorithm == Algorithm::automatic)
       result.algorithm =
-          choose({job.size, job.entry, job.most_entries, comm.size(), job.output.dense}, job.network);
-    const std::size_t ranks = static_cast<std::size_t>(comm.size());
-    const std::span<Header> control = job.control.size() >= control_headers(ranks)
-                                          ? job.control
-                                          : memory.take<Header>(control_headers(ranks));
-    std::fill(control.begin(), control.end(), Header{});
-    UnionCall<C> call(comm, job, memory, traffic, control);
+          choose({job.size, job.entry, job.most_entries, call.ranks, job.output.dense}, job.network);
     switch (result.algorithm) {
       case Algorithm::automatic:
       case Algorithm::allgather: return union_by_allgather(call, result);
@@ -69,6 +65,18 @@ Status union_allreduce(C& comm, const UnionJob& job, Workspace& memory, Traffic&
   } catch (const std::bad_alloc&) {
     // The schedule is left, and messages may be under way.
     return status_of(Code::mpi_failed, [] { return "no memory for the messages of a sparse reduction"; });
+  }
+}
+
+// The same with a call of its own: without memory even for that the other ranks wait until they time out.
+template <Comm C, class Dense>
+Status union_allreduce(C& comm, const UnionJob& job, Workspace& memory, Traffic& traffic,
+                       const Dense& dense_allreduce, UnionResult& result) noexcept {
+  try {
+    UnionCall<C> call(comm, job, memory, traffic);
+    return union_allreduce(call, dense_allreduce, result);
+  } catch (const std::bad_alloc&) {
+    return status_of(Code::mpi_failed, [] { return "no memory for a sparse reduction"; });
   }
 }
 

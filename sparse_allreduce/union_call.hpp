@@ -36,14 +36,20 @@ struct Frame {
 template <Comm C>
 class UnionCall {
  public:
-  UnionCall(C& comm, const UnionJob& asked, Workspace& workspace, Traffic& traffic, std::span<Header> control)
+  // Takes all memory that messages need. The job may be completed afterwards.
+  UnionCall(C& comm, const UnionJob& asked, Workspace& workspace, Traffic& traffic)
       : job(asked),
         memory(workspace),
         rank(comm.rank()),
         ranks(comm.size()),
-        control_(control),
+        control_(workspace.take<Header>(3 * static_cast<std::size_t>(comm.size()) + 4)),
         deadline_(job.timeout_s),
-        exchange_(comm, deadline_, traffic) {}
+        exchange_(comm, deadline_, traffic) {
+    std::fill(control_.begin(), control_.end(), Header{});
+    exchange_.make_room(2 * static_cast<std::size_t>(ranks));
+  }
+  UnionCall(const UnionCall&) = delete;
+  UnionCall& operator=(const UnionCall&) = delete;
 
   const UnionJob& job;
   Workspace& memory;

@@ -35,11 +35,7 @@ struct UnionJob {
   int first_tag = 0;
   double timeout_s = 0;  // a rank that sends nothing for so long is an error; 0: wait for ever
   UnionOutput output;
-  // control_headers() of them, for messages, taken before the ranks rely on each other; empty: taken from the
-  // workspace, and without memory even for these the other ranks wait until they time out.
-  std::span<Header> control = {};
 };
-inline constexpr std::size_t control_headers(std::size_t ranks) { return 3 * ranks + 4; }
 
 struct UnionResult {
   std::uint64_t count = 0;                     // entries of the list; size, where the output is dense

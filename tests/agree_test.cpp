@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,16 @@ TEST(Agree, a_foreign_message_is_an_error_on_all_ranks) {
     }
 }
 
+TEST(Agree, an_error_is_never_without_a_text) {
+  for (int code = 1; code < kCodes; ++code) {
+    EXPECT_FALSE(Status(static_cast<Code>(code), {}).text().empty()) << code;
+    const Status no_memory =
+        status_of(static_cast<Code>(code), []() -> std::string { throw std::bad_alloc(); });
+    EXPECT_EQ(no_memory.text(), "out of memory") << code;
+  }
+  EXPECT_TRUE(Status().text().empty());
+}
+
 TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
   Signature compressed{1000, 5, 3, 3, 1, 0, 1, 0, 0}, exact{1000, 0, 3, 0, 0, 0, 1, 0, 0};
   const auto summary = [](const Signature& a, const Signature& b) {
@@ -102,7 +113,7 @@ TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
     if (field == 0) s.count = 1001;
     if (field == 1) s.sequence = 4;
     if (field == 2) s.element = 1;
-    if (field == 3) s.yields = 0;
+    if (field == 3) s.kind = kBlocking;
     if (field == 4) s.key = 1;
     if (field == 5) s.trouble = static_cast<std::uint16_t>(Code::no_memory);
     EXPECT_FALSE(splits(summary(compressed, s))) << field;

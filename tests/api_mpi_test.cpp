@@ -310,5 +310,21 @@ TEST_F(Api, wire_bound_and_version_answer_without_communication) {
   EXPECT_EQ(patch, MPIQ_VERSION_PATCH);
 }
 
+TEST_F(Api, overlapping_vectors_are_an_error_on_all_ranks) {
+  if (size == 1) return;
+  std::vector<float> both(2000, 1.0F), z(1000);
+  const bool last = rank == size - 1;
+  for (const std::string method : {"onebit", "mpi"})
+    for (const std::ptrdiff_t shift : {-999, -1, 0, 1, 999, 1000}) {
+      const float* const x = both.data() + (shift < 0 ? -shift : 0);
+      float* const y = last ? both.data() + (shift < 0 ? 0 : shift) : z.data();
+      const int code = MPIQ_Allreduce(x, y, 1000, MPI_FLOAT, MPI_SUM, comm, Info{{"mpiq_method", method}});
+      if (shift == 1000)
+        EXPECT_EQ(code, MPI_SUCCESS);
+      else
+        expect_error_everywhere(code, last ? "overlap" : "invalid argument");
+    }
+}
+
 }  // namespace
 }  // namespace mq::test

@@ -74,6 +74,10 @@ class ImpossibleFile : public ResidualFile {
     put(comm, "w", std::vector<float>(100, 1.0F));
     ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
     whole_ = read(path);
+    // Without its seal, as files were written before there were seals.
+    whole_.erase(whole_.begin(), whole_.begin() + 512);
+    on_rank_0([&] { write(path, whole_); });
+    ASSERT_EQ(MPIQ_Residual_restore(comm, path.c_str()), MPI_SUCCESS);
     before_ = held(comm);
   }
   void fails(const std::function<void(hid_t file)>& change, const std::string& why) const {

@@ -56,6 +56,23 @@ TEST_F(ResidualFile, a_restored_run_goes_on_bit_for_bit) {
   }
 }
 
+TEST_F(ResidualFile, saved_or_restored_while_a_rank_reduces_is_an_error_on_all_ranks_that_names_both) {
+  if (size == 1) return;
+  reduce(comm, "w", input<float>(100));
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  std::vector<float> x(100), y(100);
+  for (const bool saves : {true, false}) {
+    int code = MPI_SUCCESS;
+    if (rank == 0)
+      code =
+          MPIQ_Allreduce(x.data(), y.data(), 100, MPI_FLOAT, MPI_SUM, comm, Info{{"mpiq_method", "onebit"}});
+    else
+      code = saves ? MPIQ_Residual_save(comm, path.c_str()) : MPIQ_Residual_restore(comm, path.c_str());
+    expect_error_everywhere(code, saves ? "MPIQ_Residual_save" : "MPIQ_Residual_restore");
+    expect_error_everywhere(code, "MPIQ_Allreduce: count 100");
+  }
+}
+
 TEST_F(ResidualFile, many_keys_and_values_come_back) {
   std::vector<float> hard{0.0F, -0.0F, 1e-45F, -1e-40F, 3.4e38F, -3.4e38F};
   for (int k = 0; k < 100; ++k) {

@@ -249,5 +249,43 @@ TEST_F(Sparse, sums_of_nan_and_infinity_are_what_mpi_would_make_of_them) {
   }
 }
 
+TEST_F(Sparse, the_lists_of_a_key_are_kept_until_they_are_forgotten) {
+  if (size == 1) return;
+  const Case c{Spread::uniform, 1000, 100};
+  const std::vector<std::int64_t> at = indices(c, rank);
+  const std::vector<float> v = values<float>(c, rank);
+  const std::vector<std::int64_t> in = wanted(c);
+  // Bytes that a call of the key sends.
+  const auto sent = [&](const std::string& key) {
+    const std::uint64_t before = stats().wire_bytes_sent;
+    std::vector<float> got;
+    const int code = reduce(c, at, v, in, got, Info{{"mpiq_key", key}});
+    EXPECT_EQ(code, MPI_SUCCESS) << key << ": " << text_of(code);
+    expect_wanted(c, in, got);
+    return stats().wire_bytes_sent - before;
+  };
+  const std::uint64_t lists = sent("a"), values_only = sent("a");
+  ASSERT_LT(values_only, lists);
+  EXPECT_EQ(sent("a"), values_only);
+  // Forgotten on one rank alone they are sent by all.
+  if (rank == 0) {
+    ASSERT_EQ(MPIQ_Residual_reset(comm, "a"), MPI_SUCCESS);
+  }
+  EXPECT_GT(sent("a"), values_only);
+  EXPECT_EQ(sent("a"), values_only);
+  ASSERT_EQ(MPIQ_Residual_reset(comm, nullptr), MPI_SUCCESS);
+  EXPECT_GT(sent("a"), values_only);
+  // 256 keys are kept, those used last.
+  EXPECT_GT(sent("b"), values_only);
+  for (int i = 0; i < 255; ++i) {
+    (void)sent("key " + std::to_string(i));
+    if (i == 100) {
+      EXPECT_EQ(sent("a"), values_only);
+    }
+  }
+  EXPECT_EQ(sent("a"), values_only);
+  EXPECT_GT(sent("b"), values_only) << "not used for longest";
+}
+
 }  // namespace
 }  // namespace mq::test

@@ -104,6 +104,7 @@ Result<Env> read_env() {
   Result<std::string> policy = policy_of_environment();
   if (!policy.ok()) return policy.status();
   e.policy = std::move(*policy);
+  e.policy_file = policy_file_of_environment();
   MQ_TRY(read_word("MPIQ_MODE", kModes, e.mode));
   const char* const report = std::getenv("MPIQ_REPORT");
   e.report = is_set(report) ? report : e.mode == Mode::on ? "" : "-";
@@ -127,25 +128,43 @@ const Result<Env>& env() {
   return e;
 }
 
-Result<std::string> policy_of_environment() {
-  if (const char* const policy = std::getenv("MPIQ_POLICY"); is_set(policy)) return std::string(policy);
+std::string policy_file_of_environment() {
   const char* const file = std::getenv("MPIQ_POLICY_FILE");
-  return is_set(file) ? rules_of_file(file) : std::string();
+  return is_set(std::getenv("MPIQ_POLICY")) || !is_set(file) ? "" : file;
 }
 
-Result<std::string> rules_of_file(const std::string& path) {
+Result<std::string> policy_of_environment() {
+  if (const char* const policy = std::getenv("MPIQ_POLICY"); is_set(policy)) return std::string(policy);
+  const std::string file = policy_file_of_environment();
+  if (file.empty()) return std::string();
+  Result<std::string> rules = rules_of_file(file);
+  if (rules.ok()) return rules;
+  return Status{rules.status().code(), "MPIQ_POLICY_FILE: " + rules.status().text()};
+}
+
+Result<std::vector<std::string>> lines_of_rules(const std::string& path) {
   const Status unreadable{Code::bad_policy, "cannot read \"" + path + "\""};
   std::error_code error;
   std::ifstream file(path);
   if (!file || std::filesystem::is_directory(path, error)) return unreadable;
-  std::string rules;
+  std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.find('#'), line.size()));
+    lines.push_back(std::move(line));
+  }
+  return file.bad() ? Result<std::vector<std::string>>(unreadable) : lines;
+}
+
+Result<std::string> rules_of_file(const std::string& path) {
+  const Result<std::vector<std::string>> lines = lines_of_rules(path);
+  if (!lines.ok()) return lines.status();
+  std::string rules;
+  for (const std::string& line : *lines) {
     const auto first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r;");
     if (first == std::string::npos || last == std::string::npos) continue;
     rules.append(rules.empty() ? "" : "; ").append(line, first, last - first + 1);
   }
-  return file.bad() ? Result<std::string>(unreadable) : rules;
+  return rules;
 }
 
 std::optional<double> relative_error(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/device.hpp"
@@ -27,6 +28,7 @@ struct Env {
   // MPIQ_POLICY: rules for communicators whose policy was not set by MPIQ_Comm_set_policy. Rank 0's counts.
   // "" for none. Or else MPIQ_POLICY_FILE: a file of rules, see rules_of_file.
   std::string policy;
+  std::string policy_file;  // that policy was read from; "" if from MPIQ_POLICY
   // MPIQ_MODE: on, explain or advise, for MPI_Allreduce of unmodified programs. Default on.
   Mode mode = Mode::on;
   // MPIQ_REPORT: file for a report of what became of the program's calls, written by rank 0 when MPI is
@@ -73,8 +75,13 @@ const Result<Env>& env();
 // environment; an error if that file cannot be read.
 Result<std::string> policy_of_environment();
 
+// The file that policy_of_environment() reads; "" for none.
+std::string policy_file_of_environment();
+
 // Rules of a file, where # begins a comment and line ends separate rules as semicolons do.
 Result<std::string> rules_of_file(const std::string& path);
+// Its lines, without comments.
+Result<std::vector<std::string>> lines_of_rules(const std::string& path);
 
 // A relative error as a user writes it, "1e-6"; none: not a finite number above 0.
 std::optional<double> relative_error(std::string_view text);

@@ -30,7 +30,10 @@ inline constexpr int kCodes = 12;
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string text) : code_(code), text_(std::move(text)) {}
+  // text: not empty unless ok. For lack of one the user is told so, which a test of every error would find.
+  Status(Code code, std::string text) : code_(code), text_(std::move(text)) {
+    if (code_ != Code::ok && text_.empty()) text_ = "no reason given";  // short enough to need no memory
+  }
   bool ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
   const std::string& text() const { return text_; }  // names the thing and the place; empty if ok
@@ -40,14 +43,14 @@ class [[nodiscard]] Status {
   std::string text_;
 };
 
-// A status whose text is made by a function; without text if there is no memory for it. For errors in the
+// A status whose text is made by a function, or "out of memory" where there is none for it. For errors in the
 // middle of a call, where a rank that throws would leave the others waiting.
 template <class Text>
 Status status_of(Code code, const Text& text) noexcept {
   try {
     return {code, text()};
   } catch (...) {
-    return {code, {}};
+    return {code, "out of memory"};  // short enough to need none
   }
 }
 

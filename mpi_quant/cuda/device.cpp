@@ -90,7 +90,7 @@ Status device_of(int ordinal, CuContext context, Device*& out) noexcept {
     devices.store(out, std::memory_order_release);
     return {};
   } catch (...) {
-    return {Code::no_memory, {}};
+    return {Code::no_memory, "out of memory"};
   }
 }
 

@@ -95,7 +95,7 @@ void launch_into(void* context, const kernels::Launch& launch) noexcept {
   try {
     stream.launch_error = launched(stream, launch);
   } catch (...) {
-    stream.launch_error = {Code::no_memory, {}};
+    stream.launch_error = {Code::no_memory, "out of memory"};
   }
 }
 

@@ -57,7 +57,7 @@ Status follow_elsewhere(DeviceStream& ours, CuStream stream, CuContext context) 
 Status make(Device* device, CuStream stream, DeviceStream*& out) noexcept {
   const Driver& cu = driver();
   std::unique_ptr<DeviceStream> made(new (std::nothrow) DeviceStream);
-  if (made == nullptr) return {Code::no_memory, {}};
+  if (made == nullptr) return {Code::no_memory, "out of memory"};
   const Entered entered(*device);
   MQ_TRY(entered.status());
   made->device = device;
@@ -147,7 +147,7 @@ Status synchronize(DeviceStream* stream) noexcept {
 
 Status make_event(Device* device, DeviceEvent*& out) noexcept {
   std::unique_ptr<DeviceEvent> made(new (std::nothrow) DeviceEvent);
-  if (made == nullptr) return {Code::no_memory, {}};
+  if (made == nullptr) return {Code::no_memory, "out of memory"};
   const Entered entered(*device);
   MQ_TRY(entered.status());
   made->device = device;

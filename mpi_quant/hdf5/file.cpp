@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "mpi_quant/hdf5/seal.hpp"
+
 namespace mq::h5 {
 namespace {
 
@@ -78,7 +80,8 @@ void Writer::commit() {
 }
 
 Reader::Reader(const std::string& path)
-    : file_(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "cannot open " + path) {
+    : file_((check_seal(path), H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)), H5Fclose,
+            "cannot open " + path) {
   if (read_text_attribute(file_, "format") != kFormat) throw Error("not a file of residuals");
   const std::int32_t version = read_int_attribute(file_, "version");
   if (version != kVersion)

@@ -7,6 +7,7 @@
 //                          (< 0: none)
 //   /I/residual            dataset [ranks, count], 32-bit floats, or 64-bit for f64; row r is rank r's
 //
+// The first 512 bytes are HDF5's user block and hold the file's seal, see seal.hpp.
 // Chunks are parts of one row and carry Fletcher's checksum; HDF5's metadata carry checksums of their own,
 // except for its old formats. Separate from save.cpp and restore.cpp so that the format is in one place;
 // knows no MPI messages.

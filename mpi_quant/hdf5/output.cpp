@@ -13,6 +13,8 @@
 #include <new>
 #include <system_error>
 
+#include "mpi_quant/hdf5/seal.hpp"
+
 namespace mq::h5 {
 namespace {
 
@@ -119,7 +121,9 @@ Handle Output::create_hdf5() {
   h5::check(H5Pset_driver(access, id, &self), "driver");
   // The newest format that HDF5 1.10 writes: all its metadata have checksums.
   h5::check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "format");
-  return {H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose, partial_};
+  const Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "file creation properties");
+  h5::check(H5Pset_userblock(create, kSealBytes), "room for the seal");
+  return {H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, create, access), H5Fclose, partial_};
 }
 
 void Output::check() const {
@@ -127,6 +131,9 @@ void Output::check() const {
 }
 
 void Output::commit() {
+  check();
+  const Seal seal = seal_of(descriptor_);
+  write(0, &seal, sizeof seal);
   check();
   if (fsync(descriptor_) != 0) fail(partial_);
   if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail(path_);

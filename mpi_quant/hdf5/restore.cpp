@@ -110,6 +110,8 @@ Status load(Restore& r, MPI_Comm comm, const char* path) {
 }  // namespace mq
 
 int MPIQ_Residual_restore(MPI_Comm comm, const char* path) {
+  const int met = MPIQ_Comm_meet(comm, "MPIQ_Residual_restore");
+  if (met != MPI_SUCCESS) return met;
   mq::Restore r;
   const mq::Status loaded = mq::load(r, comm, path);
   if (!loaded.ok()) return mq::conclude(comm, "MPIQ_Residual_restore", loaded);

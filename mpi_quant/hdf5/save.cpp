@@ -80,5 +80,6 @@ Status save(MPI_Comm comm, const char* path) {
 }  // namespace mq
 
 int MPIQ_Residual_save(MPI_Comm comm, const char* path) {
-  return mq::conclude(comm, "MPIQ_Residual_save", mq::save(comm, path));
+  const int met = MPIQ_Comm_meet(comm, "MPIQ_Residual_save");
+  return met != MPI_SUCCESS ? met : mq::conclude(comm, "MPIQ_Residual_save", mq::save(comm, path));
 }

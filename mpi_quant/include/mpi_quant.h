@@ -44,6 +44,15 @@ extern "C" {
  * or info, get an error on every rank. After an error recvbuf is undefined; the residual of the key is as it
  * was, or zero on a rank where the error came while data was exchanged.
  *
+ * One thread at a time is in a call of this library on a communicator: a call that comes while another thread
+ * of its rank is in one waits for the end of that, and then is an error on all ranks, which have to make it
+ * too. Which of two threads came first may differ between ranks; then what they take for one call may be made
+ * of both, but on each such rank one of the two is an error. MPIQ_Test and MPIQ_Wait of a request, and local
+ * functions, may come at any time.
+ *
+ * sendbuf and recvbuf must not overlap. Ranks that are in different collective functions of this library get
+ * an error on every rank, which names both.
+ *
  * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
  * value is an error:
  *
@@ -104,7 +113,12 @@ typedef struct MPIQ_Request_object* MPIQ_Request;
  *
  * Progress: there is no hidden thread. MPIQ_Start, MPIQ_Iallreduce, MPIQ_Test, MPIQ_Wait and MPIQ_Allreduce
  * advance everything that is under way in the process, on all communicators. MPI's own functions advance
- * nothing: a rank must not block in MPI for something that another rank does only after its MPIQ_Wait. */
+ * nothing: a rank must not block in MPI for something that another rank does only after its MPIQ_Wait.
+ *
+ * A request that is not completed when MPI_Finalize begins is given up: ranks that wait for it get an error,
+ * or, where MPI reduces, the sum. The report counts such requests; without a report a line on stderr does
+ * (not if MPIQ_WATCHDOG is 0). If other ranks have never started the call MPI_Finalize waits for them,
+ * MPIQ_WATCHDOG seconds and no longer. */
 MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                 MPI_Op op, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
 
@@ -193,7 +207,8 @@ MPIQ_PUBLIC int MPIQ_Residual_flush(void* recvbuf, MPI_Count count, MPI_Datatype
                                     const char* key);
 
 /* Forgets the residual of a key, or with NULL of all keys: what it holds is lost, its memory is freed, and
- * the key may be used with another count or datatype. Local; call it on all ranks. */
+ * the key may be used with another count or datatype. The index lists that MPIQ_Sparse_allreduce keeps of a
+ * key of this name are forgotten too: its next call sends them again. Local; call it on all ranks. */
 MPIQ_PUBLIC int MPIQ_Residual_reset(MPI_Comm comm, const char* key);
 
 /* Multiplies the residual of a key, or with NULL of all keys, by factor. For programs that multiply their
@@ -287,7 +302,9 @@ MPIQ_PUBLIC int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* lis
  * - mpiq_degrees: degrees of the layers, such as "8x4x2"; their product is at most the number of ranks and
  * more than half of it. Without the key they are chosen by a model of the network and the index lists.
  *
- * - mpiq_key: keeps the index lists of several sets of calls apart, each recognised by itself. */
+ * - mpiq_key: keeps the index lists of several sets of calls apart, each recognised by itself. The lists of
+ * the 256 keys used last are kept on a communicator, until MPIQ_Residual_reset forgets them; a key whose
+ * lists are gone sends them again. Each key takes tags, as each MPIQ_Sparse_allreduce_init does. */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce(MPI_Count out_count, const int64_t* out_indices, const void* out_values,
                                       MPI_Count in_count, const int64_t* in_indices, void* in_values,
                                       MPI_Count stride, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
@@ -333,6 +350,11 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
                                             MPI_Count size, MPI_Count max, int64_t* result_indices,
                                             void* result_values, MPI_Count* result_count, MPI_Count stride,
                                             MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
+
+/* For libraries built on this one: opens a collective function of theirs, whose name begins with "MPIQ_": ok
+ * if all ranks of comm, an intracommunicator, are in the function of this name, else an error on every rank.
+ * Of the name the first 16 characters behind "MPIQ_" count. Collective over comm. */
+MPIQ_PUBLIC int MPIQ_Comm_meet(MPI_Comm comm, const char* function);
 
 /* For libraries built on this one: raises an error on comm as the functions above do, with an error code of
  * this library's class and this text, and returns the code. Local. */

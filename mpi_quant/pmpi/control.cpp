@@ -1,6 +1,7 @@
 #include "mpi_quant/pmpi/control.hpp"
 
 #include <atomic>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -44,7 +45,27 @@ Status obey_command(std::string_view command) {
   return {};
 }
 
+struct Unknown {
+  std::mutex mutex;
+  Misunderstood seen;
+};
+Unknown& unknown() {
+  static Unknown& u = *new Unknown;  // never destroyed: MPI may be called while statics are torn down
+  return u;
+}
+
+void note_unknown(std::string_view command) {
+  const std::scoped_lock lock(unknown().mutex);
+  Misunderstood& seen = unknown().seen;
+  if (seen.commands++ == 0) command.copy(seen.first.data(), seen.first.size() - 1);
+}
+
 }  // namespace
+
+Misunderstood misunderstood() noexcept {
+  const std::scoped_lock lock(unknown().mutex);
+  return unknown().seen;
+}
 
 Control control() noexcept { return {switched_off || exact_depth > 0, steps, flushes}; }
 
@@ -52,7 +73,11 @@ Key take_key() noexcept { return std::exchange(next_key(), {}); }
 
 Status obey(int level, const char* command) {
   constexpr int kMostKeys = 1 << 16;
-  if (level == MPIQ_PCONTROL && command != nullptr) return obey_command(command);
+  if (level == MPIQ_PCONTROL && command != nullptr) {
+    const Status understood = obey_command(command);
+    if (!understood.ok()) note_unknown(command);
+    return understood;
+  }
   if (level >= MPIQ_PCONTROL * kMostKeys && level < (MPIQ_PCONTROL + 1) * kMostKeys)
     return set_key(std::to_string(level - MPIQ_PCONTROL * kMostKeys));
   if (level == 0 || level == 1) switched_off = level == 0;

@@ -12,6 +12,7 @@
 // facts of one rank: where ranks say different things, the sum is exact, and a flush is over.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "mpi_quant/base/status.hpp"
@@ -28,6 +29,13 @@ struct Control {
 Control control() noexcept;
 // The key for this thread's next sum, which it takes.
 Key take_key() noexcept;
+
+// What obey() did not understand so far, of all threads.
+struct Misunderstood {
+  std::uint64_t commands = 0;
+  std::array<char, 64> first{};  // the beginning of the first, ends with a null character
+};
+Misunderstood misunderstood() noexcept;
 
 // One call of MPI_Pcontrol; command is null unless level is MPIQ_PCONTROL. An error: not understood, nothing
 // done.

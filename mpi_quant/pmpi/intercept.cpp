@@ -114,7 +114,7 @@ Reason Interception::agreed_reason() {
   }
   if (state_->stats.exact_mode != 0) return state_->stats.exact_mode == 1 ? Reason::differs : Reason::version;
   if (state_->policy.prospect(facts()).may_compress) return Reason::compressed;
-  return bytes < kFloorBytes ? Reason::small : Reason::rule;
+  return bytes < state_->policy.floor_bytes() ? Reason::small : Reason::rule;
 }
 
 // What this rank would do: Reason::compressed: compress. Whatever fails here is told to the others.

@@ -155,6 +155,37 @@ RankFacts Report::largest() const {
   return out;
 }
 
+std::uint64_t Report::unfinished_requests() const {
+  std::uint64_t out = 0;
+  for (const RankFacts& rank : rank_facts) out += rank.unfinished_requests;
+  return out;
+}
+
+Misunderstood Report::misunderstood() const {
+  Misunderstood out;
+  for (const RankFacts& rank : rank_facts) {
+    if (out.commands == 0) out.first = rank.misunderstood.first;
+    out.commands += rank.misunderstood.commands;
+  }
+  return out;
+}
+
+std::string wrongs_text(const Report& report) {
+  std::string out;
+  if (const std::uint64_t n = report.unfinished_requests(); n > 0)
+    out += "Requests of this library that were not completed before MPI_Finalize: " + std::to_string(n) +
+           ". Their results are undefined.\n";
+  if (const Misunderstood wrong = report.misunderstood(); wrong.commands > 0) {
+    std::string first = wrong.first.data();
+    std::replace_if(
+        first.begin(), first.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    out += "Commands of MPI_Pcontrol that were not understood: " + std::to_string(wrong.commands) +
+           ". The first: \"" + first +
+           "\" (known: key=... of 1 to 63 characters, step, exact, end, flush).\n";
+  }
+  return out;
+}
+
 Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<RankFacts> rank_facts) {
   Report out{std::move(facts), std::move(rank_facts), {}, {}};
   for (const Record& record : records) {
@@ -184,6 +215,9 @@ std::string to_json(const Report& report, const std::string& advice, const std::
       .value("sites", array_of(report.sites, site_json))
       .value("memory", memory.json());
   if (!facts.gpu.empty()) all.text("gpu", facts.gpu);
+  const Misunderstood wrong = report.misunderstood();
+  all.count("unfinished_requests", report.unfinished_requests()).count("unknown_commands", wrong.commands);
+  if (wrong.commands > 0) all.text("first_unknown_command", wrong.first.data());
   if (!advice.empty()) all.value("advice", advice);
   if (!suggestion.empty()) all.value("suggestion", suggestion);
   return all.json() + "\n";

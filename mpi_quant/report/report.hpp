@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi_quant/pmpi/control.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {
@@ -29,6 +30,8 @@ struct ReportFacts {
 struct RankFacts {
   std::uint64_t peak_rss_bytes = 0;                     // of the process
   std::uint64_t scratch_bytes = 0, residual_bytes = 0;  // of this library
+  std::uint64_t unfinished_requests = 0;                // that MPI_Finalize came before
+  Misunderstood misunderstood = {};
 };
 
 // A class or a call site over the ranks that have calls of it.
@@ -56,6 +59,8 @@ struct Report {
   std::array<std::uint64_t, kReasons> calls() const;  // of all classes
   std::uint64_t lossy_calls() const;                  // results delivered to the program that were lossy
   RankFacts largest() const;                          // each of another rank, maybe
+  std::uint64_t unfinished_requests() const;
+  Misunderstood misunderstood() const;  // of all ranks; the first of the lowest that has one
 };
 
 // What goes wrong with the feedback of a class, and what to do about it: a sentence each, "" if nothing does.
@@ -69,6 +74,9 @@ std::string feedback_legend(const Report&);
 
 // The records are those of the ranks, in any order.
 Report merge(ReportFacts facts, const std::vector<Record>& records, std::vector<RankFacts> rank_facts);
+
+// Lines on what a program did wrong, "" for nothing.
+std::string wrongs_text(const Report&);
 
 // For people. The last line says how many results were lossy.
 std::string to_table(const Report&);

@@ -376,7 +376,7 @@ std::string to_table(const Report& report) {
   out += "\nPeak memory of a rank: process " + amount(memory.peak_rss_bytes) + ", mpi_quant's scratch " +
          amount(memory.scratch_bytes) + ", residuals " + amount(memory.residual_bytes) + "\n\n";
   const std::uint64_t lossy = report.lossy_calls();
-  return out + warnings_text(report) +
+  return out + wrongs_text(report) + warnings_text(report) +
          (lossy == 0 ? "No result delivered to the program was lossy.\n"
                      : std::to_string(lossy) + " results delivered to the program were lossy.\n");
 }

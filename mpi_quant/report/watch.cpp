@@ -1,5 +1,6 @@
 #include "mpi_quant/report/watch.hpp"
 
+#include <fcntl.h>
 #include <mpi.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/comm_state.hpp"
 #include "mpi_quant/execute.hpp"
+#include "mpi_quant/pmpi/control.hpp"
 #include "mpi_quant/report/gather.hpp"
 #include "mpi_quant/report/report.hpp"
 
@@ -100,6 +102,8 @@ RankFacts facts_of_rank() {
   const CommState::Memory held = CommState::memory();
   facts.scratch_bytes = held.scratch_bytes;
   facts.residual_bytes = held.residual_bytes;
+  facts.unfinished_requests = CommState::unfinished_requests();
+  facts.misunderstood = misunderstood();
   return facts;
 }
 
@@ -173,10 +177,20 @@ void write(const std::string& text, const std::string& path) {
     (void)std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  std::ofstream file(path);
-  if (!(file << text).flush())
-    (void)std::fprintf(stderr, "mpi_quant: cannot write the report \"%s\": %s\n", path.c_str(),
-                       std::strerror(errno));
+  // A symbolic link may lead a report over a file of the user's that somebody else chose.
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  bool written = descriptor >= 0;
+  for (std::size_t at = 0; written && at < text.size();) {
+    const ssize_t n = ::write(descriptor, text.data() + at, text.size() - at);
+    written = n >= 0 || errno == EINTR;
+    if (n > 0) at += static_cast<std::size_t>(n);
+  }
+  const int error = errno;
+  if (descriptor >= 0) written = close(descriptor) == 0 && written;
+  if (!written)
+    (void)std::fprintf(
+        stderr, "mpi_quant: cannot write the report \"%s\": %s\n", path.c_str(),
+        error == ELOOP ? "it is a symbolic link, which is not followed" : std::strerror(error));
 }
 
 std::string text_of(const Report& report, const Evidence& evidence, bool json) {

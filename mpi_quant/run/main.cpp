@@ -79,6 +79,12 @@ int start(const Options& options) {
   return fail(std::string("cannot run \"") + arguments[0] + "\": " + std::strerror(errno));
 }
 
+// Rules of --policy are the user's words of a moment ago; those of a file or a variable have a place.
+mq::Status explained(const Options& options, const mq::Status& why) {
+  if (!options.policy_file.empty()) return mq::explain(why, options.policy_file, "--policy-file");
+  return options.has_policy ? why : mq::explain(why, mq::policy_file_of_environment());
+}
+
 int run(Options& options) {
   if (!options.has_policy || !options.policy_file.empty()) {
     const mq::Result<std::string> rules =
@@ -87,7 +93,7 @@ int run(Options& options) {
     options.policy = *rules;
   }
   const mq::Result<mq::Policy> policy = mq::Policy::parse(options.policy);
-  if (!policy.ok()) return fail(policy.status().text());
+  if (!policy.ok()) return fail(explained(options, policy.status()).text());
   if (options.check) {
     fmt::print("{}", mq::decision_table(*policy));
     return 0;

@@ -27,13 +27,13 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   if ((*found)->stats.exact_mode == 2)
     return {Code::mismatch, "the ranks run incompatible versions of mpi_quant"};
   state_ = (*found)->shared_from_this();
+  turn_.emplace(*state_);
   const std::scoped_lock lock(state_->mutex);
   MQ_TRY(state_->broken);
   const Result<bool> active = state_->activate(user_comm, Use::all);
   MQ_TRY(active.status());
   if (!*active) return no_communicator();
   comm_.emplace(*state_->comm);
-  if (state_->sparse == nullptr) state_->sparse = std::make_unique<SparseState>();
   state_->sparse->memory.reset();
   return {};
 }
@@ -81,7 +81,8 @@ Status BlockingSparse::meet(const Signature& signature, double proposal) {
   return {};
 }
 
-Status BlockingSparse::agree(Signature signature, const Status& trouble, double& proposal) {
+Status BlockingSparse::agree(Signature signature, const Status& own, double& proposal) {
+  const Status trouble = turn_ && !turn_->trouble().ok() ? turn_->trouble() : own;
   signature.trouble = static_cast<std::uint16_t>(trouble.code());
   if (state_ == nullptr) return trouble;
   {

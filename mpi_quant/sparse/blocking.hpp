@@ -13,6 +13,7 @@
 #include "mpi_quant/frame.hpp"
 #include "mpi_quant/sparse/state.hpp"
 #include "mpi_quant/task.hpp"
+#include "mpi_quant/turn.hpp"
 #include "sparse_allreduce/measure.hpp"
 
 namespace mq {
@@ -94,6 +95,7 @@ class BlockingSparse {
   void leave();
 
   std::shared_ptr<CommState> state_;
+  std::optional<Turn> turn_;
   std::optional<PatientComm> comm_;
   sparse::Workspace own_memory_;  // of one rank alone, and for measuring
   sparse::Traffic traffic_;

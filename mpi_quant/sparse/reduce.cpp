@@ -108,13 +108,34 @@ sparse::KylixSetting setting_of(const SparseWishes& wishes, const Prepared& made
   return setting;
 }
 
-// The routes of this key, made if there are none; null: out of memory.
+// Of the keys that have lists, the one that was not used for longest loses them.
+void make_room(SparseState& state) {
+  SparseKey* oldest = nullptr;
+  std::size_t n = 0;
+  for (auto& [name, key] : state.keys) {
+    if (key.lists == nullptr) continue;
+    ++n;
+    if (oldest == nullptr || key.used < oldest->used) oldest = &key;
+  }
+  if (n >= SparseState::kMostLists) oldest->lists.reset();
+}
+
+// The routes of this key, made if there are none. Throws std::bad_alloc.
 std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseWishes& wishes) {
   if (call.state() == nullptr) return std::make_shared<SparseLists>();
-  auto& known = call.state()->sparse->known;
-  const auto at = known.find(wishes.key.view());
-  if (at != known.end()) return at->second;
-  return known.emplace(std::string(wishes.key.view()), std::make_shared<SparseLists>()).first->second;
+  SparseState& state = *call.state()->sparse;
+  const std::scoped_lock lock(call.state()->mutex);
+  auto at = state.keys.find(wishes.key.view());
+  if (at == state.keys.end()) at = state.keys.emplace(std::string(wishes.key.view()), SparseKey()).first;
+  SparseKey& key = at->second;
+  key.used = ++state.calls;
+  if (key.lists == nullptr) {
+    auto lists = std::make_shared<SparseLists>();
+    make_room(state);
+    lists->first_tag = key.first_tag;
+    key.lists = std::move(lists);
+  }
+  return key.lists;
 }
 
 bool unchanged(const SparseLists& lists, const Prepared& made, const SparseWishes& wishes) {
@@ -153,7 +174,11 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
     if (status.ok()) status = sparse::finish(call.comm(), lists->reduction);
   } else {
     sparse::KylixSetting setting = setting_of(wishes, made, call);
-    if (lists->first_tag == 0) MQ_TRY(take_tags(call, lists->first_tag));
+    if (lists->first_tag == 0) {
+      MQ_TRY(take_tags(call, lists->first_tag));
+      if (call.state() != nullptr)
+        call.state()->sparse->keys.find(wishes.key.view())->second.first_tag = lists->first_tag;
+    }
     const std::vector<int> degrees = lists->kylix.degrees;  // made anew meanwhile
     if (need == kDegrees && wishes.degrees.empty())
       MQ_TRY(call.network(setting.network));

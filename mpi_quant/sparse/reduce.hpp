@@ -44,6 +44,7 @@ class SparseRun {
   void start() noexcept;
   bool advance() noexcept;
   bool done() const { return done_; }
+  void abandon() noexcept {}                        // the other ranks get what they came for
   const Status& status() const { return status_; }  // of the run that is done
 
   CommState& state() const { return *state_; }

@@ -1,6 +1,9 @@
 // MPIQ_Sparse_allreduce_union from its arguments to its result.
 
 #include "sparse_allreduce/union.hpp"
+
+#include <optional>
+
 #include "mpi_quant.h"
 #include "mpi_quant/errors.hpp"
 #include "mpi_quant/sparse/blocking.hpp"
@@ -40,11 +43,11 @@ Status check_arguments(const Arguments& a) {
 }
 
 // Everything that this rank can find wrong alone becomes its trouble.
-Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call, sparse::UnionJob& job) {
+Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call, sparse::UnionJob& job,
+               std::optional<sparse::UnionCall<PatientComm>>& reduction) {
   try {
     if (wishes.algorithm == sparse::Algorithm::automatic) call.make_room();
-    job.control = call.memory().take<sparse::Header>(
-        sparse::control_headers(static_cast<std::size_t>(call.comm().size())));
+    reduction.emplace(call.comm(), job, call.memory(), call.traffic());
     MQ_TRY(wishes.trouble);
     MQ_TRY(check_arguments(a));
     MQ_TRY(check_host_memory({a.indices, a.values, a.result_indices, a.result_values}));
@@ -79,7 +82,8 @@ Signature sign(const Arguments& a, const SparseWishes& wishes, const sparse::Uni
 
 Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call) {
   sparse::UnionJob job;
-  const Status trouble = prepare(a, wishes, call, job);
+  std::optional<sparse::UnionCall<PatientComm>> reduction;
+  const Status trouble = prepare(a, wishes, call, job, reduction);
   auto most = static_cast<double>(job.list.indices.size());
   MQ_TRY(call.agree(sign(a, wishes, job), trouble, most));
   if (wishes.algorithm == sparse::Algorithm::automatic) MQ_TRY(call.network(job.network));
@@ -96,7 +100,7 @@ Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call)
                 static_cast<std::byte*>(a.result_values), static_cast<std::uint64_t>(a.max)};
   sparse::UnionResult result;
   MQ_TRY(sparse::union_allreduce(
-      call.comm(), job, call.memory(), call.traffic(),
+      *reduction,
       [&](void* vector, std::size_t elements) { return call.dense(vector, elements, a.datatype, a.op); },
       result));
   if (a.result_count != nullptr) *a.result_count = static_cast<MPI_Count>(result.count);

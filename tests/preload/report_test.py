@@ -49,6 +49,12 @@ class Reports(unittest.TestCase):
         self.assertGreater(compressed[0]["wire_bytes"], 2 * 2 * 160000 / 32)
         self.assertEqual(sum(sum(s["reasons"].values()) for s in report["sites"]), 2)
 
+    def test_unknown_commands_are_counted_and_the_first_is_named(self):
+        report = self.report("--policy", ": onebit", CONTROL, "pcontrol")
+        self.assertEqual((report["unknown_commands"], report["first_unknown_command"]), (2, "nonsense"))
+        done = run("--report", "-", "--policy", ": onebit", CONTROL, "pcontrol")
+        self.assertIn('Commands of MPI_Pcontrol that were not understood: 2. The first: "nonsense"', done.stderr)
+
     def test_without_a_policy_nothing_is_lossy(self):
         report = self.report(CONTROL, "others")
         self.assertEqual(report["lossy_results"], 0)
@@ -147,9 +153,12 @@ class Trouble(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count('cannot write the report "/none/report.json"'), 1)
 
+    def library(self):
+        return re.search(r"LD_PRELOAD=(\S+)", subprocess.run([RUN, "/usr/bin/env"], capture_output=True, text=True,
+                                                             check=True).stdout).group(1)
+
     def test_ranks_of_different_modes_stay_exact_and_do_not_wait_for_ever(self):
-        library = re.search(r"LD_PRELOAD=(\S+)", subprocess.run([RUN, "/usr/bin/env"], capture_output=True, text=True,
-                                                                check=True).stdout).group(1)
+        library = self.library()
         common = ["env", "LD_PRELOAD=" + library, "MPIQ_WATCHDOG=1", "MPIQ_POLICY=: onebit"]
         for first, second in ((["MPIQ_MODE=explain"], []), ([], ["MPIQ_MODE=advise"])):
             done = mpiexec("-n", "1", *common, *first, CONTROL, "differ", ":", "-n", "1", *common, *second, CONTROL, "differ")
@@ -165,6 +174,37 @@ class Trouble(unittest.TestCase):
         done = run(CONTROL, "others", MPIQ_POLICY_FILE="/none")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn('cannot read "/none"', done.stderr)
+
+    def test_a_bad_rule_is_named_with_its_file_and_line(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".rules") as file:
+            file.write("# all\n: onebit\n1M-: onebt\n")
+            file.flush()
+            library = self.library()
+            done = mpiexec("-n", "2", "env", "LD_PRELOAD=" + library, "MPIQ_POLICY_FILE=" + file.name, CONTROL, "others")
+            self.assertIn(f'MPIQ_POLICY_FILE "{file.name}", line 3: ', done.stdout + done.stderr)
+            done = run("--policy-file", file.name, CONTROL, "others")
+            self.assertIn(f'--policy-file "{file.name}", line 3: ', done.stderr)
+
+    def test_a_symbolic_link_is_not_followed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            target, link = os.path.join(folder, "target"), os.path.join(folder, "report.txt")
+            with open(target, "w", encoding="utf-8") as file:
+                file.write("the user's")
+            os.symlink(target, link)
+            done = run("--report", link, CONTROL, "others")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("it is a symbolic link", done.stderr)
+            with open(target, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "the user's")
+
+    def test_a_sum_that_no_small_rule_matches_is_not_below_the_floor(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.json")
+            run("--report", path, "--policy", "4K-8K small: onebit", CONTROL, "small")  # which expects more of the policy
+            with open(path, encoding="utf-8") as file:
+                reasons = json.load(file)["reasons"]
+        # Of 4096, 65532, 4092 and 65536 bytes.
+        self.assertEqual({name: count for name, count in reasons.items() if count}, {"compressed": 1, "rule": 2, "small": 1})
 
     def test_bad_modes_are_refused(self):
         done = run(CONTROL, "others", MPIQ_MODE="maybe")

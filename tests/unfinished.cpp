@@ -1,0 +1,41 @@
+// unfinished WHO METHOD: a program that forgets to complete a request, and ends all the same: ranks that
+// complete theirs get the sum or an error, and say if it is wrong. WHO: all, or one (rank 0) forget theirs;
+// alone: rank 0 has started what nobody else has.
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "mpi_quant.h"
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const std::string who = argc > 2 ? argv[1] : "", method = argc > 2 ? argv[2] : "";
+  constexpr MPI_Count kCount = 1 << 20;
+  std::vector<float> x(kCount, 1.0F), y(kCount);
+  MPI_Info info = MPI_INFO_NULL;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "mpiq_method", method.c_str());
+  const auto sum = [&](MPIQ_Request* request) {
+    return MPIQ_Iallreduce(x.data(), y.data(), kCount, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, info, request);
+  };
+  MPIQ_Request request = MPIQ_REQUEST_NULL;
+  (void)sum(&request);
+  if (who == "alone") {
+    (void)MPIQ_Wait(&request);
+    if (rank == 0) (void)sum(&request);
+  } else if (who == "one" && rank != 0) {
+    const int code = MPIQ_Wait(&request);
+    const bool right = method == "mpi" ? code == MPI_SUCCESS : true;
+    if (!right || (code == MPI_SUCCESS && y != std::vector<float>(kCount, static_cast<float>(size))))
+      std::puts("wrong");
+  }
+  MPI_Info_free(&info);
+  MPI_Finalize();
+}
