@@ -43,6 +43,7 @@ Status Residuals::Entry::take_back() {
   if (aside.data() == nullptr) return {};
   Buffer waiting;
   std::swap(waiting, aside);
+  held = Held(bytes());
   if (data() == nullptr) {
     std::swap(buffer, waiting);
     return {};
@@ -52,7 +53,6 @@ Status Residuals::Entry::take_back() {
     add_to<double>(buffer.data(), waiting.data(), bytes());
   else
     add_to<float>(buffer.data(), waiting.data(), bytes());
-  held = Held(bytes());
   return {};
 }
 

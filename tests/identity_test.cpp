@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -159,6 +160,7 @@ TEST_F(Tensors, what_a_stranger_dropped_before_a_confirmation_is_fed_to_nobody) 
 
 TEST_F(Tensors, tensors_in_turn_have_a_residual_each) {
   std::vector<std::string> keys;
+  std::set<const std::uint64_t*> flushes;
   float dropped_a = 0, dropped_b = 0;
   for (int t = 0; t < 40; ++t) {
     fill(a_, t % 2 == 0 ? pattern_a_ : pattern_b_, t % 2 == 0 ? 1.0F : 100.0F);
@@ -167,6 +169,7 @@ TEST_F(Tensors, tensors_in_turn_have_a_residual_each) {
       drop(found, 5);
       continue;
     }
+    flushes.insert(found.flushed);
     // Each finds what it dropped itself, once for each time that it came before.
     float& mine = t % 2 == 0 ? dropped_a : dropped_b;
     EXPECT_EQ(fed(found), mine) << t;
@@ -175,6 +178,7 @@ TEST_F(Tensors, tensors_in_turn_have_a_residual_each) {
     keys.emplace_back(found.key.view());
   }
   ASSERT_GT(keys.size(), 30u);
+  EXPECT_EQ(flushes.size(), 2u) << "a flush reaches each of them";
   for (std::size_t i = 2; i < keys.size(); ++i) {
     EXPECT_EQ(keys[i], keys[i - 2]);
     EXPECT_NE(keys[i], keys[i - 1]);

@@ -17,8 +17,10 @@ std::string key_of(const std::string& name, std::size_t phase) {
   return phase == 0 ? name : name + "#" + text_of(phase, 10);
 }
 
+// Those of all tensors that come under a name, but for one that a request of the program's own uses.
 void drop_all(const std::string& name, Residuals& residuals) {
-  for (std::size_t phase = 0; phase < Recognizer::kMostPeriod; ++phase) residuals.drop(key_of(name, phase));
+  for (std::size_t phase = 0; phase < Recognizer::kMostPeriod; ++phase)
+    if (const std::string key = key_of(name, phase); residuals.idle(key.c_str()).ok()) residuals.drop(key);
 }
 
 std::size_t residual_bytes(const Sender& sender) {
@@ -83,7 +85,7 @@ Identities::Place& Identities::place_of(const std::string& name, const Sender& s
   if (made) {
     place.count = sender.count;
     place.element = sender.element;
-    place.flushed = sender.flush;
+    place.flushed.fill(sender.flush);
   }
   place.last_call = calls_;
   return place;
@@ -93,7 +95,8 @@ Identities::Place& Identities::place_of(const std::string& name, const Sender& s
 bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals& residuals,
                            std::uint64_t most_bytes) {
   for (auto at = places_.begin(); at != places_.end() && Held::total() + bytes > most_bytes; ++at)
-    if (at->first != name && at->second.recognizer.period() == 0) drop_all(at->first, residuals);
+    if (at->first != name && at->second.recognizer.period() == 0 && residuals.idle(at->first.c_str()).ok())
+      residuals.drop(at->first);
   return Held::total() + bytes <= most_bytes;
 }
 
@@ -126,21 +129,25 @@ Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch
   if (finding.verdict == Recognizer::Verdict::alone && entry != nullptr) residuals.drop(name);
   // What several tensors dropped before they were told apart is nobody's.
   if (finding.verdict == Recognizer::Verdict::confirmed && place.recognizer.period() > 1)
-    residuals.drop(name);
+    drop_all(name, residuals);
   entry = residuals.find(key);
-  Feedback what = believed ? Feedback::hit : Feedback::unconfirmed;
+  const Found without{{}, believed ? Feedback::budget : Feedback::unconfirmed};
+  const std::size_t bytes = place.count * kernels::element_bytes(kernels::compute_element(place.element));
+  std::uint64_t* const flushed = believed ? &place.flushed[finding.phase] : nullptr;
   if (entry == nullptr) {
-    const std::size_t bytes = place.count * kernels::element_bytes(kernels::compute_element(place.element));
     const bool has_room =
         believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
-    if (!has_room || !residuals.acquire(key, place.count, place.element).ok())
-      return {{}, believed ? Feedback::budget : Feedback::unconfirmed};
-    if (believed) what = Feedback::fresh;
-  } else if (!(believed ? entry->take_back() : entry->set_aside()).ok()) {
-    residuals.drop(key);
-    return {{}, believed ? Feedback::budget : Feedback::unconfirmed};
+    if (!has_room || !residuals.acquire(key, place.count, place.element).ok()) return without;
+    return {Key(key), believed ? Feedback::fresh : Feedback::unconfirmed, flushed};
   }
-  return {Key(key), what, believed ? &place.flushed : nullptr};
+  if (entry->users > 0) return {{}, Feedback::in_use};
+  const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
+  if (entry->count != place.count || entry->element != place.element || !has_room ||
+      !(believed ? entry->take_back() : entry->set_aside()).ok()) {
+    residuals.drop(key);
+    return without;
+  }
+  return {Key(key), believed ? Feedback::hit : Feedback::unconfirmed, flushed};
 }
 
 Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,

@@ -14,6 +14,7 @@
 // numbers, never communication.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -66,14 +67,16 @@ class Identities {
     kernels::Element element = kernels::Element::f32;
     Recognizer recognizer;
     std::uint64_t unconfirmed = 0;  // calls since something was confirmed last
-    std::uint64_t last_call = 0, flushed = 0;
+    std::uint64_t last_call = 0;
+    std::array<std::uint64_t, Recognizer::kMostPeriod> flushed{};  // of each tensor in turn
   };
   using Places = std::map<std::string, Place>;
 
   // So many calls of a name without a confirmation, and the next ones are not looked at: what has no pattern
   // now will hardly get one, and looking costs some 20 microseconds.
   static constexpr std::uint64_t kPatience = 64, kRest = 1024;
-  // Names that are remembered. One that is confirmed takes some 10 KiB, others up to 35 KiB.
+  // Names that are remembered. Each of the tensors of one that is confirmed takes some 10 KiB; what is not
+  // confirmed takes up to 35 KiB.
   static constexpr std::size_t kMostPlaces = 1024;
 
   std::string name_of(Identity by, const Sender& sender) const;

@@ -91,6 +91,7 @@ class Interception {
   std::uint64_t kind_ = 0;  // of the calls that are guarded together
   GuardedCall guarded_;
   GuardWindow* window_ = nullptr;     // that this call has joined
+  std::unique_ptr<GuardWindow> own_;  // that, if it is the last call of it
   bool is_guarded_ = false;           // the call is judged
   std::uint64_t* flushed_ = nullptr;  // set: this call flushes a residual
   bool retires_ = false;              // this call delivers the residual of a rule that was given up
@@ -130,6 +131,8 @@ Reason Interception::decide() noexcept {
   } catch (const std::bad_alloc&) {
     wishes_.trouble = {Code::no_memory, "out of memory"};
     method_ = {};
+    is_guarded_ = false;
+    if (window_ != nullptr && own_ == nullptr) state_->guards[kind_].window.reset();
     return Reason::failed;
   }
 }
@@ -172,7 +175,7 @@ void Interception::prepare_compressed() {
 // True if this call is judged: alone, or as the last one of a window, which it joins here.
 bool Interception::plan_guard(bool captured) {
   Guard& guard = state_->guards[kind_];
-  if (wishes_.key.empty()) return guard.calls % rule_->care.guard == 0 && guard.split_at != guard.calls + 1;
+  if (wishes_.key.empty()) return guard.calls >= guard.next_alone && guard.split_at != guard.calls + 1;
   constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
   const auto count = static_cast<std::size_t>(call_.count);
   if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
@@ -183,7 +186,9 @@ bool Interception::plan_guard(bool captured) {
     return false;
   }
   window_ = guard.window.get();
-  return window_->calls() == rule_->care.guard;
+  if (window_->calls() < rule_->care.guard) return false;
+  own_ = std::move(guard.window);  // whatever becomes of this call, the window is over
+  return true;
 }
 
 Sender Interception::sender() const {
@@ -229,21 +234,23 @@ Outcome Interception::operate_compressed() {
     const std::scoped_lock lock(state_->mutex);
     // Where the ranks did not agree to flush, what waits goes on waiting.
     if (outcome.status.ok() && flushed_ != nullptr) *flushed_ = said_.flush;
-    if (outcome.status.ok() && retires_ && !outcome.exact) state_->residuals.drop(wishes_.key.view());
+    // Delivered; or other ranks have nothing that waits for this call, and it would wait for ever.
+    if (outcome.status.ok() && retires_) state_->residuals.drop(wishes_.key.view());
     if (rule_->care.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
   }
   if (!outcome.ran || !is_guarded_) return outcome;
-  Status judged = judge(outcome.status);
-  const std::scoped_lock lock(state_->mutex);
-  if (window_ != nullptr) state_->guards[kind_].window.reset();
-  return {std::move(judged), false};
+  return {judge(outcome.status), false};
 }
 
 void Interception::count_guarded(const Outcome& outcome) {
   Guard& guard = state_->guards[kind_];
   guard.calls += outcome.ran;  // on all ranks alike, also where it failed on some
   if (outcome.split && is_guarded_ && window_ == nullptr) guard.split_at = guard.calls + 1;
-  if (window_ == nullptr || (outcome.ran && is_guarded_)) return;
+  // On all ranks that have one: else windows that began at different calls would never end together.
+  if (outcome.split) guard.window.reset();
+  if (outcome.ran && is_guarded_ && window_ == nullptr)
+    guard.next_alone = guard.calls - 1 + rule_->care.guard;
+  if (guard.window == nullptr || window_ != guard.window.get()) return;
   const bool added = outcome.ran && outcome.status.ok() && window_->add_result(call_.recvbuf).ok();
   if (!added) guard.window.reset();
 }
