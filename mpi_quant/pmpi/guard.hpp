@@ -98,7 +98,7 @@ struct Guard {
   std::uint64_t calls = 0;              // compressed; the same on all ranks
   bool tripped = false;                 // given up; likewise
   std::uint64_t next_alone = 0;         // `calls` at which a call without a residual is judged again
-  std::uint64_t split_at = 0;           // `calls` + 1 when this rank judged a call alone and others did not
+  std::uint64_t splits = 0;             // one after the other, of calls that were to be judged alone
   std::unique_ptr<GuardWindow> window;  // null: none is open
 };
 

@@ -175,7 +175,7 @@ void Interception::prepare_compressed() {
 // True if this call is judged: alone, or as the last one of a window, which it joins here.
 bool Interception::plan_guard(bool captured) {
   Guard& guard = state_->guards[kind_];
-  if (wishes_.key.empty()) return guard.calls >= guard.next_alone && guard.split_at != guard.calls + 1;
+  if (wishes_.key.empty()) return guard.calls >= guard.next_alone;
   constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
   const auto count = static_cast<std::size_t>(call_.count);
   if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
@@ -243,13 +243,18 @@ Outcome Interception::operate_compressed() {
 }
 
 void Interception::count_guarded(const Outcome& outcome) {
+  constexpr std::uint64_t kMostSplits = 3;
   Guard& guard = state_->guards[kind_];
   guard.calls += outcome.ran;  // on all ranks alike, also where it failed on some
-  if (outcome.split && is_guarded_ && window_ == nullptr) guard.split_at = guard.calls + 1;
+  const bool is_alone = is_guarded_ && window_ == nullptr;
+  if (is_alone) guard.splits = outcome.split ? guard.splits + 1 : 0;
+  // Ranks of which some have a residual never judge alone together: the others leave it for a while.
+  if (is_alone && (outcome.ran || guard.splits == kMostSplits)) {
+    guard.next_alone = guard.calls - outcome.ran + rule_->care.guard;
+    guard.splits = 0;
+  }
   // On all ranks that have one: else windows that began at different calls would never end together.
   if (outcome.split) guard.window.reset();
-  if (outcome.ran && is_guarded_ && window_ == nullptr)
-    guard.next_alone = guard.calls - 1 + rule_->care.guard;
   if (guard.window == nullptr || window_ != guard.window.get()) return;
   const bool added = outcome.ran && outcome.status.ok() && window_->add_result(call_.recvbuf).ok();
   if (!added) guard.window.reset();

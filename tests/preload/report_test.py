@@ -117,8 +117,8 @@ class Reports(unittest.TestCase):
     def test_feedback_is_counted_by_what_became_of_it(self):
         report = self.report("--policy", ": onebit feedback=address", CONTROL, "feedback", "address")
         feedback = [c["feedback"] for c in report["classes"] if c["reasons"].get("compressed")]
-        total = {name: sum(f.get(name, 0) for f in feedback) for name in ("recorded", "fresh", "hit")}
-        self.assertEqual(total, {"recorded": 2 * 2 * 3, "fresh": 2 * 2, "hit": 2 * 2 * 96})
+        total = {name: sum(f.get(name, 0) for f in feedback) for name in ("unconfirmed", "fresh", "hit")}
+        self.assertEqual(total, {"unconfirmed": 2 * 2 * 3, "fresh": 0, "hit": 2 * 2 * 97})
 
     def test_guarded_calls_have_an_error(self):
         report = self.report("--policy", ": bf16 guard=3 error=0.01", CONTROL, "guard_within")
