@@ -89,8 +89,8 @@ enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
 // The functions of a codec for one element type and one instruction set. Stateless, and safe to call from any
 // thread.
 struct CodecOps {
-  // Encodes n elements. A non-finite element of v decodes to NaN or Inf; its residual becomes 0, so residuals
-  // stay finite.
+  // Encodes n elements. A non-finite element of v decodes to NaN or Inf; its residual becomes 0; a deposit
+  // whose sum would not be finite leaves the residual as it was. So residuals stay finite.
   Encoded (*encode)(const EncodeArgs&) noexcept;
   // Decodes n elements. Malformed: encode cannot have written this wire with these n and params; then x holds
   // unspecified values, but nothing outside x was written and nothing outside wire was read.

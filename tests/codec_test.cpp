@@ -133,6 +133,25 @@ TEST(Codec, deposit_adds_the_loss_of_x_to_the_residual) {
   });
 }
 
+TEST(Codec, a_deposit_without_room_leaves_the_residual) {
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    constexpr T kMax = std::numeric_limits<T>::max();
+    const std::size_t n = row.block() + 5;
+    auto x = make_input<T>(Input::normal, n, seed());
+    for (T& v : x) v *= kMax / 16;
+    std::vector<T> before(n);
+    for (std::size_t i = 0; i < n; ++i) before[i] = i % 2 ? kMax : -kMax;
+    const Coded<T> plain = row.run(x, before, Feedback::none),
+                   deposit = row.run(x, before, Feedback::deposit);
+    ASSERT_EQ(plain.wire, deposit.wire);
+    for (std::size_t i = 0; i < n; ++i) {
+      const T sum = before[i] + (x[i] - plain.decoded[i]);
+      ASSERT_EQ(deposit.residual[i], std::isfinite(sum) ? sum : before[i]) << row.describe(n, "no room") << i;
+    }
+  });
+}
+
 TEST(Codec, lossless_rows_return_every_bit_pattern) {
   for_each_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;

@@ -29,11 +29,6 @@ MQ_DEVICE void widen(const kernels::dense::WidenElements& a) {
       [&](std::uint64_t i, std::uint16_t half) { store(a.out + 4 * i, Half::to(half)); });
 }
 
-// What the rounding of v to `rounded` lost is added.
-MQ_DEVICE float kept_of(float before, float v, float rounded) {
-  return is_finite(rounded) ? before + (v - rounded) : before;
-}
-
 template <class Half, bool kKeep>
 MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
   const std::uint64_t all = std::uint64_t{blocks()} * threads();
@@ -58,7 +53,7 @@ MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
           MQ_UNROLL(4)
           for (std::uint32_t j = 0; j < kPack; ++j) {
             half.of[j] = Half::from(e.v.of[j]);
-            e.kept.of[j] = kept_of(e.kept.of[j], e.v.of[j], Half::to(half.of[j]));
+            e.kept.of[j] = deposited(e.kept.of[j], e.v.of[j] - Half::to(half.of[j]));
           }
           store_pack(a.half + 2 * i, half);
           if constexpr (kKeep) store_pack(a.residual + 4 * i, e.kept);
@@ -72,7 +67,7 @@ MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
       [&](std::uint64_t i, One e) {
         const std::uint16_t half = Half::from(e.v);
         store(a.half + 2 * i, half);
-        if constexpr (kKeep) store(a.residual + 4 * i, kept_of(e.kept, e.v, Half::to(half)));
+        if constexpr (kKeep) store(a.residual + 4 * i, deposited(e.kept, e.v - Half::to(half)));
       });
 }
 template <class Half>

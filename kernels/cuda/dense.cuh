@@ -28,7 +28,7 @@ MQ_DEVICE typename E::Code encode_one(T v, T& r, std::uint32_t& nonfinite) {
   if constexpr (F != kernels::Feedback::none) {
     const T decoded = E::get(code);
     const T error = is_finite(decoded) ? v - decoded : T{0};
-    r = F == kernels::Feedback::deposit ? r + error : error;
+    r = F == kernels::Feedback::deposit ? deposited(r, error) : error;
   }
   nonfinite += !is_finite(v);
   return code;

@@ -83,6 +83,12 @@ MQ_DEVICE T joined_sum(T base, T decoded) {
   const T sum = base + decoded;
   return sum == sum ? sum : nan_value<T>();
 }
+// A residual and what is added to it. Where the sum is not finite the residual stays as it was.
+template <class T>
+MQ_DEVICE T deposited(T residual, T error) {
+  const T sum = residual + error;
+  return is_finite(sum) ? sum : residual;
+}
 
 MQ_DEVICE float as_float(float v) { return v; }
 MQ_DEVICE float as_float(double v) {

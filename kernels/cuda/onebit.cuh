@@ -160,7 +160,7 @@ MQ_DEVICE void mark_elements(const T* v, std::byte* residual, std::uint32_t n, k
   for (std::uint32_t i = lane(); i < n; i += 32) {
     T kept = is_finite(v[i]) ? v[i] : T{0};
     std::byte* const at = residual + std::size_t{i} * sizeof(T);
-    if (feedback == kernels::Feedback::deposit) kept = load<T>(at) + kept;
+    if (feedback == kernels::Feedback::deposit) kept = deposited(load<T>(at), kept);
     store(at, kept);
   }
 }
@@ -179,7 +179,7 @@ MQ_DEVICE void keep_rest(const T* v, std::byte* residual, std::uint32_t begin, s
       begin + lane(), n, 32,
       [&](std::uint32_t i) { return kDeposit ? element<T, kWhole>(residual, i) : T{0}; },
       [&](std::uint32_t i, T r) {
-        set_element<T, kWhole>(residual, i, kDeposit ? r + error(v[i]) : error(v[i]));
+        set_element<T, kWhole>(residual, i, kDeposit ? deposited(r, error(v[i])) : error(v[i]));
       });
 }
 // The new residual.
@@ -197,7 +197,7 @@ MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, Err
           const Pack<T> e = *reinterpret_cast<const Pack<T>*>(v + i);
           MQ_UNROLL(4)
           for (std::uint32_t j = 0; j < kPack; ++j)
-            r.of[j] = kDeposit ? r.of[j] + error(e.of[j]) : error(e.of[j]);
+            r.of[j] = kDeposit ? deposited(r.of[j], error(e.of[j])) : error(e.of[j]);
           store_pack(residual + std::size_t{i} * sizeof(T), r);
         });
   }

@@ -169,7 +169,7 @@ struct Block {
         if (at >= words) break;
         if (i >= n) continue;
         if constexpr (kNear) value[j] = v(i);
-        set_residual(i, old[j] + loss_of(at, value[j]));
+        set_residual(i, deposited(old[j], loss_of(at, value[j])));
       }
     }
   }

@@ -71,8 +71,7 @@ struct Convert {
     if (residual == nullptr) return;
     const L rounded = Halves<Format>::load(codes, width);
     auto* const kept = static_cast<std::byte*>(residual) + g * kFloats;
-    const L before = L::load(kept, width);
-    L::select(rounded.finite(), before + (v - rounded), before).store(kept, width);
+    deposited(L::load(kept, width), v - rounded).store(kept, width);
   }
 };
 

@@ -131,7 +131,7 @@ struct Deposit {
       const std::uint32_t lane = (entries.entry[i] >> 1) % kLanes;
       set_element<T>(loss, lane, loss_of(entries.entry[i], element<T>(loss, lane)));
     }
-    (L::load(residual + g * kGroupBytes, width) + L::load(loss, Whole{}))
+    deposited(L::load(residual + g * kGroupBytes, width), L::load(loss, Whole{}))
         .store(residual + g * kGroupBytes, width);
     return i;
   }

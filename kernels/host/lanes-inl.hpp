@@ -213,6 +213,13 @@ struct SplitSum {
   }
 };
 
+// A residual and what is added to it. Where the sum is not finite the residual stays as it was.
+template <class L>
+MQ_INLINE L deposited(const L& residual, const L& error) {
+  const L sum = residual + error;
+  return L::select(sum.finite(), sum, residual);
+}
+
 // Codes of one bit: bit i of byte i / 8 is lane i; bits without an element are 0.
 MQ_INLINE void store_bits(std::byte* p, std::uint32_t bits, Whole) { std::memcpy(p, &bits, sizeof bits); }
 MQ_INLINE void store_bits(std::byte* p, std::uint32_t bits, Part part) {

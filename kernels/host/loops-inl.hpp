@@ -199,7 +199,8 @@ struct Loops {
     if constexpr (F != Feedback::none) {
       L error = v - decoded;
       if constexpr (!kScaled) error = L::select(decoded.finite(), error, L::all(T{0}));
-      if constexpr (F == Feedback::deposit) error = L::load(residual + g * kGroupBytes, width) + error;
+      if constexpr (F == Feedback::deposit)
+        error = deposited(L::load(residual + g * kGroupBytes, width), error);
       error.store(residual + g * kGroupBytes, width);
     }
     if constexpr (kScaled) return 0;
@@ -228,7 +229,8 @@ struct Loops {
     Q::put_marks(~v.finite().bits() & width.bits, codes + code_offset(g), width);
     if constexpr (F != Feedback::none) {
       L kept = L::select(v.finite(), v, L::all(T{0}));
-      if constexpr (F == Feedback::deposit) kept = L::load(residual + g * kGroupBytes, width) + kept;
+      if constexpr (F == Feedback::deposit)
+        kept = deposited(L::load(residual + g * kGroupBytes, width), kept);
       kept.store(residual + g * kGroupBytes, width);
     }
   }

@@ -134,7 +134,8 @@ struct TernaryDense {
     const L coded = L::load(v + g * kGroupBytes, width);
     L error = coded - lanes(load(codes, g, width), value, T{0});
     error = L::select(coded.finite(), error, L::all(T{0}));
-    if constexpr (F == Feedback::deposit) error = L::load(residual + g * kGroupBytes, width) + error;
+    if constexpr (F == Feedback::deposit)
+      error = deposited(L::load(residual + g * kGroupBytes, width), error);
     error.store(residual + g * kGroupBytes, width);
   }
 

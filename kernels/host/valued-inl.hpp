@@ -192,7 +192,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     const L lanes = L::load(v + g * kGroupBytes, width), zero = L::all(T{0});
     L kept = L::select(L::mask_of(sent.group[g]), zero, lanes);
     kept = L::select(lanes.finite(), kept, zero);
-    if constexpr (F == Feedback::deposit) kept = L::load(residual + g * kGroupBytes, width) + kept;
+    if constexpr (F == Feedback::deposit) kept = deposited(L::load(residual + g * kGroupBytes, width), kept);
     kept.store(residual + g * kGroupBytes, width);
   }
 

@@ -24,9 +24,7 @@ class Target {
     std::vector<T> x(n_), residual(n_);
     for (T& value : x) value = bytes_.take<T>();
     const auto feedback = static_cast<kernels::Feedback>(bytes_.take<std::uint8_t>() % 3);
-    // What is deposited onto a residual near the greatest number makes it infinite, so far.
-    if (feedback != kernels::Feedback::deposit)
-      for (T& value : residual) value = finite(bytes_.take<T>());
+    for (T& value : residual) value = finite(bytes_.take<T>());
     const std::size_t bound = codec_.wire_bound(n_, kElement, params_);
     Guarded wire(bound);
     const kernels::Encoded encoded =
