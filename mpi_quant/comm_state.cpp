@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/datatypes.hpp"
 #include "mpi_quant/frame.hpp"
@@ -32,8 +33,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry& r = *new Registry;  // never destroyed: MPI may call back while statics are torn down
-  return r;
+  static Immortal<Registry> r;  // MPI may call back while statics are torn down
+  return *r;
 }
 
 // Takes a state out of the registry; null if it is not there any more.

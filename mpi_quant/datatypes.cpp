@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/base/mpi_comm.hpp"
 
 namespace mq {
@@ -15,8 +16,8 @@ struct HalfTypes {
   std::atomic<MPI_Datatype> f16 = MPI_DATATYPE_NULL, bf16 = MPI_DATATYPE_NULL;
 };
 HalfTypes& half_types() {
-  static HalfTypes& types = *new HalfTypes;  // never destroyed: may be asked while statics are torn down
-  return types;
+  static Immortal<HalfTypes> types;  // may be asked while statics are torn down
+  return *types;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/immortal.hpp"
 
 namespace mq {
 namespace {
@@ -22,8 +23,8 @@ struct Streams {
   std::map<Device*, Ours> by_device;
 };
 Streams& streams() {
-  static Streams& s = *new Streams;
-  return s;
+  static Immortal<Streams> s;
+  return *s;
 }
 
 // f(ours), until the stream has come to its end. Once more with a new stream if that fails: the program may

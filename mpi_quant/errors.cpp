@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <mutex>
 
 #include "mpi_quant/base/family.h"
@@ -27,9 +28,9 @@ int error_code(const Status& status) {
     (void)PMPI_Add_error_string(error_class, "error of mpi_quant");
   }
   if (code == 0 && PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
-  std::string text = "mpi_quant: " + status.text();
-  if (text.size() >= MPI_MAX_ERROR_STRING) text.resize(MPI_MAX_ERROR_STRING - 1);
-  (void)PMPI_Add_error_string(code, text.c_str());
+  std::array<char, MPI_MAX_ERROR_STRING> text{};  // no std::string: there may be no memory for one
+  (void)std::snprintf(text.data(), text.size(), "mpi_quant: %s", status.text().c_str());
+  (void)PMPI_Add_error_string(code, text.data());
   return code;
 }
 

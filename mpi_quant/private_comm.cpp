@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/base/own_comm.hpp"
 #include "mpi_quant/base/real_mpi.hpp"
 #include "mpi_quant/errors.hpp"
@@ -22,8 +23,8 @@ struct Table {
   std::vector<std::weak_ptr<PrivateComm>> shared;  // in the order they were made
 };
 Table& table() {
-  static Table& t = *new Table;  // never destroyed: communicators may be freed while statics are torn down
-  return t;
+  static Immortal<Table> t;  // communicators may be freed while statics are torn down
+  return *t;
 }
 
 // Leases that a communicator has tags for.

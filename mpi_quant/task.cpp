@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/comm_state.hpp"
 
 namespace mq {
@@ -17,9 +18,8 @@ struct UnderWay {
   std::size_t listings = 0;
 };
 UnderWay& under_way() {
-  // Never destroyed: requests may be completed while statics are torn down.
-  static UnderWay& u = *new UnderWay;
-  return u;
+  static Immortal<UnderWay> u;  // requests may be completed while statics are torn down
+  return *u;
 }
 
 }  // namespace

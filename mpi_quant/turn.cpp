@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/comm_state.hpp"
 
 namespace mq {
@@ -37,8 +38,8 @@ struct UnderWay {
   FirstUse* first = nullptr;
 };
 UnderWay& under_way() {
-  static UnderWay& u = *new UnderWay;  // never destroyed: threads may still be here at exit
-  return u;
+  static Immortal<UnderWay> u;  // threads may still be here at exit
+  return *u;
 }
 
 }  // namespace

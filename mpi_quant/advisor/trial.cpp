@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/layout.hpp"
 
 namespace mq {
@@ -59,8 +60,9 @@ bool measures(const Method& method) {
 }  // namespace
 
 std::span<const Candidate> candidates() {
-  static const std::vector<Candidate>& list = *new std::vector<Candidate>(parsed());  // outlives statics
-  return list;
+  static Immortal<std::vector<Candidate>> list(
+      parsed());  // a report may be written while statics are torn down
+  return *list;
 }
 
 double steady_s() noexcept {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/immortal.hpp"
 
 namespace mq {
 namespace {
@@ -80,8 +81,8 @@ const DeviceApi* load() {
 
 // Looks for a driver, and for the table if there is one.
 void look() {
-  static std::mutex& mutex = *new std::mutex;  // as long as anyone may call, also in atexit
-  const std::scoped_lock lock(mutex);
+  static Immortal<std::mutex> mutex;  // as long as anyone may call, also in atexit
+  const std::scoped_lock lock(*mutex);
   const std::uint64_t mapped = objects_mapped();
   if (is_settled || mapped == seen) return;
   const Result<Env>& e = env();

@@ -8,7 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <span>
+
+#include "mpi_quant/base/immortal.hpp"
 
 namespace mq {
 
@@ -123,9 +126,14 @@ Result<Env> read_env() {
 }  // namespace
 
 const Result<Env>& env() {
-  static const Result<Env>& e =
-      *new Result<Env>(read_env());  // never destroyed: MPI_Finalize may run in atexit
-  return e;
+  static Immortal<Result<Env>> e([]() -> Result<Env> {  // MPI_Finalize may run in atexit
+    try {
+      return read_env();
+    } catch (const std::bad_alloc&) {
+      return Status{Code::no_memory, "out of memory"};  // short enough to need none
+    }
+  }());
+  return *e;
 }
 
 std::string policy_file_of_environment() {

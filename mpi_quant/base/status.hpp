@@ -34,6 +34,21 @@ class [[nodiscard]] Status {
   Status(Code code, std::string text) : code_(code), text_(std::move(text)) {
     if (code_ != Code::ok && text_.empty()) text_ = "no reason given";  // short enough to need no memory
   }
+  // A copy whose text finds no memory says so: an error must not become another one on its way.
+  Status(const Status& other) noexcept : code_(other.code_) {
+    try {
+      text_ = other.text_;
+    } catch (...) {
+      text_ = "out of memory";  // short enough to need none
+    }
+  }
+  Status(Status&&) noexcept = default;
+  Status& operator=(Status other) noexcept {
+    code_ = other.code_;
+    text_ = std::move(other.text_);
+    return *this;
+  }
+  ~Status() = default;
   bool ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
   const std::string& text() const { return text_; }  // names the thing and the place; empty if ok

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mpi_quant/base/front.h"
+#include "mpi_quant/base/immortal.hpp"
 #include "mpi_quant/residuals.hpp"
 
 namespace mq {
@@ -50,8 +51,8 @@ struct Unknown {
   Misunderstood seen;
 };
 Unknown& unknown() {
-  static Unknown& u = *new Unknown;  // never destroyed: MPI may be called while statics are torn down
-  return u;
+  static Immortal<Unknown> u;  // MPI may be called while statics are torn down
+  return *u;
 }
 
 void note_unknown(std::string_view command) {

@@ -1,5 +1,5 @@
-// Sparse calls whose memory fails on one rank at any of its allocations: the same outcome on all ranks, a sum
-// or an error, no hang, and the communicator still works.
+// Calls whose memory fails on one rank at any of its allocations: the same outcome on all ranks, a sum or an
+// error, and no hang.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -37,20 +37,22 @@ TEST_F(Sparse, a_union_without_memory_on_one_rank_ends_alike_on_all) {
   std::vector<std::int64_t> indices(kSize);
   std::vector<float> sums(kSize);
   for (const std::string& algorithm : kAlgorithms)
-    for (const bool list : {true, false}) {
+    for (const auto& [used, list] : {std::pair{true, true}, {true, false}, {false, true}}) {
       // A wait for ever becomes an error that has another text.
       const Info info{{"mpiq_algorithm", algorithm}, {"mpiq_timeout", "20"}};
       long trials = 0;
       for (bool any = true; any; ++trials) {
         ASSERT_LT(trials, 1000) << algorithm;
-        // A communicator of its own, past its first use, whose sparse calls have no memory yet.
+        // A communicator whose sparse calls have no memory yet: one that was used, and a new one.
         MPI_Comm fresh = MPI_COMM_NULL;
         MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
         MPI_Comm_set_errhandler(fresh, MPI_ERRORS_RETURN);
         std::vector<float> ones(4096, 1);
-        ASSERT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, ones.data(), 4096, MPI_FLOAT, MPI_SUM, fresh,
-                                 Info{{"mpiq_method", "bf16"}}),
-                  MPI_SUCCESS);
+        if (used) {
+          ASSERT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, ones.data(), 4096, MPI_FLOAT, MPI_SUM, fresh,
+                                   Info{{"mpiq_method", "bf16"}}),
+                    MPI_SUCCESS);
+        }
         MPI_Count n = 0;
         failed = false;
         until_failure = rank == size - 1 ? trials : -1;
@@ -70,6 +72,32 @@ TEST_F(Sparse, a_union_without_memory_on_one_rank_ends_alike_on_all) {
       }
       EXPECT_GT(trials, 1) << algorithm;
     }
+}
+
+TEST_F(Sparse, a_first_sum_without_memory_on_one_rank_ends_alike_on_all) {
+  for (const char* const method : {"bf16", "onebit", "adaptive", "topk"}) {
+    long trials = 0;
+    for (bool any = true; any; ++trials) {
+      ASSERT_LT(trials, 1000) << method;
+      MPI_Comm fresh = MPI_COMM_NULL;
+      MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+      MPI_Comm_set_errhandler(fresh, MPI_ERRORS_RETURN);
+      std::vector<float> ones(4096, 1);
+      const Info info{{"mpiq_method", method}, {"mpiq_key", "key"}};
+      failed = false;
+      until_failure = rank == size - 1 ? trials : -1;
+      const int code = MPIQ_Allreduce(MPI_IN_PLACE, ones.data(), 4096, MPI_FLOAT, MPI_SUM, fresh, info);
+      until_failure = -1;
+      int mine[2]{code != MPI_SUCCESS, failed}, all[2];
+      MPI_Allreduce(mine, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      ASSERT_TRUE(all[0] == 0 || all[0] == size)
+          << method << " allocation " << trials << ": " << (code == MPI_SUCCESS ? "no error" : text_of(code));
+      any = all[1] > 0;
+      ASSERT_TRUE(any || all[0] == 0) << method << ": " << text_of(code);
+      MPI_Comm_free(&fresh);
+    }
+    EXPECT_GT(trials, 1) << method;
+  }
 }
 
 }  // namespace

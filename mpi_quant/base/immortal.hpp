@@ -1,0 +1,27 @@
+// A static that is never destroyed: for what MPI may call back, or threads may use, while the statics of the
+// program are torn down.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace mq {
+
+// Holds a T in its own memory, so that making one allocates nothing beside what T itself does.
+template <class T>
+class Immortal {
+ public:
+  template <class... Args>
+  explicit Immortal(Args&&... args) {
+    new (memory_) T(std::forward<Args>(args)...);
+  }
+  Immortal(const Immortal&) = delete;
+  Immortal& operator=(const Immortal&) = delete;
+  T& operator*() { return *std::launder(reinterpret_cast<T*>(memory_)); }
+
+ private:
+  alignas(T) std::byte memory_[sizeof(T)];
+};
+
+}  // namespace mq
