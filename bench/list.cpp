@@ -7,7 +7,7 @@
 #include "bench/mpi_algorithm.hpp"
 #include "bench/sparse_method.hpp"
 #include "kernels/codec.hpp"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 
 namespace mq::bench {
 namespace {

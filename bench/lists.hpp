@@ -9,7 +9,7 @@
 
 #include "bench/sparse_method.hpp"
 #include "kernels/codec.hpp"
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq::bench {
 

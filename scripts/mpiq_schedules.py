@@ -1,6 +1,6 @@
 """What an algorithm has the busiest rank do: messages, bytes on the wire, encoding and decoding, in units of the vector.
 
-The same numbers as mpi_quant/plans.cpp makes steps of and mpi_quant/advisor/predict.cpp counts. P is the number of ranks.
+The same numbers as mpi_quant/plan/plans.cpp makes steps of and mpi_quant/advisor/predict.cpp counts. P is the number of ranks.
 
     algorithm             messages   sent           encoded   decoded       source
     ring                  2 (P-1)    2 (P-1)/P                              Patarasuk and Yuan 2009
@@ -15,8 +15,8 @@ w is the encoded vector over the vector. Logarithms are rounded up: what ranks b
 """
 import dataclasses
 
-SEGMENT_BYTES = 256 << 10  # of one chunk: mpi_quant/layout.hpp; twice that of long vectors, then a 64th of a call at most
-LATENCY_BYTES = 16 << 10  # mpi_quant/plans.cpp, kLatencyBytes
+SEGMENT_BYTES = 256 << 10  # of one chunk: mpi_quant/plan/layout.hpp; twice that of long vectors, then a 64th of a call at most
+LATENCY_BYTES = 16 << 10  # mpi_quant/plan/plans.cpp, kLatencyBytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ PLANS = {
 
 
 def choose_plan(size, ranks):
-    """The plan of a method that names none, as choose_plan of mpi_quant/plans.cpp: by bytes of the vector and ranks."""
+    """The plan of a method that names none, as choose_plan of mpi_quant/plan/plans.cpp: by bytes of the vector and ranks."""
     if ranks <= 2:
         return "allgather"
     if ranks <= 4:

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/agree.hpp"
+#include "mpi_quant/engine/agree.hpp"
 #include "tests/loopback.hpp"
 
 namespace mq::test {

@@ -11,7 +11,7 @@
 
 #include "kernels/codec.hpp"
 #include "mpi_quant.h"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/api.hpp"
 
 namespace mq::test {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mpi_quant/base/device.hpp"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/device_calls.hpp"
 
 namespace mq::test {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mpi_quant/base/front.h"
-#include "mpi_quant/pmpi/control.hpp"
-#include "mpi_quant/pmpi/identity.hpp"
+#include "mpi_quant/preload/control.hpp"
+#include "mpi_quant/memory/identity.hpp"
 
 namespace mq::test {
 namespace {

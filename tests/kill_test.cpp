@@ -11,7 +11,7 @@
 #include <chrono>
 #include <random>
 
-#include "mpi_quant/agree.hpp"
+#include "mpi_quant/engine/agree.hpp"
 #include "tests/scene.hpp"
 
 namespace mq::test {

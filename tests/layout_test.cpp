@@ -1,7 +1,7 @@
 // How vectors are cut: every element in exactly one chunk, whole blocks, the promised bounds; by brute force
 // for small vectors and at the edges of 64 bits for large ones.
 
-#include "mpi_quant/layout.hpp"
+#include "mpi_quant/plan/layout.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mpi_quant/advisor/predict.hpp"
-#include "mpi_quant/layout.hpp"
+#include "mpi_quant/plan/layout.hpp"
 #include "tests/inputs.hpp"
 
 namespace mq::test {

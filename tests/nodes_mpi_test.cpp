@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mpi_quant.h"
-#include "mpi_quant/frame.hpp"
-#include "mpi_quant/layout.hpp"
+#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/plan/layout.hpp"
 #include "tests/api.hpp"
 
 namespace mq::test {

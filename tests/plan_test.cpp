@@ -16,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/promises.hpp"
 #include "tests/sanitized.hpp"
 

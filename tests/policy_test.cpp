@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 #include "tests/inputs.hpp"
 
 namespace mq::test {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/symbolic.hpp"
 
 namespace mq::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/promises.hpp"
 
 namespace mq::test {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/pmpi/recognizer.hpp"
+#include "mpi_quant/memory/recognizer.hpp"
 
 namespace mq::test {
 namespace {

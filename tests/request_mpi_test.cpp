@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mpi_quant.h"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/api.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 #include "tests/api.hpp"
 
 namespace mq::test {

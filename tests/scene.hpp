@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/convert.hpp"
-#include "mpi_quant/execute.hpp"
+#include "mpi_quant/engine/execute.hpp"
 #include "tests/inputs.hpp"
 #include "tests/loopback.hpp"
 #include "tests/rows.hpp"

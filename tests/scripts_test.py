@@ -28,7 +28,7 @@ class Layers(InTemporaryFolder):
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_kernels_must_not_include_the_library(self):
-        self.planted("kernels/a.hpp", '// a\n#include "mpi_quant/plan.hpp"\n', "2: kernels/ must not include mpi_quant/plan.hpp")
+        self.planted("kernels/a.hpp", '// a\n#include "mpi_quant/plan/plan.hpp"\n', "2: kernels/ must not include mpi_quant/plan/plan.hpp")
 
     def test_hdf5_stays_out_of_the_library_that_every_program_loads(self):
         self.clean("mpi_quant/hdf5/a.hpp", '// a\n#include <hdf5.h>\n#include "mpi_quant/base/status.hpp"\n')
@@ -36,7 +36,7 @@ class Layers(InTemporaryFolder):
                      "2: includes <hdf5.h>", "3: mpi_quant/ must not include mpi_quant/hdf5/a.hpp")
 
     def test_a_relative_include_does_not_hide_its_layer(self):
-        self.clean("mpi_quant/plan.hpp", "// plan\n")
+        self.clean("mpi_quant/plan/plan.hpp", "// plan\n")
         self.planted("mpi_quant/base/a.hpp", '// a\n#include "../plan.hpp"\n', "2: mpi_quant/base/ must not include mpi_quant/plan")
 
     def test_lower_layers_and_the_own_folder_may_be_included(self):
@@ -72,12 +72,12 @@ class Layers(InTemporaryFolder):
                      "4: calls MPI_Barrier")
 
     def test_the_shim_defines_mpi_functions_and_calls_none(self):
-        self.planted("mpi_quant/pmpi/shim.cpp",
+        self.planted("mpi_quant/preload/shim.cpp",
                      "// a\nint MPI_Allreduce(int a) {\n  return MPI_Barrier(a);\n}\n", "3: calls MPI_Barrier")
 
     def test_the_environment_is_read_in_one_file(self):
         self.clean("mpi_quant/base/env.cpp", '// a\nauto a = getenv("A");\n')
-        self.planted("mpi_quant/policy.cpp", '// a\nauto a = std::getenv("A");\n', "2: reads the environment")
+        self.planted("mpi_quant/policy/policy.cpp", '// a\nauto a = std::getenv("A");\n', "2: reads the environment")
 
     def test_virtual_functions_are_reported(self):
         self.planted("kernels/a.hpp", "// virtual in a comment is fine\nstruct A {\n  virtual void f();\n};\n", "3: virtual")

@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 
 namespace mq::test::symbolic {
 

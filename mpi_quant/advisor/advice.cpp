@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "mpi_quant/advisor/predict.hpp"
-#include "mpi_quant/plan.hpp"
-#include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/policy/words.hpp"
 
 namespace mq {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "mpi_quant/advisor/advice.hpp"
-#include "mpi_quant/advisor/figures.hpp"
+#include "mpi_quant/base/figures.hpp"
 #include "mpi_quant/base/json.hpp"
-#include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/policy/words.hpp"
 
 namespace mq {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "mpi_quant/base/arena.hpp"
-#include "mpi_quant/base/mpi_comm.hpp"
-#include "mpi_quant/base/real_mpi.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 
 namespace mq {
 namespace {

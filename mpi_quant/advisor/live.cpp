@@ -7,12 +7,12 @@
 
 #include "mpi_quant/advisor/link_mpi.hpp"
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/base/own_comm.hpp"
-#include "mpi_quant/base/real_mpi.hpp"
-#include "mpi_quant/datatypes.hpp"
-#include "mpi_quant/device_copy.hpp"
-#include "mpi_quant/execute.hpp"
-#include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/core/own_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/engine/execute.hpp"
+#include "mpi_quant/policy/words.hpp"
 #include "mpi_quant/report/note.hpp"
 
 namespace mq {

@@ -10,7 +10,7 @@
 
 #include "mpi_quant/advisor/advice.hpp"
 #include "mpi_quant/advisor/advisor.hpp"
-#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 
 namespace mq {
 

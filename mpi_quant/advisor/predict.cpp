@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "mpi_quant/frame.hpp"
-#include "mpi_quant/layout.hpp"
+#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/plan/layout.hpp"
 
 namespace mq {
 namespace {

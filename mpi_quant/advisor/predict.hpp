@@ -15,7 +15,7 @@
 #include "kernels/codec.hpp"
 #include "mpi_quant/advisor/advisor.hpp"
 #include "mpi_quant/advisor/link.hpp"
-#include "mpi_quant/plan.hpp"
+#include "mpi_quant/plan/plan.hpp"
 
 namespace mq {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "mpi_quant/base/immortal.hpp"
-#include "mpi_quant/layout.hpp"
+#include "mpi_quant/plan/layout.hpp"
 
 namespace mq {
 namespace {

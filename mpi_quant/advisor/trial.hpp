@@ -10,7 +10,7 @@
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/arena.hpp"
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "mpi_quant/advisor/figures.hpp"
+#include "mpi_quant/base/figures.hpp"
 
 namespace mq {
 namespace {

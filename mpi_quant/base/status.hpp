@@ -10,7 +10,7 @@
 
 namespace mq {
 
-// One MPI error code is made of each (except ok), all in one error class, see mpi_quant/errors.hpp.
+// One MPI error code is made of each (except ok), all in one error class, see mpi_quant/core/errors.hpp.
 enum class Code : std::uint8_t {
   ok,
   bad_policy,    // policy text, method word or environment variable that cannot be used

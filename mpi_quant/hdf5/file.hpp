@@ -20,7 +20,7 @@
 #include "mpi_quant.h"
 #include "mpi_quant/hdf5/h5.hpp"
 #include "mpi_quant/hdf5/output.hpp"
-#include "mpi_quant/residual_facts.hpp"
+#include "mpi_quant/memory/residual_facts.hpp"
 
 namespace mq::h5 {
 

@@ -13,7 +13,7 @@
 #include "mpi_quant.h"
 #include "mpi_quant/hdf5/file.hpp"
 #include "mpi_quant/hdf5/team.hpp"
-#include "mpi_quant/unanimous.hpp"
+#include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
 namespace {

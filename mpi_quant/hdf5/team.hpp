@@ -9,7 +9,7 @@
 #include <string>
 
 #include "mpi_quant.h"
-#include "mpi_quant/base/own_comm.hpp"
+#include "mpi_quant/core/own_comm.hpp"
 #include "mpi_quant/base/status.hpp"
 
 namespace mq {

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "mpi_quant/base/mpi_comm.hpp"
-#include "mpi_quant/watchdog.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "mpi_quant/datatypes.hpp"
+#include "mpi_quant/core/datatypes.hpp"
 
 namespace mq {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "mpi_quant.h"
-#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/report/record.hpp"
 

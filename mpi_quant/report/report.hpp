@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/pmpi/control.hpp"
+#include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "mpi_quant/advisor/figures.hpp"
+#include "mpi_quant/base/figures.hpp"
 #include "mpi_quant/report/report.hpp"
 
 namespace mq {

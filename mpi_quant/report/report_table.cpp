@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mpi_quant/base/json.hpp"
-#include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/policy/words.hpp"
 #include "mpi_quant/report/report.hpp"
 
 namespace mq {

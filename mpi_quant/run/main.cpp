@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 #include "mpi_quant/run/table.hpp"
 
 namespace {

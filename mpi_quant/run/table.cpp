@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "mpi_quant/policy_words.hpp"
+#include "mpi_quant/policy/words.hpp"
 
 namespace mq {
 namespace {

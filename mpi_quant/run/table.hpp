@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 

@@ -1,8 +1,8 @@
 // MPIQ_Sparse_allreduce and MPIQ_Sparse_allreduce_init. (The union of all lists: union.cpp.)
 
 #include "mpi_quant.h"
-#include "mpi_quant/errors.hpp"
-#include "mpi_quant/requests.hpp"
+#include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/requests.hpp"
 #include "mpi_quant/sparse/reduce.hpp"
 
 using namespace mq;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <new>
 
-#include "mpi_quant/agree.hpp"
-#include "mpi_quant/allreduce.hpp"
+#include "mpi_quant/engine/agree.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 
 namespace mq {
 

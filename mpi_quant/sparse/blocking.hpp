@@ -8,12 +8,12 @@
 #include <mutex>
 #include <optional>
 
-#include "mpi_quant/base/mpi_comm.hpp"
-#include "mpi_quant/comm_state.hpp"
-#include "mpi_quant/frame.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/sparse/state.hpp"
-#include "mpi_quant/task.hpp"
-#include "mpi_quant/turn.hpp"
+#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/turn.hpp"
 #include "sparse_allreduce/measure.hpp"
 
 namespace mq {

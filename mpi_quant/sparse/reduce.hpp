@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/sparse/wishes.hpp"
 #include "sparse_allreduce/kylix.hpp"
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "mpi_quant/agree.hpp"
-#include "mpi_quant/base/mpi_comm.hpp"
+#include "mpi_quant/engine/agree.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
 #include "sparse_allreduce/network.hpp"
 #include "sparse_allreduce/workspace.hpp"
 

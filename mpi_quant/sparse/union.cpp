@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "mpi_quant.h"
-#include "mpi_quant/errors.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/sparse/blocking.hpp"
 #include "mpi_quant/sparse/wishes.hpp"
 #include "sparse_allreduce/values.hpp"

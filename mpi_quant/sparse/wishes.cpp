@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "mpi_quant/datatypes.hpp"
-#include "mpi_quant/device_copy.hpp"
-#include "mpi_quant/frame.hpp"
-#include "mpi_quant/info.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/core/info.hpp"
 
 namespace mq {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mpi_quant/base/status.hpp"
-#include "mpi_quant/residuals.hpp"
+#include "mpi_quant/memory/residuals.hpp"
 #include "sparse_allreduce/index_set.hpp"
 #include "sparse_allreduce/sparse.hpp"
 #include "sparse_allreduce/union.hpp"

@@ -1,6 +1,6 @@
 // One rank of an allreduce whose peers are the fuzzer: any codec, plan and element type, and frames of any
 // length and contents. The rank ends, with a result or an error, and writes nothing outside of its vectors.
-#include "mpi_quant/execute.hpp"
+#include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/base/arena.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/methods.hpp"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace mq::fuzz {

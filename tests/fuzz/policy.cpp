@@ -1,5 +1,5 @@
 // The policy language: what is accepted is printed and read again as itself, and choices can be made of it.
-#include "mpi_quant/policy.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

@@ -1,0 +1,190 @@
+// One allreduce from top to bottom:
+//
+//   classify  is it a sum of floats on an intracommunicator of at least two ranks?     else MPI's own
+//   state     the communicator's policy, residuals, messages                           made at the first use
+//   choose    policy or info -> method: codec row, parameters, plan
+//   operate   prepare, agree, run: operation.hpp
+//
+// Every decision here is a function of values equal on all ranks.
+
+#include "mpi_quant/core/allreduce.hpp"
+
+#include <limits>
+#include <mutex>
+#include <new>
+
+#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/turn.hpp"
+#include "mpi_quant/core/unanimous.hpp"
+
+namespace mq {
+namespace {
+
+// An intracommunicator of at least two ranks; the same answer on all of them.
+bool can_share(const Call& call) {
+  if (call.comm == MPI_COMM_NULL) return false;
+  int inter = 0, size = 0;
+  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter) return false;
+  return PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size > 1;
+}
+
+bool is_half(std::optional<kernels::Element> element) {
+  return element && kernels::element_bytes(*element) == 2;
+}
+
+// A parameter by its name, if the codec has it.
+void set_parameter(Method& method, std::string_view name, double value) {
+  for (std::size_t i = 0; i < method.codec->specs.size(); ++i)
+    if (method.codec->specs[i].name == name) method.params.value[i] = value;
+}
+
+// The method of a call that a codec could serve, and mpi for all others. A half type that is to be reduced
+// exactly is reduced by the codec of its own type: MPI cannot add it.
+Method choose(const Call& call, std::optional<kernels::Element> element, const Wishes& wishes,
+              CommState& state) {
+  const std::uint64_t number = state.policy_calls++;  // on every path: ranks must not come apart by an error
+  const bool eligible = element && call.op == MPI_SUM && call.count > 0 && state.stats.exact_mode != 2;
+  if (!eligible) return {};
+  Method method;
+  if (wishes.method) {
+    method = *wishes.method;
+  } else if (state.stats.exact_mode == 0) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
+    int size = 0;
+    (void)PMPI_Comm_size(call.comm, &size);
+    method = state.policy.choose({bytes, size, *element, number, state.name});
+  }
+  if (method.exact() && is_half(element)) method.codec = kernels::find_codec(name(*element));
+  if (!method.exact() && wishes.rows > 0) {
+    set_parameter(method, "rows", wishes.rows);
+    set_parameter(method, "ld", wishes.ld);
+  }
+  return method;
+}
+
+// MPI has no communicator left for the library. The sum is exact if no rank asked for a method itself and MPI
+// can add the type; else an error. The ranks agree on that by the program's own communicator.
+Outcome without_messages(const Call& call, const Wishes& wishes) {
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  Status trouble = wishes.trouble;
+  if (trouble.ok()) trouble = check_arguments(call, element, false);
+  if (trouble.ok() && ((wishes.method && !wishes.method->exact()) || is_half(element)))
+    trouble = no_communicator();
+  const std::string facts =
+      "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
+  const Status agreed = unanimous(call.comm, trouble, facts + '\0');
+  return {agreed, agreed.ok()};
+}
+
+}  // namespace
+
+Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
+  const Turn turn(state);
+  Wishes refused;
+  refused.trouble = turn.trouble();
+  refused.yields = wishes.yields;
+  const Wishes& wanted = refused.trouble.ok() ? wishes : refused;
+  bool is_active = false;
+  {
+    const std::scoped_lock lock(state.mutex);
+    ++state.stats.calls;
+    if (!state.broken.ok()) return {state.broken, false};
+    const Result<bool> active = state.activate(call.comm, wishes.yields ? Use::messages : Use::all);
+    if (!active.ok()) return {active.status(), false};
+    is_active = *active;
+    if (is_active) {
+      state.blocking.prepare(call, wanted, method);
+      state.blocking.start();
+    }
+  }
+  if (!is_active) return wishes.yields ? Outcome{{}, true} : without_messages(call, wanted);
+  complete(Task(state.blocking));
+  const std::scoped_lock lock(state.mutex);
+  state.blocking.release();
+  return state.blocking.outcome();
+}
+
+Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
+#if MPI_VERSION >= 4
+  const int code =
+      real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
+#else
+  const int code = call.count > std::numeric_limits<int>::max()
+                       ? MPI_ERR_COUNT
+                       : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
+                                               call.datatype, call.op, comm, &request);
+#endif
+  return mpi_status(code, "MPI_Iallreduce");
+}
+
+Result<bool> copies_alone(const Call& call) {
+  int inter = 0, size = 0;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  bool alone = (element || is_nameless_half(call.datatype)) && call.op == MPI_SUM && call.count >= 0 &&
+               PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
+               PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
+  if (alone && !is_nameless_half(call.datatype)) {
+    alone = false;
+    for (const void* p : {call.sendbuf, static_cast<const void*>(call.recvbuf)}) {
+      if (alone || p == MPI_IN_PLACE || p == nullptr) continue;
+      const Result<bool> there = is_on_device(p);
+      if (!there.ok()) return there.status();
+      alone = *there;
+    }
+  }
+  const std::size_t width = element ? kernels::element_bytes(*element) : 2;
+  if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
+    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, width * static_cast<std::size_t>(call.count)));
+  return alone;
+}
+
+Result<Choice> choose_requested(const Call& call, const Wishes& wishes) {
+  Choice choice;
+  if (!can_share(call)) return choice;
+  const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
+  if (!found.ok()) return found.status();
+  // Alone, or with ranks that could not even read our messages: nothing to agree on.
+  if (*found == nullptr || (*found)->stats.exact_mode == 2) return choice;
+  choice.state = (*found)->shared_from_this();
+  const std::scoped_lock lock(choice.state->mutex);
+  choice.method = choose(call, element_of(call.datatype), wishes, *choice.state);
+  return choice;
+}
+
+Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
+  return with_memory([&]() -> Outcome {
+    const Result<Choice> choice = choose_requested(call, wishes);
+    if (!choice.ok()) return {choice.status(), false};
+    if (choice->state == nullptr) return {wishes.trouble, wishes.trouble.ok()};
+    return operate(*choice->state, call, wishes, choice->method);
+  });
+}
+
+int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
+  if (element) {
+    const Result<bool> copied = copies_alone(call);
+    if (!copied.ok() || *copied) return raise(call.comm, copied.status());
+  }
+  if (call.count > std::numeric_limits<int>::max()) {
+#if MPI_VERSION >= 4
+    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
+#else
+    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
+                                                     " is more than this MPI library can reduce exactly"});
+#endif
+  }
+  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
+                              call.op, call.comm);
+}
+
+int conclude(const Call& call, const Outcome& outcome) {
+  return outcome.status.ok() && outcome.exact ? exact_allreduce(call, element_of(call.datatype))
+                                              : raise(call.comm, outcome.status);
+}
+
+}  // namespace mq

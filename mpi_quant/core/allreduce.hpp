@@ -1,0 +1,90 @@
+// From arguments to a decision: is a call ours, and how is it reduced? And the blocking call from top to
+// bottom. What happens in between is Operation's (operation.hpp); non-blocking and persistent calls are
+// requests.hpp's.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/policy/policy.hpp"
+#include "mpi_quant/memory/residuals.hpp"
+
+namespace mq {
+
+class CommState;
+
+// The arguments of an allreduce, count widened once for MPI_Allreduce and its _c form alike.
+struct Call {
+  const void* sendbuf;
+  void* recvbuf;
+  MPI_Count count;
+  MPI_Datatype datatype;
+  MPI_Op op;
+  MPI_Comm comm;
+};
+
+// What the caller of MPIQ_Allreduce wants beside MPI's arguments.
+struct Wishes {
+  std::optional<Method> method;  // in place of the policy's
+  Key key;                       // of the residual; empty: no feedback
+  double rows = 0, ld = 0;       // of the matrix the vector is, column by column; 0: none
+  // Of vectors on a GPU: the program's stream that has made the input, and whether the result may be ready
+  // only for what comes later in it.
+  std::optional<void*> stream;
+  bool stream_ordered = false;
+  Status trouble;  // why this rank cannot take part; reported to all
+  // Of MPI_Allreduce of an unmodified program. The key is then this rank's alone, and ranks that come with
+  // different methods reduce exactly.
+  bool yields = false;
+  std::uint64_t care = 0;  // hash of what else the ranks must agree on to compress
+};
+
+// What became of a call: an error, a result, or nothing yet because the reduction is MPI's to do.
+struct Outcome {
+  Status status;
+  bool exact = false;
+  bool split = false;  // exact because the ranks came with different methods
+  // The ranks agreed and their codecs ran: on all ranks or on none. The status is then this rank's alone.
+  bool ran = false;
+};
+
+// Who reduces a call, and how: MPI if state is null.
+struct Choice {
+  std::shared_ptr<CommState> state;
+  Method method;
+};
+
+// MPIQ_Allreduce and its relatives. Collective over the communicator at its first use.
+Result<Choice> choose_requested(const Call& call, const Wishes& wishes);
+
+// Runs one blocking call of a communicator, with the method chosen for it.
+Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method);
+// Starts MPI's own non-blocking reduction of a call, on this communicator.
+Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
+// A sum on one rank which MPI may not be able to do, of half-type elements or with a vector on a device:
+// copies it. False if the call is something else.
+Result<bool> copies_alone(const Call& call);
+
+// MPIQ_Allreduce.
+Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;
+// The exception boundary: whatever ran short of memory is an error like any other.
+template <class F>
+Outcome with_memory(const F& f) noexcept {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return {{Code::no_memory, "out of memory"}, false};
+  }
+}
+// MPI's own reduction of a call whose element type is known, if it has one of ours.
+int exact_allreduce(const Call& call, std::optional<kernels::Element> element);
+// The end of a call: raises the error, or lets MPI reduce. May not return, and may throw what an error
+// handler throws.
+int conclude(const Call& call, const Outcome& outcome);
+
+}  // namespace mq

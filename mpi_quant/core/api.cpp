@@ -1,0 +1,139 @@
+// The bodies of the MPIQ_ functions: arguments in, allreduce.cpp or comm_state.cpp does the work, MPI error
+// codes out.
+
+#include <mutex>
+
+#include "mpi_quant.h"
+#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/info.hpp"
+#include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/requests.hpp"
+
+namespace mq {
+namespace {
+
+constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // no bound of a codec overflows below
+
+Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
+  if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
+  if (count < 0) return {Code::bad_argument, "count " + std::to_string(count) + " is negative"};
+  if (count > kMaxCount) return {Code::bad_argument, "count " + std::to_string(count) + " is more than 2^58"};
+  const Result<Method> method = parse_method(method_text);
+  if (!method.ok()) return method.status();
+  const std::optional<kernels::Element> element = element_of(datatype);
+  if (!element) return {Code::bad_argument, "datatype is neither MPI_FLOAT nor MPI_DOUBLE"};
+  const auto n = static_cast<std::size_t>(count);
+  *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
+                                                  : method->codec->wire_bound(n, *element, method->params));
+  return {};
+}
+
+Status set_policy(MPI_Comm comm, const char* rules) {
+  int inter = 0, size = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter"));
+  if (inter) return {Code::bad_argument, "MPIQ_Comm_set_policy: comm is an intercommunicator"};
+  MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
+  if (size == 1) return Policy::parse(rules).status();  // nothing is ever compressed there
+  Meeting meeting;
+  MQ_TRY(meeting.open(comm, "MPIQ_Comm_set_policy", CommState::Initial::no_rules));
+  if (meeting.state() == nullptr)
+    return {Code::bad_argument, "MPIQ_Comm_set_policy: MPI is not initialised, or being finalized"};
+  return meeting.state()->set_policy(comm, rules);
+}
+
+int half_type(kernels::Element half, MPI_Datatype* datatype) {
+  if (!mpi_fits()) return raise(MPI_COMM_SELF, misfit());
+  if (datatype == nullptr) return raise(MPI_COMM_SELF, {Code::bad_argument, "datatype is NULL"});
+  if (const Status status = CommState::watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
+  const Result<MPI_Datatype> made = half_datatype(half);
+  if (made.ok()) *datatype = *made;
+  return raise(MPI_COMM_SELF, made.status());
+}
+
+}  // namespace
+}  // namespace mq
+
+using namespace mq;
+
+extern "C" {
+
+int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm, MPI_Info info) {
+  if (!mpi_fits()) return raise(comm, misfit());
+  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  return conclude(call, requested_allreduce(call, read_wishes(info, count)));
+}
+
+int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                    MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
+  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  return raise(comm, guarded_status([&] { return iallreduce(call, read_wishes(info, count), request); }));
+}
+
+int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
+                        MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
+  const Call call{sendbuf, recvbuf, count, datatype, op, comm};
+  return raise(comm, guarded_status([&] { return allreduce_init(call, read_wishes(info, count), request); }));
+}
+
+int MPIQ_Start(MPIQ_Request* request) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = guarded_status([&] { return start(request, comm); });
+  return raise(comm, status);
+}
+
+int MPIQ_Test(MPIQ_Request* request, int* flag) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = guarded_status([&] { return test(request, flag, comm); });
+  return raise(comm, status);
+}
+
+int MPIQ_Wait(MPIQ_Request* request) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = guarded_status([&] { return wait(request, comm); });
+  return raise(comm, status);
+}
+
+int MPIQ_Request_free(MPIQ_Request* request) {
+  MPI_Comm comm = MPI_COMM_SELF;
+  const Status status = guarded_status([&] { return request_free(request, comm); });
+  return raise(comm, status);
+}
+
+int MPIQ_Type_float16(MPI_Datatype* datatype) { return half_type(kernels::Element::f16, datatype); }
+
+int MPIQ_Type_bfloat16(MPI_Datatype* datatype) { return half_type(kernels::Element::bf16, datatype); }
+
+int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
+  return raise(comm, guarded_status([&] { return set_policy(comm, rules ? rules : ""); }));
+}
+
+int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
+  if (!mpi_fits()) return raise(comm, misfit());
+  if (stats == nullptr) return raise(comm, {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"});
+  *stats = {};
+  if (CommState* const state = CommState::find(comm)) {
+    const std::scoped_lock lock(state->mutex);
+    *stats = state->stats;
+    if (stats->exact_mode == 0 && state->is_refused()) stats->exact_mode = 3;
+    stats->residual_bytes = state->residuals.bytes();
+    stats->scratch_bytes = state->all_scratch_bytes();
+  }
+  return MPI_SUCCESS;
+}
+
+int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
+  return raise(MPI_COMM_SELF, guarded_status([&] { return wire_bound(method, count, datatype, bytes); }));
+}
+
+int MPIQ_Get_version(int* major, int* minor, int* patch) {
+  if (major) *major = MPIQ_VERSION_MAJOR;
+  if (minor) *minor = MPIQ_VERSION_MINOR;
+  if (patch) *patch = MPIQ_VERSION_PATCH;
+  return MPI_SUCCESS;
+}
+
+}  // extern "C"

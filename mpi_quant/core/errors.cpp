@@ -1,0 +1,90 @@
+#include "mpi_quant/core/errors.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <mutex>
+
+#include "mpi_quant/base/family.h"
+#include "mpi_quant/base/front.h"
+#include "mpi_quant/core/real_mpi.hpp"
+
+namespace mq {
+namespace {
+
+// The code with its text set. Class and codes are made once, when first needed, because MPI has room for a
+// limited number. The class is our own: MPICH 4.0.2 loses the text of a code that is added to a predefined
+// class.
+int error_code(const Status& status) {
+  static std::mutex mutex;
+  static int error_class = 0;
+  static std::array<int, kCodes> codes{};
+  const std::scoped_lock lock(mutex);
+  int& code = codes[static_cast<std::size_t>(status.code())];
+  if (error_class == 0) {
+    if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return MPI_ERR_OTHER;
+    (void)PMPI_Add_error_string(error_class, "error of mpi_quant");
+  }
+  if (code == 0 && PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};  // no std::string: there may be no memory for one
+  (void)std::snprintf(text.data(), text.size(), "mpi_quant: %s", status.text().c_str());
+  (void)PMPI_Add_error_string(code, text.data());
+  return code;
+}
+
+// What the MPI library of the process says of itself: a question without handles, which each family answers.
+const char* mpi_version() {
+  static std::array<char, MPIQ_VERSION_BYTES> version{};
+  static const bool asked = [] {
+    int length = 0;
+    return PMPI_Get_library_version(version.data(), &length) == MPI_SUCCESS;
+  }();
+  return asked ? version.data() : "";
+}
+
+// Calls the error handler of MPI_COMM_WORLD in the MPI that the process runs, through a word that holds a
+// handle of either family.
+void call_foreign_errhandler(int code) {
+  constexpr mpiq_slot kWorldOfMpich = 0x44000000;
+  int is_initialized = 0;
+  if (PMPI_Initialized(&is_initialized) != MPI_SUCCESS || !is_initialized) return;
+  const auto world = std::string_view(kFamily) == "openmpi"
+                         ? kWorldOfMpich
+                         : reinterpret_cast<mpiq_slot>(dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world"));
+  const auto function = reinterpret_cast<void (*)()>(&PMPI_Comm_call_errhandler);
+  if (world != 0) (void)reinterpret_cast<int (*)(mpiq_slot, int)>(function)(world, code);
+}
+
+}  // namespace
+
+bool mpi_fits() noexcept {
+  static const bool fits = [] {
+    const char* const family = mpiq_family_of(mpi_version());
+    return family == nullptr || std::string_view(family) == kFamily;
+  }();
+  return fits;
+}
+
+Status misfit() {
+  constexpr std::size_t kMostOfVersion = 60;
+  std::string version(mpi_version());
+  version.resize(std::min({version.find_first_of("\n,"), version.size(), kMostOfVersion}));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  const std::string own = kFamily, other = own == "mpich" ? "openmpi" : "mpich";
+  return {Code::bad_argument, "libmpi_quant_" + own + " does not fit the MPI of this program, " + version +
+                                  ": link libmpi_quant_" + other};
+}
+
+int raise(MPI_Comm comm, const Status& status) {
+  if (status.ok()) return MPI_SUCCESS;
+  const int code = error_code(status);
+  if (mpi_fits())
+    (void)PMPI_Comm_call_errhandler(comm, code);
+  else
+    call_foreign_errhandler(code);
+  return code;
+}
+
+}  // namespace mq

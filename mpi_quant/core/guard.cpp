@@ -1,0 +1,172 @@
+#include "mpi_quant/core/guard.hpp"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/base/device_copy.hpp"
+
+namespace mq {
+namespace {
+
+// Calls f with both vectors as what they are.
+template <class F>
+auto with_elements(kernels::Element element, std::byte* a, const std::byte* b, const F& f) {
+  if (element == kernels::Element::f64)
+    return f(reinterpret_cast<double*>(a), reinterpret_cast<const double*>(b));
+  return f(reinterpret_cast<float*>(a), reinterpret_cast<const float*>(b));
+}
+
+// |delivered - exact| / |exact|; see Verdict::error.
+template <class T>
+double relative_error(const T* exact, const T* delivered, std::size_t n) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  double error = 0, energy = 0;
+  bool all_finite = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double x = exact[i], y = delivered[i];
+    if (std::isfinite(x)) {
+      error += (y - x) * (y - x);
+      energy += x * x;
+    } else if (std::isfinite(y)) {
+      return kInfinite;
+    } else {
+      all_finite = false;
+    }
+  }
+  if (!all_finite) return -1;
+  if (error == 0) return 0;
+  return energy > 0 && std::isfinite(error) ? std::sqrt(error / energy) : kInfinite;
+}
+
+// On the program's own communicator, as if the program had called: on the private one the program's requests
+// may be under way, at other places on other ranks.
+Status sum(const void* in, std::byte* out, const Call& call) {
+#if MPI_VERSION >= 4
+  const int code = real_mpi().allreduce_c(in, out, call.count, call.datatype, MPI_SUM, call.comm);
+#else
+  const int code =
+      call.count > std::numeric_limits<int>::max()
+          ? MPI_ERR_COUNT
+          : real_mpi().allreduce(in, out, static_cast<int>(call.count), call.datatype, MPI_SUM, call.comm);
+#endif
+  return mpi_status(code, "MPI_Allreduce");
+}
+
+}  // namespace
+
+std::unique_ptr<GuardWindow> GuardWindow::open(std::string_view key, std::size_t count,
+                                               kernels::Element element) {
+  std::unique_ptr<GuardWindow> window(new GuardWindow(key, count, element));
+  const std::size_t bytes = count * kernels::element_bytes(element);
+  if (!window->inputs_.allocate_zeroed(bytes) || !window->results_.allocate_zeroed(bytes)) return nullptr;
+  return window;
+}
+
+Status GuardWindow::add_input(std::uint64_t number, const void* input) {
+  ++calls_;
+  last_number_ = number;
+  numbers_.add(number);
+  return add(inputs_.data(), input);
+}
+
+Status GuardWindow::add_result(const void* result) { return add(results_.data(), result); }
+
+Status GuardWindow::add(std::byte* sum, const void* vector) {
+  const auto* terms = static_cast<const std::byte*>(vector);
+  const Result<bool> there = is_on_device(vector);
+  if (!there.ok()) return there.status();
+  if (*there) {
+    const std::size_t bytes = count_ * kernels::element_bytes(element_);
+    if (!staged_.reserve(bytes)) return {Code::no_memory, "no memory to guard calls of vectors on a GPU"};
+    MQ_TRY(copy_now(staged_.data(), vector, bytes));
+    terms = staged_.data();
+  }
+  with_elements(element_, sum, terms, [&](auto* to, const auto* from) {
+    for (std::size_t i = 0; i < count_; ++i) to[i] += from[i];
+  });
+  return {};
+}
+
+Status GuardedCall::prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
+                            GuardWindow* window) {
+  window_ = window;
+  element_ = element;
+  bytes_ = static_cast<std::size_t>(call.count) * kernels::element_bytes(element);
+  const Result<bool> there = is_on_device(call.recvbuf);
+  if (!there.ok()) return there.status();
+  if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_) || (*there && !delivered_.reserve(bytes_)))
+    return {Code::no_memory, "no memory to guard a call of " + std::to_string(bytes_) + " bytes"};
+  keeps_result_ = *there;
+  const void* const input = call.sendbuf == MPI_IN_PLACE ? call.recvbuf : call.sendbuf;
+  const Result<bool> input_there = is_on_device(input);
+  if (!input_there.ok()) return input_there.status();
+  keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
+  if (keeps_input_) MQ_TRY(copy_now(exact_.data(), input, bytes_));
+  // What has gone with a GPU's context waits no more.
+  const bool waits = residual != nullptr && residual->still_there().ok();
+  return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
+}
+
+// Of this call alone.
+Status GuardedCall::exact_sum(const Call& call) {
+  return sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
+}
+
+Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, bool had_keys) {
+  const auto n = static_cast<std::size_t>(call.count);
+  const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
+  Status trouble = std::move(ran);
+  if (window_ != nullptr) {
+    MQ_TRY(sum(MPI_IN_PLACE, window_->inputs(), call));
+    if (trouble.ok()) trouble = window_->add_result(result);
+    result = window_->results();
+  } else {
+    MQ_TRY(exact_sum(call));
+    if (keeps_result_ && trouble.ok()) {
+      trouble = copy_now(delivered_.data(), result, bytes_);
+      result = delivered_.data();
+    }
+  }
+  std::byte* const exact = window_ != nullptr ? window_->inputs() : exact_.data();
+  // MPI's sums may differ in their last bits from rank to rank.
+  double mine[2]{-1, trouble.ok() ? 0.0 : 1.0}, worst[2];
+  if (trouble.ok())
+    mine[0] = with_elements(element_, exact, result, [&](const auto* wanted, const auto* delivered) {
+      return relative_error(wanted, delivered, n);
+    });
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
+  // Where a rank's GPU has failed there is nothing to judge; the exact sum is there all the same.
+  const bool failed = worst[1] > 0;
+  Verdict verdict;
+  verdict.error = failed ? -1 : worst[0];
+  verdict.given_up = budget > 0 && !(verdict.error <= budget);
+  verdict.replaced = failed || verdict.given_up;
+  if (verdict.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
+  if (verdict.replaced) verdict.delivered = deliver(call, had_keys);
+  if (!verdict.delivered.ok() && !trouble.ok()) verdict.delivered = std::move(trouble);  // the first words
+  return verdict;
+}
+
+// The exact sum, and what waits in the residuals.
+Status GuardedCall::deliver(const Call& call, bool had_keys) {
+  if (had_keys) {
+    MQ_TRY(sum(MPI_IN_PLACE, waiting_.data(), call));
+    with_elements(element_, exact_.data(), waiting_.data(), [&](auto* exact, const auto* waiting) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i];
+    });
+  }
+  // Only a device can fail here, but where vectors are is each rank's own.
+  Status copied = copy_now(call.recvbuf, exact_.data(), bytes_);
+  const int failed = copied.ok() ? 0 : 1;
+  int any_failed = 0;
+  MQ_TRY(mpi_status(real_mpi().allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, call.comm),
+                    "MPI_Allreduce"));
+  MQ_TRY(std::move(copied));
+  if (any_failed != 0) return {Code::peer_failed, "a rank's GPU failed to take the exact sum from the guard"};
+  return {};
+}
+
+}  // namespace mq

@@ -1,0 +1,36 @@
+#include "mpi_quant/core/meeting.hpp"
+
+#include <mutex>
+
+#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/unanimous.hpp"
+
+namespace mq {
+
+Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initial initial) {
+  int size = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
+  if (size == 1) return {};
+  const Result<CommState*> found = CommState::obtain(comm, initial);
+  if (!found.ok()) return found.status();
+  if (*found == nullptr) return {};
+  state_ = (*found)->shared_from_this();
+  turn_.emplace(*state_);
+  bool is_private = false;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    is_private = state_->comm.has_value();
+    if (is_private) {
+      MQ_TRY(state_->broken);
+      state_->blocking.prepare_function(function, turn_->trouble());
+      state_->blocking.start();
+    }
+  }
+  // What reduces begins likewise before there is a private communicator: see CommState::activate.
+  if (!is_private) return unanimous(comm, turn_->trouble(), function);
+  complete(Task(state_->blocking));
+  const std::scoped_lock lock(state_->mutex);
+  return state_->blocking.outcome().status;
+}
+
+}  // namespace mq

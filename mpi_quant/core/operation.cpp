@@ -1,0 +1,384 @@
+#include "mpi_quant/core/operation.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+
+namespace mq {
+namespace {
+
+// What a vector may take more than its elements: headers of one block, and of blocks.
+constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
+
+bool overlaps(const Call& call, std::optional<kernels::Element> element) {
+  if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
+  const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
+             to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
+  return std::max(from, to) - std::min(from, to) <
+         static_cast<std::uintptr_t>(call.count) * kernels::element_bytes(*element);
+}
+
+Status abandoned() noexcept {
+  return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
+}
+
+}  // namespace
+
+Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
+  if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
+  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
+  if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
+  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
+  if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
+  if (!may_overlap && overlaps(call, element))
+    return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
+  return {};
+}
+
+Operation::Operation(CommState& state, Exact exact)
+    : state_(state), exact_(exact), vectors_(state.device_pool) {}
+
+Operation::~Operation() { state_.scratch_bytes -= held_bytes_; }
+
+void Operation::prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal) noexcept {
+  call_ = call;
+  key_ = wishes.key;
+  method_ = method;
+  rehearsal_ = rehearsal;
+  yields_ = wishes.yields;
+  order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, wishes.stream.has_value(),
+            wishes.stream.value_or(nullptr)};
+  stream_ordered_ = wishes.stream_ordered;
+  care_ = wishes.care;
+  trouble_ = {};
+  outcome_ = {};
+  tally_ = {};
+  proposal_ = 0;
+  job_.residual = nullptr;
+  holds_key_ = false;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  if (!method_.exact() && method_.plan == nullptr) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
+    method_.plan = &choose_plan(bytes, state_.comm->size());
+  }
+  try {
+    trouble_ = wishes.trouble;
+    // What to make of an unmodified program's overlapping vectors is MPI's affair.
+    if (yields_ && overlaps(call, element)) method_ = {};
+    if (trouble_.ok()) trouble_ = check_arguments(call, element, yields_);
+    if (trouble_.ok() && !method_.exact()) trouble_ = prepare_run(element);
+    // What has no memory for our ways may have some for MPI's.
+    if (trouble_.code() == Code::no_memory && yields_ && wishes.trouble.ok()) {
+      trouble_ = {};
+      method_ = {};
+    }
+  } catch (const std::bad_alloc&) {
+    trouble_ = {Code::no_memory, "out of memory"};  // short enough to need none
+  }
+  sign(element);
+  stage_ = Stage::idle;
+}
+
+void Operation::prepare_function(std::string_view function, Status trouble) noexcept {
+  Wishes wishes;
+  wishes.trouble = std::move(trouble);
+  prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, wishes, {}, true);
+  signature_ = signature_of_function(function);
+  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
+}
+
+// Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
+Status Operation::prepare_run(std::optional<kernels::Element> element) {
+  const CommState::Program& program = state_.program(*method_.plan, *element);
+  Job& job = job_;
+  job.plan = &program.plan;
+  job.facts = &program.facts;
+  job.codec = method_.codec;
+  job.ops = method_.codec->ops(*element, env()->isa);
+  job.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
+  job.convert = kernels::convert(*element, env()->isa);
+  job.params = method_.params;
+  job.element = *element;
+  job.count = static_cast<std::size_t>(call_.count);
+  const std::size_t vector_bytes = job.count * kernels::element_bytes(*element);
+  if (job.codec->wire_bound(job.count, *element, job.params) > vector_bytes + overhead_of(vector_bytes))
+    return {Code::bad_argument,
+            std::string(job.codec->name) + " with these parameters sends more than the vector"};
+  job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
+  job.output = static_cast<std::byte*>(call_.recvbuf);
+  job.rank = state_.comm->rank();
+  job.size = state_.comm->size();
+  job.lanes = state_.lanes_of(program.plan);
+  job.threads = env()->threads;
+  MQ_TRY(vectors_.locate(job, device_rows(mpi_takes_device_memory)));
+  if (vectors_.is_captured(order_)) return refuse_capture();
+  const bool measures = job.codec->proposes != nullptr && job.codec->proposes(job.params);
+  bool proposes = measures && !rehearsal_;
+  if (!key_.empty()) MQ_TRY(prepare_residual(measures, proposes));
+  if (Execution<MpiComm>::frame_bytes(job) > std::numeric_limits<int>::max())
+    return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
+  std::byte* scratch = nullptr;
+  Status prepared = prepare_memory(measures, scratch);
+  count_memory();
+  MQ_TRY(std::move(prepared));
+  if (proposes) MQ_TRY(vectors_.propose(job, proposal_));
+  execution_.prepare(job, scratch);
+  return {};
+}
+
+// The residual of the key, and what it knows.
+Status Operation::prepare_residual(bool measures, bool& proposes) {
+  MQ_TRY(place_residual());
+  // A key of one rank alone settles nothing for the others.
+  if (!measures || yields_) return {};
+  const double settled = state_.residuals.find(key_.view())->settled;
+  if (settled <= 0) return {};
+  job_.params = job_.codec->settle(job_.params, settled);
+  proposes = false;
+  return {};
+}
+
+// The residual has to be in the memory that the job reads. Where the device has no room for it the job is
+// staged; a key of this rank alone is given up.
+Status Operation::place_residual() {
+  Job& job = job_;
+  job.residual = nullptr;
+  const auto place = [&]() -> Status {
+    Device* const device = vectors_.residual_device();
+    const Result<Residuals::Entry*> entry =
+        state_.residuals.acquire(key_.view(), job.count, job.element, vectors_.api(), device);
+    if (!entry.ok()) return entry.status();
+    if ((*entry)->users > 0)
+      return {Code::bad_argument,
+              "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
+    MQ_TRY((*entry)->move_to(vectors_.api(), device));
+    job.residual = (*entry)->data();
+    return {};
+  };
+  Status placed = place();
+  if (placed.code() == Code::no_memory && vectors_.residual_device() != nullptr) {
+    vectors_.stage(job);
+    placed = place();
+  }
+  if (placed.code() == Code::device_failed && yields_) placed = place();  // it may have gone with its context
+  if (placed.ok() || !yields_ || placed.code() == Code::bad_argument) return placed;
+  key_ = {};
+  return {};
+}
+
+// Of a job that is staged after all the residual moves too.
+Status Operation::prepare_memory(bool measures, std::byte*& scratch) {
+  Job& job = job_;
+  const bool was_there = job.device != nullptr;
+  MQ_TRY(vectors_.prepare(
+      job, {order_, stream_ordered_, rehearsal_, measures, Execution<MpiComm>::scratch_bytes(job)}));
+  if (job.device != nullptr) {
+    scratch = vectors_.frames();
+    return {};
+  }
+  if (was_there && job.residual != nullptr) MQ_TRY(place_residual());
+  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job);
+  if (!scratch_.reserve(bytes))
+    return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
+  scratch = scratch_.data();
+  return {};
+}
+
+// Nothing can be launched that the program's graph would not hold. An unmodified program's call is left to
+// MPI, which may have something to say to it.
+Status Operation::refuse_capture() {
+  if (!yields_)
+    return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
+  method_ = {};
+  return {};
+}
+
+void Operation::count_memory() {
+  const std::size_t bytes = scratch_.bytes() + vectors_.bytes();
+  state_.scratch_bytes += bytes - std::exchange(held_bytes_, bytes);
+}
+
+void Operation::sign(std::optional<kernels::Element> element) {
+  signature_ = {};
+  signature_.count = static_cast<std::uint64_t>(call_.count);
+  signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
+  signature_.key = yields_ ? 0 : hash_of_key(key_.view());
+  if (yields_)
+    signature_.kind = kIntercepted;
+  else if (rehearsal_)
+    signature_.kind = kInit;
+  else if (method_.exact() && exact_ == Exact::here)
+    signature_.kind = kNonblocking;
+  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
+  if (method_.exact()) return;
+  signature_.codec = method_.codec->id;
+  signature_.params_hash = hash_of(trouble_.ok() ? job_.params : method_.params) ^ care_;
+  signature_.plan = method_.plan->id;
+}
+
+void Operation::start() noexcept {
+  signature_.sequence = state_.sequence++;
+  job_.call = hash_of(signature_);
+  Residuals::Entry* const entry = job_.residual != nullptr ? state_.residuals.find(key_.view()) : nullptr;
+  holds_key_ = entry != nullptr;
+  if (holds_key_) ++entry->users;
+  stage_ = Stage::queued;
+  place_ = {};
+  entered_ = false;
+  (void)advance();
+}
+
+void Operation::abandon() noexcept {
+  abandoned_ = true;
+  if (stage_ == Stage::running) execution_.give_up(abandoned());
+}
+
+bool Operation::advance() noexcept {
+  bool moved = false;
+  const Status status = step(moved);
+  if (!status.ok() &&
+      stage_ != Stage::done) {  // the communication failed: nothing of ours can be trusted any more
+    state_.set_broken(status);
+    vectors_.settle();
+    finish(status, false);
+  }
+  return moved;
+}
+
+// An error is one of the communication.
+Status Operation::step(bool& moved) {
+  if (stage_ == Stage::queued) MQ_TRY(enter(moved));
+  if (stage_ == Stage::agreeing) {
+    MQ_TRY(agreement_.advance(*state_.comm, state_.stats.messages_sent, moved));
+    if (agreement_.done()) MQ_TRY(agreed(moved));
+  }
+  if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
+  if (stage_ == Stage::reducing) {
+    int flag = 0;
+    const int code = PMPI_Test(&reduction_, &flag, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS || flag) finish(mpi_status(code, "MPI_Iallreduce"), false);
+    moved = moved || done();
+  }
+  if (stage_ == Stage::running) {
+    MQ_TRY(execution_.advance(*state_.comm, tally_, moved));
+    if (execution_.done()) {
+      bool over = true;
+      Status status = vectors_.deliver(execution_, over);
+      moved = moved || over;
+      if (over) finish(std::move(status), false);
+    }
+  }
+  return {};
+}
+
+Status Operation::enter(bool& moved) {
+  MQ_TRY(state_.broken);
+  const int window = state_.enter(place_, signature_.sequence);
+  if (window < 0) return {};
+  moved = true;
+  entered_ = true;
+  stage_ = Stage::agreeing;
+  job_.first_tag = state_.first_tag(window);
+  return agreement_.start(*state_.comm, signature_, proposal_, job_.first_tag + state_.window_tags - 1);
+}
+
+// All ranks know whether all can go on; on success the call may touch residuals and wait for frames.
+Status Operation::agreed(bool& moved) {
+  const Status verdict = mq::verdict(agreement_.summary());
+  moved = true;
+  if (splits(agreement_.summary())) {
+    forget_unused_key();
+    finish({}, true);
+    outcome_.split = true;
+  } else if (!verdict.ok()) {
+    forget_unused_key();
+    finish(trouble_.ok() ? verdict : trouble_, false);  // this rank's own words first
+  } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
+    finish({}, method_.exact());
+  } else if (method_.exact()) {
+    stage_ = Stage::turn;
+  } else {
+    MQ_TRY(settle_parameters());
+    stage_ = Stage::running;
+    place_.past_turn = true;
+    MQ_TRY(execution_.start(*state_.comm));
+    if (abandoned_) execution_.give_up(abandoned());
+  }
+  return {};
+}
+
+// A failed first call does not bind the key to its arguments.
+void Operation::forget_unused_key() {
+  const Residuals::Entry* const entry = state_.residuals.find(key_.view());
+  if (entry != nullptr && !entry->used && entry->users == (holds_key_ ? 1 : 0))
+    state_.residuals.drop(key_.view());
+}
+
+// The measured parameter is what the ranks agreed on, and stays with the key.
+Status Operation::settle_parameters() {
+  Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
+  if (entry != nullptr) entry->used = true;
+  if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
+  const double proposal = agreement_.summary().proposal;
+  job_.params = job_.codec->settle(job_.params, proposal);
+  if (entry != nullptr && proposal > 0 && !yields_)
+    entry->settled = proposal;  // zeros measure nothing: the next call tries again
+  return {};
+}
+
+Status Operation::take_turn(bool& moved) {
+  if (!state_.may_reduce(signature_.sequence)) return {};
+  MQ_TRY(start_exact(call_, state_.comm->handle(), reduction_));
+  stage_ = Stage::reducing;
+  place_.past_turn = true;
+  moved = true;
+  return {};
+}
+
+void Operation::finish(Status status, bool exact) {
+  if (entered_) state_.leave(signature_.sequence);
+  MPIQ_Stats& stats = state_.stats;
+  if (stage_ == Stage::running) {
+    stats.elements += job_.count;
+    stats.raw_bytes += job_.count * kernels::element_bytes(job_.element);
+    stats.wire_bytes_sent += tally_.sent_bytes;
+    stats.wire_bytes_received += tally_.received_bytes;
+    stats.messages_sent += tally_.messages_sent;
+    stats.nonfinite += tally_.nonfinite;
+    stats.encode_s += tally_.encode_s;
+    stats.decode_s += tally_.decode_s;
+    stats.compressed_calls += status.ok();
+    if (!status.ok()) restart_residual();
+  } else {
+    vectors_.settle();  // what was copied for nothing
+  }
+  stats.failed_calls += !status.ok();
+  outcome_ = {std::move(status), exact};
+  outcome_.ran = stage_ == Stage::running && state_.broken.ok();
+  stage_ = Stage::done;
+}
+
+// Of a call that failed while it ran: part of it may belong to a result that nobody got. Other ranks may not
+// have failed, so what they all know of a key stays.
+void Operation::restart_residual() {
+  if (yields_)
+    state_.residuals.drop(key_.view());
+  else if (Residuals::Entry* const entry = state_.residuals.find(key_.view()))
+    entry->restart();
+}
+
+void Operation::release() noexcept {
+  if (!holds_key_) return;
+  holds_key_ = false;
+  if (Residuals::Entry* const entry = state_.residuals.find(key_.view())) --entry->users;
+}
+
+}  // namespace mq

@@ -1,0 +1,123 @@
+// One call from its arguments to its result, resumable: what MPIQ_Allreduce runs to the end, MPIQ_Iallreduce
+// leaves to MPIQ_Test and MPIQ_Wait, and a persistent request does again and again.
+//
+//   prepare   scratch, residual, execution: everything that can fail on one rank alone
+//   start     takes a place in the order of the communicator's calls
+//   agree     all ranks compare their call's signature and hear of trouble             else an error on all
+//   ranks run       the executor, or MPI's own reduction
+//
+// Whatever is local (memory, a bad argument) becomes `trouble` in the signature, never a different path.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+
+#include "mpi_quant/engine/agree.hpp"
+#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/device/call.hpp"
+#include "mpi_quant/engine/execute.hpp"
+
+namespace mq {
+
+class CommState;
+
+// What MPI would refuse; checked before the agreement, so that it is an error on all ranks. element: of the
+// datatype, if it is one of ours. may_overlap: sendbuf and recvbuf may share memory.
+Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
+
+// Of a call among those in flight on its communicator.
+struct Place {
+  bool past_turn =
+      false;  // no later call has to wait for this one to enter MPI, whose order is that of calls
+};
+
+// Must stay where it is from start() to done(), and for ever once the communicator is broken. Not safe to
+// call from two threads at once: see CommState::mutex.
+class Operation {
+ public:
+  enum class Exact {
+    by_caller,  // an exact call ends with outcome().exact, and the caller reduces: blocking calls
+    here,       // by MPI's non-blocking reduction on the private communicator
+  };
+
+  Operation(CommState& state, Exact exact);
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
+  // earlier call needed. rehearsal: the call is to end once the ranks have agreed.
+  void prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal = false) noexcept;
+  // The same for a collective function that is no reduction: the call is over once all ranks have agreed that
+  // they are in it. trouble: why this rank cannot take part.
+  void prepare_function(std::string_view function, Status trouble) noexcept;
+  void start() noexcept;
+  // Does what can be done now without waiting; true if anything was.
+  bool advance() noexcept;
+  bool done() const { return stage_ == Stage::done; }
+  // Nobody will complete the call: it goes on for the other ranks' sake, without the caller's vectors where
+  // they are ours to read, and is an error on all of them.
+  void abandon() noexcept;
+  const Outcome& outcome() const { return outcome_; }
+  // Once the caller knows the outcome: lets another call have the key. Not earlier, or whether a call finds
+  // its key free would depend on how far each rank has come.
+  void release() noexcept;
+  CommState& state() const { return state_; }
+
+ private:
+  enum class Stage {
+    idle,
+    queued,  // until a window of tags is free
+    agreeing,
+    turn,      // exact: MPI's collectives must be called in the same order on all ranks
+    reducing,  // by MPI
+    running,   // by us
+    done,
+  };
+  Status prepare_run(std::optional<kernels::Element> element);
+  Status prepare_residual(bool measures, bool& proposes);
+  Status place_residual();
+  Status prepare_memory(bool measures, std::byte*& scratch);
+  Status refuse_capture();
+  void count_memory();
+  void sign(std::optional<kernels::Element> element);
+  Status step(bool& moved);
+  Status enter(bool& moved);
+  Status agreed(bool& moved);
+  Status take_turn(bool& moved);
+  Status settle_parameters();
+  void forget_unused_key();
+  void restart_residual();
+  void finish(Status status, bool exact);
+
+  CommState& state_;
+  const Exact exact_;
+  Stage stage_ = Stage::idle;
+  Place place_;
+  bool abandoned_ = false;
+  bool rehearsal_ = false, entered_ = false, holds_key_ = false, yields_ = false;
+  std::uint64_t care_ = 0;
+  Call call_{};
+  Key key_;
+  Method method_;
+  Job job_;
+  Signature signature_;
+  double proposal_ = 0;
+  Status trouble_;
+  Outcome outcome_;
+  Tally tally_;
+  DeviceOrder order_;
+  bool stream_ordered_ = false;
+  DeviceCall vectors_;
+  Buffer scratch_;
+  std::size_t held_bytes_ = 0;  // of scratch_ and vectors_, in the communicator's numbers
+  Agreement<MpiComm> agreement_;
+  Execution<MpiComm> execution_;
+  MPI_Request reduction_ = MPI_REQUEST_NULL;
+};
+
+}  // namespace mq

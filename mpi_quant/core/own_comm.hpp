@@ -1,0 +1,49 @@
+// Communicators of the library's own, made of one of the program's. MPI may have none left, or one on some
+// ranks only; the program's error handler hears nothing of it.
+#pragma once
+
+#include <mpi.h>
+
+#include "mpi_quant/core/mpi_comm.hpp"
+
+namespace mq {
+
+// While it lives, errors on comm are returned.
+class QuietErrors {
+ public:
+  explicit QuietErrors(MPI_Comm comm) : comm_(comm) {
+    if (PMPI_Comm_get_errhandler(comm, &before_) == MPI_SUCCESS)
+      (void)PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  }
+  ~QuietErrors() {
+    if (before_ == MPI_ERRHANDLER_NULL) return;
+    (void)PMPI_Comm_set_errhandler(comm_, before_);
+    (void)PMPI_Errhandler_free(&before_);
+  }
+  QuietErrors(const QuietErrors&) = delete;
+  QuietErrors& operator=(const QuietErrors&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
+
+// Collective. The ranks of comm in their order; errors on it are returned. A split, not a dup: a dup would
+// run the program's attribute copy callbacks and copy its topology and info.
+inline Status split_off(MPI_Comm comm, MPI_Comm& made) noexcept {
+  int rank = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
+  const QuietErrors quiet(comm);
+  MQ_TRY(mpi_status(PMPI_Comm_split(comm, 0, rank, &made), "MPI_Comm_split"));
+  return mpi_status(PMPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+// Collective. The ranks of comm that share this rank's node; errors on it are returned.
+inline Status split_off_node(MPI_Comm comm, MPI_Comm& made) noexcept {
+  const QuietErrors quiet(comm);
+  MQ_TRY(mpi_status(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made),
+                    "MPI_Comm_split_type"));
+  return mpi_status(PMPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+}  // namespace mq

@@ -1,0 +1,75 @@
+#include "mpi_quant/core/real_mpi.hpp"
+
+#include <dlfcn.h>
+
+#include "mpi_quant/base/front.h"
+
+#if MPI_VERSION >= 4
+// Missing in libraries with the same ABI that are of an earlier standard.
+extern "C" {
+__attribute__((weak)) decltype(PMPI_Allreduce_c) PMPI_Allreduce_c;
+__attribute__((weak)) decltype(PMPI_Iallreduce_c) PMPI_Iallreduce_c;
+}
+#endif
+
+namespace mq {
+namespace {
+
+// The preload library knows it, if there is one.
+template <class F>
+F real(const mpiq_front* front, const char* name, F own) {
+  void* const found = front != nullptr ? front->real(name) : nullptr;
+  return found != nullptr ? reinterpret_cast<F>(found) : own;
+}
+
+// Whether MPI has this control variable, a bool, and it is false. Open MPI 4 says how it was built, of which
+// what is not turned on is no use: it takes all pointers for those to host memory.
+bool is_turned_off(const char* variable) noexcept {
+  int level = MPI_THREAD_SINGLE, index = 0, values = 0;
+  (void)PMPI_Query_thread(&level);  // what Open MPI 4 is told here becomes its level
+  if (PMPI_T_init_thread(level, &level) != MPI_SUCCESS) return false;
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  int value = 1;
+  bool is_off = PMPI_T_cvar_get_index(variable, &index) == MPI_SUCCESS &&
+                PMPI_T_cvar_handle_alloc(index, nullptr, &handle, &values) == MPI_SUCCESS;
+  if (is_off) {
+    is_off = values == 1 && PMPI_T_cvar_read(handle, &value) == MPI_SUCCESS && value == 0;
+    (void)PMPI_T_cvar_handle_free(&handle);
+  }
+  (void)PMPI_T_finalize();
+  return is_off;
+}
+
+}  // namespace
+
+const RealMpi& real_mpi() noexcept {
+  static const RealMpi real_functions = [] {
+    const auto* front = static_cast<const mpiq_front*>(dlsym(RTLD_DEFAULT, "mpiq_front_v1"));
+    if (front != nullptr && front->version != MPIQ_FRONT_VERSION) front = nullptr;
+    RealMpi r;
+    r.allreduce = real(front, "PMPI_Allreduce", &PMPI_Allreduce);
+    r.iallreduce = real(front, "PMPI_Iallreduce", &PMPI_Iallreduce);
+#if MPI_VERSION >= 4
+    r.allreduce_c = real(front, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
+    r.iallreduce_c = real(front, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
+#endif
+    return r;
+  }();
+  return real_functions;
+}
+
+bool mpi_takes_device_memory() noexcept {
+  static const bool takes = [] {
+    constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA
+    int is_supported = 0;
+    // Where there is this one the other is not asked: that of MPICH 3.4 fails an assertion.
+    if (auto* const query =
+            reinterpret_cast<int (*)(int, int*)>(dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support")))
+      return query(kCuda, &is_supported) == MPI_SUCCESS && is_supported != 0;
+    auto* const ask = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+    return ask != nullptr && ask() != 0 && !is_turned_off("opal_cuda_support");
+  }();
+  return takes;
+}
+
+}  // namespace mq

@@ -1,0 +1,76 @@
+#include "mpi_quant/core/unanimous.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/engine/frame.hpp"
+
+namespace mq {
+namespace {
+
+// Words of one rank for all. Of fixed size, so that telling the reason of an error cannot fail for want of
+// memory.
+using Text = std::array<char, 256>;
+
+Text to_text(std::string_view words) {
+  Text text{};
+  std::memcpy(text.data(), words.data(), std::min(words.size(), text.size() - 1));
+  return text;
+}
+
+Status tell(MPI_Comm comm, int from, Text& text) {
+  return mpi_status(PMPI_Bcast(text.data(), static_cast<int>(text.size()), MPI_CHAR, from, comm),
+                    "MPI_Bcast");
+}
+
+std::string_view take_line(std::string_view& lines) {
+  const std::string_view line = lines.substr(0, lines.find('\0'));
+  lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+  return line;
+}
+
+// Line by line with rank 0 until one differs.
+Status difference(MPI_Comm comm, int rank, int size, std::string_view facts) {
+  for (;;) {
+    const bool more = !facts.empty();
+    const Text mine = to_text(more ? take_line(facts) : "nothing more");
+    Text first = mine;
+    MQ_TRY(tell(comm, 0, first));
+    // A line may differ beyond what fits into a text; then the last one is as good as any.
+    int ranks[2]{first != mine ? rank : size, more ? 1 : 0}, least[2];
+    MQ_TRY(mpi_status(real_mpi().allreduce(ranks, least, 2, MPI_INT, MPI_MIN, comm), "MPI_Allreduce"));
+    if (least[0] == size && least[1] != 0) continue;
+    const int other_rank = std::min(least[0], size - 1);
+    Text other = mine;
+    MQ_TRY(tell(comm, other_rank, other));
+    return {Code::mismatch, std::string("the ranks differ; rank 0: ") + first.data() + "; rank " +
+                                std::to_string(other_rank) + ": " + other.data()};
+  }
+}
+
+}  // namespace
+
+Status unanimous(MPI_Comm comm, const Status& trouble, std::string_view facts) {
+  int rank = 0, size = 1;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
+  MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
+  Hash hash;
+  for (const char c : facts) hash.add(c);
+  // The minimum of x and of ~x gives the minimum and the maximum.
+  const auto in_trouble = static_cast<std::uint64_t>(trouble.ok() ? size : rank);
+  const std::uint64_t mine[]{in_trouble, hash.value(), ~hash.value()};
+  std::uint64_t least[3];
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
+  if (const auto first = static_cast<int>(least[0]); first < size) {
+    Text words = to_text(trouble.text());
+    MQ_TRY(tell(comm, first, words));
+    MQ_TRY(trouble);  // this rank's own words
+    return {Code::peer_failed, "rank " + std::to_string(first) + ": " + words.data()};
+  }
+  return least[1] == ~least[2] ? Status{} : difference(comm, rank, size, facts);
+}
+
+}  // namespace mq

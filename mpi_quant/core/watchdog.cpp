@@ -1,0 +1,58 @@
+#include "mpi_quant/core/watchdog.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/task.hpp"
+
+namespace mq {
+namespace {
+
+void say_where(MPI_Comm comm, int seconds, const char* why, const char* question) {
+  char name[MPI_MAX_OBJECT_NAME] = "";
+  int length = 0, rank = 0, size = 0;
+  (void)PMPI_Comm_get_name(comm, name, &length);
+  (void)PMPI_Comm_rank(comm, &rank);
+  (void)PMPI_Comm_size(comm, &size);
+  (void)std::fprintf(stderr,
+                     "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for others %s; if they "
+                     "are not only late: %s\n",
+                     rank, size, name, seconds, why, question);
+}
+
+}  // namespace
+
+void say_unfinished(std::size_t requests) {
+  int rank = 0;
+  (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (env().ok() && env()->watchdog == 0) return;
+  (void)std::fprintf(stderr,
+                     "mpi_quant: rank %d: %zu request%s not completed before MPI_Finalize (MPIQ_Wait, "
+                     "MPIQ_Test); the result is undefined\n",
+                     rank, requests, requests == 1 ? " was" : "s were");
+}
+
+Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question) {
+  constexpr int kSpins = 200;
+  const int limit = env().ok() ? env()->watchdog : 0;
+  const auto start = std::chrono::steady_clock::now();
+  bool said = limit == 0;
+  for (int tests = 0;; ++tests) {
+    int done = 0;
+    MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+    if (done) return {};
+    (void)advance_requests();  // a late rank may be waiting for one of these
+    if (tests < kSpins) continue;
+    sched_yield();
+    if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(limit)) {
+      say_where(comm, limit, why, question);
+      said = true;
+    }
+  }
+}
+
+}  // namespace mq

@@ -1,0 +1,171 @@
+#include "mpi_quant/device/chunks.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace mq {
+namespace {
+
+// Payloads up to this length are read where they are: a copy of so few bytes takes longer than they do.
+constexpr std::size_t kShort = 4096;
+constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::max();
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+std::size_t scratch_bytes(const Job& job, const Layout& layout) {
+  const std::size_t coded = job.device->ops->scratch_bytes(layout.max_chunk(), job.params);
+  const std::size_t raw = job.facts->raw ? job.device->raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
+  return aligned(std::max(coded, raw));
+}
+
+std::size_t wire_bytes(const Job& job, const Layout& layout) {
+  const auto frames = static_cast<std::size_t>(job.device->device_wire ? job.plan->slots : 1);
+  return aligned(frames * slot_bytes_of(job, layout));
+}
+
+}  // namespace
+
+std::size_t DeviceChunks::device_bytes(const Job& job, const Layout& layout) {
+  return aligned(ChunkPlaces::memory_bytes(job, layout)) + scratch_bytes(job, layout) +
+         wire_bytes(job, layout);
+}
+
+std::size_t DeviceChunks::pinned_bytes(const Job& job) {
+  return (static_cast<std::size_t>(job.plan->slots) * sizeof(DeviceResult) + 63) / 64 * 64;
+}
+
+void DeviceChunks::prepare(const Job& job, const Layout& layout, const DeviceLane& lane, std::byte* results) {
+  job_ = &job;
+  lane_ = lane;
+  places_.prepare(job, layout, lane.memory);
+  scratch_ = lane.memory + aligned(ChunkPlaces::memory_bytes(job, layout));
+  wire_ = scratch_ + scratch_bytes(job, layout);
+  bound_ = slot_bytes_of(job, layout) - sizeof(FrameHeader);
+  results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(job.plan->slots)};
+  std::fill(results_.begin(), results_.end(), DeviceResult{});
+  forget();
+  launched_.reserve(job.plan->steps.size());
+}
+
+bool DeviceChunks::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
+  const ChunkPlaces::Encode e = places_.encode(step, wire);
+  if (e.args.n == 0) {  // nothing for a device to do
+    result.encoded = ops_of(*job_, step).encode(e.args);
+    return false;
+  }
+  return launched(step, launch(step, e, header), result);
+}
+
+Status DeviceChunks::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
+  const DeviceJob& device = *job_->device;
+  const kernels::Launcher launcher = device.api->launcher(lane_.stream);
+  DeviceResult& told = result_of(step);
+  told.encoded = {kNothingWritten, 0};
+  std::memcpy(told.head.data(), &header, told.head.size());
+  MQ_TRY(begin(step));
+  if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
+  device_ops_of(*job_, step).encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
+  if (!device.device_wire) return {};
+  return device.api->copy(lane_.stream, e.args.wire - sizeof header, &told, sizeof header);
+}
+
+bool DeviceChunks::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
+                          StepResult& result) {
+  const ChunkPlaces::Decode d = places_.decode(step, final, wire);
+  if (d.args.n == 0 && !fetches_header) {  // nothing for a device to do
+    result.decoded = ops_of(*job_, step).decode(d.args);
+    return false;
+  }
+  return launched(step, launch(step, d, fetches_header), result);
+}
+
+Status DeviceChunks::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
+  const DeviceJob& device = *job_->device;
+  const kernels::Launcher launcher = device.api->launcher(lane_.stream);
+  DeviceResult& told = result_of(step);
+  MQ_TRY(begin(step));
+  if (fetches_header)
+    MQ_TRY(device.api->copy(lane_.stream, told.received.data(), d.args.wire - sizeof(FrameHeader),
+                            sizeof(FrameHeader)));
+  if (d.args.n == 0) {  // no codec writes anything for it
+    told.malformed = d.args.wire_bytes > 0;
+    return {};
+  }
+  if (d.half != nullptr) device.convert->widen(d.half, d.widened, d.args.n, device.shape, launcher);
+  if (d.args.wire_bytes > kShort && !device.device_wire) {
+    MQ_TRY(device.api->copy(lane_.stream, wire_, d.args.wire, d.args.wire_bytes));
+    d.args.wire = wire_;
+  }
+  device_ops_of(*job_, step).decode({d.args, &told.malformed, scratch_, device.shape}, launcher);
+  if (d.rounded != nullptr)
+    device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
+  return {};
+}
+
+Status DeviceChunks::begin(const Step& step) const {
+  return job_->device->is_timed ? job_->device->api->record(beginning_of(step), lane_.stream) : Status{};
+}
+
+bool DeviceChunks::launched(const Step& step, Status status, StepResult& result) {
+  const DeviceApi& api = *job_->device->api;
+  Status launch = api.launch_error(lane_.stream);  // forgets it
+  if (status.ok()) status = std::move(launch);
+  if (status.ok()) status = api.record(end_of(step), lane_.stream);
+  if (status.ok()) {
+    launched_.push_back(&step);
+    return true;
+  }
+  (void)api.synchronize(lane_.stream);  // what was launched must not outlive the call
+  result.status = std::move(status);
+  return false;
+}
+
+const Step* DeviceChunks::over(StepResult& result) {
+  result = {};
+  if (launched_.empty()) return nullptr;
+  const Step* const first = launched_.front();
+  if (!is_over(*first, result)) return nullptr;
+  launched_.erase(launched_.begin());
+  return first;
+}
+
+bool DeviceChunks::is_encoding() const {
+  return std::any_of(launched_.begin(), launched_.end(),
+                     [](const Step* launched) { return launched->op == Op::encode; });
+}
+
+bool DeviceChunks::holds_up(const Step& step) const {
+  const bool is_exchange = step.op == Op::exchange;
+  return std::any_of(launched_.begin(), launched_.end(), [&](const Step* earlier) {
+    if (!is_exchange) return earlier->slot == step.slot;
+    return (step.to != kNobody && earlier->op == Op::encode && earlier->slot == step.slot) ||
+           (step.from != kNobody && earlier->slot == step.recv_slot);
+  });
+}
+
+bool DeviceChunks::is_over(const Step& step, StepResult& result) {
+  const DeviceApi& api = *job_->device->api;
+  bool done = false;
+  result.status = api.query(end_of(step), done);
+  if (!result.status.ok()) {
+    (void)api.synchronize(lane_.stream);
+    return true;
+  }
+  if (!done) return false;
+  if (job_->device->is_timed)
+    (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if it cannot say
+  DeviceResult& told = result_of(step);
+  if (step.op != Op::encode) {
+    if (told.malformed != 0) result.decoded = kernels::Decoded::malformed;
+    told.malformed = 0;
+  } else if (told.encoded.bytes > bound_) {
+    result.status = {Code::device_failed, "the GPU did not say how long a frame is"};
+  } else {
+    result.encoded = {static_cast<std::size_t>(told.encoded.bytes), told.encoded.nonfinite};
+  }
+  return true;
+}
+
+}  // namespace mq

@@ -1,0 +1,148 @@
+#include "mpi_quant/device/work.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace mq {
+
+DeviceWork::~DeviceWork() {
+  settle();
+  for (const auto& events : events_)
+    for (DeviceEvent* const event : events) api_.free_event(event);
+  for (const DeviceLane& lane : lanes_) api_.free_stream(lane.stream);
+  if (main_event_ != nullptr) api_.free_event(main_event_);
+  if (main_ != nullptr) api_.free_stream(main_);
+  if (device_memory_ != nullptr) api_.free(device_, device_memory_);
+  if (pinned_ != nullptr) api_.free_pinned(device_, pinned_);
+}
+
+Status DeviceWork::reserve(const Need& need) {
+  settle();
+  MQ_TRY(make_streams(need));
+  lanes_bytes_ = need.lanes * need.lane_bytes;
+  used_lanes_ = need.lanes;
+  MQ_TRY(grow(lanes_bytes_ + need.device_bytes, need.pinned_bytes));
+  for (std::size_t i = 0; i < need.lanes; ++i) lanes_[i].memory = device_memory_ + i * need.lane_bytes;
+  left_.reserve(lanes_.size());
+  return {};
+}
+
+Status DeviceWork::make_streams(const Need& need) {
+  if (main_ == nullptr) MQ_TRY(api_.make_stream(device_, main_));
+  if (main_event_ == nullptr) MQ_TRY(api_.make_event(device_, main_event_));
+  lanes_.reserve(need.lanes);
+  if (events_.size() < need.lanes) events_.resize(need.lanes);
+  while (lanes_.size() < need.lanes) {
+    DeviceLane lane;
+    MQ_TRY(api_.make_stream(device_, lane.stream));
+    lanes_.push_back(lane);
+  }
+  for (std::size_t i = 0; i < need.lanes; ++i) {
+    std::vector<DeviceEvent*>& events = events_[i];
+    events.reserve(need.events);
+    while (events.size() < need.events) {
+      DeviceEvent* event = nullptr;
+      MQ_TRY(api_.make_event(device_, event));
+      events.push_back(event);
+    }
+    lanes_[i].events = events;
+  }
+  return {};
+}
+
+Status DeviceWork::grow(std::size_t device_bytes, std::size_t pinned_bytes) {
+  if (device_bytes > device_bytes_) {
+    if (device_memory_ != nullptr) api_.free(device_, std::exchange(device_memory_, nullptr));
+    device_bytes_ = 0;
+    void* fresh = nullptr;
+    MQ_TRY(api_.allocate(device_, device_bytes, fresh));
+    device_memory_ = static_cast<std::byte*>(fresh);
+    device_bytes_ = device_bytes;
+  }
+  if (pinned_bytes > pinned_bytes_) {
+    if (pinned_ != nullptr) api_.free_pinned(device_, std::exchange(pinned_, nullptr));
+    pinned_bytes_ = 0;
+    void* fresh = nullptr;
+    MQ_TRY(api_.allocate_pinned(device_, pinned_bytes, fresh));
+    pinned_ = static_cast<std::byte*>(fresh);
+    pinned_bytes_ = pinned_bytes;
+  }
+  return {};
+}
+
+Status DeviceWork::follow(const DeviceOrder& order) {
+  is_busy_ = true;
+  return order.has_stream ? api_.follow_stream(main_, order.stream) : api_.follow(main_, order.sync);
+}
+
+Status DeviceWork::fork() {
+  MQ_TRY(api_.record(main_event_, main_));
+  for (std::size_t i = 0; i < used_lanes_; ++i) MQ_TRY(api_.wait_event(lanes_[i].stream, main_event_));
+  return {};
+}
+
+void DeviceWork::settle() {
+  if (!is_busy_) return;
+  const auto wait = [&](DeviceStream* stream) {
+    Status status = api_.synchronize(stream);
+    if (late_.ok()) late_ = std::move(status);
+  };
+  if (main_ != nullptr) wait(main_);
+  for (const DeviceLane& lane : lanes_) wait(lane.stream);
+  for (const std::span<const DeviceResult> results : left_)
+    if (late_.ok() &&
+        std::any_of(results.begin(), results.end(), [](const auto& r) { return r.malformed != 0; }))
+      late_ = {Code::bad_frame, "a stream-ordered call before this one got an unreadable message"};
+  left_.clear();
+  is_busy_ = false;
+}
+
+Status DeviceWork::verdict() {
+  settle();
+  return std::exchange(late_, {});
+}
+
+std::unique_ptr<DeviceWork> DevicePool::take(const DeviceApi& api, Device* device) {
+  // give() must not allocate: there is room for all that are out, and this one.
+  const std::scoped_lock lock(mutex_);
+  idle_.reserve(idle_.size() + out_ + 1);
+  const auto at =
+      std::find_if(idle_.begin(), idle_.end(), [&](const auto& work) { return work->device() == device; });
+  std::unique_ptr<DeviceWork> work;
+  if (at == idle_.end()) {
+    work = std::make_unique<DeviceWork>(api, device);
+  } else {
+    work = std::move(*at);
+    idle_.erase(at);
+  }
+  ++out_;
+  return work;
+}
+
+bool DevicePool::has(Device* device) const {
+  const std::scoped_lock lock(mutex_);
+  return std::any_of(idle_.begin(), idle_.end(), [&](const auto& work) { return work->device() == device; });
+}
+
+void DevicePool::give(std::unique_ptr<DeviceWork> work) noexcept {
+  if (work == nullptr) return;
+  const std::scoped_lock lock(mutex_);
+  --out_;
+  idle_.push_back(std::move(work));
+}
+
+void DevicePool::lose(std::unique_ptr<DeviceWork> work) noexcept {
+  if (work == nullptr) return;
+  const std::scoped_lock lock(mutex_);
+  --out_;
+}
+
+std::size_t DevicePool::bytes() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t sum = 0;
+  for (const auto& work : idle_) sum += work->bytes();
+  return sum;
+}
+
+}  // namespace mq

@@ -1,0 +1,113 @@
+// The words for a failed agreement.
+
+#include "mpi_quant/engine/agree.hpp"
+
+#include <array>
+#include <bit>
+#include <string>
+
+#include "mpi_quant/plan/plan.hpp"
+
+namespace mq {
+namespace {
+
+std::string_view word(Code code) {
+  switch (code) {
+    case Code::ok: return "ok";
+    case Code::bad_policy: return "unusable policy or environment";
+    case Code::bad_info: return "unusable info value";
+    case Code::bad_argument: return "invalid argument";
+    case Code::mismatch: return "mismatch";
+    case Code::bad_frame: return "unreadable message";
+    case Code::peer_failed: return "failed peer";
+    case Code::no_memory: return "out of memory";
+    case Code::mpi_failed: return "MPI error";
+    case Code::extension: return "error of an extension";
+    case Code::timed_out: return "timeout";
+    case Code::device_failed: return "error of a GPU";
+  }
+  return "unknown error";
+}
+
+std::string_view function_of(std::uint8_t kind) {
+  switch (kind) {
+    case kIntercepted: return "MPI_Allreduce";
+    case kNonblocking: return "MPIQ_Iallreduce or MPIQ_Start";
+    case kInit: return "MPIQ_Allreduce_init";
+    default: return "MPIQ_Allreduce";
+  }
+}
+
+std::string name_of(const Signature& s) {
+  const auto name = std::bit_cast<std::array<char, 16>>(std::array{s.count, s.params_hash});
+  return "MPIQ_" + std::string(name.data(), std::find(name.begin(), name.end(), '\0') - name.begin());
+}
+
+// "MPIQ_Allreduce: count 1000 f32, onebit/direct, key, call 7" or "out of memory".
+std::string describe(const Signature& s) {
+  if (s.trouble != 0) return std::string(word(static_cast<Code>(s.trouble)));
+  if (s.codec == kFunction) return name_of(s) + ", call " + std::to_string(s.sequence);
+  std::string text = s.codec < kSparseReduce ? std::string(function_of(s.kind)) + ": " : "";
+  text += "count " + std::to_string(s.count) + " ";
+  text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
+                                                : "other type";
+  if (s.codec >= kSparseReduce)
+    return text + ", " +
+           (s.codec == kSparseUnion  ? "MPIQ_Sparse_allreduce_union"
+            : s.codec == kSparseInit ? "MPIQ_Sparse_allreduce_init"
+                                     : "MPIQ_Sparse_allreduce") +
+           " (options " + std::to_string(s.params_hash % 1000000) + ")" +
+           (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " + std::to_string(s.sequence);
+  std::string method = "mpi";
+  for (const kernels::Codec& codec : kernels::codecs())
+    if (codec.id == s.codec) method = codec.name;
+  for (const PlanRow& plan : plans())
+    if (plan.id == s.plan) method.append("/").append(plan.name);
+  if (s.codec != 0) method += " (parameters " + std::to_string(s.params_hash % 1000000) + ")";
+  return text + ", " + method + (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " +
+         std::to_string(s.sequence);
+}
+
+}  // namespace
+
+Signature signature_of_function(std::string_view function) {
+  constexpr std::string_view kPrefix = "MPIQ_";
+  if (function.starts_with(kPrefix)) function.remove_prefix(kPrefix.size());
+  std::array<char, 16> name{};
+  function.copy(name.data(), name.size());
+  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(name);
+  Signature signature;
+  signature.codec = kFunction;
+  signature.count = words[0];
+  signature.params_hash = words[1];
+  return signature;
+}
+
+bool splits(const Hello& summary) {
+  if (!summary.differs) return false;
+  Signature a = summary.first, b = summary.other;
+  if (a.kind != kIntercepted || b.kind != kIntercepted || a.trouble != 0 || b.trouble != 0) return false;
+  for (Signature* const s : {&a, &b}) {
+    s->codec = s->plan = 0;
+    s->params_hash = 0;
+  }
+  return a == b;
+}
+
+Status verdict(const Hello& summary) {
+  const auto words = [](int rank, const Signature& s) {
+    return "rank " + std::to_string(rank) + ": " + describe(s);
+  };
+  const Signature &first = summary.first, &other = summary.other;
+  if (!summary.differs) {
+    if (first.trouble == 0) return {};
+    return status_of(static_cast<Code>(first.trouble), [&] { return "every rank: " + describe(first); });
+  }
+  const bool trouble = first.trouble != 0 || other.trouble != 0;
+  return status_of(trouble ? Code::peer_failed : Code::mismatch, [&] {
+    return std::string(trouble ? "a rank could not take part" : "the ranks' calls differ") + "; " +
+           words(summary.first_rank, first) + "; " + words(summary.other_rank, other);
+  });
+}
+
+}  // namespace mq

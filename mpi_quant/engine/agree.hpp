@@ -1,0 +1,107 @@
+// The agreement that opens every call: all ranks learn whether all signatures are equal before any rank waits
+// for data that may never come or touches a residual. Separate from the executor, which may rely on it.
+//
+// Dissemination (Hensgen, Finkel, Manber 1988): in round k, rank r sends what it knows to r + 2^k and learns
+// what r - 2^k knows; after ceil(log2 p) rounds it knows about everyone. What a rank knows is a Hello: the
+// lowest rank it heard of and the lowest whose signature differs from that one's. Two such summaries merge
+// into the summary of both sets, so all ranks end with the same one. The schedule depends on the number of
+// ranks only: calls that disagree in everything else still meet in it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "mpi_quant/base/comm.hpp"
+#include "mpi_quant/engine/frame.hpp"
+
+namespace mq {
+
+// The summary of the union of two sets of ranks from their summaries.
+inline Hello merge(const Hello& a, const Hello& b) {
+  const bool a_first = a.first_rank <= b.first_rank;
+  Hello low = a_first ? a : b;
+  const Hello& high = a_first ? b : a;
+  const auto offer = [&](int rank, const Signature& signature) {
+    if (signature == low.first || (low.differs && low.other_rank <= rank)) return;
+    low.differs = 1;
+    low.other_rank = rank;
+    low.other = signature;
+  };
+  offer(high.first_rank, high.first);
+  if (high.differs) offer(high.other_rank, high.other);
+  low.proposal = std::max(a.proposal, b.proposal);
+  return low;
+}
+
+// Of a collective function that is no reduction ("MPIQ_Residual_flush"), for a call of which nothing but the
+// function has to be the same. Sixteen characters behind "MPIQ_" count.
+Signature signature_of_function(std::string_view function);
+
+// What a summary of all ranks means: ok, or the error with both sides' names.
+Status verdict(const Hello& summary);
+// The ranks differ in nothing but how they would reduce, and would rather reduce exactly than fail: the shim
+// chooses by facts that only a rank itself knows.
+bool splits(const Hello& summary);
+
+// The agreement of one call, to be advanced until it is done. Must stay where it is while it is under way,
+// and for ever after an error, because a message may still be coming.
+template <Comm C>
+class Agreement {
+ public:
+  // No other agreement that is under way on comm uses this tag.
+  Status start(C& comm, const Signature& mine, double proposal, int tag) {
+    known_ = {};
+    known_.first_rank = comm.rank();
+    known_.first = mine;
+    known_.proposal = proposal;
+    tag_ = tag;
+    distance_ = 1;
+    return post(comm);
+  }
+  // An error is one of the communication.
+  Status advance(C& comm, std::uint64_t& messages_sent, bool& moved) {
+    while (!done()) {
+      if (!received_) MQ_TRY(comm.test(receive_, received_, bytes_));
+      std::size_t ignored = 0;
+      if (!sent_) MQ_TRY(comm.test(send_, sent_, ignored));
+      if (!received_ || !sent_) return {};
+      moved = true;
+      ++messages_sent;
+      learn();
+      distance_ *= 2;
+      MQ_TRY(post(comm));
+    }
+    return {};
+  }
+  bool done() const { return received_ && sent_; }
+  const Hello& summary() const { return known_; }
+
+ private:
+  Status post(C& comm) {
+    const int p = comm.size();
+    received_ = sent_ = distance_ >= p;
+    if (done()) return {};
+    from_ = (comm.rank() - distance_ + p) % p;
+    MQ_TRY(comm.receive(from_, tag_, std::as_writable_bytes(std::span(&heard_, 1)), receive_));
+    return comm.send((comm.rank() + distance_) % p, tag_, std::as_bytes(std::span(&known_, 1)), send_);
+  }
+  void learn() {
+    if (bytes_ != sizeof heard_ || heard_.magic != kHelloMagic || heard_.version != kWireVersion) {
+      // Keep to the schedule, so that nobody waits; everyone learns of a rank in trouble.
+      heard_ = known_;
+      heard_.first_rank = from_;
+      heard_.first.trouble = static_cast<std::uint16_t>(Code::bad_frame);
+      heard_.differs = 0;
+    }
+    known_ = merge(known_, heard_);
+  }
+
+  Hello known_, heard_;
+  typename C::Request send_{}, receive_{};
+  std::size_t bytes_ = 0;  // received
+  int tag_ = 0, distance_ = 1, from_ = 0;
+  bool sent_ = true, received_ = true;
+};
+
+}  // namespace mq

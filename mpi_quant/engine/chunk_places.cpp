@@ -1,0 +1,110 @@
+#include "mpi_quant/engine/chunk_places.hpp"
+
+#include <algorithm>
+
+namespace mq {
+namespace {
+
+// Results of vectors this long leave the caches before the program reads them.
+constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
+
+std::size_t chunk_bytes(const Job& job, const Layout& layout) {
+  const std::size_t bytes =
+      layout.max_chunk() * kernels::element_bytes(kernels::compute_element(job.element));
+  return (bytes + 63) / 64 * 64;
+}
+
+bool is_half(const Job& job) { return kernels::compute_element(job.element) != job.element; }
+
+kernels::Feedback feedback_of(const Step& step) {
+  switch (step.feedback) {
+    case StepFeedback::none: return kernels::Feedback::none;
+    case StepFeedback::carry: return kernels::Feedback::carry;
+    case StepFeedback::deposit: return kernels::Feedback::deposit;
+  }
+  return kernels::Feedback::none;
+}
+
+}  // namespace
+
+std::size_t ChunkPlaces::memory_bytes(const Job& job, const Layout& layout) {
+  return static_cast<std::size_t>(job.facts->accumulators + (is_half(job) ? 1 : 0)) *
+         chunk_bytes(job, layout);
+}
+
+void ChunkPlaces::prepare(const Job& job, const Layout& layout, std::byte* memory) {
+  job_ = &job;
+  layout_ = &layout;
+  element_bytes_ = kernels::element_bytes(job.element);
+  accumulator_bytes_ = chunk_bytes(job, layout);
+  accumulators_ = memory;
+  widened_ = is_half(job) ? memory + static_cast<std::size_t>(job.facts->accumulators) * accumulator_bytes_
+                          : nullptr;
+  stream_ = job.count >= kStreamBytes / element_bytes_;
+  where_.resize(static_cast<std::size_t>(job.plan->chunks));
+}
+
+void ChunkPlaces::start_segment(std::size_t segment) {
+  segment_ = segment;
+  std::fill(where_.begin(), where_.end(), Where::input);
+}
+
+std::size_t ChunkPlaces::value_bytes(std::size_t n) const {
+  return n * kernels::element_bytes(kernels::compute_element(job_->element));
+}
+
+std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
+  return accumulators_ + static_cast<std::size_t>(job_->facts->accumulator[chunk]) * accumulator_bytes_;
+}
+
+// The chunk's values so far, in the compute type, once half is widened to them.
+const std::byte* ChunkPlaces::values(std::size_t chunk, Range range, const std::byte*& half) const {
+  if (where_[chunk] == Where::accumulator) return accumulator(chunk);
+  const std::byte* const stored =
+      (where_[chunk] == Where::input ? job_->input : job_->output) + range.begin * element_bytes_;
+  if (widened_ == nullptr) return stored;
+  half = stored;
+  return widened_;
+}
+
+ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const {
+  const Range range = this->range(step);
+  Encode encode;
+  encode.args.x = values(static_cast<std::size_t>(step.chunk), range, encode.half);
+  if (job_->residual != nullptr) {
+    encode.args.residual = job_->residual + value_bytes(range.begin);
+    encode.args.feedback = feedback_of(step);
+  }
+  encode.widened = widened_;
+  encode.args.n = range.n;
+  encode.args.params = params_of(*job_, step);
+  encode.args.wire = wire;
+  return encode;
+}
+
+ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<const std::byte> wire) {
+  const auto chunk = static_cast<std::size_t>(step.chunk);
+  const Range range = this->range(step);
+  const bool half = widened_ != nullptr;
+  Decode decode;
+  decode.args.wire = wire.data();
+  decode.args.wire_bytes = wire.size();
+  decode.args.n = range.n;
+  decode.args.params = params_of(*job_, step);
+  decode.widened = widened_;
+  if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
+  std::byte* const output = job_->output + range.begin * element_bytes_;
+  decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output;
+  decode.args.stream = final && !half && stream_;
+  if (final && half) {
+    decode.rounded = output;
+    // All ranks lose the same by rounding; the rank that the chunk falls to remembers it.
+    if (job_->residual != nullptr &&
+        static_cast<int>(chunk % static_cast<std::size_t>(job_->size)) == job_->rank)
+      decode.residual = job_->residual + value_bytes(range.begin);
+  }
+  where_[chunk] = final ? Where::output : Where::accumulator;
+  return decode;
+}
+
+}  // namespace mq

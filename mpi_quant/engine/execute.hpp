@@ -1,0 +1,394 @@
+// Runs a plan: the only code that turns steps into codec calls and messages. Any codec, any plan, any Comm.
+//
+// Segments run through the plan independently, up to job.lanes of them at a time, each in a lane with slots
+// of its own. A lane goes on until the next step needs a slot whose message is still under way; then the next
+// lane gets its turn. So encoding, the wire and decoding overlap without a second thread, and results do not
+// depend on what arrives first: within a segment the plan fixes the order of all additions, and segments
+// share no element. Receives whose slot is free from the start are posted before anything else. Nothing here
+// blocks: advance() does what can be done and returns, so that a call can be left and taken up again.
+//
+// With job.threads > 1 the codec steps of different lanes run side by side (OpenMP); messages stay with the
+// calling thread, and the bytes are the same. On a device (job.device) codec steps are launched and not
+// waited for: a lane goes on with steps that its stream orders after them, and is held up where the processor
+// needs what they write. So there, too, encoding, the wire and decoding overlap.
+//
+// Requires that the ranks have agreed (agree.hpp): all hold the same signature, hence the same layout and the
+// same messages. A frame that cannot be used does not end the schedule: the rank goes on with poison frames,
+// so that nobody waits for ever and everyone who depends on it returns an error too.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mpi_quant/base/comm.hpp"
+#include "mpi_quant/base/ticks.hpp"
+#include "mpi_quant/engine/chunks.hpp"
+#include "mpi_quant/device/chunks.hpp"
+#include "mpi_quant/engine/frame_check.hpp"
+#include "mpi_quant/engine/job.hpp"
+
+namespace mq {
+
+// Can be used for one job after the other; allocates only what a larger job than all before needs. Must stay
+// where it is while a job is under way, and for ever after an error of the communication.
+template <Comm C>
+class Execution {
+ public:
+  // Bytes of scratch that a job needs, of a job on a device in pinned memory.
+  static std::size_t scratch_bytes(const Job& job) {
+    const Layout layout = layout_of(job);
+    return lanes_of(job, layout) * lane_bytes(job, layout);
+  }
+
+  // Bytes of the longest message of a job, header included.
+  static std::size_t frame_bytes(const Job& job) { return slot_bytes_of(job, layout_of(job)); }
+
+  // job and scratch outlive the job's execution; scratch has scratch_bytes(job) at a 64-byte boundary. May
+  // throw std::bad_alloc; nothing can after it, so that a rank short of memory can say so before the ranks
+  // agree.
+  void prepare(const Job& job, std::byte* scratch) {
+    job_ = &job;
+    layout_.emplace(layout_of(job));
+    slot_bytes_ = slot_bytes_of(job, *layout_);
+    failure_ = {};
+    device_failed_ = false;
+    const auto slots = static_cast<std::size_t>(job.plan->slots);
+    n_lanes_ = lanes_of(job, *layout_);
+    if (lanes_.size() < n_lanes_) lanes_.resize(n_lanes_);
+    batch_.reserve(n_lanes_);
+    most_at_once_ = job.device != nullptr ? n_lanes_ : static_cast<std::size_t>(job.threads);
+    for (std::size_t i = 0; i < n_lanes_; ++i) {
+      Lane& lane = lanes_[i];
+      lane.frames = scratch + i * lane_bytes(job, *layout_);
+      std::byte* const rest = lane.frames + host_frames(job) * slot_bytes_;
+      lane.on_device.forget();
+      if (job.device == nullptr)
+        lane.chunks.prepare(job, *layout_, rest);
+      else
+        lane.on_device.prepare(job, *layout_, job.device->lanes[i], rest);
+      if (on_device_wire()) lane.frames = lane.on_device.frames();
+      lane.index = static_cast<int>(i);
+      lane.slots.assign(slots, Slot{});
+      lane.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
+    }
+  }
+
+  // Posts the first receives.
+  Status start(C& comm) {
+    active_ = n_lanes_;
+    for (std::size_t i = 0; i < n_lanes_; ++i) MQ_TRY(start_segment(comm, lanes_[i], i));
+    return {};
+  }
+
+  // Does whatever can be done now. An error is one of the communication; then nothing must be advanced again.
+  Status advance(C& comm, Tally& tally, bool& moved) {
+    for (;;) {
+      batch_.clear();
+      for (Lane& lane : lanes_) {
+        if (!lane.active || batch_.size() >= most_at_once_) continue;
+        bool codec_step = false;
+        MQ_TRY(communicate(comm, lane, tally, moved, codec_step));
+        if (codec_step) batch_.push_back(&lane);
+      }
+      if (batch_.empty()) return {};
+      run_batch(tally);
+      moved = true;
+    }
+  }
+
+  // Once the output is complete, or worthless: see failure(). Of a job that may outlast this the last decodes
+  // may still run, see late().
+  bool done() const { return active_ == 0; }
+  // Of a job that is done: f(results) with the results of each lane that has decodes under way.
+  template <class F>
+  void late(const F& f) const {
+    for (std::size_t i = 0; i < n_lanes_; ++i)
+      if (lanes_[i].on_device.is_busy()) f(lanes_[i].on_device.results());
+  }
+  // Gives the result up: the schedule goes on, and the other ranks hear of it.
+  void give_up(Status why) {
+    if (failure_.ok()) failure_ = std::move(why);
+  }
+  // Of the result: on an error output and residual are unspecified.
+  const Status& failure() const { return failure_; }
+
+ private:
+  struct Slot {
+    bool receiving = false;
+    typename C::Request receive{};
+    int sends = 0;  // under way
+    std::size_t bytes = 0;
+    bool is_header = false;  // nothing more, and the processor wrote it: see header_place()
+  };
+  struct Lane {
+    std::byte* frames = nullptr;
+    Chunks chunks;
+    DeviceChunks on_device;
+    int index = 0;
+    bool active = false;
+    std::size_t segment = 0;
+    std::size_t at = 0;  // next step
+    std::vector<Slot> slots;
+    std::vector<typename C::Request> sends;  // by plan's numbers
+    bool running = false;                    // the step that was just begun was launched
+    StepResult result;                       // else this came of it
+  };
+
+  static std::size_t host_frames(const Job& job) {  // of a lane
+    return job.device != nullptr && job.device->device_wire ? 0 : static_cast<std::size_t>(job.plan->slots);
+  }
+  static std::size_t lane_bytes(const Job& job, const Layout& layout) {
+    return host_frames(job) * slot_bytes_of(job, layout) +
+           (job.device != nullptr ? DeviceChunks::pinned_bytes(job) : Chunks::scratch_bytes(job, layout));
+  }
+
+  // Lane i runs segments i, i + lanes, ... on every rank, whichever finishes first. So two messages between
+  // the same two ranks that can be under way together differ in lane or round, and a lane's next segment
+  // reuses its tags in order.
+  int tag(const Lane& lane, const Step& step) const {
+    return job_->first_tag + lane.index * job_->plan->rounds + step.round;
+  }
+  std::span<std::byte> frame(const Lane& lane, int slot) const {
+    return {lane.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
+  }
+  // Frames are where the processor cannot read them.
+  bool on_device_wire() const { return job_->device != nullptr && job_->device->device_wire; }
+  // Where the processor writes a slot's header.
+  std::byte* header_place(const Lane& lane, int slot) const {
+    return on_device_wire() ? lane.on_device.header(slot) : frame(lane, slot).data();
+  }
+  std::span<const std::byte> to_send(const Lane& lane, int index) const {
+    const Slot& slot = lane.slots[static_cast<std::size_t>(index)];
+    return {slot.is_header ? header_place(lane, index) : frame(lane, index).data(), slot.bytes};
+  }
+  Slot& slot_of(Lane& lane, int slot) const { return lane.slots[static_cast<std::size_t>(slot)]; }
+  const Step& step_of(const Lane& lane) const { return job_->plan->steps[lane.at]; }
+
+  Status start_segment(C& comm, Lane& lane, std::size_t segment) {
+    lane.segment = segment;
+    lane.active = true;
+    lane.at = 0;
+    if (job_->device == nullptr)
+      lane.chunks.start_segment(segment);
+    else
+      lane.on_device.start_segment(segment);
+    for (std::size_t i = 0; i < job_->facts->early.size(); ++i)
+      if (job_->facts->early[i]) MQ_TRY(post_receive(comm, lane, job_->plan->steps[i]));
+    return {};
+  }
+
+  Status post_receive(C& comm, Lane& lane, const Step& step) {
+    Slot& slot = slot_of(lane, step.recv_slot);
+    slot.receiving = true;
+    return comm.receive(step.from, tag(lane, step), frame(lane, step.recv_slot), slot.receive);
+  }
+
+  // Runs the lane's exchanges until it must wait, has to encode or decode next, or its segments are used up.
+  Status communicate(C& comm, Lane& lane, Tally& tally, bool& moved, bool& codec_step) {
+    while (lane.active) {
+      bool ready = false;
+      end_launched(lane, tally, moved);
+      if (lane.at == job_->plan->steps.size()) {
+        MQ_TRY(drained(comm, lane, ready));
+        if (!ready) return {};
+        moved = true;
+        const std::size_t next = lane.segment + n_lanes_;
+        lane.active = next < layout_->segments();
+        if (lane.active) MQ_TRY(start_segment(comm, lane, next));
+        active_ -= !lane.active;
+        continue;
+      }
+      const Step& step = step_of(lane);
+      MQ_TRY(runnable(comm, lane, step, tally, ready));
+      if (!ready) return {};
+      codec_step = step.op != Op::exchange;
+      if (codec_step) return {};
+      MQ_TRY(exchange(comm, lane, step, tally));
+      ++lane.at;
+      moved = true;
+    }
+    return {};
+  }
+
+  // A slot may be read once its message is here, and written once it is neither being received nor sent.
+  Status runnable(C& comm, Lane& lane, const Step& step, Tally& tally, bool& ready) {
+    ready = !lane.on_device.holds_up(step);
+    if (!ready) return {};
+    if (step.op == Op::exchange) {
+      if (step.to != kNobody) MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
+      if (ready && step.from != kNobody && !job_->facts->early[lane.at])
+        MQ_TRY(sent(comm, lane, step.recv_slot, ready));
+    } else {
+      MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
+      if (ready && step.op == Op::encode) MQ_TRY(sent(comm, lane, step.slot, ready));
+    }
+    return {};
+  }
+
+  Status arrived(C& comm, Lane& lane, int index, Tally& tally, bool& ready) {
+    Slot& slot = slot_of(lane, index);
+    if (!slot.receiving) return {};
+    MQ_TRY(comm.test(slot.receive, ready, slot.bytes));
+    if (!ready) return {};
+    slot.receiving = false;
+    slot.is_header = false;
+    tally.received_bytes += slot.bytes;
+    return {};
+  }
+
+  Status sent(C& comm, Lane& lane, int index, bool& ready) {
+    Slot& slot = slot_of(lane, index);
+    ready = true;
+    while (slot.sends > 0) {
+      std::size_t ignored = 0;
+      MQ_TRY(comm.test(send_request(lane, index, slot.sends - 1), ready, ignored));
+      if (!ready) return {};
+      --slot.sends;
+    }
+    return {};
+  }
+
+  typename C::Request& send_request(Lane& lane, int slot, int number) const {
+    const int first = job_->facts->first_send[static_cast<std::size_t>(slot)];
+    return lane.sends[static_cast<std::size_t>(first + number)];
+  }
+
+  Status drained(C& comm, Lane& lane, bool& ready) {
+    ready = !lane.on_device.is_busy() || may_end_without(lane);
+    for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, lane, slot, ready));
+    return {};
+  }
+
+  Status exchange(C& comm, Lane& lane, const Step& step, Tally& tally) {
+    if (step.from != kNobody && !job_->facts->early[lane.at]) MQ_TRY(post_receive(comm, lane, step));
+    if (step.to == kNobody) return {};
+    Slot& slot = slot_of(lane, step.slot);
+    if (slot.bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
+      if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
+      write_header(lane, step, Code::bad_frame, 0);
+    } else if (on_device_wire() && device_failed_ && !slot.is_header) {
+      write_header(lane, step, Code::device_failed, 0);
+    }
+    tally.sent_bytes += slot.bytes;
+    ++tally.messages_sent;
+    return comm.send(step.to, tag(lane, step), to_send(lane, step.slot),
+                     send_request(lane, step.slot, slot.sends++));
+  }
+
+  void run_batch(Tally& tally) {
+    const int n = static_cast<int>(batch_.size());
+#ifdef _OPENMP
+#  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && job_->device == nullptr)
+#endif
+    for (int i = 0; i < n; ++i) begin(*batch_[static_cast<std::size_t>(i)]);
+    for (Lane* lane : batch_) {  // in a fixed order
+      if (!lane->running) end(*lane, step_of(*lane), lane->result, tally);
+      ++lane->at;
+    }
+  }
+
+  // Begins the lane's next step; on the processor that is all of it.
+  void begin(Lane& lane) const noexcept {
+    const Step& step = step_of(lane);
+    lane.running = false;
+    lane.result = {};
+    if (!failure_.ok()) return;
+    const std::span<std::byte> in = frame(lane, step.slot);
+    const std::size_t bytes = slot_of(lane, step.slot).bytes;
+    if (step.op != Op::encode) lane.result.status = check_frame(lane, step);
+    if (!lane.result.status.ok()) return;
+    if (job_->device != nullptr) {
+      launch(lane, step, in.subspan(sizeof(FrameHeader)), bytes - sizeof(FrameHeader));
+      return;
+    }
+    const double start = now_s();
+    if (step.op == Op::encode) {
+      lane.result.encoded = lane.chunks.encode(step, in.data() + sizeof(FrameHeader));
+    } else {
+      lane.result.decoded =
+          lane.chunks.decode(step, job_->facts->final[lane.at], in.first(bytes).subspan(sizeof(FrameHeader)));
+    }
+    lane.result.seconds = now_s() - start;
+  }
+
+  void launch(Lane& lane, const Step& step, std::span<std::byte> payload, std::size_t bytes) const noexcept {
+    lane.running =
+        step.op == Op::encode
+            ? lane.on_device.encode(step, header_of(place(lane, step)), payload.data(), lane.result)
+            : lane.on_device.decode(step, job_->facts->final[lane.at], is_header_there(lane, step),
+                                    payload.first(bytes), lane.result);
+  }
+
+  // The header of the slot's frame can only be looked at once the device has copied it.
+  bool is_header_there(const Lane& lane, const Step& step) const {
+    return on_device_wire() && !lane.slots[static_cast<std::size_t>(step.slot)].is_header;
+  }
+
+  Status check_frame(const Lane& lane, const Step& step) const noexcept {
+    const std::size_t bytes = lane.slots[static_cast<std::size_t>(step.slot)].bytes;
+    MQ_TRY(check_length(place(lane, step), slot_bytes_, bytes));
+    if (is_header_there(lane, step)) return {};
+    return check_header(place(lane, step), header_place(lane, step.slot), bytes);
+  }
+
+  // What follows from a step that is over.
+  void end(Lane& lane, const Step& step, StepResult& result, Tally& tally) {
+    (step.op == Op::encode ? tally.encode_s : tally.decode_s) += result.seconds;
+    tally.nonfinite += result.encoded.nonfinite;
+    if (result.status.ok() && result.decoded == kernels::Decoded::malformed)
+      result.status = bad_frame(place(lane, step), [&] {
+        return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
+      });
+    device_failed_ = device_failed_ || result.status.code() == Code::device_failed;
+    if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
+    if (step.op == Op::encode)
+      write_header(lane, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
+  }
+
+  // Ends the steps of a lane that its device has ended.
+  void end_launched(Lane& lane, Tally& tally, bool& moved) {
+    StepResult result;
+    while (const Step* const step = lane.on_device.over(result)) {
+      moved = true;
+      if (is_header_there(lane, *step) && step->op != Op::encode && result.status.ok())
+        result.status =
+            check_header(place(lane, *step), lane.on_device.received(*step), slot_of(lane, step->slot).bytes);
+      end(lane, *step, result, tally);
+    }
+  }
+
+  // The last decodes of a job that may outlast its execution.
+  bool may_end_without(const Lane& lane) const {
+    return job_->device->may_outlast && failure_.ok() && lane.segment + n_lanes_ >= layout_->segments() &&
+           !lane.on_device.is_encoding();
+  }
+
+  FramePlace place(const Lane& lane, const Step& step) const {
+    return {job_->call, lane.segment, step.chunk};
+  }
+
+  // A header with a trouble is a poison frame.
+  void write_header(Lane& lane, const Step& step, Code trouble, std::size_t payload_bytes) const {
+    FrameHeader header = header_of(place(lane, step));
+    header.trouble = static_cast<std::uint16_t>(trouble);
+    header.payload_bytes = payload_bytes;
+    std::memcpy(header_place(lane, step.slot), &header, sizeof header);
+    Slot& slot = slot_of(lane, step.slot);
+    slot.bytes = sizeof header + payload_bytes;
+    slot.is_header = payload_bytes == 0;
+  }
+
+  const Job* job_ = nullptr;
+  std::optional<Layout> layout_;
+  std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0, most_at_once_ = 1;
+  std::vector<Lane> lanes_;  // n_lanes_ of them in use
+  std::vector<Lane*> batch_;
+  bool device_failed_ = false;
+  Status failure_;  // the first; results are worthless from here on, the schedule goes on
+};
+
+}  // namespace mq

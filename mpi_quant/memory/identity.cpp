@@ -1,0 +1,189 @@
+#include "mpi_quant/memory/identity.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace mq {
+namespace {
+
+std::string text_of(std::uint64_t number, int base) {
+  std::array<char, 64> text;
+  return {text.data(), std::to_chars(text.begin(), text.end(), number, base).ptr};
+}
+
+// Of the residual of one of the tensors that come in turn under a name.
+std::string key_of(const std::string& name, std::size_t phase) {
+  return phase == 0 ? name : name + "#" + text_of(phase, 10);
+}
+
+// Those of all tensors that come under a name, but for one that a request of the program's own uses.
+void drop_all(const std::string& name, Residuals& residuals) {
+  for (std::size_t phase = 0; phase < Recognizer::kMostPeriod; ++phase)
+    if (const std::string key = key_of(name, phase); residuals.idle(key.c_str()).ok()) residuals.drop(key);
+}
+
+std::size_t residual_bytes(const Sender& sender) {
+  return sender.count * kernels::element_bytes(kernels::compute_element(sender.element));
+}
+
+bool fits(const Residuals::Entry& entry, const Sender& sender) {
+  return entry.count == sender.count && entry.element == sender.element;
+}
+
+}  // namespace
+
+void Identities::begin_call(std::uint64_t step) {
+  ++calls_;
+  if (step_ != step) {
+    step_ = step;
+    next_position_ = 0;
+  }
+  position_ = next_position_++;
+}
+
+// The names that are made up begin with a character that keys of programs hardly have.
+std::string Identities::name_of(Identity by, const Sender& sender) const {
+  if (by == Identity::off) return "";
+  if (!sender.key.empty()) return std::string(sender.key);
+  if (by == Identity::address)
+    return "~address:" + text_of(reinterpret_cast<std::uintptr_t>(sender.input), 16) + ":" +
+           text_of(sender.count, 10) + ":" + std::string(kernels::name(sender.element));
+  if (by == Identity::sequence && sender.step > 0) return "~sequence:" + text_of(position_, 10);
+  return "";
+}
+
+Key Identities::held(Identity by, const Sender& sender, const Residuals& residuals) const {
+  const std::string name = name_of(by, sender);
+  std::size_t period = 1, phase = 0;
+  if (sender.key.empty()) {
+    const auto at = places_.find(name);
+    if (at == places_.end()) return {};
+    period = at->second.recognizer.period();  // 0: what is there is nobody's yet
+    phase = at->second.recognizer.next_phase();
+  }
+  // Of tensors in turn, the next whose residual is still there.
+  for (std::size_t i = 0; i < period; ++i) {
+    const auto entry = residuals.entries().find(key_of(name, (phase + i) % period));
+    if (entry == residuals.entries().end()) continue;
+    return entry->second.users == 0 && fits(entry->second, sender) ? Key(entry->first) : Key();
+  }
+  return {};
+}
+
+// One of a few: a program whose buffers are new at every call would fill the memory with names.
+Identities::Place& Identities::place_of(const std::string& name, const Sender& sender, Residuals& residuals) {
+  if (places_.size() >= kMostPlaces && places_.find(name) == places_.end()) {
+    const auto oldest = std::min_element(places_.begin(), places_.end(), [](const auto& a, const auto& b) {
+      return a.second.last_call < b.second.last_call;
+    });
+    drop_all(oldest->first, residuals);  // no request has such a key
+    places_.erase(oldest);
+  }
+  const auto [at, made] = places_.try_emplace(name);
+  Place& place = at->second;
+  if (made) {
+    place.count = sender.count;
+    place.element = sender.element;
+    place.flushed.fill(sender.flush);
+  }
+  place.last_call = calls_;
+  return place;
+}
+
+// Room for the residual of a name that is believed: those that wait for a confirmation go first.
+bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals& residuals,
+                           std::uint64_t most_bytes) {
+  for (auto at = places_.begin(); at != places_.end() && Held::total() + bytes > most_bytes; ++at)
+    if (at->first != name && at->second.recognizer.period() == 0 && residuals.idle(at->first.c_str()).ok())
+      residuals.drop(at->first);
+  return Held::total() + bytes <= most_bytes;
+}
+
+Identities::Found Identities::promised(const std::string& name, const Sender& sender, Residuals& residuals,
+                                       std::uint64_t most_bytes) {
+  Feedback what = Feedback::fresh;
+  // The program's own residual of this key is welcome.
+  if (const Residuals::Entry* const entry = residuals.find(name)) {
+    what = fits(*entry, sender) ? Feedback::hit : Feedback::shape;
+    if (what == Feedback::shape) residuals.drop(name);
+  }
+  if (what != Feedback::hit && (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
+                                !residuals.acquire(name, sender.count, sender.element).ok()))
+    return {{}, Feedback::budget};
+  return {Key(name), what, &promised_.try_emplace(name, sender.flush).first->second};
+}
+
+Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch, Residuals& residuals,
+                                    std::uint64_t most_bytes) {
+  auto& [name, place] = at;
+  const Recognizer::Finding finding = place.recognizer.judge(sketch);
+  const bool believed = place.recognizer.period() > 0;
+  if (finding.verdict == Recognizer::Verdict::stranger) return {{}, Feedback::stranger};
+  if (finding.verdict == Recognizer::Verdict::lost) {
+    drop_all(name, residuals);
+    return {{}, Feedback::stranger};
+  }
+  const std::string key = key_of(name, finding.phase);
+  Residuals::Entry* entry = residuals.find(name);
+  if (finding.verdict == Recognizer::Verdict::alone && entry != nullptr) residuals.drop(name);
+  // What several tensors dropped before they were told apart is nobody's.
+  if (finding.verdict == Recognizer::Verdict::confirmed && place.recognizer.period() > 1)
+    drop_all(name, residuals);
+  entry = residuals.find(key);
+  const Found without{{}, believed ? Feedback::budget : Feedback::unconfirmed};
+  const std::size_t bytes = place.count * kernels::element_bytes(kernels::compute_element(place.element));
+  std::uint64_t* const flushed = believed ? &place.flushed[finding.phase] : nullptr;
+  if (entry == nullptr) {
+    const bool has_room =
+        believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
+    if (!has_room || !residuals.acquire(key, place.count, place.element).ok()) return without;
+    return {Key(key), believed ? Feedback::fresh : Feedback::unconfirmed, flushed};
+  }
+  if (entry->users > 0) return {{}, Feedback::in_use};
+  const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
+  if (entry->count != place.count || entry->element != place.element || !has_room ||
+      !(believed ? entry->take_back() : entry->set_aside()).ok()) {
+    residuals.drop(key);
+    return without;
+  }
+  return {Key(key), believed ? Feedback::hit : Feedback::unconfirmed, flushed};
+}
+
+Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,
+                                         std::uint64_t most_bytes) {
+  Place& place = place_of(name, sender, residuals);
+  if (place.count != sender.count || place.element != sender.element) {
+    drop_all(name, residuals);
+    places_.erase(name);
+    (void)place_of(name, sender, residuals);
+    return {{}, Feedback::shape};
+  }
+  if (place.recognizer.period() > 0) {
+    place.unconfirmed = 0;
+  } else if (++place.unconfirmed > kPatience) {
+    if (place.unconfirmed == kPatience + 1) {
+      drop_all(name, residuals);
+      place.recognizer = Recognizer();
+    }
+    if (place.unconfirmed == kPatience + kRest) place.unconfirmed = 0;
+    return {{}, Feedback::unconfirmed};
+  }
+  const Sketch sketch = Sketch::of(sender.input, sender.count, sender.element);
+  if (!sketch.finite()) return {{}, Feedback::not_finite};
+  if (sketch.blank()) return {{}, Feedback::unconfirmed};
+  return judge(*places_.find(name), sketch, residuals, most_bytes);
+}
+
+Identities::Found Identities::identify(Identity by, const Sender& sender, Residuals& residuals,
+                                       std::uint64_t most_bytes) {
+  const std::string name = name_of(by, sender);
+  if (name.empty()) return {};
+  // By a request of the program's own.
+  if (const Residuals::Entry* const entry = residuals.find(name); entry != nullptr && entry->users > 0)
+    return {{}, Feedback::in_use};
+  return sender.key.empty() ? recognised(name, sender, residuals, most_bytes)
+                            : promised(name, sender, residuals, most_bytes);
+}
+
+}  // namespace mq

@@ -1,0 +1,136 @@
+#include "mpi_quant/memory/sketch.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "mpi_quant/base/device_copy.hpp"
+
+namespace mq {
+namespace {
+
+using Runs = std::array<std::size_t, Sketch::kRuns>;
+
+// Where the runs of a vector of n elements begin: one somewhere in each part, so that no row length of a
+// matrix is met again and again. A multiplication spreads the numbers of the parts (Fibonacci hashing).
+Runs runs_of(std::size_t n) {
+  Runs begins;
+  const double part = static_cast<double>(n - Sketch::kRun) / Sketch::kRuns;
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    const auto hash = static_cast<std::uint32_t>(i) * 0x9e3779b9U;
+    begins[i] = static_cast<std::size_t>((static_cast<double>(i) + hash * 0x1p-32) * part);
+  }
+  return begins;
+}
+
+// The sum of products, in lanes that a compiler turns into vectors.
+template <class Sum, class A, class B>
+Sum dot(const A& a, const B& b) {
+  constexpr std::size_t kLanes = 16;
+  std::array<Sum, kLanes> lanes{};
+  for (std::size_t i = 0; i < Sketch::kMost; i += kLanes)
+    for (std::size_t k = 0; k < kLanes; ++k)
+      lanes[k] += static_cast<Sum>(a[i + k]) * static_cast<Sum>(b[i + k]);
+  Sum sum = 0;
+  for (const Sum lane : lanes) sum += lane;
+  return sum;
+}
+
+// The values that a sketch looks at, one after the other; false if a device did not give them.
+template <class T>
+bool take(const T* x, std::size_t n, std::array<T, Sketch::kMost>& values) {
+  const Result<Where> place = where(x);
+  if (!place.ok()) return false;
+  const bool whole = n <= Sketch::kMost;
+  const Runs begins = whole ? Runs{} : runs_of(n);
+  const std::size_t pieces = whole ? 1 : Sketch::kRuns, length = whole ? n : Sketch::kRun;
+  std::array<DevicePiece, Sketch::kRuns> from;
+  for (std::size_t i = 0; i < pieces; ++i) from[i] = {x + begins[i], length * sizeof(T)};
+  if (place->memory != Memory::host)
+    return gather_now(*device_api(), place->device, reinterpret_cast<std::byte*>(values.data()),
+                      {from.data(), pieces})
+        .ok();
+  for (std::size_t i = 0; i < pieces; ++i)
+    std::copy_n(static_cast<const T*>(from[i].from), length,
+                values.begin() + static_cast<std::ptrdiff_t>(i * length));
+  return true;
+}
+
+}  // namespace
+
+// Counts instead of sorting: magnitudes that share exponent and three bits of mantissa share their rank.
+template <class T>
+void Sketch::rank(const T* values) {
+  T most = 0;
+  bool finite = true;
+  for (std::size_t i = 0; i < size_; ++i) {
+    finite &= std::isfinite(values[i]);
+    most = std::max(most, std::abs(values[i]));
+  }
+  finite_ = finite;
+  if (!finite || most == 0) return;
+  // Within the range of floats, whatever the scale: the greatest is then at least 1 and less than 2.
+  // Two factors, as the inverse of the least number is more than the greatest.
+  int exponent = 0;
+  (void)std::frexp(most, &exponent);
+  const int half = (1 - exponent) / 2;
+  const T first = std::ldexp(T{1}, half), second = std::ldexp(T{1}, 1 - exponent - half);
+  constexpr int kKeptBits = 20;  // of a float's pattern are dropped
+  constexpr std::size_t kBins = (std::bit_cast<std::uint32_t>(2.0F) >> kKeptBits) + 1;
+  std::array<std::uint16_t, kBins> bins{};
+  std::array<std::uint16_t, kMost> bin_of;
+  for (std::size_t i = 0; i < size_; ++i) {
+    const auto magnitude = static_cast<float>(std::abs(values[i]) * first * second);
+    bin_of[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(magnitude) >> kKeptBits);
+    ++bins[bin_of[i]];
+  }
+  std::array<std::int8_t, kBins> rank_of;
+  const auto middle = (static_cast<double>(size_) - 1) / 2;
+  double below = 0;
+  for (std::size_t b = 0; b < kBins; ++b) {
+    const double mean_rank = below + (bins[b] - 1) / 2.0;
+    rank_of[b] = static_cast<std::int8_t>(bins[b] > 0 ? std::lround((mean_rank - middle) * 127 / middle) : 0);
+    below += bins[b];
+  }
+  for (std::size_t i = 0; i < size_; ++i) ranks_[i] = rank_of[bin_of[i]];
+  norm_ = std::sqrt(dot<std::int32_t>(ranks_, ranks_));
+}
+
+Sketch Sketch::of(const std::byte* x, std::size_t n, kernels::Element element) {
+  Sketch sketch;
+  sketch.size_ = std::min(n, kMost);
+  if (sketch.size_ < 2) return sketch;
+  const auto look = [&]<class T>(const T* first) {
+    std::array<T, kMost> values;
+    sketch.finite_ = take(first, n, values);
+    if (sketch.finite_) sketch.rank(values.data());
+  };
+  // Half types have no names in MPI, so that no unmodified program brings any.
+  if (element == kernels::Element::f64) look(reinterpret_cast<const double*>(x));
+  if (element == kernels::Element::f32) look(reinterpret_cast<const float*>(x));
+  return sketch;
+}
+
+double correlation(const Sketch& a, const Sketch& b, std::size_t shift) {
+  if (shift == 0) return dot<std::int32_t>(a.ranks(), b.ranks()) / (a.norm() * b.norm());
+  std::array<std::int8_t, Sketch::kMost> rotated{};
+  const auto begin = b.ranks().begin();
+  std::rotate_copy(begin, begin + static_cast<std::ptrdiff_t>(shift),
+                   begin + static_cast<std::ptrdiff_t>(b.size()), rotated.begin());
+  return dot<std::int32_t>(a.ranks(), rotated) / (a.norm() * b.norm());
+}
+
+void MeanSketch::add(const Sketch& next) {
+  ++sketches_;
+  const auto weight = static_cast<float>(std::max(kWeight, 1 / static_cast<double>(sketches_)));
+  for (std::size_t i = 0; i < Sketch::kMost; ++i)
+    mean_[i] += weight * (static_cast<float>(next.ranks()[i]) - mean_[i]);
+  norm_ = std::sqrt(static_cast<double>(dot<float>(mean_, mean_)));
+}
+
+double MeanSketch::correlation(const Sketch& other) const {
+  return norm_ > 0 ? static_cast<double>(dot<float>(mean_, other.ranks())) / (norm_ * other.norm()) : 0;
+}
+
+}  // namespace mq

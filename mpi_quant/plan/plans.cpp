@@ -1,0 +1,227 @@
+// The plans: who encodes what, for whom, and when. Pure functions of Ranks, apart from everything that runs
+// them, so that tests/plan_test.cpp can prove each for every rank at once.
+//
+// n is the vector, w the encoded vector, P the number of ranks, alpha one message's latency. Steps are
+// ordered for overlap: whatever another rank waits for is made first, and no step writes a slot that a send
+// may still be reading, so a rank waits for data and for nothing else.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "mpi_quant/plan/rows.hpp"
+
+namespace mq {
+
+// Owner-computes reduce-scatter and allgather (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al.,
+// MLHPC 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends the owner C(its slice), and
+// the owner adds them to its own part, which is not encoded, in rank order. Round 1: the owner encodes the
+// aggregate, adopts what the others will decode, and sends it to all. Each element of the residual array
+// takes one loss: the contribution's, or on the owner the aggregate's.
+// 2(P-1) messages, 2(P-1)/P w sent; encodes n, decodes 2n(P-1)/P + n/P elements.
+//
+// 2P-1 slots: P-1 to send from, P-1 to receive into, one for the aggregate. Round 1 receives into the slots
+// of round 0, whose wires have been added by then. The aggregate has a slot of its own because the first
+// sends may still be under way, and owners must not wait for slow receivers.
+Plan make_direct(const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
+  Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
+  const auto to = [&](int s) { return (rank + s) % size; };
+  const auto from = [&](int s) { return (rank - s + size) % size; };
+  const auto send_slot = [](int s) { return s - 1; };
+  const auto recv_slot = [&](int s) { return size - 1 + s - 1; };
+  const int own_slot = 2 * (size - 1);
+
+  for (int s = 1; s < size; ++s) {
+    plan.steps.push_back(
+        {.op = Op::encode, .chunk = to(s), .slot = send_slot(s), .feedback = StepFeedback::carry});
+    plan.steps.push_back({.op = Op::exchange,
+                          .slot = send_slot(s),
+                          .to = to(s),
+                          .from = from(s),
+                          .recv_slot = recv_slot(s),
+                          .round = 0});
+  }
+  for (int source = 0; source < size; ++source)
+    if (source != rank)
+      plan.steps.push_back(
+          {.op = Op::decode_add, .chunk = rank, .slot = recv_slot((rank - source + size) % size)});
+  plan.steps.push_back({.op = Op::encode, .chunk = rank, .slot = own_slot, .feedback = StepFeedback::carry});
+  for (int s = 1; s < size; ++s)
+    plan.steps.push_back({.op = Op::exchange,
+                          .slot = own_slot,
+                          .to = to(s),
+                          .from = from(s),
+                          .recv_slot = recv_slot(s),
+                          .round = 1});
+  plan.steps.push_back({.op = Op::decode, .chunk = rank, .slot = own_slot});
+  for (int s = 1; s < size; ++s)
+    plan.steps.push_back({.op = Op::decode, .chunk = from(s), .slot = recv_slot(s)});
+  return plan;
+}
+
+namespace {
+
+// Everyone sends its encoded vector to everyone and adds all of them, its own included, in rank order. One
+// loss an element and contribution, and half the messages of direct, but P/2 times its bytes. P-1 messages,
+// (P-1) w sent; encodes n, decodes P n elements. P slots: slot q holds the wire of rank q.
+Plan make_allgather(const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
+  Plan plan{.chunks = 1, .slots = size, .rounds = 1, .steps = {}};
+  plan.steps.push_back({.op = Op::encode, .slot = rank, .feedback = StepFeedback::carry});
+  for (int s = 1; s < size; ++s) {
+    const int from = (rank - s + size) % size;
+    plan.steps.push_back(
+        {.op = Op::exchange, .slot = rank, .to = (rank + s) % size, .from = from, .recv_slot = from});
+  }
+  for (int source = 0; source < size; ++source)
+    plan.steps.push_back({.op = source == 0 ? Op::decode : Op::decode_add, .slot = source});
+  return plan;
+}
+
+// A rank beyond the largest power of two: gives its vector to a core rank before round 1 and gets the two
+// wires of the core's last round, hence the core's result without another loss. 3 slots: its own wire and
+// both of those.
+Plan make_extra(int rank, int core) {
+  const int last = std::countr_zero(static_cast<unsigned>(core)), partner = rank - core;
+  Plan plan{.chunks = 1, .slots = 3, .rounds = last + 3, .steps = {}};
+  plan.steps = {
+      {.op = Op::encode, .slot = 0, .feedback = StepFeedback::carry},
+      {.op = Op::exchange, .slot = 0, .to = partner, .round = 0},
+      {.op = Op::exchange, .from = partner, .recv_slot = 1, .round = last + 1},
+      {.op = Op::exchange, .from = partner, .recv_slot = 2, .round = last + 2},
+      {.op = Op::decode, .slot = 1},
+      {.op = Op::decode_add, .slot = 2},
+  };
+  return plan;
+}
+
+// Recursive doubling: in round k = 1, 2, ... the partners whose ranks differ in bit k-1 encode their partial
+// sums, swap them, and both replace theirs by D(lower rank's) + D(upper rank's). After round k groups of 2^k
+// ranks hold the same bits, so they write the same wire in round k+1 and its loss goes to the residual of
+// one, the lowest. With core the largest power of two <= P, rank core + i joins by way of rank i
+// (make_extra). log2(core) messages of w; as many losses an element, on growing partial sums: for short
+// vectors, where the messages of direct cost more. Encodes log2(core) n, decodes 2 log2(core) n elements.
+//
+// 2 log2(core) slots, two a round (one more for the wire of an extra rank): no round waits for the sends of
+// an earlier one, and all receives can be posted at the start. Rounds 0 and the last two are for extra ranks.
+Plan make_recursive_doubling(const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  if (rank >= core) return make_extra(rank, core);
+  const int last = std::countr_zero(static_cast<unsigned>(core));
+  const int extra = rank + core < size ? rank + core : kNobody;
+  const int extra_slot = 2 * last;
+
+  Plan plan{.chunks = 1,
+            .slots = 2 * last + (extra != kNobody),
+            .rounds = core == size ? last + 1 : last + 3,
+            .steps = {}};
+  if (extra != kNobody) {
+    plan.steps.push_back({.op = Op::exchange, .from = extra, .recv_slot = extra_slot, .round = 0});
+    plan.steps.push_back({.op = Op::decode_add, .slot = extra_slot});
+  }
+  for (int round = 1; round <= last; ++round) {
+    const int group = 1 << (round - 1);  // ranks that hold the same partial sum
+    const int partner = rank ^ group;
+    const int mine = 2 * (round - 1), theirs = mine + 1;
+    const int lower = rank < partner ? mine : theirs, upper = rank < partner ? theirs : mine;
+    const StepFeedback feedback = round == 1          ? StepFeedback::carry
+                                  : rank % group == 0 ? StepFeedback::deposit
+                                                      : StepFeedback::none;
+    plan.steps.push_back({.op = Op::encode, .slot = mine, .feedback = feedback});
+    plan.steps.push_back({.op = Op::exchange,
+                          .slot = mine,
+                          .to = partner,
+                          .from = partner,
+                          .recv_slot = theirs,
+                          .round = round});
+    if (round == last && extra != kNobody) {
+      plan.steps.push_back({.op = Op::exchange, .slot = lower, .to = extra, .round = last + 1});
+      plan.steps.push_back({.op = Op::exchange, .slot = upper, .to = extra, .round = last + 2});
+    }
+    plan.steps.push_back({.op = Op::decode, .slot = lower});
+    plan.steps.push_back({.op = Op::decode_add, .slot = upper});
+  }
+  return plan;
+}
+
+constexpr std::array kPlans{
+    PlanRow{"direct", 1,
+            "reduce-scatter to slice owners, then allgather: 2(P-1) messages, 2(P-1)/P vectors sent",
+            make_direct},
+    PlanRow{"allgather", 2, "every encoded vector to every rank: P-1 messages, P-1 vectors sent",
+            make_allgather},
+    PlanRow{"recursive_doubling", 3,
+            "sums re-encoded between 2, 4, 8, ... ranks: log2 P messages and vectors sent",
+            make_recursive_doubling},
+    PlanRow{
+        "hierarchical", 4,
+        "direct between nodes of L ranks, of their exact sums: 2(P/L-1)/P vectors sent, and inside a node "
+        "1-1/L of them, raw and encoded",
+        make_hierarchical},
+};
+constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2];
+
+// Bytes of the vector whose coding and sending takes as long as one message's latency: about 3 us against
+// 0.2 ns a byte (coding at 10 GB/s both ways, an encoded byte in 30 on the wire). 16 KiB is also where LBANN
+// changed its algorithm. Not tuned yet to measurements of this library.
+constexpr std::uint64_t kLatencyBytes = 16 << 10;
+
+// Below this many bytes latency decides. With m = bytes / kLatencyBytes and alpha = 1:
+//   direct     2(P-1) (1 + m/P)
+//   allgather   (P-1) (1 + m)    is cheaper for      m < P / (P-2)
+//   doubling       L  (1 + 2m)   is cheaper if       m < (2(P-1) - L) / 2L,  L = ceil(log2 P)
+// where the m/P of direct is left out in the last line: a doubling result carries L losses instead of two,
+// and has to be clearly faster.
+constexpr std::uint64_t latency_bound_below(std::uint64_t p) {
+  if (p <= 4) return kLatencyBytes * p / (p - 2);
+  const auto rounds = static_cast<std::uint64_t>(std::bit_width(p - 1));
+  return kLatencyBytes * (2 * (p - 1) - rounds) / (2 * rounds);
+}
+
+}  // namespace
+
+PlanFacts facts_of(const Plan& plan) {
+  PlanFacts facts;
+  const auto index = [](int i) { return static_cast<std::size_t>(i); };
+  std::vector<char> used(index(plan.slots));
+  std::vector<int> writes(index(plan.chunks));
+  facts.first_send.resize(index(plan.slots) + 1);
+  for (const Step& s : plan.steps) {
+    facts.raw = facts.raw || s.raw;
+    const bool receives = s.op == Op::exchange && s.from != kNobody;
+    const bool sends = s.op == Op::exchange && s.to != kNobody;
+    facts.early.push_back(receives && !used[index(s.recv_slot)]);
+    if (receives) used[index(s.recv_slot)] = 1;
+    if (sends || s.op != Op::exchange) used[index(s.slot)] = 1;
+    if (sends) ++facts.first_send[index(s.slot) + 1];
+    if (s.op == Op::decode || s.op == Op::decode_add) ++writes[index(s.chunk)];
+  }
+  for (std::size_t slot = 0; slot < used.size(); ++slot) facts.first_send[slot + 1] += facts.first_send[slot];
+  for (const int n : writes) facts.accumulator.push_back(n > 1 ? facts.accumulators++ : -1);
+  for (const Step& s : plan.steps)
+    facts.final.push_back((s.op == Op::decode || s.op == Op::decode_add) && --writes[index(s.chunk)] == 0);
+  return facts;
+}
+
+std::span<const PlanRow> plans() noexcept { return kPlans; }
+
+const PlanRow* find_plan(std::string_view name) noexcept {
+  const auto at =
+      std::find_if(kPlans.begin(), kPlans.end(), [&](const PlanRow& row) { return row.name == name; });
+  return at == kPlans.end() ? nullptr : &*at;
+}
+
+// Not hierarchical: nothing here says how much slower messages between nodes are than memory, and where all
+// ranks are on one node it does nothing that direct does not do with fewer bytes.
+//
+// At two ranks allgather sends what direct sends, in half the messages and with half the losses. Up to four
+// it decodes no more than recursive doubling does.
+const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept {
+  if (ranks <= 2) return kAllgather;
+  if (bytes >= latency_bound_below(static_cast<std::uint64_t>(ranks))) return kDirect;
+  return ranks <= 4 ? kAllgather : kRecursiveDoubling;
+}
+
+}  // namespace mq

@@ -1,0 +1,380 @@
+// The parser of the control language. One cursor over the text; every error names what it found
+// and where, counting characters from 1. Numbers are read by std::from_chars, whose result no locale changes.
+
+#include "mpi_quant/policy/policy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "mpi_quant/policy/words.hpp"
+
+namespace mq {
+namespace {
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+// Text of the user inside a message: short, and no control characters that a terminal would obey.
+std::string quoted(std::string_view word) {
+  constexpr std::size_t kLongest = 40;
+  std::string out = "\"";
+  for (const char c : word.substr(0, kLongest)) out += c >= ' ' && c <= '~' ? c : '?';
+  return out + (word.size() > kLongest ? "...\"" : "\"");
+}
+
+std::string known_codecs() {
+  return joined(
+      kernels::codecs(), [](const auto& c) { return c.name; }, ", ", std::string(kExact));
+}
+
+// "block: power of two, 32 to 4096"; "format: auto, gap or u16"
+std::string describe(const kernels::ParamSpec& spec) {
+  if (spec.kind == kernels::ParamKind::word)
+    return std::string(spec.name) + ": " +
+           joined(
+               spec.words, [](auto w) { return w; }, "|");
+  constexpr std::array<std::string_view, 3> kinds{"integer", "power of two", "number"};
+  return std::string(spec.name) + ": " + std::string(kinds[static_cast<std::size_t>(spec.kind)]) + ", " +
+         number(spec.min) + " to " + number(spec.max);
+}
+
+std::string known_params(const kernels::Codec& codec) {
+  if (codec.specs.empty()) return std::string(codec.name) + " takes none";
+  return "known: " + joined(codec.specs, describe, "; ");
+}
+
+// The value of a parameter, if the word is one: an integer for integer kinds, a finite number for real ones,
+// the position of a word.
+std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {
+  if (spec.kind == kernels::ParamKind::word) {
+    const auto at = std::find(spec.words.begin(), spec.words.end(), word);
+    return at == spec.words.end() ? std::nullopt
+                                  : std::optional(static_cast<double>(at - spec.words.begin()));
+  }
+  const char* const end = word.data() + word.size();
+  double value = 0;
+  if (spec.kind == kernels::ParamKind::real) {
+    const auto [at, error] = std::from_chars(word.data(), end, value, std::chars_format::general);
+    if (error != std::errc{} || at != end || !std::isfinite(value)) return std::nullopt;
+  } else {
+    std::int64_t integer = 0;
+    const auto [at, error] = std::from_chars(word.data(), end, integer);
+    if (error != std::errc{} || at != end) return std::nullopt;
+    if (integer > kExactIntegers || integer < -kExactIntegers) return std::nullopt;
+    if (spec.kind == kernels::ParamKind::power_of_two && (integer <= 0 || (integer & (integer - 1)) != 0))
+      return std::nullopt;
+    value = static_cast<double>(integer);
+  }
+  if (value < spec.min || value > spec.max) return std::nullopt;
+  return value + 0.0;  // -0.0 to 0.0: equal parameters have equal bits
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
+
+  Status policy(std::vector<Rule>& rules) {
+    skip();
+    if (at_end()) return {};
+    do {
+      rules.emplace_back();
+      MQ_TRY(rule(rules.back()));
+    } while (take(';'));
+    return end();
+  }
+
+  Status method(Method& out) {
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    if (name == kExact) {
+      skip();
+      if (!at_end() && (text_[at_] == '(' || text_[at_] == '/'))
+        return error(at_, "mpi takes no parameters and no plan");
+      return {};
+    }
+    out.codec = kernels::find_codec(name);
+    if (out.codec == nullptr) {
+      if (name.empty()) return expected("a method");
+      return error(start, "unknown codec " + quoted(name), "known: " + known_codecs());
+    }
+    out.params = kernels::preset_params(*out.codec);
+    if (take('(')) MQ_TRY(params(out));
+    if (take('/')) MQ_TRY(plan(out));
+    return {};
+  }
+
+  Status end() {
+    skip();
+    return at_end() ? Status{} : error(at_, "unexpected " + quoted(rest()));
+  }
+
+  // A decimal number and an optional suffix, without spaces between them.
+  Status size(std::uint64_t& out) {
+    const std::size_t start = skip();
+    const auto [stop, problem] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), out);
+    if (problem == std::errc::invalid_argument) return expected("a size");
+    at_ = static_cast<std::size_t>(stop - text_.data());
+    unsigned shift = 0;
+    if (!at_end() && is_letter(text_[at_])) {
+      const std::size_t suffix_at = at_;
+      const std::string_view suffix = word();
+      shift = suffix == "K" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : 0;
+      if (shift == 0) return error(suffix_at, "unknown suffix " + quoted(suffix), "known: K, M, G");
+    }
+    if (problem == std::errc::result_out_of_range || out > kNoEnd >> shift)
+      return error(start, quoted(text_.substr(start, at_ - start)) + " does not fit in 64 bits");
+    out <<= shift;
+    return {};
+  }
+
+ private:
+  struct Range {
+    std::optional<std::uint64_t> first, last;
+    bool single = false;  // N, not N-
+    std::size_t at = 0;
+  };
+
+  Status rule(Rule& out) {
+    if (skip() == text_.size() || peek() == ';') return expected("a rule");
+    Range bytes;
+    if (const char c = peek(); is_digit(c) || c == '-')
+      MQ_TRY(half_open("bytes", bytes, out.bytes_min, out.bytes_end));
+    if (take('@')) MQ_TRY(ranks(out));
+    while (is_letter(peek())) MQ_TRY(selector(out));
+    if (!take(':')) return expected("':' between selectors and method");
+    MQ_TRY(not_alone(bytes));
+    if (out.small && out.bytes_min < kSmallFloorBytes)
+      return error(
+          at_, "a rule that says small must name a lower bound of at least " + size_text(kSmallFloorBytes),
+          "\"4K-64K small: ...\"; scalars, norms and flags are below");
+    MQ_TRY(method(out.method));
+    unsigned given = 0;
+    while (is_letter(peek())) MQ_TRY(option(out, given));
+    if (out.care.error != 0 && out.care.guard == 0) return expected("guard=N beside error=");
+    return {};
+  }
+
+  // feedback=..., guard=... or error=...; `given` has a bit for each.
+  Status option(Rule& out, unsigned& given) {
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    constexpr std::array<std::string_view, 3> known{"feedback", "guard", "error"};
+    const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
+    if (at == known.size())
+      return error(start, "unknown option " + quoted(name),
+                   "known: feedback=off|key|address|sequence, guard=N, error=X");
+    if (out.method.exact()) return error(start, "mpi takes no options");
+    if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
+    given |= 1u << at;
+    if (!take('=')) return expected("'='");
+    if (name == "guard") return counted(out.care.guard);
+    return name == "error" ? budget(out.care.error) : identity(out.care.feedback);
+  }
+
+  Status counted(std::uint64_t& out) {
+    const std::size_t start = skip();
+    MQ_TRY(size(out));
+    return out > 0 ? Status{} : error(start, "guard=0 compares nothing");
+  }
+
+  Status budget(double& out) {
+    const std::size_t start = skip();
+    const std::string_view text = value();
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out);
+    if (problem == std::errc{} && end == text.data() + text.size() && std::isfinite(out) && out > 0)
+      return {};
+    return error(start, "bad value " + quoted(text), "error: a relative error, more than 0");
+  }
+
+  Status identity(Identity& out) {
+    const std::size_t start = skip();
+    const std::string_view text = word();
+    const auto at = std::find(kIdentities.begin(), kIdentities.end(), text);
+    if (at == kIdentities.end())
+      return error(start, "bad value " + quoted(text), "feedback: off|key|address|sequence");
+    out = static_cast<Identity>(at - kIdentities.begin());
+    return {};
+  }
+
+  // A size alone would match vectors of exactly so many bytes: who writes "1M" means all from there on.
+  Status not_alone(const Range& bytes) const {
+    if (!bytes.single) return {};
+    return error(bytes.at, "a rule for exactly " + std::to_string(*bytes.first) + " bytes",
+                 "write " + quoted(size_range_text(*bytes.first, kNoEnd)) + " for that and more, " +
+                     quoted(size_range_text(*bytes.first, *bytes.first + 1)) + " for exactly that");
+  }
+
+  // N, N-, -N or N-M into [min, end).
+  Status half_open(const std::string& what, Range& r, std::uint64_t& min, std::uint64_t& end) {
+    MQ_TRY(range(r));
+    min = r.first.value_or(0);
+    if (r.last) end = *r.last;
+    if (r.single && min < kNoEnd) end = min + 1;
+    if (min >= end) return error(r.at, "empty range of " + what, "the upper end is excluded");
+    return {};
+  }
+
+  Status ranks(Rule& out) {
+    Range r;
+    MQ_TRY(range(r));
+    if (r.single) r.last = r.first;
+    const std::uint64_t first = r.first.value_or(1), last = r.last.value_or(kNoMax);
+    if (first == 0) return error(r.at, "rank counts start at 1");
+    if (first > kNoMax || last > kNoMax) return error(r.at, "rank count beyond " + std::to_string(kNoMax));
+    if (first > last) return error(r.at, "empty range of ranks");
+    out.ranks_min = static_cast<int>(first);
+    out.ranks_max = static_cast<int>(last);
+    return {};
+  }
+
+  Status range(Range& out) {
+    out.at = skip();
+    if (is_digit(peek())) MQ_TRY(size(out.first.emplace()));
+    out.single = !take('-');
+    if (!out.single && is_digit(peek())) MQ_TRY(size(out.last.emplace()));
+    return out.first || out.last ? Status{} : expected("a number");
+  }
+
+  // element, calls=..., comm=..., site=... or small
+  Status selector(Rule& out) {
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    const auto twice = [&] { return error(start, "selector " + quoted(name) + " given twice"); };
+    if (name == "calls") {
+      if (out.calls_min != 0 || out.calls_end != kNoEnd) return twice();
+      Range calls;
+      return take('=') ? half_open("calls", calls, out.calls_min, out.calls_end) : expected("'='");
+    }
+    if (name == "comm" || name == "site") {
+      std::string& pattern = name == "comm" ? out.comm : out.site;
+      if (!pattern.empty()) return twice();
+      return take('=') ? glob(pattern) : expected("'='");
+    }
+    if (name == "small") {
+      if (out.small) return twice();
+      out.small = true;
+      return {};
+    }
+    for (const kernels::Element e : kernels::kElements)
+      if (kernels::name(e) == name) {
+        if (out.element >= 0) return error(start, "a second element type");
+        out.element = static_cast<int>(e);
+        return {};
+      }
+    if (name == "mpi" || kernels::find_codec(name) != nullptr)
+      return error(start, "expected ':' before the method " + quoted(name), "a rule is 'selectors: method'");
+    return error(start, "unknown selector " + quoted(name),
+                 "known: " +
+                     joined(
+                         kernels::kElements, [](auto e) { return kernels::name(e); }, ", ") +
+                     ", calls=N-M, comm=NAME, site=NAME, small");
+  }
+
+  Status glob(std::string& out) {
+    skip();
+    out = run([](char c) { return c > ' ' && c <= '~' && c != ':' && c != ';'; });
+    return out.empty() ? expected("a name") : Status{};
+  }
+
+  Status params(Method& out) {
+    std::array<bool, kernels::kMaxParams> given{};
+    do {
+      const std::size_t start = skip();
+      const std::string_view name = word();
+      const auto& specs = out.codec->specs;
+      const auto spec =
+          std::find_if(specs.begin(), specs.end(), [&](const auto& s) { return s.name == name; });
+      if (name.empty()) return expected("a parameter name");
+      if (spec == specs.end())
+        return error(start, "unknown parameter " + quoted(name), known_params(*out.codec));
+      const auto i = static_cast<std::size_t>(spec - specs.begin());
+      if (given[i]) return error(start, "parameter " + quoted(name) + " given twice");
+      given[i] = true;
+      if (!take('=')) return expected("'='");
+      const std::size_t value_at = skip();
+      const std::string_view text = value();
+      const std::optional<double> read = read_value(*spec, text);
+      if (!read) return error(value_at, "bad value " + quoted(text), describe(*spec));
+      out.params.value[i] = *read;
+    } while (take(','));
+    return take(')') ? Status{} : expected("',' or ')'");
+  }
+
+  Status plan(Method& out) {
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    if (name.empty()) return expected("a plan");
+    out.plan = find_plan(name);
+    if (out.plan != nullptr) return {};
+    return error(start, "unknown plan " + quoted(name),
+                 "known: " + joined(
+                                 plans(), [](const auto& p) { return p.name; }, ", "));
+  }
+
+  bool at_end() const { return at_ == text_.size(); }
+  std::size_t skip() {
+    while (!at_end() && is_space(text_[at_])) ++at_;
+    return at_;
+  }
+  char peek() { return skip() < text_.size() ? text_[at_] : '\0'; }
+  bool take(char c) {
+    const bool found = skip() < text_.size() && text_[at_] == c;
+    at_ += found;
+    return found;
+  }
+  template <class Belongs>
+  std::string_view run(Belongs belongs) {
+    const std::size_t start = at_;
+    while (!at_end() && belongs(text_[at_])) ++at_;
+    return text_.substr(start, at_ - start);
+  }
+  std::string_view word() {
+    return run([](char c) { return is_letter(c) || is_digit(c); });
+  }
+  std::string_view value() {
+    return run([](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '+'; });
+  }
+  std::string_view rest() const { return text_.substr(at_); }
+
+  Status expected(const std::string& thing) {
+    skip();
+    return error(at_, "expected " + thing + (at_end() ? ", found the end" : ", found " + quoted(rest())));
+  }
+  Status error(std::size_t at, const std::string& what, const std::string& help = "") const {
+    return {Code::bad_policy, std::string(what_) + ": " + what + " at character " + std::to_string(at + 1) +
+                                  (help.empty() ? "" : " (" + help + ")")};
+  }
+
+  std::string_view text_, what_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Method> parse_method(std::string_view text) {
+  Method method;
+  Parser parser(text, "method");
+  MQ_TRY(parser.method(method));
+  MQ_TRY(parser.end());
+  return method;
+}
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  std::uint64_t size = 0;
+  Parser parser(text, "size");
+  MQ_TRY(parser.size(size));
+  MQ_TRY(parser.end());
+  return size;
+}
+
+Result<Policy> Policy::parse(std::string_view text) {
+  Policy policy;
+  MQ_TRY(Parser(text, "policy").policy(policy.rules_));
+  return policy;
+}
+
+}  // namespace mq

@@ -1,0 +1,158 @@
+// What a policy decides, and how it is printed.
+
+#include "mpi_quant/policy/policy.hpp"
+
+#include <algorithm>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/plan/rows.hpp"
+#include "mpi_quant/policy/words.hpp"
+
+namespace mq {
+namespace {
+
+// Does a name match a pattern, in which * stands for any text and ? for one character?
+bool matches_glob(std::string_view name, std::string_view glob) {
+  std::size_t n = 0, g = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      resume = n;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == name[n])) {
+      ++g;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return glob.find_first_not_of('*', g) == std::string_view::npos;
+}
+
+// "64K-1M @4 f32 calls=20-"; "" matches everything.
+std::string print_selectors(const Rule& rule) {
+  std::string out;
+  const auto add = [&](const std::string& selector) { out.append(out.empty() ? "" : " ").append(selector); };
+  if (rule.bytes_min != 0 || rule.bytes_end != kNoEnd) add(size_range_text(rule.bytes_min, rule.bytes_end));
+  if (rule.ranks_min != 1 || rule.ranks_max != kNoMax)
+    add("@" + rank_range_text(rule.ranks_min, rule.ranks_max));
+  if (rule.element >= 0) add(std::string(kernels::name(static_cast<kernels::Element>(rule.element))));
+  if (rule.calls_min != 0 || rule.calls_end != kNoEnd)
+    add("calls=" + size_range_text(rule.calls_min, rule.calls_end));
+  if (!rule.comm.empty()) add("comm=" + rule.comm);
+  if (!rule.site.empty()) add("site=" + rule.site);
+  if (rule.small) add("small");
+  return out;
+}
+
+// " feedback=address guard=64 error=0.05", what differs from the preset.
+std::string print_care(const Care& care) {
+  std::string out;
+  if (care.feedback != Care{}.feedback) out.append(" feedback=").append(name(care.feedback));
+  if (care.guard != 0) out += " guard=" + size_text(care.guard);
+  if (care.error != 0) out += " error=" + number(care.error);
+  return out;
+}
+
+// "block=512,bits=4" of the parameters of which wanted(position) holds.
+template <class Wanted>
+std::string print_params(const Method& method, Wanted wanted) {
+  std::string out;
+  if (method.exact()) return out;
+  for (std::size_t i = 0; i < method.codec->specs.size(); ++i)
+    if (wanted(i))
+      out.append(out.empty() ? "" : ",")
+          .append(method.codec->specs[i].name)
+          .append("=")
+          .append(value_text(method.codec->specs[i], method.params.value[i]));
+  return out;
+}
+
+}  // namespace
+
+std::string to_string(const Method& method) {
+  if (method.exact()) return std::string(kExact);
+  const kernels::Params preset = kernels::preset_params(*method.codec);
+  const std::string params =
+      print_params(method, [&](std::size_t i) { return method.params.value[i] != preset.value[i]; });
+  std::string out(method.codec->name);
+  if (!params.empty()) out.append("(").append(params).append(")");
+  if (method.plan != nullptr) out.append("/").append(method.plan->name);
+  return out;
+}
+
+std::string action_text(const Rule& rule) { return to_string(rule.method) + print_care(rule.care); }
+
+std::string params_to_string(const Method& method) {
+  return print_params(method, [](std::size_t) { return true; });
+}
+
+std::string_view name(Identity identity) { return kIdentities[static_cast<std::size_t>(identity)]; }
+
+bool Rule::may_match(const CallFacts& call) const {
+  if (call.intercepted && call.bytes < (small ? kSmallFloorBytes : kFloorBytes)) return false;
+  return call.bytes >= bytes_min && call.bytes < bytes_end && call.ranks >= ranks_min &&
+         call.ranks <= ranks_max && (element < 0 || element == static_cast<int>(call.element)) &&
+         call.number >= calls_min && call.number < calls_end &&
+         (comm.empty() || matches_glob(call.comm, comm));
+}
+
+bool Rule::matches(const CallFacts& call) const {
+  return may_match(call) && (site.empty() || (!call.site.empty() && matches_glob(call.site, site)));
+}
+
+const Rule* Policy::rule_for(const CallFacts& call) const {
+  const auto rule =
+      std::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& r) { return r.matches(call); });
+  return rule == rules_.rend() ? nullptr : &*rule;
+}
+
+Method Policy::choose(const CallFacts& call) const {
+  const Rule* const rule = rule_for(call);
+  return rule == nullptr ? Method{} : rule->method;
+}
+
+Policy::Prospect Policy::prospect(const CallFacts& call) const {
+  Prospect found;
+  for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+    if (!rule->may_match(call)) continue;
+    found.may_compress = found.may_compress || !rule->method.exact();
+    if (rule->site.empty()) break;
+    found.by_site = true;
+  }
+  return found;
+}
+
+std::uint64_t Policy::floor_bytes() const {
+  const bool small = std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.small; });
+  return small ? kSmallFloorBytes : kFloorBytes;
+}
+
+bool Policy::always_exact() const {
+  return std::all_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.method.exact(); });
+}
+
+bool Policy::by_nodes() const {
+  return std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) {
+    return r.method.plan != nullptr && r.method.plan->make == make_hierarchical;
+  });
+}
+
+std::string Policy::to_string() const {
+  return joined(
+      rules_, [](const Rule& r) { return print_selectors(r) + ": " + action_text(r); }, "; ");
+}
+
+Status explain(const Status& why, const std::string& file, std::string_view source) {
+  if (file.empty()) return {why.code(), "MPIQ_POLICY: " + why.text()};
+  const std::string where = std::string(source) + " \"" + file + "\"";
+  const Result<std::vector<std::string>> lines = lines_of_rules(file);
+  for (std::size_t i = 0; lines.ok() && i < lines->size(); ++i)
+    if (const Status status = Policy::parse((*lines)[i]).status(); !status.ok())
+      return {status.code(), where + ", line " + std::to_string(i + 1) + ": " + status.text()};
+  return {why.code(), where + ": " + why.text()};
+}
+
+}  // namespace mq

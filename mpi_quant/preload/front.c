@@ -1,0 +1,255 @@
+/* libmpi_quant_pmpi.so, to preload under or link into a program: MPI_Allreduce in place of the MPI library's.
+ *
+ * It stands *below* PMPI: it defines MPI_X and PMPI_X, and reaches the real PMPI_X by its address. Fortran's
+ * layers call MPI_X in MPICH and PMPI_X in Open MPI, and PMPI tools call PMPI_X: all of them end here, once
+ * for each call of the program, whether a tool is loaded before this library, after it, or linked into the
+ * program.
+ *
+ * It knows no MPI: no mpi.h, no dependence on a library. At the first call it asks the MPI library of the
+ * process for its version and loads the core compiled for that family, which lies beside it (find.c); a
+ * program that is linked with libmpi_quant has one already, and shares its state. So one preload value serves
+ * the programs of all MPIs, and children that are no MPI programs are not touched. Where there is no core,
+ * everything stays MPI's. */
+#define _GNU_SOURCE
+#include "mpi_quant/base/front.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi_quant/preload/find.h"
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#  error "slots were thought through for x86-64 and AArch64 only"
+#endif
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* Fewer elements than this are never compressed, whatever a rule says: less than 4 KiB of any element type.
+ */
+enum { kFewestElements = 4096 / 8 };
+
+extern const mpiq_front mpiq_front_v1;
+
+typedef mpiq_function function;
+/* All arguments of any function of MPI that is caught here; those that it has not are zero, which no callee
+ * looks at. */
+enum { kArguments = 8 };
+typedef mpiq_slot arguments[kArguments];
+typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
+                        mpiq_slot);
+
+enum hook {
+  kAllreduce,
+  kAllreduceC,
+  kIallreduce,
+  kIallreduceC,
+  kAllreduceInit,
+  kAllreduceInitC,
+  kAllreduceInitX,
+  kInit,
+  kInitThread,
+  kPcontrol,
+  kCommSetInfo,
+  kCommDupWithInfo,
+  kHooks
+};
+static const char* const names[kHooks] = {
+    "PMPI_Allreduce",      "PMPI_Allreduce_c",      "PMPI_Iallreduce",      "PMPI_Iallreduce_c",
+    "PMPI_Allreduce_init", "PMPI_Allreduce_init_c", "PMPIX_Allreduce_init", "PMPI_Init",
+    "PMPI_Init_thread",    "PMPI_Pcontrol",         "PMPI_Comm_set_info",   "PMPI_Comm_dup_with_info"};
+static function real[kHooks]; /* MPI's own; null: it has none */
+static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
+static const mpiq_core* core; /* null: everything is MPI's */
+static pthread_once_t resolved_once = PTHREAD_ONCE_INIT, attached_once = PTHREAD_ONCE_INIT;
+static int is_ready = 0; /* set once both are done: a look at it costs nothing */
+
+static void resolve(void) {
+  int i, in_global_scope = 0;
+  for (i = 0; i < kHooks; ++i) {
+    void* mpi = dlsym(RTLD_NEXT, names[i]);
+    /* Where PMPI_Allreduce is in a global scope, what is not there is nowhere: Open MPI 4 has no _c. */
+    if (i == kAllreduce) in_global_scope = mpi != NULL;
+    if (mpi == NULL && !in_global_scope) mpi = mpiq_next_in_objects(names[i]);
+    void* const above = dlsym(RTLD_NEXT, names[i] + 1); /* "MPI_..." */
+    real[i] = mpiq_as_function(mpi);
+    if (above != NULL && mpiq_owner(above) != mpiq_owner(mpi)) tool[i] = mpiq_as_function(above);
+  }
+}
+
+static void attach(void) {
+  /* Of two copies of this library the first decides, and the others pass through. */
+  if (dlsym(RTLD_DEFAULT, "mpiq_front_v1") == (const void*)&mpiq_front_v1) core = mpiq_find_core();
+}
+
+static void resolved(void) { (void)pthread_once(&resolved_once, resolve); }
+
+static void make_ready(void) {
+  resolved();
+  (void)pthread_once(&attached_once, attach);
+  __atomic_store_n(&is_ready, 1, __ATOMIC_RELEASE);
+}
+
+static inline void ready(void) {
+  if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) make_ready();
+}
+
+/* An MPI library without this function cannot have been asked for it by a program that was compiled for it:
+ * any error will do. */
+enum { kNoSuchFunction = 15 };
+
+static int call(function f, const arguments a) {
+  return f != NULL ? ((any_call)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]) : kNoSuchFunction;
+}
+
+static inline int watched(void) { return __atomic_load_n(core->watching, __ATOMIC_RELAXED); }
+
+/* What is done with each function, below the tools. */
+
+static int allreduce(enum hook hook, const arguments a, int64_t count) {
+  ready();
+  if (core != NULL && (count >= kFewestElements || watched()))
+    return core->allreduce(a[0], a[1], count, a[3], a[4], a[5]);
+  if (real[hook] == NULL && count == (int)count) hook = kAllreduce;
+  return call(real[hook], a);
+}
+
+/* Nothing here may wait for other ranks: they may be in a different call, which is legal. */
+static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
+  ready();
+  if (core != NULL && watched()) core->counted(what, count, a[3], a[4], a[5]);
+  return call(real[hook], a);
+}
+
+/* The core is looked for once MPI is initialized, so that it can tell which MPI is; and not at all at this
+ * time unless somebody waits for its report. */
+static int init(enum hook hook, const arguments a) {
+  int code;
+  resolved();
+  code = call(real[hook], a);
+  if (code != 0 || (getenv("MPIQ_REPORT") == NULL && getenv("MPIQ_MODE") == NULL)) return code;
+  ready();
+  if (core != NULL) core->started();
+  return code;
+}
+
+typedef int (*any_pcontrol)(int, ...);
+
+static int pcontrol(int level, const char* command) {
+  int code = 0;
+  ready();
+  if (core != NULL) code = core->pcontrol(level, command);
+  return code != 0 || real[kPcontrol] == NULL ? code : ((any_pcontrol)real[kPcontrol])(level, command);
+}
+
+static int with_info(enum hook hook, const arguments a) {
+  mpiq_slot comm = a[0];
+  int code;
+  ready();
+  code = call(real[hook], a);
+  if (code != 0 || core == NULL) return code;
+  if (hook == kCommDupWithInfo) memcpy(&comm, (const void*)a[2], core->comm_bytes);
+  return core->comm_info(comm, a[1]);
+}
+
+static inline __attribute__((always_inline)) int run(enum hook hook, const arguments a) {
+  switch (hook) {
+    case kAllreduce: return allreduce(hook, a, (int)a[2]);
+    case kAllreduceC: return allreduce(hook, a, a[2]);
+    case kIallreduce: return count_and_pass(hook, a, (int)a[2], MPIQ_NONBLOCKING);
+    case kIallreduceC: return count_and_pass(hook, a, a[2], MPIQ_NONBLOCKING);
+    case kAllreduceInit:
+    case kAllreduceInitX: return count_and_pass(hook, a, (int)a[2], MPIQ_PERSISTENT);
+    case kAllreduceInitC: return count_and_pass(hook, a, a[2], MPIQ_PERSISTENT);
+    case kInit:
+    case kInitThread: return init(hook, a);
+    case kCommSetInfo:
+    case kCommDupWithInfo: return with_info(hook, a);
+    default: return kNoSuchFunction;
+  }
+}
+
+/* MPI_X with a tool behind this library is the tool's, which comes back through PMPI_X. */
+static int enter(enum hook hook, const arguments a) {
+  if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
+  return tool[hook] != NULL ? call(tool[hook], a) : run(hook, a);
+}
+
+/* The functions themselves, by their number of arguments. */
+#define CAUGHT(hook, name, parameters, ...)                                    \
+  PUBLIC int P##name parameters;                                               \
+  PUBLIC int name parameters;                                                  \
+  int P##name parameters { return run(hook, (const arguments){__VA_ARGS__}); } \
+  int name parameters { return enter(hook, (const arguments){__VA_ARGS__}); }
+#define CAUGHT2(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b), a, b)
+#define CAUGHT3(hook, name) CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c), a, b, c)
+#define CAUGHT4(hook, name) \
+  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d), a, b, c, d)
+#define CAUGHT6(hook, name)                                                                                \
+  CAUGHT(hook, name, (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f), a, b, \
+         c, d, e, f)
+#define CAUGHT7(hook, name)                                                                                 \
+  CAUGHT(hook, name,                                                                                        \
+         (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f, mpiq_slot g), a, b, \
+         c, d, e, f, g)
+#define CAUGHT8(hook, name)                                                                          \
+  CAUGHT(hook, name,                                                                                 \
+         (mpiq_slot a, mpiq_slot b, mpiq_slot c, mpiq_slot d, mpiq_slot e, mpiq_slot f, mpiq_slot g, \
+          mpiq_slot h),                                                                              \
+         a, b, c, d, e, f, g, h)
+CAUGHT6(kAllreduce, MPI_Allreduce)
+CAUGHT6(kAllreduceC, MPI_Allreduce_c)
+CAUGHT7(kIallreduce, MPI_Iallreduce)
+CAUGHT7(kIallreduceC, MPI_Iallreduce_c)
+CAUGHT8(kAllreduceInit, MPI_Allreduce_init)
+CAUGHT8(kAllreduceInitC, MPI_Allreduce_init_c)
+CAUGHT8(kAllreduceInitX, MPIX_Allreduce_init)
+CAUGHT2(kInit, MPI_Init)
+CAUGHT4(kInitThread, MPI_Init_thread)
+CAUGHT2(kCommSetInfo, MPI_Comm_set_info)
+CAUGHT3(kCommDupWithInfo, MPI_Comm_dup_with_info)
+
+static void* real_by_name(const char* name) {
+  int i;
+  void* address = NULL;
+  resolved();
+  for (i = 0; i < kHooks; ++i)
+    if (strcmp(names[i], name) == 0) memcpy(&address, &real[i], sizeof address);
+  return address;
+}
+
+/* MPI_Pcontrol has arguments that only the level tells of. */
+static const char* command_of(int level, va_list rest) {
+  return level == MPIQ_PCONTROL ? va_arg(rest, const char*) : NULL;
+}
+
+PUBLIC int PMPI_Pcontrol(const int level, ...) {
+  const char* command;
+  va_list rest;
+  va_start(rest, level);
+  command = command_of(level, rest);
+  va_end(rest);
+  return pcontrol(level, command);
+}
+
+/* What else a program says to a tool behind this library only the two know: the registers and a piece of the
+ * stack go on as they came. */
+PUBLIC int MPI_Pcontrol(const int level, ...) {
+  const char* command;
+  va_list rest;
+  if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
+#if defined(__GNUC__) && !defined(__clang__)
+  if (tool[kPcontrol] != NULL) {
+    enum { kStackBytes = 64 };
+    __builtin_return(__builtin_apply((void (*)())tool[kPcontrol], __builtin_apply_args(), kStackBytes));
+  }
+#endif
+  va_start(rest, level);
+  command = command_of(level, rest);
+  va_end(rest);
+  return tool[kPcontrol] != NULL ? ((any_pcontrol)tool[kPcontrol])(level, command) : pcontrol(level, command);
+}
+
+PUBLIC const mpiq_front mpiq_front_v1 = {MPIQ_FRONT_VERSION, real_by_name};

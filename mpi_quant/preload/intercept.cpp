@@ -1,0 +1,347 @@
+#include "mpi_quant/preload/intercept.hpp"
+
+#include <bit>
+#include <cstring>
+#include <mutex>
+
+#include "mpi_quant/advisor/live.hpp"
+#include "mpi_quant/base/ticks.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/preload/control.hpp"
+#include "mpi_quant/core/guard.hpp"
+#include "mpi_quant/preload/site.hpp"
+#include "mpi_quant/report/note.hpp"
+#include "mpi_quant/preload/watch.hpp"
+
+namespace mq {
+namespace {
+
+using kernels::Element;
+
+// All ranks are in MPI_COMM_WORLD: others, spawned or connected, may run without this library.
+bool inside_world(MPI_Comm comm) {
+  int initialized = 0, result = MPI_UNEQUAL;
+  if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return false;
+  if (comm == MPI_COMM_WORLD) return true;
+  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL, common = MPI_GROUP_NULL;
+  const bool known = PMPI_Comm_group(comm, &group) == MPI_SUCCESS &&
+                     PMPI_Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
+                     PMPI_Group_intersection(group, world, &common) == MPI_SUCCESS &&
+                     PMPI_Group_compare(group, common, &result) == MPI_SUCCESS;
+  for (MPI_Group* const made : {&group, &world, &common})
+    if (*made != MPI_GROUP_NULL && *made != MPI_GROUP_EMPTY) (void)PMPI_Group_free(made);
+  return known && result == MPI_IDENT;
+}
+
+// What a call is, as far as its arguments tell; Reason::compressed: it could be ours.
+Reason classify(const Call& call, std::optional<Element>& element) {
+  if (call.comm == MPI_COMM_NULL || call.datatype == MPI_DATATYPE_NULL || call.op == MPI_OP_NULL ||
+      call.count < 0)
+    return Reason::handle;
+  element = element_of(call.datatype);
+  if (!element) return Reason::type;
+  if (call.op != MPI_SUM) return Reason::op;
+  if (static_cast<std::uint64_t>(call.count) < kSmallFloorBytes / kernels::element_bytes(*element))
+    return Reason::small;
+  int inter = 0, size = 0;
+  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS) return Reason::handle;
+  if (inter) return Reason::inter;
+  if (PMPI_Comm_size(call.comm, &size) != MPI_SUCCESS || size < 2) return Reason::alone;
+  return Reason::compressed;
+}
+
+// One call under way.
+class Interception {
+ public:
+  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {}
+  Outcome run();
+
+ private:
+  CallFacts facts() const;
+  Reason agreed_reason();
+  Reason decide() noexcept;
+  Reason choose();
+  Sender sender() const;
+  void identify();
+  void deliver_held();
+  void prepare_compressed();
+  bool plan_guard(bool captured);
+  void send_all();
+  Outcome operate_compressed();
+  void count_guarded(const Outcome& outcome);
+  Status judge(const Status& ran);
+  Outcome exact(Reason why) {
+    note_.reason = why;
+    return {{}, true};
+  }
+
+  const Call& call_;
+  Note& note_;
+  const Element element_;
+  CommState* state_ = nullptr;
+  std::uint64_t number_ = 0;
+  const Rule* rule_ = nullptr;
+  Method method_;
+  Wishes wishes_;
+  Control said_;            // by MPI_Pcontrol
+  Key key_;                 // likewise
+  std::uint64_t kind_ = 0;  // of the calls that are guarded together
+  GuardedCall guarded_;
+  GuardWindow* window_ = nullptr;     // that this call has joined
+  std::unique_ptr<GuardWindow> own_;  // that, if it is the last call of it
+  bool is_guarded_ = false;           // the call is judged
+  std::uint64_t* flushed_ = nullptr;  // set: this call flushes a residual
+  bool retires_ = false;              // this call delivers the residual of a rule that was given up
+};
+
+CallFacts Interception::facts() const {
+  int size = 0;
+  (void)PMPI_Comm_size(call_.comm, &size);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(element_);
+  return {bytes, size, element_, number_, state_->name, true, note_.site};
+}
+
+// What all ranks know: Reason::compressed if some of them may compress.
+Reason Interception::agreed_reason() {
+  const std::uint64_t bytes = facts().bytes;
+  if (bytes >= state_->policy.floor_bytes()) {
+    number_ = state_->policy_calls++;
+    said_ = control();
+    key_ = take_key();
+    state_->identities.begin_call(said_.step);
+  }
+  if (state_->stats.exact_mode != 0) return state_->stats.exact_mode == 1 ? Reason::differs : Reason::version;
+  if (state_->policy.prospect(facts()).may_compress) return Reason::compressed;
+  return bytes < state_->policy.floor_bytes() ? Reason::small : Reason::rule;
+}
+
+// What this rank would do: Reason::compressed: compress. Whatever fails here is told to the others.
+Reason Interception::decide() noexcept {
+  try {
+    if (watching() || state_->policy.prospect(facts()).by_site) note_.site = call_site();
+    const Reason chosen = choose();
+    if (rule_ != nullptr && !rule_->method.exact() && watching()) note_.method = action_text(*rule_);
+    if (state_->mode != Mode::on) return chosen;
+    if (chosen == Reason::compressed) prepare_compressed();
+    if (chosen == Reason::guard) deliver_held();
+    return chosen;
+  } catch (const std::bad_alloc&) {
+    wishes_.trouble = {Code::no_memory, "out of memory"};
+    method_ = {};
+    is_guarded_ = false;
+    if (window_ != nullptr && own_ == nullptr) state_->guards[kind_].window.reset();
+    return Reason::failed;
+  }
+}
+
+Reason Interception::choose() {
+  if (said_.off) return Reason::switched_off;
+  rule_ = state_->policy.rule_for(facts());
+  if (rule_ == nullptr || rule_->method.exact()) return Reason::rule;
+  method_ = rule_->method;
+  const Care& care = rule_->care;
+  // Feedback and guard are part of what the ranks have to agree on.
+  wishes_.care = Hash{}.add(care.feedback).add(care.guard).add(care.error).value();
+  kind_ = wishes_.care ^ hash_of(method_.params) ^ (std::uint64_t{method_.codec->id} << 48);
+  const auto guard = state_->guards.find(kind_);
+  return guard != state_->guards.end() && guard->second.tripped ? Reason::guard : Reason::compressed;
+}
+
+void Interception::prepare_compressed() {
+  identify();
+  if (rule_->care.guard == 0 || kernels::element_bytes(element_) < sizeof(float)) return;
+  // What a flush delivers was dropped by calls of the window.
+  if (flushed_ != nullptr) return state_->guards[kind_].window.reset();
+  const bool captured = is_captured(sender().input) || is_captured(call_.recvbuf);
+  const bool is_due = plan_guard(captured);
+  if (!is_due) return;
+  // Only this call has to be the same on all ranks: where one judges and another does not, it is exact.
+  wishes_.care = Hash{}.add(wishes_.care).add(window_ != nullptr ? window_->hash() : 0).value();
+  const Residuals::Entry* const entry =
+      wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
+  is_guarded_ = !captured;
+  if (!captured) wishes_.trouble = guarded_.prepare(call_, element_, entry, window_);
+  // What has no memory for our ways may have some for MPI's. In a capture the guard's copies would be an
+  // error. In both cases the call is exact, on all ranks, as without a guard.
+  if (!captured && wishes_.trouble.code() != Code::no_memory) return;
+  wishes_.trouble = {};
+  is_guarded_ = false;
+  method_ = {};
+}
+
+// True if this call is judged: alone, or as the last one of a window, which it joins here.
+bool Interception::plan_guard(bool captured) {
+  Guard& guard = state_->guards[kind_];
+  if (wishes_.key.empty()) return guard.calls >= guard.next_alone;
+  constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
+  const auto count = static_cast<std::size_t>(call_.count);
+  if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
+  if (guard.window == nullptr) guard.window = GuardWindow::open(wishes_.key.view(), count, element_);
+  if (guard.window == nullptr || !guard.window->is_of(wishes_.key.view(), count, element_)) return false;
+  if (captured || !guard.window->add_input(guard.calls, sender().input).ok()) {
+    guard.window.reset();
+    return false;
+  }
+  window_ = guard.window.get();
+  if (window_->calls() < rule_->care.guard) return false;
+  own_ = std::move(guard.window);  // whatever becomes of this call, the window is over
+  return true;
+}
+
+Sender Interception::sender() const {
+  const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
+  return {static_cast<const std::byte*>(input),
+          static_cast<std::size_t>(call_.count),
+          element_,
+          key_.view(),
+          said_.step,
+          said_.flush};
+}
+
+// The residual of the call, if the rule asks for one and there is no doubt whose it is.
+void Interception::identify() {
+  if (sender().input == nullptr) return;
+  const Identities::Found found =
+      state_->identities.identify(rule_->care.feedback, sender(), state_->residuals, env()->residual_bytes);
+  wishes_.key = found.key;
+  note_.feedback = found.what;
+  if (found.flushed == nullptr || *found.flushed == said_.flush) return;
+  flushed_ = found.flushed;
+  send_all();
+}
+
+// Of a rule that was given up: what still waits in this call's residual goes with it.
+void Interception::deliver_held() {
+  wishes_.key = state_->identities.held(rule_->care.feedback, sender(), state_->residuals);
+  retires_ = !wishes_.key.empty();
+  if (retires_) send_all();
+}
+
+// Sum and residual, exactly: raw leaves nothing to wait. The ranks agree to it, or do not.
+void Interception::send_all() {
+  method_ = {};
+  method_.codec = kernels::find_codec("raw");
+  method_.params = kernels::preset_params(*method_.codec);
+  wishes_.care = ~wishes_.care;
+}
+
+Outcome Interception::operate_compressed() {
+  const Outcome outcome = operate(*state_, call_, wishes_, method_);
+  {
+    const std::scoped_lock lock(state_->mutex);
+    // Where the ranks did not agree to flush, what waits goes on waiting.
+    if (outcome.status.ok() && flushed_ != nullptr) *flushed_ = said_.flush;
+    // Delivered; or other ranks have nothing that waits for this call, and it would wait for ever.
+    if (outcome.status.ok() && retires_) state_->residuals.drop(wishes_.key.view());
+    if (rule_->care.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
+  }
+  if (!outcome.ran || !is_guarded_) return outcome;
+  return {judge(outcome.status), false};
+}
+
+void Interception::count_guarded(const Outcome& outcome) {
+  constexpr std::uint64_t kMostSplits = 3;
+  Guard& guard = state_->guards[kind_];
+  guard.calls += outcome.ran;  // on all ranks alike, also where it failed on some
+  const bool is_alone = is_guarded_ && window_ == nullptr;
+  if (is_alone) guard.splits = outcome.split ? guard.splits + 1 : 0;
+  // Ranks of which some have a residual never judge alone together: the others leave it for a while.
+  if (is_alone && (outcome.ran || guard.splits == kMostSplits)) {
+    guard.next_alone = guard.calls - outcome.ran + rule_->care.guard;
+    guard.splits = 0;
+  }
+  // On all ranks that have one: else windows that began at different calls would never end together.
+  if (outcome.split) guard.window.reset();
+  if (guard.window == nullptr || window_ != guard.window.get()) return;
+  const bool added = outcome.ran && outcome.status.ok() && window_->add_result(call_.recvbuf).ok();
+  if (!added) guard.window.reset();
+}
+
+Status Interception::judge(const Status& ran) {
+  const Care& care = rule_->care;
+  const Result<Verdict> verdict = guarded_.judge(call_, ran, care.error, care.feedback != Identity::off);
+  if (!verdict.ok()) return verdict.status();
+  note_.guard_error = verdict->error;
+  if (!verdict->replaced) return {};
+  const std::scoped_lock lock(state_->mutex);
+  if (verdict->given_up) state_->guards[kind_].tripped = true;
+  if (!wishes_.key.empty()) state_->residuals.drop(wishes_.key.view());
+  note_.reason = verdict->given_up ? Reason::guard : Reason::failed;
+  return verdict->delivered;
+}
+
+Outcome Interception::run() {
+  if (CommState::find(call_.comm) == nullptr) {
+    if (!inside_world(call_.comm)) return exact(Reason::foreign);
+    watch(false);
+  }
+  note_.reason = Reason::failed;
+  const Result<CommState*> found = CommState::obtain(call_.comm, CommState::Initial::environment);
+  if (!found.ok()) return {found.status(), false};
+  state_ = *found;
+  if (state_ == nullptr) return exact(Reason::outside);
+  {
+    const std::scoped_lock lock(state_->mutex);
+    Reason chosen = agreed_reason();
+    note_.advisable = state_->mode == Mode::advise && facts().bytes >= kFloorBytes;
+    if (chosen == Reason::compressed && state_->mode == Mode::on) {
+      const Result<bool> active = state_->activate(call_.comm, Use::messages);
+      if (!active.ok()) return {active.status(), false};
+      if (!*active) chosen = Reason::no_communicator;
+    }
+    if (chosen == Reason::compressed) {
+      chosen = decide();
+      if (state_->mode == Mode::on)
+        note_.reason = chosen;
+      else
+        return exact(chosen == Reason::compressed ? Reason::would_be_compressed : chosen);
+    } else {
+      ++state_->stats.calls;
+      return exact(chosen);
+    }
+    note_.before(state_->stats);
+  }
+  wishes_.yields = true;
+  const Outcome outcome = note_.reason == Reason::compressed || retires_
+                              ? operate_compressed()
+                              : operate(*state_, call_, wishes_, {});
+  const std::scoped_lock lock(state_->mutex);
+  note_.after(state_->stats);
+  if (!outcome.status.ok() || outcome.split) note_.reason = outcome.split ? Reason::split : Reason::failed;
+  return outcome;
+}
+
+}  // namespace
+
+int intercepted_allreduce(const Call& call) {
+  const bool watched = watching();
+  std::optional<Element> element;
+  const Reason reason = classify(call, element);
+  if (reason != Reason::compressed) {
+    if (!watched) return exact_allreduce(call, element);
+    ExactCall counted(call, reason);
+    const int code = exact_allreduce(call, element);
+    counted.end();
+    return code;
+  }
+  const std::uint64_t begin = watched ? ticks() : 0;
+  Note note;
+  const Outcome outcome = with_memory([&] { return Interception(call, *element, note).run(); });
+  if (!watched) return conclude(call, outcome);
+  const std::uint64_t middle = ticks();
+  AdvisedCall advised(call, note.advisable);
+  const std::uint64_t resumed = ticks();
+  const int code = conclude(call, outcome);
+  note.take(call, middle - begin + (ticks() - resumed));
+  advised.after(code == MPI_SUCCESS);
+  return code;
+}
+
+void count_call(mpiq_counted what, const Call& call) noexcept {
+  const ExactCall counted(call, what == MPIQ_NONBLOCKING ? Reason::nonblocking : Reason::persistent);
+}
+
+}  // namespace mq

@@ -1,0 +1,288 @@
+#include "mpi_quant/preload/watch.hpp"
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "mpi_quant/advisor/live.hpp"
+#include "mpi_quant/base/device.hpp"
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/base/ticks.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/engine/execute.hpp"
+#include "mpi_quant/preload/control.hpp"
+#include "mpi_quant/report/gather.hpp"
+#include "mpi_quant/report/report.hpp"
+
+namespace mq {
+
+int internal::watching_word = 0;
+
+namespace {
+
+void set_watching(bool on) { std::atomic_ref(internal::watching_word).store(on, std::memory_order_relaxed); }
+
+std::uint64_t start_ticks = 0;
+double start_s = 0, start_wait_s = 0;
+bool all_ranks = false;  // come to finalize with a record
+
+// The first line, with blanks for tabs.
+std::string first_line(std::string text) {
+  text.resize(std::min(text.find_first_of("\n\r"), text.size()));
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  return text;
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  for (char& c : text)
+    if (c == '\0') c = ' ';
+  return text;
+}
+
+ReportFacts facts_of_run(double elapsed_s, int ranks) {
+  ReportFacts facts;
+  facts.mode = kModes[static_cast<std::size_t>(env()->mode)];
+  const Result<Policy> policy = Policy::parse(env()->policy);
+  facts.policy = policy.ok() ? policy->to_string() : env()->policy;
+  facts.version = std::to_string(MPIQ_VERSION_MAJOR) + "." + std::to_string(MPIQ_VERSION_MINOR) + "." +
+                  std::to_string(MPIQ_VERSION_PATCH);
+  std::vector<char> text(MPI_MAX_LIBRARY_VERSION_STRING + 1);
+  int length = 0;
+  (void)PMPI_Get_library_version(text.data(), &length);
+  facts.mpi = first_line(text.data());
+  facts.command = command_line();
+  if (const char* const trouble = device_trouble())
+    facts.gpu = trouble;
+  else if (const char* const reason = staging_reason())
+    facts.gpu = std::string("vectors are copied to the host and back: ") + reason;
+  facts.elapsed_s = elapsed_s;
+  facts.ranks = ranks;
+  return facts;
+}
+
+// Seconds so far in which this process was ready to run and had no core; 0 if the system does not say.
+double waited_for_core_s() {
+  double ran_ns = 0, waited_ns = 0;
+  std::ifstream file("/proc/self/schedstat");
+  return file >> ran_ns >> waited_ns ? 1e-9 * waited_ns : 0;
+}
+
+Cores cores_of_rank(double elapsed_s) {
+  Cores cores;
+  cores.waited = elapsed_s > 0 ? (waited_for_core_s() - start_wait_s) / elapsed_s : 0;
+  cores.ranks = ranks_on_node();
+  cores.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return cores;
+}
+
+RankFacts facts_of_rank() {
+  RankFacts facts;
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) == 0)
+    facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  const CommState::Memory held = CommState::memory();
+  facts.scratch_bytes = held.scratch_bytes;
+  facts.residual_bytes = held.residual_bytes;
+  facts.unfinished_requests = CommState::unfinished_requests();
+  facts.misunderstood = misunderstood();
+  return facts;
+}
+
+// Ticks into seconds.
+Record finished_record(double elapsed_s) {
+  Record record = whole_record();
+  const double elapsed_ticks = static_cast<double>(ticks() - start_ticks);
+  for (auto* const table : {&record.sites})
+    for (auto& [id, numbers] : *table) numbers.seconds *= elapsed_s / elapsed_ticks;
+  for (auto& [id, numbers] : record.classes) numbers.seconds *= elapsed_s / elapsed_ticks;
+  return record;
+}
+
+// What one rank brings: this, its record, its samples.
+struct Head {
+  RankFacts facts;
+  Cores cores;
+  std::uint64_t mode = 0, record_bytes = 0;
+};
+
+std::string bring(double elapsed_s) {
+  const std::string record = to_text(finished_record(elapsed_s));
+  const Head head{facts_of_rank(), cores_of_rank(elapsed_s), static_cast<std::uint64_t>(env()->mode),
+                  record.size()};
+  std::string text(reinterpret_cast<const char*>(&head), sizeof head);
+  text += record;
+  return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
+}
+
+// What all ranks brought.
+struct Evidences {
+  std::vector<RankFacts> facts;
+  std::vector<Record> records;
+  std::vector<Samples> samples;
+  Cores cores;
+  bool all_advise = true;
+
+  explicit Evidences(const std::vector<std::string>& texts) {
+    for (const std::string_view text : texts) {
+      Head head;
+      records.emplace_back();
+      samples.emplace_back();
+      if (text.size() >= sizeof head) {
+        std::memcpy(&head, text.data(), sizeof head);
+        const std::string_view rest = text.substr(sizeof head);
+        if (!parse(rest.substr(0, head.record_bytes), records.back())) records.back() = {};
+        const bool advises = head.mode == static_cast<std::uint64_t>(Mode::advise);
+        if (advises &&
+            !parse(rest.substr(std::min<std::size_t>(head.record_bytes, rest.size())), samples.back()))
+          samples.back() = {};
+        all_advise = all_advise && advises;
+      }
+      facts.push_back(head.facts);
+      add(head.cores);
+    }
+  }
+
+ private:
+  void add(const Cores& of_a_rank) {
+    cores.waited = std::max(cores.waited, of_a_rank.waited);
+    if (cores.cores > 0 &&
+        std::int64_t{of_a_rank.ranks} * cores.cores <= std::int64_t{cores.ranks} * of_a_rank.cores)
+      return;
+    cores.ranks = of_a_rank.ranks;
+    cores.cores = of_a_rank.cores;
+  }
+};
+
+void write(const std::string& text, const std::string& path) {
+  if (path == "-") {
+    (void)std::fwrite(text.data(), 1, text.size(), stderr);
+    return;
+  }
+  // A symbolic link may lead a report over a file of the user's that somebody else chose.
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  bool written = descriptor >= 0;
+  for (std::size_t at = 0; written && at < text.size();) {
+    const ssize_t n = ::write(descriptor, text.data() + at, text.size() - at);
+    written = n >= 0 || errno == EINTR;
+    if (n > 0) at += static_cast<std::size_t>(n);
+  }
+  const int error = errno;
+  if (descriptor >= 0) written = close(descriptor) == 0 && written;
+  if (!written)
+    (void)std::fprintf(
+        stderr, "mpi_quant: cannot write the report \"%s\": %s\n", path.c_str(),
+        error == ELOOP ? "it is a symbolic link, which is not followed" : std::strerror(error));
+}
+
+std::string text_of(const Report& report, const Evidence& evidence, bool json) {
+  const bool advises = env()->mode == Mode::advise;
+  if (json && advises) return to_json(report, advice_json(evidence), suggestion_json(evidence));
+  if (json) return to_json(report);
+  if (!advises) return to_table(report);
+  std::array<char, 200> spent;
+  (void)std::snprintf(spent.data(), spent.size(),
+                      "The advisor took %.3g s of rank 0's %.3g s, and %.3g s at the end.\n",
+                      advisor_seconds(), report.facts.elapsed_s, now_s() - start_s - report.facts.elapsed_s);
+  return to_table(report) + "\n" + advice_text(evidence) + spent.data();
+}
+
+// One report of all ranks, by rank 0.
+Status conclude_together(const std::string& mine, double elapsed_s, int rank, int size) {
+  const Result<std::vector<std::string>> texts = gather(MPI_COMM_WORLD, mine);
+  if (!texts.ok()) return texts.status();
+  const Evidences all(*texts);
+  Evidence evidence{all.records, all.samples, {}, {}, all.cores, env()->advise_error};
+  int measures = all.all_advise;
+  MQ_TRY(mpi_status(PMPI_Bcast(&measures, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast"));
+  Field field;
+  if (measures) {
+    const Result<Field> measured = measure_field(evidence);
+    if (!measured.ok()) return measured.status();
+    field = *measured;
+    evidence.link = field.link;
+    evidence.validations = field.validations;
+  }
+  if (rank != 0) return {};
+  const Report report = merge(facts_of_run(elapsed_s, size), all.records, all.facts);
+  write(text_of(report, evidence, env()->report.ends_with(".json")), env()->report);
+  return {};
+}
+
+// A report of this rank alone.
+void conclude_alone(const std::string& mine, double elapsed_s, int rank, int size) {
+  const Evidences own({mine});
+  const Evidence evidence{own.records, own.samples, {}, {}, own.cores, env()->advise_error};
+  const std::string& path = env()->report;
+  const Report report = merge(facts_of_run(elapsed_s, size), own.records, own.facts);
+  write(text_of(report, evidence, path.ends_with(".json")),
+        path == "-" ? path : path + "." + std::to_string(rank));
+  (void)std::fprintf(
+      stderr,
+      "mpi_quant: a report of 1 of %d ranks: the others have another MPIQ_MODE, or no MPIQ_REPORT, or "
+      "MPI was there before the library\n",
+      size);
+}
+
+Status conclude_run() {
+  const double elapsed_s = now_s() - start_s;
+  int rank = 0, size = 1;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
+  MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+  const std::string mine = bring(elapsed_s);
+  // What the ranks learned of each other at the world's first large sum, if there was one.
+  const CommState* const world = CommState::find(MPI_COMM_WORLD);
+  if (size == 1 || (all_ranks && (world == nullptr || world->same_watch)))
+    return conclude_together(mine, elapsed_s, rank, size);
+  conclude_alone(mine, elapsed_s, rank, size);
+  return {};
+}
+
+// A report that cannot be made is no reason to disturb the end of a program.
+void conclude() {
+  set_watching(false);
+  try {
+    const Status status = conclude_run();
+    if (!status.ok()) (void)std::fprintf(stderr, "mpi_quant: no report: %s\n", status.text().c_str());
+  } catch (const std::exception& error) {
+    (void)std::fprintf(stderr, "mpi_quant: no report: %s\n", error.what());
+  }
+}
+
+}  // namespace
+
+void watch(bool after_init) noexcept {
+  static std::atomic<bool> asked = false;
+  if (asked.exchange(true)) return;
+  try {
+    if (!env().ok() || env()->report.empty() || !CommState::watch_finalize().ok()) return;
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  all_ranks = after_init;
+  start_ticks = ticks();
+  start_s = now_s();
+  start_wait_s = waited_for_core_s();
+  CommState::at_finalize(conclude);
+  set_watching(true);
+}
+
+}  // namespace mq
