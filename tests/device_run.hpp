@@ -86,7 +86,7 @@ class RankRun {
     Status status = complete(comm_, execution, tally);
     for (bool over = false; !over;) {
       over = true;
-      status = call.deliver(execution, over);
+      status = call.deliver(execution.failure(), over);
     }
     take_back();
     return status;
@@ -129,12 +129,12 @@ class RankRun {
     const DeviceOrder order{DeviceSync::legacy, s_.stream_ordered,
                             Gpus::get().program(&Gpus::get().device(rank_))};
     MQ_TRY(call.prepare(job, {order, s_.stream_ordered, false, false, bytes}));
-    if (job.device == nullptr) {
+    if (!call.is_on_device()) {
       scratch.resize(E::scratch_bytes(job) + 64);
       bring_residual(job);
     }
     auto* const aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
-    execution.prepare(job, job.device ? call.frames() : aligned);
+    execution.prepare(job, call.is_on_device() ? call.frames() : aligned);
     return {};
   }
   // Staged after all: the residual, too, is needed on the host.

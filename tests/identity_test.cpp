@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mpi_quant/base/front.h"
-#include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/memory/identity.hpp"
+#include "mpi_quant/preload/control.hpp"
 
 namespace mq::test {
 namespace {
@@ -42,8 +42,8 @@ class Tensors : public testing::Test {
         by, {reinterpret_cast<const std::byte*>(x.data()), count, Element::f32, key, step, 0}, residuals_,
         most_bytes_);
   }
-  Feedback after(int calls, std::vector<float>& x, const std::vector<float>& pattern) {
-    Feedback last = Feedback::none;
+  FeedbackOutcome after(int calls, std::vector<float>& x, const std::vector<float>& pattern) {
+    FeedbackOutcome last = FeedbackOutcome::none;
     for (int i = 0; i < calls; ++i) {
       fill(x, pattern);
       last = see(Identity::address, x).what;
@@ -83,8 +83,8 @@ TEST_F(Tensors, without_a_stated_identity_there_is_no_feedback) {
 TEST_F(Tensors, a_key_of_the_program_is_taken_at_once_and_by_every_identity) {
   for (const Identity by : {Identity::key, Identity::address, Identity::sequence}) {
     const std::string key = "layer " + std::string(name(by));
-    EXPECT_EQ(see(by, a_, key).what, Feedback::fresh);
-    EXPECT_EQ(see(by, b_, key).what, Feedback::hit) << "another buffer, the same key";
+    EXPECT_EQ(see(by, a_, key).what, FeedbackOutcome::fresh);
+    EXPECT_EQ(see(by, b_, key).what, FeedbackOutcome::hit) << "another buffer, the same key";
     EXPECT_EQ(see(by, b_, key).key.view(), key);
     EXPECT_NE(residuals_.find(key), nullptr);
   }
@@ -94,16 +94,16 @@ TEST_F(Tensors, an_address_is_believed_once_its_vectors_are_alike_and_nothing_wa
   for (int i = 0; i < 3; ++i) {
     fill(a_, pattern_a_);
     const Identities::Found found = see(Identity::address, a_);
-    EXPECT_EQ(found.what, Feedback::unconfirmed) << i;
+    EXPECT_EQ(found.what, FeedbackOutcome::unconfirmed) << i;
     EXPECT_EQ(found.flushed, nullptr);
     EXPECT_EQ(fed(found), 0) << "nothing is fed back before the identity is confirmed";
     drop(found, 1);
   }
   fill(a_, pattern_a_);
   const Identities::Found found = see(Identity::address, a_);
-  EXPECT_EQ(found.what, Feedback::hit);
+  EXPECT_EQ(found.what, FeedbackOutcome::hit);
   EXPECT_EQ(fed(found), 3) << "what the calls before have dropped";
-  EXPECT_EQ(after(100, a_, pattern_a_), Feedback::hit);
+  EXPECT_EQ(after(100, a_, pattern_a_), FeedbackOutcome::hit);
   EXPECT_EQ(residuals_.entries().size(), 1u);
   EXPECT_EQ(Held::total(), kN * sizeof(float));
 }
@@ -115,7 +115,8 @@ TEST_F(Tensors, a_stated_key_is_a_promise_whatever_the_values) {
       fill(a_, pattern_a_, scale);
     else
       fill_with_noise(a_);
-    EXPECT_EQ(see(Identity::address, a_, "a").what, i == 0 ? Feedback::fresh : Feedback::hit) << i;
+    EXPECT_EQ(see(Identity::address, a_, "a").what, i == 0 ? FeedbackOutcome::fresh : FeedbackOutcome::hit)
+        << i;
   }
 }
 
@@ -123,7 +124,7 @@ TEST_F(Tensors, a_factor_does_not_part_a_tensor_from_its_residual) {
   (void)after(10, a_, pattern_a_);
   for (const float scale : {0.1F, 2.0F, 1024.0F, -1.0F}) {
     fill(a_, pattern_a_, scale);
-    EXPECT_EQ(see(Identity::address, a_).what, Feedback::hit) << scale;
+    EXPECT_EQ(see(Identity::address, a_).what, FeedbackOutcome::hit) << scale;
   }
 }
 
@@ -133,13 +134,13 @@ TEST_F(Tensors, a_stranger_gets_no_residual_and_the_tensors_own_waits) {
   drop(see(Identity::address, a_), 7);
   fill(a_, pattern_b_);
   const Identities::Found stranger = see(Identity::address, a_);
-  EXPECT_EQ(stranger.what, Feedback::stranger);
+  EXPECT_EQ(stranger.what, FeedbackOutcome::stranger);
   EXPECT_TRUE(stranger.key.empty());
   fill(a_, pattern_a_);
   const Identities::Found back = see(Identity::address, a_);
-  EXPECT_EQ(back.what, Feedback::hit);
+  EXPECT_EQ(back.what, FeedbackOutcome::hit);
   EXPECT_EQ(fed(back), 7);
-  EXPECT_EQ(after(3, a_, pattern_b_), Feedback::stranger);
+  EXPECT_EQ(after(3, a_, pattern_b_), FeedbackOutcome::stranger);
   EXPECT_EQ(residuals_.entries().size(), 0u) << "the tensor does not come any more";
 }
 
@@ -154,7 +155,7 @@ TEST_F(Tensors, what_a_stranger_dropped_before_a_confirmation_is_fed_to_nobody) 
   }
   fill(a_, pattern_a_);
   const Identities::Found found = see(Identity::address, a_);
-  EXPECT_EQ(found.what, Feedback::hit);
+  EXPECT_EQ(found.what, FeedbackOutcome::hit);
   EXPECT_EQ(fed(found), 3);
 }
 
@@ -165,7 +166,7 @@ TEST_F(Tensors, tensors_in_turn_have_a_residual_each) {
   for (int t = 0; t < 40; ++t) {
     fill(a_, t % 2 == 0 ? pattern_a_ : pattern_b_, t % 2 == 0 ? 1.0F : 100.0F);
     const Identities::Found found = see(Identity::address, a_);
-    if (found.what == Feedback::unconfirmed) {
+    if (found.what == FeedbackOutcome::unconfirmed) {
       drop(found, 5);
       continue;
     }
@@ -190,19 +191,19 @@ TEST_F(Tensors, noise_is_not_looked_at_for_ever) {
   for (int i = 0; i < 300; ++i) {
     fill_with_noise(a_);
     const Identities::Found found = see(Identity::address, a_);
-    EXPECT_EQ(found.what, Feedback::unconfirmed);
+    EXPECT_EQ(found.what, FeedbackOutcome::unconfirmed);
     EXPECT_EQ(found.key.empty(), i >= 64) << i;
   }
   EXPECT_EQ(residuals_.entries().size(), 0u);
   for (int i = 0; i < 1100; ++i) (void)after(1, a_, pattern_a_);
-  EXPECT_EQ(after(1, a_, pattern_a_), Feedback::hit) << "later it is looked at again";
+  EXPECT_EQ(after(1, a_, pattern_a_), FeedbackOutcome::hit) << "later it is looked at again";
 }
 
 TEST_F(Tensors, another_shape_starts_afresh) {
-  EXPECT_EQ(see(Identity::key, a_, "a").what, Feedback::fresh);
-  EXPECT_EQ(see(Identity::key, a_, "a", 0, kN / 2).what, Feedback::shape);
+  EXPECT_EQ(see(Identity::key, a_, "a").what, FeedbackOutcome::fresh);
+  EXPECT_EQ(see(Identity::key, a_, "a", 0, kN / 2).what, FeedbackOutcome::shape);
   EXPECT_EQ(residuals_.find("a")->count, kN / 2);
-  EXPECT_EQ(see(Identity::key, a_, "a", 0, kN / 2).what, Feedback::hit);
+  EXPECT_EQ(see(Identity::key, a_, "a", 0, kN / 2).what, FeedbackOutcome::hit);
 }
 
 TEST_F(Tensors, a_position_is_counted_from_each_step) {
@@ -213,12 +214,13 @@ TEST_F(Tensors, a_position_is_counted_from_each_step) {
                             second = see(Identity::sequence, b_, "", step);
     EXPECT_EQ(first.key.view(), "~sequence:0");
     EXPECT_EQ(second.key.view(), "~sequence:1");
-    EXPECT_EQ(first.what, step < 4 ? Feedback::unconfirmed : Feedback::hit);
-    EXPECT_EQ(second.what, step < 4 ? Feedback::unconfirmed : Feedback::hit);
+    EXPECT_EQ(first.what, step < 4 ? FeedbackOutcome::unconfirmed : FeedbackOutcome::hit);
+    EXPECT_EQ(second.what, step < 4 ? FeedbackOutcome::unconfirmed : FeedbackOutcome::hit);
   }
   fill(b_, pattern_b_, 100);
-  EXPECT_EQ(see(Identity::sequence, b_, "", 8).what, Feedback::stranger) << "the first call was left out";
-  EXPECT_EQ(see(Identity::sequence, b_, "", 9, kN / 2).what, Feedback::shape);
+  EXPECT_EQ(see(Identity::sequence, b_, "", 8).what, FeedbackOutcome::stranger)
+      << "the first call was left out";
+  EXPECT_EQ(see(Identity::sequence, b_, "", 9, kN / 2).what, FeedbackOutcome::shape);
 }
 
 TEST_F(Tensors, what_is_not_finite_leaves_the_residual_as_it_is) {
@@ -226,19 +228,19 @@ TEST_F(Tensors, what_is_not_finite_leaves_the_residual_as_it_is) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::fill_n(a_.begin(), 100, bad);
     const Identities::Found found = see(Identity::address, a_);
-    EXPECT_EQ(found.what, Feedback::not_finite);
+    EXPECT_EQ(found.what, FeedbackOutcome::not_finite);
     EXPECT_TRUE(found.key.empty());
     EXPECT_EQ(residuals_.entries().size(), 1u);
   }
-  EXPECT_EQ(after(1, a_, pattern_a_), Feedback::hit);
+  EXPECT_EQ(after(1, a_, pattern_a_), FeedbackOutcome::hit);
 }
 
 TEST_F(Tensors, residuals_stay_within_their_budget) {
   most_bytes_ = Held::total() + 2 * kN * sizeof(float);
   for (int i = 0; i < 3; ++i) (void)see(Identity::key, a_, std::to_string(i));
   EXPECT_EQ(residuals_.entries().size(), 2u);
-  EXPECT_EQ(see(Identity::key, a_, "2").what, Feedback::budget);
-  EXPECT_EQ(see(Identity::key, a_, "0").what, Feedback::hit);
+  EXPECT_EQ(see(Identity::key, a_, "2").what, FeedbackOutcome::budget);
+  EXPECT_EQ(see(Identity::key, a_, "0").what, FeedbackOutcome::hit);
 }
 
 TEST_F(Tensors, addresses_that_come_once_do_not_keep_others_from_their_residuals) {
@@ -249,8 +251,8 @@ TEST_F(Tensors, addresses_that_come_once_do_not_keep_others_from_their_residuals
     (void)see(Identity::address, x);
     EXPECT_LE(Held::total(), most_bytes_);
   }
-  EXPECT_EQ(after(6, a_, pattern_a_), Feedback::hit);
-  EXPECT_EQ(see(Identity::key, b_, "b").what, Feedback::fresh);
+  EXPECT_EQ(after(6, a_, pattern_a_), FeedbackOutcome::hit);
+  EXPECT_EQ(see(Identity::key, b_, "b").what, FeedbackOutcome::fresh);
   EXPECT_LE(Held::total(), most_bytes_);
 }
 
@@ -258,7 +260,7 @@ TEST_F(Tensors, any_number_of_keys_is_kept) {
   for (int round = 0; round < 3; ++round)
     for (int k = 0; k < 3000; ++k)
       EXPECT_EQ(see(Identity::key, a_, std::to_string(k), 0, 64).what,
-                round == 0 ? Feedback::fresh : Feedback::hit);
+                round == 0 ? FeedbackOutcome::fresh : FeedbackOutcome::hit);
 }
 
 TEST_F(Tensors, the_budget_is_that_of_the_process) {
@@ -270,10 +272,10 @@ TEST_F(Tensors, the_budget_is_that_of_the_process) {
         Identity::key, {reinterpret_cast<const std::byte*>(a_.data()), kN, Element::f32, "there", 0, 0},
         other_residuals, most_bytes_);
   };
-  EXPECT_EQ(see(Identity::key, a_, "here").what, Feedback::fresh);
-  EXPECT_EQ(see_there().what, Feedback::budget);
+  EXPECT_EQ(see(Identity::key, a_, "here").what, FeedbackOutcome::fresh);
+  EXPECT_EQ(see_there().what, FeedbackOutcome::budget);
   residuals_.clear();
-  EXPECT_EQ(see_there().what, Feedback::fresh);
+  EXPECT_EQ(see_there().what, FeedbackOutcome::fresh);
 }
 
 TEST_F(Tensors, a_call_that_stays_exact_has_its_position_too) {
@@ -315,7 +317,7 @@ TEST_F(Tensors, what_waits_of_tensors_in_turn_is_found_in_their_turn_and_nothing
 TEST_F(Tensors, a_residual_of_the_programs_own_is_welcome_and_one_in_flight_is_left_alone) {
   Residuals::Entry* const entry = *residuals_.acquire("mine", kN, Element::f32);
   reinterpret_cast<float*>(entry->buffer.data())[3] = 7;
-  EXPECT_EQ(see(Identity::key, a_, "mine").what, Feedback::hit);
+  EXPECT_EQ(see(Identity::key, a_, "mine").what, FeedbackOutcome::hit);
   EXPECT_EQ(reinterpret_cast<const float*>(residuals_.find("mine")->buffer.data())[3], 7);
   entry->users = 1;
   EXPECT_TRUE(see(Identity::key, a_, "mine").key.empty());

@@ -134,6 +134,8 @@ Ends run_mortal(const Scene& scene, const Vectors<float>& input, Fate fate) {
     job.input = reinterpret_cast<const std::byte*>(input[r].data());
     job.rank = comm.rank();
     job.size = comm.size();
+    HostBackend backend;
+    job.backend = &backend;
     std::vector<std::byte> scratch(Execution<Mortal>::scratch_bytes(job));
     ends.ended[r] = call(comm, job, scratch.data(), ends.status[r]);
     if (!ends.status[r].ok()) life.gone[r] = true;

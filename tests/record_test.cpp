@@ -35,13 +35,13 @@ TEST(Words, every_reason_and_feedback_has_a_name_of_its_own) {
   EXPECT_EQ(sentences.size(), kReasons);
   EXPECT_FALSE(names.contains("") || sentences.contains(""));
   std::set<std::string_view> feedback;
-  for (std::size_t i = 0; i < kFeedbacks; ++i) feedback.insert(name(static_cast<Feedback>(i)));
-  EXPECT_EQ(feedback.size(), kFeedbacks);
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) feedback.insert(name(static_cast<FeedbackOutcome>(i)));
+  EXPECT_EQ(feedback.size(), kFeedbackOutcomes);
   EXPECT_FALSE(feedback.contains(""));
-  for (std::size_t i = 0; i < kFeedbacks; ++i) {
-    const auto outcome = static_cast<Feedback>(i);
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) {
+    const auto outcome = static_cast<FeedbackOutcome>(i);
     EXPECT_EQ(words(outcome).empty(), fate(outcome) == Fate::none) << name(outcome);
-    EXPECT_EQ(fate(outcome) == Fate::none, outcome == Feedback::none) << name(outcome);
+    EXPECT_EQ(fate(outcome) == Fate::none, outcome == FeedbackOutcome::none) << name(outcome);
   }
 }
 
@@ -50,14 +50,14 @@ TEST(Numbers, are_added_field_by_field_and_the_largest_error_stays) {
   a.calls[at(Reason::rule)] = 2;
   b.calls[at(Reason::rule)] = 3;
   b.calls[at(Reason::small)] = 1;
-  b.feedback[at(Feedback::hit)] = 4;
+  b.feedback[at(FeedbackOutcome::hit)] = 4;
   a.seconds = 0.5;
   b.seconds = 0.25;
   a.guard_error_max = 0.1;
   b.guard_error_max = 0.05;
   a.add(b);
   EXPECT_EQ(a.total_calls(), 6u);
-  EXPECT_EQ(a.feedback[at(Feedback::hit)], 4u);
+  EXPECT_EQ(a.feedback[at(FeedbackOutcome::hit)], 4u);
   EXPECT_EQ(a.seconds, 0.75);
   EXPECT_EQ(a.guard_error_max, 0.1);
 }

@@ -236,7 +236,8 @@ TEST(Table, is_made_of_any_numbers) {
 }
 
 // A class of 1000 calls with feedback, of which so many came to this outcome.
-Record with_feedback(Feedback outcome, std::uint64_t calls, Feedback others = Feedback::hit) {
+Record with_feedback(FeedbackOutcome outcome, std::uint64_t calls,
+                     FeedbackOutcome others = FeedbackOutcome::hit) {
   Numbers n = numbers(Reason::compressed, 1000, 1, "onebit");
   n.feedback[at(others)] = 1000 - calls;
   n.feedback[at(outcome)] += calls;
@@ -254,20 +255,21 @@ std::string warning_of(const Record& record) {
 }
 
 TEST(Warning, is_given_where_more_than_one_call_in_twenty_lost_its_residual_and_says_what_to_do) {
-  for (const Feedback lost : {Feedback::shape, Feedback::stranger, Feedback::in_use}) {
+  for (const FeedbackOutcome lost :
+       {FeedbackOutcome::shape, FeedbackOutcome::stranger, FeedbackOutcome::in_use}) {
     EXPECT_EQ(warning_of(with_feedback(lost, 50)), "") << name(lost);
     const std::string warning = warning_of(with_feedback(lost, 51));
     EXPECT_TRUE(contains(warning, "5.1 % of the calls with feedback lost their residual")) << warning;
     EXPECT_TRUE(contains(warning, "(" + std::string(name(lost)) + ")")) << warning;
     EXPECT_TRUE(contains(warning, "State a key before each such call: MPI_Pcontrol(0x4D51, \"key=NAME\")"));
   }
-  EXPECT_TRUE(contains(warning_of(with_feedback(Feedback::budget, 600)), "MPIQ_RESIDUALS"));
-  EXPECT_EQ(warning_of(with_feedback(Feedback::not_finite, 600)), "") << "a key would not help";
+  EXPECT_TRUE(contains(warning_of(with_feedback(FeedbackOutcome::budget, 600)), "MPIQ_RESIDUALS"));
+  EXPECT_EQ(warning_of(with_feedback(FeedbackOutcome::not_finite, 600)), "") << "a key would not help";
 }
 
 TEST(Warning, is_given_where_most_calls_wait_for_their_identity) {
-  EXPECT_EQ(warning_of(with_feedback(Feedback::unconfirmed, 500)), "");
-  const std::string warning = warning_of(with_feedback(Feedback::unconfirmed, 501));
+  EXPECT_EQ(warning_of(with_feedback(FeedbackOutcome::unconfirmed, 500)), "");
+  const std::string warning = warning_of(with_feedback(FeedbackOutcome::unconfirmed, 501));
   EXPECT_TRUE(contains(warning,
                        "50 % of the calls with feedback went without, identity not confirmed (unconfirmed)."))
       << warning;
@@ -275,16 +277,16 @@ TEST(Warning, is_given_where_most_calls_wait_for_their_identity) {
 }
 
 TEST(Warning, comes_before_the_last_line_and_not_where_nobody_asked_for_feedback) {
-  const auto all = lines(to_table(report_of({with_feedback(Feedback::shape, 1000)})));
+  const auto all = lines(to_table(report_of({with_feedback(FeedbackOutcome::shape, 1000)})));
   EXPECT_EQ(all.back(), "1000 results delivered to the program were lossy.");
   EXPECT_EQ(warning_of(record_of(kGradients, numbers(Reason::compressed, 9, 1, "onebit"))), "");
 }
 
 TEST(Table, explains_the_words_for_feedback_that_occur_in_it) {
-  const std::string table = to_table(report_of({with_feedback(Feedback::fresh, 1)}));
-  for (const Feedback said : {Feedback::hit, Feedback::fresh})
+  const std::string table = to_table(report_of({with_feedback(FeedbackOutcome::fresh, 1)}));
+  for (const FeedbackOutcome said : {FeedbackOutcome::hit, FeedbackOutcome::fresh})
     EXPECT_TRUE(contains(line_with(table, std::string(words(said))), name(said).data())) << table;
-  EXPECT_FALSE(contains(table, std::string(words(Feedback::budget)))) << table;
+  EXPECT_FALSE(contains(table, std::string(words(FeedbackOutcome::budget)))) << table;
   EXPECT_FALSE(
       contains(to_table(report_of({record_of(kScalars, numbers(Reason::small, 9, 1))})), "Feedback"));
 }
@@ -293,7 +295,7 @@ TEST(Json, says_the_same_as_the_records) {
   Record record;
   Numbers n = numbers(Reason::compressed, 120, 25, "onebit");
   n.calls[at(Reason::rule)] = 20;
-  n.feedback[at(Feedback::hit)] = 119;
+  n.feedback[at(FeedbackOutcome::hit)] = 119;
   record.classes[kGradients] = n;
   record.classes[{"", 4, "MPI_INT", "MPI_MAX", -1}] = numbers(Reason::type, 2, 0);
   record.sites["solve+0x12"] = n;

@@ -14,6 +14,7 @@
 
 #include "kernels/convert.hpp"
 #include "mpi_quant/engine/execute.hpp"
+#include "mpi_quant/engine/host_steps.hpp"
 #include "tests/inputs.hpp"
 #include "tests/loopback.hpp"
 #include "tests/rows.hpp"
@@ -129,6 +130,8 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     job.size = comm.size();
     job.lanes = scene.lanes;
     job.threads = scene.threads;
+    HostBackend backend;
+    job.backend = &backend;
     std::vector<std::byte> scratch(Execution<Loopback::Rank>::scratch_bytes(job));
     Execution<Loopback::Rank> execution;
     execution.prepare(job, scratch.data());

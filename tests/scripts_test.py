@@ -32,15 +32,31 @@ class Layers(InTemporaryFolder):
 
     def test_hdf5_stays_out_of_the_library_that_every_program_loads(self):
         self.clean("mpi_quant/hdf5/a.hpp", '// a\n#include <hdf5.h>\n#include "mpi_quant/base/status.hpp"\n')
-        self.planted("mpi_quant/b.hpp", '// b\n#include <hdf5.h>\n#include "mpi_quant/hdf5/a.hpp"\n',
-                     "2: includes <hdf5.h>", "3: mpi_quant/ must not include mpi_quant/hdf5/a.hpp")
+        self.planted("mpi_quant/core/b.hpp", '// b\n#include <hdf5.h>\n#include "mpi_quant/hdf5/a.hpp"\n',
+                     "2: includes <hdf5.h>", "3: mpi_quant/core/ must not include mpi_quant/hdf5/a.hpp")
 
     def test_a_relative_include_does_not_hide_its_layer(self):
         self.clean("mpi_quant/plan/plan.hpp", "// plan\n")
-        self.planted("mpi_quant/base/a.hpp", '// a\n#include "../plan.hpp"\n', "2: mpi_quant/base/ must not include mpi_quant/plan")
+        self.planted("mpi_quant/base/a.hpp", '// a\n#include "../plan/plan.hpp"\n', "2: mpi_quant/base/ must not include mpi_quant/plan")
+
+    def test_no_arrow_runs_back_among_the_rooms_of_the_library(self):
+        rooms = ("base", "plan", "policy", "memory", "engine", "device", "core", "sparse", "hdf5", "report", "advisor", "preload",
+                 "run")
+        for room, above in zip(rooms, rooms[1:]):
+            self.planted(f"mpi_quant/{room}/a.hpp", f'// a\n#include "mpi_quant/{above}/b.hpp"\n',
+                         f"2: mpi_quant/{room}/ must not include mpi_quant/{above}/b.hpp")
+            self.clean(f"mpi_quant/{room}/a.hpp", "// a\n")
+
+    def test_the_engine_and_what_is_below_it_name_no_mpi_symbol(self):
+        for room in ("base", "plan", "policy", "memory", "engine", "device"):
+            self.planted(f"mpi_quant/{room}/a.hpp", "// a\nextern MPI_Comm comm;\n", f"2: mpi_quant/{room}/ must not know MPI")
+            self.clean(f"mpi_quant/{room}/a.hpp", "// a\n")
+
+    def test_a_file_of_the_library_is_in_a_room(self):
+        self.planted("mpi_quant/a.hpp", "// a\n", "1: is in no room")
 
     def test_lower_layers_and_the_own_folder_may_be_included(self):
-        self.clean("mpi_quant/a.hpp",
+        self.clean("mpi_quant/core/a.hpp",
                    '// a\n#include "kernels/codec.hpp"\n#include "mpi_quant/base/status.hpp"\n#include "b.hpp"\n#include <mpi.h>\n')
 
     def test_the_public_header_is_for_the_library_itself_the_benchmark_and_the_tests(self):
@@ -64,10 +80,10 @@ class Layers(InTemporaryFolder):
 
     def test_cuda_stays_in_its_folder(self):
         self.clean("kernels/cuda/a.cu", "// a\n#include <cuda_runtime.h>\n")
-        self.planted("mpi_quant/a.cpp", "// a\n#include <cuda_runtime.h>\n", "2: includes <cuda_runtime.h>")
+        self.planted("mpi_quant/core/a.cpp", "// a\n#include <cuda_runtime.h>\n", "2: includes <cuda_runtime.h>")
 
     def test_the_library_calls_pmpi_only(self):
-        self.planted("mpi_quant/a.cpp", 
+        self.planted("mpi_quant/core/a.cpp", 
                      "// a\nint f(MPI_Comm c) {\n  PMPI_Barrier(c);\n  return MPI_Barrier(c) + MPI_Count(1);\n}\n",
                      "4: calls MPI_Barrier")
 
@@ -90,13 +106,13 @@ class Layers(InTemporaryFolder):
         self.planted("kernels/a.cpp", "#include <vector>\n", "1: does not begin with a // comment")
 
     def test_long_files_need_a_reason(self):
-        self.clean("mpi_quant/a.hpp", "// long on purpose: a table\n" + "int a;\n" * 400)
-        self.planted("mpi_quant/b.hpp", "// b\n" + "int a;\n" * 400, "401: 401 lines")
+        self.clean("mpi_quant/core/a.hpp", "// long on purpose: a table\n" + "int a;\n" * 400)
+        self.planted("mpi_quant/core/b.hpp", "// b\n" + "int a;\n" * 400, "401: 401 lines")
 
     def test_long_functions_are_reported_at_their_first_line(self):
         text = "// a\nnamespace b {{\nstruct S {{\n  int f(\n      int a) {{\n{}  }}\n}};\n}}\n"
-        self.clean("mpi_quant/a.cpp", text.format("    if (a) {\n      g();\n    }\n" * 19))  # 60 lines
-        self.planted("mpi_quant/b.cpp", text.format("    g();\n" * 58), "4: function of 61 lines")
+        self.clean("mpi_quant/core/a.cpp", text.format("    if (a) {\n      g();\n    }\n" * 19))  # 60 lines
+        self.planted("mpi_quant/core/b.cpp", text.format("    g();\n" * 58), "4: function of 61 lines")
 
     def test_long_scripts_functions_are_reported(self):
         self.planted("scripts/a", "#!/bin/bash\nf() {\n" + "  true\n" * 60 + "}\n", "2: function of 62 lines")

@@ -6,11 +6,11 @@
 #include <new>
 
 #include "mpi_quant/advisor/link_mpi.hpp"
+#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/own_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
-#include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/policy/words.hpp"
 #include "mpi_quant/report/note.hpp"

@@ -13,12 +13,12 @@
 #include <mutex>
 #include <new>
 
-#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/errors.hpp"
-#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/unanimous.hpp"
 
@@ -103,7 +103,7 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
     }
   }
   if (!is_active) return wishes.yields ? Outcome{{}, true} : without_messages(call, wanted);
-  complete(Task(state.blocking));
+  complete(state.blocking);
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();
   return state.blocking.outcome();

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "mpi_quant/base/status.hpp"
-#include "mpi_quant/policy/policy.hpp"
 #include "mpi_quant/memory/residuals.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 

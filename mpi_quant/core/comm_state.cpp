@@ -8,13 +8,13 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/immortal.hpp"
-#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/engine/frame.hpp"
-#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/unanimous.hpp"
 #include "mpi_quant/core/watchdog.hpp"
+#include "mpi_quant/engine/frame.hpp"
 
 namespace mq {
 namespace {
@@ -181,7 +181,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     }
     policy = Policy::parse(rules);
     state.reset(new CommState);
-    state->sparse = std::make_unique<SparseState>();
+    state->extension = make_extension();
     state->name = name;
     const std::scoped_lock lock(registry().mutex);
     registry().states.reserve(registry().states.size() + 1);

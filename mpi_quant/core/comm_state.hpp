@@ -17,17 +17,17 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/base/status.hpp"
-#include "mpi_quant/device/work.hpp"
-#include "mpi_quant/core/operation.hpp"
-#include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/core/extension.hpp"
 #include "mpi_quant/core/guard.hpp"
-#include "mpi_quant/memory/identity.hpp"
-#include "mpi_quant/policy/policy.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/operation.hpp"
 #include "mpi_quant/core/private_comm.hpp"
+#include "mpi_quant/device/work.hpp"
+#include "mpi_quant/memory/identity.hpp"
 #include "mpi_quant/memory/residuals.hpp"
-#include "mpi_quant/sparse/state.hpp"
+#include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 
@@ -127,8 +127,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   MPIQ_Stats stats{};
   std::size_t scratch_bytes = 0;  // of all calls' operations
   std::size_t all_scratch_bytes() const { return scratch_bytes + device_pool.bytes(); }
-  DevicePool device_pool;                                  // of what calls with vectors on GPUs need
-  std::unique_ptr<SparseState> sparse;                     // once a sparse call was made
+  DevicePool device_pool;  // of what calls with vectors on GPUs need
+  std::unique_ptr<Extension> extension;
   Operation blocking{*this, Operation::Exact::by_caller};  // what blocking calls run, one at a time
 
  private:

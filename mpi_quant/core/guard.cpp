@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
-#include "mpi_quant/base/device_copy.hpp"
 
 namespace mq {
 namespace {

@@ -20,8 +20,8 @@
 #include <memory>
 #include <string_view>
 
-#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 

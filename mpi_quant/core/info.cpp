@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
 
 namespace mq {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
@@ -28,7 +28,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
   }
   // What reduces begins likewise before there is a private communicator: see CommState::activate.
   if (!is_private) return unanimous(comm, turn_->trouble(), function);
-  complete(Task(state_->blocking));
+  complete(state_->blocking);
   const std::scoped_lock lock(state_->mutex);
   return state_->blocking.outcome().status;
 }

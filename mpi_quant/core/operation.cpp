@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 
 namespace mq {
 namespace {
@@ -177,10 +177,10 @@ Status Operation::place_residual() {
 // Of a job that is staged after all the residual moves too.
 Status Operation::prepare_memory(bool measures, std::byte*& scratch) {
   Job& job = job_;
-  const bool was_there = job.device != nullptr;
+  const bool was_there = vectors_.is_on_device();
   MQ_TRY(vectors_.prepare(
       job, {order_, stream_ordered_, rehearsal_, measures, Execution<MpiComm>::scratch_bytes(job)}));
-  if (job.device != nullptr) {
+  if (vectors_.is_on_device()) {
     scratch = vectors_.frames();
     return {};
   }
@@ -271,7 +271,7 @@ Status Operation::step(bool& moved) {
     MQ_TRY(execution_.advance(*state_.comm, tally_, moved));
     if (execution_.done()) {
       bool over = true;
-      Status status = vectors_.deliver(execution_, over);
+      Status status = vectors_.deliver(execution_.failure(), over);
       moved = moved || over;
       if (over) finish(std::move(status), false);
     }

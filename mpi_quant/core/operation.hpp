@@ -14,11 +14,12 @@
 #include <memory>
 #include <optional>
 
-#include "mpi_quant/engine/agree.hpp"
-#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/device/call.hpp"
+#include "mpi_quant/engine/agree.hpp"
 #include "mpi_quant/engine/execute.hpp"
 
 namespace mq {
@@ -37,7 +38,7 @@ struct Place {
 
 // Must stay where it is from start() to done(), and for ever once the communicator is broken. Not safe to
 // call from two threads at once: see CommState::mutex.
-class Operation {
+class Operation final : public InFlight {
  public:
   enum class Exact {
     by_caller,  // an exact call ends with outcome().exact, and the caller reduces: blocking calls
@@ -45,7 +46,7 @@ class Operation {
   };
 
   Operation(CommState& state, Exact exact);
-  ~Operation();
+  ~Operation() override;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -56,17 +57,16 @@ class Operation {
   // they are in it. trouble: why this rank cannot take part.
   void prepare_function(std::string_view function, Status trouble) noexcept;
   void start() noexcept;
-  // Does what can be done now without waiting; true if anything was.
-  bool advance() noexcept;
-  bool done() const { return stage_ == Stage::done; }
-  // Nobody will complete the call: it goes on for the other ranks' sake, without the caller's vectors where
-  // they are ours to read, and is an error on all of them.
-  void abandon() noexcept;
+  bool advance() noexcept override;
+  bool done() const noexcept override { return stage_ == Stage::done; }
+  // The call goes on for the other ranks' sake, without the caller's vectors where they are ours to read, and
+  // is an error on all of them.
+  void abandon() noexcept override;
   const Outcome& outcome() const { return outcome_; }
   // Once the caller knows the outcome: lets another call have the key. Not earlier, or whether a call finds
   // its key free would depend on how far each rank has come.
   void release() noexcept;
-  CommState& state() const { return state_; }
+  CommState& state() const override { return state_; }
 
  private:
   enum class Stage {

@@ -10,9 +10,9 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/immortal.hpp"
+#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/own_comm.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
-#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {

@@ -5,28 +5,22 @@
 #include <new>
 #include <vector>
 
-#include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/operation.hpp"
-#include "mpi_quant/sparse/reduce.hpp"
-#include "mpi_quant/core/task.hpp"
 #include "mpi_quant/core/turn.hpp"
 
-// A call that goes through the library has a state, an operation or a sparse reduction, and the task of it.
-// One that is MPI's alone (a single rank, an intercommunicator) has `reduction`; a sparse one of a single
-// rank is done when it is started.
+// A call that goes through the library has a state and something to start. One that is MPI's alone (a single
+// rank, an intercommunicator) has `reduction`; one of another part of the library on a single rank is done
+// when it is started.
 struct MPIQ_Request_object {
   MPIQ_Request_object(const mq::Call& c, const mq::Wishes& w, const mq::Choice& choice, bool again)
       : call(c), wishes(w), method(choice.method), persistent(again), state(choice.state) {}
   explicit MPIQ_Request_object(MPI_Comm comm)
       : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
-  void take(std::unique_ptr<mq::SparseRun> run) noexcept {
-    state = run->shared_state();
-    sparse = std::move(run);
-    if (state != nullptr) task.emplace(*sparse);
-  }
+  mq::InFlight* in_flight() const { return run != nullptr ? run->in_flight() : nullptr; }
 
-  const mq::Listing listing;
+  const mq::InFlightSlot slot;
   const mq::Call call;
   const mq::Wishes wishes;
   const mq::Method method;
@@ -34,14 +28,42 @@ struct MPIQ_Request_object {
   bool input_on_device = false, output_on_device = false;  // of a persistent one, when it was made
   bool active = false;
   std::shared_ptr<mq::CommState> state;
-  std::unique_ptr<mq::Operation> operation;
-  std::unique_ptr<mq::SparseRun> sparse;
-  std::optional<mq::Task> task;
+  std::unique_ptr<mq::Startable> run;
   MPI_Request reduction = MPI_REQUEST_NULL;
 };
 
 namespace mq {
 namespace {
+
+// The allreduce of a request, which outlives it.
+class AllreduceRun final : public Startable {
+ public:
+  explicit AllreduceRun(const MPIQ_Request_object& request)
+      : request_(request), operation_(*request.state, Operation::Exact::here) {}
+  InFlight* in_flight() override { return &operation_; }
+  void start(Status local_error) noexcept override {
+    ++request_.state->stats.calls;
+    begin(std::move(local_error), false);
+  }
+  // The ranks compare what they are going to start, and every allocation is made.
+  void rehearse(Status local_error) noexcept { begin(std::move(local_error), true); }
+  Status result() noexcept override {
+    operation_.release();
+    return operation_.outcome().status;
+  }
+
+ private:
+  void begin(Status local_error, bool rehearsal) noexcept {
+    Wishes refused;
+    refused.trouble = std::move(local_error);
+    operation_.prepare(request_.call, refused.trouble.ok() ? request_.wishes : refused, request_.method,
+                       rehearsal);
+    operation_.start();
+  }
+
+  const MPIQ_Request_object& request_;
+  Operation operation_;
+};
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
@@ -50,11 +72,10 @@ MPI_Comm comm_of(const MPIQ_Request_object& r) {
   return r.state != nullptr && r.state->orphan ? MPI_COMM_SELF : r.call.comm;
 }
 
-// Fills a request that is not active yet; without an operation where the reduction is MPI's alone. The memory
+// Fills a request that is not active yet; without a run where the reduction is MPI's alone. The memory
 // that is missing here becomes the call's trouble, on the operation that blocking calls use, for nobody may
 // stay away from an agreement.
-Status make(const Call& call, const Wishes& wishes, bool persistent,
-            std::unique_ptr<MPIQ_Request_object>& made) {
+Status make(const Call& call, const Wishes& wishes, bool persistent, OwnedRequest& made) {
   Result<Choice> choice = choose_requested(call, wishes);
   if (!choice.ok()) return choice.status();
   if (choice->state == nullptr) MQ_TRY(wishes.trouble);
@@ -68,10 +89,9 @@ Status make(const Call& call, const Wishes& wishes, bool persistent,
     if (!*active) return no_communicator();
   }
   try {
-    made = std::make_unique<MPIQ_Request_object>(call, wishes, *choice, persistent);
+    made.reset(new MPIQ_Request_object(call, wishes, *choice, persistent));
     if (choice->state == nullptr) return {};
-    made->operation = std::make_unique<Operation>(*choice->state, Operation::Exact::here);
-    made->task.emplace(*made->operation);
+    made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
     if (choice->state == nullptr) return no_memory();
     Wishes refused;
@@ -110,8 +130,8 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
 
 // Starts the reduction of a request without a state.
 Status start_alone(MPIQ_Request_object& r) {
-  if (r.sparse != nullptr) {
-    r.sparse->start();
+  if (r.run != nullptr) {
+    r.run->start({});
     return {};
   }
   const Result<bool> copied = copies_alone(r.call);
@@ -121,7 +141,8 @@ Status start_alone(MPIQ_Request_object& r) {
 
 Status start_now(MPIQ_Request_object& r) {
   Status lost = memory_there(r);
-  if (!r.task) {
+  InFlight* const call = r.in_flight();
+  if (call == nullptr) {
     MQ_TRY(lost);
     MQ_TRY(start_alone(r));
     r.active = true;
@@ -129,17 +150,9 @@ Status start_now(MPIQ_Request_object& r) {
   }
   {
     const std::scoped_lock lock(r.state->mutex);
-    if (r.sparse != nullptr) {
-      r.sparse->start();
-    } else {
-      ++r.state->stats.calls;
-      Wishes refused;
-      refused.trouble = r.state->has_turn ? Turn::crowded() : std::move(lost);
-      r.operation->prepare(r.call, refused.trouble.ok() ? r.wishes : refused, r.method);
-      r.operation->start();
-    }
+    r.run->start(r.state->has_turn ? Turn::crowded() : std::move(lost));
   }
-  list(*r.task);
+  list(*call);
   r.active = true;
   return {};
 }
@@ -150,40 +163,36 @@ Status collect(MPIQ_Request* request) {
   Status status;
   bool broken = false;
   r->active = false;
-  if (r->task) {
-    unlist(r->task->call());
+  if (const InFlight* const call = r->in_flight()) {
+    unlist(*call);
     const std::scoped_lock lock(r->state->mutex);
-    if (r->operation != nullptr) {
-      r->operation->release();
-      status = r->operation->outcome().status;
-    }
+    status = r->run->result();
     broken = !r->state->broken.ok();
+  } else if (r->run != nullptr) {
+    status = r->run->result();
   }
-  if (r->sparse != nullptr) status = r->sparse->status();
   if (r->persistent) return status;
   *request = MPIQ_REQUEST_NULL;
   if (!broken) delete r;  // else messages may still be on their way into its buffers
   return status;
 }
 
-// The ranks compare what they are going to start, and every allocation is made.
-Status rehearse(std::unique_ptr<MPIQ_Request_object>& r) {
+// The first agreement of a persistent call.
+Status rehearse(OwnedRequest& r) {
   const Turn turn(*r->state);
-  Wishes refused;
-  refused.trouble = turn.trouble();
+  auto& run = static_cast<AllreduceRun&>(*r->run);
   {
     const std::scoped_lock lock(r->state->mutex);
-    r->operation->prepare(r->call, refused.trouble.ok() ? r->wishes : refused, r->method, true);
-    r->operation->start();
+    run.rehearse(turn.trouble());
   }
-  complete(*r->task);
+  complete(*run.in_flight());
   const std::scoped_lock lock(r->state->mutex);
-  r->operation->release();
-  if (r->state->broken.ok()) return r->operation->outcome().status;
+  Status status = run.result();
+  if (r->state->broken.ok()) return status;
   return r.release()->state->broken;  // not freed: messages may still be on their way into its buffers
 }
 
-// Done, for requests without a task.
+// Done, for requests without a call in flight.
 Status test_alone(MPIQ_Request_object& r, bool& done) {
   int flag = 1;
   const int code =
@@ -203,7 +212,7 @@ Status null_pointer(const char* function) {
 Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
   *request = MPIQ_REQUEST_NULL;
-  std::unique_ptr<MPIQ_Request_object> made;
+  OwnedRequest made;
   MQ_TRY(make(call, wishes, false, made));
   MQ_TRY(start_now(*made));
   *request = made.release();
@@ -213,30 +222,27 @@ Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request)
 Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Allreduce_init");
   *request = MPIQ_REQUEST_NULL;
-  std::unique_ptr<MPIQ_Request_object> made;
+  OwnedRequest made;
   MQ_TRY(make(call, wishes, true, made));
-  if (made->operation != nullptr)
-    if (const Status status = rehearse(made); !status.ok()) return status;
+  if (made->run != nullptr) MQ_TRY(rehearse(made));
   note_devices(*made);
   *request = made.release();
   return {};
 }
 
-Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
-                             MPIQ_Request* request) {
-  if (request == nullptr) return null_pointer("MPIQ_Sparse_allreduce_init");
-  *request = MPIQ_REQUEST_NULL;
-  std::unique_ptr<MPIQ_Request_object> made;
+void DeleteRequest::operator()(MPIQ_Request request) const noexcept { delete request; }
+
+OwnedRequest allocate_request(MPI_Comm comm) noexcept {
   try {
-    made = std::make_unique<MPIQ_Request_object>(comm);
+    return OwnedRequest(new MPIQ_Request_object(comm));
   } catch (const std::bad_alloc&) {
-    wishes.trouble = no_memory();  // to all ranks
+    return nullptr;
   }
-  std::unique_ptr<SparseRun> run;
-  MQ_TRY(SparseRun::make(arguments, comm, wishes, run));
-  made->take(std::move(run));
-  *request = made.release();
-  return {};
+}
+
+void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noexcept {
+  request.run = std::move(call);
+  if (InFlight* const started = request.run->in_flight()) request.state = started->state().shared_from_this();
 }
 
 Status start(MPIQ_Request* request, MPI_Comm& comm) {
@@ -255,11 +261,11 @@ Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm) {
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
   bool done = false;
-  if (!(*request)->task) {
-    MQ_TRY(test_alone(**request, done));
-  } else {
+  if (const InFlight* const call = (*request)->in_flight()) {
     const std::scoped_lock lock((*request)->state->mutex);
-    done = (*request)->task->done();
+    done = call->done();
+  } else {
+    MQ_TRY(test_alone(**request, done));
   }
   *flag = done ? 1 : 0;
   return done ? collect(request) : Status{};
@@ -269,8 +275,8 @@ Status wait(MPIQ_Request* request, MPI_Comm& comm) {
   if (request == nullptr) return null_pointer("MPIQ_Wait");
   if (is_inactive(request)) return {};
   comm = comm_of(**request);
-  if ((*request)->task) {
-    complete(*(*request)->task);
+  if (InFlight* const call = (*request)->in_flight()) {
+    complete(*call);
     return collect(request);
   }
   for (bool done = false; !done; (void)advance_requests()) MQ_TRY(test_alone(**request, done));

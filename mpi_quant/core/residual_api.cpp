@@ -18,7 +18,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
-#include "mpi_quant/memory/residual_facts.hpp"
+#include "mpi_quant/core/residual_facts.hpp"
 #include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
@@ -191,7 +191,7 @@ Status reset(MPI_Comm comm, const char* key) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
-  if (residuals.state()->sparse != nullptr) residuals.state()->sparse->forget(key);
+  residuals.state()->extension->forget(key);
   if (key != nullptr)
     residuals->drop(key);
   else

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
-#include "mpi_quant/core/task.hpp"
 
 namespace mq {
 namespace {

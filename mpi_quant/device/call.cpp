@@ -46,34 +46,34 @@ DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept {
 
 Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   mode_ = Mode::host;
-  job.device = nullptr;
+  job.backend = &host_;
   rows_ = rows;
-  device_job_ = {};
+  backend_.job = {};
   if (rows.api == nullptr) return {};
   MQ_TRY(rows.api->where(job.output, out_));
   in_ = out_;
   if (job.input != job.output) MQ_TRY(rows.api->where(job.input, in_));
   if (in_.memory == Memory::host && out_.memory == Memory::host) return {};
   Device* const device = out_.memory == Memory::device ? out_.device : in_.device;
-  device_job_.api = rows.api;
-  device_job_.device = device;
-  device_job_.ops = rows.ops(*job.codec, kernels::compute_element(job.element));
-  if (job.facts->raw) device_job_.raw_ops = rows.ops(raw_codec(), kernels::compute_element(job.element));
-  device_job_.convert = rows.convert(job.element);
-  const bool can_convert = job.convert == nullptr || device_job_.convert != nullptr;
-  const bool has_rows = device_job_.ops != nullptr && (!job.facts->raw || device_job_.raw_ops != nullptr);
+  backend_.job.api = rows.api;
+  backend_.job.device = device;
+  backend_.job.ops = rows.ops(*job.codec, kernels::compute_element(job.element));
+  if (job.facts->raw) backend_.job.raw_ops = rows.ops(raw_codec(), kernels::compute_element(job.element));
+  backend_.job.convert = rows.convert(job.element);
+  const bool can_convert = job.convert == nullptr || backend_.job.convert != nullptr;
+  const bool has_rows = backend_.job.ops != nullptr && (!job.facts->raw || backend_.job.raw_ops != nullptr);
   const char* const no_kernels = rows.api->no_kernels(device);
   if (no_kernels != nullptr) note_no_kernels(no_kernels);
   const bool runs = has_rows && can_convert && no_kernels == nullptr;
   stage(job);
   if (!runs) return {};
   if (!rows.device_wire.ok()) return rows.device_wire.status();
-  device_job_.device_wire = *rows.device_wire;
-  device_job_.is_timed = rows.is_timed;
+  backend_.job.device_wire = *rows.device_wire;
+  backend_.job.is_timed = rows.is_timed;
   mode_ = Mode::device;
   const kernels::DeviceShape* const shape = rows.api->shape(device);
-  if (shape != nullptr) device_job_.shape = *shape;
-  job.device = &device_job_;
+  if (shape != nullptr) backend_.job.shape = *shape;
+  job.backend = &backend_;
   copies_in_ = in_.device != device;  // also from another device
   copies_out_ = out_.memory == Memory::host;
   return {};
@@ -81,13 +81,13 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
 
 void DeviceCall::stage(Job& job) {
   mode_ = Mode::staged;
-  job.device = nullptr;
+  job.backend = &host_;
   copies_in_ = in_.memory == Memory::device;
   copies_out_ = out_.memory == Memory::device;
 }
 
 bool DeviceCall::is_captured(const DeviceOrder& order) const {
-  return mode_ != Mode::host && rows_.api->capturing(device_job_.device, order.stream);
+  return mode_ != Mode::host && rows_.api->capturing(backend_.job.device, order.stream);
 }
 
 Status DeviceCall::prepare(Job& job, const Setting& setting) {
@@ -97,16 +97,16 @@ Status DeviceCall::prepare(Job& job, const Setting& setting) {
   input_ = job.input;
   output_ = job.output;
   vector_bytes_ = job.count * kernels::element_bytes(job.element);
-  if (work_ != nullptr && work_->device() != device_job_.device) pool_.give(std::move(work_));
-  const bool was_used = work_ != nullptr || pool_.has(device_job_.device);
-  if (work_ == nullptr) work_ = pool_.take(*rows_.api, device_job_.device);
+  if (work_ != nullptr && work_->device() != backend_.job.device) pool_.give(std::move(work_));
+  const bool was_used = work_ != nullptr || pool_.has(backend_.job.device);
+  if (work_ == nullptr) work_ = pool_.take(*rows_.api, backend_.job.device);
   MQ_TRY(work_->verdict());
   begun_ = true;
   Status status = prepare_work(job);
   if (!status.ok() && status.code() != Code::no_memory && was_used) {
     // The program may have reset the device since the last call.
     pool_.lose(std::move(work_));
-    work_ = pool_.take(*rows_.api, device_job_.device);
+    work_ = pool_.take(*rows_.api, backend_.job.device);
     status = prepare_work(job);
   }
   if (!status.ok() && mode_ == Mode::device) {
@@ -133,8 +133,8 @@ DeviceWork::Need DeviceCall::need(const Job& job) const {
   }
   const Layout layout = layout_of(job);
   need.lanes = lanes_of(job, layout);
-  need.events = static_cast<std::size_t>(job.plan->slots) * (device_job_.is_timed ? 2 : 1);
-  need.lane_bytes = DeviceChunks::device_bytes(job, layout);
+  need.events = static_cast<std::size_t>(job.plan->slots) * (backend_.job.is_timed ? 2 : 1);
+  need.lane_bytes = DeviceSteps::device_bytes(job, backend_.job, layout);
   need.device_bytes = vectors;
   need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(double);
   if (const kernels::DeviceProposeOps* const row = propose_row(job))
@@ -170,15 +170,15 @@ Status DeviceCall::prepare_work(Job& job) {
   // In place: one copy is both.
   if (copies_in_ && copies_out_ && input_ == output_) job.input = job.output;
   delivered_ = job.output;
-  device_job_.lanes = work_->lanes();
-  device_job_.may_outlast = setting_.outlasts && !copies_out_ && !device_job_.device_wire &&
-                            (job.convert == nullptr || job.residual == nullptr);
+  backend_.job.lanes = work_->lanes();
+  backend_.job.may_outlast = setting_.outlasts && !copies_out_ && !backend_.job.device_wire &&
+                             (job.convert == nullptr || job.residual == nullptr);
   return setting_.rehearsal ? Status{} : begin(job);
 }
 
 Status DeviceCall::begin(const Job& job) {
   MQ_TRY(work_->follow(setting_.order));
-  const bool is_elsewhere = in_.memory == Memory::device && in_.device != device_job_.device;
+  const bool is_elsewhere = in_.memory == Memory::device && in_.device != backend_.job.device;
   if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
   if (copies_in_) {
     auto* const copy = const_cast<std::byte*>(job.input);  // memory of ours
@@ -225,7 +225,7 @@ Status DeviceCall::propose_on_device(const Job& job, const kernels::DevicePropos
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
   *told = -1;
-  row.propose(job.input, job.count, job.params, told, work_->device_memory() + vectors, device_job_.shape,
+  row.propose(job.input, job.count, job.params, told, work_->device_memory() + vectors, backend_.job.shape,
               rows_.api->launcher(work_->main()));
   Status launched = rows_.api->launch_error(work_->main());
   Status ended = rows_.api->synchronize(work_->main());
@@ -236,9 +236,12 @@ Status DeviceCall::propose_on_device(const Job& job, const kernels::DevicePropos
   return {};
 }
 
-Status DeviceCall::deliver_from(const Status& failure, bool& over) {
-  const DeviceApi& api = *rows_.api;
+Status DeviceCall::deliver(const Status& failure, bool& over) {
   over = true;
+  if (mode_ == Mode::host) return failure;
+  const DeviceApi& api = *rows_.api;
+  if (failure.ok() && backend_.job.may_outlast)
+    backend_.late([&](std::span<const DeviceResult> results) { work_->leave(results); });
   if (!failure.ok()) {
     settle();
     return failure;
@@ -257,7 +260,7 @@ Status DeviceCall::deliver_from(const Status& failure, bool& over) {
     delivering_ = true;
     return {};
   }
-  if (device_job_.may_outlast)
+  if (backend_.job.may_outlast)
     for (const DeviceLane& lane : work_->lanes())
       if (Status status = api.lead_stream(lane.stream, setting_.order.stream); !status.ok())
         return given_up(std::move(status), over);

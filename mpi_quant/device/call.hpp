@@ -17,6 +17,7 @@
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device/work.hpp"
+#include "mpi_quant/engine/host_steps.hpp"
 #include "mpi_quant/engine/job.hpp"
 
 namespace mq {
@@ -41,16 +42,18 @@ class DeviceCall {
   DeviceCall(const DeviceCall&) = delete;
   DeviceCall& operator=(const DeviceCall&) = delete;
 
-  // Before a call: where job.input and job.output are, and how the job is to run. Sets job.device, whose
-  // lanes prepare() provides.
+  // Before a call: where job.input and job.output are, and how the job is to run. Sets job.backend, whose
+  // lanes prepare() provides, if that is a device.
   Status locate(Job& job, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream: nothing may be launched.
   bool is_captured(const DeviceOrder& order) const;
-  // A job on a device becomes a staged one: job.device is null then, and the residual has to be in host
+  // A job on a device becomes a staged one, which runs on the processor: the residual has to be in host
   // memory.
   void stage(Job& job);
+  // Whether the job runs on a device.
+  bool is_on_device() const { return mode_ == Mode::device; }
   // Where the residual of the job has to be; null: in host memory.
-  Device* residual_device() const { return mode_ == Mode::device ? device_job_.device : nullptr; }
+  Device* residual_device() const { return mode_ == Mode::device ? backend_.job.device : nullptr; }
   const DeviceApi* api() const { return rows_.api; }
 
   struct Setting {
@@ -69,13 +72,7 @@ class DeviceCall {
   Status propose(const Job& job, double& proposal);
   // After the run, until `over`: the result goes where the caller wants it. Gives the status of the call,
   // which is `failure` unless that is ok.
-  template <class E>
-  Status deliver(const E& execution, bool& over) {
-    if (mode_ == Mode::host) return execution.failure();
-    if (execution.failure().ok() && device_job_.may_outlast)
-      execution.late([&](std::span<const DeviceResult> results) { work_->leave(results); });
-    return deliver_from(execution.failure(), over);
-  }
+  Status deliver(const Status& failure, bool& over);
   // Waits for everything that this call has launched.
   void settle() noexcept {
     if (std::exchange(begun_, false) && work_ != nullptr) (void)work_->verdict();
@@ -88,7 +85,6 @@ class DeviceCall {
   Status reserve(const Job& job, std::byte*& vectors);
   Status begin(const Job& job);
   Status follow_elsewhere();
-  Status deliver_from(const Status& failure, bool& over);
   Status given_up(Status status, bool& over);
   void rest() {
     work_->rest();
@@ -102,7 +98,8 @@ class DeviceCall {
   DeviceRows rows_;
   Mode mode_ = Mode::host;
   Where in_, out_;  // the caller's vectors
-  DeviceJob device_job_;
+  DeviceBackend backend_;
+  HostBackend host_;
   Setting setting_;
   std::unique_ptr<DeviceWork> work_;
   bool begun_ = false;                                  // what work_ holds now is this call's

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "mpi_quant/base/device.hpp"
-#include "mpi_quant/device/chunks.hpp"
+#include "mpi_quant/device/steps.hpp"
 #include "mpi_quant/engine/job.hpp"
 
 namespace mq {

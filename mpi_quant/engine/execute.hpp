@@ -8,9 +8,9 @@
 // blocks: advance() does what can be done and returns, so that a call can be left and taken up again.
 //
 // With job.threads > 1 the codec steps of different lanes run side by side (OpenMP); messages stay with the
-// calling thread, and the bytes are the same. On a device (job.device) codec steps are launched and not
-// waited for: a lane goes on with steps that its stream orders after them, and is held up where the processor
-// needs what they write. So there, too, encoding, the wire and decoding overlap.
+// calling thread, and the bytes are the same. An asynchronous backend (job.backend, a device) launches codec
+// steps, and they are not waited for: a lane goes on with steps that its stream orders after them, and is
+// held up where the processor needs what they write. So there, too, encoding, the wire and decoding overlap.
 //
 // Requires that the ranks have agreed (agree.hpp): all hold the same signature, hence the same layout and the
 // same messages. A frame that cannot be used does not end the schedule: the rank goes on with poison frames,
@@ -25,9 +25,7 @@
 #include <vector>
 
 #include "mpi_quant/base/comm.hpp"
-#include "mpi_quant/base/ticks.hpp"
-#include "mpi_quant/engine/chunks.hpp"
-#include "mpi_quant/device/chunks.hpp"
+#include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame_check.hpp"
 #include "mpi_quant/engine/job.hpp"
 
@@ -38,7 +36,7 @@ namespace mq {
 template <Comm C>
 class Execution {
  public:
-  // Bytes of scratch that a job needs, of a job on a device in pinned memory.
+  // Bytes of host memory that a job needs; pinned memory if its backend is a device.
   static std::size_t scratch_bytes(const Job& job) {
     const Layout layout = layout_of(job);
     return lanes_of(job, layout) * lane_bytes(job, layout);
@@ -55,22 +53,20 @@ class Execution {
     layout_.emplace(layout_of(job));
     slot_bytes_ = slot_bytes_of(job, *layout_);
     failure_ = {};
-    device_failed_ = false;
+    backend_failed_ = false;
+    has_frames_ = job.backend->has_frames();
+    is_asynchronous_ = job.backend->is_asynchronous();
     const auto slots = static_cast<std::size_t>(job.plan->slots);
     n_lanes_ = lanes_of(job, *layout_);
     if (lanes_.size() < n_lanes_) lanes_.resize(n_lanes_);
     batch_.reserve(n_lanes_);
-    most_at_once_ = job.device != nullptr ? n_lanes_ : static_cast<std::size_t>(job.threads);
+    most_at_once_ = is_asynchronous_ ? n_lanes_ : static_cast<std::size_t>(job.threads);
+    const std::size_t stride = lane_bytes(job, *layout_);
+    job.backend->prepare(job, *layout_, n_lanes_, scratch + host_frames(job) * slot_bytes_, stride);
     for (std::size_t i = 0; i < n_lanes_; ++i) {
       Lane& lane = lanes_[i];
-      lane.frames = scratch + i * lane_bytes(job, *layout_);
-      std::byte* const rest = lane.frames + host_frames(job) * slot_bytes_;
-      lane.on_device.forget();
-      if (job.device == nullptr)
-        lane.chunks.prepare(job, *layout_, rest);
-      else
-        lane.on_device.prepare(job, *layout_, job.device->lanes[i], rest);
-      if (on_device_wire()) lane.frames = lane.on_device.frames();
+      lane.steps = &job.backend->lane(i);
+      lane.frames = has_frames_ ? lane.steps->frames() : scratch + i * stride;
       lane.index = static_cast<int>(i);
       lane.slots.assign(slots, Slot{});
       lane.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
@@ -101,14 +97,8 @@ class Execution {
   }
 
   // Once the output is complete, or worthless: see failure(). Of a job that may outlast this the last decodes
-  // may still run, see late().
+  // may still run.
   bool done() const { return active_ == 0; }
-  // Of a job that is done: f(results) with the results of each lane that has decodes under way.
-  template <class F>
-  void late(const F& f) const {
-    for (std::size_t i = 0; i < n_lanes_; ++i)
-      if (lanes_[i].on_device.is_busy()) f(lanes_[i].on_device.results());
-  }
   // Gives the result up: the schedule goes on, and the other ranks hear of it.
   void give_up(Status why) {
     if (failure_.ok()) failure_ = std::move(why);
@@ -126,8 +116,7 @@ class Execution {
   };
   struct Lane {
     std::byte* frames = nullptr;
-    Chunks chunks;
-    DeviceChunks on_device;
+    Steps* steps = nullptr;
     int index = 0;
     bool active = false;
     std::size_t segment = 0;
@@ -139,11 +128,10 @@ class Execution {
   };
 
   static std::size_t host_frames(const Job& job) {  // of a lane
-    return job.device != nullptr && job.device->device_wire ? 0 : static_cast<std::size_t>(job.plan->slots);
+    return job.backend->has_frames() ? 0 : static_cast<std::size_t>(job.plan->slots);
   }
   static std::size_t lane_bytes(const Job& job, const Layout& layout) {
-    return host_frames(job) * slot_bytes_of(job, layout) +
-           (job.device != nullptr ? DeviceChunks::pinned_bytes(job) : Chunks::scratch_bytes(job, layout));
+    return host_frames(job) * slot_bytes_of(job, layout) + job.backend->lane_bytes(job, layout);
   }
 
   // Lane i runs segments i, i + lanes, ... on every rank, whichever finishes first. So two messages between
@@ -155,11 +143,9 @@ class Execution {
   std::span<std::byte> frame(const Lane& lane, int slot) const {
     return {lane.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
   }
-  // Frames are where the processor cannot read them.
-  bool on_device_wire() const { return job_->device != nullptr && job_->device->device_wire; }
   // Where the processor writes a slot's header.
   std::byte* header_place(const Lane& lane, int slot) const {
-    return on_device_wire() ? lane.on_device.header(slot) : frame(lane, slot).data();
+    return has_frames_ ? lane.steps->header(slot) : frame(lane, slot).data();
   }
   std::span<const std::byte> to_send(const Lane& lane, int index) const {
     const Slot& slot = lane.slots[static_cast<std::size_t>(index)];
@@ -172,10 +158,7 @@ class Execution {
     lane.segment = segment;
     lane.active = true;
     lane.at = 0;
-    if (job_->device == nullptr)
-      lane.chunks.start_segment(segment);
-    else
-      lane.on_device.start_segment(segment);
+    lane.steps->start_segment(segment);
     for (std::size_t i = 0; i < job_->facts->early.size(); ++i)
       if (job_->facts->early[i]) MQ_TRY(post_receive(comm, lane, job_->plan->steps[i]));
     return {};
@@ -216,7 +199,7 @@ class Execution {
 
   // A slot may be read once its message is here, and written once it is neither being received nor sent.
   Status runnable(C& comm, Lane& lane, const Step& step, Tally& tally, bool& ready) {
-    ready = !lane.on_device.holds_up(step);
+    ready = !is_asynchronous_ || !lane.steps->holds_up(step);
     if (!ready) return {};
     if (step.op == Op::exchange) {
       if (step.to != kNobody) MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
@@ -258,7 +241,7 @@ class Execution {
   }
 
   Status drained(C& comm, Lane& lane, bool& ready) {
-    ready = !lane.on_device.is_busy() || may_end_without(lane);
+    ready = !is_asynchronous_ || !lane.steps->is_busy() || may_end_without(lane);
     for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, lane, slot, ready));
     return {};
   }
@@ -270,7 +253,7 @@ class Execution {
     if (slot.bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
       if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
       write_header(lane, step, Code::bad_frame, 0);
-    } else if (on_device_wire() && device_failed_ && !slot.is_header) {
+    } else if (has_frames_ && backend_failed_ && !slot.is_header) {
       write_header(lane, step, Code::device_failed, 0);
     }
     tally.sent_bytes += slot.bytes;
@@ -282,7 +265,7 @@ class Execution {
   void run_batch(Tally& tally) {
     const int n = static_cast<int>(batch_.size());
 #ifdef _OPENMP
-#  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && job_->device == nullptr)
+#  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && !is_asynchronous_)
 #endif
     for (int i = 0; i < n; ++i) begin(*batch_[static_cast<std::size_t>(i)]);
     for (Lane* lane : batch_) {  // in a fixed order
@@ -291,7 +274,7 @@ class Execution {
     }
   }
 
-  // Begins the lane's next step; on the processor that is all of it.
+  // Begins the lane's next step; of a backend that is not asynchronous that is all of it.
   void begin(Lane& lane) const noexcept {
     const Step& step = step_of(lane);
     lane.running = false;
@@ -301,31 +284,16 @@ class Execution {
     const std::size_t bytes = slot_of(lane, step.slot).bytes;
     if (step.op != Op::encode) lane.result.status = check_frame(lane, step);
     if (!lane.result.status.ok()) return;
-    if (job_->device != nullptr) {
-      launch(lane, step, in.subspan(sizeof(FrameHeader)), bytes - sizeof(FrameHeader));
-      return;
-    }
-    const double start = now_s();
-    if (step.op == Op::encode) {
-      lane.result.encoded = lane.chunks.encode(step, in.data() + sizeof(FrameHeader));
-    } else {
-      lane.result.decoded =
-          lane.chunks.decode(step, job_->facts->final[lane.at], in.first(bytes).subspan(sizeof(FrameHeader)));
-    }
-    lane.result.seconds = now_s() - start;
+    lane.running = step.op == Op::encode
+                       ? lane.steps->encode(step, header_of(place(lane, step)),
+                                            in.data() + sizeof(FrameHeader), lane.result)
+                       : lane.steps->decode(step, job_->facts->final[lane.at], is_header_there(lane, step),
+                                            in.first(bytes).subspan(sizeof(FrameHeader)), lane.result);
   }
 
-  void launch(Lane& lane, const Step& step, std::span<std::byte> payload, std::size_t bytes) const noexcept {
-    lane.running =
-        step.op == Op::encode
-            ? lane.on_device.encode(step, header_of(place(lane, step)), payload.data(), lane.result)
-            : lane.on_device.decode(step, job_->facts->final[lane.at], is_header_there(lane, step),
-                                    payload.first(bytes), lane.result);
-  }
-
-  // The header of the slot's frame can only be looked at once the device has copied it.
+  // The header of the slot's frame can only be looked at once the backend has copied it.
   bool is_header_there(const Lane& lane, const Step& step) const {
-    return on_device_wire() && !lane.slots[static_cast<std::size_t>(step.slot)].is_header;
+    return has_frames_ && !lane.slots[static_cast<std::size_t>(step.slot)].is_header;
   }
 
   Status check_frame(const Lane& lane, const Step& step) const noexcept {
@@ -343,28 +311,29 @@ class Execution {
       result.status = bad_frame(place(lane, step), [&] {
         return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
       });
-    device_failed_ = device_failed_ || result.status.code() == Code::device_failed;
+    backend_failed_ = backend_failed_ || result.status.code() == Code::device_failed;
     if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
     if (step.op == Op::encode)
       write_header(lane, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
   }
 
-  // Ends the steps of a lane that its device has ended.
+  // Ends the launched steps of a lane that are over.
   void end_launched(Lane& lane, Tally& tally, bool& moved) {
+    if (!is_asynchronous_) return;
     StepResult result;
-    while (const Step* const step = lane.on_device.over(result)) {
+    while (const Step* const step = lane.steps->over(result)) {
       moved = true;
       if (is_header_there(lane, *step) && step->op != Op::encode && result.status.ok())
         result.status =
-            check_header(place(lane, *step), lane.on_device.received(*step), slot_of(lane, step->slot).bytes);
+            check_header(place(lane, *step), lane.steps->received(*step), slot_of(lane, step->slot).bytes);
       end(lane, *step, result, tally);
     }
   }
 
   // The last decodes of a job that may outlast its execution.
   bool may_end_without(const Lane& lane) const {
-    return job_->device->may_outlast && failure_.ok() && lane.segment + n_lanes_ >= layout_->segments() &&
-           !lane.on_device.is_encoding();
+    return job_->backend->may_outlast() && failure_.ok() && lane.segment + n_lanes_ >= layout_->segments() &&
+           !lane.steps->is_encoding();
   }
 
   FramePlace place(const Lane& lane, const Step& step) const {
@@ -387,7 +356,7 @@ class Execution {
   std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0, most_at_once_ = 1;
   std::vector<Lane> lanes_;  // n_lanes_ of them in use
   std::vector<Lane*> batch_;
-  bool device_failed_ = false;
+  bool has_frames_ = false, is_asynchronous_ = false, backend_failed_ = false;
   Status failure_;  // the first; results are worthless from here on, the schedule goes on
 };
 

@@ -1,5 +1,5 @@
-// One reduction, described, and how its vector and its messages are cut. Apart from those who carry it out:
-// chunks.hpp and device/chunks.hpp the codec's side of it, execute.hpp all of it. Free of any communication.
+// One reduction, described, and how its vector and its messages are cut. Apart from those who carry it out: a
+// backend the codec's side of it, execute.hpp all of it. Free of any communication.
 #pragma once
 
 #include <algorithm>
@@ -9,36 +9,12 @@
 
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
-#include "kernels/device.hpp"
-#include "mpi_quant/base/device.hpp"
+#include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/plan/layout.hpp"
 #include "mpi_quant/plan/plan.hpp"
 
 namespace mq {
-
-// What a lane of a job on a device has of its own.
-struct DeviceLane {
-  DeviceStream* stream = nullptr;
-  std::span<DeviceEvent* const> events;  // one for each slot, or two if steps are timed
-  std::byte* memory = nullptr;           // on the device: DeviceChunks::device_bytes
-};
-
-// Where the codec's work of a job runs, if not on the processor: input, output and residual are in the memory
-// of this device, the frames in pinned host memory, or in its memory too.
-struct DeviceJob {
-  const DeviceApi* api = nullptr;
-  Device* device = nullptr;
-  const kernels::DeviceOps* ops = nullptr;
-  const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
-  const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
-  kernels::DeviceShape shape;
-  std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
-  bool device_wire = false;           // frames are in the device's memory: MPI takes them from there
-  bool is_timed = false;              // steps are timed by the device's clock, else not at all
-  // The job may be over while its last decodes are under way in their streams.
-  bool may_outlast = false;
-};
 
 // input and output hold count elements and may be the same array, but not overlap otherwise. residual is of
 // the compute type. All pointers outlive the execution.
@@ -49,7 +25,7 @@ struct Job {
   const kernels::CodecOps* ops = nullptr;
   const kernels::CodecOps* raw_ops = nullptr;    // of raw_codec(), if the plan has raw steps
   const kernels::ConvertOps* convert = nullptr;  // of half types, else null
-  const DeviceJob* device = nullptr;             // null: everything is in host memory
+  Backend* backend = nullptr;                    // where the codec runs
   kernels::Params params;
   kernels::Element element = kernels::Element::f32;
   std::size_t count = 0;
@@ -75,9 +51,6 @@ inline const kernels::Codec& codec_of(const Job& job, const Step& step) {
 inline const kernels::CodecOps& ops_of(const Job& job, const Step& step) {
   return step.raw ? *job.raw_ops : *job.ops;
 }
-inline const kernels::DeviceOps& device_ops_of(const Job& job, const Step& step) {
-  return step.raw ? *job.device->raw_ops : *job.device->ops;
-}
 inline kernels::Params params_of(const Job& job, const Step& step) {
   return step.raw ? kernels::Params{} : job.params;
 }
@@ -91,14 +64,6 @@ inline std::size_t wire_bound(const Job& job, std::size_t n) {
 struct Tally {
   std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0, nonfinite = 0;
   double encode_s = 0, decode_s = 0, wait_s = 0;
-};
-
-// What became of one encode or decode.
-struct StepResult {
-  kernels::Encoded encoded;
-  kernels::Decoded decoded = kernels::Decoded::ok;
-  Status status;  // of the device, or of the frame
-  double seconds = 0;
 };
 
 inline Layout layout_of(const Job& job) {

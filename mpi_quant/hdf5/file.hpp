@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/core/residual_facts.hpp"
 #include "mpi_quant/hdf5/h5.hpp"
 #include "mpi_quant/hdf5/output.hpp"
-#include "mpi_quant/memory/residual_facts.hpp"
 
 namespace mq::h5 {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/core/residual_facts.hpp"
+#include "mpi_quant/core/unanimous.hpp"
 #include "mpi_quant/hdf5/file.hpp"
 #include "mpi_quant/hdf5/team.hpp"
-#include "mpi_quant/memory/residual_facts.hpp"
-#include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "mpi_quant.h"
-#include "mpi_quant/core/own_comm.hpp"
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/core/own_comm.hpp"
 
 namespace mq {
 

@@ -102,15 +102,15 @@ bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals
 
 Identities::Found Identities::promised(const std::string& name, const Sender& sender, Residuals& residuals,
                                        std::uint64_t most_bytes) {
-  Feedback what = Feedback::fresh;
+  FeedbackOutcome what = FeedbackOutcome::fresh;
   // The program's own residual of this key is welcome.
   if (const Residuals::Entry* const entry = residuals.find(name)) {
-    what = fits(*entry, sender) ? Feedback::hit : Feedback::shape;
-    if (what == Feedback::shape) residuals.drop(name);
+    what = fits(*entry, sender) ? FeedbackOutcome::hit : FeedbackOutcome::shape;
+    if (what == FeedbackOutcome::shape) residuals.drop(name);
   }
-  if (what != Feedback::hit && (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
-                                !residuals.acquire(name, sender.count, sender.element).ok()))
-    return {{}, Feedback::budget};
+  if (what != FeedbackOutcome::hit && (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
+                                       !residuals.acquire(name, sender.count, sender.element).ok()))
+    return {{}, FeedbackOutcome::budget};
   return {Key(name), what, &promised_.try_emplace(name, sender.flush).first->second};
 }
 
@@ -119,10 +119,10 @@ Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch
   auto& [name, place] = at;
   const Recognizer::Finding finding = place.recognizer.judge(sketch);
   const bool believed = place.recognizer.period() > 0;
-  if (finding.verdict == Recognizer::Verdict::stranger) return {{}, Feedback::stranger};
+  if (finding.verdict == Recognizer::Verdict::stranger) return {{}, FeedbackOutcome::stranger};
   if (finding.verdict == Recognizer::Verdict::lost) {
     drop_all(name, residuals);
-    return {{}, Feedback::stranger};
+    return {{}, FeedbackOutcome::stranger};
   }
   const std::string key = key_of(name, finding.phase);
   Residuals::Entry* entry = residuals.find(name);
@@ -131,23 +131,23 @@ Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch
   if (finding.verdict == Recognizer::Verdict::confirmed && place.recognizer.period() > 1)
     drop_all(name, residuals);
   entry = residuals.find(key);
-  const Found without{{}, believed ? Feedback::budget : Feedback::unconfirmed};
+  const Found without{{}, believed ? FeedbackOutcome::budget : FeedbackOutcome::unconfirmed};
   const std::size_t bytes = place.count * kernels::element_bytes(kernels::compute_element(place.element));
   std::uint64_t* const flushed = believed ? &place.flushed[finding.phase] : nullptr;
   if (entry == nullptr) {
     const bool has_room =
         believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
     if (!has_room || !residuals.acquire(key, place.count, place.element).ok()) return without;
-    return {Key(key), believed ? Feedback::fresh : Feedback::unconfirmed, flushed};
+    return {Key(key), believed ? FeedbackOutcome::fresh : FeedbackOutcome::unconfirmed, flushed};
   }
-  if (entry->users > 0) return {{}, Feedback::in_use};
+  if (entry->users > 0) return {{}, FeedbackOutcome::in_use};
   const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
   if (entry->count != place.count || entry->element != place.element || !has_room ||
       !(believed ? entry->take_back() : entry->set_aside()).ok()) {
     residuals.drop(key);
     return without;
   }
-  return {Key(key), believed ? Feedback::hit : Feedback::unconfirmed, flushed};
+  return {Key(key), believed ? FeedbackOutcome::hit : FeedbackOutcome::unconfirmed, flushed};
 }
 
 Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,
@@ -157,7 +157,7 @@ Identities::Found Identities::recognised(const std::string& name, const Sender& 
     drop_all(name, residuals);
     places_.erase(name);
     (void)place_of(name, sender, residuals);
-    return {{}, Feedback::shape};
+    return {{}, FeedbackOutcome::shape};
   }
   if (place.recognizer.period() > 0) {
     place.unconfirmed = 0;
@@ -167,11 +167,11 @@ Identities::Found Identities::recognised(const std::string& name, const Sender& 
       place.recognizer = Recognizer();
     }
     if (place.unconfirmed == kPatience + kRest) place.unconfirmed = 0;
-    return {{}, Feedback::unconfirmed};
+    return {{}, FeedbackOutcome::unconfirmed};
   }
   const Sketch sketch = Sketch::of(sender.input, sender.count, sender.element);
-  if (!sketch.finite()) return {{}, Feedback::not_finite};
-  if (sketch.blank()) return {{}, Feedback::unconfirmed};
+  if (!sketch.finite()) return {{}, FeedbackOutcome::not_finite};
+  if (sketch.blank()) return {{}, FeedbackOutcome::unconfirmed};
   return judge(*places_.find(name), sketch, residuals, most_bytes);
 }
 
@@ -181,7 +181,7 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
   if (name.empty()) return {};
   // By a request of the program's own.
   if (const Residuals::Entry* const entry = residuals.find(name); entry != nullptr && entry->users > 0)
-    return {{}, Feedback::in_use};
+    return {{}, FeedbackOutcome::in_use};
   return sender.key.empty() ? recognised(name, sender, residuals, most_bytes)
                             : promised(name, sender, residuals, most_bytes);
 }

@@ -22,10 +22,10 @@
 #include <string_view>
 
 #include "kernels/codec.hpp"
+#include "mpi_quant/memory/feedback_outcome.hpp"
 #include "mpi_quant/memory/recognizer.hpp"
-#include "mpi_quant/policy/policy.hpp"
-#include "mpi_quant/report/record.hpp"
 #include "mpi_quant/memory/residuals.hpp"
+#include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 
@@ -46,7 +46,7 @@ class Identities {
     // Of the residual that the call uses; empty: none. With Feedback::unconfirmed that residual is zero
     // before the call, and what it is afterwards is fed back once the identity is confirmed.
     Key key;
-    Feedback what = Feedback::none;
+    FeedbackOutcome what = FeedbackOutcome::none;
     // With feedback: how many flushes this residual has seen. The caller's to set, until the next call of
     // identify(). Else null.
     std::uint64_t* flushed = nullptr;

@@ -10,8 +10,8 @@
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/arena.hpp"
-#include "mpi_quant/base/status.hpp"
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/base/status.hpp"
 
 namespace mq {
 

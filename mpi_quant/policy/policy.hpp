@@ -11,10 +11,10 @@
 //   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X
 //
-// 'site', 'small' and the options are for MPI_Allreduce of unmodified programs (preload/intercept.hpp): a call
-// site is a fact of one rank, on which ranks may disagree; a rule matches sums below 64 KiB only if it says
-// 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its relatives have no call site, and
-// no use for the options.
+// 'site', 'small' and the options are for MPI_Allreduce of unmodified programs (preload/intercept.hpp): a
+// call site is a fact of one rank, on which ranks may disagree; a rule matches sums below 64 KiB only if it
+// says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its relatives have no call site,
+// and no use for the options.
 //
 // Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap), ranges of ranks
 // include it ("@2-4" is 2, 3, 4). Calls are counted from 0, on each communicator: every call of

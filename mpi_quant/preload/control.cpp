@@ -48,7 +48,7 @@ Status obey_command(std::string_view command) {
 
 struct Unknown {
   std::mutex mutex;
-  Misunderstood seen;
+  UnknownCommands seen;
 };
 Unknown& unknown() {
   static Immortal<Unknown> u;  // MPI may be called while statics are torn down
@@ -57,13 +57,13 @@ Unknown& unknown() {
 
 void note_unknown(std::string_view command) {
   const std::scoped_lock lock(unknown().mutex);
-  Misunderstood& seen = unknown().seen;
+  UnknownCommands& seen = unknown().seen;
   if (seen.commands++ == 0) command.copy(seen.first.data(), seen.first.size() - 1);
 }
 
 }  // namespace
 
-Misunderstood misunderstood() noexcept {
+UnknownCommands unknown_commands() noexcept {
   const std::scoped_lock lock(unknown().mutex);
   return unknown().seen;
 }

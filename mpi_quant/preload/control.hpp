@@ -12,11 +12,11 @@
 // facts of one rank: where ranks say different things, the sum is exact, and a flush is over.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/memory/residuals.hpp"
+#include "mpi_quant/report/record.hpp"
 
 namespace mq {
 
@@ -31,11 +31,7 @@ Control control() noexcept;
 Key take_key() noexcept;
 
 // What obey() did not understand so far, of all threads.
-struct Misunderstood {
-  std::uint64_t commands = 0;
-  std::array<char, 64> first{};  // the beginning of the first, ends with a null character
-};
-Misunderstood misunderstood() noexcept;
+UnknownCommands unknown_commands() noexcept;
 
 // One call of MPI_Pcontrol; command is null unless level is MPIQ_PCONTROL. An error: not understood, nothing
 // done.

@@ -5,9 +5,9 @@
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/front.h"
-#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/intercept.hpp"
 #include "mpi_quant/preload/watch.hpp"

@@ -5,16 +5,16 @@
 #include <mutex>
 
 #include "mpi_quant/advisor/live.hpp"
+#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/guard.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/preload/control.hpp"
-#include "mpi_quant/core/guard.hpp"
 #include "mpi_quant/preload/site.hpp"
-#include "mpi_quant/report/note.hpp"
 #include "mpi_quant/preload/watch.hpp"
+#include "mpi_quant/report/note.hpp"
 
 namespace mq {
 namespace {

@@ -10,8 +10,8 @@
 //   note       what became of it, if a report is wanted                                        record.hpp
 #pragma once
 
-#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/base/front.h"
+#include "mpi_quant/core/allreduce.hpp"
 
 namespace mq {
 

@@ -22,9 +22,9 @@
 #include "mpi_quant/advisor/live.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/base/env.hpp"
-#include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/report/gather.hpp"
@@ -103,7 +103,7 @@ RankFacts facts_of_rank() {
   facts.scratch_bytes = held.scratch_bytes;
   facts.residual_bytes = held.residual_bytes;
   facts.unfinished_requests = CommState::unfinished_requests();
-  facts.misunderstood = misunderstood();
+  facts.unknown_commands = unknown_commands();
   return facts;
 }
 

@@ -133,7 +133,7 @@ void Note::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) co
   // What was lossy once is never called lossless.
   if (!method.empty() && (numbers.method.empty() || !lossless(method) || lossless(numbers.method)))
     numbers.method = method;
-  if (feedback != Feedback::none) ++numbers.feedback[static_cast<std::size_t>(feedback)];
+  if (feedback != FeedbackOutcome::none) ++numbers.feedback[static_cast<std::size_t>(feedback)];
   if (reason == Reason::compressed) numbers.compressed_bytes += bytes;
   numbers.wire_bytes += wire_bytes_;
   numbers.encode_s += encode_s_;

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "mpi_quant.h"
-#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/base/ticks.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {
@@ -33,7 +33,7 @@ class ExactCall {
 // A call that came as far as the policy.
 struct Note {
   Reason reason = Reason::outside;
-  Feedback feedback = Feedback::none;
+  FeedbackOutcome feedback = FeedbackOutcome::none;
   std::string site, method;
   double guard_error = -1;  // < 0: not guarded
   bool advisable = false;   // the program runs to be advised, and a codec could serve this call

@@ -45,23 +45,25 @@ constexpr Wording kReasonWords[]{
 
 // The words follow the name in the footer of a report.
 struct FeedbackName {
-  Feedback feedback;
+  FeedbackOutcome feedback;
   std::string_view name;
   Fate fate;
   std::string_view words;
 };
 constexpr FeedbackName kFeedbackNames[]{
-    {Feedback::none, "none", Fate::none, ""},
-    {Feedback::unconfirmed, "unconfirmed", Fate::waiting,
+    {FeedbackOutcome::none, "none", Fate::none, ""},
+    {FeedbackOutcome::unconfirmed, "unconfirmed", Fate::waiting,
      "no feedback: nothing shows yet that the vectors at this place are one tensor"},
-    {Feedback::hit, "hit", Fate::fine, "what the call before left out was added"},
-    {Feedback::fresh, "fresh", Fate::fine, "the first call that kept what it left out"},
-    {Feedback::stranger, "stranger", Fate::lost,
+    {FeedbackOutcome::hit, "hit", Fate::fine, "what the call before left out was added"},
+    {FeedbackOutcome::fresh, "fresh", Fate::fine, "the first call that kept what it left out"},
+    {FeedbackOutcome::stranger, "stranger", Fate::lost,
      "no feedback: the values are not those of the tensor that is known here"},
-    {Feedback::shape, "shape", Fate::lost, "dropped: the call before had another count or type"},
-    {Feedback::in_use, "in_use", Fate::lost, "no feedback: a request of the program uses the residual"},
-    {Feedback::budget, "budget", Fate::lost, "dropped or never kept: no memory left for it (MPIQ_RESIDUALS)"},
-    {Feedback::not_finite, "not_finite", Fate::fine,
+    {FeedbackOutcome::shape, "shape", Fate::lost, "dropped: the call before had another count or type"},
+    {FeedbackOutcome::in_use, "in_use", Fate::lost,
+     "no feedback: a request of the program uses the residual"},
+    {FeedbackOutcome::budget, "budget", Fate::lost,
+     "dropped or never kept: no memory left for it (MPIQ_RESIDUALS)"},
+    {FeedbackOutcome::not_finite, "not_finite", Fate::fine,
      "NaN or Inf in the vector: what waited was left as it was"},
 };
 
@@ -72,7 +74,7 @@ constexpr bool tables_are_in_order() {
     if (static_cast<std::size_t>(kFeedbackNames[i].feedback) != i) return false;
   return true;
 }
-static_assert(std::size(kReasonWords) == kReasons && std::size(kFeedbackNames) == kFeedbacks &&
+static_assert(std::size(kReasonWords) == kReasons && std::size(kFeedbackNames) == kFeedbackOutcomes &&
               tables_are_in_order());
 
 // Which of two methods tells more about calls that had both.
@@ -238,9 +240,13 @@ bool take_line(std::string_view& text, std::string_view& line) {
 
 std::string_view name(Reason reason) { return kReasonWords[static_cast<std::size_t>(reason)].name; }
 std::string_view words(Reason reason) { return kReasonWords[static_cast<std::size_t>(reason)].words; }
-std::string_view name(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].name; }
-std::string_view words(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].words; }
-Fate fate(Feedback feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].fate; }
+std::string_view name(FeedbackOutcome feedback) {
+  return kFeedbackNames[static_cast<std::size_t>(feedback)].name;
+}
+std::string_view words(FeedbackOutcome feedback) {
+  return kFeedbackNames[static_cast<std::size_t>(feedback)].words;
+}
+Fate fate(FeedbackOutcome feedback) { return kFeedbackNames[static_cast<std::size_t>(feedback)].fate; }
 
 bool lossless(std::string_view method) {
   const kernels::Codec* const codec = kernels::find_codec(method.substr(0, method.find_first_of("(/ ")));
@@ -253,7 +259,7 @@ std::uint64_t Numbers::total_calls() const {
 
 void Numbers::add(const Numbers& other) {
   for (std::size_t i = 0; i < kReasons; ++i) calls[i] += other.calls[i];
-  for (std::size_t i = 0; i < kFeedbacks; ++i) feedback[i] += other.feedback[i];
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) feedback[i] += other.feedback[i];
   bytes += other.bytes;
   compressed_bytes += other.compressed_bytes;
   wire_bytes += other.wire_bytes;

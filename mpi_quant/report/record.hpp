@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "mpi_quant/memory/feedback_outcome.hpp"
+
 namespace mq {
 
 // What became of a call, and why.
@@ -42,30 +44,17 @@ inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed)
 std::string_view name(Reason);   // "small": in JSON
 std::string_view words(Reason);  // "below the floor of 64 KiB": in tables
 
-// What became of the residual of a call that asked for feedback without naming a key.
-enum class Feedback : std::uint8_t {
-  none,         // no feedback asked for, or none possible
-  unconfirmed,  // nothing shows yet that the vectors under this address or position are one tensor
-  hit,          // the residual of the call before was added
-  fresh,        // the first call with one
-  stranger,     // not fed back: the values are not those of the tensor that is known here
-  shape,        // dropped: another count or type under this key or at this position
-  in_use,       // not fed back: a request of the program's own uses the residual
-  budget,       // dropped or not made: no memory left for residuals
-  not_finite,   // left as it was: NaN or Inf in the vector
-};
-inline constexpr std::size_t kFeedbacks = static_cast<std::size_t>(Feedback::not_finite) + 1;
-std::string_view name(Feedback);
-std::string_view words(Feedback);  // what it means, for people; "" of none
+std::string_view name(FeedbackOutcome);
+std::string_view words(FeedbackOutcome);  // what it means, for people; "" of none
 
-// How a call fared by that.
+// How a call fared by its FeedbackOutcome.
 enum class Fate : std::uint8_t {
   none,     // no feedback asked for
   fine,     // nothing that could be done better
   waiting,  // without feedback: it is not sure yet whose residual it would be
   lost,     // without feedback, and what waited is gone
 };
-Fate fate(Feedback);
+Fate fate(FeedbackOutcome);
 
 // A class of calls: the same on all ranks of the communicator.
 struct ClassId {
@@ -79,7 +68,7 @@ struct ClassId {
 // What one rank saw of a class, or of a call site.
 struct Numbers {
   std::array<std::uint64_t, kReasons> calls{};
-  std::array<std::uint64_t, kFeedbacks> feedback{};
+  std::array<std::uint64_t, kFeedbackOutcomes> feedback{};
   std::uint64_t bytes = 0;             // of the vectors of all calls
   std::uint64_t compressed_bytes = 0;  // of them, of compressed calls
   std::uint64_t wire_bytes = 0;        // sent for compressed calls
@@ -144,6 +133,12 @@ class ThreadRecord {
 
 // Of all threads together. No thread may be in a call.
 Record whole_record();
+
+// Texts of MPI_Pcontrol that the library did not understand, of all threads of a rank.
+struct UnknownCommands {
+  std::uint64_t commands = 0;
+  std::array<char, 64> first{};  // the beginning of the first, ends with a null character
+};
 
 // For the way to the rank that writes the report: a text, and back. parse is for texts of to_text alone, and
 // returns false for anything else.

@@ -80,7 +80,7 @@ void add_merged(Object& out, const Merged& m) {
       .number("guard_error_mean", m.guard_error_mean())
       .number("guard_error_max",
               m.sum.guarded == 0 ? std::numeric_limits<double>::quiet_NaN() : m.sum.guard_error_max)
-      .value("feedback", counts_json<Feedback>(m.sum.feedback));
+      .value("feedback", counts_json<FeedbackOutcome>(m.sum.feedback));
 }
 
 std::string class_json(const std::pair<const ClassId, Merged>& item) {
@@ -161,11 +161,11 @@ std::uint64_t Report::unfinished_requests() const {
   return out;
 }
 
-Misunderstood Report::misunderstood() const {
-  Misunderstood out;
+UnknownCommands Report::unknown_commands() const {
+  UnknownCommands out;
   for (const RankFacts& rank : rank_facts) {
-    if (out.commands == 0) out.first = rank.misunderstood.first;
-    out.commands += rank.misunderstood.commands;
+    if (out.commands == 0) out.first = rank.unknown_commands.first;
+    out.commands += rank.unknown_commands.commands;
   }
   return out;
 }
@@ -175,7 +175,7 @@ std::string wrongs_text(const Report& report) {
   if (const std::uint64_t n = report.unfinished_requests(); n > 0)
     out += "Requests of this library that were not completed before MPI_Finalize: " + std::to_string(n) +
            ". Their results are undefined.\n";
-  if (const Misunderstood wrong = report.misunderstood(); wrong.commands > 0) {
+  if (const UnknownCommands wrong = report.unknown_commands(); wrong.commands > 0) {
     std::string first = wrong.first.data();
     std::replace_if(
         first.begin(), first.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
@@ -215,7 +215,7 @@ std::string to_json(const Report& report, const std::string& advice, const std::
       .value("sites", array_of(report.sites, site_json))
       .value("memory", memory.json());
   if (!facts.gpu.empty()) all.text("gpu", facts.gpu);
-  const Misunderstood wrong = report.misunderstood();
+  const UnknownCommands wrong = report.unknown_commands();
   all.count("unfinished_requests", report.unfinished_requests()).count("unknown_commands", wrong.commands);
   if (wrong.commands > 0) all.text("first_unknown_command", wrong.first.data());
   if (!advice.empty()) all.value("advice", advice);

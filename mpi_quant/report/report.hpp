@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {
@@ -31,7 +30,7 @@ struct RankFacts {
   std::uint64_t peak_rss_bytes = 0;                     // of the process
   std::uint64_t scratch_bytes = 0, residual_bytes = 0;  // of this library
   std::uint64_t unfinished_requests = 0;                // that MPI_Finalize came before
-  Misunderstood misunderstood = {};
+  UnknownCommands unknown_commands = {};
 };
 
 // A class or a call site over the ranks that have calls of it.
@@ -60,7 +59,7 @@ struct Report {
   std::uint64_t lossy_calls() const;                  // results delivered to the program that were lossy
   RankFacts largest() const;                          // each of another rank, maybe
   std::uint64_t unfinished_requests() const;
-  Misunderstood misunderstood() const;  // of all ranks; the first of the lowest that has one
+  UnknownCommands unknown_commands() const;  // of all ranks; the first of the lowest that has one
 };
 
 // What goes wrong with the feedback of a class, and what to do about it: a sentence each, "" if nothing does.

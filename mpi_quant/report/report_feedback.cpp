@@ -18,16 +18,16 @@ constexpr std::string_view kStateKey =
     "State a key before each such call: MPI_Pcontrol(0x4D51, \"key=NAME\"), a name of its own for each "
     "tensor.";
 
-std::uint64_t calls(const Merged& m, Feedback feedback) {
+std::uint64_t calls(const Merged& m, FeedbackOutcome feedback) {
   return m.sum.feedback[static_cast<std::size_t>(feedback)];
 }
 
 // The outcome of one fate that most calls came to; some call did.
-Feedback most_of(const Merged& m, Fate which) {
-  Feedback most = Feedback::none;
+FeedbackOutcome most_of(const Merged& m, Fate which) {
+  FeedbackOutcome most = FeedbackOutcome::none;
   std::uint64_t greatest = 0;
-  for (std::size_t i = 0; i < kFeedbacks; ++i) {
-    const auto feedback = static_cast<Feedback>(i);
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) {
+    const auto feedback = static_cast<FeedbackOutcome>(i);
     if (fate(feedback) != which || calls(m, feedback) <= greatest) continue;
     greatest = calls(m, feedback);
     most = feedback;
@@ -39,8 +39,8 @@ Feedback most_of(const Merged& m, Fate which) {
 
 std::uint64_t Merged::feedback_calls(Fate which) const {
   std::uint64_t out = 0;
-  for (std::size_t i = 0; i < kFeedbacks; ++i)
-    if (fate(static_cast<Feedback>(i)) == which) out += sum.feedback[i];
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i)
+    if (fate(static_cast<FeedbackOutcome>(i)) == which) out += sum.feedback[i];
   return out;
 }
 
@@ -52,7 +52,7 @@ Warning feedback_warning(const Merged& m) {
            std::string(name(most_of(m, which))) + ").";
   };
   if (lost > kMostLost * all) {
-    const bool memory = most_of(m, Fate::lost) == Feedback::budget;
+    const bool memory = most_of(m, Fate::lost) == FeedbackOutcome::budget;
     return {says(lost, Fate::lost, "lost their residual, what they left out never comes"),
             std::string(memory ? "Allow more memory for residuals with MPIQ_RESIDUALS." : kStateKey)};
   }
@@ -62,14 +62,15 @@ Warning feedback_warning(const Merged& m) {
 }
 
 std::string feedback_legend(const Report& report) {
-  std::array<std::uint64_t, kFeedbacks> seen{};
+  std::array<std::uint64_t, kFeedbackOutcomes> seen{};
   for (const auto& [id, m] : report.classes)
-    for (std::size_t i = 0; i < kFeedbacks; ++i) seen[i] = std::max(seen[i], m.sum.feedback[i]);
+    for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) seen[i] = std::max(seen[i], m.sum.feedback[i]);
   std::size_t width = 0;
   std::string out;
-  for (std::size_t i = 0; i < kFeedbacks; ++i) width = std::max(width, name(static_cast<Feedback>(i)).size());
-  for (std::size_t i = 0; i < kFeedbacks; ++i) {
-    const auto feedback = static_cast<Feedback>(i);
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i)
+    width = std::max(width, name(static_cast<FeedbackOutcome>(i)).size());
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i) {
+    const auto feedback = static_cast<FeedbackOutcome>(i);
     if (seen[i] != 0 && fate(feedback) != Fate::none)
       out += "  " + left_aligned(name(feedback), width + 2) + std::string(words(feedback)) + "\n";
   }

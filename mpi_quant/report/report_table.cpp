@@ -269,10 +269,10 @@ std::string classes_table(const Report& report) {
 // "hit 1200, fresh 4".
 std::string feedback_text(const Merged& m) {
   std::string out;
-  for (std::size_t i = 0; i < kFeedbacks; ++i)
-    if (m.sum.feedback[i] != 0 && static_cast<Feedback>(i) != Feedback::none)
+  for (std::size_t i = 0; i < kFeedbackOutcomes; ++i)
+    if (m.sum.feedback[i] != 0 && static_cast<FeedbackOutcome>(i) != FeedbackOutcome::none)
       out.append(out.empty() ? "" : ", ")
-          .append(name(static_cast<Feedback>(i)))
+          .append(name(static_cast<FeedbackOutcome>(i)))
           .append(" ")
           .append(std::to_string(m.sum.feedback[i]));
   return out.empty() ? "none" : out;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <new>
 
-#include "mpi_quant/engine/agree.hpp"
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/engine/agree.hpp"
 
 namespace mq {
 
@@ -34,7 +34,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   MQ_TRY(active.status());
   if (!*active) return no_communicator();
   comm_.emplace(*state_->comm);
-  state_->sparse->memory.reset();
+  sparse_state(*state_).memory.reset();
   return {};
 }
 
@@ -67,7 +67,7 @@ void BlockingSparse::leave() {
 // All ranks' signatures and proposals. The agreement is the state's, which outlives messages that are under
 // way for ever after an error.
 Status BlockingSparse::meet(const Signature& signature, double proposal) {
-  Agreement<MpiComm>& agreement = state_->sparse->agreement;
+  Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
   MQ_TRY(agreement.start(comm_->plain(), signature, proposal, first_tag_ + kTags));
   const sparse::Deadline deadline(timeout_s_);
   for (std::size_t idle = 0; !agreement.done();) {
@@ -93,7 +93,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   MQ_TRY(enter(sequence_));
   MQ_TRY(meet(signature, proposal));
   MQ_TRY(trouble);  // this rank's own words first
-  const Hello& summary = state_->sparse->agreement.summary();
+  const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(verdict(summary));
   proposal = summary.proposal;
   return {};
@@ -101,7 +101,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
 
 Status BlockingSparse::network(sparse::Network& network) {
   if (state_ == nullptr) return {};
-  SparseState& known = *state_->sparse;
+  SparseState& known = sparse_state(*state_);
   if (!known.network) try {
       sparse::Network measured;
       MQ_TRY(sparse::measure_network(
@@ -165,7 +165,7 @@ Status BlockingSparse::end(Status status) {
   stats.messages_sent += traffic_.messages_sent;
   if (sparse::broken(status)) {
     state_->set_broken(status);
-    state_->sparse->memory.leak();
+    sparse_state(*state_).memory.leak();
     own_memory_.leak();
   }
   return status;

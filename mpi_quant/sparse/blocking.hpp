@@ -8,12 +8,12 @@
 #include <mutex>
 #include <optional>
 
-#include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/sparse/state.hpp"
-#include "mpi_quant/core/task.hpp"
-#include "mpi_quant/core/turn.hpp"
 #include "sparse_allreduce/measure.hpp"
 
 namespace mq {
@@ -64,7 +64,7 @@ class BlockingSparse {
   Status begin(MPI_Comm user_comm, double timeout_s);
   // Takes the memory that network() needs, so that it cannot fail between the ranks. Throws std::bad_alloc.
   void make_room() {
-    if (state_ == nullptr || state_->sparse->network) return;
+    if (state_ == nullptr || sparse_state(*state_).network) return;
     (void)own_memory_.take<std::byte>(sparse::kMeasureBytes);
     own_memory_.reset();
   }
@@ -81,7 +81,7 @@ class BlockingSparse {
   Status end(Status status);
 
   PatientComm& comm() { return *comm_; }
-  sparse::Workspace& memory() { return state_ ? state_->sparse->memory : own_memory_; }
+  sparse::Workspace& memory() { return state_ ? sparse_state(*state_).memory : own_memory_; }
   sparse::Traffic& traffic() { return traffic_; }
   CommState* state() { return state_.get(); }  // null on one rank
   std::uint64_t id() const { return id_; }     // of the call, equal on all ranks

@@ -90,7 +90,7 @@ Status take_tags(BlockingSparse& call, int& first_tag) {
     most = *static_cast<const int*>(value);
   const int room = (most - kFirst + 1) / sparse::kKylixTags;
   const std::scoped_lock lock(call.state()->mutex);
-  SparseState& state = *call.state()->sparse;
+  SparseState& state = sparse_state(*call.state());
   if (state.routes >= room)
     return {Code::bad_argument, "no more than " + std::to_string(room) +
                                     " sets of index lists can be made on one communicator of this MPI"};
@@ -123,7 +123,7 @@ void make_room(SparseState& state) {
 // The routes of this key, made if there are none. Throws std::bad_alloc.
 std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseWishes& wishes) {
   if (call.state() == nullptr) return std::make_shared<SparseLists>();
-  SparseState& state = *call.state()->sparse;
+  SparseState& state = sparse_state(*call.state());
   const std::scoped_lock lock(call.state()->mutex);
   auto at = state.keys.find(wishes.key.view());
   if (at == state.keys.end()) at = state.keys.emplace(std::string(wishes.key.view()), SparseKey()).first;
@@ -177,7 +177,7 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
     if (lists->first_tag == 0) {
       MQ_TRY(take_tags(call, lists->first_tag));
       if (call.state() != nullptr)
-        call.state()->sparse->keys.find(wishes.key.view())->second.first_tag = lists->first_tag;
+        sparse_state(*call.state()).keys.find(wishes.key.view())->second.first_tag = lists->first_tag;
     }
     const std::vector<int> degrees = lists->kylix.degrees;  // made anew meanwhile
     if (need == kDegrees && wishes.degrees.empty())
@@ -256,7 +256,21 @@ SparseRun::~SparseRun() {
   if (!reduction_.quiet()) state_->keep();
 }
 
-void SparseRun::start() noexcept {
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
+                             MPIQ_Request* request) {
+  if (request == nullptr) return {Code::bad_argument, "MPIQ_Sparse_allreduce_init: request is NULL"};
+  *request = MPIQ_REQUEST_NULL;
+  OwnedRequest made = allocate_request(comm);
+  if (made == nullptr) wishes.trouble = {Code::no_memory, "out of memory"};  // to all ranks
+  std::unique_ptr<SparseRun> run;
+  MQ_TRY(SparseRun::make(arguments, comm, wishes, run));
+  set_call(*made, std::move(run));
+  *request = made.release();
+  return {};
+}
+
+// A start exchanges no agreement by which the other ranks could hear of a local error.
+void SparseRun::start(Status) noexcept {
   done_ = false;
   status_ = {};
   if (state_ != nullptr && !state_->broken.ok()) return finish(state_->broken);

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "mpi_quant.h"
+#include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/requests.hpp"
 #include "mpi_quant/sparse/wishes.hpp"
 #include "sparse_allreduce/kylix.hpp"
 
 namespace mq {
-
-class CommState;
 
 struct SparseArguments {
   MPI_Count out_count;
@@ -30,25 +31,27 @@ struct SparseArguments {
 
 // Collective, blocking.
 Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes);
+// Collective: makes a persistent reduction.
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
+                             MPIQ_Request* request);
 
-class SparseRun {
+class SparseRun final : public Startable, public InFlight {
  public:
   // Collective: compares the calls, exchanges the lists, takes all memory. The same outcome on all ranks.
   static Status make(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
                      std::unique_ptr<SparseRun>& made);
-  ~SparseRun();
+  ~SparseRun() override;
   SparseRun(const SparseRun&) = delete;
   SparseRun& operator=(const SparseRun&) = delete;
 
-  // state() is there unless the communicator has one rank. With its mutex held:
-  void start() noexcept;
-  bool advance() noexcept;
-  bool done() const { return done_; }
-  void abandon() noexcept {}                        // the other ranks get what they came for
-  const Status& status() const { return status_; }  // of the run that is done
+  InFlight* in_flight() override { return state_ != nullptr ? this : nullptr; }
+  void start(Status local_error) noexcept override;
+  Status result() noexcept override { return status_; }
 
-  CommState& state() const { return *state_; }
-  const std::shared_ptr<CommState>& shared_state() const { return state_; }
+  CommState& state() const override { return *state_; }
+  bool advance() noexcept override;
+  bool done() const noexcept override { return done_; }
+  void abandon() noexcept override {}  // the other ranks get what they came for
 
  private:
   SparseRun() = default;

@@ -7,13 +7,15 @@
 #include <optional>
 #include <string>
 
-#include "mpi_quant/engine/agree.hpp"
+#include "mpi_quant/core/extension.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/engine/agree.hpp"
 #include "sparse_allreduce/network.hpp"
 #include "sparse_allreduce/workspace.hpp"
 
 namespace mq {
 
+class CommState;
 struct SparseLists;  // the lists of a call and what was made of them, see reduce.cpp
 
 // What is kept of a key. Ranks forget lists on their own: the tags stay the key's, so that all use the same.
@@ -23,11 +25,10 @@ struct SparseKey {
   std::uint64_t used = 0;  // number of the last call, to find the key that was not used for longest
 };
 
-struct SparseState {
+struct SparseState final : Extension {
   static constexpr std::size_t kMostLists = 256;  // some 130 kB each
 
-  // Lists of this key, or with null of all.
-  void forget(const char* key) {
+  void forget(const char* key) noexcept override {
     for (auto& [name, kept] : keys)
       if (key == nullptr || name == key) kept.lists.reset();
   }
@@ -39,5 +40,7 @@ struct SparseState {
   std::uint64_t calls = 0;                             // with lists
   int routes = 0;                                      // sets of tags given away so far
 };
+
+SparseState& sparse_state(CommState& state);
 
 }  // namespace mq

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/base/device_copy.hpp"
-#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/info.hpp"
+#include "mpi_quant/engine/frame.hpp"
 
 namespace mq {
 namespace {

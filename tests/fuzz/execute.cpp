@@ -2,6 +2,7 @@
 // length and contents. The rank ends, with a result or an error, and writes nothing outside of its vectors.
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/engine/host_steps.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/methods.hpp"
 
@@ -87,6 +88,8 @@ void run(const Method& method, const Plan& plan, Bytes& bytes, const Ranks& who)
   job.call = kCall;
   job.rank = who.rank;
   job.size = who.size;
+  HostBackend backend;
+  job.backend = &backend;
   Peers peers(bytes, who.rank, who.size);
   Buffer scratch;
   require(scratch.reserve(Execution<Peers>::scratch_bytes(job)), "there is memory for the scratch");

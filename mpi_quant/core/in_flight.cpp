@@ -1,4 +1,4 @@
-#include "mpi_quant/core/task.hpp"
+#include "mpi_quant/core/in_flight.hpp"
 
 #include <sched.h>
 
@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "mpi_quant/base/immortal.hpp"
+#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 
 namespace mq {
 namespace {
 
 struct UnderWay {
-  std::mutex mutex;         // never held while waiting; taken before a state's, never the other way round
-  std::vector<Task> tasks;  // has room for all listings
-  std::size_t listings = 0;
+  std::mutex mutex;  // never held while waiting; taken before a state's, never the other way round
+  std::vector<InFlight*> calls;  // has room for all slots
+  std::size_t slots = 0;
 };
 UnderWay& under_way() {
   static Immortal<UnderWay> u;  // requests may be completed while statics are torn down
@@ -24,26 +25,26 @@ UnderWay& under_way() {
 
 }  // namespace
 
-Listing::Listing() {
+InFlightSlot::InFlightSlot() {
   UnderWay& u = under_way();
   const std::scoped_lock lock(u.mutex);
-  u.tasks.reserve(u.listings + 1);
-  ++u.listings;
+  u.calls.reserve(u.slots + 1);
+  ++u.slots;
 }
 
-Listing::~Listing() {
+InFlightSlot::~InFlightSlot() {
   const std::scoped_lock lock(under_way().mutex);
-  --under_way().listings;
+  --under_way().slots;
 }
 
-void list(Task task) {
+void list(InFlight& call) {
   const std::scoped_lock lock(under_way().mutex);
-  under_way().tasks.push_back(task);
+  under_way().calls.push_back(&call);
 }
 
-void unlist(const void* call) {
+void unlist(const InFlight& call) {
   const std::scoped_lock lock(under_way().mutex);
-  std::erase_if(under_way().tasks, [&](const Task& task) { return task.call() == call; });
+  std::erase(under_way().calls, &call);
 }
 
 bool advance_requests() noexcept {
@@ -51,9 +52,9 @@ bool advance_requests() noexcept {
   const std::unique_lock lock(u.mutex, std::try_to_lock);
   if (!lock.owns_lock()) return false;  // another thread is at it
   bool moved = false;
-  for (const Task& task : u.tasks) {
-    const std::unique_lock state(task.state().mutex, std::try_to_lock);
-    if (state.owns_lock() && !task.done()) moved |= task.advance();
+  for (InFlight* const call : u.calls) {
+    const std::unique_lock state(call->state().mutex, std::try_to_lock);
+    if (state.owns_lock() && !call->done()) moved |= call->advance();
   }
   return moved;
 }
@@ -63,17 +64,17 @@ std::size_t abandon_requests(double patience_s) noexcept {
   std::size_t abandoned = 0;
   {
     const std::scoped_lock lock(u.mutex);
-    abandoned = u.tasks.size();
-    for (const Task& task : u.tasks) {
-      const std::scoped_lock state(task.state().mutex);
-      if (!task.done()) task.abandon();
+    abandoned = u.calls.size();
+    for (InFlight* const call : u.calls) {
+      const std::scoped_lock state(call->state().mutex);
+      if (!call->done()) call->abandon();
     }
   }
   const auto all_done = [&] {
     const std::scoped_lock lock(u.mutex);
-    return std::all_of(u.tasks.begin(), u.tasks.end(), [](const Task& task) {
-      const std::scoped_lock state(task.state().mutex);
-      return task.done();
+    return std::all_of(u.calls.begin(), u.calls.end(), [](const InFlight* call) {
+      const std::scoped_lock state(call->state().mutex);
+      return call->done();
     });
   };
   for (double moved_s = now_s(); !all_done() && now_s() - moved_s < patience_s;) {
@@ -83,21 +84,21 @@ std::size_t abandon_requests(double patience_s) noexcept {
       sched_yield();
   }
   const std::scoped_lock lock(u.mutex);
-  for (const Task& task : u.tasks)
-    if (!task.done()) task.state().keep();
+  for (InFlight* const call : u.calls)
+    if (!call->done()) call->state().keep();
   return abandoned;
 }
 
-void complete(const Task& task) noexcept {
-  CommState& state = task.state();
+void complete(InFlight& call) noexcept {
+  CommState& state = call.state();
   double idle_since = -1;
   for (bool done = false; !done;) {
     const double now = idle_since < 0 ? 0 : now_s();
     bool moved = false;
     {
       const std::scoped_lock lock(state.mutex);
-      moved = task.advance();
-      done = task.done();
+      moved = call.advance();
+      done = call.done();
     }
     moved = moved || done || advance_requests();
     const std::scoped_lock lock(state.mutex);

@@ -1,4 +1,4 @@
-#include "mpi_quant/device/chunks.hpp"
+#include "mpi_quant/device/steps.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,42 +14,44 @@ constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::ma
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-std::size_t scratch_bytes(const Job& job, const Layout& layout) {
-  const std::size_t coded = job.device->ops->scratch_bytes(layout.max_chunk(), job.params);
-  const std::size_t raw = job.facts->raw ? job.device->raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
+std::size_t scratch_bytes(const Job& job, const DeviceJob& device, const Layout& layout) {
+  const std::size_t coded = device.ops->scratch_bytes(layout.max_chunk(), job.params);
+  const std::size_t raw = job.facts->raw ? device.raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
   return aligned(std::max(coded, raw));
 }
 
-std::size_t wire_bytes(const Job& job, const Layout& layout) {
-  const auto frames = static_cast<std::size_t>(job.device->device_wire ? job.plan->slots : 1);
+std::size_t wire_bytes(const Job& job, const DeviceJob& device, const Layout& layout) {
+  const auto frames = static_cast<std::size_t>(device.device_wire ? job.plan->slots : 1);
   return aligned(frames * slot_bytes_of(job, layout));
 }
 
 }  // namespace
 
-std::size_t DeviceChunks::device_bytes(const Job& job, const Layout& layout) {
-  return aligned(ChunkPlaces::memory_bytes(job, layout)) + scratch_bytes(job, layout) +
-         wire_bytes(job, layout);
+std::size_t DeviceSteps::device_bytes(const Job& job, const DeviceJob& device, const Layout& layout) {
+  return aligned(ChunkPlaces::memory_bytes(job, layout)) + scratch_bytes(job, device, layout) +
+         wire_bytes(job, device, layout);
 }
 
-std::size_t DeviceChunks::pinned_bytes(const Job& job) {
+std::size_t DeviceSteps::pinned_bytes(const Job& job) {
   return (static_cast<std::size_t>(job.plan->slots) * sizeof(DeviceResult) + 63) / 64 * 64;
 }
 
-void DeviceChunks::prepare(const Job& job, const Layout& layout, const DeviceLane& lane, std::byte* results) {
+void DeviceSteps::prepare(const Job& job, const DeviceJob& device, const Layout& layout,
+                          const DeviceLane& lane, std::byte* results) {
   job_ = &job;
+  device_ = &device;
   lane_ = lane;
   places_.prepare(job, layout, lane.memory);
   scratch_ = lane.memory + aligned(ChunkPlaces::memory_bytes(job, layout));
-  wire_ = scratch_ + scratch_bytes(job, layout);
+  wire_ = scratch_ + scratch_bytes(job, device, layout);
   bound_ = slot_bytes_of(job, layout) - sizeof(FrameHeader);
   results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(job.plan->slots)};
   std::fill(results_.begin(), results_.end(), DeviceResult{});
-  forget();
+  launched_.clear();  // an earlier job, which may outlast its execution, may have left some
   launched_.reserve(job.plan->steps.size());
 }
 
-bool DeviceChunks::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
+bool DeviceSteps::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.args.n == 0) {  // nothing for a device to do
     result.encoded = ops_of(*job_, step).encode(e.args);
@@ -58,21 +60,21 @@ bool DeviceChunks::encode(const Step& step, const FrameHeader& header, std::byte
   return launched(step, launch(step, e, header), result);
 }
 
-Status DeviceChunks::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
-  const DeviceJob& device = *job_->device;
+Status DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
+  const DeviceJob& device = *device_;
   const kernels::Launcher launcher = device.api->launcher(lane_.stream);
   DeviceResult& told = result_of(step);
   told.encoded = {kNothingWritten, 0};
   std::memcpy(told.head.data(), &header, told.head.size());
   MQ_TRY(begin(step));
   if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
-  device_ops_of(*job_, step).encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
+  device.ops_of(step).encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
   if (!device.device_wire) return {};
   return device.api->copy(lane_.stream, e.args.wire - sizeof header, &told, sizeof header);
 }
 
-bool DeviceChunks::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
-                          StepResult& result) {
+bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
+                         StepResult& result) {
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.args.n == 0 && !fetches_header) {  // nothing for a device to do
     result.decoded = ops_of(*job_, step).decode(d.args);
@@ -81,8 +83,8 @@ bool DeviceChunks::decode(const Step& step, bool final, bool fetches_header, std
   return launched(step, launch(step, d, fetches_header), result);
 }
 
-Status DeviceChunks::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
-  const DeviceJob& device = *job_->device;
+Status DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
+  const DeviceJob& device = *device_;
   const kernels::Launcher launcher = device.api->launcher(lane_.stream);
   DeviceResult& told = result_of(step);
   MQ_TRY(begin(step));
@@ -98,18 +100,18 @@ Status DeviceChunks::launch(const Step& step, ChunkPlaces::Decode d, bool fetche
     MQ_TRY(device.api->copy(lane_.stream, wire_, d.args.wire, d.args.wire_bytes));
     d.args.wire = wire_;
   }
-  device_ops_of(*job_, step).decode({d.args, &told.malformed, scratch_, device.shape}, launcher);
+  device.ops_of(step).decode({d.args, &told.malformed, scratch_, device.shape}, launcher);
   if (d.rounded != nullptr)
     device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
   return {};
 }
 
-Status DeviceChunks::begin(const Step& step) const {
-  return job_->device->is_timed ? job_->device->api->record(beginning_of(step), lane_.stream) : Status{};
+Status DeviceSteps::begin(const Step& step) const {
+  return device_->is_timed ? device_->api->record(beginning_of(step), lane_.stream) : Status{};
 }
 
-bool DeviceChunks::launched(const Step& step, Status status, StepResult& result) {
-  const DeviceApi& api = *job_->device->api;
+bool DeviceSteps::launched(const Step& step, Status status, StepResult& result) {
+  const DeviceApi& api = *device_->api;
   Status launch = api.launch_error(lane_.stream);  // forgets it
   if (status.ok()) status = std::move(launch);
   if (status.ok()) status = api.record(end_of(step), lane_.stream);
@@ -122,7 +124,7 @@ bool DeviceChunks::launched(const Step& step, Status status, StepResult& result)
   return false;
 }
 
-const Step* DeviceChunks::over(StepResult& result) {
+const Step* DeviceSteps::over(StepResult& result) {
   result = {};
   if (launched_.empty()) return nullptr;
   const Step* const first = launched_.front();
@@ -131,12 +133,12 @@ const Step* DeviceChunks::over(StepResult& result) {
   return first;
 }
 
-bool DeviceChunks::is_encoding() const {
+bool DeviceSteps::is_encoding() const {
   return std::any_of(launched_.begin(), launched_.end(),
                      [](const Step* launched) { return launched->op == Op::encode; });
 }
 
-bool DeviceChunks::holds_up(const Step& step) const {
+bool DeviceSteps::holds_up(const Step& step) const {
   const bool is_exchange = step.op == Op::exchange;
   return std::any_of(launched_.begin(), launched_.end(), [&](const Step* earlier) {
     if (!is_exchange) return earlier->slot == step.slot;
@@ -145,8 +147,8 @@ bool DeviceChunks::holds_up(const Step& step) const {
   });
 }
 
-bool DeviceChunks::is_over(const Step& step, StepResult& result) {
-  const DeviceApi& api = *job_->device->api;
+bool DeviceSteps::is_over(const Step& step, StepResult& result) {
+  const DeviceApi& api = *device_->api;
   bool done = false;
   result.status = api.query(end_of(step), done);
   if (!result.status.ok()) {
@@ -154,7 +156,7 @@ bool DeviceChunks::is_over(const Step& step, StepResult& result) {
     return true;
   }
   if (!done) return false;
-  if (job_->device->is_timed)
+  if (device_->is_timed)
     (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if it cannot say
   DeviceResult& told = result_of(step);
   if (step.op != Op::encode) {
@@ -166,6 +168,14 @@ bool DeviceChunks::is_over(const Step& step, StepResult& result) {
     result.encoded = {static_cast<std::size_t>(told.encoded.bytes), told.encoded.nonfinite};
   }
   return true;
+}
+
+void DeviceBackend::prepare(const Job& reduction, const Layout& layout, std::size_t lanes, std::byte* memory,
+                            std::size_t stride) {
+  if (lanes_.size() < lanes) lanes_.resize(lanes);
+  n_lanes_ = lanes;
+  for (std::size_t i = 0; i < lanes; ++i)
+    lanes_[i].prepare(reduction, job, layout, job.lanes[i], memory + i * stride);
 }
 
 }  // namespace mq

@@ -1,0 +1,144 @@
+// The codec's side of a job on a device: steps are launched into the lane's stream, one after the other, and
+// an event of the step's slot says when each is over. Nothing here waits but where a launch has failed.
+//
+// Frames are in pinned host memory: an encode writes its payload there, through the bus; of a payload that is
+// not short a decode reads a copy on the device, for decoders read some of it more than once.
+//
+// Or, with DeviceJob::device_wire, on the device. Then the processor cannot read what they begin with:
+// headers are copied, in the order of the stream. That of an encoded chunk, but for its length, is known
+// before the encode, which writes the length; that of a received one is looked at when its decode is over,
+// for decoders bear with any bytes. Frames of a header alone are sent from pinned memory: also a device that
+// has failed can say so.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/device.hpp"
+#include "mpi_quant/base/device.hpp"
+#include "mpi_quant/engine/backend.hpp"
+#include "mpi_quant/engine/chunk_places.hpp"
+#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/engine/job.hpp"
+
+namespace mq {
+
+// What the device tells of the steps of a slot. In pinned memory.
+struct DeviceResult {
+  std::array<std::byte, offsetof(FrameHeader, payload_bytes)> head;  // with encoded.bytes a header
+  kernels::DeviceEncoded encoded;
+  std::uint32_t malformed;
+  std::array<std::byte, sizeof(FrameHeader)> received;  // of the frame that was decoded
+};
+static_assert(offsetof(DeviceResult, head) == 0 &&
+              offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
+              sizeof(FrameHeader) == offsetof(FrameHeader, payload_bytes) + sizeof(std::uint64_t));
+
+// What a lane of a job on a device has of its own.
+struct DeviceLane {
+  DeviceStream* stream = nullptr;
+  std::span<DeviceEvent* const> events;  // one for each slot, or two if steps are timed
+  std::byte* memory = nullptr;           // on the device: DeviceSteps::device_bytes
+};
+
+// A device as the place where a job's codec runs: input, output and residual are in its memory, the frames in
+// pinned host memory, or in its memory too.
+struct DeviceJob {
+  const DeviceApi* api = nullptr;
+  Device* device = nullptr;
+  const kernels::DeviceOps* ops = nullptr;
+  const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
+  const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
+  kernels::DeviceShape shape;
+  std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
+  bool device_wire = false;           // frames are in the device's memory: MPI takes them from there
+  bool is_timed = false;              // steps are timed by the device's clock, else not at all
+  // The job may be over while its last decodes are under way in their streams.
+  bool may_outlast = false;
+
+  const kernels::DeviceOps& ops_of(const Step& step) const { return step.raw ? *raw_ops : *ops; }
+};
+
+class DeviceSteps final : public Steps {
+ public:
+  // Bytes of a lane on the device and, for the results, in pinned memory; multiples of 256 and of 64.
+  static std::size_t device_bytes(const Job& job, const DeviceJob& device, const Layout& layout);
+  static std::size_t pinned_bytes(const Job& job);
+  // job.plan has the steps that follow. lane.memory has device_bytes(), results pinned_bytes(). May throw
+  // std::bad_alloc.
+  void prepare(const Job& job, const DeviceJob& device, const Layout& layout, const DeviceLane& lane,
+               std::byte* results);
+
+  void start_segment(std::size_t segment) override { places_.start_segment(segment); }
+  bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
+  bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
+              StepResult& result) override;
+  const Step* over(StepResult& result) override;
+  bool is_busy() const override { return !launched_.empty(); }
+  bool is_encoding() const override;
+  // Codec steps of a lane come one after the other in its stream, but a slot has one event; and the processor
+  // needs what an encode writes, and room where a decode still reads.
+  bool holds_up(const Step& step) const override;
+  std::byte* frames() const override { return wire_; }  // on the device
+  std::byte* header(int slot) const override {
+    return reinterpret_cast<std::byte*>(&results_[static_cast<std::size_t>(slot)]);
+  }
+  const std::byte* received(const Step& step) const override { return result_of(step).received.data(); }
+  // Set by decodes whose end nobody waits for, too.
+  std::span<const DeviceResult> results() const { return results_; }
+
+ private:
+  Status launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
+  Status launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header);
+  // The beginning of a step, for the clock; and what comes after its launches, of which `status` is what is
+  // known so far.
+  Status begin(const Step& step) const;
+  bool launched(const Step& step, Status status, StepResult& result);
+  bool is_over(const Step& step, StepResult& result);
+  DeviceResult& result_of(const Step& step) const { return results_[static_cast<std::size_t>(step.slot)]; }
+
+  DeviceEvent* end_of(const Step& step) const { return lane_.events[static_cast<std::size_t>(step.slot)]; }
+  DeviceEvent* beginning_of(const Step& step) const {
+    return lane_.events[results_.size() + static_cast<std::size_t>(step.slot)];
+  }
+
+  const Job* job_ = nullptr;
+  const DeviceJob* device_ = nullptr;
+  DeviceLane lane_;
+  ChunkPlaces places_;
+  std::span<DeviceResult> results_;  // by slot
+  std::byte* scratch_ = nullptr;
+  std::byte* wire_ = nullptr;  // frames(), or a payload to be decoded
+  std::size_t bound_ = 0;
+  std::vector<const Step*> launched_;
+};
+
+class DeviceBackend final : public Backend {
+ public:
+  DeviceJob job;  // of the next call
+
+  std::size_t lane_bytes(const Job& reduction, const Layout&) const override {
+    return DeviceSteps::pinned_bytes(reduction);
+  }
+  void prepare(const Job& reduction, const Layout& layout, std::size_t lanes, std::byte* memory,
+               std::size_t stride) override;
+  Steps& lane(std::size_t i) override { return lanes_[i]; }
+  bool is_asynchronous() const override { return true; }
+  bool has_frames() const override { return job.device_wire; }
+  bool may_outlast() const override { return job.may_outlast; }
+  // f(results) with the results of each lane that has decodes under way.
+  template <class F>
+  void late(const F& f) const {
+    for (std::size_t i = 0; i < n_lanes_; ++i)
+      if (lanes_[i].is_busy()) f(lanes_[i].results());
+  }
+
+ private:
+  std::vector<DeviceSteps> lanes_;  // n_lanes_ of them in use
+  std::size_t n_lanes_ = 0;
+};
+
+}  // namespace mq

@@ -1,0 +1,39 @@
+#include "mpi_quant/engine/host_steps.hpp"
+
+#include "mpi_quant/base/ticks.hpp"
+
+namespace mq {
+
+void HostSteps::prepare(const Job& job, const Layout& layout, std::byte* scratch) {
+  job_ = &job;
+  places_.prepare(job, layout, scratch);
+}
+
+bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, StepResult& result) {
+  const double start = now_s();
+  const ChunkPlaces::Encode e = places_.encode(step, wire);
+  if (e.half != nullptr) job_->convert->widen(e.half, e.widened, e.args.n);
+  result.encoded = ops_of(*job_, step).encode(e.args);
+  result.seconds = now_s() - start;
+  return false;
+}
+
+bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::byte> wire,
+                       StepResult& result) {
+  const double start = now_s();
+  const ChunkPlaces::Decode d = places_.decode(step, final, wire);
+  if (d.half != nullptr) job_->convert->widen(d.half, d.widened, d.args.n);
+  result.decoded = ops_of(*job_, step).decode(d.args);
+  if (d.rounded != nullptr && result.decoded == kernels::Decoded::ok)
+    job_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
+  result.seconds = now_s() - start;
+  return false;
+}
+
+void HostBackend::prepare(const Job& job, const Layout& layout, std::size_t lanes, std::byte* memory,
+                          std::size_t stride) {
+  if (lanes_.size() < lanes) lanes_.resize(lanes);
+  for (std::size_t i = 0; i < lanes; ++i) lanes_[i].prepare(job, layout, memory + i * stride);
+}
+
+}  // namespace mq

@@ -1,0 +1,43 @@
+// The codec's side of a job on the processor: steps that are over when they return. What is read and written
+// is chunk_places.hpp's.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "mpi_quant/engine/backend.hpp"
+#include "mpi_quant/engine/chunk_places.hpp"
+#include "mpi_quant/engine/job.hpp"
+
+namespace mq {
+
+class HostSteps final : public Steps {
+ public:
+  // scratch has ChunkPlaces::memory_bytes() at a 64-byte boundary. Allocates only for a plan with more chunks
+  // than any before.
+  void prepare(const Job& job, const Layout& layout, std::byte* scratch);
+  void start_segment(std::size_t segment) override { places_.start_segment(segment); }
+  bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
+  bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
+              StepResult& result) override;
+
+ private:
+  const Job* job_ = nullptr;
+  ChunkPlaces places_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  std::size_t lane_bytes(const Job& job, const Layout& layout) const override {
+    return ChunkPlaces::memory_bytes(job, layout);
+  }
+  void prepare(const Job& job, const Layout& layout, std::size_t lanes, std::byte* memory,
+               std::size_t stride) override;
+  Steps& lane(std::size_t i) override { return lanes_[i]; }
+
+ private:
+  std::vector<HostSteps> lanes_;
+};
+
+}  // namespace mq
