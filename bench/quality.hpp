@@ -5,12 +5,10 @@
 //
 // - rounding (bf16, f16): every element to the nearest number of the format;
 // - two levels (onebit): the best scalar quantizer with two values, that is 2-means in one dimension. The two
-//   sets are neighbours in sorted order: n log n for the sort, then a scan of all n - 1 cuts over prefix
-//   sums.
-// - ternary (threshold, adaptive): values below, 0, above, of which k are not 0, k as the codec chose it.
-// With
-//   i elements above, these are the i largest, and their mean is the best value; it takes
-//   (sum of them)^2 / i off the error. Likewise below. A scan over i.
+//   sets are neighbours in sorted order: n log n for the sort, then a scan of all n - 1 cuts over prefix sums.
+// - ternary (threshold, adaptive): values below, 0, above, of which k are not 0, k as the codec chose it. With
+//   i elements above, these are the i largest, and their mean is the best value; it takes (sum of them)^2 / i
+//   off the error. Likewise below. A scan over i.
 // - sparse (topk): all but k elements, k as the codec chose it, are 0: the squares of the least n - k.
 #pragma once
 

@@ -2,10 +2,12 @@
 //
 // With P ranks of k entries each among n positions, w bytes an entry (values and position, positions.hpp),
 // and u entries in the result, each rank sends
-//   allgather           (P-1) k w                   in log2 P steps; every rank merges all lists
-//   split               (P-1)/P (k + u) w           and P + log2 P steps; rank r merges slice r of the
-//   indices recursive_doubling  k w + ... + u w             in log2 P steps, each with the sum of twice as
-//   many ranks dense               what the MPI library's allreduce of n elements does
+//
+//   allgather           (P-1) k w           in log2 P steps; every rank merges all lists
+//   split               (P-1)/P (k + u) w   in P + log2 P steps; rank r merges slice r of the indices
+//   recursive_doubling  k w + ... + u w     in log2 P steps, each with the sum of twice as many ranks
+//   dense               what the MPI library's allreduce of n elements sends
+//
 // Idea of split: Renggli et al., SparCML, SC 2019, section 5 (SSAR split allgather); here with positions in 1
 // byte or 2 and not 4, and with each slice's switch to dense in the format of its positions. ssar and dsar
 // are SparCML's own, see union_sparcml.hpp. Merged streams are forwarded unchanged by dissemination (Bruck et

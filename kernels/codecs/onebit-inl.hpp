@@ -10,10 +10,8 @@
 // means: what shares a pair of means.
 //   block   `block` elements.
 //   column  a column of a column-major matrix of `rows` rows and leading dimension `ld`: its `rows` elements
-//   are
-//           one block, the ld - rows elements up to the next column another. Vectors are cut at columns.
-//           Without rows, which only the caller knows, the same as block. Columns of fewer than 3 floats
-//           grow.
+//           are one block, the ld - rows elements up to the next column another. Vectors are cut at columns.
+//           Without rows, which only the caller knows, the same as block. Columns of fewer than 3 floats grow.
 //   tensor  all elements of one call; one NaN marks them all.
 // split: zero, or the mean of the block, for blocks whose mean is far from zero; (1) is then done twice, in
 // L1. Never worse than the mean +- the mean distance from it (Microsoft CNTK, non-zero threshold), for that

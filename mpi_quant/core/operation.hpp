@@ -3,8 +3,8 @@
 //
 //   prepare   scratch, residual, execution: everything that can fail on one rank alone
 //   start     takes a place in the order of the communicator's calls
-//   agree     all ranks compare their call's signature and hear of trouble             else an error on all
-//   ranks run       the executor, or MPI's own reduction
+//   agree     all ranks compare their calls' signatures and hear of trouble; else an error on all ranks
+//   run       the executor, or MPI's own reduction
 //
 // Whatever is local (memory, a bad argument) becomes `trouble` in the signature, never a different path.
 #pragma once

@@ -1,14 +1,23 @@
-/* mpi_quant: MPI_Allreduce of float vectors with a fraction of the bytes.
+/* mpi_quant: MPI_Allreduce of float vectors that sends a fraction of the bytes.
  *
- * The only installed header. C99. Argument order, names and conventions are MPI's: every function returns
- * MPI_SUCCESS or an MPI error code, after the error handler of the communicator was called with it;
- * MPI_Error_string gives the reason. All errors of this library are in one error class.
+ * Most methods are lossy. With "onebit" the error of one result is about 60 %; error feedback (mpiq_key
+ * below) adds what one call left out to the next, so that sums over many calls are right. Without a policy
+ * or a method nothing is compressed.
  *
- * A *method* says how to reduce: "mpi" (the MPI library's own reduction, exact) or
- * "codec(param=value,...)/plan", for example "onebit", "bf16", "onebit(block=512)/direct". A *policy* is a
- * list of rules "selectors: method" separated by semicolons, for example "0-64K: mpi; 64K-: onebit"; the last
- * matching rule wins and without a match the call is exact. `mpiq-bench --list` prints the codecs, their
- * parameters and the plans. */
+ * This is the only installed header. It is C99. Argument order, names and conventions are those of MPI:
+ * every function returns MPI_SUCCESS or an MPI error code. Before it returns an error it calls the error
+ * handler of the communicator. MPI_Error_string gives the reason. All errors of this library are in one
+ * error class.
+ *
+ * A method says how to reduce: "mpi" is the MPI library's own reduction, which is exact. All others are
+ * "codec(param=value,...)/plan", where parameters and plan may be left out: "onebit", "bf16",
+ * "onebit(block=512)/direct". A policy is a list of rules "selectors: method", separated by semicolons:
+ * "0-64K: mpi; 64K-: onebit". The last rule that matches a call decides. A call that no rule matches is
+ * exact. `mpiq-bench --list` prints the codecs, their parameters and the plans.
+ *
+ * Terms: a call is "collective" if all ranks of the communicator have to make it, "local" if not. A
+ * "residual" is what compression left out and has not delivered yet. A "frame" is one message of compressed
+ * elements. */
 #ifndef MPI_QUANT_H
 #define MPI_QUANT_H
 
@@ -23,7 +32,7 @@
 extern "C" {
 #endif
 
-/* Characters of the longest key, without the null behind it. */
+/* Characters of the longest key, without the null at its end. */
 #define MPIQ_MAX_KEY 63
 
 #if defined(__GNUC__)
@@ -32,336 +41,349 @@ extern "C" {
 #  define MPIQ_PUBLIC
 #endif
 
-/* Sums count elements of sendbuf over all ranks of comm into recvbuf on every rank; all ranks end with
- * identical bits.
+/* Sums count elements of sendbuf over all ranks of comm, into recvbuf on every rank. All ranks get
+ * identical bits. Collective.
  *
- * datatype: MPI_FLOAT or MPI_DOUBLE (and their Fortran names), or a half type of MPIQ_Type_float16 or
- * MPIQ_Type_bfloat16, in host memory or in that of an NVIDIA GPU are compressed if the policy says so and op
- * is MPI_SUM; every other call goes to the MPI library unchanged. Half types are summed in float and rounded
- * once; without a method they are reduced by the codec of their own type. sendbuf may be MPI_IN_PLACE.
- * Collective over comm. On an intracommunicator of at least two ranks the call opens with an agreement of a
- * few small messages: ranks that differ in count, datatype, method or key, or that bring an unusable argument
- * or info, get an error on every rank. After an error recvbuf is undefined; the residual of the key is as it
- * was, or zero on a rank where the error came while data was exchanged.
+ * What is compressed: sums (MPI_SUM) of MPI_FLOAT, MPI_DOUBLE or their Fortran names, or of a half type
+ * (MPIQ_Type_float16, MPIQ_Type_bfloat16), if the policy or mpiq_method says so. Every other call goes to
+ * the MPI library unchanged. Half types are summed in float and rounded once; without a method the codec of
+ * their own type reduces them, because MPI cannot.
  *
- * One thread at a time is in a call of this library on a communicator: a call that comes while another thread
- * of its rank is in one waits for the end of that, and then is an error on all ranks, which have to make it
- * too. Which of two threads came first may differ between ranks; then what they take for one call may be made
- * of both, but on each such rank one of the two is an error. MPIQ_Test and MPIQ_Wait of a request, and local
- * functions, may come at any time.
+ * Buffers: sendbuf may be MPI_IN_PLACE. sendbuf and recvbuf must not overlap. Each may be in host memory or
+ * in that of an NVIDIA GPU.
  *
- * sendbuf and recvbuf must not overlap. Ranks that are in different collective functions of this library get
- * an error on every rank, which names both.
+ * Errors: the call opens with an agreement of a few small messages. If ranks differ in count, datatype,
+ * method or key, or if one brings an unusable argument or info, all ranks get an error. So do ranks that
+ * are in different collective functions of this library; the error names both. After an error recvbuf is
+ * undefined. The residual of the key is then as it was, or zero on a rank where the error came while data
+ * was exchanged.
  *
- * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
- * value is an error:
+ * Threads: at most one thread of a rank may be in a call on a communicator. If a second one makes a call,
+ * it waits for the first to end and then returns an error, on all ranks, which have to make that call too.
+ * Which of two threads came first may differ between ranks. The library may then take calls for one that do
+ * not belong together, but on each such rank one of the two is an error. MPIQ_Test, MPIQ_Wait and local
+ * functions may be called at any time.
  *
- * - mpiq_method: the method of this call, in place of the policy's.
+ * info may be MPI_INFO_NULL and must be the same on every rank. An unknown key that begins with "mpiq_", or
+ * an unusable value, is an error. The keys:
  *
- * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD": the vector is a matrix stored column by column, LD elements
- * from one column to the next. Methods that treat columns apart ("onebit(means=column)") then do; others
- * ignore it. All count elements are summed, those between the columns too.
+ * - mpiq_method: the method of this call. It replaces the policy's.
  *
- * - mpiq_key: name of the vector, 1 to MPIQ_MAX_KEY characters. The rank keeps a residual of count elements
- * under this name on this communicator: what compression drops from one call is added to the next compressed
- *   call of the key (error feedback). Without a key nothing is kept. A key belongs to the count and
- *   datatype of its first compressed call; a compressed call with others is an error. Calls that are not
- *   compressed ignore it.
+ * - mpiq_key: the name of the vector, 1 to MPIQ_MAX_KEY characters. Turns error feedback on: what
+ *   compression leaves out of this call is added to the next compressed call with this key. Each rank keeps
+ *   a residual of count elements for it on this communicator. A key belongs to the count and datatype of
+ *   its first compressed call; a compressed call with others is an error. Calls that are not compressed
+ *   ignore the key.
  *
- * - mpiq_stream: of vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee", "0": the legacy default
- *   stream): the vectors are read and written after what this stream holds at the call. Without it they are
- * so after what MPIQ_CUDA_SYNC says, by default the legacy default stream.
+ * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD". The vector is a matrix, stored column by column, with LD
+ *   elements from one column to the next. Methods that treat columns apart ("onebit(means=column)") use
+ *   this; others ignore it. All count elements are summed, also those between the columns.
  *
- * - mpiq_stream_ordered: "true": of a result on a GPU, the call may be over before the result is there, which
- *   is then ready for what the program launches later into that stream (without mpiq_stream, the legacy
- *   default stream). What such a call finds wrong that late is an error of a later call that uses its memory.
- *   "false", the default: the result is there when the call is over.
+ * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
+ *   default stream). The vectors are read and written after the work that this stream holds at the time of
+ *   the call. Without this key MPIQ_CUDA_SYNC decides the order, by default the legacy default stream.
  *
- * Communicators: the first call makes a communicator of the library's own, of which MPI has few (MPICH some
- * 2,000). If MPI has none left then, this communicator goes without for as long as it lives, on all ranks:
- * MPIQ_Allreduce sums exactly where no rank names a method and the type is not a half type; every other call
- * that reduces is an error on all ranks (MPIQ_Stats.exact_mode is 3). MPI_Allreduce with the preload library
- * then is MPI's. MPI's own error is not given to the error handler of comm.
+ * - mpiq_stream_ordered: "true" or "false" (default). If "true" and the result is on a GPU, the call may
+ *   return before the result is there. The result is then ready for work that the program launches into the
+ *   same stream later. An error that the library finds that late is returned by a later call that uses its
+ *   memory.
  *
- * GPUs: sendbuf and recvbuf may each be in host memory or on a GPU, on each rank as it likes: messages and
- * results are the same, and so MPI needs no support for GPUs. Vectors are encoded and decoded where they are.
- * mpiq_stream and mpiq_stream_ordered may differ from rank to rank.
+ * Communicators: the first call on a communicator makes one for the library's own messages. MPI has few of
+ * them (MPICH about 2,000). If MPI has none left, this communicator goes without for as long as it lives,
+ * on all ranks: MPIQ_Allreduce is exact if no rank names a method and the type is not a half type, and
+ * every other reduction of this library is an error (MPIQ_Stats.exact_mode is 3). With the preload library
+ * MPI_Allreduce is then MPI's own. The error handler of comm does not see MPI's error.
  *
- * Captures: a graph cannot hold a call. A call with vectors on a GPU is an error while mpiq_stream is
- * captured, or, without mpiq_stream, while a stream is that is blocking or the calling thread's default
- * stream. The capture of another stream (torch.cuda.graph's are non-blocking) is not seen, and must not have
- * calls: they would use what the vectors hold before the graph is launched, and not be part of it.
+ * GPUs: each rank may choose by itself where its vectors are. Messages and results are the same, so MPI
+ * needs no support for GPUs. Vectors are encoded and decoded where they are. mpiq_stream and
+ * mpiq_stream_ordered may differ between ranks.
  *
- * NaN and Inf: an element that is one on some rank is NaN or Inf on every rank in the result. "onebit" has no
- * room for other values in a block that holds one: with a key they wait in the residual, without they are
- * NaN. */
+ * Captures: a CUDA graph cannot hold a call. A call with vectors on a GPU is an error while mpiq_stream is
+ * being captured. Without mpiq_stream it is an error while any blocking stream, or the calling thread's
+ * default stream, is being captured. The library cannot see that another stream is being captured
+ * (torch.cuda.graph captures non-blocking ones). Do not make calls then: they would read the vectors before
+ * the graph runs.
+ *
+ * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank.
+ * "onebit" cannot send other values of a block that has such an element. With a key these values wait in
+ * the residual; without a key they become NaN. */
 MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                MPI_Op op, MPI_Comm comm, MPI_Info info);
 
-/* A call that is under way, or a persistent one. Used by one thread at a time. */
+/* A call in flight, or a persistent one. At most one thread may use it at a time. */
 typedef struct MPIQ_Request_object* MPIQ_Request;
 #define MPIQ_REQUEST_NULL ((MPIQ_Request)0)
 
-/* MPIQ_Allreduce that returns before the result is there: *request is completed by MPIQ_Test or MPIQ_Wait,
- * and until then the buffers must not be touched. Errors of the call come out there, on all ranks; errors of
- * this function (no memory, a broken communicator) leave *request MPIQ_REQUEST_NULL.
+/* Like MPIQ_Allreduce, but returns before the result is there. MPIQ_Test or MPIQ_Wait completes *request;
+ * until then the program must not touch the buffers. Errors of the call are returned there, on all ranks.
+ * Errors of this function itself (no memory, a broken communicator) leave *request MPIQ_REQUEST_NULL.
  *
- * Order: all ranks start their calls on one communicator, blocking and persistent ones included, in the same
- * order; they may complete them in any. Any number may be under way. A key belongs to one call at a time: the
- * next call that names it may be started once MPIQ_Test or MPIQ_Wait has returned the one before, else it
- * fails on all ranks.
+ * Order: all ranks start their calls on a communicator in the same order, blocking and persistent calls
+ * included. They may complete them in any order. Any number of calls may be in flight. A key belongs to one
+ * call at a time: start the next call with the same key after MPIQ_Test or MPIQ_Wait has completed the one
+ * before, else the next one fails on all ranks.
  *
- * Progress: there is no hidden thread. MPIQ_Start, MPIQ_Iallreduce, MPIQ_Test, MPIQ_Wait and MPIQ_Allreduce
- * advance everything that is under way in the process, on all communicators. MPI's own functions advance
- * nothing: a rank must not block in MPI for something that another rank does only after its MPIQ_Wait.
+ * Progress: the library has no thread of its own. MPIQ_Start, MPIQ_Iallreduce, MPIQ_Test, MPIQ_Wait and
+ * MPIQ_Allreduce advance all calls of the process, on all communicators. MPI's own functions advance none.
+ * So a rank must not block in MPI for something that another rank does only after its MPIQ_Wait.
  *
- * A request that is not completed when MPI_Finalize begins is given up: ranks that wait for it get an error,
- * or, where MPI reduces, the sum. The report counts such requests; without a report a line on stderr does
- * (not if MPIQ_WATCHDOG is 0). If other ranks have never started the call MPI_Finalize waits for them,
- * MPIQ_WATCHDOG seconds and no longer. */
+ * MPI_Finalize gives up requests that are not completed. Ranks that wait for such a call get an error or,
+ * where MPI reduces, the sum. The report counts these requests; without a report there is one line on
+ * stderr (none if MPIQ_WATCHDOG is 0). If other ranks have never started the call, MPI_Finalize waits for
+ * them for at most MPIQ_WATCHDOG seconds. */
 MPIQ_PUBLIC int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                 MPI_Op op, MPI_Comm comm, MPI_Info info, MPIQ_Request* request);
 
-/* Prepares a call that is made many times: each MPIQ_Start begins one, which MPIQ_Test or MPIQ_Wait
- * completes; the buffers are read and written then, and may be in another memory, at the same addresses, by
- * then: one that was in a GPU's has to be in some GPU's. Method, key and memory are settled here, and no
- * start allocates any. Collective: the ranks compare their calls and get an error on all ranks if these
- * differ. The policy in force now stays the request's. Freed by MPIQ_Request_free. */
+/* Prepares a call that is made many times. MPIQ_Start begins one, and MPIQ_Test or MPIQ_Wait completes it.
+ * The buffers are read and written between the two. Their addresses stay; their memory may change in
+ * between, but a buffer that was GPU memory at this call must be GPU memory at every start. Method, key and
+ * memory are settled here: a start allocates nothing. The policy that is in force now stays the request's.
+ *
+ * Collective: the ranks compare their calls, and all get an error if they differ. MPIQ_Request_free frees
+ * the request. */
 MPIQ_PUBLIC int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count,
                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                     MPIQ_Request* request);
 
-/* Starts an inactive persistent request. Returns at once. */
+/* Starts a persistent request that is inactive. Returns at once. */
 MPIQ_PUBLIC int MPIQ_Start(MPIQ_Request* request);
 
-/* *flag = 1 if the request was completed, is inactive or is MPIQ_REQUEST_NULL; a completed one becomes
- * MPIQ_REQUEST_NULL, or inactive if it is persistent. Else *flag = 0. Does the encoding and decoding that can
- * be done now, but never waits. */
+/* Sets *flag to 1 if the call of the request is over, or if the request is inactive or MPIQ_REQUEST_NULL,
+ * else to 0. A request whose call is over becomes MPIQ_REQUEST_NULL, or inactive if it is persistent. Does
+ * the encoding and decoding that can be done now, and never waits. */
 MPIQ_PUBLIC int MPIQ_Test(MPIQ_Request* request, int* flag);
 
-/* The same, waiting until it is completed. */
+/* Like MPIQ_Test, but waits until the call is over. */
 MPIQ_PUBLIC int MPIQ_Wait(MPIQ_Request* request);
 
-/* Frees an inactive persistent request and its memory; its residual stays with the key. Local. */
+/* Frees a persistent request that is inactive, and its memory. The residual stays with the key. Local. */
 MPIQ_PUBLIC int MPIQ_Request_free(MPIQ_Request* request);
 
-/* The datatype of IEEE binary16 or bfloat16 elements, two bytes each, for this library's functions and for
- * sending and receiving; the MPI library cannot reduce it. The same handle at every call; do not free it.
- * Local. */
+/* The datatype of IEEE binary16 or of bfloat16, two bytes an element. For the functions of this library,
+ * and for MPI's sends and receives; MPI cannot reduce it. Every call returns the same handle; do not free
+ * it. Local. */
 MPIQ_PUBLIC int MPIQ_Type_float16(MPI_Datatype* datatype);
 MPIQ_PUBLIC int MPIQ_Type_bfloat16(MPI_Datatype* datatype);
 
-/* Sets the policy of comm, for MPIQ_Allreduce and, with the preload library, for MPI_Allreduce. Rules that
- * cannot be parsed or differ between ranks are an error on every rank, and the policy stays as it was. NULL
- * or "": no rules. Residuals are kept. Collective over comm. The policy of a communicator whose first call to
- * this library is another one is MPIQ_POLICY, if all its ranks have the same. */
+/* Sets the policy of comm, for MPIQ_Allreduce and, with the preload library, for MPI_Allreduce. NULL or ""
+ * means no rules. Residuals stay. Collective over comm. If rules cannot be parsed or differ between ranks,
+ * all ranks get an error and the policy stays as it was. Without this function the policy is MPIQ_POLICY,
+ * provided that all ranks have the same. */
 MPIQ_PUBLIC int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules);
 
-/* What happened on one communicator on this rank since it was first used. Times are seconds of this rank. */
+/* What one rank did on one communicator since its first use. Times are in seconds. */
 typedef struct MPIQ_Stats {
-  uint64_t calls;            /* MPIQ_Allreduce and intercepted MPI_Allreduce calls that reached the policy */
-  uint64_t compressed_calls; /* of them, those reduced by a codec */
-  uint64_t failed_calls;     /* of them, those that returned an error */
-  uint64_t elements;         /* of compressed calls */
-  uint64_t raw_bytes;        /* elements times their size */
-  uint64_t wire_bytes_sent;  /* frames this rank sent, headers included */
-  uint64_t wire_bytes_received; /* likewise */
-  uint64_t messages_sent;       /* frames and agreement messages */
-  uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted once for each encode */
+  uint64_t calls;               /* of MPIQ_Allreduce, and of MPI_Allreduce where the policy was asked */
+  uint64_t compressed_calls;    /* of these, reduced by a codec */
+  uint64_t failed_calls;        /* of these, returned an error */
+  uint64_t elements;            /* in compressed calls */
+  uint64_t raw_bytes;           /* elements times their size */
+  uint64_t wire_bytes_sent;     /* in frames, headers included */
+  uint64_t wire_bytes_received; /* in frames, headers included */
+  uint64_t messages_sent;       /* frames, and messages of agreements */
+  uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted at every encode */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
-  uint64_t sparse_calls;        /* sparse reductions; their frames and messages are counted above */
-  uint64_t exact_mode; /* 1: MPIQ_POLICY or MPIQ_MODE differs between the ranks and is ignored; 2: they run
-                          incompatible versions of this library, and nothing is compressed; 3: MPI had no
-                          communicator left for this library; else 0 */
-  double encode_s;     /* in codecs; on a GPU by its clock, and only if MPIQ_CUDA_TIME says so */
-  double decode_s;
-  double wait_s; /* in communication that was not hidden */
+  uint64_t sparse_calls;        /* sparse reductions; their bytes and messages are in the numbers above */
+  /* 0: compressed as the policy says. 1: MPIQ_POLICY or MPIQ_MODE differs between the ranks and is ignored.
+   * 2: the ranks run incompatible versions of this library, and nothing is compressed. 3: MPI had no
+   * communicator left for this library. */
+  uint64_t exact_mode;
+  double encode_s; /* in codecs; on a GPU by its clock, and only if MPIQ_CUDA_TIME says so */
+  double decode_s; /* likewise */
+  double wait_s;   /* in communication that nothing hid */
 } MPIQ_Stats;
 
-/* Fills *stats with the numbers of comm; all zero if comm was never used. Local. */
+/* Fills *stats for comm; with zeros if this library never used comm. Local. */
 MPIQ_PUBLIC int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats);
 
-/* Hard upper bound of the bytes that `method` makes of count elements in one encode, frame headers not
- * counted. For "mpi" the size of the vector. At most 2^58 elements. Local; errors are raised on
- * MPI_COMM_SELF. */
+/* Sets *bytes to the most bytes that `method` can make of count elements in one encode, without frame
+ * headers. For "mpi" that is the size of the vector. count is at most 2^58. Local. Errors go to the handler
+ * of MPI_COMM_SELF. */
 MPIQ_PUBLIC int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes);
 
-/* Residuals: what compression dropped from the calls of a key and has not delivered yet (see mpiq_key). A
- * communicator that was never compressed on has none. For all functions below: a key is 1 to MPIQ_MAX_KEY
- * characters and need not have a residual, unless it says so; a key in use by a call in flight is an error,
- * and on an error the residuals are as they were, unless it says otherwise. A residual is in the memory, of
- * the host or of a GPU, that its key's last vector was in; buffers given here may be in either. */
-
-/* Delivers now what was dropped: recvbuf on every rank is the sum over all ranks of the key's residuals,
- * count elements of datatype, the same bits on every rank; then the residuals are zero. The results of all
- * calls of the key so far and this one add up to the exact sum of their inputs, to rounding. The sum is made
- * by MPI in float, in double for double vectors. For half types it is then rounded, and what the rounding
- * loses stays in rank 0's residual (a sum that overflows is infinite and leaves nothing).
+/* Residuals. What compression left out of the calls of a key and has not delivered yet (see mpiq_key). For
+ * all functions of this group:
  *
- * Collective over comm. Ranks that differ in count, datatype or key, or of which only some have a residual,
- * get an error on every rank; so does a key that belongs to another count or datatype. A key without a
- * residual on any rank gives zeros. After an error recvbuf is undefined, and if it came while data was
- * exchanged the residual is gone. */
+ * - A key is 1 to MPIQ_MAX_KEY characters. It need not have a residual, unless the function says so.
+ * - A key that a call in flight uses is an error.
+ * - After an error the residuals are as they were, unless the function says otherwise.
+ * - A residual is in the memory, of the host or of a GPU, that the key's last vector was in. Buffers that
+ *   are given here may be in either. */
+
+/* Delivers now what was left out: recvbuf on every rank becomes the sum of the key's residuals over all
+ * ranks, count elements of datatype, with the same bits on every rank. The residuals are zero afterwards.
+ * All results of the key so far and this one add up to the exact sum of their inputs, up to rounding. MPI
+ * makes the sum in float, or in double for double vectors. For half types it is rounded then, and what the
+ * rounding loses stays in rank 0's residual (a sum that overflows is infinite and leaves nothing).
+ *
+ * Collective over comm. It is an error on every rank if ranks differ in count, datatype or key, if only
+ * some have a residual, or if the key belongs to another count or datatype. If no rank has a residual the
+ * result is zero. After an error recvbuf is undefined. If the error came while data was exchanged, the
+ * residual is lost. */
 MPIQ_PUBLIC int MPIQ_Residual_flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm,
                                     const char* key);
 
-/* Forgets the residual of a key, or with NULL of all keys: what it holds is lost, its memory is freed, and
- * the key may be used with another count or datatype. The index lists that MPIQ_Sparse_allreduce keeps of a
- * key of this name are forgotten too: its next call sends them again. Local; call it on all ranks. */
+/* Forgets the residual of a key, or of all keys if key is NULL. What it held is lost and its memory is
+ * freed. The key may then be used with another count or datatype. The index lists that
+ * MPIQ_Sparse_allreduce keeps under this key are forgotten too; its next call sends them again. Local, but
+ * call it on all ranks. */
 MPIQ_PUBLIC int MPIQ_Residual_reset(MPI_Comm comm, const char* key);
 
-/* Multiplies the residual of a key, or with NULL of all keys, by factor. For programs that multiply their
- * gradients by the learning rate before they reduce them and now change it: factor = new rate / old rate,
- * because the residual is in units of the old one. A factor that is not finite, or that would make an element
- * of a residual infinite, is an error. Products are rounded in the floating-point mode of the calling thread.
- * Measured codec parameters of the key stay. Local; call it on all ranks. */
+/* Multiplies the residual of a key, or of all keys if key is NULL, by factor. For programs that multiply
+ * gradients by the learning rate before they reduce them, and now change the rate: the residual is in units
+ * of the old rate, so factor = new rate / old rate. It is an error if factor is not finite or would make an
+ * element infinite. Products are rounded in the calling thread's floating-point mode. Measured parameters
+ * of the codec stay. Local, but call it on all ranks. */
 MPIQ_PUBLIC int MPIQ_Residual_scale(MPI_Comm comm, const char* key, double factor);
 
-/* Writes the residuals of all keys and ranks to one file, from which MPIQ_Residual_restore reads them, on
- * this or another number of ranks: a checkpoint. In libmpi_quant_hdf5_FAMILY, to be linked beside
+/* Writes the residuals of all keys and all ranks to one file: a checkpoint. MPIQ_Residual_restore reads it,
+ * on this or another number of ranks. In the library libmpi_quant_hdf5_FAMILY, which is linked beside
  * libmpi_quant_FAMILY or libmpi_quant_pmpi.
  *
- * The file is an HDF5 file (serial HDF5; mpi_quant/hdf5/file.hpp describes it). Rank 0 writes it, in pieces
- * of up to 1 MiB that the other ranks send, under the name path + ".partial"; when all of it has reached the
- * disk it is renamed to path, so that at any time path is a whole file, the old one or the new.
+ * The file is HDF5 (serial HDF5; mpi_quant/hdf5/file.hpp describes it). Rank 0 writes it under the name
+ * path + ".partial", from pieces of up to 1 MiB that the other ranks send. Once all of it is on the disk it
+ * is renamed to path. So path is a whole file at any time, the old one or the new one.
  *
- * Collective over comm, which must be an intracommunicator. path: the same on every rank, used on rank 0.
- * Ranks that differ in their residuals' keys, counts or types, and anything that keeps rank 0 from writing,
- * are an error on every rank, and path is as it was. Not thread-safe, because HDF5 is not. */
+ * Collective over comm, an intracommunicator. path is the same on every rank; rank 0 uses it. It is an
+ * error on every rank if the ranks' residuals differ in keys, counts or types, or if rank 0 cannot write;
+ * path is then as it was. Not thread-safe, because HDF5 is not. */
 MPIQ_PUBLIC int MPIQ_Residual_save(MPI_Comm comm, const char* path);
 
-/* Reads what MPIQ_Residual_save wrote. With as many ranks as then every rank gets its own residuals back, bit
- * for bit, and the results of the next calls are those of a run that was never interrupted. With p ranks,
- * rank r gets the sum of the residuals of the old ranks r, r + p, r + 2p ..., added in double in this order,
- * and zeros if there were none: what all ranks hold together stays the same, to one rounding.
+/* Reads what MPIQ_Residual_save wrote. With the same number of ranks, every rank gets its own residuals
+ * back, bit for bit, and the next results are those of a run that was never interrupted. With p ranks, rank
+ * r gets the sum of the residuals of the old ranks r, r + p, r + 2p and so on, added in double in this
+ * order, or zeros if there are none. What all ranks hold together stays the same, up to one rounding.
  *
- * Residuals of the file's keys are replaced, others stay. A file that is not there, was cut off or damaged
- * (checksums), has another version or is none of ours is an error on every rank, and nothing is changed.
- * Needs memory for the file's residuals of this rank, twice, while it runs. Collective and linked as
- * MPIQ_Residual_save. */
+ * The residuals of the file's keys are replaced; others stay. It is an error on every rank if the file is
+ * missing, cut off, damaged (it has checksums), of another version or not one of ours; nothing is changed
+ * then. While it runs, each rank needs memory for twice its residuals in the file. Collective, and linked
+ * like MPIQ_Residual_save. */
 MPIQ_PUBLIC int MPIQ_Residual_restore(MPI_Comm comm, const char* path);
 
-/* The residual of one key on one rank, for programs with a checkpoint format of their own. */
+/* Describes the residual of one key on one rank. For programs with a checkpoint format of their own. */
 typedef struct MPIQ_Residual {
   char key[MPIQ_MAX_KEY + 1]; /* ends with a null character */
-  char element[8];            /* type of the key's vectors as in policies: "f32", "f64", "f16" or "bf16" */
+  char element[8];            /* type of the key's vectors, as in policies: "f32", "f64", "f16" or "bf16" */
   MPI_Count count;            /* elements, > 0 */
-  MPI_Datatype datatype; /* of the residual's elements: MPI_DOUBLE for f64, else MPI_FLOAT; ignored by put */
-  double settled;        /* codec parameter measured at the first call of the key, < 0: none */
-  int in_use;            /* 1: by a call in flight; ignored by put */
+  MPI_Datatype datatype;      /* of the residual: MPI_DOUBLE for "f64", else MPI_FLOAT; put ignores it */
+  double settled;             /* the codec's parameter that the key's first call measured; < 0: none */
+  int in_use;                 /* 1: by a call in flight; put ignores it */
 } MPIQ_Residual;
 
-/* Writes the residuals of this rank, ascending by key, to the first min(max, *n) elements of list; *n is the
- * number of keys that have one. list may be NULL if max is 0. Local. */
+/* Describes this rank's residuals, in ascending order of their keys, in the first min(max, *n) elements of
+ * list. *n becomes the number of keys that have one. list may be NULL if max is 0. Local. */
 MPIQ_PUBLIC int MPIQ_Residual_list(MPI_Comm comm, int max, MPIQ_Residual* list, int* n);
 
-/* Copies elements first to first + count - 1 of the residual of this rank to buf, in the residual's datatype.
- * A key without a residual, or with a shorter one, is an error. Local. */
+/* Copies elements first to first + count - 1 of this rank's residual to buf, in the residual's datatype. It
+ * is an error if the key has no residual or a shorter one. Local. */
 MPIQ_PUBLIC int MPIQ_Residual_get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count,
                                   void* buf);
 
-/* Gives n keys the residuals list[i] with the elements buffers[i], which are copied; what a key had before is
- * replaced. Elements must be finite. Collective over comm, which must be an intracommunicator: the ranks
- * bring the same list, each with its own elements, or all get an error. */
+/* Gives n keys the residuals list[i], with the elements buffers[i], which are copied. They replace what the
+ * keys had. Elements must be finite. Collective over comm, an intracommunicator: all ranks bring the same
+ * list, each with its own elements, or all get an error. */
 MPIQ_PUBLIC int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* list,
                                   const void* const* buffers);
 
-/* Sparse reductions: of vectors of which each rank holds few elements, as a list of indices and, for each,
- * one value or `stride` values side by side. For all functions below:
+/* Sparse reductions. Each rank holds few elements of a vector, as a list of indices with one value, or
+ * `stride` values side by side, for each index. For all functions of this group:
  *
- * indices: 0 to 2^63 - 1, at most 2^32 - 2 on one rank; a list may be empty. datatype: MPI_FLOAT or
- * MPI_DOUBLE, of the values. op: MPI_SUM, MPI_MIN or MPI_MAX; NaN wins over every value. All ranks get the
- * same bits for an index. Buffers do not overlap. Collective over comm, an intracommunicator. Ranks that
- * differ in stride, datatype, op, options or function, and lists that cannot be used on any rank, are an
- * error on every rank, found before any value is reduced; the results are then undefined.
+ * - Indices are 0 to 2^63 - 1, at most 2^32 - 2 of them on one rank. A list may be empty.
+ * - datatype, of the values, is MPI_FLOAT or MPI_DOUBLE. op is MPI_SUM, MPI_MIN or MPI_MAX. A NaN makes the
+ *   result NaN. All ranks get the same bits for an index.
+ * - Buffers are in host memory and do not overlap.
+ * - Collective over comm, an intracommunicator. It is an error on every rank, found before any value is
+ *   reduced, if ranks differ in stride, datatype, op, options or function, or if a list cannot be used. The
+ *   results are then undefined.
+ * - No message may be longer than 2 GiB: larger lists are an error on every rank.
  *
- * info (may be MPI_INFO_NULL), the same on every rank; an unknown key that begins with "mpiq_" or an unusable
- * value is an error:
+ * info may be MPI_INFO_NULL and must be the same on every rank. An unknown key that begins with "mpiq_", or
+ * an unusable value, is an error. The keys of all these functions:
  *
- * - mpiq_indices: "sorted": every list is strictly ascending, and an error if not; "any" (as without the
- * key): lists may be unsorted, which costs a sort, and hold duplicates, whose values are reduced in the order
- * they stand in.
+ * - mpiq_indices: "sorted" or "any" (default). "sorted": every list is strictly ascending, else it is an
+ *   error. "any": lists may be unsorted, which costs a sort, and may hold duplicates, whose values are
+ *   reduced in the order of the list.
  *
- * - mpiq_timeout: seconds after which a peer that sends nothing is an error, a real number; 0 (as without the
- * key): never, as in MPI. The communicator cannot be used by this library after it.
- *
- * No message may be longer than 2 GiB: larger lists are an error on every rank. */
+ * - mpiq_timeout: seconds, a real number, after which a rank that sends nothing is an error. 0 (default)
+ *   means never, as in MPI. After such an error this library cannot use the communicator any more. */
 
-/* Reduces values of a set of indices, and gives each rank those it asks for: in_values[i * stride + j] is the
- * reduction of value j of in_indices[i] over all ranks that have this index among their out_indices; 0 for an
- * index that nobody has (MPI_MIN: Inf, MPI_MAX: -Inf). So out and in may differ, as in a graph whose edges
- * lead to other ranks' vertices. A nested butterfly (Zhao and Canny: Kylix, ICPP 2014): where indices are
- * held by many ranks, what is sent shrinks from layer to layer.
+/* Reduces the values of each index over all ranks that have it, and gives each rank those that it asks for:
+ * in_values[i * stride + j] is the reduction of value j of index in_indices[i] over all ranks that have
+ * this index among their out_indices. An index that no rank has gives 0 (MPI_MIN: Inf, MPI_MAX: -Inf). So a
+ * rank may ask for other indices than it brings, as in a graph whose edges lead to vertices of other ranks.
+ * The method is a nested butterfly (Zhao and Canny: Kylix, ICPP 2014): if many ranks have the same indices,
+ * the messages shrink from layer to layer.
  *
- * Index lists that are those of the last such call on comm, on all ranks and in all of count, stride,
- * datatype, op and options, are recognised and not sent again.
+ * If lists, count, stride, datatype, op and options are those of the last such call on comm, on all ranks,
+ * the lists are not sent again.
  *
  * Further keys of info:
  *
- * - mpiq_degrees: degrees of the layers, such as "8x4x2"; their product is at most the number of ranks and
- * more than half of it. Without the key they are chosen by a model of the network and the index lists.
+ * - mpiq_degrees: the degrees of the layers, such as "8x4x2". Their product is at most the number of ranks
+ *   and more than half of it. Without this key a model of the network chooses them for the lists.
  *
- * - mpiq_key: keeps the index lists of several sets of calls apart, each recognised by itself. The lists of
- * the 256 keys used last are kept on a communicator, until MPIQ_Residual_reset forgets them; a key whose
- * lists are gone sends them again. Each key takes tags, as each MPIQ_Sparse_allreduce_init does. */
+ * - mpiq_key: keeps the lists of several sets of calls apart; each set is recognised by itself. A
+ *   communicator keeps the lists of the 256 keys that were used last, until MPIQ_Residual_reset forgets
+ *   them. A key whose lists are gone sends them again. Each key takes tags, as each
+ *   MPIQ_Sparse_allreduce_init does. */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce(MPI_Count out_count, const int64_t* out_indices, const void* out_values,
                                       MPI_Count in_count, const int64_t* in_indices, void* in_values,
                                       MPI_Count stride, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                       MPI_Info info);
 
-/* Prepares such a reduction of the same index lists, to be made many times: each MPIQ_Start begins one, which
- * sends values only, and MPIQ_Test or MPIQ_Wait completes it. The value buffers are read and written then;
- * the index lists are not needed after this call. Memory is settled here: no start allocates any. Each init
- * takes tags of the communicator for ever: about 29 million with MPICH, 100 where MPI_TAG_UB is the least
- * that MPI allows. Freed by MPIQ_Request_free.
+/* Prepares such a reduction of fixed lists, to be made many times. MPIQ_Start begins one, which sends
+ * values only, and MPIQ_Test or MPIQ_Wait completes it. The buffers of values are read and written between
+ * the two. The lists are not needed after this call. Memory is settled here: a start allocates nothing.
+ * Each call of this function takes tags of the communicator for ever: about 29 million calls are possible
+ * with MPICH, and 100 with an MPI whose MPI_TAG_UB is the least that the standard allows. MPIQ_Request_free
+ * frees the request.
  *
  * Further keys of info: mpiq_degrees as above, and
  *
- * - mpiq_replicas: r > 1, a divisor of the number of ranks p: ranks i, i + p/r, i + 2p/r ... bring the same
- * lists and values, every message is sent to all replicas of its target, and of the copies of a message the
- * first to arrive is used. So slow ranks do not hold the others up, nor do dead ones where the MPI library
- * lets the job survive; at r^2 times the messages, 2 r + 1 buffers for each. All must be alive while it is
- * prepared. */
+ * - mpiq_replicas: r > 1, a divisor of the number of ranks p. The ranks i, i + p/r, i + 2p/r and so on
+ *   bring the same lists and values. Every message goes to all replicas of its target, which use the first
+ *   copy that arrives. So slow ranks do not hold the others up, and dead ones neither if the MPI library
+ *   lets the job live on. The price is r^2 times the messages, and 2 r + 1 buffers for each. All ranks must
+ *   be alive at this call. */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* out_indices,
                                            const void* out_values, MPI_Count in_count,
                                            const int64_t* in_indices, void* in_values, MPI_Count stride,
                                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info,
                                            MPIQ_Request* request);
 
-/* Reduces sparse vectors of `size` elements and gives every rank all of the result: the union of the ranks'
- * indices, which are below size. Never sends more than the dense vectors would take, and a header for each
- * message; where the vectors are so full that MPI_Allreduce is faster, that is what reduces them. With
- * "allgather" and "split" values are reduced in the order of the ranks; the others, and so "auto", may choose
- * another order of additions.
+/* Reduces sparse vectors of `size` elements, and gives every rank the whole result: the union of the ranks'
+ * indices, which are below size. Never sends more than the dense vectors and a header for each message. If
+ * the vectors are so full that MPI_Allreduce is faster, it is used. With "allgather" and "split" the values
+ * are reduced in the order of the ranks. The other algorithms, and so "auto", may add in another order.
  *
- * The result is a list: *result_count ascending indices in result_indices, and their values in result_values,
- * which have room for `max` of them; a longer result is an error on every rank, so max is the same on all.
- * Elements that cancel to 0 are in it. Or, with result_indices NULL, it is the vector itself, in
- * result_values: size * stride elements, and max is at least size. result_count may be NULL then.
+ * The result is a list: *result_count ascending indices in result_indices, and their values in
+ * result_values. Both have room for `max` entries, the same on all ranks; a longer result is an error on
+ * every rank. Elements that cancel to 0 are in the list. If result_indices is NULL the result is the dense
+ * vector in result_values, size * stride elements; max is at least size then, and result_count may be NULL.
  *
  * Further key of info:
  *
- * - mpiq_algorithm: "auto" (as without the key) chooses by the network and the lists. "allgather", "split"
- * (each rank reduces a part of the index space), "recursive_doubling", "dense"
- * (MPI_Allreduce; minimum and maximum, in which MPI may lose a NaN, are split instead); "ssar" and "dsar" are
- * the split allreduces of Renggli et al.: SparCML, SC 2019, for comparison. */
+ * - mpiq_algorithm: "auto" (default) chooses by the network and the lists. "allgather". "split": each rank
+ *   reduces a part of the indices. "recursive_doubling". "dense": MPI_Allreduce (minimum and maximum are
+ *   split instead, because MPI may lose a NaN in them). "ssar" and "dsar", for comparison: the split
+ *   allreduces of Renggli et al.: SparCML, SC 2019. */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indices, const void* values,
                                             MPI_Count size, MPI_Count max, int64_t* result_indices,
                                             void* result_values, MPI_Count* result_count, MPI_Count stride,
                                             MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
 
-/* For libraries built on this one: opens a collective function of theirs, whose name begins with "MPIQ_": ok
- * if all ranks of comm, an intracommunicator, are in the function of this name, else an error on every rank.
- * Of the name the first 16 characters behind "MPIQ_" count. Collective over comm. */
+/* For libraries built on this one: opens a collective function of theirs. ok if all ranks of comm, an
+ * intracommunicator, are in the function of this name; else an error on every rank. The name begins with
+ * "MPIQ_", and the 16 characters after it count. Collective over comm. */
 MPIQ_PUBLIC int MPIQ_Comm_meet(MPI_Comm comm, const char* function);
 
-/* For libraries built on this one: raises an error on comm as the functions above do, with an error code of
- * this library's class and this text, and returns the code. Local. */
+/* For libraries built on this one: raises an error on comm as the functions above do, with this text and an
+ * error code of this library's class, and returns the code. Local. */
 MPIQ_PUBLIC int MPIQ_Comm_raise(MPI_Comm comm, const char* text);
 
-/* The version of the library that is loaded, which may differ from the MPIQ_VERSION_ macros of this header.
- * Local, and callable before MPI_Init. */
+/* The version of the loaded library, which may differ from the MPIQ_VERSION_ macros of this header. Local;
+ * may be called before MPI_Init. */
 MPIQ_PUBLIC int MPIQ_Get_version(int* major, int* minor, int* patch);
 
 #ifdef __cplusplus

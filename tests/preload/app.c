@@ -1,8 +1,11 @@
 /* An unmodified MPI program, to run with and without the preload library. Calls MPI_Allreduce in every way
- * and compares with MPI's own function. app exact     every result must have MPI's bits app lossy     large
- * float sums must differ from them, be close, and be equal on all ranks; all else exact app error     the
- * first large float sum must return an error, whose text is printed by rank 0 app many      more
- * communicators than MPI has app sessions  without MPI_Init */
+ * and compares with MPI's own function.
+ *
+ *   app exact     every result must have MPI's bits
+ *   app lossy     large float sums must differ from them, be close, and be equal on all ranks; all else exact
+ *   app error     the first large float sum must return an error, whose text is printed by rank 0
+ *   app many      more communicators than MPI has
+ *   app sessions  without MPI_Init */
 #include "tests/preload/beneath.h"
 
 #include <math.h>
