@@ -72,8 +72,8 @@ Status open(Driver& d) {
   d.gpu = std::move(*gpu);
   d.api = device_api();
   if (d.api == nullptr)
-    return {Code::bad_argument,
-            device_trouble() != nullptr ? device_trouble() : "libmpi_quant_cuda.so is not found"};
+    return {Code::bad_argument, device_unusable_reason() != nullptr ? device_unusable_reason()
+                                                                    : "libmpi_quant_cuda.so is not found"};
   const GpuMemory probe(d.gpu, GpuMemory::Kind::device, kSector);
   Where where;
   MQ_TRY(d.api->where(probe.data(), where));

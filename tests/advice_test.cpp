@@ -124,7 +124,7 @@ TEST(Advice, rules_parse_and_choose_what_they_were_made_for) {
       const std::string name(chosen.codec->name);
       EXPECT_EQ(name == "bf16", careful) << text;
       const Rule* const rule = policy->rule_for({bytes, 4, Element::f32, 0, c.id.comm});
-      EXPECT_EQ(rule->care.feedback == Identity::address, !careful) << text;
+      EXPECT_EQ(rule->safeguards.feedback == Identity::address, !careful) << text;
       EXPECT_TRUE(policy->choose({bytes, 5, Element::f32, 0, c.id.comm}).exact()) << text;
       EXPECT_TRUE(policy->choose({bytes, 4, Element::f64, 0, c.id.comm}).exact()) << text;
     }

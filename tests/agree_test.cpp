@@ -53,7 +53,7 @@ TEST(Agree, a_difference_in_any_field_on_any_rank_is_the_same_error_everywhere) 
         if (field == 4) s.plan = 2;
         if (field == 5) s.element = 1;
         if (field == 6) s.key = 1;
-        if (field == 7) s.trouble = static_cast<std::uint16_t>(Code::no_memory);
+        if (field == 7) s.error_code = static_cast<std::uint16_t>(Code::no_memory);
         const std::vector<Status> status = agree_all(all);
         for (const Status& got : status) {
           EXPECT_EQ(got.code(), field == 7 ? Code::peer_failed : Code::mismatch) << got.text();
@@ -115,7 +115,7 @@ TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
     if (field == 2) s.element = 1;
     if (field == 3) s.kind = kBlocking;
     if (field == 4) s.key = 1;
-    if (field == 5) s.trouble = static_cast<std::uint16_t>(Code::no_memory);
+    if (field == 5) s.error_code = static_cast<std::uint16_t>(Code::no_memory);
     EXPECT_FALSE(splits(summary(compressed, s))) << field;
     EXPECT_FALSE(splits(summary(s, compressed))) << field;
     EXPECT_FALSE(verdict(summary(s, compressed)).ok()) << field;

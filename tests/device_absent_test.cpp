@@ -78,7 +78,7 @@ TEST(DeviceAbsent, words_of_the_environment) {
 TEST(DeviceAbsent, nothing_is_opened_without_a_driver_and_the_table_is_found_when_one_comes) {
   const std::string table = std::getenv("TABLE");
   expect_nothing();
-  EXPECT_EQ(device_trouble(), nullptr);
+  EXPECT_EQ(device_unusable_reason(), nullptr);
   EXPECT_FALSE(is_mapped("libcuda.so.1"));
   EXPECT_FALSE(has_object("mpi_quant_cuda"));
 
@@ -91,7 +91,7 @@ TEST(DeviceAbsent, nothing_is_opened_without_a_driver_and_the_table_is_found_whe
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(has_object("mpi_quant_cuda"), table == "FOUND" || table == "OLD");
   if (table == "FOUND") {
-    ASSERT_NE(device_api(), nullptr) << device_trouble();
+    ASSERT_NE(device_api(), nullptr) << device_unusable_reason();
     EXPECT_EQ(device_api()->version, kDeviceApi);
     const int here = 0;
     EXPECT_TRUE(where(&here).ok());
@@ -99,10 +99,10 @@ TEST(DeviceAbsent, nothing_is_opened_without_a_driver_and_the_table_is_found_whe
     expect_nothing();
   }
   if (table == "FOUND" || table == "OFF") {
-    EXPECT_EQ(device_trouble(), nullptr) << device_trouble();
+    EXPECT_EQ(device_unusable_reason(), nullptr) << device_unusable_reason();
   } else {
-    ASSERT_NE(device_trouble(), nullptr);
-    const std::string trouble = device_trouble();
+    ASSERT_NE(device_unusable_reason(), nullptr);
+    const std::string trouble = device_unusable_reason();
     const char* const why =
         table == "OLD" ? "the CUDA driver is too old: it has no cu" : "libmpi_quant_cuda.so";
     EXPECT_NE(trouble.find(why), std::string::npos) << trouble;

@@ -213,7 +213,7 @@ TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for
   DeviceResult malformed{};
   malformed.malformed = 1;
   {
-    std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
+    std::unique_ptr<DeviceResources> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
     ASSERT_TRUE(work->reserve({}).ok());
     ASSERT_TRUE(work->follow({}).ok());
     work->leave({&malformed, 1});
@@ -221,7 +221,7 @@ TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for
     work->settle();
     pool.give(std::move(work));
   }
-  std::unique_ptr<DeviceWork> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
+  std::unique_ptr<DeviceResources> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
   ASSERT_TRUE(work->reserve({}).ok());
   EXPECT_EQ(work->verdict().code(), Code::bad_frame);
   EXPECT_TRUE(work->verdict().ok());

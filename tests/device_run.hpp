@@ -25,7 +25,7 @@ struct Kinds {
 // What a rank keeps from call to call.
 struct Keeper {
   DevicePool pool;
-  DeviceCall call{pool};
+  DevicePlacement call{pool};
 };
 
 // An allreduce with the vectors of rank r on device r, as kinds(r) says.
@@ -75,7 +75,7 @@ class RankRun {
     const Plan plan = s_.scene.plan->make({comm_.rank(), comm_.size(), half ? 1 : s_.scene.per_node});
     const PlanFacts facts = facts_of(plan);
     Job job = describe(plan, facts);
-    DeviceCall& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
+    DevicePlacement& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
     E execution;
     std::vector<std::byte> scratch;
     const Status trouble = prepare(job, call, execution, scratch);
@@ -119,7 +119,7 @@ class RankRun {
     job.lanes = s_.scene.lanes;
     return job;
   }
-  Status prepare(Job& job, DeviceCall& call, E& execution, std::vector<std::byte>& scratch) {
+  Status prepare(Job& job, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {
     MQ_TRY(call.locate(job, Gpus::get().rows((s_.device_wire >> rank_ & 1) != 0, s_.is_timed)));
     if (s_.scene.feedback) {
       device_residual_ = place(rank_, residual_, call.residual_device() != nullptr);

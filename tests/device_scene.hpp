@@ -41,7 +41,7 @@ class DeviceScene : public ::testing::Test {
     setenv("FAKE_CUDA_DEVICES", "2", 1);  // read at the driver's first call
     fake_cuda_forget();
     fake::use_gpu(0);
-    ASSERT_NE(device_api(), nullptr) << device_trouble();
+    ASSERT_NE(device_api(), nullptr) << device_unusable_reason();
     counts_ = living();
   }
   void TearDown() override {

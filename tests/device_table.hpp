@@ -19,7 +19,7 @@
 
 #include "kernels/device.hpp"
 #include "mpi_quant/base/device.hpp"
-#include "mpi_quant/device/call.hpp"
+#include "mpi_quant/device/placement.hpp"
 #include "tests/host_kernels.hpp"
 
 namespace mq {

@@ -95,16 +95,16 @@ Result<LinkModel> measure_link(MPI_Comm comm) {
   Buffer memory;
   std::vector<double> times;
   std::vector<LinkPoint> points;
-  double trouble = memory.reserve(2 * static_cast<std::size_t>(kBytes.back())) ? 0 : 1;
+  double local_error = memory.reserve(2 * static_cast<std::size_t>(kBytes.back())) ? 0 : 1;
   try {
     times.reserve(kMostRepetitions);
     points.reserve(kBytes.size());
   } catch (const std::bad_alloc&) {
-    trouble = 1;
+    local_error = 1;
   }
   const Pairs pairs(comm, memory.data());
-  MQ_TRY(pairs.greatest(trouble));  // all ranks or none
-  if (trouble > 0) return Status{Code::no_memory, "no memory to measure the link"};
+  MQ_TRY(pairs.greatest(local_error));  // all ranks or none
+  if (local_error > 0) return Status{Code::no_memory, "no memory to measure the link"};
   double budget_s = kBudget_s;
   for (const int bytes : kBytes) {
     // Eight times the bytes take at most eight times as long.

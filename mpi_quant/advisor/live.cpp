@@ -47,7 +47,7 @@ Result<bool> make(const Method& method, const Call& call) {
                       "MPI_Allreduce"));
     return true;
   }
-  Wishes wishes;
+  CallOptions wishes;
   wishes.method = method;
   const Outcome outcome = requested_allreduce(call, wishes);
   return outcome.status.ok() && !outcome.exact;

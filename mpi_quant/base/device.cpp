@@ -16,7 +16,7 @@ namespace mq {
 namespace {
 
 std::atomic<const DeviceApi*> table{nullptr};
-std::atomic<const char*> trouble{nullptr};
+std::atomic<const char*> unusable_reason{nullptr};
 std::atomic<const char*> staging{nullptr};
 std::atomic<bool> is_settled{false};  // there is a table, or there will never be one
 std::atomic<std::uint64_t> seen{0};   // objects mapped when there was no driver
@@ -67,15 +67,15 @@ const DeviceApi* load() {
   std::string reason;
   void* const library = open_library(reason);
   if (library == nullptr) {
-    trouble = for_ever("GPU memory is not known: " + reason);
+    unusable_reason = for_ever("GPU memory is not known: " + reason);
     return nullptr;
   }
   auto* const get = reinterpret_cast<CudaApi*>(dlsym(library, "mpiq_cuda_api"));
   const char* why = "no mpiq_cuda_api";
   const DeviceApi* const found = get != nullptr ? get(kDeviceApi, &why) : nullptr;
   if (found != nullptr && found->version == kDeviceApi) return found;
-  trouble = for_ever(std::string("GPU memory is not known: libmpi_quant_cuda.so: ") +
-                     (found != nullptr ? "is of another version" : why));
+  unusable_reason = for_ever(std::string("GPU memory is not known: libmpi_quant_cuda.so: ") +
+                             (found != nullptr ? "is of another version" : why));
   return nullptr;
 }
 
@@ -112,7 +112,7 @@ const DeviceApi* device_api() noexcept {
   return table.load(std::memory_order_acquire);
 }
 
-const char* device_trouble() noexcept { return trouble.load(std::memory_order_acquire); }
+const char* device_unusable_reason() noexcept { return unusable_reason.load(std::memory_order_acquire); }
 
 const char* staging_reason() noexcept { return staging.load(std::memory_order_acquire); }
 void note_no_kernels(const char* why) noexcept { staging.store(why, std::memory_order_release); }

@@ -106,7 +106,7 @@ const DeviceApi* device_api() noexcept;
 
 // Why device_api() is null although a driver is mapped and MPIQ_CUDA is not off; null if it is not, or
 // nobody has asked yet. Lives for ever.
-const char* device_trouble() noexcept;
+const char* device_unusable_reason() noexcept;
 
 // Why the vectors of calls have been staged through host memory, as DeviceApi::no_kernels last told
 // note_no_kernels; null if they were not. Lives for ever.
@@ -115,7 +115,7 @@ void note_no_kernels(const char* why) noexcept;
 
 // The one symbol of libmpi_quant_cuda.so, mpiq_cuda_api: its table for this version of it, or null with the
 // reason, which lives for ever. The driver is mapped.
-using CudaApi = const DeviceApi*(std::uint32_t version, const char** trouble);
+using CudaApi = const DeviceApi*(std::uint32_t version, const char** reason);
 
 // Where p points; host without a table.
 Result<Where> where(const void* p) noexcept;

@@ -14,13 +14,13 @@
 #include <new>
 
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/turn.hpp"
-#include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
 namespace {
@@ -45,14 +45,14 @@ void set_parameter(Method& method, std::string_view name, double value) {
 
 // The method of a call that a codec could serve, and mpi for all others. A half type that is to be reduced
 // exactly is reduced by the codec of its own type: MPI cannot add it.
-Method choose(const Call& call, std::optional<kernels::Element> element, const Wishes& wishes,
+Method choose(const Call& call, std::optional<kernels::Element> element, const CallOptions& options,
               CommState& state) {
   const std::uint64_t number = state.policy_calls++;  // on every path: ranks must not come apart by an error
   const bool eligible = element && call.op == MPI_SUM && call.count > 0 && state.stats.exact_mode != 2;
   if (!eligible) return {};
   Method method;
-  if (wishes.method) {
-    method = *wishes.method;
+  if (options.method) {
+    method = *options.method;
   } else if (state.stats.exact_mode == 0) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
     int size = 0;
@@ -60,41 +60,41 @@ Method choose(const Call& call, std::optional<kernels::Element> element, const W
     method = state.policy.choose({bytes, size, *element, number, state.name});
   }
   if (method.exact() && is_half(element)) method.codec = kernels::find_codec(name(*element));
-  if (!method.exact() && wishes.rows > 0) {
-    set_parameter(method, "rows", wishes.rows);
-    set_parameter(method, "ld", wishes.ld);
+  if (!method.exact() && options.rows > 0) {
+    set_parameter(method, "rows", options.rows);
+    set_parameter(method, "ld", options.ld);
   }
   return method;
 }
 
 // MPI has no communicator left for the library. The sum is exact if no rank asked for a method itself and MPI
 // can add the type; else an error. The ranks agree on that by the program's own communicator.
-Outcome without_messages(const Call& call, const Wishes& wishes) {
+Outcome without_messages(const Call& call, const CallOptions& options) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
-  Status trouble = wishes.trouble;
-  if (trouble.ok()) trouble = check_arguments(call, element, false);
-  if (trouble.ok() && ((wishes.method && !wishes.method->exact()) || is_half(element)))
-    trouble = no_communicator();
+  Status local_error = options.local_error;
+  if (local_error.ok()) local_error = check_arguments(call, element, false);
+  if (local_error.ok() && ((options.method && !options.method->exact()) || is_half(element)))
+    local_error = no_communicator();
   const std::string facts =
       "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
-  const Status agreed = unanimous(call.comm, trouble, facts + '\0');
+  const Status agreed = collective_check(call.comm, local_error, facts + '\0');
   return {agreed, agreed.ok()};
 }
 
 }  // namespace
 
-Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method) {
+Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method) {
   const Turn turn(state);
-  Wishes refused;
-  refused.trouble = turn.trouble();
-  refused.yields = wishes.yields;
-  const Wishes& wanted = refused.trouble.ok() ? wishes : refused;
+  CallOptions refused;
+  refused.local_error = turn.local_error();
+  refused.may_fall_back = options.may_fall_back;
+  const CallOptions& wanted = refused.local_error.ok() ? options : refused;
   bool is_active = false;
   {
     const std::scoped_lock lock(state.mutex);
     ++state.stats.calls;
     if (!state.broken.ok()) return {state.broken, false};
-    const Result<bool> active = state.activate(call.comm, wishes.yields ? Use::messages : Use::all);
+    const Result<bool> active = state.activate(call.comm, options.may_fall_back ? Use::messages : Use::all);
     if (!active.ok()) return {active.status(), false};
     is_active = *active;
     if (is_active) {
@@ -102,7 +102,7 @@ Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const 
       state.blocking.start();
     }
   }
-  if (!is_active) return wishes.yields ? Outcome{{}, true} : without_messages(call, wanted);
+  if (!is_active) return options.may_fall_back ? Outcome{{}, true} : without_messages(call, wanted);
   complete(state.blocking);
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();
@@ -143,7 +143,7 @@ Result<bool> copies_alone(const Call& call) {
   return alone;
 }
 
-Result<Choice> choose_requested(const Call& call, const Wishes& wishes) {
+Result<Choice> choose_requested(const Call& call, const CallOptions& options) {
   Choice choice;
   if (!can_share(call)) return choice;
   const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
@@ -152,16 +152,16 @@ Result<Choice> choose_requested(const Call& call, const Wishes& wishes) {
   if (*found == nullptr || (*found)->stats.exact_mode == 2) return choice;
   choice.state = (*found)->shared_from_this();
   const std::scoped_lock lock(choice.state->mutex);
-  choice.method = choose(call, element_of(call.datatype), wishes, *choice.state);
+  choice.method = choose(call, element_of(call.datatype), options, *choice.state);
   return choice;
 }
 
-Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept {
+Outcome requested_allreduce(const Call& call, const CallOptions& options) noexcept {
   return with_memory([&]() -> Outcome {
-    const Result<Choice> choice = choose_requested(call, wishes);
+    const Result<Choice> choice = choose_requested(call, options);
     if (!choice.ok()) return {choice.status(), false};
-    if (choice->state == nullptr) return {wishes.trouble, wishes.trouble.ok()};
-    return operate(*choice->state, call, wishes, choice->method);
+    if (choice->state == nullptr) return {options.local_error, options.local_error.ok()};
+    return operate(*choice->state, call, options, choice->method);
   });
 }
 

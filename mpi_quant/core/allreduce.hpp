@@ -29,7 +29,7 @@ struct Call {
 };
 
 // What the caller of MPIQ_Allreduce wants beside MPI's arguments.
-struct Wishes {
+struct CallOptions {
   std::optional<Method> method;  // in place of the policy's
   Key key;                       // of the residual; empty: no feedback
   double rows = 0, ld = 0;       // of the matrix the vector is, column by column; 0: none
@@ -37,11 +37,11 @@ struct Wishes {
   // only for what comes later in it.
   std::optional<void*> stream;
   bool stream_ordered = false;
-  Status trouble;  // why this rank cannot take part; reported to all
+  Status local_error;  // why this rank cannot take part; reported to all
   // Of MPI_Allreduce of an unmodified program. The key is then this rank's alone, and ranks that come with
   // different methods reduce exactly.
-  bool yields = false;
-  std::uint64_t care = 0;  // hash of what else the ranks must agree on to compress
+  bool may_fall_back = false;
+  std::uint64_t safeguards = 0;  // hash of what else the ranks must agree on to compress
 };
 
 // What became of a call: an error, a result, or nothing yet because the reduction is MPI's to do.
@@ -60,10 +60,10 @@ struct Choice {
 };
 
 // MPIQ_Allreduce and its relatives. Collective over the communicator at its first use.
-Result<Choice> choose_requested(const Call& call, const Wishes& wishes);
+Result<Choice> choose_requested(const Call& call, const CallOptions& options);
 
 // Runs one blocking call of a communicator, with the method chosen for it.
-Outcome operate(CommState& state, const Call& call, const Wishes& wishes, const Method& method);
+Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method);
 // Starts MPI's own non-blocking reduction of a call, on this communicator.
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 // A sum on one rank which MPI may not be able to do, of half-type elements or with a vector on a device:
@@ -71,7 +71,7 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
 Result<bool> copies_alone(const Call& call);
 
 // MPIQ_Allreduce.
-Outcome requested_allreduce(const Call& call, const Wishes& wishes) noexcept;
+Outcome requested_allreduce(const Call& call, const CallOptions& options) noexcept;
 // The exception boundary: whatever ran short of memory is an error like any other.
 template <class F>
 Outcome with_memory(const F& f) noexcept {

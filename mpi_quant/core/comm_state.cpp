@@ -8,11 +8,11 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/immortal.hpp"
+#include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/turn.hpp"
-#include "mpi_quant/core/unanimous.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 #include "mpi_quant/engine/frame.hpp"
 
@@ -166,7 +166,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
 
   // All memory before the first message: whatever is missing here is told to the others.
   std::shared_ptr<CommState> state;
-  Status trouble = env().status();
+  Status local_error = env().status();
   const Mode mode = env().ok() ? env()->mode : Mode::on;
   const std::uint32_t facts = static_cast<std::uint32_t>(mode) << 1 | (env().ok() && !env()->report.empty());
   char name[MPI_MAX_OBJECT_NAME] = "";
@@ -186,10 +186,10 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     const std::scoped_lock lock(registry().mutex);
     registry().states.reserve(registry().states.size() + 1);
   } catch (const std::bad_alloc&) {
-    trouble = {Code::no_memory, "out of memory"};
+    local_error = {Code::no_memory, "out of memory"};
   }
   const Result<Agreed> agreed =
-      compare(user_comm, rules, name, facts, trouble, "environment (MPIQ_ variables) or memory");
+      compare(user_comm, rules, name, facts, local_error, "environment (MPIQ_ variables) or memory");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_name) state->name.clear();
   state->same_watch = agreed->same_facts;
@@ -231,7 +231,7 @@ Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
     bool& refused = refused_[static_cast<std::size_t>(use)];
     if (refused) return false;
     // Functions that reduce nothing begin likewise, see meeting.hpp.
-    MQ_TRY(comm ? meet() : unanimous(user_comm, {}, "a reduction"));
+    MQ_TRY(comm ? meet() : collective_check(user_comm, {}, "a reduction"));
     Result<Lease> taken = lease(user_comm, use);
     if (!taken.ok()) return taken.status();
     refused = taken->comm == nullptr;
@@ -314,7 +314,7 @@ const CommState::Program& CommState::program(const PlanRow& row, kernels::Elemen
       .first->second;
 }
 
-int CommState::enter(const Place& place, std::uint32_t number) {
+int CommState::enter(const QueuePosition& place, std::uint32_t number) {
   if (number != entered_ || number - oldest_ >= kWindows) return -1;
   ++entered_;
   window_[number % kWindows] = &place;

@@ -23,7 +23,7 @@
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/operation.hpp"
 #include "mpi_quant/core/private_comm.hpp"
-#include "mpi_quant/device/work.hpp"
+#include "mpi_quant/device/resources.hpp"
 #include "mpi_quant/memory/identity.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 #include "mpi_quant/plan/plan.hpp"
@@ -102,7 +102,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   static_assert(kMaxRounds < window_tags);  // the last tag of a window is the agreement's
   static constexpr int kMaxLanes = 16;      // fewer for a plan of many rounds: lanes_of
   // The window of a call, or -1 while it has to wait.
-  int enter(const Place& place, std::uint32_t sequence);
+  int enter(const QueuePosition& place, std::uint32_t sequence);
   void leave(std::uint32_t sequence);
   // True once all calls before this one have left or gone past their turn.
   bool may_reduce(std::uint32_t sequence) const;
@@ -149,7 +149,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::shared_ptr<CommState> kept_;    // of itself, for ever
   std::optional<int> per_node_;        // of Ranks, once asked for; the same on all ranks
   std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
-  std::array<const Place*, kWindows> window_{};                // by number, modulo kWindows
+  std::array<const QueuePosition*, kWindows> window_{};        // by number, modulo kWindows
   std::uint32_t entered_ = 0, oldest_ = 0;  // numbers of the next to enter and of the first that has not left
 };
 

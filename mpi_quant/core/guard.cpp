@@ -118,22 +118,22 @@ Status GuardedCall::exact_sum(const Call& call) {
 Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, bool had_keys) {
   const auto n = static_cast<std::size_t>(call.count);
   const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
-  Status trouble = std::move(ran);
+  Status local_error = std::move(ran);
   if (window_ != nullptr) {
     MQ_TRY(sum(MPI_IN_PLACE, window_->inputs(), call));
-    if (trouble.ok()) trouble = window_->add_result(result);
+    if (local_error.ok()) local_error = window_->add_result(result);
     result = window_->results();
   } else {
     MQ_TRY(exact_sum(call));
-    if (keeps_result_ && trouble.ok()) {
-      trouble = copy_now(delivered_.data(), result, bytes_);
+    if (keeps_result_ && local_error.ok()) {
+      local_error = copy_now(delivered_.data(), result, bytes_);
       result = delivered_.data();
     }
   }
   std::byte* const exact = window_ != nullptr ? window_->inputs() : exact_.data();
   // MPI's sums may differ in their last bits from rank to rank.
-  double mine[2]{-1, trouble.ok() ? 0.0 : 1.0}, worst[2];
-  if (trouble.ok())
+  double mine[2]{-1, local_error.ok() ? 0.0 : 1.0}, worst[2];
+  if (local_error.ok())
     mine[0] = with_elements(element_, exact, result, [&](const auto* wanted, const auto* delivered) {
       return relative_error(wanted, delivered, n);
     });
@@ -146,7 +146,8 @@ Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, 
   verdict.replaced = failed || verdict.given_up;
   if (verdict.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
   if (verdict.replaced) verdict.delivered = deliver(call, had_keys);
-  if (!verdict.delivered.ok() && !trouble.ok()) verdict.delivered = std::move(trouble);  // the first words
+  if (!verdict.delivered.ok() && !local_error.ok())
+    verdict.delivered = std::move(local_error);  // the first words
   return verdict;
 }
 

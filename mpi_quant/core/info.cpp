@@ -14,22 +14,22 @@ namespace {
 
 Status bad_info(const std::string& text) { return {Code::bad_info, "info " + text}; }
 
-Status read_method(std::string_view value, Wishes& wishes) {
+Status read_method(std::string_view value, CallOptions& options) {
   const Result<Method> method = parse_method(value);
   if (!method.ok()) return bad_info("mpiq_method: " + method.status().text());
-  wishes.method = *method;
+  options.method = *method;
   return {};
 }
 
-Status read_residual_key(std::string_view value, Wishes& wishes) {
+Status read_residual_key(std::string_view value, CallOptions& options) {
   if (value.empty() || value.size() > Key::kMax)
     return bad_info("mpiq_key: \"" + std::string(value) + "\" is not 1 to 63 characters");
-  wishes.key = Key(value);
+  options.key = Key(value);
   return {};
 }
 
 // "ROWSxCOLS" or "ROWSxCOLS:LD".
-Status read_matrix(std::string_view value, MPI_Count count, Wishes& wishes) {
+Status read_matrix(std::string_view value, MPI_Count count, CallOptions& options) {
   std::array<long long, 3> number{};  // rows, columns, leading dimension
   const char* at = value.data();
   const char* const end = at + value.size();
@@ -48,13 +48,13 @@ Status read_matrix(std::string_view value, MPI_Count count, Wishes& wishes) {
     return bad_info(words() + " is not ROWSxCOLS or ROWSxCOLS:LD");
   if (count > columns * ld || count < (columns - 1) * ld + rows)
     return bad_info(words() + " is not a matrix of " + std::to_string(count) + " elements");
-  wishes.rows = static_cast<double>(rows);
-  wishes.ld = static_cast<double>(ld);
+  options.rows = static_cast<double>(rows);
+  options.ld = static_cast<double>(ld);
   return {};
 }
 
 // A cudaStream_t, as a number.
-Status read_stream(std::string_view value, Wishes& wishes) {
+Status read_stream(std::string_view value, CallOptions& options) {
   const bool hexadecimal = value.substr(0, 2) == "0x" || value.substr(0, 2) == "0X";
   const std::string_view digits = value.substr(hexadecimal ? 2 : 0);
   std::uintptr_t number = 0;
@@ -63,23 +63,23 @@ Status read_stream(std::string_view value, Wishes& wishes) {
   if (error != std::errc{} || end != digits.data() + digits.size())
     return bad_info("mpiq_stream: \"" + std::string(value) +
                     "\" is not a stream as a number, like 0x7f00beef");
-  wishes.stream = reinterpret_cast<void*>(number);
+  options.stream = reinterpret_cast<void*>(number);
   return {};
 }
 
-Status read_stream_ordered(std::string_view value, Wishes& wishes) {
+Status read_stream_ordered(std::string_view value, CallOptions& options) {
   if (value != "true" && value != "false")
     return bad_info("mpiq_stream_ordered: \"" + std::string(value) + "\" is neither true nor false");
-  wishes.stream_ordered = value == "true";
+  options.stream_ordered = value == "true";
   return {};
 }
 
-Status read_key(const char* key, std::string_view value, MPI_Count count, Wishes& wishes) {
-  if (std::strcmp(key, "mpiq_method") == 0) return read_method(value, wishes);
-  if (std::strcmp(key, "mpiq_key") == 0) return read_residual_key(value, wishes);
-  if (std::strcmp(key, "mpiq_matrix") == 0) return read_matrix(value, count, wishes);
-  if (std::strcmp(key, "mpiq_stream") == 0) return read_stream(value, wishes);
-  if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_stream_ordered(value, wishes);
+Status read_key(const char* key, std::string_view value, MPI_Count count, CallOptions& options) {
+  if (std::strcmp(key, "mpiq_method") == 0) return read_method(value, options);
+  if (std::strcmp(key, "mpiq_key") == 0) return read_residual_key(value, options);
+  if (std::strcmp(key, "mpiq_matrix") == 0) return read_matrix(value, count, options);
+  if (std::strcmp(key, "mpiq_stream") == 0) return read_stream(value, options);
+  if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_stream_ordered(value, options);
   return {Code::bad_info,
           std::string("info: unknown key \"") + key +
               "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered)"};
@@ -87,15 +87,15 @@ Status read_key(const char* key, std::string_view value, MPI_Count count, Wishes
 
 }  // namespace
 
-Wishes read_wishes(MPI_Info info, MPI_Count count) noexcept {
-  Wishes wishes;
+CallOptions read_options(MPI_Info info, MPI_Count count) noexcept {
+  CallOptions options;
   try {
-    wishes.trouble = for_each_key(
-        info, [&](const char* key, const char* value) { return read_key(key, value, count, wishes); });
+    options.local_error = for_each_key(
+        info, [&](const char* key, const char* value) { return read_key(key, value, count, options); });
   } catch (const std::bad_alloc&) {
-    wishes.trouble = {Code::no_memory, "out of memory"};
+    options.local_error = {Code::no_memory, "out of memory"};
   }
-  return wishes;
+  return options;
 }
 
 Status keep_rules(MPI_Comm comm, MPI_Info info) {

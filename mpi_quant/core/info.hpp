@@ -10,9 +10,9 @@
 
 namespace mq {
 
-// What an info asks for a vector of count elements; what is wrong with it is the trouble. Other libraries'
+// What an info asks for a vector of count elements; what is wrong with it is the local error. Other libraries'
 // keys are passed over.
-Wishes read_wishes(MPI_Info info, MPI_Count count) noexcept;
+CallOptions read_options(MPI_Info info, MPI_Count count) noexcept;
 // What an info asks for a communicator: "mpiq_policy" is kept for its first use, see CommState::keep_rules.
 Status keep_rules(MPI_Comm comm, MPI_Info info);
 

@@ -2,8 +2,8 @@
 
 #include <mutex>
 
+#include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/in_flight.hpp"
-#include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
 
@@ -22,12 +22,12 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
     is_private = state_->comm.has_value();
     if (is_private) {
       MQ_TRY(state_->broken);
-      state_->blocking.prepare_function(function, turn_->trouble());
+      state_->blocking.prepare_function(function, turn_->local_error());
       state_->blocking.start();
     }
   }
   // What reduces begins likewise before there is a private communicator: see CommState::activate.
-  if (!is_private) return unanimous(comm, turn_->trouble(), function);
+  if (!is_private) return collective_check(comm, turn_->local_error(), function);
   complete(state_->blocking);
   const std::scoped_lock lock(state_->mutex);
   return state_->blocking.outcome().status;

@@ -48,17 +48,18 @@ Operation::Operation(CommState& state, Exact exact)
 
 Operation::~Operation() { state_.scratch_bytes -= held_bytes_; }
 
-void Operation::prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal) noexcept {
+void Operation::prepare(const Call& call, const CallOptions& options, Method method,
+                        bool rehearsal) noexcept {
   call_ = call;
-  key_ = wishes.key;
+  key_ = options.key;
   method_ = method;
   rehearsal_ = rehearsal;
-  yields_ = wishes.yields;
-  order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, wishes.stream.has_value(),
-            wishes.stream.value_or(nullptr)};
-  stream_ordered_ = wishes.stream_ordered;
-  care_ = wishes.care;
-  trouble_ = {};
+  may_fall_back_ = options.may_fall_back;
+  order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, options.stream.has_value(),
+            options.stream.value_or(nullptr)};
+  stream_ordered_ = options.stream_ordered;
+  safeguards_ = options.safeguards;
+  local_error_ = {};
   outcome_ = {};
   tally_ = {};
   proposal_ = 0;
@@ -70,32 +71,32 @@ void Operation::prepare(const Call& call, const Wishes& wishes, Method method, b
     method_.plan = &choose_plan(bytes, state_.comm->size());
   }
   try {
-    trouble_ = wishes.trouble;
+    local_error_ = options.local_error;
     // What to make of an unmodified program's overlapping vectors is MPI's affair.
-    if (yields_ && overlaps(call, element)) method_ = {};
-    if (trouble_.ok()) trouble_ = check_arguments(call, element, yields_);
-    if (trouble_.ok() && !method_.exact()) trouble_ = prepare_run(element);
+    if (may_fall_back_ && overlaps(call, element)) method_ = {};
+    if (local_error_.ok()) local_error_ = check_arguments(call, element, may_fall_back_);
+    if (local_error_.ok() && !method_.exact()) local_error_ = prepare_run(element);
     // What has no memory for our ways may have some for MPI's.
-    if (trouble_.code() == Code::no_memory && yields_ && wishes.trouble.ok()) {
-      trouble_ = {};
+    if (local_error_.code() == Code::no_memory && may_fall_back_ && options.local_error.ok()) {
+      local_error_ = {};
       method_ = {};
     }
   } catch (const std::bad_alloc&) {
-    trouble_ = {Code::no_memory, "out of memory"};  // short enough to need none
+    local_error_ = {Code::no_memory, "out of memory"};  // short enough to need none
   }
   sign(element);
   stage_ = Stage::idle;
 }
 
-void Operation::prepare_function(std::string_view function, Status trouble) noexcept {
-  Wishes wishes;
-  wishes.trouble = std::move(trouble);
-  prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, wishes, {}, true);
+void Operation::prepare_function(std::string_view function, Status local_error) noexcept {
+  CallOptions options;
+  options.local_error = std::move(local_error);
+  prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, options, {}, true);
   signature_ = signature_of_function(function);
-  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
+  signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
 }
 
-// Everything a compressed call needs on this rank; the first thing that is missing becomes its trouble.
+// Everything a compressed call needs on this rank; the first thing that is missing becomes its local error.
 Status Operation::prepare_run(std::optional<kernels::Element> element) {
   const CommState::Program& program = state_.program(*method_.plan, *element);
   Job& job = job_;
@@ -138,7 +139,7 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
 Status Operation::prepare_residual(bool measures, bool& proposes) {
   MQ_TRY(place_residual());
   // A key of one rank alone settles nothing for the others.
-  if (!measures || yields_) return {};
+  if (!measures || may_fall_back_) return {};
   const double settled = state_.residuals.find(key_.view())->settled;
   if (settled <= 0) return {};
   job_.params = job_.codec->settle(job_.params, settled);
@@ -168,8 +169,9 @@ Status Operation::place_residual() {
     vectors_.stage(job);
     placed = place();
   }
-  if (placed.code() == Code::device_failed && yields_) placed = place();  // it may have gone with its context
-  if (placed.ok() || !yields_ || placed.code() == Code::bad_argument) return placed;
+  if (placed.code() == Code::device_failed && may_fall_back_)
+    placed = place();  // it may have gone with its context
+  if (placed.ok() || !may_fall_back_ || placed.code() == Code::bad_argument) return placed;
   key_ = {};
   return {};
 }
@@ -195,7 +197,7 @@ Status Operation::prepare_memory(bool measures, std::byte*& scratch) {
 // Nothing can be launched that the program's graph would not hold. An unmodified program's call is left to
 // MPI, which may have something to say to it.
 Status Operation::refuse_capture() {
-  if (!yields_)
+  if (!may_fall_back_)
     return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
   method_ = {};
   return {};
@@ -210,17 +212,17 @@ void Operation::sign(std::optional<kernels::Element> element) {
   signature_ = {};
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
-  signature_.key = yields_ ? 0 : hash_of_key(key_.view());
-  if (yields_)
+  signature_.key = may_fall_back_ ? 0 : hash_of_key(key_.view());
+  if (may_fall_back_)
     signature_.kind = kIntercepted;
   else if (rehearsal_)
     signature_.kind = kInit;
   else if (method_.exact() && exact_ == Exact::here)
     signature_.kind = kNonblocking;
-  signature_.trouble = static_cast<std::uint16_t>(trouble_.code());
+  signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
   if (method_.exact()) return;
   signature_.codec = method_.codec->id;
-  signature_.params_hash = hash_of(trouble_.ok() ? job_.params : method_.params) ^ care_;
+  signature_.params_hash = hash_of(local_error_.ok() ? job_.params : method_.params) ^ safeguards_;
   signature_.plan = method_.plan->id;
 }
 
@@ -231,7 +233,7 @@ void Operation::start() noexcept {
   holds_key_ = entry != nullptr;
   if (holds_key_) ++entry->users;
   stage_ = Stage::queued;
-  place_ = {};
+  position_ = {};
   entered_ = false;
   (void)advance();
 }
@@ -281,7 +283,7 @@ Status Operation::step(bool& moved) {
 
 Status Operation::enter(bool& moved) {
   MQ_TRY(state_.broken);
-  const int window = state_.enter(place_, signature_.sequence);
+  const int window = state_.enter(position_, signature_.sequence);
   if (window < 0) return {};
   moved = true;
   entered_ = true;
@@ -300,7 +302,7 @@ Status Operation::agreed(bool& moved) {
     outcome_.split = true;
   } else if (!verdict.ok()) {
     forget_unused_key();
-    finish(trouble_.ok() ? verdict : trouble_, false);  // this rank's own words first
+    finish(local_error_.ok() ? verdict : local_error_, false);  // this rank's own words first
   } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
     finish({}, method_.exact());
   } else if (method_.exact()) {
@@ -308,7 +310,7 @@ Status Operation::agreed(bool& moved) {
   } else {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
-    place_.past_turn = true;
+    position_.past_turn = true;
     MQ_TRY(execution_.start(*state_.comm));
     if (abandoned_) execution_.give_up(abandoned());
   }
@@ -329,7 +331,7 @@ Status Operation::settle_parameters() {
   if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
   const double proposal = agreement_.summary().proposal;
   job_.params = job_.codec->settle(job_.params, proposal);
-  if (entry != nullptr && proposal > 0 && !yields_)
+  if (entry != nullptr && proposal > 0 && !may_fall_back_)
     entry->settled = proposal;  // zeros measure nothing: the next call tries again
   return {};
 }
@@ -338,7 +340,7 @@ Status Operation::take_turn(bool& moved) {
   if (!state_.may_reduce(signature_.sequence)) return {};
   MQ_TRY(start_exact(call_, state_.comm->handle(), reduction_));
   stage_ = Stage::reducing;
-  place_.past_turn = true;
+  position_.past_turn = true;
   moved = true;
   return {};
 }
@@ -369,7 +371,7 @@ void Operation::finish(Status status, bool exact) {
 // Of a call that failed while it ran: part of it may belong to a result that nobody got. Other ranks may not
 // have failed, so what they all know of a key stays.
 void Operation::restart_residual() {
-  if (yields_)
+  if (may_fall_back_)
     state_.residuals.drop(key_.view());
   else if (Residuals::Entry* const entry = state_.residuals.find(key_.view()))
     entry->restart();

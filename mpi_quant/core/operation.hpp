@@ -3,10 +3,11 @@
 //
 //   prepare   scratch, residual, execution: everything that can fail on one rank alone
 //   start     takes a place in the order of the communicator's calls
-//   agree     all ranks compare their calls' signatures and hear of trouble; else an error on all ranks
+//   agree     all ranks compare their calls' signatures and local errors; else an error on all ranks
 //   run       the executor, or MPI's own reduction
 //
-// Whatever is local (memory, a bad argument) becomes `trouble` in the signature, never a different path.
+// Whatever is wrong on one rank alone (memory, a bad argument) becomes the local error, which the signature
+// tells to all ranks. It never leads to a different path.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +19,7 @@
 #include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
-#include "mpi_quant/device/call.hpp"
+#include "mpi_quant/device/placement.hpp"
 #include "mpi_quant/engine/agree.hpp"
 #include "mpi_quant/engine/execute.hpp"
 
@@ -31,7 +32,7 @@ class CommState;
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
 
 // Of a call among those in flight on its communicator.
-struct Place {
+struct QueuePosition {
   bool past_turn =
       false;  // no later call has to wait for this one to enter MPI, whose order is that of calls
 };
@@ -52,10 +53,10 @@ class Operation final : public InFlight {
 
   // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
   // earlier call needed. rehearsal: the call is to end once the ranks have agreed.
-  void prepare(const Call& call, const Wishes& wishes, Method method, bool rehearsal = false) noexcept;
+  void prepare(const Call& call, const CallOptions& options, Method method, bool rehearsal = false) noexcept;
   // The same for a collective function that is no reduction: the call is over once all ranks have agreed that
-  // they are in it. trouble: why this rank cannot take part.
-  void prepare_function(std::string_view function, Status trouble) noexcept;
+  // they are in it. local_error: why this rank cannot take part.
+  void prepare_function(std::string_view function, Status local_error) noexcept;
   void start() noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }
@@ -97,22 +98,22 @@ class Operation final : public InFlight {
   CommState& state_;
   const Exact exact_;
   Stage stage_ = Stage::idle;
-  Place place_;
+  QueuePosition position_;
   bool abandoned_ = false;
-  bool rehearsal_ = false, entered_ = false, holds_key_ = false, yields_ = false;
-  std::uint64_t care_ = 0;
+  bool rehearsal_ = false, entered_ = false, holds_key_ = false, may_fall_back_ = false;
+  std::uint64_t safeguards_ = 0;
   Call call_{};
   Key key_;
   Method method_;
   Job job_;
   Signature signature_;
   double proposal_ = 0;
-  Status trouble_;
+  Status local_error_;
   Outcome outcome_;
   Tally tally_;
   DeviceOrder order_;
   bool stream_ordered_ = false;
-  DeviceCall vectors_;
+  DevicePlacement vectors_;
   Buffer scratch_;
   std::size_t held_bytes_ = 0;  // of scratch_ and vectors_, in the communicator's numbers
   Agreement<MpiComm> agreement_;

@@ -111,20 +111,20 @@ PrivateComm::~PrivateComm() {
 
 Result<Lease> lease(MPI_Comm user_comm, Use use) {
   Offer offer;
-  const Status trouble = guarded_status([&] { return prepare(user_comm, use, offer); });
+  const Status local_error = guarded_status([&] { return prepare(user_comm, use, offer); });
   enum { kKnown, kKnownToAll, kPlace, kId, kUse, kUseOfAll, kThreads, kUnknown, kTrouble, kValues };
   const std::int64_t known = offer.known != nullptr ? offer.known->id : 0;
   const auto wanted = static_cast<std::int64_t>(use);
-  const std::array<std::int64_t, kValues> mine{known,        -known,  offer.place,    offer.id,
-                                               wanted,       -wanted, env()->threads, ranks_on_node() == 1,
-                                               !trouble.ok()};
+  const std::array<std::int64_t, kValues> mine{
+      known,   -known,         offer.place,          offer.id,         wanted,
+      -wanted, env()->threads, ranks_on_node() == 1, !local_error.ok()};
   std::array<std::int64_t, kValues> most{};
   MPI_Request request = MPI_REQUEST_NULL;
   MQ_TRY(mpi_status(
       real_mpi().iallreduce(mine.data(), most.data(), kValues, MPI_INT64_T, MPI_MAX, user_comm, &request),
       "MPI_Iallreduce"));
   MQ_TRY(wait_watched(user_comm, request, "at the first compressed sum", "do all ranks make this call?"));
-  MQ_TRY(trouble);
+  MQ_TRY(local_error);
   if (most[kTrouble] != 0) return Status{Code::peer_failed, "another rank has no memory for a communicator"};
   if (most[kUse] != -most[kUseOfAll])
     return Status{Code::mismatch, "some ranks call MPI_Allreduce and others a function of mpi_quant"};

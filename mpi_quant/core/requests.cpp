@@ -14,15 +14,15 @@
 // rank, an intercommunicator) has `reduction`; one of another part of the library on a single rank is done
 // when it is started.
 struct MPIQ_Request_object {
-  MPIQ_Request_object(const mq::Call& c, const mq::Wishes& w, const mq::Choice& choice, bool again)
-      : call(c), wishes(w), method(choice.method), persistent(again), state(choice.state) {}
+  MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Choice& choice, bool again)
+      : call(c), options(w), method(choice.method), persistent(again), state(choice.state) {}
   explicit MPIQ_Request_object(MPI_Comm comm)
       : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
   mq::InFlight* in_flight() const { return run != nullptr ? run->in_flight() : nullptr; }
 
   const mq::InFlightSlot slot;
   const mq::Call call;
-  const mq::Wishes wishes;
+  const mq::CallOptions options;
   const mq::Method method;
   const bool persistent;
   bool input_on_device = false, output_on_device = false;  // of a persistent one, when it was made
@@ -54,9 +54,9 @@ class AllreduceRun final : public Startable {
 
  private:
   void begin(Status local_error, bool rehearsal) noexcept {
-    Wishes refused;
-    refused.trouble = std::move(local_error);
-    operation_.prepare(request_.call, refused.trouble.ok() ? request_.wishes : refused, request_.method,
+    CallOptions refused;
+    refused.local_error = std::move(local_error);
+    operation_.prepare(request_.call, refused.local_error.ok() ? request_.options : refused, request_.method,
                        rehearsal);
     operation_.start();
   }
@@ -73,12 +73,12 @@ MPI_Comm comm_of(const MPIQ_Request_object& r) {
 }
 
 // Fills a request that is not active yet; without a run where the reduction is MPI's alone. The memory
-// that is missing here becomes the call's trouble, on the operation that blocking calls use, for nobody may
-// stay away from an agreement.
-Status make(const Call& call, const Wishes& wishes, bool persistent, OwnedRequest& made) {
-  Result<Choice> choice = choose_requested(call, wishes);
+// that is missing here becomes the call's local error, told by the operation that blocking calls use: every
+// rank has to come to the agreement.
+Status make(const Call& call, const CallOptions& options, bool persistent, OwnedRequest& made) {
+  Result<Choice> choice = choose_requested(call, options);
   if (!choice.ok()) return choice.status();
-  if (choice->state == nullptr) MQ_TRY(wishes.trouble);
+  if (choice->state == nullptr) MQ_TRY(options.local_error);
   if (choice->state != nullptr) {
     std::optional<Turn> turn;  // where the private communicator has to be another one from now on
     if (!choice->state->has(Use::all)) turn.emplace(*choice->state);
@@ -89,13 +89,13 @@ Status make(const Call& call, const Wishes& wishes, bool persistent, OwnedReques
     if (!*active) return no_communicator();
   }
   try {
-    made.reset(new MPIQ_Request_object(call, wishes, *choice, persistent));
+    made.reset(new MPIQ_Request_object(call, options, *choice, persistent));
     if (choice->state == nullptr) return {};
     made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
     if (choice->state == nullptr) return no_memory();
-    Wishes refused;
-    refused.trouble = no_memory();
+    CallOptions refused;
+    refused.local_error = no_memory();
     return operate(*choice->state, call, refused, choice->method).status;
   }
   return {};
@@ -183,7 +183,7 @@ Status rehearse(OwnedRequest& r) {
   auto& run = static_cast<AllreduceRun&>(*r->run);
   {
     const std::scoped_lock lock(r->state->mutex);
-    run.rehearse(turn.trouble());
+    run.rehearse(turn.local_error());
   }
   complete(*run.in_flight());
   const std::scoped_lock lock(r->state->mutex);
@@ -209,21 +209,21 @@ Status null_pointer(const char* function) {
 
 }  // namespace
 
-Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
+Status iallreduce(const Call& call, const CallOptions& options, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
-  MQ_TRY(make(call, wishes, false, made));
+  MQ_TRY(make(call, options, false, made));
   MQ_TRY(start_now(*made));
   *request = made.release();
   return {};
 }
 
-Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request) {
+Status allreduce_init(const Call& call, const CallOptions& options, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Allreduce_init");
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
-  MQ_TRY(make(call, wishes, true, made));
+  MQ_TRY(make(call, options, true, made));
   if (made->run != nullptr) MQ_TRY(rehearse(made));
   note_devices(*made);
   *request = made.release();

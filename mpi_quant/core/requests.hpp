@@ -34,8 +34,8 @@ void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noe
 
 // The bodies of the MPIQ_ functions of the same names; the communicator whose error handler is to be called
 // comes back in comm.
-Status iallreduce(const Call& call, const Wishes& wishes, MPIQ_Request* request);
-Status allreduce_init(const Call& call, const Wishes& wishes, MPIQ_Request* request);
+Status iallreduce(const Call& call, const CallOptions& options, MPIQ_Request* request);
+Status allreduce_init(const Call& call, const CallOptions& options, MPIQ_Request* request);
 Status start(MPIQ_Request* request, MPI_Comm& comm);
 Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm);
 Status wait(MPIQ_Request* request, MPI_Comm& comm);

@@ -1,5 +1,5 @@
 // The MPIQ_Residual_ functions of this library: what a program may do with residuals between its calls. Local
-// functions look at one rank's table. Collective ones agree first (unanimous.hpp), on what one rank is short
+// functions look at one rank's table. Collective ones agree first (collective_check.hpp), on what one rank is short
 // of as on what the ranks differ in, and change nothing before all ranks can.
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 #include "kernels/convert.hpp"
 #include "mpi_quant.h"
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
-#include "mpi_quant/core/unanimous.hpp"
 
 namespace mq {
 namespace {
@@ -158,8 +158,8 @@ Status deliver(const Flush& f, MPI_Comm comm) {
   return {};
 }
 
-Status run(const Flush& f, const Status& trouble, MPI_Comm comm, bool& touched) {
-  MQ_TRY(unanimous(comm, trouble, f.facts));
+Status run(const Flush& f, const Status& local_error, MPI_Comm comm, bool& touched) {
+  MQ_TRY(collective_check(comm, local_error, f.facts));
   touched = f.entry != nullptr;
   const std::size_t bytes = f.count * element_bytes(f.element);
   if (touched)
@@ -167,7 +167,7 @@ Status run(const Flush& f, const Status& trouble, MPI_Comm comm, bool& touched) 
   else if (f.count > 0)
     std::memset(f.output, 0, bytes);
   // Whether all ranks have the sum: a device may fail at the last moment.
-  return unanimous(comm, f.target != nullptr ? copy_now(f.target, f.output, bytes) : Status{}, {});
+  return collective_check(comm, f.target != nullptr ? copy_now(f.target, f.output, bytes) : Status{}, {});
 }
 
 Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
@@ -177,8 +177,8 @@ Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm com
   Flush f;
   f.output = static_cast<std::byte*>(recvbuf);
   bool touched = false;
-  const Status trouble = guarded_status([&] { return prepare(f, count, datatype, comm, key); });
-  Status status = guarded_status([&] { return run(f, trouble, comm, touched); });
+  const Status local_error = guarded_status([&] { return prepare(f, count, datatype, comm, key); });
+  Status status = guarded_status([&] { return run(f, local_error, comm, touched); });
   if (f.entry == nullptr) return status;
   const Table table(f.state);
   --f.entry->users;
@@ -319,8 +319,8 @@ Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* con
   Meeting meeting;
   MQ_TRY(meeting.open(comm, "MPIQ_Residual_put", CommState::Initial::environment));
   Put p;
-  const Status trouble = guarded_status([&] { return prepare(p, comm, n, residuals, buffers); });
-  MQ_TRY(unanimous(comm, trouble, p.facts));
+  const Status local_error = guarded_status([&] { return prepare(p, comm, n, residuals, buffers); });
+  MQ_TRY(collective_check(comm, local_error, p.facts));
   Table(p.state)->replace(std::move(p.staged));
   return {};
 }

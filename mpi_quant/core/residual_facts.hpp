@@ -1,4 +1,4 @@
-// What the ranks must have in common about their residuals, as the lines that unanimous() compares and shows.
+// What the ranks must have in common about their residuals, as the lines that collective_check() compares and shows.
 // Shared by the functions that take a list of residuals and the library that writes one to a file.
 #pragma once
 

@@ -21,7 +21,7 @@ Turn::~Turn() {
   state_.turn_over.notify_all();  // under the lock: the state may go with the last that waits
 }
 
-Status Turn::trouble() const noexcept { return had_to_wait_ ? crowded() : Status{}; }
+Status Turn::local_error() const noexcept { return had_to_wait_ ? crowded() : Status{}; }
 
 Status Turn::crowded() noexcept {
   return status_of(Code::bad_argument, [] {

@@ -12,14 +12,14 @@ namespace mq {
 class CommState;
 
 // Held by a blocking call from before its agreement to its end. Waits for the call of another thread; then
-// trouble() is this call's, to be told to all ranks, which still have to come to it.
+// local_error() is this call's error, to be told to all ranks, which still have to come to it.
 class Turn {
  public:
   explicit Turn(CommState& state);
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
-  Status trouble() const noexcept;
+  Status local_error() const noexcept;
   // Of a call that another thread starts while somebody has the turn.
   static Status crowded() noexcept;
 

@@ -11,13 +11,13 @@ namespace {
 std::atomic<Device*> devices{nullptr};
 std::mutex opening;
 
-Status trouble(int ordinal, const char* what) noexcept {
+Status reason(int ordinal, const char* what) noexcept {
   return status_of(Code::device_failed, [&] { return "GPU " + std::to_string(ordinal) + ": " + what; });
 }
 
 Status was_reset(const Device& device) noexcept {
-  return trouble(device.ordinal,
-                 "its context was destroyed (cudaDeviceReset?), and what was kept there is lost");
+  return reason(device.ordinal,
+                "its context was destroyed (cudaDeviceReset?), and what was kept there is lost");
 }
 
 // Whether the context is the one the device was opened with.
@@ -34,7 +34,7 @@ Status read_shape(Device& d, CuDevice handle) noexcept {
   const Driver& cu = driver();
   int unified = 0, processors = 0, shared = 0, optin = 0;
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &unified, kDeviceUnifiedAddressing, handle));
-  if (unified == 0) return trouble(d.ordinal, "has no unified addresses");  // pinned memory needs them
+  if (unified == 0) return reason(d.ordinal, "has no unified addresses");  // pinned memory needs them
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &processors, kDeviceMultiprocessors, handle));
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &shared, kDeviceSharedBytes, handle));
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &optin, kDeviceSharedBytesOptin, handle));

@@ -39,16 +39,16 @@ const char* text_of(const decltype(Driver::cuGetErrorName)& function, CuResult r
 
 }  // namespace
 
-bool load_driver(const char*& trouble) {
+bool load_driver(const char*& reason) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // kept: we call it from now on
   if (library == nullptr) {
-    trouble = "no CUDA driver is mapped";
+    reason = "no CUDA driver is mapped";
     return false;
   }
-#define MQ_CUDA_FIND(function, ...)                               \
-  if (!find(library, functions.function)) {                       \
-    trouble = "the CUDA driver is too old: it has no " #function; \
-    return false;                                                 \
+#define MQ_CUDA_FIND(function, ...)                              \
+  if (!find(library, functions.function)) {                      \
+    reason = "the CUDA driver is too old: it has no " #function; \
+    return false;                                                \
   }
   MQ_CUDA_FUNCTIONS(MQ_CUDA_FIND)
 #undef MQ_CUDA_FIND

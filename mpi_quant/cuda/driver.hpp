@@ -103,7 +103,7 @@ struct Driver {
 
 // Looks the functions up in the driver the process has mapped. False with the reason, which lives for ever.
 // Once, before driver() is used.
-bool load_driver(const char*& trouble);
+bool load_driver(const char*& reason);
 const Driver& driver() noexcept;
 
 // "GPU 1: cuMemAlloc_v2: out of memory (CUDA_ERROR_OUT_OF_MEMORY)"; without the GPU if ordinal < 0.

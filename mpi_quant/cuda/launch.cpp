@@ -174,10 +174,10 @@ Status launch_error(DeviceStream* stream) noexcept { return std::exchange(stream
 
 // Exported, see mpi_quant_cuda.map.
 extern "C" __attribute__((visibility("default"))) mq::CudaApi mpiq_cuda_api;
-extern "C" const mq::DeviceApi* mpiq_cuda_api(std::uint32_t version, const char** trouble) {
+extern "C" const mq::DeviceApi* mpiq_cuda_api(std::uint32_t version, const char** reason) {
   if (version != mq::kDeviceApi) {
-    *trouble = "is of another version";
+    *reason = "is of another version";
     return nullptr;
   }
-  return mq::cuda::load_driver(*trouble) ? &mq::cuda::kTable : nullptr;
+  return mq::cuda::load_driver(*reason) ? &mq::cuda::kTable : nullptr;
 }

@@ -45,7 +45,7 @@ std::string name_of(const Signature& s) {
 
 // "MPIQ_Allreduce: count 1000 f32, onebit/direct, key, call 7" or "out of memory".
 std::string describe(const Signature& s) {
-  if (s.trouble != 0) return std::string(word(static_cast<Code>(s.trouble)));
+  if (s.error_code != 0) return std::string(word(static_cast<Code>(s.error_code)));
   if (s.codec == kFunction) return name_of(s) + ", call " + std::to_string(s.sequence);
   std::string text = s.codec < kSparseReduce ? std::string(function_of(s.kind)) + ": " : "";
   text += "count " + std::to_string(s.count) + " ";
@@ -86,7 +86,8 @@ Signature signature_of_function(std::string_view function) {
 bool splits(const Hello& summary) {
   if (!summary.differs) return false;
   Signature a = summary.first, b = summary.other;
-  if (a.kind != kIntercepted || b.kind != kIntercepted || a.trouble != 0 || b.trouble != 0) return false;
+  if (a.kind != kIntercepted || b.kind != kIntercepted || a.error_code != 0 || b.error_code != 0)
+    return false;
   for (Signature* const s : {&a, &b}) {
     s->codec = s->plan = 0;
     s->params_hash = 0;
@@ -100,12 +101,12 @@ Status verdict(const Hello& summary) {
   };
   const Signature &first = summary.first, &other = summary.other;
   if (!summary.differs) {
-    if (first.trouble == 0) return {};
-    return status_of(static_cast<Code>(first.trouble), [&] { return "every rank: " + describe(first); });
+    if (first.error_code == 0) return {};
+    return status_of(static_cast<Code>(first.error_code), [&] { return "every rank: " + describe(first); });
   }
-  const bool trouble = first.trouble != 0 || other.trouble != 0;
-  return status_of(trouble ? Code::peer_failed : Code::mismatch, [&] {
-    return std::string(trouble ? "a rank could not take part" : "the ranks' calls differ") + "; " +
+  const bool failed = first.error_code != 0 || other.error_code != 0;
+  return status_of(failed ? Code::peer_failed : Code::mismatch, [&] {
+    return std::string(failed ? "a rank could not take part" : "the ranks' calls differ") + "; " +
            words(summary.first_rank, first) + "; " + words(summary.other_rank, other);
   });
 }

@@ -88,10 +88,10 @@ class Agreement {
   }
   void learn() {
     if (bytes_ != sizeof heard_ || heard_.magic != kHelloMagic || heard_.version != kWireVersion) {
-      // Keep to the schedule, so that nobody waits; everyone learns of a rank in trouble.
+      // Keep to the schedule, so that nobody waits; every rank learns of the error.
       heard_ = known_;
       heard_.first_rank = from_;
-      heard_.first.trouble = static_cast<std::uint16_t>(Code::bad_frame);
+      heard_.first.error_code = static_cast<std::uint16_t>(Code::bad_frame);
       heard_.differs = 0;
     }
     known_ = merge(known_, heard_);

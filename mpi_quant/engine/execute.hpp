@@ -340,10 +340,10 @@ class Execution {
     return {job_->call, lane.segment, step.chunk};
   }
 
-  // A header with a trouble is a poison frame.
-  void write_header(Lane& lane, const Step& step, Code trouble, std::size_t payload_bytes) const {
+  // A header with an error code is a poison frame.
+  void write_header(Lane& lane, const Step& step, Code error, std::size_t payload_bytes) const {
     FrameHeader header = header_of(place(lane, step));
-    header.trouble = static_cast<std::uint16_t>(trouble);
+    header.error_code = static_cast<std::uint16_t>(error);
     header.payload_bytes = payload_bytes;
     std::memcpy(header_place(lane, step.slot), &header, sizeof header);
     Slot& slot = slot_of(lane, step.slot);

@@ -27,7 +27,7 @@ struct Signature {
   std::uint16_t plan = 0;         // 0 for mpi
   std::uint8_t element = 0;       // kernels::Element, or kOtherElement
   std::uint8_t kind = 0;          // of the call: kBlocking and so on
-  std::uint16_t trouble = 0;      // Code of what keeps this rank from taking part, else 0
+  std::uint16_t error_code = 0;   // Code of what keeps this rank from taking part, else 0
   std::uint32_t key = 0;          // hash of the residual key; 0: none
   bool operator==(const Signature&) const = default;
 };
@@ -62,8 +62,8 @@ static_assert(sizeof(Hello) == 88);
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   std::uint16_t version = kWireVersion;
-  std::uint16_t trouble = 0;  // Code: a poison frame without payload; the sender's result is an error
-  std::uint64_t call = 0;     // hash of the call's signature
+  std::uint16_t error_code = 0;  // Code: a poison frame without payload; the sender's result is an error
+  std::uint64_t call = 0;        // hash of the call's signature
   std::uint32_t segment = 0;
   std::uint32_t chunk = 0;
   std::uint64_t payload_bytes = 0;

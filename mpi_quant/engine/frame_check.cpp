@@ -22,9 +22,9 @@ Status check_header(const FramePlace& place, const std::byte* header, std::size_
     return bad_frame(place, [&] {
       return "a message is not an mpi_quant frame of version " + std::to_string(kWireVersion);
     });
-  if (h.trouble != 0)
+  if (h.error_code != 0)
     return status_of(Code::peer_failed,
-                     [&] { return "a peer gave up (code " + std::to_string(h.trouble) + ")"; });
+                     [&] { return "a peer gave up (code " + std::to_string(h.error_code) + ")"; });
   if (h.call != place.call || h.segment != static_cast<std::uint32_t>(place.segment) ||
       h.chunk != static_cast<std::uint32_t>(place.chunk))
     return bad_frame(place, [&] {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mpi_quant.h"
-#include "mpi_quant/core/unanimous.hpp"
+#include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/hdf5/file.hpp"
 #include "mpi_quant/hdf5/team.hpp"
 
@@ -29,15 +29,15 @@ struct Restore {
 };
 
 // Rank 0 tells what is in the file.
-Status share_contents(Restore& r, Status& trouble) {
+Status share_contents(Restore& r, Status& local_error) {
   int numbers[]{r.old_ranks, static_cast<int>(r.residuals.size())};
   MQ_TRY(mpi_status(PMPI_Bcast(numbers, 2, MPI_INT, 0, r.team.comm()), "MPI_Bcast"));
   r.old_ranks = numbers[0];
-  trouble = attempt([&] { r.residuals.resize(static_cast<std::size_t>(numbers[1])); });
-  MQ_TRY(unanimous(r.team.comm(), trouble, {}));
+  local_error = attempt([&] { r.residuals.resize(static_cast<std::size_t>(numbers[1])); });
+  MQ_TRY(collective_check(r.team.comm(), local_error, {}));
   for (MPIQ_Residual& residual : r.residuals)
     MQ_TRY(mpi_status(PMPI_Bcast(&residual, sizeof residual, MPI_BYTE, 0, r.team.comm()), "MPI_Bcast"));
-  trouble = attempt([&] {
+  local_error = attempt([&] {
     for (MPIQ_Residual& residual : r.residuals) {
       residual.datatype = h5::residual_type(residual);  // another handle on every rank, perhaps
       const auto count = static_cast<std::size_t>(residual.count);
@@ -46,7 +46,7 @@ Status share_contents(Restore& r, Status& trouble) {
     r.piece.resize(static_cast<std::size_t>(h5::kMaxPiece));
     r.sum.resize(static_cast<std::size_t>(h5::kMaxPiece));
   });
-  return unanimous(r.team.comm(), trouble, {});
+  return collective_check(r.team.comm(), local_error, {});
 }
 
 // sum = values, or sum += values.
@@ -60,15 +60,15 @@ void add(std::span<double> sum, const void* values, bool first) {
 }
 
 // One piece of one residual: from the file to where it belongs.
-Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, Status& trouble) {
+Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, Status& local_error) {
   const Team& team = r.team;
   const MPIQ_Residual& residual = r.residuals[index];
   const bool is_double = h5::is_double(residual);
   const std::span sum = std::span(r.sum).first(static_cast<std::size_t>(n));
   for (int old = 0; old < r.old_ranks; ++old) {
     const int to = old % team.size();
-    if (team.rank() == 0 && trouble.ok())
-      trouble = attempt([&] { r.reader->read(index, old, first, n, r.piece.data()); });
+    if (team.rank() == 0 && local_error.ok())
+      local_error = attempt([&] { r.reader->read(index, old, first, n, r.piece.data()); });
     MQ_TRY(team.move(0, to, r.piece.data(), n, residual.datatype));
     if (team.rank() == to) (is_double ? add<double> : add<float>)(sum, r.piece.data(), old == to);
   }
@@ -86,7 +86,7 @@ Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, S
 Status load(Restore& r, MPI_Comm comm, const char* path) {
   MQ_TRY(r.team.gather(comm));
   std::string facts;
-  Status trouble = attempt([&] {
+  Status local_error = attempt([&] {
     if (path == nullptr || *path == '\0') throw h5::Error("path is NULL or empty");
     facts = std::string("path ") + path + '\0';
     if (r.team.rank() != 0) return;
@@ -94,16 +94,16 @@ Status load(Restore& r, MPI_Comm comm, const char* path) {
     r.old_ranks = r.reader->ranks();
     r.residuals = r.reader->residuals();
   });
-  MQ_TRY(unanimous(r.team.comm(), trouble, facts));
-  MQ_TRY(share_contents(r, trouble));
+  MQ_TRY(collective_check(r.team.comm(), local_error, facts));
+  MQ_TRY(share_contents(r, local_error));
   for (std::size_t i = 0; i < r.residuals.size(); ++i) {
     Status distributed;
     h5::for_each_piece(r.residuals[i].count, [&](MPI_Count first, MPI_Count n) {
-      if (distributed.ok()) distributed = distribute(r, i, first, n, trouble);
+      if (distributed.ok()) distributed = distribute(r, i, first, n, local_error);
     });
     MQ_TRY(distributed);
   }
-  return unanimous(r.team.comm(), trouble, {});
+  return collective_check(r.team.comm(), local_error, {});
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
-#include "mpi_quant/core/unanimous.hpp"
 #include "mpi_quant/hdf5/file.hpp"
 #include "mpi_quant/hdf5/team.hpp"
 
@@ -40,7 +40,7 @@ void prepare(Save& s, const char* path, std::string& facts) {
 }
 
 // An error of MPI ends it at once, any other one only this rank's part.
-Status collect(Save& s, Status& trouble) {
+Status collect(Save& s, Status& local_error) {
   const Team& team = s.team;
   for (std::size_t i = 0; i < s.residuals.size(); ++i) {
     const MPIQ_Residual& r = s.residuals[i];
@@ -48,12 +48,12 @@ Status collect(Save& s, Status& trouble) {
       Status moved;
       h5::for_each_piece(r.count, [&](MPI_Count first, MPI_Count n) {
         if (!moved.ok()) return;
-        if (rank == team.rank() && trouble.ok() &&
+        if (rank == team.rank() && local_error.ok() &&
             MPIQ_Residual_get(s.user_comm, r.key, first, n, s.piece.data()) != MPI_SUCCESS)
-          trouble = {Code::extension, "a residual cannot be read"};
+          local_error = {Code::extension, "a residual cannot be read"};
         moved = team.move(rank, 0, s.piece.data(), n, r.datatype);
-        if (team.rank() == 0 && trouble.ok() && moved.ok())
-          trouble = attempt([&] { s.writer->write(i, rank, first, n, s.piece.data()); });
+        if (team.rank() == 0 && local_error.ok() && moved.ok())
+          local_error = attempt([&] { s.writer->write(i, rank, first, n, s.piece.data()); });
       });
       MQ_TRY(moved);
     }
@@ -66,14 +66,14 @@ Status save(MPI_Comm comm, const char* path) {
   s.user_comm = comm;
   MQ_TRY(s.team.gather(comm));
   std::string facts;
-  Status trouble = attempt([&] { prepare(s, path, facts); });
-  MQ_TRY(unanimous(s.team.comm(), trouble, facts));
-  if (s.team.rank() == 0) trouble = attempt([&] { s.writer.emplace(path, s.team.size(), s.residuals); });
-  MQ_TRY(unanimous(s.team.comm(), trouble, {}));
-  MQ_TRY(collect(s, trouble));
-  MQ_TRY(unanimous(s.team.comm(), trouble, {}));
-  if (s.team.rank() == 0) trouble = attempt([&] { s.writer->commit(); });
-  return unanimous(s.team.comm(), trouble, {});
+  Status local_error = attempt([&] { prepare(s, path, facts); });
+  MQ_TRY(collective_check(s.team.comm(), local_error, facts));
+  if (s.team.rank() == 0) local_error = attempt([&] { s.writer.emplace(path, s.team.size(), s.residuals); });
+  MQ_TRY(collective_check(s.team.comm(), local_error, {}));
+  MQ_TRY(collect(s, local_error));
+  MQ_TRY(collective_check(s.team.comm(), local_error, {}));
+  if (s.team.rank() == 0) local_error = attempt([&] { s.writer->commit(); });
+  return collective_check(s.team.comm(), local_error, {});
 }
 
 }  // namespace

@@ -72,7 +72,8 @@ Key Identities::held(Identity by, const Sender& sender, const Residuals& residua
 }
 
 // One of a few: a program whose buffers are new at every call would fill the memory with names.
-Identities::Place& Identities::place_of(const std::string& name, const Sender& sender, Residuals& residuals) {
+Identities::KnownVector& Identities::vector_of(const std::string& name, const Sender& sender,
+                                               Residuals& residuals) {
   if (places_.size() >= kMostPlaces && places_.find(name) == places_.end()) {
     const auto oldest = std::min_element(places_.begin(), places_.end(), [](const auto& a, const auto& b) {
       return a.second.last_call < b.second.last_call;
@@ -81,7 +82,7 @@ Identities::Place& Identities::place_of(const std::string& name, const Sender& s
     places_.erase(oldest);
   }
   const auto [at, made] = places_.try_emplace(name);
-  Place& place = at->second;
+  KnownVector& place = at->second;
   if (made) {
     place.count = sender.count;
     place.element = sender.element;
@@ -114,7 +115,7 @@ Identities::Found Identities::promised(const std::string& name, const Sender& se
   return {Key(name), what, &promised_.try_emplace(name, sender.flush).first->second};
 }
 
-Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch, Residuals& residuals,
+Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& sketch, Residuals& residuals,
                                     std::uint64_t most_bytes) {
   auto& [name, place] = at;
   const Recognizer::Finding finding = place.recognizer.judge(sketch);
@@ -152,11 +153,11 @@ Identities::Found Identities::judge(Places::value_type& at, const Sketch& sketch
 
 Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,
                                          std::uint64_t most_bytes) {
-  Place& place = place_of(name, sender, residuals);
+  KnownVector& place = vector_of(name, sender, residuals);
   if (place.count != sender.count || place.element != sender.element) {
     drop_all(name, residuals);
     places_.erase(name);
-    (void)place_of(name, sender, residuals);
+    (void)vector_of(name, sender, residuals);
     return {{}, FeedbackOutcome::shape};
   }
   if (place.recognizer.period() > 0) {

@@ -62,7 +62,7 @@ class Identities {
 
  private:
   // What came under a name that nobody promised.
-  struct Place {
+  struct KnownVector {
     std::size_t count = 0;
     kernels::Element element = kernels::Element::f32;
     Recognizer recognizer;
@@ -70,7 +70,7 @@ class Identities {
     std::uint64_t last_call = 0;
     std::array<std::uint64_t, Recognizer::kMostPeriod> flushed{};  // of each tensor in turn
   };
-  using Places = std::map<std::string, Place>;
+  using KnownVectors = std::map<std::string, KnownVector>;
 
   // So many calls of a name without a confirmation, and the next ones are not looked at: what has no pattern
   // now will hardly get one, and looking costs some 20 microseconds.
@@ -84,12 +84,13 @@ class Identities {
                  std::uint64_t most_bytes);
   Found recognised(const std::string& name, const Sender& sender, Residuals& residuals,
                    std::uint64_t most_bytes);
-  Found judge(Places::value_type& at, const Sketch& sketch, Residuals& residuals, std::uint64_t most_bytes);
-  Place& place_of(const std::string& name, const Sender& sender, Residuals& residuals);
+  Found judge(KnownVectors::value_type& at, const Sketch& sketch, Residuals& residuals,
+              std::uint64_t most_bytes);
+  KnownVector& vector_of(const std::string& name, const Sender& sender, Residuals& residuals);
   bool make_room(std::size_t bytes, const std::string& name, Residuals& residuals, std::uint64_t most_bytes);
 
   std::map<std::string, std::uint64_t> promised_;  // keys, and how many flushes each has seen
-  Places places_;
+  KnownVectors places_;
   std::uint64_t calls_ = 0, step_ = 0;
   std::uint64_t next_position_ = 0, position_ = 0;  // of the call after this one, and of this one
 };

@@ -154,7 +154,7 @@ class Parser {
     MQ_TRY(method(out.method));
     unsigned given = 0;
     while (is_letter(peek())) MQ_TRY(option(out, given));
-    if (out.care.error != 0 && out.care.guard == 0) return expected("guard=N beside error=");
+    if (out.safeguards.error != 0 && out.safeguards.guard == 0) return expected("guard=N beside error=");
     return {};
   }
 
@@ -171,8 +171,8 @@ class Parser {
     if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
     given |= 1u << at;
     if (!take('=')) return expected("'='");
-    if (name == "guard") return counted(out.care.guard);
-    return name == "error" ? budget(out.care.error) : identity(out.care.feedback);
+    if (name == "guard") return counted(out.safeguards.guard);
+    return name == "error" ? budget(out.safeguards.error) : identity(out.safeguards.feedback);
   }
 
   Status counted(std::uint64_t& out) {

@@ -48,11 +48,12 @@ std::string print_selectors(const Rule& rule) {
 }
 
 // " feedback=address guard=64 error=0.05", what differs from the preset.
-std::string print_care(const Care& care) {
+std::string print_safeguards(const Safeguards& safeguards) {
   std::string out;
-  if (care.feedback != Care{}.feedback) out.append(" feedback=").append(name(care.feedback));
-  if (care.guard != 0) out += " guard=" + size_text(care.guard);
-  if (care.error != 0) out += " error=" + number(care.error);
+  if (safeguards.feedback != Safeguards{}.feedback)
+    out.append(" feedback=").append(name(safeguards.feedback));
+  if (safeguards.guard != 0) out += " guard=" + size_text(safeguards.guard);
+  if (safeguards.error != 0) out += " error=" + number(safeguards.error);
   return out;
 }
 
@@ -83,7 +84,9 @@ std::string to_string(const Method& method) {
   return out;
 }
 
-std::string action_text(const Rule& rule) { return to_string(rule.method) + print_care(rule.care); }
+std::string action_text(const Rule& rule) {
+  return to_string(rule.method) + print_safeguards(rule.safeguards);
+}
 
 std::string params_to_string(const Method& method) {
   return print_params(method, [](std::size_t) { return true; });

@@ -78,11 +78,11 @@ enum class Identity : std::uint8_t {
 std::string_view name(Identity);
 
 // What is to be done beside the method for a call of an unmodified program.
-struct Care {
+struct Safeguards {
   Identity feedback = Identity::key;
   std::uint64_t guard = 0;  // every so manieth call is compared with the exact result; 0: none
   double error = 0;         // relative L2 error beyond which the rule is given up; 0: none
-  bool operator==(const Care&) const = default;
+  bool operator==(const Safeguards&) const = default;
 };
 
 struct Rule {
@@ -93,7 +93,7 @@ struct Rule {
   std::string comm, site;                                                              // patterns, or "": any
   bool small = false;  // below kFloorBytes too
   Method method;
-  Care care;
+  Safeguards safeguards;
   bool matches(const CallFacts&) const;
   // Leaving the call site aside: equal on all ranks.
   bool may_match(const CallFacts&) const;

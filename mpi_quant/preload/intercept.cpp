@@ -85,7 +85,7 @@ class Interception {
   std::uint64_t number_ = 0;
   const Rule* rule_ = nullptr;
   Method method_;
-  Wishes wishes_;
+  CallOptions options_;
   Control said_;            // by MPI_Pcontrol
   Key key_;                 // likewise
   std::uint64_t kind_ = 0;  // of the calls that are guarded together
@@ -129,7 +129,7 @@ Reason Interception::decide() noexcept {
     if (chosen == Reason::guard) deliver_held();
     return chosen;
   } catch (const std::bad_alloc&) {
-    wishes_.trouble = {Code::no_memory, "out of memory"};
+    options_.local_error = {Code::no_memory, "out of memory"};
     method_ = {};
     is_guarded_ = false;
     if (window_ != nullptr && own_ == nullptr) state_->guards[kind_].window.reset();
@@ -142,32 +142,32 @@ Reason Interception::choose() {
   rule_ = state_->policy.rule_for(facts());
   if (rule_ == nullptr || rule_->method.exact()) return Reason::rule;
   method_ = rule_->method;
-  const Care& care = rule_->care;
+  const Safeguards& safeguards = rule_->safeguards;
   // Feedback and guard are part of what the ranks have to agree on.
-  wishes_.care = Hash{}.add(care.feedback).add(care.guard).add(care.error).value();
-  kind_ = wishes_.care ^ hash_of(method_.params) ^ (std::uint64_t{method_.codec->id} << 48);
+  options_.safeguards = Hash{}.add(safeguards.feedback).add(safeguards.guard).add(safeguards.error).value();
+  kind_ = options_.safeguards ^ hash_of(method_.params) ^ (std::uint64_t{method_.codec->id} << 48);
   const auto guard = state_->guards.find(kind_);
   return guard != state_->guards.end() && guard->second.tripped ? Reason::guard : Reason::compressed;
 }
 
 void Interception::prepare_compressed() {
   identify();
-  if (rule_->care.guard == 0 || kernels::element_bytes(element_) < sizeof(float)) return;
+  if (rule_->safeguards.guard == 0 || kernels::element_bytes(element_) < sizeof(float)) return;
   // What a flush delivers was dropped by calls of the window.
   if (flushed_ != nullptr) return state_->guards[kind_].window.reset();
   const bool captured = is_captured(sender().input) || is_captured(call_.recvbuf);
   const bool is_due = plan_guard(captured);
   if (!is_due) return;
   // Only this call has to be the same on all ranks: where one judges and another does not, it is exact.
-  wishes_.care = Hash{}.add(wishes_.care).add(window_ != nullptr ? window_->hash() : 0).value();
+  options_.safeguards = Hash{}.add(options_.safeguards).add(window_ != nullptr ? window_->hash() : 0).value();
   const Residuals::Entry* const entry =
-      wishes_.key.empty() ? nullptr : state_->residuals.find(wishes_.key.view());
+      options_.key.empty() ? nullptr : state_->residuals.find(options_.key.view());
   is_guarded_ = !captured;
-  if (!captured) wishes_.trouble = guarded_.prepare(call_, element_, entry, window_);
+  if (!captured) options_.local_error = guarded_.prepare(call_, element_, entry, window_);
   // What has no memory for our ways may have some for MPI's. In a capture the guard's copies would be an
   // error. In both cases the call is exact, on all ranks, as without a guard.
-  if (!captured && wishes_.trouble.code() != Code::no_memory) return;
-  wishes_.trouble = {};
+  if (!captured && options_.local_error.code() != Code::no_memory) return;
+  options_.local_error = {};
   is_guarded_ = false;
   method_ = {};
 }
@@ -175,18 +175,18 @@ void Interception::prepare_compressed() {
 // True if this call is judged: alone, or as the last one of a window, which it joins here.
 bool Interception::plan_guard(bool captured) {
   Guard& guard = state_->guards[kind_];
-  if (wishes_.key.empty()) return guard.calls >= guard.next_alone;
+  if (options_.key.empty()) return guard.calls >= guard.next_alone;
   constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
   const auto count = static_cast<std::size_t>(call_.count);
   if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
-  if (guard.window == nullptr) guard.window = GuardWindow::open(wishes_.key.view(), count, element_);
-  if (guard.window == nullptr || !guard.window->is_of(wishes_.key.view(), count, element_)) return false;
+  if (guard.window == nullptr) guard.window = GuardWindow::open(options_.key.view(), count, element_);
+  if (guard.window == nullptr || !guard.window->is_of(options_.key.view(), count, element_)) return false;
   if (captured || !guard.window->add_input(guard.calls, sender().input).ok()) {
     guard.window.reset();
     return false;
   }
   window_ = guard.window.get();
-  if (window_->calls() < rule_->care.guard) return false;
+  if (window_->calls() < rule_->safeguards.guard) return false;
   own_ = std::move(guard.window);  // whatever becomes of this call, the window is over
   return true;
 }
@@ -204,9 +204,9 @@ Sender Interception::sender() const {
 // The residual of the call, if the rule asks for one and there is no doubt whose it is.
 void Interception::identify() {
   if (sender().input == nullptr) return;
-  const Identities::Found found =
-      state_->identities.identify(rule_->care.feedback, sender(), state_->residuals, env()->residual_bytes);
-  wishes_.key = found.key;
+  const Identities::Found found = state_->identities.identify(rule_->safeguards.feedback, sender(),
+                                                              state_->residuals, env()->residual_bytes);
+  options_.key = found.key;
   note_.feedback = found.what;
   if (found.flushed == nullptr || *found.flushed == said_.flush) return;
   flushed_ = found.flushed;
@@ -215,8 +215,8 @@ void Interception::identify() {
 
 // Of a rule that was given up: what still waits in this call's residual goes with it.
 void Interception::deliver_held() {
-  wishes_.key = state_->identities.held(rule_->care.feedback, sender(), state_->residuals);
-  retires_ = !wishes_.key.empty();
+  options_.key = state_->identities.held(rule_->safeguards.feedback, sender(), state_->residuals);
+  retires_ = !options_.key.empty();
   if (retires_) send_all();
 }
 
@@ -225,18 +225,18 @@ void Interception::send_all() {
   method_ = {};
   method_.codec = kernels::find_codec("raw");
   method_.params = kernels::preset_params(*method_.codec);
-  wishes_.care = ~wishes_.care;
+  options_.safeguards = ~options_.safeguards;
 }
 
 Outcome Interception::operate_compressed() {
-  const Outcome outcome = operate(*state_, call_, wishes_, method_);
+  const Outcome outcome = operate(*state_, call_, options_, method_);
   {
     const std::scoped_lock lock(state_->mutex);
     // Where the ranks did not agree to flush, what waits goes on waiting.
     if (outcome.status.ok() && flushed_ != nullptr) *flushed_ = said_.flush;
     // Delivered; or other ranks have nothing that waits for this call, and it would wait for ever.
-    if (outcome.status.ok() && retires_) state_->residuals.drop(wishes_.key.view());
-    if (rule_->care.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
+    if (outcome.status.ok() && retires_) state_->residuals.drop(options_.key.view());
+    if (rule_->safeguards.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
   }
   if (!outcome.ran || !is_guarded_) return outcome;
   return {judge(outcome.status), false};
@@ -250,7 +250,7 @@ void Interception::count_guarded(const Outcome& outcome) {
   if (is_alone) guard.splits = outcome.split ? guard.splits + 1 : 0;
   // Ranks of which some have a residual never judge alone together: the others leave it for a while.
   if (is_alone && (outcome.ran || guard.splits == kMostSplits)) {
-    guard.next_alone = guard.calls - outcome.ran + rule_->care.guard;
+    guard.next_alone = guard.calls - outcome.ran + rule_->safeguards.guard;
     guard.splits = 0;
   }
   // On all ranks that have one: else windows that began at different calls would never end together.
@@ -261,14 +261,15 @@ void Interception::count_guarded(const Outcome& outcome) {
 }
 
 Status Interception::judge(const Status& ran) {
-  const Care& care = rule_->care;
-  const Result<Verdict> verdict = guarded_.judge(call_, ran, care.error, care.feedback != Identity::off);
+  const Safeguards& safeguards = rule_->safeguards;
+  const Result<Verdict> verdict =
+      guarded_.judge(call_, ran, safeguards.error, safeguards.feedback != Identity::off);
   if (!verdict.ok()) return verdict.status();
   note_.guard_error = verdict->error;
   if (!verdict->replaced) return {};
   const std::scoped_lock lock(state_->mutex);
   if (verdict->given_up) state_->guards[kind_].tripped = true;
-  if (!wishes_.key.empty()) state_->residuals.drop(wishes_.key.view());
+  if (!options_.key.empty()) state_->residuals.drop(options_.key.view());
   note_.reason = verdict->given_up ? Reason::guard : Reason::failed;
   return verdict->delivered;
 }
@@ -304,10 +305,10 @@ Outcome Interception::run() {
     }
     note_.before(state_->stats);
   }
-  wishes_.yields = true;
+  options_.may_fall_back = true;
   const Outcome outcome = note_.reason == Reason::compressed || retires_
                               ? operate_compressed()
-                              : operate(*state_, call_, wishes_, {});
+                              : operate(*state_, call_, options_, {});
   const std::scoped_lock lock(state_->mutex);
   note_.after(state_->stats);
   if (!outcome.status.ok() || outcome.split) note_.reason = outcome.split ? Reason::split : Reason::failed;

@@ -70,8 +70,8 @@ ReportFacts facts_of_run(double elapsed_s, int ranks) {
   (void)PMPI_Get_library_version(text.data(), &length);
   facts.mpi = first_line(text.data());
   facts.command = command_line();
-  if (const char* const trouble = device_trouble())
-    facts.gpu = trouble;
+  if (const char* const local_error = device_unusable_reason())
+    facts.gpu = local_error;
   else if (const char* const reason = staging_reason())
     facts.gpu = std::string("vectors are copied to the host and back: ") + reason;
   facts.elapsed_s = elapsed_s;

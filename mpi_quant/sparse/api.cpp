@@ -13,7 +13,7 @@ int MPIQ_Sparse_allreduce(MPI_Count out_count, const int64_t* out_indices, const
   const SparseArguments a{out_count, out_indices, out_values, in_count, in_indices,
                           in_values, stride,      datatype,   op};
   return raise(comm, guarded_status([&] {
-                 return sparse_reduce(a, comm, read_sparse_wishes(info, SparseUse::reduce));
+                 return sparse_reduce(a, comm, read_sparse_options(info, SparseUse::reduce));
                }));
 }
 
@@ -24,6 +24,6 @@ int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* out_indices, 
   const SparseArguments a{out_count, out_indices, out_values, in_count, in_indices,
                           in_values, stride,      datatype,   op};
   return raise(comm, guarded_status([&] {
-                 return sparse_allreduce_init(a, comm, read_sparse_wishes(info, SparseUse::init), request);
+                 return sparse_allreduce_init(a, comm, read_sparse_options(info, SparseUse::init), request);
                }));
 }

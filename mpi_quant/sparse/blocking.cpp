@@ -45,7 +45,7 @@ Status BlockingSparse::enter(std::uint32_t sequence) {
     {
       const std::scoped_lock lock(state_->mutex);
       MQ_TRY(state_->broken);
-      const int window = state_->enter(place_, sequence);
+      const int window = state_->enter(position_, sequence);
       if (window >= 0) {
         first_tag_ = state_->first_tag(window);
         entered_ = true;
@@ -82,9 +82,9 @@ Status BlockingSparse::meet(const Signature& signature, double proposal) {
 }
 
 Status BlockingSparse::agree(Signature signature, const Status& own, double& proposal) {
-  const Status trouble = turn_ && !turn_->trouble().ok() ? turn_->trouble() : own;
-  signature.trouble = static_cast<std::uint16_t>(trouble.code());
-  if (state_ == nullptr) return trouble;
+  const Status local_error = turn_ && !turn_->local_error().ok() ? turn_->local_error() : own;
+  signature.error_code = static_cast<std::uint16_t>(local_error.code());
+  if (state_ == nullptr) return local_error;
   {
     const std::scoped_lock lock(state_->mutex);
     sequence_ = signature.sequence = state_->sequence++;
@@ -92,7 +92,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   id_ = hash_of(signature);
   MQ_TRY(enter(sequence_));
   MQ_TRY(meet(signature, proposal));
-  MQ_TRY(trouble);  // this rank's own words first
+  MQ_TRY(local_error);  // this rank's own words first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(verdict(summary));
   proposal = summary.proposal;

@@ -68,9 +68,9 @@ class BlockingSparse {
     (void)own_memory_.take<std::byte>(sparse::kMeasureBytes);
     own_memory_.reset();
   }
-  // Waits for the ranks; ok if all came with equal signatures and without trouble. trouble: this rank's.
+  // Waits for the ranks; ok if all came with equal signatures and no local error. local_error: of this rank.
   // proposal becomes the greatest of all ranks'.
-  Status agree(Signature signature, const Status& trouble, double& proposal);
+  Status agree(Signature signature, const Status& local_error, double& proposal);
   // The network as measured at the first call of this function. Collective; after make_room().
   Status network(sparse::Network& network);
   // The whole vector, count elements, by MPI's own reduction, in place.
@@ -99,7 +99,7 @@ class BlockingSparse {
   std::optional<PatientComm> comm_;
   sparse::Workspace own_memory_;  // of one rank alone, and for measuring
   sparse::Traffic traffic_;
-  Place place_;
+  QueuePosition position_;
   double timeout_s_ = 0;
   std::uint32_t sequence_ = 0;
   std::uint64_t id_ = 0;

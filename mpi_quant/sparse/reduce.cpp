@@ -40,43 +40,43 @@ struct Prepared {
   sparse::IndexSet out, in;
 };
 
-Status check_degrees(const SparseWishes& wishes, int ranks) {
-  if (ranks % wishes.replicas != 0)
-    return {Code::bad_info, "info mpiq_replicas: " + std::to_string(wishes.replicas) + " does not divide " +
+Status check_degrees(const SparseOptions& options, int ranks) {
+  if (ranks % options.replicas != 0)
+    return {Code::bad_info, "info mpiq_replicas: " + std::to_string(options.replicas) + " does not divide " +
                                 std::to_string(ranks) + " ranks"};
-  if (wishes.degrees.empty()) return {};
-  const Status status = sparse::check_degrees(wishes.degrees, ranks / wishes.replicas);
+  if (options.degrees.empty()) return {};
+  const Status status = sparse::check_degrees(options.degrees, ranks / options.replicas);
   return status.ok() ? status : Status{Code::bad_info, "info mpiq_degrees: " + status.text()};
 }
 
-// Everything that this rank can find wrong alone becomes its trouble.
-Status prepare(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call, Prepared& made) {
+// Everything that this rank can find wrong alone becomes its local error.
+Status prepare(const SparseArguments& a, const SparseOptions& options, BlockingSparse& call, Prepared& made) {
   try {
-    if (wishes.degrees.empty()) call.make_room();
-    MQ_TRY(wishes.trouble);
+    if (options.degrees.empty()) call.make_room();
+    MQ_TRY(options.local_error);
     MQ_TRY(check_arguments(a));
     MQ_TRY(check_host_memory({a.out_indices, a.out_values, a.in_indices, a.in_values}));
-    MQ_TRY(check_degrees(wishes, call.comm().size()));
+    MQ_TRY(check_degrees(options, call.comm().size()));
     MQ_TRY(read_type(a.datatype, a.op, made.entry.element, made.entry.op));
     made.entry.stride = static_cast<std::size_t>(a.stride);
     made.out_given = {a.out_indices, static_cast<std::size_t>(a.out_count)};
     made.in_given = {a.in_indices, static_cast<std::size_t>(a.in_count)};
     MQ_TRY(
-        sparse::make_index_set(made.out_given, wishes.order, sparse::kIndexLimit, call.memory(), made.out));
-    return sparse::make_index_set(made.in_given, wishes.order, sparse::kIndexLimit, call.memory(), made.in);
+        sparse::make_index_set(made.out_given, options.order, sparse::kIndexLimit, call.memory(), made.out));
+    return sparse::make_index_set(made.in_given, options.order, sparse::kIndexLimit, call.memory(), made.in);
   } catch (const std::bad_alloc&) {
     return {Code::no_memory, "out of memory"};
   }
 }
 
-Signature sign(const SparseArguments& a, const SparseWishes& wishes, const Prepared& made,
+Signature sign(const SparseArguments& a, const SparseOptions& options, const Prepared& made,
                std::uint16_t function) {
   Signature signature;
   signature.codec = function;
   signature.element = static_cast<std::uint8_t>(made.entry.element);
-  signature.key = hash_of_key(wishes.key.view());
+  signature.key = hash_of_key(options.key.view());
   signature.params_hash =
-      Hash{}.add(wishes.hash()).add(made.entry.op).add(static_cast<std::int64_t>(a.stride)).value();
+      Hash{}.add(options.hash()).add(made.entry.op).add(static_cast<std::int64_t>(a.stride)).value();
   return signature;
 }
 
@@ -98,12 +98,12 @@ Status take_tags(BlockingSparse& call, int& first_tag) {
   return {};
 }
 
-sparse::KylixSetting setting_of(const SparseWishes& wishes, const Prepared& made, BlockingSparse& call) {
+sparse::KylixSetting setting_of(const SparseOptions& options, const Prepared& made, BlockingSparse& call) {
   sparse::KylixSetting setting;
-  setting.degrees = wishes.degrees;
+  setting.degrees = options.degrees;
   setting.entry = made.entry;
-  setting.replicas = wishes.replicas;
-  setting.timeout_s = wishes.timeout_s;
+  setting.replicas = options.replicas;
+  setting.timeout_s = options.timeout_s;
   setting.call = call.id();
   return setting;
 }
@@ -121,12 +121,12 @@ void make_room(SparseState& state) {
 }
 
 // The routes of this key, made if there are none. Throws std::bad_alloc.
-std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseWishes& wishes) {
+std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseOptions& options) {
   if (call.state() == nullptr) return std::make_shared<SparseLists>();
   SparseState& state = sparse_state(*call.state());
   const std::scoped_lock lock(call.state()->mutex);
-  auto at = state.keys.find(wishes.key.view());
-  if (at == state.keys.end()) at = state.keys.emplace(std::string(wishes.key.view()), SparseKey()).first;
+  auto at = state.keys.find(options.key.view());
+  if (at == state.keys.end()) at = state.keys.emplace(std::string(options.key.view()), SparseKey()).first;
   SparseKey& key = at->second;
   key.used = ++state.calls;
   if (key.lists == nullptr) {
@@ -138,10 +138,10 @@ std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseWishes& 
   return key.lists;
 }
 
-bool unchanged(const SparseLists& lists, const Prepared& made, const SparseWishes& wishes) {
+bool unchanged(const SparseLists& lists, const Prepared& made, const SparseOptions& options) {
   return lists.kylix.lists_kept && lists.entry.element == made.entry.element &&
          lists.entry.op == made.entry.op && lists.entry.stride == made.entry.stride &&
-         lists.degrees == wishes.degrees && lists.timeout_s == wishes.timeout_s &&
+         lists.degrees == options.degrees && lists.timeout_s == options.timeout_s &&
          sparse::same_lists(lists.kylix, made.out_given, made.in_given);
 }
 
@@ -150,39 +150,39 @@ bool keeps_degrees(const SparseLists& lists) {
   return lists.degrees.empty() && lists.configured % 64 != 0 && !std::has_single_bit(lists.configured);
 }
 
-Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse& call) {
+Status run(const SparseArguments& a, const SparseOptions& options, BlockingSparse& call) {
   Prepared made;
-  Status trouble = prepare(a, wishes, call, made);
+  Status local_error = prepare(a, options, call, made);
   std::shared_ptr<SparseLists> lists;
   try {
-    lists = lists_of(call, wishes);
+    lists = lists_of(call, options);
   } catch (const std::bad_alloc&) {
-    trouble = {Code::no_memory, "out of memory"};
+    local_error = {Code::no_memory, "out of memory"};
   }
   // What this rank needs; the greatest need of any rank is what all do.
   constexpr double kNothing = 0, kRoutes = 1, kDegrees = 2;
   double need = kDegrees;
-  if (trouble.ok() && unchanged(*lists, made, wishes))
+  if (local_error.ok() && unchanged(*lists, made, options))
     need = kNothing;
-  else if (trouble.ok() && (!wishes.degrees.empty() || keeps_degrees(*lists)))
+  else if (local_error.ok() && (!options.degrees.empty() || keeps_degrees(*lists)))
     need = kRoutes;
-  MQ_TRY(call.agree(sign(a, wishes, made, kSparseReduce), trouble, need));
+  MQ_TRY(call.agree(sign(a, options, made, kSparseReduce), local_error, need));
   const sparse::Traffic before = lists->reduction.traffic();
   Status status;
   if (need == kNothing) {
     status = lists->reduction.start(call.comm(), a.out_values, a.in_values);
     if (status.ok()) status = sparse::finish(call.comm(), lists->reduction);
   } else {
-    sparse::KylixSetting setting = setting_of(wishes, made, call);
+    sparse::KylixSetting setting = setting_of(options, made, call);
     if (lists->first_tag == 0) {
       MQ_TRY(take_tags(call, lists->first_tag));
       if (call.state() != nullptr)
-        sparse_state(*call.state()).keys.find(wishes.key.view())->second.first_tag = lists->first_tag;
+        sparse_state(*call.state()).keys.find(options.key.view())->second.first_tag = lists->first_tag;
     }
     const std::vector<int> degrees = lists->kylix.degrees;  // made anew meanwhile
-    if (need == kDegrees && wishes.degrees.empty())
+    if (need == kDegrees && options.degrees.empty())
       MQ_TRY(call.network(setting.network));
-    else if (wishes.degrees.empty())
+    else if (options.degrees.empty())
       setting.degrees = degrees;
     ++lists->configured;
     setting.first_tag = lists->first_tag;
@@ -192,8 +192,8 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
                                       made.in, made.in_given.size(), a.in_values, call.memory(), lists->kylix,
                                       lists->reduction, call.traffic());
     lists->entry = made.entry;
-    lists->degrees = wishes.degrees;
-    lists->timeout_s = wishes.timeout_s;
+    lists->degrees = options.degrees;
+    lists->timeout_s = options.timeout_s;
   }
   if (!status.ok()) {
     lists->kylix.lists_kept = false;
@@ -205,36 +205,36 @@ Status run(const SparseArguments& a, const SparseWishes& wishes, BlockingSparse&
 
 }  // namespace
 
-Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes) {
+Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseOptions& options) {
   BlockingSparse call;
-  MQ_TRY(call.begin(comm, wishes.timeout_s));
-  return call.end(run(arguments, wishes, call));
+  MQ_TRY(call.begin(comm, options.timeout_s));
+  return call.end(run(arguments, options, call));
 }
 
-Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseWishes& wishes,
+Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOptions& options,
                        std::unique_ptr<SparseRun>& made_run) {
   BlockingSparse call;
-  MQ_TRY(call.begin(comm, wishes.timeout_s));
+  MQ_TRY(call.begin(comm, options.timeout_s));
   Prepared made;
-  Status trouble = prepare(a, wishes, call, made);
+  Status local_error = prepare(a, options, call, made);
   std::unique_ptr<SparseRun> run(new (std::nothrow) SparseRun);
-  if (run == nullptr) trouble = {Code::no_memory, "out of memory"};
+  if (run == nullptr) local_error = {Code::no_memory, "out of memory"};
   const auto configure = [&]() -> Status {
     double none = 0;
-    MQ_TRY(call.agree(sign(a, wishes, made, kSparseInit), trouble, none));
+    MQ_TRY(call.agree(sign(a, options, made, kSparseInit), local_error, none));
     run->out_values_ = a.out_values;
     run->in_values_ = a.in_values;
     run->comm_ = call.state() != nullptr ? *call.state()->comm : MpiComm(comm, false);
-    sparse::KylixSetting setting = setting_of(wishes, made, call);
+    sparse::KylixSetting setting = setting_of(options, made, call);
     MQ_TRY(take_tags(call, setting.first_tag));
-    if (wishes.degrees.empty()) MQ_TRY(call.network(setting.network));
+    if (options.degrees.empty()) MQ_TRY(call.network(setting.network));
     constexpr sparse::KylixReduction<PatientComm>* kNoReduction = nullptr;
     MQ_TRY(sparse::configure(call.comm(), setting, made.out, made.out_given.size(), made.in,
                              made.in_given.size(), call.memory(), run->kylix_, kNoReduction, call.traffic()));
     // Prepared here, because runs use messages of another kind than this patient call does.
-    const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, wishes.timeout_s);
+    const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, options.timeout_s);
     std::array<double, 1> failed{prepared.ok() ? 0.0 : 1.0};
-    MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(wishes.timeout_s), call.memory(),
+    MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(options.timeout_s), call.memory(),
                             call.traffic(), failed));
     MQ_TRY(prepared);
     return failed[0] > 0 ? Status{Code::peer_failed, "another rank has no memory for its part"} : Status{};
@@ -256,14 +256,14 @@ SparseRun::~SparseRun() {
   if (!reduction_.quiet()) state_->keep();
 }
 
-Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseOptions options,
                              MPIQ_Request* request) {
   if (request == nullptr) return {Code::bad_argument, "MPIQ_Sparse_allreduce_init: request is NULL"};
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made = allocate_request(comm);
-  if (made == nullptr) wishes.trouble = {Code::no_memory, "out of memory"};  // to all ranks
+  if (made == nullptr) options.local_error = {Code::no_memory, "out of memory"};  // to all ranks
   std::unique_ptr<SparseRun> run;
-  MQ_TRY(SparseRun::make(arguments, comm, wishes, run));
+  MQ_TRY(SparseRun::make(arguments, comm, options, run));
   set_call(*made, std::move(run));
   *request = made.release();
   return {};

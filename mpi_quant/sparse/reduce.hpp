@@ -12,7 +12,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/requests.hpp"
-#include "mpi_quant/sparse/wishes.hpp"
+#include "mpi_quant/sparse/options.hpp"
 #include "sparse_allreduce/kylix.hpp"
 
 namespace mq {
@@ -30,15 +30,15 @@ struct SparseArguments {
 };
 
 // Collective, blocking.
-Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes);
+Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseOptions& options);
 // Collective: makes a persistent reduction.
-Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseWishes wishes,
+Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseOptions options,
                              MPIQ_Request* request);
 
 class SparseRun final : public Startable, public InFlight {
  public:
   // Collective: compares the calls, exchanges the lists, takes all memory. The same outcome on all ranks.
-  static Status make(const SparseArguments& arguments, MPI_Comm comm, const SparseWishes& wishes,
+  static Status make(const SparseArguments& arguments, MPI_Comm comm, const SparseOptions& options,
                      std::unique_ptr<SparseRun>& made);
   ~SparseRun() override;
   SparseRun(const SparseRun&) = delete;

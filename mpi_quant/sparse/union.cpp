@@ -7,7 +7,7 @@
 #include "mpi_quant.h"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/sparse/blocking.hpp"
-#include "mpi_quant/sparse/wishes.hpp"
+#include "mpi_quant/sparse/options.hpp"
 #include "sparse_allreduce/values.hpp"
 
 namespace mq {
@@ -42,19 +42,19 @@ Status check_arguments(const Arguments& a) {
   return {};
 }
 
-// Everything that this rank can find wrong alone becomes its trouble.
-Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call, sparse::UnionJob& job,
+// Everything that this rank can find wrong alone becomes its local error.
+Status prepare(const Arguments& a, const SparseOptions& options, BlockingSparse& call, sparse::UnionJob& job,
                std::optional<sparse::UnionCall<PatientComm>>& reduction) {
   try {
-    if (wishes.algorithm == sparse::Algorithm::automatic) call.make_room();
+    if (options.algorithm == sparse::Algorithm::automatic) call.make_room();
     reduction.emplace(call.comm(), job, call.memory(), call.traffic());
-    MQ_TRY(wishes.trouble);
+    MQ_TRY(options.local_error);
     MQ_TRY(check_arguments(a));
     MQ_TRY(check_host_memory({a.indices, a.values, a.result_indices, a.result_values}));
     MQ_TRY(read_type(a.datatype, a.op, job.entry.element, job.entry.op));
     job.entry.stride = static_cast<std::size_t>(a.stride);
     sparse::IndexSet set;
-    MQ_TRY(sparse::make_index_set({a.indices, static_cast<std::size_t>(a.count)}, wishes.order,
+    MQ_TRY(sparse::make_index_set({a.indices, static_cast<std::size_t>(a.count)}, options.order,
                                   static_cast<std::uint64_t>(a.size), call.memory(), set));
     job.list = {set.indices, static_cast<const std::byte*>(a.values)};
     if (!set.place.empty())
@@ -65,13 +65,13 @@ Status prepare(const Arguments& a, const SparseWishes& wishes, BlockingSparse& c
   }
 }
 
-Signature sign(const Arguments& a, const SparseWishes& wishes, const sparse::UnionJob& job) {
+Signature sign(const Arguments& a, const SparseOptions& options, const sparse::UnionJob& job) {
   Signature signature;
   signature.codec = kSparseUnion;
   signature.count = static_cast<std::uint64_t>(a.size);
   signature.element = static_cast<std::uint8_t>(job.entry.element);
   signature.params_hash = Hash{}
-                              .add(wishes.hash())
+                              .add(options.hash())
                               .add(job.entry.op)
                               .add(static_cast<std::int64_t>(a.stride))
                               .add(static_cast<std::int64_t>(a.max))
@@ -80,22 +80,22 @@ Signature sign(const Arguments& a, const SparseWishes& wishes, const sparse::Uni
   return signature;
 }
 
-Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call) {
+Status run(const Arguments& a, const SparseOptions& options, BlockingSparse& call) {
   sparse::UnionJob job;
   std::optional<sparse::UnionCall<PatientComm>> reduction;
-  const Status trouble = prepare(a, wishes, call, job, reduction);
+  const Status local_error = prepare(a, options, call, job, reduction);
   auto most = static_cast<double>(job.list.indices.size());
-  MQ_TRY(call.agree(sign(a, wishes, job), trouble, most));
-  if (wishes.algorithm == sparse::Algorithm::automatic) MQ_TRY(call.network(job.network));
+  MQ_TRY(call.agree(sign(a, options, job), local_error, most));
+  if (options.algorithm == sparse::Algorithm::automatic) MQ_TRY(call.network(job.network));
   job.size = static_cast<std::uint64_t>(a.size);
-  job.algorithm = wishes.algorithm;
+  job.algorithm = options.algorithm;
   // MPI's minimum and maximum may lose a NaN.
   if (job.algorithm == sparse::Algorithm::dense && job.entry.op != sparse::Op::sum)
     job.algorithm = sparse::Algorithm::split;
   job.most_entries = static_cast<std::uint64_t>(most);
   job.call = call.id();
   job.first_tag = call.first_tag();
-  job.timeout_s = wishes.timeout_s;
+  job.timeout_s = options.timeout_s;
   job.output = {a.result_indices == nullptr, reinterpret_cast<std::uint64_t*>(a.result_indices),
                 static_cast<std::byte*>(a.result_values), static_cast<std::uint64_t>(a.max)};
   sparse::UnionResult result;
@@ -108,10 +108,10 @@ Status run(const Arguments& a, const SparseWishes& wishes, BlockingSparse& call)
 }
 
 Status reduce_union(const Arguments& a, MPI_Comm comm, MPI_Info info) {
-  const SparseWishes wishes = read_sparse_wishes(info, SparseUse::all);
+  const SparseOptions options = read_sparse_options(info, SparseUse::all);
   BlockingSparse call;
-  MQ_TRY(call.begin(comm, wishes.timeout_s));
-  return call.end(run(a, wishes, call));
+  MQ_TRY(call.begin(comm, options.timeout_s));
+  return call.end(run(a, options, call));
 }
 
 }  // namespace

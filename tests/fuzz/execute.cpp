@@ -47,9 +47,9 @@ class Peers {
   std::vector<std::byte> next() {
     FrameHeader header;
     header.call = kCall;
-    header.trouble = bytes_.empty() ? static_cast<std::uint16_t>(Code::no_memory) : 0;
+    header.error_code = bytes_.empty() ? static_cast<std::uint16_t>(Code::no_memory) : 0;
     const auto way = bytes_.take<std::uint8_t>();
-    if (way & 1) header.trouble = bytes_.take<std::uint16_t>();
+    if (way & 1) header.error_code = bytes_.take<std::uint16_t>();
     header.chunk = way >> 4;
     if (way & 2) header.segment = bytes_.take<std::uint8_t>();
     const std::vector<std::byte> payload = bytes_.take(bytes_.take<std::uint16_t>());

@@ -115,7 +115,8 @@ void open_device() {
   auto* const begin = reinterpret_cast<std::byte*>(memory);
   api = device_api();
   if (api == nullptr)
-    give_up(device_trouble() != nullptr ? device_trouble() : "libmpi_quant_cuda.so is not found");
+    give_up(device_unusable_reason() != nullptr ? device_unusable_reason()
+                                                : "libmpi_quant_cuda.so is not found");
   Where where;
   if (Status s = api->where(begin, where); !s.ok()) give_up(s.text().c_str());
   if (where.device == nullptr) give_up("managed memory is not known to be a GPU's");

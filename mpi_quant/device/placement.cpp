@@ -1,4 +1,4 @@
-#include "mpi_quant/device/call.hpp"
+#include "mpi_quant/device/placement.hpp"
 
 #include <new>
 #include <string>
@@ -44,7 +44,7 @@ DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept {
           env().ok() && env()->cuda_time};
 }
 
-Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
+Status DevicePlacement::locate(Job& job, const DeviceRows& rows) {
   mode_ = Mode::host;
   job.backend = &host_;
   rows_ = rows;
@@ -79,18 +79,18 @@ Status DeviceCall::locate(Job& job, const DeviceRows& rows) {
   return {};
 }
 
-void DeviceCall::stage(Job& job) {
+void DevicePlacement::stage(Job& job) {
   mode_ = Mode::staged;
   job.backend = &host_;
   copies_in_ = in_.memory == Memory::device;
   copies_out_ = out_.memory == Memory::device;
 }
 
-bool DeviceCall::is_captured(const DeviceOrder& order) const {
+bool DevicePlacement::is_captured(const DeviceOrder& order) const {
   return mode_ != Mode::host && rows_.api->capturing(backend_.job.device, order.stream);
 }
 
-Status DeviceCall::prepare(Job& job, const Setting& setting) {
+Status DevicePlacement::prepare(Job& job, const Setting& setting) {
   setting_ = setting;
   delivering_ = false;
   if (mode_ == Mode::host) return {};
@@ -118,13 +118,13 @@ Status DeviceCall::prepare(Job& job, const Setting& setting) {
   return status;
 }
 
-const kernels::DeviceProposeOps* DeviceCall::propose_row(const Job& job) const {
+const kernels::DeviceProposeOps* DevicePlacement::propose_row(const Job& job) const {
   return setting_.measures && job.convert == nullptr ? rows_.propose(*job.codec, job.element) : nullptr;
 }
 
 // pinned: frames, then a proposal, or of a staged job the vectors. On the device: vectors, scratch.
-DeviceWork::Need DeviceCall::need(const Job& job) const {
-  DeviceWork::Need need;
+DeviceResources::Need DevicePlacement::need(const Job& job) const {
+  DeviceResources::Need need;
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
   if (mode_ == Mode::staged) {
@@ -143,8 +143,8 @@ DeviceWork::Need DeviceCall::need(const Job& job) const {
 }
 
 // The memory of the copies of vectors. Staged ones can do without pinned memory.
-Status DeviceCall::reserve(const Job& job, std::byte*& vectors) {
-  DeviceWork::Need needed = need(job);
+Status DevicePlacement::reserve(const Job& job, std::byte*& vectors) {
+  DeviceResources::Need needed = need(job);
   Status status = work_->reserve(needed);
   if (mode_ == Mode::device) {
     vectors = work_->device_memory();
@@ -157,7 +157,7 @@ Status DeviceCall::reserve(const Job& job, std::byte*& vectors) {
   return work_->reserve(needed);
 }
 
-Status DeviceCall::prepare_work(Job& job) {
+Status DevicePlacement::prepare_work(Job& job) {
   std::byte* at = nullptr;
   MQ_TRY(reserve(job, at));
   job.input = input_;
@@ -176,7 +176,7 @@ Status DeviceCall::prepare_work(Job& job) {
   return setting_.rehearsal ? Status{} : begin(job);
 }
 
-Status DeviceCall::begin(const Job& job) {
+Status DevicePlacement::begin(const Job& job) {
   MQ_TRY(work_->follow(setting_.order));
   const bool is_elsewhere = in_.memory == Memory::device && in_.device != backend_.job.device;
   if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
@@ -191,8 +191,8 @@ Status DeviceCall::begin(const Job& job) {
 }
 
 // The input is in the memory of another device than the codec's: what the program has launched there counts.
-Status DeviceCall::follow_elsewhere() {
-  std::unique_ptr<DeviceWork> there = pool_.take(*rows_.api, in_.device);
+Status DevicePlacement::follow_elsewhere() {
+  std::unique_ptr<DeviceResources> there = pool_.take(*rows_.api, in_.device);
   const auto follow = [&]() -> Status {
     MQ_TRY(there->reserve({}));
     MQ_TRY(there->follow(setting_.order));
@@ -205,7 +205,7 @@ Status DeviceCall::follow_elsewhere() {
   return status;
 }
 
-Status DeviceCall::propose(const Job& job, double& proposal) {
+Status DevicePlacement::propose(const Job& job, double& proposal) {
   if (mode_ != Mode::device) {
     proposal = propose_on_host(job, job.input);
     return {};
@@ -220,7 +220,8 @@ Status DeviceCall::propose(const Job& job, double& proposal) {
   return {};
 }
 
-Status DeviceCall::propose_on_device(const Job& job, const kernels::DeviceProposeOps& row, double& proposal) {
+Status DevicePlacement::propose_on_device(const Job& job, const kernels::DeviceProposeOps& row,
+                                          double& proposal) {
   auto* const told = reinterpret_cast<double*>(work_->pinned() + aligned(setting_.frames_bytes));
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
@@ -236,7 +237,7 @@ Status DeviceCall::propose_on_device(const Job& job, const kernels::DevicePropos
   return {};
 }
 
-Status DeviceCall::deliver(const Status& failure, bool& over) {
+Status DevicePlacement::deliver(const Status& failure, bool& over) {
   over = true;
   if (mode_ == Mode::host) return failure;
   const DeviceApi& api = *rows_.api;
@@ -269,7 +270,7 @@ Status DeviceCall::deliver(const Status& failure, bool& over) {
 }
 
 // The call ends with an error; nothing of it may be under way then.
-Status DeviceCall::given_up(Status status, bool& over) {
+Status DevicePlacement::given_up(Status status, bool& over) {
   over = true;
   settle();
   return status;

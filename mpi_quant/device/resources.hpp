@@ -22,12 +22,12 @@ struct DeviceOrder {
 };
 
 // Of one device; for one call at a time.
-class DeviceWork {
+class DeviceResources {
  public:
-  DeviceWork(const DeviceApi& api, Device* device) : api_(api), device_(device) {}
-  ~DeviceWork();  // waits for what is under way
-  DeviceWork(const DeviceWork&) = delete;
-  DeviceWork& operator=(const DeviceWork&) = delete;
+  DeviceResources(const DeviceApi& api, Device* device) : api_(api), device_(device) {}
+  ~DeviceResources();  // waits for what is under way
+  DeviceResources(const DeviceResources&) = delete;
+  DeviceResources& operator=(const DeviceResources&) = delete;
 
   struct Need {
     std::size_t lanes = 0, events = 0;  // a lane
@@ -82,16 +82,16 @@ class DeviceWork {
 class DevicePool {
  public:
   // One of this device; made if there is none. May throw std::bad_alloc.
-  std::unique_ptr<DeviceWork> take(const DeviceApi& api, Device* device);
+  std::unique_ptr<DeviceResources> take(const DeviceApi& api, Device* device);
   bool has(Device* device) const;  // take() would give one that was used
   // Takes it back; or ends it, as something is wrong with it.
-  void give(std::unique_ptr<DeviceWork> work) noexcept;
-  void lose(std::unique_ptr<DeviceWork> work) noexcept;
+  void give(std::unique_ptr<DeviceResources> work) noexcept;
+  void lose(std::unique_ptr<DeviceResources> work) noexcept;
   std::size_t bytes() const;  // of those that are here
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<DeviceWork>> idle_;
+  std::vector<std::unique_ptr<DeviceResources>> idle_;
   std::size_t out_ = 0;  // that calls have
 };
 

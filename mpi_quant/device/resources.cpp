@@ -1,4 +1,4 @@
-#include "mpi_quant/device/work.hpp"
+#include "mpi_quant/device/resources.hpp"
 
 #include <algorithm>
 #include <new>
@@ -6,7 +6,7 @@
 
 namespace mq {
 
-DeviceWork::~DeviceWork() {
+DeviceResources::~DeviceResources() {
   settle();
   for (const auto& events : events_)
     for (DeviceEvent* const event : events) api_.free_event(event);
@@ -17,7 +17,7 @@ DeviceWork::~DeviceWork() {
   if (pinned_ != nullptr) api_.free_pinned(device_, pinned_);
 }
 
-Status DeviceWork::reserve(const Need& need) {
+Status DeviceResources::reserve(const Need& need) {
   settle();
   MQ_TRY(make_streams(need));
   lanes_bytes_ = need.lanes * need.lane_bytes;
@@ -28,7 +28,7 @@ Status DeviceWork::reserve(const Need& need) {
   return {};
 }
 
-Status DeviceWork::make_streams(const Need& need) {
+Status DeviceResources::make_streams(const Need& need) {
   if (main_ == nullptr) MQ_TRY(api_.make_stream(device_, main_));
   if (main_event_ == nullptr) MQ_TRY(api_.make_event(device_, main_event_));
   lanes_.reserve(need.lanes);
@@ -51,7 +51,7 @@ Status DeviceWork::make_streams(const Need& need) {
   return {};
 }
 
-Status DeviceWork::grow(std::size_t device_bytes, std::size_t pinned_bytes) {
+Status DeviceResources::grow(std::size_t device_bytes, std::size_t pinned_bytes) {
   if (device_bytes > device_bytes_) {
     if (device_memory_ != nullptr) api_.free(device_, std::exchange(device_memory_, nullptr));
     device_bytes_ = 0;
@@ -71,18 +71,18 @@ Status DeviceWork::grow(std::size_t device_bytes, std::size_t pinned_bytes) {
   return {};
 }
 
-Status DeviceWork::follow(const DeviceOrder& order) {
+Status DeviceResources::follow(const DeviceOrder& order) {
   is_busy_ = true;
   return order.has_stream ? api_.follow_stream(main_, order.stream) : api_.follow(main_, order.sync);
 }
 
-Status DeviceWork::fork() {
+Status DeviceResources::fork() {
   MQ_TRY(api_.record(main_event_, main_));
   for (std::size_t i = 0; i < used_lanes_; ++i) MQ_TRY(api_.wait_event(lanes_[i].stream, main_event_));
   return {};
 }
 
-void DeviceWork::settle() {
+void DeviceResources::settle() {
   if (!is_busy_) return;
   const auto wait = [&](DeviceStream* stream) {
     Status status = api_.synchronize(stream);
@@ -98,20 +98,20 @@ void DeviceWork::settle() {
   is_busy_ = false;
 }
 
-Status DeviceWork::verdict() {
+Status DeviceResources::verdict() {
   settle();
   return std::exchange(late_, {});
 }
 
-std::unique_ptr<DeviceWork> DevicePool::take(const DeviceApi& api, Device* device) {
+std::unique_ptr<DeviceResources> DevicePool::take(const DeviceApi& api, Device* device) {
   // give() must not allocate: there is room for all that are out, and this one.
   const std::scoped_lock lock(mutex_);
   idle_.reserve(idle_.size() + out_ + 1);
   const auto at =
       std::find_if(idle_.begin(), idle_.end(), [&](const auto& work) { return work->device() == device; });
-  std::unique_ptr<DeviceWork> work;
+  std::unique_ptr<DeviceResources> work;
   if (at == idle_.end()) {
-    work = std::make_unique<DeviceWork>(api, device);
+    work = std::make_unique<DeviceResources>(api, device);
   } else {
     work = std::move(*at);
     idle_.erase(at);
@@ -125,14 +125,14 @@ bool DevicePool::has(Device* device) const {
   return std::any_of(idle_.begin(), idle_.end(), [&](const auto& work) { return work->device() == device; });
 }
 
-void DevicePool::give(std::unique_ptr<DeviceWork> work) noexcept {
+void DevicePool::give(std::unique_ptr<DeviceResources> work) noexcept {
   if (work == nullptr) return;
   const std::scoped_lock lock(mutex_);
   --out_;
   idle_.push_back(std::move(work));
 }
 
-void DevicePool::lose(std::unique_ptr<DeviceWork> work) noexcept {
+void DevicePool::lose(std::unique_ptr<DeviceResources> work) noexcept {
   if (work == nullptr) return;
   const std::scoped_lock lock(mutex_);
   --out_;

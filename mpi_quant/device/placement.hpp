@@ -5,7 +5,7 @@
 //   staged  a vector is on a device that cannot run the codec, or has no memory for it: host copies, and the
 //           codec on the processor.
 //
-// All of it is this rank's own affair: messages are the same. Errors are to become the call's trouble, or the
+// All of it is this rank's own affair: messages are the same. Errors are to become the call's local error, or the
 // failure of its run.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/base/device.hpp"
-#include "mpi_quant/device/work.hpp"
+#include "mpi_quant/device/resources.hpp"
 #include "mpi_quant/engine/host_steps.hpp"
 #include "mpi_quant/engine/job.hpp"
 
@@ -35,12 +35,12 @@ struct DeviceRows {
 // decides anything.
 DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept;
 
-class DeviceCall {
+class DevicePlacement {
  public:
-  explicit DeviceCall(DevicePool& pool) : pool_(pool) {}
-  ~DeviceCall() { pool_.give(std::move(work_)); }  // what is under way goes on
-  DeviceCall(const DeviceCall&) = delete;
-  DeviceCall& operator=(const DeviceCall&) = delete;
+  explicit DevicePlacement(DevicePool& pool) : pool_(pool) {}
+  ~DevicePlacement() { pool_.give(std::move(work_)); }  // what is under way goes on
+  DevicePlacement(const DevicePlacement&) = delete;
+  DevicePlacement& operator=(const DevicePlacement&) = delete;
 
   // Before a call: where job.input and job.output are, and how the job is to run. Sets job.backend, whose
   // lanes prepare() provides, if that is a device.
@@ -91,7 +91,7 @@ class DeviceCall {
     begun_ = false;
   }
   const kernels::DeviceProposeOps* propose_row(const Job& job) const;
-  DeviceWork::Need need(const Job& job) const;
+  DeviceResources::Need need(const Job& job) const;
   Status propose_on_device(const Job& job, const kernels::DeviceProposeOps& row, double& proposal);
 
   DevicePool& pool_;
@@ -101,7 +101,7 @@ class DeviceCall {
   DeviceBackend backend_;
   HostBackend host_;
   Setting setting_;
-  std::unique_ptr<DeviceWork> work_;
+  std::unique_ptr<DeviceResources> work_;
   bool begun_ = false;                                  // what work_ holds now is this call's
   Buffer pageable_;                                     // vectors of a staged job that have no pinned memory
   const std::byte* input_ = nullptr;                    // the caller's vectors

@@ -81,19 +81,19 @@ TEST(Site, the_prospect_is_what_any_site_may_come_to) {
   }
 }
 
-TEST(Care, options_follow_the_method) {
+TEST(Safeguards, options_follow_the_method) {
   const Policy p =
       policy(": onebit/direct feedback=address guard=64 error=0.05; f64: bf16; f16: raw feedback=off");
-  EXPECT_EQ(p.rules()[0].care, (Care{Identity::address, 64, 0.05}));
-  EXPECT_EQ(p.rules()[1].care, Care{});
-  EXPECT_EQ(p.rules()[2].care.feedback, Identity::off);
+  EXPECT_EQ(p.rules()[0].safeguards, (Safeguards{Identity::address, 64, 0.05}));
+  EXPECT_EQ(p.rules()[1].safeguards, Safeguards{});
+  EXPECT_EQ(p.rules()[2].safeguards.feedback, Identity::off);
   EXPECT_EQ(p.to_string(),
             ": onebit/direct feedback=address guard=64 error=0.05; f64: bf16; f16: raw feedback=off");
   EXPECT_EQ(policy(": onebit error = 1e-3 guard = 1K"), policy(":onebit guard=1024 error=0.001"));
   EXPECT_EQ(policy(": onebit feedback=key").to_string(), ": onebit");
 }
 
-TEST(Care, errors_name_what_is_known) {
+TEST(Safeguards, errors_name_what_is_known) {
   const std::pair<std::string_view, std::string_view> cases[]{
       {": onebit feedbak=key", "unknown option \"feedbak\" at character 10 (known: feedback="},
       {": onebit feedback=yes", "bad value \"yes\" at character 19 (feedback: off|key|address|sequence)"},

@@ -1,4 +1,4 @@
-#include "mpi_quant/sparse/wishes.hpp"
+#include "mpi_quant/sparse/options.hpp"
 
 #include <array>
 #include <charconv>
@@ -51,36 +51,37 @@ constexpr std::array kAlgorithms{AlgorithmWord{"auto", sparse::Algorithm::automa
                                  AlgorithmWord{"ssar", sparse::Algorithm::ssar},
                                  AlgorithmWord{"dsar", sparse::Algorithm::dsar}};
 
-Status read_algorithm(std::string_view value, SparseWishes& wishes) {
+Status read_algorithm(std::string_view value, SparseOptions& options) {
   for (const AlgorithmWord& known : kAlgorithms)
     if (known.word == value) {
-      wishes.algorithm = known.algorithm;
+      options.algorithm = known.algorithm;
       return {};
     }
   return bad("mpiq_algorithm", value, "auto, allgather, split, recursive_doubling, dense, ssar or dsar");
 }
 
-Status read_key(std::string_view key, std::string_view value, SparseUse use, SparseWishes& wishes) {
+Status read_key(std::string_view key, std::string_view value, SparseUse use, SparseOptions& options) {
   if (key == "mpiq_indices") {
     if (value != "sorted" && value != "any") return bad(key, value, "sorted or any");
-    wishes.order = value == "sorted" ? sparse::Order::sorted : sparse::Order::any;
+    options.order = value == "sorted" ? sparse::Order::sorted : sparse::Order::any;
     return {};
   }
   if (key == "mpiq_timeout") {
-    const bool read = read_number(value, wishes.timeout_s);
-    return read && wishes.timeout_s >= 0 && std::isfinite(wishes.timeout_s)
+    const bool read = read_number(value, options.timeout_s);
+    return read && options.timeout_s >= 0 && std::isfinite(options.timeout_s)
                ? Status{}
                : bad(key, value, "a number of seconds");
   }
-  if (key == "mpiq_algorithm" && use == SparseUse::all) return read_algorithm(value, wishes);
+  if (key == "mpiq_algorithm" && use == SparseUse::all) return read_algorithm(value, options);
   if (key == "mpiq_degrees" && use != SparseUse::all)
-    return read_degrees(value, wishes.degrees) ? Status{} : bad(key, value, "a list of degrees such as 4x2");
+    return read_degrees(value, options.degrees) ? Status{} : bad(key, value, "a list of degrees such as 4x2");
   if (key == "mpiq_replicas" && use == SparseUse::init)
-    return read_number(value, wishes.replicas) && wishes.replicas >= 1 ? Status{}
-                                                                       : bad(key, value, "a positive number");
+    return read_number(value, options.replicas) && options.replicas >= 1
+               ? Status{}
+               : bad(key, value, "a positive number");
   if (key == "mpiq_key" && use == SparseUse::reduce) {
     if (value.empty() || value.size() > Key::kMax) return bad(key, value, "1 to 63 characters");
-    wishes.key = Key(value);
+    options.key = Key(value);
     return {};
   }
   constexpr std::array<std::string_view, 3> kKnown{"mpiq_degrees, mpiq_key", "mpiq_degrees, mpiq_replicas",
@@ -92,22 +93,22 @@ Status read_key(std::string_view key, std::string_view value, SparseUse use, Spa
 
 }  // namespace
 
-std::uint64_t SparseWishes::hash() const {
+std::uint64_t SparseOptions::hash() const {
   Hash hash;
   hash.add(order).add(timeout_s).add(replicas).add(algorithm);
   for (const int degree : degrees) hash.add(degree);
   return hash.value();
 }
 
-SparseWishes read_sparse_wishes(MPI_Info info, SparseUse use) noexcept {
-  SparseWishes wishes;
+SparseOptions read_sparse_options(MPI_Info info, SparseUse use) noexcept {
+  SparseOptions options;
   try {
-    wishes.trouble = for_each_key(
-        info, [&](const char* key, const char* value) { return read_key(key, value, use, wishes); });
+    options.local_error = for_each_key(
+        info, [&](const char* key, const char* value) { return read_key(key, value, use, options); });
   } catch (const std::bad_alloc&) {
-    wishes.trouble = {Code::no_memory, "out of memory"};
+    options.local_error = {Code::no_memory, "out of memory"};
   }
-  return wishes;
+  return options;
 }
 
 Status check_host_memory(std::initializer_list<const void*> arrays) {

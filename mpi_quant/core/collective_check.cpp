@@ -1,4 +1,4 @@
-#include "mpi_quant/core/unanimous.hpp"
+#include "mpi_quant/core/collective_check.hpp"
 
 #include <algorithm>
 #include <array>
@@ -53,21 +53,21 @@ Status difference(MPI_Comm comm, int rank, int size, std::string_view facts) {
 
 }  // namespace
 
-Status unanimous(MPI_Comm comm, const Status& trouble, std::string_view facts) {
+Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts) {
   int rank = 0, size = 1;
   MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
   Hash hash;
   for (const char c : facts) hash.add(c);
   // The minimum of x and of ~x gives the minimum and the maximum.
-  const auto in_trouble = static_cast<std::uint64_t>(trouble.ok() ? size : rank);
+  const auto in_trouble = static_cast<std::uint64_t>(local_error.ok() ? size : rank);
   const std::uint64_t mine[]{in_trouble, hash.value(), ~hash.value()};
   std::uint64_t least[3];
   MQ_TRY(mpi_status(real_mpi().allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
   if (const auto first = static_cast<int>(least[0]); first < size) {
-    Text words = to_text(trouble.text());
+    Text words = to_text(local_error.text());
     MQ_TRY(tell(comm, first, words));
-    MQ_TRY(trouble);  // this rank's own words
+    MQ_TRY(local_error);  // this rank's own words
     return {Code::peer_failed, "rank " + std::to_string(first) + ": " + words.data()};
   }
   return least[1] == ~least[2] ? Status{} : difference(comm, rank, size, facts);

@@ -20,19 +20,19 @@ inline constexpr std::int64_t kMostStride = std::int64_t{1} << 28;
 
 enum class SparseUse : std::uint8_t { reduce, init, all };
 
-struct SparseWishes {
+struct SparseOptions {
   sparse::Order order = sparse::Order::any;
   double timeout_s = 0;
   std::vector<int> degrees;  // empty: to be chosen
   int replicas = 1;
   Key key;
   sparse::Algorithm algorithm = sparse::Algorithm::automatic;
-  Status trouble;  // what is wrong with the info
+  Status local_error;  // what is wrong with the info
   std::uint64_t hash() const;
 };
 
 // Keys that the function has no use for are an error, as unknown ones are.
-SparseWishes read_sparse_wishes(MPI_Info info, SparseUse use) noexcept;
+SparseOptions read_sparse_options(MPI_Info info, SparseUse use) noexcept;
 
 // An error if one of these arrays is in the memory of a GPU; null is none.
 Status check_host_memory(std::initializer_list<const void*> arrays);
