@@ -1,11 +1,13 @@
 /* An unmodified MPI program, to run with and without the preload library. Calls MPI_Allreduce in every way
  * and compares with MPI's own function.
  *
- *   app exact     every result must have MPI's bits
- *   app lossy     large float sums must differ from them, be close, and be equal on all ranks; all else exact
- *   app error     the first large float sum must return an error, whose text is printed by rank 0
- *   app many      more communicators than MPI has
- *   app sessions  without MPI_Init */
+ *   app exact         every result must have MPI's bits
+ *   app lossy         large float sums must differ from them, be close, and be equal on all ranks; all else
+ *                     exact
+ *   app lossy_if_able the same, unless the library says that this processor lacks the instructions
+ *   app error         the first large float sum must return an error, whose text is printed by rank 0
+ *   app many          more communicators than MPI has
+ *   app sessions      without MPI_Init */
 #include "tests/preload/beneath.h"
 
 #include <math.h>
@@ -144,6 +146,19 @@ static void over_spawned(char* program) {
   MPI_Comm_disconnect(&between);
 }
 
+/* The error of the first large sum, or "". The program prints it: Open MPI can lose the words of an abort. */
+static const char* first_error(void) {
+  static char text[MPI_MAX_ERROR_STRING];
+  int code, length = 0;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  code = MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  if (code == MPI_SUCCESS) return "";
+  MPI_Error_string(code, text, &length);
+  if (rank == 0) printf("%s\n", text);
+  return text;
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "exact";
   int i, total = 0;
@@ -159,20 +174,17 @@ int main(int argc, char** argv) {
     ix[i] = rand() % 1000;
   }
   if (strcmp(mode, "error") == 0) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int code, length = 0;
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    code = MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    expect(code != MPI_SUCCESS, "no error");
-    MPI_Error_string(code, text, &length);
-    if (rank == 0) printf("%s\n", text);
+    expect(first_error()[0] != '\0', "no error");
+  } else if (strcmp(mode, "lossy_if_able") == 0 && strstr(first_error(), "this processor has no") != NULL) {
+    MPI_Finalize();
+    return 0;
   } else if (strcmp(mode, "many") == 0) {
     many_communicators();
   } else if (strcmp(mode, "spawn") == 0) {
     over_spawned(argc > 2 ? argv[2] : NULL);
   } else {
     always_exact();
-    large_sums(strcmp(mode, "lossy") == 0);
+    large_sums(strncmp(mode, "lossy", 5) == 0);
     always_exact();
   }
   PMPI_Allreduce(&failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

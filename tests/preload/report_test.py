@@ -11,8 +11,12 @@ FAMILY, RUN, MPIEXEC, CONTROL = sys.argv[1:5]
 
 
 def mpiexec(*arguments, **environment):
-    return subprocess.run([MPIEXEC, *arguments], capture_output=True, text=True, timeout=90, env={**os.environ, **environment},
-                          check=False)
+    for _ in range(5):
+        done = subprocess.run([MPIEXEC, *arguments], capture_output=True, text=True, timeout=90,
+                              env={**os.environ, **environment}, check=False)
+        if "show_help.c" not in done.stderr:  # else Open MPI has lost the words of an error
+            break
+    return done
 
 
 def run(*arguments, ranks=2, **environment):
