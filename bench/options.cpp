@@ -69,7 +69,7 @@ void add_dense_options(CLI::App& app, CLI::Option* sizes, Options& o, Words& w) 
   app.add_option("--bucket-bytes", w.bucket,
                  "fuse neighbouring layers up to so many bytes, the last layers first [each layer alone]");
   app.add_flag("--feedback,!--no-feedback", o.feedback, "keep residuals between calls (error feedback) [on]");
-  app.add_option("--data", w.data, "input: " + distribution_names() + ", file:PATH, see README")
+  app.add_option("--data", w.data, "input: " + distribution_names() + ", file:PATH, see bench/README.md")
       ->capture_default_str();
   app.add_option("--rho", o.data.rho, "correlation of the ranks' inputs")->capture_default_str();
   app.add_flag("--in-place", o.in_place, "send from the receive buffer");

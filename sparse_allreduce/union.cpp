@@ -92,7 +92,7 @@ struct Model {
   // Of an entry: its index as measured, its value at the speed of memory beyond that.
   double values_s = (value_bytes - 4) * net.s_per_byte / 4;
   // Lists of a call come from farther away than those that were measured. With this factor the choice is
-  // right from 1 to 100 % of 4 Mi positions (bench/README.md, the regret of the choice).
+  // right from 1 to 100 % of 4 Mi positions (results/2026-11-22-xeon-sparse/README.md).
   static constexpr double kFar = 1.3;
   double encode_s = kFar * net.encode_s_per_entry + values_s;
   double decode_s = kFar * net.decode_s_per_entry + values_s;
