@@ -36,7 +36,7 @@ std::vector<Stage> stages_of(std::span<const int> degrees, int ranks, int rank) 
     stages.push_back({0, {target, target + usable}, {0, usable, usable}, rank >= usable ? 1u : 0u});
   }
   if (rank >= usable) return stages;
-  int first = 0, width = usable, stride = 1;  // of my range, and of the group's ranks
+  int first = 0, width = usable, stride = 1;  // of this rank's range; between ranks of a group
   for (std::size_t l = 0; l < degrees.size(); ++l) {
     const int degree = degrees[l], digit = rank / stride % degree;
     width /= degree;

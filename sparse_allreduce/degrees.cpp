@@ -10,9 +10,10 @@
 namespace mq::sparse {
 namespace {
 
-constexpr double kPositionBytes = 2;  // per index, of the lists that are worth sending (positions.hpp)
+constexpr double kPositionBytes = 2;  // per index, if lists are worth sending (positions.hpp)
 
-// union(K) / K of a model, for every K up to `most`: from few values, because each costs a sum.
+// union(K) / K of a model, for every K up to `most`. Interpolates between few values, because each one costs
+// a sum.
 class Held {
  public:
   Held(const UnionModel& model, int most) {
@@ -42,7 +43,7 @@ class Pricing {
   Pricing(const Network& network, int ranks, const KylixLoad& load)
       : network_(network), load_(load), ranks_(ranks), out_(load.out, ranks), in_(load.in, ranks) {}
 
-  // Of a layer before which the lists of `united` ranks are one.
+  // Cost of a layer before which the lists of `merged_ranks` ranks are merged.
   LayerPrediction layer(int united, int degree) const {
     LayerPrediction p;
     p.degree = degree;
@@ -53,14 +54,15 @@ class Pricing {
     return p;
   }
 
-  // Ranks that `usable` leaves over give all to another. Most ranks take no part, but all wait for those.
+  // Cost of the fold: each rank beyond `usable` gives everything to another. Most ranks take no part, but all
+  // wait.
   LayerPrediction fold(int usable) const {
     LayerPrediction p;
     p.out_entries = out_(1);
     p.in_entries = in_(1);
     price(p, p.out_entries, p.in_entries, 1);
     const double taking_part = static_cast<double>(ranks_ - usable) / ranks_;
-    p.down_bytes *= taking_part;  // a mean over all ranks; half of a pair sends down, the other half up
+    p.down_bytes *= taking_part;  // mean over all ranks; one rank of a pair sends down, the other sends up
     p.up_bytes *= taking_part;
     return p;
   }
@@ -75,7 +77,7 @@ class Pricing {
     p.up_bytes = in * load_.value_bytes + p.up_messages * sizeof(Header);
     p.message_bytes = p.down_bytes / std::max(1.0, p.down_messages);
     p.merged_entries = p.out_entries + p.in_entries;
-    const double headers = load_.position_bytes > 0 ? messages : 0;  // lists are announced
+    const double headers = load_.position_bytes > 0 ? messages : 0;  // announce the lists
     p.seconds = (p.down_messages + p.up_messages + headers) * network_.latency_s +
                 (p.down_bytes + p.up_bytes) * network_.s_per_byte + p.merged_entries * network_.s_per_entry;
   }

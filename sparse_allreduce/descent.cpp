@@ -81,8 +81,8 @@ void Descent::cut(const Stage& stage, Layer& to, std::span<Link> links, std::spa
   }
 }
 
-// A payload: the out values, padded to 8 bytes; the length of the out positions; these; the in positions,
-// unless they are the same.
+// Layout of a payload: the out values, padded to 8 bytes; the length of the encoded out positions (8 bytes);
+// the out positions; the in positions, unless they equal the out positions.
 void Descent::write(Link& link, const Part& part, Indices out, Indices in, Header& header) {
   header.counts[0] = out.size();
   header.counts[1] = in.size();
@@ -110,7 +110,7 @@ std::size_t Descent::value_bytes(std::size_t count) const {
   return with_values_ ? (count * setting_.entry.bytes() + 7) / 8 * 8 : 0;
 }
 
-// Of this rank's own part. Without bounds, which only a rank in trouble does not have, anything.
+// One end of this rank's own range. A rank without bounds has a local error; it accepts every index.
 std::uint64_t Descent::bound(const Stage& stage, std::size_t side) const {
   if (bounds_.empty()) return side == 0 ? 0 : kIndexLimit;
   return bounds_[static_cast<std::size_t>(stage.cuts[stage.me + side])];

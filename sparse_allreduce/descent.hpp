@@ -1,5 +1,6 @@
-// What a rank does by itself while index lists go down the butterfly: cuts its lists and writes the parts as
-// payloads, reads those of others, unites. Without messages, which are kylix_setup.hpp's.
+// The local work of the configuration phase: what a rank does by itself while index lists go down the
+// butterfly. It cuts its lists, encodes the parts as payloads, decodes the parts of others, and merges them.
+// The messages are in configuration_phase.hpp.
 #pragma once
 
 #include <span>
@@ -17,14 +18,14 @@ namespace mq::sparse {
 
 // Equal on all ranks.
 struct KylixSetting {
-  std::span<const int> degrees;  // that check_degrees(degrees, ranks / replicas) likes; empty: by the model
-  Network network;               // that the model knows
-  Entry entry;                   // of the values to come
-  int replicas = 1;              // a divisor of the number of ranks
-  std::uint64_t call = 0;        // of no other Kylix whose messages may still be under way with these tags
-  int first_tag = 0;             // of kKylixTags
-  double timeout_s = 0;          // for which a peer may be silent; 0: for ever
-  bool keep_lists = false;       // for same_lists()
+  std::span<const int> degrees;  // valid for ranks / replicas ranks (check_degrees); empty: by the model
+  Network network;               // input of the model
+  Entry entry;                   // of the values to be reduced
+  int replicas = 1;              // divides the number of ranks
+  std::uint64_t call = 0;   // unique among all routes whose messages may still be in flight with these tags
+  int first_tag = 0;        // of kKylixTags consecutive tags
+  double timeout_s = 0;     // longest silence of a peer; 0: no limit
+  bool keep_lists = false;  // needed by same_lists()
 };
 
 inline constexpr std::uint64_t kMostMessageBytes = 0x7fffffff;  // MPI counts are int
@@ -32,28 +33,28 @@ inline constexpr std::uint64_t kMostMessageBytes = 0x7fffffff;  // MPI counts ar
 // What one member of a group and this rank send each other in one layer.
 struct Link {
   std::span<std::byte> wire_out, wire_in;
-  std::size_t header_got = 0, got = 0;  // bytes that came
-  bool announced = false;               // a payload
-  bool same = false;                    // the in list is the out list
-  Indices out, in;                      // that came, or this rank's own
+  std::size_t header_got = 0, got = 0;  // bytes received
+  bool announced = false;               // the header announced a payload
+  bool same = false;                    // the in list equals the out list
+  Indices out, in;                      // received lists, or this rank's own
   const std::byte* values = nullptr;
 };
 
-// Functions throw std::bad_alloc; scratch and kylix.memory hold all that they make.
+// Functions throw std::bad_alloc. They take memory from `scratch` and from kylix.memory.
 class Descent {
  public:
   Descent(const KylixSetting& setting, Workspace& scratch, Kylix& kylix)
       : setting_(setting), scratch_(scratch), kylix_(kylix) {}
 
-  // Values of the caller's out list, aligned to the element; nullptr: lists alone. They are read as long as
-  // the descent lasts.
+  // `values` belong to the caller's out list and are aligned to the element; nullptr: lists only. They are
+  // read until the down pass ends.
   void begin(const IndexSet& out, std::size_t out_given, const IndexSet& in, std::size_t in_given,
              const std::byte* values);
   void set_bounds(std::vector<std::uint64_t> bounds, std::span<const int> degrees);
   void cut(const Stage& stage, Layer& to, std::span<Link> links, std::span<Header> sent);
-  // Whether the counts in a header can be; anything that passes can be read without harm.
+  // Checks the counts in a header. If they pass, reading the payload is safe.
   Status check_counts(const Stage& stage, const Header& header, int peer) const;
-  // False: not what cut() writes.
+  // Decodes a payload. False: cut() cannot have written it.
   [[nodiscard]] bool read(const Stage& stage, const Header& header, Link& link);
   Status merge(Layer& to, std::span<const Link> links);
   void finish();

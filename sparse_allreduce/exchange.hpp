@@ -1,7 +1,9 @@
-// Messages between the ranks of a sparse reduction, a round at a time: post what is to be sent and received,
-// then wait for all of it. A message whose length only its sender knows is two: a Header of fixed size, and
-// the payload that it announces; so receives are posted with their exact size, and a rank in trouble still
-// keeps to the schedule by announcing its trouble and no payload.
+// Messages between the ranks of a sparse reduction, in rounds: post all sends and receives of a round, then
+// wait for all of them.
+//
+// If only the sender knows the length of its data, it sends two messages: a Header of fixed size, then the
+// payload that the header announces. So every receive is posted with its exact size. A rank with a local
+// error follows the same schedule: it sends a header with its error code, and no payload.
 #pragma once
 
 #include <array>
@@ -24,11 +26,11 @@ inline constexpr std::uint16_t kVersion = 1;
 struct Header {
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
-  std::uint16_t trouble = 0;     // Code: no payload follows, and the sender's result is an error
+  std::uint16_t trouble = 0;     // Code of the error of the sender, whose call fails; no payload follows
   std::uint64_t call = 0;        // equal on all ranks, different for every call
-  std::uint32_t step = 0;        // of the schedule
-  std::uint32_t format = 0;      // of the payload; what a step makes of it
-  std::uint64_t counts[2] = {};  // likewise
+  std::uint32_t step = 0;        // number of the step in the schedule
+  std::uint32_t format = 0;      // of the payload; each step defines its meaning
+  std::uint64_t counts[2] = {};  // each step defines their meaning
   std::uint64_t payload_bytes = 0;
 };
 static_assert(sizeof(Header) == 48);
@@ -37,10 +39,11 @@ inline double clock_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// When a peer is given up. Looked at while there is nothing to do, hence rarely enough to cost nothing.
+// When to stop waiting for a peer. Checked only while there is nothing else to do, so the check costs
+// nothing.
 class Deadline {
  public:
-  // timeout_s <= 0: never.
+  // timeout_s <= 0: wait for ever.
   explicit Deadline(double timeout_s = 0) : timeout_s_(timeout_s), end_s_(clock_s() + timeout_s) {}
   bool over() const { return timeout_s_ > 0 && clock_s() > end_s_; }
   Status error(int peer) const {
@@ -54,8 +57,8 @@ class Deadline {
   double timeout_s_, end_s_;
 };
 
-// Buffers belong to the communication until wait() has returned, and after an error other than bad_frame for
-// ever.
+// Buffers belong to the communication until wait() returns. After an error other than bad_frame they belong
+// to it for ever.
 template <Comm C>
 class Exchange {
  public:
@@ -63,7 +66,8 @@ class Exchange {
       : comm_(comm), deadline_(deadline), traffic_(traffic) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
-  // No more memory is needed for this many messages at once; nor, without it, for few.
+  // Reserves memory for this many messages at once, so that posting them allocates nothing. A few messages
+  // need no reservation.
   void make_room(std::size_t messages) { spare_.resize(messages); }
 
   Status send(int peer, int tag, std::span<const std::byte> out) {
@@ -71,14 +75,14 @@ class Exchange {
     ++traffic_.messages_sent;
     return comm_.send(peer, tag, out, add({{}, peer, false, 0, nullptr}).request);
   }
-  // A message of another length than `in` is an error of wait(); or, where `length` is given, no error:
-  // wait() writes the length there.
+  // If a message has a different length than `in`, wait() returns an error. With `length`, it is no error:
+  // wait() stores the length there.
   Status receive(int peer, int tag, std::span<std::byte> in, std::size_t* length = nullptr) {
     return comm_.receive(peer, tag, in, add({{}, peer, true, in.size(), length}).request);
   }
-  // Until everything posted is complete. A message of the wrong length is bad_frame, given when all the
-  // others are complete too, so that the schedule can go on; any other error is one of the communication, or
-  // the deadline's, and leaves it broken.
+  // Waits until everything posted is complete. If a message has the wrong length, wait() completes all others
+  // and then returns bad_frame, so the schedule can continue. Any other error comes from the communication or
+  // from the deadline; the communication is unusable after it.
   Status wait() {
     Status lengths;
     std::size_t left = pending_.size();
@@ -143,15 +147,15 @@ class Exchange {
   Traffic& traffic_;
   std::array<std::byte, 1024> few_;
   std::pmr::monotonic_buffer_resource memory_{few_.data(), few_.size()};
-  std::pmr::list<Pending> pending_{&memory_}, spare_{&memory_};  // requests must stay where they are
+  std::pmr::list<Pending> pending_{&memory_}, spare_{&memory_};  // lists: a request must not move
 };
 
-// After such an error messages may be under way for ever.
+// After such an error, messages may stay in flight for ever.
 inline bool broken(const Status& status) {
   return status.code() == Code::timed_out || status.code() == Code::mpi_failed;
 }
 
-// Whether a header is the one that this step of this call expects; else why not.
+// Checks that a header belongs to this step of this call. If not, the Status says why.
 inline Status check(const Header& header, int from, std::uint64_t call, std::uint32_t step) {
   if (header.magic != kMagic || header.version != kVersion)
     return status_of(Code::bad_frame, [&] { return "rank " + std::to_string(from) + " sent no header"; });

@@ -1,4 +1,4 @@
-// All messages of a reduction by routes, layer by layer, and the memory they are written to.
+// All messages of a reduction along routes, layer by layer, with the memory that they use.
 #pragma once
 
 #include <algorithm>
@@ -9,17 +9,17 @@
 
 namespace mq::sparse {
 
-// Of one layer. Inlets of no values are never used, and outlets of none send nothing.
+// The messages of one layer. A receive without values is never used, and a send without values sends nothing.
 template <Comm C>
 struct Floor {
-  std::vector<Inlet<C>> down_in, up_in;     // by source, by part
-  std::vector<Outlet<C>> down_out, up_out;  // by part, by source
+  std::vector<Inlet<C>> down_in, up_in;     // by source; by part
+  std::vector<Outlet<C>> down_out, up_out;  // by part; by source
 };
 
 template <Comm C>
 class Floors {
  public:
-  // Throws std::bad_alloc.
+  // Takes memory for all messages. Throws std::bad_alloc.
   Status prepare(const Kylix& kylix, const Entry& entry, Workspace& memory) {
     floors_.clear();
     floors_.resize(kylix.layers.size());
@@ -36,7 +36,7 @@ class Floors {
   std::size_t size() const { return floors_.size(); }
   Floor<C>& operator[](std::size_t layer) { return floors_[layer]; }
 
-  // Functions that give a Status end it when one is not ok.
+  // Call f for every message. If f returns a Status, the first error ends the loop.
   template <class F>
   auto each_inlet(const F& f) {
     return each(floors_, &Floor<C>::down_in, &Floor<C>::up_in, f);

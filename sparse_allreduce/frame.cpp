@@ -15,7 +15,7 @@ Status malformed(int from) {
 
 constexpr std::uint64_t kNarrow = std::uint64_t{1} << 32;
 
-// The indices of the range that are not in the list, in `holes`, which has room for them all.
+// Writes the indices of the range that are not in `list` to `holes`, which has room for all of them.
 void complement(std::span<const std::uint64_t> list, Range range, std::span<std::uint64_t> holes) {
   std::uint64_t next = range.low;
   std::size_t n = 0;
@@ -48,7 +48,7 @@ void write_frame(const Entry& entry, const List& list, Range range, Workspace& m
     const auto holes = memory.take<std::uint64_t>(static_cast<std::size_t>(range.width() - count));
     complement(list.indices, range, holes);
     header.format = static_cast<std::uint32_t>(FrameFormat::holes);
-    // They fit: 4 (holes) < positions <= 4 (entries) + 16, and there is room for 8 (entries) + 32.
+    // They fit: 4 * holes < positions <= 4 * entries + 16, and the buffer has room for 8 * entries + 32.
     positions = encode_positions(holes, wire + value_bytes, range.low);
   }
   header.counts[0] = count;
@@ -66,7 +66,8 @@ Status check_frame(const Entry& entry, const Header& header, Range range, int fr
   switch (static_cast<FrameFormat>(header.format)) {
     case FrameFormat::list: return {};
     case FrameFormat::holes:
-      // See write_frame. So a short frame cannot ask for memory for many holes.
+      // write_frame sends holes only under this condition. It stops a short frame from requesting memory for
+      // many holes.
       if (range.width() < kNarrow && range.width() - count <= count + 4) return {};
       break;
     default: break;

@@ -14,8 +14,9 @@ Status bad(const char* what, std::size_t at, std::int64_t index) {
           "index " + std::to_string(index) + " at position " + std::to_string(at) + " " + what};
 }
 
-// Whether the indices ascend strictly, and none is negative. Without a branch, and without comparing words of
-// 64 bits, which not all of x86-64 does in registers: the highest bit of `wrong` says it.
+// Whether the indices ascend strictly and none is negative. The loop has no branch and compares no 64-bit
+// words, because not every x86-64 processor compares them in vector registers. The highest bit of `wrong` is
+// the result.
 bool ascends(std::span<const std::int64_t> given) {
   std::uint64_t wrong = given.empty() ? 0 : static_cast<std::uint64_t>(given[0]);
   for (std::size_t i = 1; i < given.size(); ++i) {
@@ -28,7 +29,7 @@ bool ascends(std::span<const std::int64_t> given) {
 
 Status check_range(std::span<const std::int64_t> given, std::uint64_t limit) {
   const auto outside = std::find_if(given.begin(), given.end(), [&](std::int64_t index) {
-    return static_cast<std::uint64_t>(index) >= limit;  // negative ones are beyond 2^63
+    return static_cast<std::uint64_t>(index) >= limit;  // a negative index is 2^63 or more
   });
   if (outside == given.end()) return {};
   return bad(*outside < 0 ? "is negative" : "is out of range",
@@ -44,7 +45,7 @@ Status make_index_set(std::span<const std::int64_t> given, Order order, std::uin
     return {Code::bad_argument, "more than 2^32 - 2 indices on one rank"};
   if (ascends(given)) {
     if (!given.empty() && static_cast<std::uint64_t>(given.back()) >= limit) return check_range(given, limit);
-    // The signed type's unsigned twin may alias it.
+    // An unsigned type may alias the signed type of the same size.
     set.indices = {reinterpret_cast<const std::uint64_t*>(given.data()), given.size()};
     return {};
   }

@@ -1,24 +1,29 @@
 // Sparse allreduce by a nested butterfly of heterogeneous degrees: Zhao and Canny: Kylix, ICPP 2014.
 //
-// Idea: each rank contributes values of a set of indices (out) and wants those of another (in). The index
-// space is cut into ranges, a rank each; values move towards the rank of their range through layers of groups
-// of d_0, d_1 ... ranks, which combine them on the way, and results return through the same ranks. Where many
-// ranks hold the same indices, lists shrink from layer to layer, and few layers of decreasing degree need
-// fewer messages than direct exchange at little more volume.
+// Each rank contributes values for one set of indices (out) and wants values for another set (in). The index
+// space is cut into ranges, one for each rank. Values move towards the rank of their range through layers of
+// groups of d_0, d_1 ... ranks, which combine them on the way. Results return through the same ranks. If many
+// ranks hold the same indices, lists shrink from layer to layer. Then a few layers of decreasing degree need
+// fewer messages than direct exchange, and send little more.
 //
-//   configure()           lists only; then KylixReduction reduces values by the routes, any number of times:
-//                         start(), advance() until done(), or finish()
-//   configure_reduce()    lists and values in one pass down; routes and reduction are left for more runs
+//   configure()         configuration phase: exchanges lists only. Afterwards KylixReduction reduces values
+//                       along the routes, any number of times: start(), then advance() until done(), or finish()
+//   configure_reduce()  exchanges lists and values in one pass down; routes and reduction can be used again
 //
-// Steps and bytes, per rank: survey ceil(log2 p) messages of some KiB together (survey.hpp); lists sum(d_l -
-// 1) messages of positions, and a header each; a verdict of ceil(log2 p) headers; values as
-// kylix_reduction.hpp says. Our own choice: ranges are contiguous and cut where the work is equal (the paper
-// permutes indices randomly for that), so that parts of sorted lists are contiguous and positions compress.
+// Messages of each rank:
 //
-// Errors: of configure and configure_reduce, the same on all ranks in this sense: all succeed, or none. If
-// the code is timed_out or mpi_failed the communication is broken (see broken()); this rank's messages may be
-// under way for ever, and memory that they use is given up. Else all ranks have kept to the schedule. Nothing
-// throws. After an error, kylix and reduction are good for another configure only.
+// - list statistics: ceil(log2 p) messages of some KiB together (list_stats.hpp)
+// - lists: sum(d_l - 1) messages of positions, each with a header
+// - status: ceil(log2 p) headers
+// - values: see kylix_reduction.hpp
+//
+// Difference from the paper: ranges are contiguous and are cut so that the work is equal; the paper permutes
+// the indices randomly for that. So parts of sorted lists are contiguous, and positions compress well.
+//
+// Errors: configure and configure_reduce succeed on all ranks or on none. If the code is timed_out or
+// mpi_failed, the communication is unusable (see broken()): this rank's messages may stay in flight for ever,
+// and the memory that they use is abandoned. After any other error, all ranks have followed the schedule.
+// Nothing throws. After an error, `kylix` and `reduction` can only be used for another configure.
 #pragma once
 
 #include "sparse_allreduce/kylix_reduction.hpp"
@@ -26,7 +31,7 @@
 
 namespace mq::sparse {
 
-// A run to its end: blocks, comm.idle() is called while there is nothing to do. Started already.
+// Completes a run that was started. Blocks, and calls comm.idle() while there is nothing to do.
 template <Comm C>
 Status finish(C& comm, KylixReduction<C>& reduction) {
   while (!reduction.done()) {
@@ -51,7 +56,7 @@ Status configure(Pass pass, C& comm, const KylixSetting& setting, const IndexSet
   KylixSetup<C> setup(comm, setting, scratch, kylix, traffic);
   alignas(8) static constexpr std::byte kNone[8]{};
   const auto* values = static_cast<const std::byte*>(out_values);
-  if (pass == Pass::values && values == nullptr) values = kNone;  // of an empty list
+  if (pass == Pass::values && values == nullptr) values = kNone;  // for an empty list
   MQ_TRY(setup.down(out, out_given, in, in_given, values));
   Status prepared;
   if (reduction != nullptr && setup.trouble().ok())
@@ -72,8 +77,8 @@ Status guarded_configure(Pass pass, C& comm, const KylixSetting& setting, const 
     status = configure(pass, comm, setting, out, out_given, out_values, in, in_given, in_values, scratch,
                        kylix, reduction, traffic);
   } catch (const std::bad_alloc&) {
-    status = {Code::mpi_failed,
-              "out of memory"};  // not even memory for what a message needs: the schedule is left
+    // There was no memory even for a message's header, so this rank no longer follows the schedule.
+    status = {Code::mpi_failed, "out of memory"};
   }
   if (broken(status)) {
     scratch.leak();
@@ -84,10 +89,11 @@ Status guarded_configure(Pass pass, C& comm, const KylixSetting& setting, const 
 
 }  // namespace detail
 
-// Collective, and blocks. Makes kylix, and prepares `reduction` for runs of setting.entry if it is not null
-// (on all ranks, or on none). *_given: how long the caller's lists are, of which the sets are made. Neither
-// setting.degrees nor the sets need live on. The sets may be in scratch, which is not reset here and is free
-// to be reset afterwards. kylix must not be in use by a run under way.
+// Collective and blocking. Makes `kylix`. If `reduction` is not null, prepares it for runs of setting.entry;
+// it is null on all ranks or on none. out_given and in_given are the lengths of the caller's lists, from
+// which the sets were made. setting.degrees and the sets are not needed afterwards. The sets may be in
+// `scratch`, which is not reset here and may be reset afterwards. No run may be in progress that uses
+// `kylix`.
 template <Comm C>
 Status configure(C& comm, const KylixSetting& setting, const IndexSet& out, std::size_t out_given,
                  const IndexSet& in, std::size_t in_given, Workspace& scratch, Kylix& kylix,
@@ -96,9 +102,10 @@ Status configure(C& comm, const KylixSetting& setting, const IndexSet& out, std:
                                       in_given, nullptr, scratch, kylix, reduction, traffic);
 }
 
-// The same, and also reduces: values of the caller's out list, aligned to the element, to those of the
-// caller's in list. `reduction` is prepared for further runs; what it sends is in its own traffic(). An error
-// in the reduction itself (bad_frame, peer_failed) is one on all ranks that depend on what failed.
+// Like configure, and also reduces the values of the caller's out list to those of the caller's in list. Both
+// are aligned to the element. `reduction` is prepared for further runs and counts its messages in its own
+// traffic(). An error in the reduction itself (bad_frame, peer_failed) occurs on all ranks that depend on the
+// failed part.
 template <Comm C>
 Status configure_reduce(C& comm, const KylixSetting& setting, const IndexSet& out, std::size_t out_given,
                         const void* out_values, const IndexSet& in, std::size_t in_given, void* in_values,

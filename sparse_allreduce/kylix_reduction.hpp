@@ -1,14 +1,18 @@
-// Reduces values by routes: only values travel. kylix.hpp says how it is used.
+// Reduces values along existing routes: only values travel. kylix.hpp explains how to use it.
 //
-// Down: layer by layer, the parts that came are combined into the values of the united list, in the order of
-// the members, whatever arrives first; the parts of the result are sent on. At the bottom each rank has the
-// result for its range. Up, through the same ranks in reverse: what a member wants is picked out of what this
-// rank has; parts stand side by side as they arrive. All receives are posted before anything is sent; parts
-// are combined into the frames they are sent from. Per rank sum(d_l - 1) messages down and as many up, and
-// sum over layers of (list length * (d_l - 1) / d_l) values each way.
+// Down pass (reduction): in each layer, received parts are combined in the order of the members, whatever
+// arrives first. The combined values are sent on to the next layer. At the bottom, each rank has the result
+// for its range.
 //
-// A frame that cannot be used ends nothing: the rank goes on with headers that tell its trouble, so that
-// nobody waits for it, and whoever depends on it returns an error too.
+// Up pass (allgather): results go back through the same ranks in reverse order. A rank picks the values that
+// a member wants out of the values that it has. It stores received parts next to each other as they arrive.
+//
+// All receives are posted before anything is sent. Values are combined directly in the send buffers. Each
+// rank sends sum(d_l - 1) messages down and the same number up, and in each direction the sum over the layers
+// of (list length * (d_l - 1) / d_l) values.
+//
+// An unusable message does not end the schedule. The rank continues with headers that carry its error code,
+// so that no other rank waits for it. Ranks that depend on it return an error too.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +22,11 @@
 
 namespace mq::sparse {
 
-// Of one Kylix after the other. Must stay where it is; all ranks use theirs for the same runs in the same
-// order. With replicas, receives stay posted between runs: the tags belong to it as long as it lives, and
-// after that unless it was quiet().
+// Runs reductions, one at a time; it may serve several routes one after the other. The object must not move.
+// All ranks use theirs for the same runs in the same order.
+//
+// With replicas, receives stay posted between runs. So the tags belong to this object as long as it lives. If
+// it is not quiet() when it is destroyed, they stay in use.
 template <Comm C>
 class KylixReduction {
  public:
@@ -31,8 +37,8 @@ class KylixReduction {
     if (!quiet()) leak();
   }
 
-  // Takes all memory that runs need. kylix outlives the runs. Not while a run is under way, or with receives
-  // posted. An error is this rank's alone.
+  // Takes all memory that runs need. `kylix` must outlive the runs. Do not call it while a run is in progress
+  // or receives are posted. An error concerns this rank only.
   Status prepare(const Kylix& kylix, const Entry& entry, double timeout_s = 0) noexcept {
     try {
       return settle_memory(kylix, entry, timeout_s);
@@ -42,9 +48,11 @@ class KylixReduction {
     }
   }
 
-  // Begins a run: values of the caller's out list, which stay as they are until done(), to those of the
-  // caller's in list. Both aligned to the element. Any Status here and below that is no failure() is one of
-  // the communication, which is broken then, time-outs included; nothing may be called any more but leak().
+  // Begins a run that reduces the values of the caller's out list to those of the caller's in list. Both are
+  // aligned to the element. The out values must not change until done().
+  //
+  // Any Status returned here and below means that the communication failed (time-outs included) and is
+  // unusable; only leak() may be called then. Errors of the reduction itself are in failure().
   Status start(C& comm, const void* out_values, void* in_values) {
     MQ_TRY(begin(comm, in_values));
     MQ_TRY(floors_.each_inlet([&](Inlet<C>& inlet) { return inlet.post(comm, run_); }));
@@ -70,7 +78,8 @@ class KylixReduction {
     return {};
   }
 
-  // A run whose way down has been made: `bottom` are the values of kylix.bottom_out entries.
+  // Begins a run at the bottom, after the configuration phase has combined the values on its way down.
+  // `bottom` has kylix.bottom_out entries.
   Status start_at_bottom(C& comm, const std::byte* bottom, void* in_values) {
     MQ_TRY(begin(comm, in_values));
     for (std::size_t l = 0; l < floors_.size(); ++l)
@@ -81,7 +90,7 @@ class KylixReduction {
     return {};
   }
 
-  // Does what can be done now.
+  // Does what is possible without waiting.
   Status advance(C& comm, bool& moved) {
     bool any = false;
     for (bool again = true; again && phase_ != Phase::done;) {
@@ -102,18 +111,19 @@ class KylixReduction {
     return watch();
   }
 
-  // Once the result is complete, or worthless: see failure().
+  // True when the result is complete, or when the run failed: see failure().
   bool done() const { return phase_ == Phase::done; }
   const Status& failure() const { return failure_; }
   const Traffic& traffic() const { return traffic_; }  // of all runs
 
-  // With replicas: takes in what comes late. quiet(): nothing is under way, memory and tags can be given up.
+  // With replicas: takes in messages that arrive late. quiet(): no message is in flight, so memory and tags
+  // can be released.
   Status settle(C& comm) {
     MQ_TRY(floors_.each_inlet([&](Inlet<C>& inlet) { return inlet.settle(comm, run_, traffic_); }));
     return floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); });
   }
   bool quiet() const { return floors_.quiet(); }
-  // Gives the memory of the messages up for ever.
+  // Abandons the memory of the messages without freeing it.
   void leak() noexcept {
     memory_.leak();
     floors_.clear();
@@ -131,7 +141,7 @@ class KylixReduction {
     run_.ranks_each = kylix.ranks / kylix.replicas;
     run_.replicas = kylix.replicas;
     run_.call = kylix.call;
-    run_.number = 0;  // the same on a rank that has forgotten the lists before these
+    run_.number = 0;  // also on a rank that forgot its earlier lists
     phase_ = Phase::done;
     if (!quiet()) memory_.leak();
     memory_.reset();
@@ -158,8 +168,8 @@ class KylixReduction {
     return {};
   }
 
-  // A replica that lags gets a moment to catch up, because it will miss messages else. What it has sent late
-  // is taken in meanwhile: it may wait for this rank.
+  // Gives a slow replica a moment to catch up; without this pause it would miss messages. Meanwhile this rank
+  // takes in late messages, because the slow replica may be waiting for it.
   Status await_laggards(C& comm) {
     if (run_.replicas == 1) return {};
     constexpr double kPatience_s = 0.25;
@@ -178,13 +188,14 @@ class KylixReduction {
   }
 
   Status send_all(C& comm, std::vector<Outlet<C>>& outlets, std::size_t me) {
-    // In turn, so that not all ranks write to the same one at once.
+    // Each rank starts with a different peer, so that not all ranks send to the same one at once.
     for (std::size_t i = 1; i < outlets.size(); ++i)
       MQ_TRY(outlets[(me + i) % outlets.size()].send(comm, run_, failure_.code(), traffic_));
     return {};
   }
 
-  // Calls f(how many entries of map come before, those that point into [begin, begin + count)).
+  // Calls f(position, part): `part` is the part of `map` with values in [begin, begin + count), and
+  // `position` is where it starts.
   template <class F>
   static void split(Map map, std::size_t begin, std::size_t count, const F& f) {
     const auto first = std::lower_bound(map.begin(), map.end(), begin);
@@ -193,7 +204,7 @@ class KylixReduction {
     f(from, map.subspan(from, static_cast<std::size_t>(last - first)));
   }
 
-  // The values that layer's parts are combined into: nothing yet.
+  // Fills the buffers into which the layer's parts are combined with the identity.
   void clear_below(std::size_t layer) {
     if (layer + 1 == floors_.size()) return fill_identity(entry_, bottom_out_.data(), kylix_->bottom_out);
     for (std::size_t j = 0; j < floors_[layer + 1].down_out.size(); ++j)
@@ -248,7 +259,7 @@ class KylixReduction {
     return climb(comm);
   }
 
-  // Values [begin, begin + count) of the in list before `layer` are known.
+  // Passes on the values [begin, begin + count) of the in list before `layer`, which are known now.
   void deliver(std::size_t layer, std::size_t begin, std::size_t count, const std::byte* values) {
     if (layer == 0) {
       std::byte* const to = kylix_->in_place.empty() ? in_values_ : in_set_.data();
@@ -263,7 +274,7 @@ class KylixReduction {
       });
   }
 
-  // All values before layer_ are known: on to the layer above.
+  // All values before layer_ are known: continues with the layer above.
   Status climb(C& comm) {
     if (layer_ == 0) {
       if (failure_.ok() && !kylix_->in_place.empty())
@@ -303,7 +314,7 @@ class KylixReduction {
     return climb(comm);
   }
 
-  // Without replicas, a run ends when its memory is free again. With them, nobody waits for that.
+  // Without replicas, a run ends when all sends are complete. With replicas, it does not wait for that.
   Status finish(C& comm, bool& moved) {
     if (run_.replicas == 1) MQ_TRY(floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); }));
     moved = run_.replicas > 1 || floors_.sent();
@@ -311,7 +322,8 @@ class KylixReduction {
     return {};
   }
 
-  // Silence counts from when it is noticed: nobody may have looked for a long time.
+  // Time-outs count from the first check without progress, because the caller may not have called advance()
+  // for a long time.
   Status watch() {
     if (timeout_s_ <= 0 || ++idle_ % 64 != 0) return {};
     if (std::exchange(fresh_, false)) deadline_ = Deadline(timeout_s_);
@@ -335,7 +347,7 @@ class KylixReduction {
   Workspace memory_;
   Floors<C> floors_;
   std::span<std::byte> out_set_, in_set_, bottom_out_, bottom_in_;
-  std::vector<char> arrived_;  // parts of the layer, on the way up
+  std::vector<char> arrived_;  // by part of the layer, during the up pass
   Traffic traffic_;
 
   Run run_;

@@ -1,6 +1,6 @@
-// Index lists on their way down the butterfly, with values or without: makes the routes. kylix.hpp says how
-// it is used; separate from the reduction by routes, which has other needs: there nothing is allocated, and
-// nothing waits.
+// The messages of the configuration phase: index lists go down the butterfly, with or without values, and the
+// routes are made. kylix.hpp explains how to use it. This phase may allocate and wait; reductions along the
+// routes (kylix_reduction.hpp) do neither.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ inline constexpr int kKylixTags = 8;
 enum class KylixTag : int { survey, chosen, header, payload, replica, verdict, down, up };
 inline int tag_of(int first, KylixTag tag) { return first + static_cast<int>(tag); }
 
-// Steps of headers: a layer's number times 4 plus one of these.
+// The step in a header is a layer's number times 4 plus one of these.
 enum class KylixStep : std::uint32_t { lists, down, up };
 inline std::uint32_t step_of(int layer, KylixStep step) {
   return static_cast<std::uint32_t>(layer) * 4 + static_cast<std::uint32_t>(step);
 }
 inline constexpr std::uint32_t kChosenStep = 0x80000001, kReplicaStep = 0x80000002, kVerdictStep = 0x80000003;
 
-// One pass down. A member function's error is one of the communication, which is broken then; all other
-// trouble is kept until close(), and the schedule goes on.
+// One pass down. If a member function returns an error, the communication failed and is unusable. Any other
+// error is kept as the local error until close(), and the schedule continues.
 template <Comm C>
 class KylixSetup {
  public:
@@ -40,8 +40,8 @@ class KylixSetup {
     circle_ = {comm.rank() / each * each, each, comm.rank() % each};
   }
 
-  // With or without values of the caller's out list, which stay as they are as long as bottom_values() is
-  // used.
+  // Sends the lists, with or without values of the caller's out list. The values must not change as long as
+  // bottom_values() is used.
   Status down(const IndexSet& out, std::size_t out_given, const IndexSet& in, std::size_t in_given,
               const std::byte* values) {
     headers_ = scratch_.take<Header>(2);
@@ -56,10 +56,10 @@ class KylixSetup {
     return {};
   }
 
-  // What down() has combined: values of kylix.bottom_out entries, in scratch.
+  // The values that down() has combined, for kylix.bottom_out entries, in `scratch`.
   const std::byte* bottom_values() const { return descent_.values(); }
 
-  // The same for all ranks: ok, or an error on each. `more`: trouble that the caller has found meanwhile.
+  // Returns ok on all ranks, or an error on each. `more` is an error that the caller found meanwhile.
   Status close(const Status& more) {
     note(Status(more));
     MQ_TRY(compare_replicas());
@@ -89,7 +89,7 @@ class KylixSetup {
     return exchange_.wait();
   }
 
-  // Leaves the stages; none if degrees were to be chosen and any rank is in trouble.
+  // Sets the stages. There are none if degrees had to be chosen and any rank has an error.
   Status survey(Indices out, Indices in) {
     std::vector<int> degrees(setting_.degrees.begin(), setting_.degrees.end());
     const bool choose = degrees.empty();
@@ -110,7 +110,7 @@ class KylixSetup {
                   trouble_.ok() ? std::as_writable_bytes(blocks) : std::span<std::byte>{}, complete));
     if (!complete) note({Code::peer_failed, "another rank could not describe its index lists"});
     attempt([&] { decide(shape, blocks, degrees); });
-    if (choose) {  // ranks that know no degrees cannot keep to the schedule: all of them must
+    if (choose) {  // without degrees a rank cannot follow the schedule, so all must have them
       Status damage;
       Status all = verdict(exchange_, circle_, tag(KylixTag::chosen), setting_.call, kChosenStep, trouble_,
                            headers_, &damage);
@@ -167,7 +167,7 @@ class KylixSetup {
     return {};
   }
 
-  // Peers in turn, so that not all ranks write to the same one at once.
+  // Each rank starts with a different peer, so that not all ranks send to the same one at once.
   template <class F>
   Status each_peer(const Stage& stage, const F& f) {
     const std::size_t n = stage.members.size();
@@ -205,7 +205,8 @@ class KylixSetup {
       link.announced = ok.ok() && came[j].payload_bytes > 0;
       note(std::move(ok));
       if (link.announced) {
-        // Without memory the message is received all the same, into none, for the sender's sake.
+        // Without memory, the message is still received, into an empty buffer, so that the sender can
+        // complete.
         attempt([&] { link.wire_in = scratch_.take<std::byte>(came[j].payload_bytes); });
         MQ_TRY(exchange_.receive(peer, tag(KylixTag::payload), link.wire_in, &link.got));
       }
@@ -216,7 +217,7 @@ class KylixSetup {
     return wait();
   }
 
-  // Replicas hold the same lists: each tells its hash to the first one of its kind.
+  // Replicas must have the same lists. Each sends its hash to the first replica of the same rank.
   Status compare_replicas() {
     for (int copy = 1; copy < setting_.replicas; ++copy) {
       const int of = copy * circle_.size + circle_.me;
@@ -242,13 +243,13 @@ class KylixSetup {
     return {};
   }
 
-  Deadline deadline_;  // before exchange_, which looks at it
+  Deadline deadline_;  // before exchange_, which refers to it
   Exchange<C> exchange_;
   const KylixSetting& setting_;
   Workspace& scratch_;
   Kylix& kylix_;
   Descent descent_;
-  Circle everyone_, circle_;  // circle_: this rank's replica
+  Circle everyone_, circle_;  // replica_: this rank's replica
   std::vector<Stage> stages_;
   std::span<Header> headers_;
   Status trouble_;

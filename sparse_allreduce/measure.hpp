@@ -1,6 +1,6 @@
-// Measures the network for the decisions of sparse reductions, in a few milliseconds. (The advisor's
-// link_mpi.hpp is the thorough one.) It only exchanges messages as all else here does, so that calls in
-// flight go on meanwhile.
+// Measures the network, in a few milliseconds, so that sparse reductions can choose an algorithm. (The
+// advisor's link_mpi.hpp measures it thoroughly.) The measurement uses the same kind of messages as
+// everything else here, so calls in flight make progress meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 
 namespace mq::sparse {
 
-// The greatest of all ranks' values, entry by entry: dissemination, ceil(log2 P) messages.
+// Replaces each value by its maximum over all ranks. Dissemination: ceil(log2 P) messages.
 template <Comm C, std::size_t N>
 Status greatest(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
                 std::array<double, N>& values) {
   const int p = comm.size();
   for (int distance = 1; distance < p; distance *= 2) {
-    // After an error they belong to the communication, like all of the workspace.
+    // After an error these buffers belong to the communication, like the whole workspace.
     const std::span<double> heard = memory.take<double>(N), told = memory.take<double>(N);
     std::copy(values.begin(), values.end(), told.begin());
     Exchange<C> exchange(comm, deadline, traffic);
@@ -36,8 +36,8 @@ Status greatest(C& comm, int tag, const Deadline& deadline, Workspace& memory, T
 
 namespace detail {
 
-// Seconds of one exchange with both neighbours on the ring, the median of some. All ranks at the same time,
-// as in a reduction.
+// Time of one exchange with both neighbours on the ring, in seconds: the median of several. All ranks
+// exchange at the same time, as in a reduction.
 template <Comm C>
 Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, std::span<std::byte> out,
                   std::span<std::byte> in, double& seconds) {
@@ -57,9 +57,9 @@ Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, 
   return {};
 }
 
-// Seconds an entry, to encode, to decode and to merge two lists. Throws std::bad_alloc.
+// Seconds per entry to encode a list, to decode one, and to merge two. Throws std::bad_alloc.
 inline std::array<double, 3> list_costs(Workspace& memory) {
-  constexpr std::size_t kEntries = std::size_t{1} << 17;  // of each list: beyond the nearer caches
+  constexpr std::size_t kEntries = std::size_t{1} << 17;  // of each list: larger than the nearer caches
   const Entry entry;
   const std::span<std::uint64_t> indices = memory.take<std::uint64_t>(2 * kEntries);
   const std::span<std::uint64_t> merged = memory.take<std::uint64_t>(2 * kEntries);
@@ -96,12 +96,12 @@ inline std::array<double, 3> list_costs(Workspace& memory) {
 
 }  // namespace detail
 
-// Memory that measure_network takes.
+// Amount of memory that measure_network takes.
 inline constexpr std::size_t kMeasureBytes = std::size_t{12} << 20;
 
-// Collective; the same numbers on all ranks, those of the slowest. Uses `tag`. dense_allreduce(void* f32,
-// count) gives a Status: the reduction that dense vectors go through. Throws std::bad_alloc, then on a rank
-// alone.
+// Collective; all ranks get the same numbers, those of the slowest rank. Uses `tag`. dense_allreduce(void*
+// f32, count) returns a Status; it is the reduction that dense vectors use. Throws std::bad_alloc, possibly
+// on one rank only.
 template <Comm C, class Dense>
 Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
                        const Dense& dense_allreduce, Network& network) {
@@ -111,7 +111,7 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
   std::array<double, 6> seconds{};
   MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out.first(kSmall), in.first(kSmall), seconds[0]));
   MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out, in, seconds[1]));
-  for (int i = 0; i < 2; ++i) {  // the first time makes connections
+  for (int i = 0; i < 2; ++i) {  // the first run opens connections
     const double start = clock_s();
     MQ_TRY(dense_allreduce(out.data(), kLarge / sizeof(float)));
     seconds[2] = clock_s() - start;

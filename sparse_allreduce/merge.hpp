@@ -1,12 +1,18 @@
-// Reduction of sorted lists of (index, values) on one rank: a left fold in the order of the lists, so that
-// every way of merging gives the same bits. (NaN is NaN either way, but which of two NaNs a sum keeps is for
-// the compiler to say, and whether a signalling NaN that only one list has is quieted depends on the way.)
+// Merges sorted lists of (index, values) on one rank. Values are combined as a left fold in the order of the
+// lists, so every way of merging gives the same bits. There are two exceptions. The compiler decides which of
+// two NaNs a sum keeps. And if only one list has a signalling NaN, it depends on the way of merging whether
+// it becomes quiet.
 //
-// By lists: two at a time, the result with the next. Cost: an entry of each intermediate result. By segments:
-// a dense accumulator for a stretch of positions that fits in the cache, into which each list is added, and a
-// bitmap of what is there. Cost: an entry of each list, one of the result, and the words of the bitmap; or,
-// where many positions are taken, the words of a bitmap for each list, which may be the one that came over
-// the wire. So lists win where few positions are taken, segments otherwise.
+// There are two ways of merging:
+//
+// - By lists: merges two lists, then the result with the next list. The cost is an entry of every
+//   intermediate result.
+// - By segments: adds each list to a dense accumulator for a range of positions that fits in the cache, and
+//   marks present entries in a bitmap. The cost is an entry of each list, an entry of the result, and the
+//   words of the bitmap. If a list occupies many of the positions, its cost is the words of a bitmap instead
+//   of its entries; this bitmap may be the received one.
+//
+// So merging by lists is faster if few positions are occupied, and merging by segments otherwise.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +26,11 @@ namespace mq::sparse {
 
 struct List {
   std::span<const std::uint64_t> indices;  // strictly ascending
-  const std::byte* values = nullptr;       // stride of an element type for each, aligned for it
+  const std::byte* values = nullptr;       // stride values for each index, aligned for the element type
 };
 
-// One of the lists of a merge: its indices, or its positions as they are encoded, counted from the merge's
-// `low`, or both, which are then the same.
+// An input list of a merge. It has its indices, or its encoded positions counted from the merge's `low`, or
+// both; then they must agree.
 struct Operand {
   std::size_t count = 0;
   std::span<const std::uint64_t> indices;
@@ -40,15 +46,15 @@ struct Operand {
 
 enum class MergeBy : std::uint8_t { automatic, lists, segments };
 
-// Entries that the result of merging has at most: lists of this many in all, with indices in [low, high).
+// Largest possible number of entries in the result of merging these lists, whose indices are in [low, high).
 std::size_t merge_room(std::span<const Operand> lists, std::uint64_t low, std::uint64_t high);
 
-// What `automatic` means for these lists. lists need not be by lists where their number of entries is greater
-// than high - low, since intermediate results would not have room.
+// The way of merging that `automatic` selects. If the lists have more than high - low entries in total, only
+// segments are possible, because intermediate results would not fit.
 MergeBy choose_merge(std::span<const Operand> lists, std::uint64_t low, std::uint64_t high);
 
-// Merges lists with indices in [low, high) into `indices` and `values`, which overlap nothing and have room
-// for merge_room entries; sets the number of entries. False: positions are malformed, and the result is
+// Merges lists with indices in [low, high) into `indices` and `values`, and sets `count`. The outputs have
+// room for merge_room entries and overlap no input. False: positions are malformed, and the result is
 // unspecified. Throws std::bad_alloc.
 [[nodiscard]] bool merge(const Entry& entry, std::span<const Operand> lists, std::uint64_t low,
                          std::uint64_t high, Workspace& memory, std::uint64_t* indices, std::byte* values,

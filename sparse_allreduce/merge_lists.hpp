@@ -1,4 +1,4 @@
-// The merge of two lists, see merge.hpp. Separate because it is a loop written for the processor.
+// Merges two lists; see merge.hpp. Separate because this loop is tuned for the processor.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,18 @@
 
 namespace mq::sparse {
 
-// Which list has the next index is unpredictable, so it is computed and not branched on; that both have it is
-// rare, or else usual, so that is a branch. A step waits for the one before it (load, compare, add), so two
-// halves, cut at an index that leaves both as many entries, are merged by turns in one loop, and the second
-// half is moved to the end of the first.
+// Which list has the next index is unpredictable, so the code computes it without a branch. Whether both
+// lists have the index is predictable, because it is either rare or usual, so that is a branch.
+//
+// Each step waits for the step before it (load, compare, add). To use this waiting time, the lists are cut
+// into two halves with an equal number of entries, and one loop merges the halves in turns. Afterwards the
+// second result is moved to the end of the first.
 template <class T, class O>
 class ListMerge {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
  public:
-  // Results have room for na + nb entries.
+  // The output has room for na + nb entries.
   ListMerge(const std::uint64_t* ai, const T* av, std::size_t na, const std::uint64_t* bi, const T* bv,
             std::size_t nb, std::uint64_t* oi, T* ov)
       : ai_(ai), bi_(bi), av_(av), bv_(bv), na_(na), nb_(nb), oi_(oi), ov_(ov) {}
@@ -53,7 +55,7 @@ class ListMerge {
     return k + rest;
   }
 
-  // The same for several values an entry.
+  // The same for several values per entry.
   std::size_t run_rows(std::size_t stride) const {
     std::size_t i = 0, j = 0, k = 0;
     const auto copy = [&](const std::uint64_t* from, const T* values, std::size_t at) {
@@ -107,7 +109,7 @@ class ListMerge {
     std::copy_n(bv_ + j, b, ov_ + k + a);
     k += a + b;
   }
-  // Where both lists are cut: before an index that has half of the entries below it, more or less.
+  // Finds where to cut both lists: before an index that has about half of all entries below it.
   void halves(std::size_t& ma, std::size_t& mb) const {
     const auto below = [&](std::uint64_t index) {
       return static_cast<std::size_t>(std::lower_bound(bi_, bi_ + nb_, index) - bi_);

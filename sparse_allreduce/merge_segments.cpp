@@ -14,16 +14,16 @@ constexpr std::size_t kAccumulatorBytes = std::size_t{1} << 18;  // half of a sm
 constexpr unsigned kMostBits = 16;
 constexpr std::uint64_t kEnd = ~std::uint64_t{0};
 
-// Where so many entries of a list are in a segment, its words are visited, else the entries.
+// If a list has this many entries in a segment, its bitmap words are visited instead of its entries.
 bool crowded(std::size_t entries, std::size_t words) { return entries >= 2 * words; }
 
-// What all lists are added into, one segment after the other.
+// The accumulator for one segment after the other.
 template <class T>
 struct Segment {
   const kernels::BitmapOps* ops;
   std::size_t stride;
-  std::span<T> sums;                 // the identity, between segments
-  std::span<std::uint64_t> present;  // a bit for each position; 0 between segments
+  std::span<T> sums;                 // identity between segments
+  std::span<std::uint64_t> present;  // one bit per position; 0 between segments
   std::uint64_t base = 0;            // index of the first position
 
   std::size_t positions() const { return present.size() * 64; }
@@ -37,7 +37,7 @@ const std::byte* bytes_of(std::span<const std::uint64_t> words) {
 template <class T>
 Segment<T> make_segment(const Entry& entry, std::size_t entries, T identity, Workspace& memory) {
   unsigned bits = kMostBits;
-  // No greater than what it takes: the first use of each element costs as much as an entry.
+  // Not larger than needed: the first use of an element costs as much as an entry.
   while (bits > 6 && (entry.bytes() << bits > kAccumulatorBytes || std::size_t{1} << bits > 2 * entries))
     --bits;
   const std::size_t positions = std::size_t{1} << bits;
@@ -48,8 +48,8 @@ Segment<T> make_segment(const Entry& entry, std::size_t entries, T identity, Wor
   return segment;
 }
 
-// One list on its way into the segments: [list_, its end) of indices, or [words_, its end) of a bitmap, or
-// what the reader gives next.
+// Reads one list from segment to segment. Its current entries are in list_ (indices) or in bitmap_ (words_
+// words). If both are empty, the reader has the next block.
 template <class T, class O>
 class Walk {
  public:
@@ -60,13 +60,14 @@ class Walk {
     if (!packed_) list_ = source.indices;
   }
 
-  // No index of the list that is still to come is less; kEnd if none is. False: malformed.
+  // Sets `index` to a lower bound of the remaining indices, or to kEnd if none remain. False: malformed.
   [[nodiscard]] bool next(std::uint64_t& index) {
     if (list_.empty() && words_ == 0 && packed_ && !reader_.done() && !load()) return false;
     index = !list_.empty() ? list_[0] : words_ > 0 ? first_ : kEnd;
     return true;
   }
-  // Adds what is in the segment; all that came before was added. Gives the number of entries in `entries`.
+  // Adds the entries in the segment; all earlier entries were added before. Sets `entries` to their number.
+  // False: malformed.
   [[nodiscard]] bool add(const Segment<T>& segment, std::span<std::uint64_t> bitmap, std::size_t& entries) {
     entries = 0;
     for (;;) {
@@ -120,7 +121,7 @@ class Walk {
     return n;
   }
 
-  // The next n values, at the ones of a bitmap whose words are those from `at` on.
+  // Adds the next n values at the ones of a bitmap, which starts at word `at` of the segment.
   void fold(const Segment<T>& segment, std::size_t at, const std::byte* bitmap, std::size_t words,
             std::size_t n) {
     for (std::size_t w = 0; w < words; ++w) segment.present[at + w] |= blocks::load<std::uint64_t>(bitmap, w);
@@ -143,16 +144,16 @@ class Walk {
   PositionReader reader_;
   std::size_t stride_;
   Workspace* memory_;
-  const T* values_ = nullptr;  // of what comes next
+  const T* values_ = nullptr;  // of the next entry
   bool packed_ = false;
   std::span<const std::uint64_t> list_;
-  std::span<std::uint64_t> room_;  // for indices of blocks
+  std::span<std::uint64_t> room_;  // memory for the indices of a block
   const std::byte* bitmap_ = nullptr;
-  std::size_t words_ = 0, left_ = 0;  // of the bitmap, and ones in them
+  std::size_t words_ = 0, left_ = 0;  // remaining words of the bitmap, and ones in them
   std::uint64_t first_ = 0;           // index of its first bit
 };
 
-// Moves what is in a segment to the output and leaves it empty; gives the number of entries.
+// Moves the content of a segment to the output and clears the segment. Returns the number of entries.
 template <class T>
 std::size_t extract(const Segment<T>& segment, std::size_t entries, T identity, std::uint64_t* indices,
                     T* values) {

@@ -1,17 +1,17 @@
-// What decisions about sparse reductions know of the machine; equal on all ranks, or they would decide
-// differently.
+// What the choice of an algorithm needs to know about the machine. The values must be equal on all ranks;
+// otherwise the ranks would choose differently.
 #pragma once
 
 namespace mq::sparse {
 
 struct Network {
-  double latency_s = 2e-6;           // of a message
-  double s_per_byte = 1.0 / 5e9;     // of a message, with all ranks sending
-  double s_per_entry = 3e-9;         // of the result, to merge two lists
-  double encode_s_per_entry = 2e-9;  // to make a message of a list
+  double latency_s = 2e-6;           // per message
+  double s_per_byte = 1.0 / 5e9;     // per byte of a message, with all ranks sending
+  double s_per_entry = 3e-9;         // per entry of the result, to merge two lists
+  double encode_s_per_entry = 2e-9;  // to encode a list as a message
   double decode_s_per_entry = 2e-9;
-  double dense_s_per_byte = 1.0 / 2.5e9;  // of the MPI library's allreduce, over the bytes of the vector
-  double half_bandwidth_bytes() const { return latency_s / s_per_byte; }  // half of the time is latency
+  double dense_s_per_byte = 1.0 / 2.5e9;  // MPI's own allreduce, per byte of the vector
+  double half_bandwidth_bytes() const { return latency_s / s_per_byte; }  // takes twice the latency
   double message_s(double bytes) const { return latency_s + bytes * s_per_byte; }
 };
 

@@ -1,5 +1,5 @@
-// The blocks that lists of positions are made of: one format each, written and read here. Which format a
-// block gets is decided in positions.cpp.
+// The formats of the blocks of an encoded list of positions: how each is written and read. positions.cpp
+// chooses the format.
 #pragma once
 
 #include <bit>
@@ -16,14 +16,14 @@ inline constexpr std::uint64_t kSegment = std::uint64_t{1} << kSegmentBits;
 inline constexpr std::size_t kWords = kSegment / 64;
 
 enum class Format : std::uint8_t {
-  wide64,  // count x u64
-  wide32,  // count x u32, added to the base
-  table,   // of neighbouring segments: extra x u8, entries of each; count x u16
+  wide64,  // count x u64, counted from the origin
+  wide32,  // count x u32, counted from the base
+  table,   // neighbouring segments: extra x u8, number of indices in each; then count x u16
   u16,     // count x u16
-  gaps,    // extra bytes: position - previous - 1, or 255: skip 255 positions (algorithms after Strom 2015)
-  bitmap,  // words of 64 positions: extra = first | (words - 1) << 16
-  runs,    // extra x (u16 start, u16 length - 1)
-  full,    // nothing: count positions without a hole, the first at offset `extra`
+  gaps,    // extra bytes: position - previous - 1, or 255: skip 255 (algorithms after Strom 2015)
+  bitmap,  // 64-bit words: extra = first word | (words - 1) << 16
+  runs,    // extra pairs (u16 start, u16 length - 1)
+  full,    // no body: `count` consecutive positions, the first at offset `extra`
 };
 inline constexpr std::uint64_t kFormats = 8;
 
@@ -53,7 +53,7 @@ void store(std::byte* at, std::size_t i, T value) {
   std::memcpy(at + i * sizeof(T), &value, sizeof(T));
 }
 
-// --- write: n > 0 indices, given as they are; base is what positions are counted from. They return the end.
+// --- Writing: n > 0 indices; positions are counted from `base`. Functions return the end of what they wrote.
 
 template <class T>
 std::byte* write_wide(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* out) {
@@ -64,7 +64,7 @@ std::byte* write_wide(const std::uint64_t* indices, std::size_t n, std::uint64_t
 inline std::byte* write_table(const std::uint64_t* indices, std::size_t n, std::uint64_t base,
                               std::size_t segments, std::byte* out) {
   std::memset(out, 0, segments);
-  std::uint64_t entries = 0, at = 0;  // in registers, as below
+  std::uint64_t entries = 0, at = 0;  // kept in registers
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint64_t here = (indices[i] - base) >> kSegmentBits;
     entries = (entries & -static_cast<std::uint64_t>(here == at)) + 1;
@@ -98,17 +98,18 @@ inline std::byte* write_runs(const std::uint64_t* indices, std::size_t n, std::u
   return out;
 }
 
-// --- read: n > 0 indices to out, where exactly n fit, from bytes of the length that the head implies. base
-// is added to every position. False: the bytes are not n indices. Whether they ascend, and stay within what
-// the list may hold, is for the caller to check where it says so.
+// --- Reading: decodes n > 0 indices into `out`, which has room for exactly n, and adds `base` to every
+// position. The input has the length that the header implies. False: the bytes are not n indices. The comment
+// of each function says whether the caller must still check that the indices ascend. The caller always checks
+// that they are within the bounds of the list.
 
-// Order unchecked.
+// Does not check the order.
 template <class T>
 void read_wide(const std::byte* in, std::size_t n, std::uint64_t base, std::uint64_t* out) {
   for (std::size_t i = 0; i < n; ++i) out[i] = base + load<T>(in, i);
 }
 
-// Order unchecked.
+// Does not check the order.
 inline bool read_table(const std::byte* in, std::size_t segments, std::size_t n, std::uint64_t base,
                        std::uint64_t* out) {
   const std::byte* const positions = in + segments;
@@ -122,14 +123,15 @@ inline bool read_table(const std::byte* in, std::size_t segments, std::size_t n,
   return done == n;
 }
 
-// Ascends by construction.
+// The result always ascends.
 inline bool read_gaps(const std::byte* in, std::size_t bytes, std::size_t n, std::uint64_t base,
                       std::uint64_t* out) {
   if (bytes == 0 || in[bytes - 1] == std::byte{255}) return false;
   std::size_t entries = 0;
   for (std::size_t i = 0; i < bytes; ++i) entries += in[i] != std::byte{255};
   if (entries != n) return false;
-  // A skip writes too, where the entry after it will: there is one, the last byte being no skip.
+  // A skip also writes to `out`; the next index overwrites it. There is a next index, because the last byte
+  // is no skip.
   std::uint64_t next = base;
   for (std::size_t i = 0; i < bytes; ++i) {
     const auto gap = std::to_integer<std::uint64_t>(in[i]);
@@ -141,7 +143,7 @@ inline bool read_gaps(const std::byte* in, std::size_t bytes, std::size_t n, std
   return true;
 }
 
-// Ascends, and runs do not touch, or it is false.
+// The result ascends, and runs do not overlap; otherwise returns false.
 inline bool read_runs(const std::byte* in, std::size_t runs, std::size_t n, std::uint64_t base,
                       std::uint64_t* out) {
   std::size_t done = 0, free = 0;  // positions below `free` are taken

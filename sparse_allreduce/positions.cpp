@@ -1,11 +1,13 @@
-// Which format a stretch of a list gets, and the walk over the blocks of a list.
+// Chooses the format of each part of a list, and walks over the blocks of a list.
 //
-// A segment, 2^16 positions counted from the origin, with 20 indices or more is a block of its own, in the
-// cheapest of u16, bitmap, runs, gaps and full. Of formats that differ by less than 1/16 in the bytes of
-// positions and 4-byte values, the one that is decoded fastest is taken: runs where they are long, u16,
-// bitmap, gaps. Segments with fewer indices, and those that u16 is best for, are joined with neighbours in a
-// table, others in wide32 blocks of up to 2^32 positions, and those that even these are too short for in
-// wide64.
+// A segment is 2^16 positions, counted from the origin. A segment with 20 indices or more becomes a block of
+// its own, in the cheapest of the formats u16, bitmap, runs, gaps and full. If formats differ by less than
+// 1/16 in the bytes of positions and 4-byte values, the one that decodes fastest is taken, in this order:
+// long runs, u16, bitmap, gaps.
+//
+// Other segments are joined with their neighbours in a table: those with fewer indices, and those with fewer
+// than 128 indices for which u16 is best. What is too sparse for a table goes into wide32 blocks of up to
+// 2^32 positions, and what is too sparse even for these into wide64 blocks.
 #include "sparse_allreduce/positions.hpp"
 
 #include <algorithm>
@@ -21,13 +23,13 @@ namespace {
 using namespace blocks;
 
 constexpr std::size_t kHead = sizeof(Head);
-constexpr std::size_t kThin = 20;     // fewer indices do not pay for a header each, whatever the format
-constexpr std::size_t kJoined = 128;  // a header is less than 6 % of this many; and a count is a byte
-constexpr std::uint64_t kNear = 8;    // segments between two that are joined in a table
-constexpr std::uint64_t kWide = std::uint64_t{1} << 32;  // positions of a table or a wide32 block
+constexpr std::size_t kThin = 20;     // fewer do not pay for a header of their own, whatever the format
+constexpr std::size_t kJoined = 128;  // a header adds less than 6 % to this many; a table counts in bytes
+constexpr std::uint64_t kNear = 8;    // greatest distance in segments within a table
+constexpr std::uint64_t kWide = std::uint64_t{1} << 32;  // positions of a table or a wide32 block, at most
 constexpr std::size_t kMostInBlock = std::numeric_limits<std::uint32_t>::max();
 
-// Where the first index stands that is at least `limit`; indices[begin] is not.
+// Returns the position of the first index that is at least `limit`. indices[begin] must be below `limit`.
 std::size_t end_below(std::span<const std::uint64_t> indices, std::size_t begin, std::uint64_t limit) {
   std::size_t step = 1;
   while (step < indices.size() - begin && indices[begin + step] < limit) {
@@ -45,7 +47,7 @@ struct Plan {
   std::size_t bytes;
 };
 
-// Runs, and what gap bytes take, of indices in one segment.
+// Counts the runs and the size in gap bytes of indices in one segment.
 void measure(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::size_t& runs,
              std::size_t& gap_bytes) {
   const auto skips = [](std::uint32_t gap) { return (gap + 1 + (gap >> 8)) >> 8; };  // gap / 255, gap < 2^16
@@ -59,7 +61,7 @@ void measure(const std::uint64_t* indices, std::size_t n, std::uint64_t base, st
   gap_bytes = n + skipped + skips(static_cast<std::uint32_t>(indices[0] - base));
 }
 
-// For n >= kThin indices of one segment.
+// Chooses the format for n >= kThin indices of one segment.
 Plan plan_segment(const std::uint64_t* indices, std::size_t n, std::uint64_t base) {
   if (indices[n - 1] - indices[0] == n - 1) return {Format::full, 0};
   std::size_t runs = 0, gap_bytes = 0;
@@ -70,7 +72,7 @@ Plan plan_segment(const std::uint64_t* indices, std::size_t n, std::uint64_t bas
   std::size_t least = plans[0].bytes;
   for (const Plan& plan : plans) least = std::min(least, plan.bytes);
   for (const Plan& plan : plans) {
-    if (plan.format == Format::runs && plan.bytes > least && n < 8 * runs) continue;  // short: slow
+    if (plan.format == Format::runs && plan.bytes > least && n < 8 * runs) continue;  // decodes slowly
     if (16 * (plan.bytes + 4 * n) <= 17 * (least + 4 * n)) return plan;
   }
   return plans[1];
@@ -141,7 +143,8 @@ class Encoder {
     put_head(full_, Format::full, full_base_ - origin_, full_count_, full_first_);
   }
 
-  // [joined_, end) becomes a table if that saves enough; else it joins the loose ones before it.
+  // Makes a table of [joined_, end) if that saves enough; otherwise these indices join the loose ones before
+  // them.
   void close_table(std::size_t end) {
     const std::size_t n = end - joined_;
     if (n >= kThin && n <= kMostInBlock) {
@@ -159,8 +162,8 @@ class Encoder {
     joined_ = end;
   }
 
-  // [loose_, end) as wide blocks. A wide32 block of 8 costs no more with its header, and one for the block
-  // after it, than in wide64.
+  // Writes [loose_, end) as wide blocks. A wide32 block is worth while from 8 indices on: with its header and
+  // the header of the block after it, it is then not larger than wide64.
   void write_loose(std::size_t end) {
     const std::span<const std::uint64_t> all = indices_.first(end);
     std::size_t wide = loose_;
@@ -185,21 +188,21 @@ class Encoder {
   std::span<const std::uint64_t> indices_;
   std::byte* out_;
   std::uint64_t origin_;
-  // [loose_, joined_) and [joined_, where the walk is) are not written yet: the first for wide blocks, the
-  // second perhaps for a table.
+  // Two ranges are not written yet. [loose_, joined_) will become wide blocks. [joined_, current index) may
+  // become a table.
   std::size_t loose_ = 0, joined_ = 0;
-  std::byte* full_ = nullptr;  // head of the last block, if that is a full one, and what is in it
+  std::byte* full_ = nullptr;  // header of the last block if its format is full; the next lines describe it
   std::size_t full_count_ = 0, full_end_ = 0;
   std::uint64_t full_base_ = 0, full_first_ = 0;
 };
 
 bool ascends(std::span<const std::uint64_t> indices) {
-  std::uint64_t wrong = indices[0];  // its top bit says so
+  std::uint64_t wrong = indices[0];  // the top bit is the result
   for (std::size_t i = 1; i < indices.size(); ++i) wrong |= indices[i] | (indices[i] - indices[i - 1] - 1);
   return wrong >> 63 == 0;
 }
 
-// What a block's body takes; more than any wire has if the head is nonsense.
+// Size of a block's body. If the header is invalid, it is more than any input has.
 std::size_t body_bytes(Format format, const Head& head) {
   const std::size_t n = head.count, extra = head.extra;
   constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
@@ -258,7 +261,7 @@ bool PositionReader::read(const PositionBlock& block, std::uint64_t* out) {
   return sound && accept(out[0], out[n - 1]);
 }
 
-// The encoder begins and ends with words that are not 0.
+// The encoder never writes a zero word at either end of a bitmap.
 bool PositionReader::accept_bitmap(const PositionBlock& block) {
   const std::size_t words = block.words();
   const auto bottom = load<std::uint64_t>(block.body, 0), top = load<std::uint64_t>(block.body, words - 1);

@@ -1,13 +1,18 @@
-// The messages of a reduction that is made many times, of lengths known beforehand, between ranks of which
-// each may have replicas: one is sent to all replicas of its target, and of the copies that arrive the first
-// one serves, because replicas compute equal bits. Without replicas, one copy.
+// The messages of a reduction that runs many times, between ranks that may have replicas. The lengths are
+// known beforehand.
 //
-// Frames: a Header, then values. counts[0] is the number of the run, so that a copy that comes late is never
-// taken for one of a later run: a receive that gets an old message is posted again, one that gets nothing
-// waits for the next run. Nobody waits for ever for a replica that lags or is dead: a sender keeps up to kLag
-// messages to a replica under way, each in memory of its own, then waits for a moment, and then leaves
-// messages to it out until it has taken these; one that has missed messages finds those of a later run and
-// gives up, or none and times out. (Messages so short that MPI sends them at once never lag.)
+// A message goes to all replicas of its target. Replicas compute equal bits, so the receiver uses the first
+// copy that arrives and ignores the others. Without replicas there is one copy.
+//
+// A frame is a Header, then values. counts[0] is the number of the run, so that a late copy is never taken
+// for one of a later run. If a receive gets an old message, it is posted again. If it gets nothing, it waits
+// for the next run.
+//
+// No rank waits for ever for a slow or dead replica. A sender keeps up to kLag messages to a replica in
+// flight, each in memory of its own. Then it waits for a moment. After that it sends nothing more to this
+// replica until the replica has received these messages. A replica that missed messages either receives those
+// of a later run and fails, or receives none and times out. (MPI sends very short messages at once, so they
+// never lag.)
 #pragma once
 
 #include <cstring>
@@ -19,13 +24,13 @@
 
 namespace mq::sparse {
 
-// The same for all messages of a run.
+// The properties that all messages of a run share.
 struct Run {
   int ranks_each = 1, replicas = 1;  // a rank's replicas are rank, rank + ranks_each ...
   std::uint64_t call = 0, number = 0;
 };
 
-// Where a message goes to or comes from, by the number of the first replica, and what it is.
+// The other end of a message, given as the rank of its first replica, and the message's tag and step.
 struct Address {
   int peer = 0, tag = 0;
   std::uint32_t step = 0;
@@ -36,7 +41,7 @@ inline std::size_t frame_bytes(std::size_t payload) { return (sizeof(Header) + p
 template <Comm C>
 class Inlet {
  public:
-  // Of payload > 0 bytes; the memory is that of `memory`. Throws std::bad_alloc.
+  // For payload > 0 bytes; takes its buffers from `memory`. Throws std::bad_alloc.
   void prepare(const Address& address, std::size_t payload, int replicas, Workspace& memory) {
     address_ = address;
     payload_ = payload;
@@ -45,7 +50,7 @@ class Inlet {
   }
   int peer() const { return address_.peer; }
 
-  // Begins a run: settle() and post() follow.
+  // Begins a run. Call receive_late() and post() afterwards.
   void begin() {
     values_ = nullptr;
     for (Copy& copy : copies_) copy.unusable = {};
@@ -59,10 +64,10 @@ class Inlet {
     return {};
   }
 
-  // Looks for a copy; then values(), or failure() once no copy can be used.
+  // Checks whether a copy has arrived. Afterwards values() is set, or failure() if no copy is usable.
   Status poll(C& comm, const Run& run, Traffic& traffic) {
     if (values_ != nullptr || !failure_of_all().ok()) return {};
-    for (std::size_t i = 0; i < copies_.size(); ++i) {  // all, or a sender's messages would pile up
+    for (std::size_t i = 0; i < copies_.size(); ++i) {  // all, or messages of a sender would pile up
       MQ_TRY(poll(comm, run, i, traffic));
       if (copies_[i].full && copies_[i].run == run.number && values_ == nullptr)
         values_ = copies_[i].frame + sizeof(Header);
@@ -72,7 +77,7 @@ class Inlet {
   const std::byte* values() const { return values_; }
   Status failure() const { return values_ == nullptr ? failure_of_all() : Status{}; }
 
-  // Takes in what has come late, after a run or at the beginning of the next one.
+  // Takes in messages that arrive late, after a run or at the beginning of the next one.
   Status settle(C& comm, const Run& run, Traffic& traffic) {
     for (std::size_t i = 0; i < copies_.size(); ++i)
       if (copies_[i].posted) MQ_TRY(poll(comm, run, i, traffic));
@@ -88,9 +93,9 @@ class Inlet {
   struct Copy {
     typename C::Request request{};
     std::byte* frame = nullptr;
-    bool posted = false, full = false;  // full: of a good message of run `run`
+    bool posted = false, full = false;  // full: holds a good message of run `run`
     std::uint64_t run = 0;
-    Status unusable;  // why what came cannot be used in this run
+    Status unusable;  // why the message received cannot be used in this run
   };
 
   Status post(C& comm, const Run& run, std::size_t i) {
@@ -116,7 +121,7 @@ class Inlet {
       copy.unusable = judge(copy, run, i, bytes, stale);
       if (stale) MQ_TRY(post(comm, run, i));
     }
-    // A replica may be ahead, but then this rank's copy of the run was left out.
+    // A replica may be ahead of this rank. But then it has left out this rank's message of the current run.
     if (copy.full && copy.run > run.number && copy.unusable.ok())
       copy.unusable = bad(run, i, "is so far ahead that it left a message out");
     return {};
@@ -159,12 +164,12 @@ class Outlet {
  public:
   static constexpr int kLag = 2;
 
-  // own: values that stay on this rank, never sent.
+  // own: the values stay on this rank and are never sent.
   void prepare(const Address& address, std::size_t payload, bool own, int replicas, Workspace& memory) {
     address_ = address;
     payload_ = payload;
     replicas_ = static_cast<std::size_t>(replicas);
-    // Every replica may hold kLag frames, and one is to be written.
+    // Every replica may hold kLag frames, and one more must be free for writing.
     const std::size_t frames = own || payload == 0 || replicas == 1 ? 1 : kLag * replicas_ + 1;
     frames_.assign(frames, {});
     for (Frame& frame : frames_) {
@@ -174,14 +179,15 @@ class Outlet {
     late_.assign(replicas_, 0);
   }
 
-  // A frame that is free to be written. Call await() before.
+  // Selects a frame that is free for writing. Without replicas, the previous run's sends must be complete;
+  // with replicas, call lags() and give_up() before.
   void begin() {
     now_ = 0;
     while (now_ + 1 < frames_.size() && frames_[now_].under_way > 0) ++now_;
   }
   std::byte* values() const { return frames_[now_].bytes + sizeof(Header); }
 
-  // With trouble: without values.
+  // Sends the values; if there is an error, only a header with its code.
   Status send(C& comm, const Run& run, Code trouble, Traffic& traffic) {
     if (payload_ == 0) return {};
     Header header;
@@ -221,7 +227,7 @@ class Outlet {
     }
     return {};
   }
-  // Whether it is worth while to wait before begin(): a replica lags, which did not before.
+  // Whether it is worth while to wait before begin(): a replica lags that did not lag before.
   bool lags() {
     bool any = false;
     for (std::size_t i = 0; i < late_.size(); ++i) {
@@ -259,7 +265,7 @@ class Outlet {
   Address address_;
   std::size_t payload_ = 0, replicas_ = 1, now_ = 0;
   std::vector<Frame> frames_;
-  std::vector<char> late_;  // by replica: it lags, and has been waited for
+  std::vector<char> late_;  // by replica: it lags, and this rank has waited for it already
 };
 
 }  // namespace mq::sparse

@@ -1,5 +1,5 @@
-// Small collectives by messages between ranks: a gather of equal blocks to all, and a verdict. Whatever a
-// rank's trouble, it keeps to the schedule, so that nobody waits for it.
+// Small collectives made of messages between ranks: an allgather of blocks of equal size, and an exchange of
+// error codes. A rank with a local error follows the same schedule, so that no other rank waits for it.
 #pragma once
 
 #include <algorithm>
@@ -10,22 +10,23 @@
 
 namespace mq::sparse {
 
-// A set of ranks that count themselves 0 ... size - 1: those from `first` on of the communicator.
+// A contiguous range of ranks of the communicator, starting at `first` and numbered 0 ... size - 1.
 struct Circle {
   int first = 0, size = 1, me = 0;
   int rank(int of) const { return first + (of % size + size) % size; }
 };
 
-// check() of a header that came as a message of `got` bytes.
+// Like check(), for a header received in a message of `got` bytes.
 inline Status check_received(const Header& header, std::size_t got, int from, std::uint64_t call,
                              std::uint32_t step) {
   return check(got == sizeof header ? header : Header{.magic = 0}, from, call, step);
 }
 
-// Block i of `blocks` becomes that of rank (me + i) % size; block 0 is there already. Bruck et al., 1997:
-// ceil(log2 p) steps, each sends what is known and learns as much, (p - 1) blocks in all. `blocks` empty:
-// this rank has no memory for it; all others find that a message is too short. `complete` says whether all
-// came.
+// Allgather of blocks by dissemination (Bruck et al., 1997). On entry block 0 of `blocks` is this rank's own;
+// on return block i is that of rank (me + i) % size. It takes ceil(log2 p) steps; each step doubles the
+// number of known blocks, and p - 1 blocks are received in all. If this rank has no memory for the blocks, it
+// passes an empty span; the other ranks then receive messages that are too short. `complete` is true if all
+// blocks arrived.
 template <Comm C>
 Status gather(Exchange<C>& exchange, const Circle& circle, int tag, std::span<std::byte> blocks,
               bool& complete) {
@@ -44,9 +45,12 @@ Status gather(Exchange<C>& exchange, const Circle& circle, int tag, std::span<st
   return {};
 }
 
-// An error if any rank of the circle is in trouble: its own for a rank that is, peer_failed for the others.
-// Dissemination: ceil(log2 p) steps of a Header each, in `headers`, two of them. A message that is no verdict
-// is trouble too; with `damage`, it is noted there and nobody hears of it, so that the others agree.
+// Tells all ranks of the range whether any of them has a local error. A rank with an error gets its own error
+// back, the others get peer_failed. Dissemination: ceil(log2 p) steps, each sends and receives one Header;
+// `headers` has two elements.
+//
+// A malformed message also counts as an error. If `damage` is given, the malformed message is recorded there
+// and not passed on, so that the other ranks still get the same result.
 template <Comm C>
 Status verdict(Exchange<C>& exchange, const Circle& circle, int tag, std::uint64_t call, std::uint32_t step,
                const Status& mine, std::span<Header> headers, Status* damage = nullptr) {

@@ -35,7 +35,7 @@ void apply_row(std::byte* out, const std::byte* a, const std::byte* b, std::size
   for (std::size_t s = 0; s < stride; ++s) store<T>(out, s, O::apply(load<T>(a, s), load<T>(b, s)));
 }
 
-// Two-way merge of pairs, which are of a size known to the compiler where there is one value each.
+// Two-way merge of pairs. If the stride is 1, the compiler knows the size of a pair.
 template <class I, class T, class O>
 std::size_t merge_pairs(std::span<const std::byte> a, std::span<const std::byte> b, std::size_t stride,
                         std::byte* out) {
@@ -91,7 +91,7 @@ SparcmlStream empty_dense(const SparcmlShape& shape, Range range, Workspace& mem
   return stream;
 }
 
-// sum op= other, in this order; sum is dense.
+// sum = sum op other, in this order; `sum` is dense.
 void add_to_dense(const SparcmlShape& shape, SparcmlStream& sum, const SparcmlStream& other, Range range) {
   with_types(shape, [&]<class I, class T, class O>() {
     const std::size_t stride = shape.entry.stride, row = stride * sizeof(T), pair = sizeof(I) + row;
@@ -199,7 +199,8 @@ Status read_stream(const SparcmlShape& shape, const Header& header, std::span<co
   const bool dense = header.format == static_cast<std::uint32_t>(FrameFormat::dense);
   const std::size_t values =
       dense ? static_cast<std::size_t>(dense_bytes(shape.entry, range.width())) : payload.size();
-  // Workspace memory of this rank, which it may write to. Of any alignment, as are pairs.
+  // The payload is in workspace memory of this rank, which may be written to. It may have any alignment, as
+  // pairs may.
   stream = {dense, header.counts[0], {const_cast<std::byte*>(payload.data()), values}, {}};
   if (dense) {
     if (!shape.presence) return {};

@@ -1,6 +1,6 @@
-// The vocabulary of sparse reductions: operations, element types, what every message begins with. A sparse
-// vector is a strictly ascending list of indices in [0, 2^63) and, for each, `stride` values of one element
-// type, in the order of the indices.
+// Basic types of sparse reductions: operations, element types, traffic counters. A sparse vector is a
+// strictly ascending list of indices in [0, 2^63), and for each index `stride` values of one element type, in
+// the order of the indices.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,14 @@ namespace mq::sparse {
 
 using Op = kernels::Fold;
 
-// An operation as a type. identity(): neutral in every bit, so that "nothing yet" and "a value" need no
-// branch (-0 + -0 is -0, and +0 would turn -0 into +0). absent(): the result where nobody contributed. NaN
-// wins over every value, in min and max too. Arguments in the order of the ranks: of two NaNs min and
-// max keep the first; a compiler may swap the terms of a sum.
+// An operation as a type.
+//
+// identity() is neutral in every bit, so code needs no branch between "nothing yet" and "a value". (For sums
+// it is -0: -0 + -0 is -0, but +0 would turn -0 into +0.) absent() is the result where no rank contributed.
+// NaN wins over every value, in min and max too.
+//
+// Arguments are in the order of the ranks. Of two NaNs, min and max keep the first. For a sum the compiler
+// may swap the terms, so it may keep either.
 struct Sum {
   static constexpr Op kFold = Op::sum;
   template <class T>
@@ -63,7 +67,7 @@ struct Max {
   }
 };
 
-// f.template operator()<T, O>() for an element type (f32 or f64) and an operation.
+// Calls f.template operator()<T, O>() with the types of an element (f32 or f64) and an operation.
 template <class F>
 decltype(auto) dispatch(kernels::Element element, Op op, const F& f) {
   const auto with = [&]<class T>() -> decltype(auto) {
@@ -86,7 +90,7 @@ struct Entry {
   std::size_t bytes() const { return stride * kernels::element_bytes(element); }
 };
 
-// The fastest of this processor.
+// The bitmap functions for the best instruction set of this processor.
 inline const kernels::BitmapOps& bitmap_ops(kernels::Element element = kernels::Element::f32) {
   static const kernels::Isa isa = kernels::best_isa();
   return kernels::bitmap_ops(element, isa);

@@ -9,7 +9,7 @@
 namespace mq::sparse {
 namespace {
 
-// All blocks together hold some 4096 samples: the error of a bound is then that of a few of them.
+// All blocks together hold about 4096 samples. The error of a bound is then the distance of a few samples.
 std::size_t share(int ranks, std::size_t least, std::size_t most) {
   return std::clamp(4096 / static_cast<std::size_t>(ranks), least, most);
 }
@@ -19,7 +19,7 @@ struct Sample {
   double weight;
 };
 
-// Indices [first, first + width) and how much work they are.
+// The indices [first, first + width) and the work that they cause.
 struct Bin {
   std::uint64_t first;
   double width, work;
@@ -33,12 +33,13 @@ std::vector<Sample> samples_of(const Survey& survey) {
         samples.push_back(
             {index, static_cast<double>(list.count) / static_cast<double>(list.samples.size())});
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
-    return a.index != b.index ? a.index < b.index : a.weight < b.weight;  // sums in one order
+    return a.index != b.index ? a.index < b.index : a.weight < b.weight;  // fixes the order of sums
   });
   return samples;
 }
 
-// The density of the union of k lists of density m. No pow(): its last bits differ between processors.
+// Density of the union of k lists of density m. Does not use pow(), because its last bits differ between
+// processors.
 double united(double m, int k) {
   if (m * k < 1e-6) return m * k;
   double apart = 1, factor = 1 - m;
@@ -91,7 +92,7 @@ void SurveyShape::write_list(Indices list, std::uint64_t* to) const {
   for (std::size_t i = 0; i < n; ++i) to[i] = list[i * list.size() / n];
   to += samples_;
   if (hashes_ == 0) return;
-  // The smallest so far are a heap; a long list of other indices rarely changes it.
+  // The smallest hashes so far form a heap. For a long list, most indices do not change it.
   std::size_t kept = 0;
   for (const std::uint64_t index : list) {
     const std::uint64_t hash = hash_of(index);
@@ -144,7 +145,8 @@ std::vector<std::uint64_t> balanced_bounds(const Survey& survey, std::span<const
 }
 
 double union_size(std::span<const ListSurvey> lists) {
-  // Below the least of the largest hashes kept, no hash of any list is missing.
+  // Below this limit, no hash of any list is missing: it is the smallest of the largest hashes kept by
+  // incomplete lists.
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint64_t> all;
   for (const ListSurvey& list : lists) {

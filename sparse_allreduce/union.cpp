@@ -1,4 +1,5 @@
-// What of the union allreduce knows nothing of communication: its output, and the choice of an algorithm.
+// The parts of the union allreduce that are independent of communication: its output, and the choice of an
+// algorithm.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,7 +17,8 @@ void fill(T value, std::uint64_t n, std::byte* out) {
   std::fill_n(reinterpret_cast<T*>(out), n, value);
 }
 
-// f(bytes of an entry), as a constant where it is a usual one, so that copying one is an instruction.
+// Calls f(bytes of an entry). For the usual sizes the argument is a constant, so that copying an entry is one
+// instruction.
 template <class F>
 void with_entry_bytes(std::size_t bytes, const F& f) {
   if (bytes == 4) return f(std::integral_constant<std::size_t, 4>());
@@ -35,7 +37,7 @@ Status check_room(const UnionOutput& output, std::uint64_t count) {
 }
 
 void spread(const Entry& entry, const List& list, Range range, Background background, std::byte* vector) {
-  constexpr std::size_t kStretch = 8192;  // bytes that are still near when the entries are written into them
+  constexpr std::size_t kStretch = 8192;  // bytes: still in the cache when entries are written
   const std::uint64_t step = std::max<std::uint64_t>(1, kStretch / entry.bytes());
   const std::uint64_t* const indices = list.indices.data();
   const std::size_t n = list.indices.size();
@@ -79,7 +81,7 @@ void deliver(const UnionJob& job, const List& list, Range range, std::uint64_t a
 
 namespace {
 
-// The shape in the real numbers of the model.
+// The shape as real numbers, with the cost of each algorithm.
 struct Model {
   const UnionShape& shape;
   const Network& net;
@@ -89,23 +91,23 @@ struct Model {
   double value_bytes = static_cast<double>(shape.entry.bytes());
   double dense_bytes = n * value_bytes;
   double steps = std::bit_width(static_cast<unsigned>(shape.ranks - 1));  // log2 of the ranks, rounded up
-  // Of an entry: its index as measured, its value at the speed of memory beyond that.
+  // The cost per entry: the index as measured, and values beyond 4 bytes at the speed of memory.
   double values_s = (value_bytes - 4) * net.s_per_byte / 4;
-  // Lists of a call come from farther away than those that were measured. With this factor the choice is
+  // Lists of a call come from farther away in memory than the measured ones. With this factor the choice is
   // right from 1 to 100 % of 4 Mi positions (results/2026-11-22-xeon-sparse/README.md).
   static constexpr double kFar = 1.3;
   double encode_s = kFar * net.encode_s_per_entry + values_s;
   double decode_s = kFar * net.decode_s_per_entry + values_s;
   double merge_s = kFar * net.s_per_entry + values_s;
 
-  // Equal on all processors, or ranks would choose differently.
+  // Equal bits on all processors; otherwise ranks would choose differently.
   static double power(double base, double exponent) { return portable::exp(exponent * portable::log(base)); }
   double entries(double ranks) const { return n * (1 - power(1 - std::min(k / n, 1 - 1e-9), ranks)); }
-  // Of entries to a vector.
+  // Cost of writing the entries to a vector.
   double spread_s() const {
     return shape.dense_output ? dense_bytes * net.s_per_byte / 4 + entries(p) * merge_s / 2 : 0;
   }
-  // Of a frame of m of the n positions; see positions.hpp.
+  // Size of a frame of m entries of the n positions; see positions.hpp.
   double bytes(double m) const {
     if (m <= 0) return 0;
     const double d = m / n, gaps = 1 / (1 - power(1 - std::min(d, 1 - 1e-9), 255));
@@ -113,9 +115,10 @@ struct Model {
     position = std::min(position, n < 4294967296.0 ? 4.0 : 8.0);
     return std::min(m * (value_bytes + position) + 16, dense_bytes);
   }
-  double exchange_s(double frame) const { return net.latency_s + net.message_s(frame); }  // header, payload
+  // Header, then payload.
+  double exchange_s(double frame) const { return net.latency_s + net.message_s(frame); }
 
-  // Of `lists` lists of m entries each into one of r: a fold, or by segments.
+  // Cost of merging `lists` lists of m entries each into one of r entries: as a fold, or by segments.
   double merge_of(double lists, double m, double r) const {
     return std::min((lists - 1) * r, lists * m + r) * merge_s;
   }
@@ -142,11 +145,11 @@ struct Model {
     for (unsigned m = 1; m < whole; m *= 2) total += exchange(m) + entries(2 * m) * merge_s;
     if (whole != static_cast<unsigned>(shape.ranks))
       total += exchange(1) + entries(2) * merge_s + exchange(p);
-    return total + entries(p) * merge_s / 2 + spread_s();  // the copy to the output
+    return total + entries(p) * merge_s / 2 + spread_s();  // the last merge: the copy to the output
   }
   double dense() const {
     double total = 2 * steps * net.latency_s + dense_bytes * (net.dense_s_per_byte + net.s_per_byte / 4);
-    if (!shape.dense_output)  // presence
+    if (!shape.dense_output)  // bitmaps
       total += steps * (2 * net.latency_s + n / 8 * net.s_per_byte) + k * net.encode_s_per_entry / 2 +
                entries(p) * net.s_per_entry;
     return total;

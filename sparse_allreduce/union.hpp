@@ -1,25 +1,26 @@
 // The allreduce of sparse vectors whose result is the union of the ranks' indices, on every rank.
 //
-// With P ranks of k entries each among n positions, w bytes an entry (values and position, positions.hpp),
+// With P ranks of k entries each among n positions, w bytes per entry (value and position, positions.hpp),
 // and u entries in the result, each rank sends
 //
 //   allgather           (P-1) k w           in log2 P steps; every rank merges all lists
 //   split               (P-1)/P (k + u) w   in P + log2 P steps; rank r merges slice r of the indices
-//   recursive_doubling  k w + ... + u w     in log2 P steps, each with the sum of twice as many ranks
+//   recursive_doubling  k w + ... + u w     in log2 P steps; each step doubles the number of ranks in the sum
 //   dense               what the MPI library's allreduce of n elements sends
 //
-// Idea of split: Renggli et al., SparCML, SC 2019, section 5 (SSAR split allgather); here with positions in 1
-// byte or 2 and not 4, and with each slice's switch to dense in the format of its positions. ssar and dsar
-// are SparCML's own, see union_sparcml.hpp. Merged streams are forwarded unchanged by dissemination (Bruck et
-// al., IEEE TPDS 1997), so that every rank decodes the same bytes.
+// split follows SSAR split allgather (Renggli et al., SparCML, SC 2019, section 5). Here positions take 1 or
+// 2 bytes instead of 4, and each slice switches to dense by the format of its positions. ssar and dsar are
+// SparCML's own algorithms; see union_sparcml.hpp. Merged streams are forwarded unchanged by dissemination
+// (Bruck et al., IEEE TPDS 1997), so that every rank decodes the same bytes.
 //
-// Sums are left folds in the order of the ranks, except with recursive_doubling (a tree over the ranks), ssar
-// and dsar (the same left fold, with +0 for -0 where a slice became dense) and dense (the MPI library's).
+// Sums are left folds in the order of the ranks, with these exceptions: recursive_doubling sums in a tree
+// over the ranks; ssar and dsar give +0 instead of -0 where a slice became dense; dense sums in the MPI
+// library's order.
 //
-// Every stream is a Header and a payload of the length that it announces, and both messages are sent whatever
-// happens, the payload empty in trouble: so no rank waits for one that is in trouble, and each that depends
-// on it finds the wrong length or the announcement. A header damaged on its way is noticed, and keeps nobody
-// waiting either.
+// Every stream is a Header, then a payload of the length that the header announces. A rank always sends both;
+// after a local error the payload is empty. So no rank waits for a rank with an error. A rank that depends on
+// it sees the announced error or the wrong length. A damaged header is detected, and no rank waits because of
+// it either.
 #pragma once
 
 #include <algorithm>
@@ -39,13 +40,13 @@
 
 namespace mq::sparse {
 
-// Reduces job's lists of all ranks into job.output. The job is the same on all ranks but for indices, values
-// and where the output is. dense_allreduce(inout, elements) is the caller's reduction of whole vectors: a
-// Status, of void* and std::uint64_t; called on all ranks or on none. Tags first_tag and first_tag + 1 are
-// used. After an error of the communication (timed_out, mpi_failed) the workspace is the caller's to leak;
-// after any error the output is undefined.
+// Reduces the lists of all ranks into job.output. The job is equal on all ranks, except for indices, values
+// and the address of the output. dense_allreduce(inout, elements) is the caller's reduction of whole vectors.
+// It takes a void* and a std::uint64_t and returns a Status; it is called on all ranks or on none. Uses the
+// tags first_tag and first_tag + 1. After an error of the communication (timed_out, mpi_failed), the caller
+// must leak the workspace. After any error, the output is undefined.
 //
-// call: made before the ranks rely on each other, for it takes the memory of messages.
+// Make `call` before the ranks rely on each other, because its constructor takes the memory for messages.
 template <Comm C, class Dense>
 Status union_allreduce(UnionCall<C>& call, const Dense& dense_allreduce, UnionResult& result) noexcept {
   const UnionJob& job = call.job;
@@ -65,12 +66,13 @@ Status union_allreduce(UnionCall<C>& call, const Dense& dense_allreduce, UnionRe
     }
     return {};
   } catch (const std::bad_alloc&) {
-    // The schedule is left, and messages may be under way.
+    // This rank no longer follows the schedule, and messages may be in flight.
     return status_of(Code::mpi_failed, [] { return "no memory for the messages of a sparse reduction"; });
   }
 }
 
-// The same with a call of its own: without memory even for that the other ranks wait until they time out.
+// The same with a UnionCall of its own. If there is no memory even for that, the other ranks wait until they
+// time out.
 template <Comm C, class Dense>
 Status union_allreduce(C& comm, const UnionJob& job, Workspace& memory, Traffic& traffic,
                        const Dense& dense_allreduce, UnionResult& result) noexcept {

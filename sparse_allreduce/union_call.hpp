@@ -1,5 +1,5 @@
-// What the algorithms of the union allreduce share: one call on one rank, its trouble, the exchange of frames
-// between two ranks and of all streams between all, and the delivery of the result.
+// What the algorithms of the union allreduce share: the state of one call on one rank, its local error, the
+// exchange of frames between two ranks, and the exchange of streams between all ranks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace mq::sparse {
 
-// MPI counts bytes in an int. Where a message would be longer, all ranks that would see it give bad_argument.
+// MPI counts bytes in an int. If a message would be longer, all ranks that would see it return bad_argument.
 inline constexpr std::uint64_t kMostMessage = (std::uint64_t{1} << 31) - 1;
 inline Status check_message(std::uint64_t bytes) {
   if (bytes <= kMostMessage) return {};
@@ -25,7 +25,7 @@ inline Status check_message(std::uint64_t bytes) {
   });
 }
 
-// Steps of the schedule, as in Header.
+// Steps of the schedule; the values of Header::step.
 inline constexpr std::uint32_t kStepParts = 1, kStepGather = 2, kStepPresence = 3, kStepDoubling = 16;
 
 struct Frame {
@@ -36,7 +36,7 @@ struct Frame {
 template <Comm C>
 class UnionCall {
  public:
-  // Takes all memory that messages need. The job may be completed afterwards.
+  // Takes all memory that messages need. `asked` may be completed afterwards.
   UnionCall(C& comm, const UnionJob& asked, Workspace& workspace, Traffic& traffic)
       : job(asked),
         memory(workspace),
@@ -54,13 +54,13 @@ class UnionCall {
   const UnionJob& job;
   Workspace& memory;
   const int rank, ranks;
-  Status
-      trouble;  // of this rank: it goes on with the schedule, with empty payloads, and gives this at the end
+  // Of this rank. After it, the rank follows the schedule with empty payloads, and returns it at the end.
+  Status trouble;
 
   void note(Status status) {
     if (trouble.ok()) trouble = std::move(status);
   }
-  // Does f, which gives a Status, unless there is trouble; what goes wrong is trouble.
+  // Calls f, which returns a Status, unless there is a local error. An error of f becomes the local error.
   template <class F>
   void attempt(const F& f) {
     if (!trouble.ok()) return;
@@ -72,14 +72,15 @@ class UnionCall {
   }
 
   Range whole() const { return {0, job.size}; }
-  // Slice r of the indices: the same bounds on all ranks, multiples of 64.
+  // Slice r of the indices. The bounds are equal on all ranks and multiples of 64 (except the end of the
+  // vector).
   Range slice(int r) const { return {cut(r), cut(r + 1)}; }
 
   int rank_after(std::size_t distance) const {
     return static_cast<int>((static_cast<std::size_t>(rank) + distance) % static_cast<std::size_t>(ranks));
   }
 
-  // Control memory, one header after the other; the same sequence of calls on all ranks.
+  // Takes headers from control memory, one after the other. All ranks make the same sequence of calls.
   Header* take_header(std::uint32_t step) {
     Header* const header = &control_[taken_++];
     header->call = job.call;
@@ -90,7 +91,7 @@ class UnionCall {
     return control_.subspan(std::exchange(taken_, taken_ + n), n);
   }
   std::size_t mark() const { return taken_; }
-  void release(std::size_t mark) { taken_ = mark; }  // when nothing is under way
+  void release(std::size_t mark) { taken_ = mark; }  // only when no message is in flight
 
   void send_header(int to, Header& header) {
     if (!trouble.ok()) announce(header);
@@ -106,23 +107,24 @@ class UnionCall {
   void receive(int from, std::span<std::byte> bytes) {
     hold(exchange_.receive(from, job.first_tag + 1, bytes));
   }
-  // Completes what was posted. A message of the wrong length is trouble, anything else the end.
+  // Completes what was posted. A message of the wrong length becomes the local error; any other error is
+  // returned.
   Status settle() {
     if (!held_.ok()) return std::move(held_);
-    deadline_ = Deadline(job.timeout_s);  // silence counts from here
+    deadline_ = Deadline(job.timeout_s);  // time-outs count from here
     Status status = exchange_.wait();
     if (status.ok() || status.code() != Code::bad_frame) return status;
     note(std::move(status));
     return {};
   }
-  // The header says that its sender is in trouble.
+  // Makes the header announce this rank's error.
   void announce(Header& header) const {
     header.trouble = static_cast<std::uint16_t>(trouble.code());
     header.counts[0] = header.counts[1] = header.payload_bytes = 0;
   }
 
-  // Sends a frame to rank `to` and receives one from rank `from`; -1: to or from nobody. The payload received
-  // is in workspace memory, and its header checked against the range.
+  // Sends a frame to rank `to` and receives one from rank `from`; -1 means no rank. The received payload is
+  // in workspace memory, and its header is checked against the range.
   Status exchange(int to, const Frame& out, int from, Frame& in, Range range) {
     if (to >= 0) send_header(to, *out.header);
     if (from >= 0) receive_header(from, *in.header);
@@ -143,15 +145,15 @@ class UnionCall {
     return {};
   }
 
-  // Sends out[r] to each rank r and gets theirs[r] from it, in workspace memory; both of `ranks` elements
-  // unless there is trouble. headers: 2 * ranks, of which those in frames `out` are the first.
-  // check_as(header, rank) gives the Status of what a header says.
+  // Sends out[r] to each rank r and receives theirs[r] from it, in workspace memory. Without a local error,
+  // both have `ranks` elements. `headers` has 2 * ranks elements; the frames of `out` use the first half.
+  // check_as(header, rank) returns whether a header is acceptable.
   template <class Check>
   Status swap_parts(std::span<Header> headers, std::span<const Frame> out, std::span<Frame> theirs,
                     const Check& check_as) {
     const auto p = static_cast<std::size_t>(ranks);
     const std::span<Header> in = headers.subspan(p, p);
-    const bool sound = trouble.ok();  // what was announced is sent, whatever else happens
+    const bool sound = trouble.ok();  // announced payloads are sent, whatever else happens
     for (std::size_t d = 1; d < p; ++d) receive_header(rank_after(d), in[d]);
     for (std::size_t d = 1; d < p; ++d) {
       const int to = rank_after(p - d);
@@ -177,9 +179,10 @@ class UnionCall {
     return settle();
   }
 
-  // Every rank's stream on every rank, by dissemination: in step s each rank has 2^s streams, of itself and
-  // the ranks after it, and gets as many more. First the headers, then, their lengths known, the payloads.
-  // check_as (header, rank) gives the Status of what a header says. frames[r] is rank r's.
+  // Allgather of streams by dissemination: in step s each rank has 2^s streams, its own and those of the
+  // ranks after it, and receives up to 2^s more. The headers are exchanged first, and then the payloads,
+  // whose lengths are known by then. check_as(header, rank) returns whether a header is acceptable. frames[r]
+  // becomes rank r's stream.
   template <class Check>
   Status gather(Header& own, std::span<const std::byte> payload, std::span<Frame> frames,
                 const Check& check_as) {
@@ -208,7 +211,7 @@ class UnionCall {
       return {};
     });
     MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) {
-      const bool whole = trouble.ok();  // what did not arrive whole is not forwarded
+      const bool whole = trouble.ok();  // an incomplete stream is not forwarded
       const std::span<const std::byte> streams = n == 1 ? payload : all.first(whole ? offsets[n] : 0);
       send(to, whole ? streams : std::span<const std::byte>{});
       receive(from, whole ? all.subspan(offsets[distance], offsets[distance + n] - offsets[distance])
@@ -223,7 +226,7 @@ class UnionCall {
     return {};
   }
 
-  // post(to, from, distance, n) in each step of a dissemination, and completes what it posted.
+  // Calls post(to, from, distance, n) in each step of a dissemination, and completes what it posted.
   template <class Post>
   Status disseminate(const Post& post) {
     const auto p = static_cast<std::size_t>(ranks);
@@ -248,7 +251,7 @@ class UnionCall {
   std::size_t taken_ = 0;
   Deadline deadline_;
   Exchange<C> exchange_;
-  Status held_;  // an error of posting
+  Status held_;  // the first error of posting
 };
 
 }  // namespace mq::sparse

@@ -1,14 +1,14 @@
-// The union allreduce of vectors so full that the caller's reduction of whole vectors is fastest. Where the
-// result is a list, which elements are in it is found first, by a dissemination of bitmaps: log2 P steps of n
-// / 8 bytes, n / 32 of the vector's in float.
+// The union allreduce for vectors with so many entries that the caller's reduction of whole vectors is
+// fastest. If the result is a list, a dissemination of bitmaps first finds which elements are in it. This
+// takes log2 P steps of n / 8 bytes each, which is 1/32 of the bytes of a float vector.
 #pragma once
 
 #include "sparse_allreduce/union_call.hpp"
 
 namespace mq::sparse {
 
-// Whether every rank has the memory it needs is agreed on with the bitmaps. A message damaged on the way is
-// this rank's trouble alone: the others will call dense_allreduce, so it does too.
+// The exchange of bitmaps also tells all ranks whether every rank has the memory it needs. A message damaged
+// on the way is a local error only: the other ranks will call dense_allreduce, so this rank calls it too.
 template <Comm C, class Dense>
 class DenseList {
  public:
@@ -26,7 +26,7 @@ class DenseList {
       vector_ = call_.memory.template take<std::byte>(words * 64 * job.entry.bytes());
       const std::span<const std::uint64_t> indices = job.list.indices;
       bitmap_ops().make(indices.data(), indices.size(), 0, reinterpret_cast<std::byte*>(mine_.data()), words);
-      // The identity, so that a result of -0 is one.
+      // Filled with the identity, so that a result of -0 stays -0.
       spread(job.entry, job.list, call_.whole(), Background::identity, vector_.data());
       return {};
     });
@@ -81,9 +81,9 @@ class DenseList {
 
   UnionCall<C>& call_;
   const Dense& dense_allreduce_;
-  std::span<std::uint64_t> mine_, theirs_;  // presence
+  std::span<std::uint64_t> mine_, theirs_;  // bitmaps of present entries
   std::span<std::byte> vector_;
-  bool stop_ = false;  // a rank has no memory: nobody calls dense_allreduce_
+  bool stop_ = false;  // a rank has no memory: no rank calls dense_allreduce_
   Status status_;
 };
 

@@ -1,5 +1,5 @@
-// What a union allreduce is asked for, and which algorithm does it: all that the layer above needs to know
-// before it calls union_allreduce.
+// The request and the result of a union allreduce, and the choice of its algorithm. The layer above needs to
+// know only this before it calls union_allreduce.
 #pragma once
 
 #include <cstddef>
@@ -18,31 +18,31 @@ inline constexpr std::string_view kAlgorithmNames[] = {"auto",  "allgather", "sp
                                                        "dense", "ssar",      "dsar"};
 
 struct UnionOutput {
-  bool dense = false;  // the vector itself, size * stride values; else the list. Equal on all ranks
-  std::uint64_t* indices = nullptr;  // of the list: room for max
+  bool dense = false;  // the whole vector, size * stride values; else a list. Equal on all ranks
+  std::uint64_t* indices = nullptr;  // of the list; room for max
   std::byte* values = nullptr;       // aligned for the element type
-  std::uint64_t max = 0;  // of the list; equal on all ranks. A longer result is bad_argument on all
+  std::uint64_t max = 0;  // room in the list; equal on all ranks. A longer result is bad_argument on all
 };
 
 struct UnionJob {
   Entry entry;             // element type, operation, stride
-  std::uint64_t size = 0;  // indices are below; at most 2^63
+  std::uint64_t size = 0;  // all indices are below; at most 2^63
   List list;               // this rank's
   Algorithm algorithm = Algorithm::automatic;
-  std::uint64_t most_entries = 0;  // greatest number of entries of any rank
+  std::uint64_t most_entries = 0;  // largest number of entries of any rank
   Network network = {};
   std::uint64_t call = 0;  // as in Header
   int first_tag = 0;
-  double timeout_s = 0;  // a rank that sends nothing for so long is an error; 0: wait for ever
+  double timeout_s = 0;  // longest silence of a rank before it is an error; 0: no limit
   UnionOutput output;
 };
 
 struct UnionResult {
-  std::uint64_t count = 0;                     // entries of the list; size, where the output is dense
-  Algorithm algorithm = Algorithm::automatic;  // that did it
+  std::uint64_t count = 0;                     // entries of the list; `size` if the output is dense
+  Algorithm algorithm = Algorithm::automatic;  // that was used
 };
 
-// What the choice of an algorithm depends on: equal on all ranks.
+// The input of the choice of an algorithm; equal on all ranks.
 struct UnionShape {
   std::uint64_t size = 0;
   Entry entry;
@@ -51,11 +51,12 @@ struct UnionShape {
   bool dense_output = false;
 };
 
-// Seconds that an algorithm is expected to take, lists being random: messages by network.message_s, lists by
-// what an entry takes to encode, decode and merge, union sizes as n (1 - (1 - k/n)^m) of m ranks.
+// Seconds that an algorithm is expected to take for random lists. Messages cost network.message_s. Lists cost
+// what their entries take to encode, decode and merge. The union of m ranks' lists has n (1 - (1 - k/n)^m)
+// entries.
 double expected_s(Algorithm algorithm, const UnionShape& shape, const Network& network);
 
-// The fastest of allgather, split, recursive_doubling and dense, by expected_s.
+// The fastest of allgather, split, recursive_doubling and dense, according to expected_s.
 Algorithm choose(const UnionShape& shape, const Network& network);
 
 }  // namespace mq::sparse

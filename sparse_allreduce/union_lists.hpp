@@ -8,7 +8,7 @@
 
 namespace mq::sparse {
 
-// The indices of a frame, decoded into `indices`, and its values where they are.
+// Decodes the indices of a frame into `indices`. The values stay where they are.
 template <Comm C>
 Status open_frame(UnionCall<C>& call, const Frame& frame, Range range, int from,
                   std::span<std::uint64_t> indices, List& list) {
@@ -22,7 +22,7 @@ Status open_frame(UnionCall<C>& call, const Frame& frame, Range range, int from,
                     call.memory.template take<std::uint64_t>(frame.header->counts[0]), list);
 }
 
-// The same for a merge, which decodes the positions itself where it can.
+// Makes a frame an input of a merge. The merge decodes the positions itself if possible.
 template <Comm C>
 Status operand_of(UnionCall<C>& call, const Frame& frame, Range range, int from, Operand& operand) {
   const std::size_t count = frame.header->counts[0];
@@ -36,7 +36,8 @@ Status operand_of(UnionCall<C>& call, const Frame& frame, Range range, int from,
   return {};
 }
 
-// The frame of a list in workspace memory; `wire` if its first bytes are the values, with room for the frame.
+// Makes the frame of a list in workspace memory. If `wire` is given, the values are already at its start, and
+// it has room for the frame.
 template <Comm C>
 Status make_frame(UnionCall<C>& call, const List& list, Range range, Frame& frame,
                   std::byte* wire = nullptr) {
@@ -110,7 +111,7 @@ Status union_by_allgather(UnionCall<C>& call, UnionResult& result) {
   return std::move(call.trouble);
 }
 
-// Phase 1 of split: parts[r] is what rank r has of this rank's slice.
+// First phase of split (reduce-scatter): parts[r] becomes rank r's part of this rank's slice.
 template <Comm C>
 Status exchange_parts(UnionCall<C>& call, std::span<Operand>& parts) {
   const auto p = static_cast<std::size_t>(call.ranks);
@@ -145,7 +146,7 @@ Status exchange_parts(UnionCall<C>& call, std::span<Operand>& parts) {
   return {};
 }
 
-// The end of split: every rank's merged slice to the output.
+// Last phase of split: writes every rank's merged slice to the output.
 template <Comm C>
 Status deliver_slices(UnionCall<C>& call, std::span<const Frame> frames,
                       std::span<const std::uint64_t> own_indices, UnionResult& result) {
@@ -199,9 +200,9 @@ Status union_by_split(UnionCall<C>& call, UnionResult& result) {
   return std::move(call.trouble);
 }
 
-// Recursive doubling over the greatest power of two of ranks: the first 2 e ranks, where e are too many, form
-// pairs, of which the second sends its list to the first and later gets the result. Partners merge the lower
-// ranks' sum with the higher ranks', so they get the same bits.
+// Recursive doubling over the largest power of two of ranks. If e ranks are too many, the first 2 e ranks
+// form pairs: the second of a pair sends its list to the first, and receives the result at the end. Both
+// partners merge the lower ranks' sum with the higher ranks' sum, in this order, so they get the same bits.
 template <Comm C>
 class Doubling {
  public:
@@ -233,7 +234,7 @@ class Doubling {
   }
 
  private:
-  // Sends the sum to rank `to` and adds that of rank `from`; -1: nobody.
+  // Sends the sum to rank `to` and adds the sum of rank `from`; -1 means no rank.
   Status step(std::uint32_t number, int to, int from) {
     const std::size_t mark = call_.mark();
     Frame out{call_.take_header(number), {}}, in{call_.take_header(number), {}};

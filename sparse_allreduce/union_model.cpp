@@ -6,7 +6,7 @@
 namespace mq::sparse {
 namespace portable {
 
-// floor, ldexp and frexp are exact.
+// The C library's floor, ldexp and frexp are exact, so they are used.
 double exp(double x) {
   constexpr double kLn2 = 0.69314718055994530942;
   if (x < -700) return 0;
@@ -38,8 +38,8 @@ namespace {
 // 1 - exp(-x) without cancellation.
 double present(double x) { return x < 1e-5 ? x - x * x / 2 : 1 - portable::exp(-x); }
 
-constexpr int kExact = 16;  // of the most frequent indices, each for itself
-constexpr int kSteps = 96;  // of Simpson's rule over log r for the others; relative error below 1e-3
+constexpr int kExact = 16;  // number of the most frequent indices, summed one by one
+constexpr int kSteps = 96;  // of Simpson's rule over log r for the other indices; relative error below 1e-3
 
 }  // namespace
 
@@ -51,7 +51,7 @@ UnionModel::UnionModel(double size, double entries, double alpha) : size_(std::m
 UnionModel UnionModel::fitted(double size, double entries, int ranks, double together) {
   UnionModel model(size, entries, 0);
   if (entries <= 0 || model.of(ranks) <= together) return model;
-  double low = 0, high = kMostAlpha;  // the larger alpha, the fewer indices together
+  double low = 0, high = kMostAlpha;  // a larger alpha means fewer indices together
   for (int i = 0; i < 20; ++i) {
     const double middle = (low + high) / 2;
     model.set_alpha(middle);
@@ -69,7 +69,7 @@ void UnionModel::set_alpha(double alpha) {
   const double exact = std::min<double>(kExact, std::floor(size_));
   for (int r = 1; r <= exact; ++r) nodes_.push_back({1, portable::exp(-alpha_ * portable::log(r))});
   if (size_ <= exact) return;
-  // The sum from here on is the integral from half an index before to half an index after the last.
+  // The rest of the sum is an integral: from half an index before the first to half an index after the last.
   const double first = portable::log(exact + 0.5), last = portable::log(size_ + 0.5);
   const double step = (last - first) / kSteps;
   for (int i = 0; i <= kSteps; ++i) {
@@ -83,8 +83,8 @@ void UnionModel::fit_lambda(double entries) {
   lambda_ = 0;
   if (entries <= 0) return;
   entries = std::min(entries, size_ * (1 - 1e-6));
-  // Logarithms of lambda and of the sum: a curve that rises and is nearly straight, so regula falsi (with the
-  // weight of a side that stays halved, the Illinois rule) takes some ten sums.
+  // The logarithm of the sum as a function of the logarithm of lambda rises and is nearly straight. So regula
+  // falsi takes about ten sums. (Illinois rule: the weight of a side that stays is halved.)
   const double wanted = portable::log(entries);
   const auto excess = [&](double u) {
     return portable::log(std::max(sum(portable::exp(u)), 1e-300)) - wanted;

@@ -1,11 +1,13 @@
-// How many different indices the lists of K ranks have together, as a function of K. Separate because it is
-// mathematics: no messages, no machine.
+// Models how many different indices the lists of K ranks have together, as a function of K. Separate because
+// it is pure mathematics, independent of messages and machine.
 //
-// The index of rank r, counted by how frequent it is, is on each rank independently with the probability
-// 1 - exp(-lambda r^-alpha); so K lists have sum over r = 1 ... n of 1 - exp(-K lambda r^-alpha) indices
-// together (Zhao and Canny, section IV). alpha = 0 is the other model in use, independent indices of equal
-// probability: n (1 - (1 - d)^K). Own exp and log, of additions, multiplications and divisions, because all
-// ranks must compute equal bits, and those of the C library differ between processors.
+// Indices are numbered r = 1 ... n by descending frequency. Each rank has index r with the probability 1 -
+// exp(-lambda r^-alpha), independently of the others. So K lists have sum over r = 1 ... n of 1 - exp(-K
+// lambda r^-alpha) indices together (Zhao and Canny, section IV). alpha = 0 means equally frequent indices,
+// as in the other common model, n (1 - (1 - d)^K).
+//
+// All ranks must compute equal bits, and the C library's exp and log differ between processors. So this file
+// has its own, made of additions, multiplications and divisions.
 #pragma once
 
 #include <vector>
@@ -14,10 +16,10 @@ namespace mq::sparse {
 
 class UnionModel {
  public:
-  UnionModel() = default;  // of empty lists
-  // Lists of `entries` indices on average, of `size`; alpha 0: any index is as frequent as any other.
+  UnionModel() = default;  // empty lists
+  // For lists of `entries` indices on average, out of `size`. alpha = 0: all indices are equally frequent.
   UnionModel(double size, double entries, double alpha);
-  // With the alpha, 0 to kMostAlpha, for which the lists of so many ranks have `together` indices.
+  // With the alpha in [0, kMostAlpha] for which the lists of `ranks` ranks have `together` indices.
   static UnionModel fitted(double size, double entries, int ranks, double together);
   static constexpr double kMostAlpha = 4;
 
@@ -32,7 +34,7 @@ class UnionModel {
 
   double size_ = 0, alpha_ = 0, lambda_ = 0;
   struct Node {
-    double weight, rate;  // so many indices of about this r, and their r^-alpha
+    double weight, rate;  // number of indices near one r, and their r^-alpha
   };
   std::vector<Node> nodes_;
 };

@@ -1,4 +1,4 @@
-// From merged lists to the caller's output.
+// Writes merged lists to the caller's output.
 #pragma once
 
 #include "sparse_allreduce/frame.hpp"
@@ -6,20 +6,20 @@
 
 namespace mq::sparse {
 
-// bad_argument if a list of this many entries has no room in the output.
+// bad_argument if the output has no room for this many entries.
 Status check_room(const UnionOutput& output, std::uint64_t count);
 
-// What a vector holds where a list has no entry: see absent() and identity() of the operations.
+// The value of a vector where a list has no entry: absent() or identity() of the operation.
 enum class Background : std::uint8_t { absent, identity };
 
-// Makes a range of a vector out of the list of what is in it. vector: of index 0.
+// Writes a range of a vector from the list of its entries. `vector` points to index 0.
 void spread(const Entry& entry, const List& list, Range range, Background background, std::byte* vector);
 
-// Puts a list, all of the result that is in a range, in the output: from entry `at` of the list on, or at its
-// indices. What stands there already is left.
+// Writes a list to the output: from entry `at` of an output list on, or at its indices of an output vector.
+// The list must hold all entries of the result within the range. Data that is already in place is not copied.
 void deliver(const UnionJob& job, const List& list, Range range, std::uint64_t at);
 
-// The values at some indices of a vector.
+// Copies the values at some indices of a vector.
 void collect(const Entry& entry, std::span<const std::uint64_t> indices, const std::byte* vector,
              std::byte* values);
 

@@ -1,16 +1,19 @@
 // SSAR and DSAR split allgather as published, for comparison. Renggli, Ashkboos, Aghagolzadeh, Alistarh,
 // Hoefler: SparCML, SC 2019, section 5.
 //
-// Each rank sends every other its part of the other's slice, as pairs of an index (4 bytes; 8 where there are
-// more than 2^32 positions) and values; the owner merges, two streams at a time, and switches to a dense
-// slice where the pairs of both might be no shorter (ssar) or from the start (dsar); all slices go to all
-// ranks. Bytes sent: (P-1)/P (k + u) (4 + values) for ssar, (P-1)/P (k (4 + values) + n values) for dsar, of
-// P ranks with k entries each, u in the result, n positions.
+// Each rank sends every other rank the part of its list that is in the other's slice. A part is pairs of an
+// index (4 bytes, or 8 if there are more than 2^32 positions) and values. The owner merges the parts, two
+// streams at a time. ssar switches to a dense slice when the pairs of both streams might not be shorter; dsar
+// uses a dense slice from the start. Then all slices go to all ranks. With P ranks of k entries each, u
+// entries in the result and n positions, each rank sends (P-1)/P (k + u) (4 + values) bytes with ssar, and
+// (P-1)/P (k (4 + values) + n values) bytes with dsar.
 //
-// Not as published: the tag of a stream is in its header and not concluded from its length, by which a list
-// of all indices was taken for a dense vector; streams are added in the order of the ranks and not of
-// arrival, so that results are reproducible; and where the result is a list, a bitmap comes with every dense
-// slice.
+// Differences from the publication:
+//
+// - The header of a stream says whether it is dense. The paper concludes this from the stream's length, and
+//   so takes a list of all indices for a dense vector.
+// - Streams are added in the order of the ranks, not of arrival, so that results are reproducible.
+// - If the result is a list, a bitmap comes with every dense slice.
 #pragma once
 
 #include "sparse_allreduce/sparcml.hpp"
@@ -47,7 +50,7 @@ class Sparcml {
   }
 
  private:
-  // sum_ becomes the sum of this rank's slice.
+  // Computes the sum of this rank's slice, sum_.
   Status reduce_slice() {
     const auto p = static_cast<std::size_t>(call_.ranks);
     const std::span<Header> headers = call_.take_headers(2 * p);

@@ -6,8 +6,8 @@
 namespace mq::sparse {
 namespace {
 
-// Without branches on the data, which cannot be predicted: a position is written again until its index is
-// left behind. Gives the length of the union.
+// The first loop has no branch on the data, because such branches are unpredictable. It writes a position
+// again and again until its index is passed. Returns the length of the union.
 std::size_t merge(Indices a, Indices b, std::uint64_t* to, std::uint32_t* map_a, std::uint32_t* map_b) {
   std::size_t i = 0, j = 0, n = 0;
   while (i < a.size() && j < b.size()) {
@@ -28,7 +28,7 @@ std::size_t merge(Indices a, Indices b, std::uint64_t* to, std::uint32_t* map_a,
   return n;
 }
 
-struct Node {  // the union of lists [first, last)
+struct Node {  // union of the lists [first, last)
   Indices indices;
   std::size_t first, last;
 };
@@ -49,7 +49,7 @@ Indices unite(std::span<const Indices> lists, std::span<const std::span<std::uin
     nodes.push_back({lists[i], i, i + 1});
     most += lists[i].size();
   }
-  // The nodes of a level share two buffers, used in turn.
+  // Successive levels alternate between two buffers.
   const std::span<std::uint64_t> buffers[] = {scratch.take<std::uint64_t>(most),
                                               scratch.take<std::uint64_t>(lists.size() > 2 ? most : 0)};
   const std::span<std::uint32_t> steps = scratch.take<std::uint32_t>(most);
@@ -59,7 +59,7 @@ Indices unite(std::span<const Indices> lists, std::span<const std::span<std::uin
     std::size_t kept = 0;
     for (std::size_t i = 0; i < nodes.size(); i += 2) {
       if (i + 1 == nodes.size()) {
-        // Must not stay in the buffer that the next level but one writes to.
+        // Copied, because the level after the next reuses the buffer that it is in.
         std::copy(nodes[i].indices.begin(), nodes[i].indices.end(), to);
         nodes[kept++] = {{to, nodes[i].indices.size()}, nodes[i].first, nodes[i].last};
         continue;

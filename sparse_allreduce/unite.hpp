@@ -1,4 +1,4 @@
-// Unions of sorted lists, and where each list's indices stand in them.
+// Merges sorted lists of indices into their union, and records where each index stands in the union.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,18 @@ using Indices = std::span<const std::uint64_t>;
 using Map = std::span<const std::uint32_t>;
 
 inline constexpr std::uint32_t kAbsent = 0xffffffff;
-inline constexpr std::size_t kMostIndices = 0xfffffffe;  // of a list: positions have 32 bits
+inline constexpr std::size_t kMostIndices = 0xfffffffe;  // of one list: positions have 32 bits
 
-// The union of strictly ascending lists; maps[i][k] becomes the position of lists[i][k] in it, and maps[i]
-// has lists[i].size() places. A tree of two-way merges: each index is looked at log2(lists) times. Memory of
-// the result and of what is in between is scratch's; a union of more than kMostIndices is reported by a
-// result of that many indices and one more, which must not be used. Throws std::bad_alloc.
+// Returns the union of strictly ascending lists. maps[i] has lists[i].size() elements; maps[i][k] becomes the
+// position of lists[i][k] in the union.
+//
+// The lists are merged in a tree of two-way merges, so each index is read log2(lists) times. The result and
+// intermediate results are in memory of `scratch`. If the union might have more than kMostIndices indices,
+// the result is a span of kMostIndices + 1 elements, which must not be read. Throws std::bad_alloc.
 Indices unite(std::span<const Indices> lists, std::span<const std::span<std::uint32_t>> maps,
               Workspace& scratch);
 
-// positions[k]: of wanted[k] in list, or kAbsent.
+// positions[k] becomes the position of wanted[k] in `list`, or kAbsent.
 void locate(Indices wanted, Indices list, std::span<std::uint32_t> positions);
 
 }  // namespace mq::sparse

@@ -1,5 +1,5 @@
-// Memory of sparse reductions, whose sizes depend on the data: taken piece by piece, given back all at once,
-// and kept for the next call, because fresh pages cost more than the reduction of a small vector.
+// Memory for sparse reductions, whose sizes depend on the data. It is taken in pieces and given back all at
+// once. It is kept for the next call, because fresh pages cost more than the reduction of a small vector.
 #pragma once
 
 #include <cstddef>
@@ -13,31 +13,31 @@ namespace mq::sparse {
 
 class Workspace {
  public:
-  // count elements of a trivial type at a 64-byte boundary, unspecified, until reset(). Throws
-  // std::bad_alloc.
+  // Returns `count` uninitialised elements of a trivial type, aligned to 64 bytes, valid until reset().
+  // Throws std::bad_alloc.
   template <class T>
   std::span<T> take(std::size_t count) {
     if (count > kMost / sizeof(T)) throw std::bad_alloc();
     return {reinterpret_cast<T*>(take_bytes(count * sizeof(T))), count};
   }
-  // Everything taken is free to be taken again, from one piece of memory.
+  // Gives everything back. The next calls take from one contiguous block.
   void reset() noexcept {
     if (blocks_.size() > 1) {
       std::size_t all = 0;
       for (const Buffer& block : blocks_) all += block.bytes();
       blocks_.clear();
       Buffer whole;
-      if (whole.reserve(all)) blocks_.push_back(std::move(whole));  // has room: there were more
+      if (whole.reserve(all)) blocks_.push_back(std::move(whole));  // no allocation: it held more before
     }
     used_ = 0;
   }
-  // Gives the memory up for ever: messages may still be on their way into it.
+  // Abandons the memory without freeing it, because messages may still be written into it.
   void leak() noexcept {
     for (Buffer& block : blocks_) block.leak();
     blocks_.clear();
     used_ = 0;
   }
-  // Held, whether taken or not.
+  // Size of the memory held, taken or not.
   std::size_t bytes() const {
     std::size_t all = 0;
     for (const Buffer& block : blocks_) all += block.bytes();
@@ -61,7 +61,7 @@ class Workspace {
   }
 
   std::vector<Buffer> blocks_;
-  std::size_t used_ = 0;  // of the last block
+  std::size_t used_ = 0;  // bytes taken from the last block
 };
 
 }  // namespace mq::sparse

@@ -1,4 +1,4 @@
-// MPIQ_Sparse_allreduce and MPIQ_Sparse_allreduce_init. (The union of all lists: union.cpp.)
+// MPIQ_Sparse_allreduce and MPIQ_Sparse_allreduce_init. (MPIQ_Sparse_allreduce_union is in union.cpp.)
 
 #include "mpi_quant.h"
 #include "mpi_quant/core/errors.hpp"

@@ -38,7 +38,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   return {};
 }
 
-// Until a window of tags is free.
+// Waits until a window of tags is free.
 Status BlockingSparse::enter(std::uint32_t sequence) {
   const sparse::Deadline deadline(timeout_s_);
   for (;;) {
@@ -64,8 +64,8 @@ void BlockingSparse::leave() {
   state_->leave(sequence_);
 }
 
-// All ranks' signatures and proposals. The agreement is the state's, which outlives messages that are under
-// way for ever after an error.
+// Compares the signatures and proposals of all ranks. The agreement is in the communicator's state, because
+// after an error its messages may stay in flight for ever.
 Status BlockingSparse::meet(const Signature& signature, double proposal) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
   MQ_TRY(agreement.start(comm_->plain(), signature, proposal, first_tag_ + kTags));
@@ -92,7 +92,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   id_ = hash_of(signature);
   MQ_TRY(enter(sequence_));
   MQ_TRY(meet(signature, proposal));
-  MQ_TRY(local_error);  // this rank's own words first
+  MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(verdict(summary));
   proposal = summary.proposal;
@@ -109,7 +109,7 @@ Status BlockingSparse::network(sparse::Network& network) {
           [&](void* vector, std::size_t count) { return dense(vector, count, MPI_FLOAT, MPI_SUM); },
           measured));
       known.network = measured;
-    } catch (const std::bad_alloc&) {  // the schedule is left, and messages may be under way
+    } catch (const std::bad_alloc&) {  // this rank no longer follows the schedule
       return {Code::mpi_failed, "out of memory"};
     }
   network = *known.network;
@@ -125,7 +125,7 @@ Status BlockingSparse::dense(void* vector, std::size_t count, MPI_Datatype datat
     }
     if (!turn) comm_->idle();
   }
-  // In pieces that every MPI can count.
+  // In pieces whose count fits in an int, for every MPI.
   int bytes = 1;
   MQ_TRY(mpi_status(PMPI_Type_size(datatype, &bytes), "MPI_Type_size"));
   constexpr std::size_t kMost = std::size_t{1} << 30;
@@ -140,7 +140,7 @@ Status BlockingSparse::dense(void* vector, std::size_t count, MPI_Datatype datat
 Status BlockingSparse::reduce_piece(const Call& call) {
   MPI_Request request = MPI_REQUEST_NULL;
   MQ_TRY(start_exact(call, comm_->handle(), request));
-  for (int done = 0; !done;) {  // all ranks have come: no peer is waited for that may never
+  for (int done = 0; !done;) {  // all ranks have joined, so the reduction completes
     MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
     if (!done) comm_->idle();
   }

@@ -1,5 +1,5 @@
-// A blocking sparse call on its communicator: its place among the calls in flight, the agreement that opens
-// it, and what it leaves behind. The reductions themselves are sparse_allreduce's.
+// One blocking sparse call on its communicator: its position among the calls in flight, the agreement that
+// opens it, and the statistics it leaves. The reductions themselves are in sparse_allreduce/.
 #pragma once
 
 #include <mpi.h>
@@ -18,8 +18,8 @@
 
 namespace mq {
 
-// MPI messages whose idle time is lent to the calls in flight: a rank that waits here may be the one that
-// another rank needs to complete an older call.
+// MPI messages that advance the calls in flight whenever they are idle. Without this, ranks could wait for
+// each other: another rank may need this one to complete an older call.
 class PatientComm {
  public:
   using Request = MpiComm::Request;
@@ -50,8 +50,8 @@ class PatientComm {
 };
 static_assert(Comm<PatientComm>);
 
-// begin, agree, reduce, end; each once, in this order. A communicator of one rank has no state and agrees
-// with itself.
+// Call begin, agree, the reduction, end; each once, in this order. A communicator of one rank has no state
+// and agrees with itself.
 class BlockingSparse {
  public:
   BlockingSparse() = default;
@@ -59,34 +59,35 @@ class BlockingSparse {
   BlockingSparse(const BlockingSparse&) = delete;
   BlockingSparse& operator=(const BlockingSparse&) = delete;
 
-  // Collective at the first use of user_comm.
-  // timeout_s: for which other ranks may keep this one waiting; 0: for ever.
+  // Collective at the first use of user_comm. timeout_s is the longest time to wait for other ranks; 0: no
+  // limit.
   Status begin(MPI_Comm user_comm, double timeout_s);
-  // Takes the memory that network() needs, so that it cannot fail between the ranks. Throws std::bad_alloc.
+  // Takes the memory that network() needs, so that network() cannot fail on one rank only. Throws
+  // std::bad_alloc.
   void make_room() {
     if (state_ == nullptr || sparse_state(*state_).network) return;
     (void)own_memory_.take<std::byte>(sparse::kMeasureBytes);
     own_memory_.reset();
   }
-  // Waits for the ranks; ok if all came with equal signatures and no local error. local_error: of this rank.
-  // proposal becomes the greatest of all ranks'.
+  // Waits for all ranks. Returns ok if all signatures are equal and no rank has a local error. `local_error`
+  // is this rank's. `proposal` becomes the maximum over all ranks.
   Status agree(Signature signature, const Status& local_error, double& proposal);
-  // The network as measured at the first call of this function. Collective; after make_room().
+  // The network as measured by the first call of this function. Collective; call make_room() before.
   Status network(sparse::Network& network);
-  // The whole vector, count elements, by MPI's own reduction, in place.
+  // Reduces the whole vector of `count` elements in place, by MPI's own reduction.
   Status dense(void* vector, std::size_t count, MPI_Datatype datatype, MPI_Op op);
-  // Counts what a reduction with a tally of its own did meanwhile.
+  // Adds the traffic of a reduction that counts its own, from `before` to `after`.
   void book(const sparse::Traffic& before, const sparse::Traffic& after);
-  // Books what was done; gives the status back.
+  // Adds the call to the statistics. Returns `status`.
   Status end(Status status);
 
   PatientComm& comm() { return *comm_; }
   sparse::Workspace& memory() { return state_ ? sparse_state(*state_).memory : own_memory_; }
   sparse::Traffic& traffic() { return traffic_; }
   CommState* state() { return state_.get(); }  // null on one rank
-  std::uint64_t id() const { return id_; }     // of the call, equal on all ranks
+  std::uint64_t id() const { return id_; }     // of the call; equal on all ranks
   int first_tag() const { return first_tag_; }
-  static constexpr int kTags = CommState::window_tags - 1;  // the last is the agreement's
+  static constexpr int kTags = CommState::window_tags - 1;  // the window's last tag is the agreement's
 
  private:
   Status enter(std::uint32_t sequence);
@@ -97,7 +98,7 @@ class BlockingSparse {
   std::shared_ptr<CommState> state_;
   std::optional<Turn> turn_;
   std::optional<PatientComm> comm_;
-  sparse::Workspace own_memory_;  // of one rank alone, and for measuring
+  sparse::Workspace own_memory_;  // for one rank alone, and for measuring
   sparse::Traffic traffic_;
   QueuePosition position_;
   double timeout_s_ = 0;

@@ -26,7 +26,7 @@ bool read_number(std::string_view text, T& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-// "8x4x2".
+// Reads a text such as "8x4x2".
 bool read_degrees(std::string_view text, std::vector<int>& degrees) {
   degrees.clear();
   for (;;) {

@@ -8,10 +8,10 @@
 
 namespace mq {
 
-// The lists of calls that may come again, and the routes that were made of them.
+// The lists of a call that may come again, and the routes made from them.
 struct SparseLists {
   sparse::Entry entry;
-  std::vector<int> degrees;      // that were asked for
+  std::vector<int> degrees;      // as requested
   std::uint32_t configured = 0;  // how often routes were made
   double timeout_s = 0;
   int first_tag = 0;
@@ -49,7 +49,7 @@ Status check_degrees(const SparseOptions& options, int ranks) {
   return status.ok() ? status : Status{Code::bad_info, "info mpiq_degrees: " + status.text()};
 }
 
-// Everything that this rank can find wrong alone becomes its local error.
+// Collects every error that this rank can find by itself; it becomes the local error.
 Status prepare(const SparseArguments& a, const SparseOptions& options, BlockingSparse& call, Prepared& made) {
   try {
     if (options.degrees.empty()) call.make_room();
@@ -80,7 +80,7 @@ Signature sign(const SparseArguments& a, const SparseOptions& options, const Pre
   return signature;
 }
 
-// Tags that belong to one set of routes, beyond those of calls in flight. Counted alike on all ranks.
+// Reserves the tags of one set of routes, above the tags of calls in flight. All ranks count in the same way.
 Status take_tags(BlockingSparse& call, int& first_tag) {
   if (call.state() == nullptr) return {};
   constexpr int kFirst = static_cast<int>(CommState::kWindows) * CommState::window_tags;
@@ -108,7 +108,7 @@ sparse::KylixSetting setting_of(const SparseOptions& options, const Prepared& ma
   return setting;
 }
 
-// Of the keys that have lists, the one that was not used for longest loses them.
+// If there are too many lists, drops those of the key that was not used for the longest time.
 void make_room(SparseState& state) {
   SparseKey* oldest = nullptr;
   std::size_t n = 0;
@@ -120,7 +120,7 @@ void make_room(SparseState& state) {
   if (n >= SparseState::kMostLists) oldest->lists.reset();
 }
 
-// The routes of this key, made if there are none. Throws std::bad_alloc.
+// The lists of this key, new if there are none. Throws std::bad_alloc.
 std::shared_ptr<SparseLists> lists_of(BlockingSparse& call, const SparseOptions& options) {
   if (call.state() == nullptr) return std::make_shared<SparseLists>();
   SparseState& state = sparse_state(*call.state());
@@ -145,7 +145,8 @@ bool unchanged(const SparseLists& lists, const Prepared& made, const SparseOptio
          sparse::same_lists(lists.kylix, made.out_given, made.in_given);
 }
 
-// Whether the degrees of the last lists, which were of the same kind, will do: choosing takes about 1 ms.
+// Whether to keep the degrees of the previous lists, because choosing takes about 1 ms. They are chosen again
+// after 1, 2, 4, 8 ... configurations, and after every 64th.
 bool keeps_degrees(const SparseLists& lists) {
   return lists.degrees.empty() && lists.configured % 64 != 0 && !std::has_single_bit(lists.configured);
 }
@@ -159,7 +160,7 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};
   }
-  // What this rank needs; the greatest need of any rank is what all do.
+  // What this rank needs. All ranks do the maximum over the ranks.
   constexpr double kNothing = 0, kRoutes = 1, kDegrees = 2;
   double need = kDegrees;
   if (local_error.ok() && unchanged(*lists, made, options))
@@ -179,7 +180,7 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
       if (call.state() != nullptr)
         sparse_state(*call.state()).keys.find(options.key.view())->second.first_tag = lists->first_tag;
     }
-    const std::vector<int> degrees = lists->kylix.degrees;  // made anew meanwhile
+    const std::vector<int> degrees = lists->kylix.degrees;  // a copy: configuring replaces them
     if (need == kDegrees && options.degrees.empty())
       MQ_TRY(call.network(setting.network));
     else if (options.degrees.empty())
@@ -187,7 +188,7 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
     ++lists->configured;
     setting.first_tag = lists->first_tag;
     setting.keep_lists = call.state() != nullptr;
-    lists->kylix.lists_kept = false;  // until it is done
+    lists->kylix.lists_kept = false;  // until the call succeeds
     status = sparse::configure_reduce(call.comm(), setting, made.out, made.out_given.size(), a.out_values,
                                       made.in, made.in_given.size(), a.in_values, call.memory(), lists->kylix,
                                       lists->reduction, call.traffic());
@@ -231,7 +232,7 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
     constexpr sparse::KylixReduction<PatientComm>* kNoReduction = nullptr;
     MQ_TRY(sparse::configure(call.comm(), setting, made.out, made.out_given.size(), made.in,
                              made.in_given.size(), call.memory(), run->kylix_, kNoReduction, call.traffic()));
-    // Prepared here, because runs use messages of another kind than this patient call does.
+    // Prepared here, because runs use MpiComm and this call uses another class of messages.
     const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, options.timeout_s);
     std::array<double, 1> failed{prepared.ok() ? 0.0 : 1.0};
     MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(options.timeout_s), call.memory(),
@@ -248,7 +249,7 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
 SparseRun::~SparseRun() {
   if (state_ == nullptr) return;
   const std::scoped_lock lock(state_->mutex);
-  // What replicas sent late.
+  // Receives what replicas send late.
   constexpr double kPatience_s = 1;
   const sparse::Deadline deadline(kPatience_s);
   while (state_->broken.ok() && !reduction_.quiet() && !deadline.over())
@@ -261,7 +262,7 @@ Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, Sp
   if (request == nullptr) return {Code::bad_argument, "MPIQ_Sparse_allreduce_init: request is NULL"};
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made = allocate_request(comm);
-  if (made == nullptr) options.local_error = {Code::no_memory, "out of memory"};  // to all ranks
+  if (made == nullptr) options.local_error = {Code::no_memory, "out of memory"};  // reported to all ranks
   std::unique_ptr<SparseRun> run;
   MQ_TRY(SparseRun::make(arguments, comm, options, run));
   set_call(*made, std::move(run));
@@ -269,7 +270,7 @@ Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, Sp
   return {};
 }
 
-// A start exchanges no agreement by which the other ranks could hear of a local error.
+// Ignores the local error: a start has no agreement that could report it to the other ranks.
 void SparseRun::start(Status) noexcept {
   done_ = false;
   status_ = {};

@@ -1,6 +1,6 @@
-// MPIQ_Sparse_allreduce, and the persistent reduction that MPIQ_Sparse_allreduce_init makes, MPIQ_Start
-// begins and MPIQ_Test and MPIQ_Wait complete. A start exchanges values only, and ranks start it whenever
-// they like: its messages have tags of their own.
+// MPIQ_Sparse_allreduce, and the persistent reduction of MPIQ_Sparse_allreduce_init, which MPIQ_Start begins
+// and MPIQ_Test and MPIQ_Wait complete. A start exchanges values only. Ranks may start it at any time,
+// because its messages have tags of their own.
 #pragma once
 
 #include <mpi.h>
@@ -29,15 +29,16 @@ struct SparseArguments {
   MPI_Op op;
 };
 
-// Collective, blocking.
+// Collective and blocking.
 Status sparse_reduce(const SparseArguments& arguments, MPI_Comm comm, const SparseOptions& options);
-// Collective: makes a persistent reduction.
+// Collective. Makes a persistent reduction.
 Status sparse_allreduce_init(const SparseArguments& arguments, MPI_Comm comm, SparseOptions options,
                              MPIQ_Request* request);
 
 class SparseRun final : public Startable, public InFlight {
  public:
-  // Collective: compares the calls, exchanges the lists, takes all memory. The same outcome on all ranks.
+  // Collective. Compares the calls, exchanges the lists, and takes all memory. The outcome is the same on all
+  // ranks.
   static Status make(const SparseArguments& arguments, MPI_Comm comm, const SparseOptions& options,
                      std::unique_ptr<SparseRun>& made);
   ~SparseRun() override;
@@ -51,7 +52,7 @@ class SparseRun final : public Startable, public InFlight {
   CommState& state() const override { return *state_; }
   bool advance() noexcept override;
   bool done() const noexcept override { return done_; }
-  void abandon() noexcept override {}  // the other ranks get what they came for
+  void abandon() noexcept override {}  // continues, because the other ranks need it
 
  private:
   SparseRun() = default;
@@ -61,7 +62,7 @@ class SparseRun final : public Startable, public InFlight {
   std::optional<MpiComm> comm_;
   sparse::Kylix kylix_;
   sparse::KylixReduction<MpiComm> reduction_;
-  sparse::Traffic booked_;  // of its traffic, in the communicator's statistics
+  sparse::Traffic booked_;  // the part of its traffic already counted in the statistics
   const void* out_values_ = nullptr;
   void* in_values_ = nullptr;
   bool done_ = true;

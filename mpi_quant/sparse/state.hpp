@@ -16,29 +16,30 @@
 namespace mq {
 
 class CommState;
-struct SparseLists;  // the lists of a call and what was made of them, see reduce.cpp
+struct SparseLists;  // the lists of a call and their routes; see reduce.cpp
 
-// What is kept of a key. Ranks forget lists on their own: the tags stay the key's, so that all use the same.
+// What is kept for a key. Each rank may drop its lists by itself. The tags stay reserved for the key, so that
+// all ranks use the same ones.
 struct SparseKey {
-  std::shared_ptr<SparseLists> lists;  // null: forgotten
+  std::shared_ptr<SparseLists> lists;  // null: dropped
   int first_tag = 0;                   // 0: none yet
-  std::uint64_t used = 0;  // number of the last call, to find the key that was not used for longest
+  std::uint64_t used = 0;              // number of its last call, to find the key unused for the longest time
 };
 
 struct SparseState final : Extension {
-  static constexpr std::size_t kMostLists = 256;  // some 130 kB each
+  static constexpr std::size_t kMostLists = 256;  // about 130 kB each
 
   void forget(const char* key) noexcept override {
     for (auto& [name, kept] : keys)
       if (key == nullptr || name == key) kept.lists.reset();
   }
 
-  Agreement<MpiComm> agreement;                        // that opens a blocking call
-  sparse::Workspace memory;                            // of blocking calls, one at a time
-  std::optional<sparse::Network> network;              // once measured
+  Agreement<MpiComm> agreement;                        // opens a blocking call
+  sparse::Workspace memory;                            // for blocking calls, one at a time
+  std::optional<sparse::Network> network;              // after it was measured
   std::map<std::string, SparseKey, std::less<>> keys;  // by mpiq_key
   std::uint64_t calls = 0;                             // with lists
-  int routes = 0;                                      // sets of tags given away so far
+  int routes = 0;                                      // sets of tags reserved so far
 };
 
 SparseState& sparse_state(CommState& state);

@@ -1,4 +1,4 @@
-// MPIQ_Sparse_allreduce_union from its arguments to its result.
+// MPIQ_Sparse_allreduce_union, from its arguments to its result.
 
 #include "sparse_allreduce/union.hpp"
 
@@ -42,7 +42,7 @@ Status check_arguments(const Arguments& a) {
   return {};
 }
 
-// Everything that this rank can find wrong alone becomes its local error.
+// Collects every error that this rank can find by itself; it becomes the local error.
 Status prepare(const Arguments& a, const SparseOptions& options, BlockingSparse& call, sparse::UnionJob& job,
                std::optional<sparse::UnionCall<PatientComm>>& reduction) {
   try {
