@@ -14,9 +14,9 @@ constexpr double kPositionBytes = 2;  // per index, if lists are worth sending (
 
 // union(K) / K of a model, for every K up to `most`. Interpolates between few values, because each one costs
 // a sum.
-class Held {
+class EntriesHeld {
  public:
-  Held(const UnionModel& model, int most) {
+  EntriesHeld(const UnionModel& model, int most) {
     for (double k = 1;; k *= 1.25) {
       grid_.push_back({k, model.of(k) / k});
       if (k >= most) break;
@@ -38,19 +38,19 @@ class Held {
   std::vector<Point> grid_;
 };
 
-class Pricing {
+class CostModel {
  public:
-  Pricing(const Network& network, int ranks, const KylixLoad& load)
+  CostModel(const Network& network, int ranks, const KylixLoad& load)
       : network_(network), load_(load), ranks_(ranks), out_(load.out, ranks), in_(load.in, ranks) {}
 
   // Cost of a layer before which the lists of `merged_ranks` ranks are merged.
-  LayerPrediction layer(int united, int degree) const {
+  LayerPrediction layer(int merged_ranks, int degree) const {
     LayerPrediction p;
     p.degree = degree;
-    p.out_entries = out_(united);
-    p.in_entries = in_(united);
+    p.out_entries = out_(merged_ranks);
+    p.in_entries = in_(merged_ranks);
     const double share = static_cast<double>(degree - 1) / degree;
-    price(p, share * p.out_entries, share * p.in_entries, degree - 1);
+    add_costs(p, share * p.out_entries, share * p.in_entries, degree - 1);
     return p;
   }
 
@@ -60,7 +60,7 @@ class Pricing {
     LayerPrediction p;
     p.out_entries = out_(1);
     p.in_entries = in_(1);
-    price(p, p.out_entries, p.in_entries, 1);
+    add_costs(p, p.out_entries, p.in_entries, 1);
     const double taking_part = static_cast<double>(ranks_ - usable) / ranks_;
     p.down_bytes *= taking_part;  // mean over all ranks; one rank of a pair sends down, the other sends up
     p.up_bytes *= taking_part;
@@ -68,7 +68,7 @@ class Pricing {
   }
 
  private:
-  void price(LayerPrediction& p, double out, double in, int messages) const {
+  void add_costs(LayerPrediction& p, double out, double in, int messages) const {
     const double down_bytes = load_.value_bytes + 2 * load_.position_bytes;
     // A part without entries is not sent.
     p.down_messages = std::min<double>(messages, out);
@@ -85,17 +85,17 @@ class Pricing {
   const Network& network_;
   const KylixLoad& load_;
   int ranks_;
-  Held out_, in_;
+  EntriesHeld out_, in_;
 };
 
-KylixPrediction predict(const Pricing& pricing, int ranks, const std::vector<int>& degrees) {
+KylixPrediction predict(const CostModel& costs, int ranks, const std::vector<int>& degrees) {
   KylixPrediction all{.degrees = degrees, .layers = {}};
   const int usable = product(degrees);
-  if (usable < ranks) all.layers.push_back(pricing.fold(usable));
-  int united = 1;
+  if (usable < ranks) all.layers.push_back(costs.fold(usable));
+  int merged_ranks = 1;
   for (const int degree : degrees) {
-    if (degree > 1) all.layers.push_back(pricing.layer(united, degree));
-    united *= degree;
+    if (degree > 1) all.layers.push_back(costs.layer(merged_ranks, degree));
+    merged_ranks *= degree;
   }
   for (const LayerPrediction& layer : all.layers) {
     all.bytes += layer.down_bytes + layer.up_bytes;
@@ -104,9 +104,9 @@ KylixPrediction predict(const Pricing& pricing, int ranks, const std::vector<int
   return all;
 }
 
-UnionModel model_of(std::span<const ListSurvey> lists) {
+UnionModel model_of(std::span<const ListStats> lists) {
   std::uint64_t low = kIndexLimit, high = 0;
-  for (const ListSurvey& list : lists) {
+  for (const ListStats& list : lists) {
     if (list.samples.empty()) continue;
     low = std::min(low, list.samples.front());
     high = std::max(high, list.samples.back() + 1);
@@ -132,55 +132,55 @@ std::string text_of(const std::vector<int>& degrees) {
 
 KylixPrediction predict_kylix(const Network& network, int ranks, const KylixLoad& load,
                               const std::vector<int>& degrees) {
-  return predict(Pricing(network, ranks, load), ranks, degrees);
+  return predict(CostModel(network, ranks, load), ranks, degrees);
 }
 
 KylixPrediction plan_kylix(const Network& network, int ranks, const KylixLoad& load) {
-  const Pricing pricing(network, ranks, load);
-  if (ranks == 1) return predict(pricing, 1, {1});
+  const CostModel costs(network, ranks, load);
+  if (ranks == 1) return predict(costs, 1, {1});
   struct Best {
     double seconds = HUGE_VAL;
     int degree = 0;  // of the last layer
   };
   std::vector<Best> best(static_cast<std::size_t>(ranks) + 1);
   best[1].seconds = 0;
-  for (int united = 1; united <= ranks / 2; ++united)
-    for (int degree = 2; united * degree <= ranks; ++degree) {
+  for (int merged_ranks = 1; merged_ranks <= ranks / 2; ++merged_ranks)
+    for (int degree = 2; merged_ranks * degree <= ranks; ++degree) {
       const double seconds =
-          best[static_cast<std::size_t>(united)].seconds + pricing.layer(united, degree).seconds;
-      Best& to = best[static_cast<std::size_t>(united * degree)];
+          best[static_cast<std::size_t>(merged_ranks)].seconds + costs.layer(merged_ranks, degree).seconds;
+      Best& to = best[static_cast<std::size_t>(merged_ranks * degree)];
       if (seconds < to.seconds) to = {seconds, degree};
     }
   int usable = ranks;
   for (int m = ranks / 2 + 1; m < ranks; ++m) {
     const auto at = [&](int i) { return best[static_cast<std::size_t>(i)].seconds; };
-    const double fold = pricing.fold(m).seconds;
+    const double fold = costs.fold(m).seconds;
     if (at(m) + fold < at(usable) + (usable < ranks ? fold : 0)) usable = m;
   }
   std::vector<int> degrees;
   for (int m = usable; m > 1; m /= degrees.back())
     degrees.push_back(best[static_cast<std::size_t>(m)].degree);
   std::reverse(degrees.begin(), degrees.end());
-  return predict(pricing, ranks, degrees);
+  return predict(costs, ranks, degrees);
 }
 
-KylixLoad load_of(const Survey& survey, const Entry& entry, bool with_positions) {
-  const auto same = [](const ListSurvey& a, const ListSurvey& b) {
+KylixLoad load_of(const ListStatsByRank& stats, const Entry& entry, bool with_positions) {
+  const auto same = [](const ListStats& a, const ListStats& b) {
     return a.count == b.count &&
            std::equal(a.hashes.begin(), a.hashes.end(), b.hashes.begin(), b.hashes.end());
   };
   KylixLoad load{
-      model_of(survey.out), {}, static_cast<double>(entry.bytes()), with_positions ? kPositionBytes : 0};
-  load.in = std::equal(survey.out.begin(), survey.out.end(), survey.in.begin(), same) ? load.out
-                                                                                      : model_of(survey.in);
+      model_of(stats.out), {}, static_cast<double>(entry.bytes()), with_positions ? kPositionBytes : 0};
+  load.in =
+      std::equal(stats.out.begin(), stats.out.end(), stats.in.begin(), same) ? load.out : model_of(stats.in);
   return load;
 }
 
-std::vector<int> choose_degrees(const Network& network, const Survey& survey, const Entry& entry,
+std::vector<int> choose_degrees(const Network& network, const ListStatsByRank& stats, const Entry& entry,
                                 bool with_positions) {
-  const int ranks = static_cast<int>(survey.out.size());
+  const int ranks = static_cast<int>(stats.out.size());
   if (ranks <= 2) return {ranks};  // nothing to choose
-  return plan_kylix(network, ranks, load_of(survey, entry, with_positions)).degrees;
+  return plan_kylix(network, ranks, load_of(stats, entry, with_positions)).degrees;
 }
 
 std::vector<std::string> explain_kylix(const KylixQuestion& q, const Network& network) {

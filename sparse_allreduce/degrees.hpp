@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "sparse_allreduce/list_stats.hpp"
 #include "sparse_allreduce/network.hpp"
-#include "sparse_allreduce/survey.hpp"
 #include "sparse_allreduce/union_model.hpp"
 #include "sparse_allreduce/values.hpp"
 
@@ -51,10 +51,10 @@ KylixPrediction predict_kylix(const Network& network, int ranks, const KylixLoad
 KylixPrediction plan_kylix(const Network& network, int ranks, const KylixLoad& load);
 
 // A model of lists with these statistics.
-KylixLoad load_of(const Survey& survey, const Entry& entry, bool with_positions);
+KylixLoad load_of(const ListStatsByRank& stats, const Entry& entry, bool with_positions);
 
 // The cheapest degrees for lists with these statistics; the same on all ranks.
-std::vector<int> choose_degrees(const Network& network, const Survey& survey, const Entry& entry,
+std::vector<int> choose_degrees(const Network& network, const ListStatsByRank& stats, const Entry& entry,
                                 bool with_positions);
 
 // The input of explain_kylix.

@@ -26,7 +26,7 @@ inline constexpr std::uint16_t kVersion = 1;
 struct Header {
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
-  std::uint16_t trouble = 0;     // Code of the error of the sender, whose call fails; no payload follows
+  std::uint16_t error_code = 0;  // Code of the error of the sender, whose call fails; no payload follows
   std::uint64_t call = 0;        // equal on all ranks, different for every call
   std::uint32_t step = 0;        // number of the step in the schedule
   std::uint32_t format = 0;      // of the payload; each step defines its meaning
@@ -163,7 +163,7 @@ inline Status check(const Header& header, int from, std::uint64_t call, std::uin
     return status_of(Code::bad_frame, [&] {
       return "rank " + std::to_string(from) + " sent a message of another call or step";
     });
-  if (header.trouble != 0)
+  if (header.error_code != 0)
     return status_of(Code::peer_failed,
                      [&] { return "rank " + std::to_string(from) + " could not go on with its part"; });
   return {};

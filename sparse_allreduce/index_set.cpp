@@ -62,14 +62,14 @@ Status make_index_set(std::span<const std::int64_t> given, Order order, std::uin
     return given[a] != given[b] ? given[a] < given[b] : a < b;
   });
   const std::span<std::uint64_t> indices = memory.take<std::uint64_t>(given.size());
-  const std::span<std::uint32_t> place = memory.take<std::uint32_t>(given.size());
+  const std::span<std::uint32_t> position = memory.take<std::uint32_t>(given.size());
   std::size_t n = 0;
   for (const std::uint32_t i : sequence) {
     const auto index = static_cast<std::uint64_t>(given[i]);
     if (n == 0 || indices[n - 1] != index) indices[n++] = index;
-    place[i] = static_cast<std::uint32_t>(n - 1);
+    position[i] = static_cast<std::uint32_t>(n - 1);
   }
-  set = {indices.first(n), place};
+  set = {indices.first(n), position};
   return {};
 }
 

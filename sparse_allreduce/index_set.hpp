@@ -18,7 +18,7 @@ enum class Order : std::uint8_t {
 struct IndexSet {
   std::span<const std::uint64_t> indices;  // strictly ascending; the caller's own array if that is
   // The caller's index i is indices[position[i]]. Empty means position[i] = i. Duplicates share a position.
-  std::span<const std::uint32_t> place;
+  std::span<const std::uint32_t> position;
 };
 
 // Checks `given` and makes a set of it, in workspace memory if it needs any. There may be at most 2^32 - 2

@@ -7,7 +7,8 @@
 // fewer messages than direct exchange, and send little more.
 //
 //   configure()         configuration phase: exchanges lists only. Afterwards KylixReduction reduces values
-//                       along the routes, any number of times: start(), then advance() until done(), or finish()
+//                       along the routes, any number of times: start(), then advance() until done() or
+//                       finish()
 //   configure_reduce()  exchanges lists and values in one pass down; routes and reduction can be used again
 //
 // Messages of each rank:
@@ -26,8 +27,8 @@
 // Nothing throws. After an error, `kylix` and `reduction` can only be used for another configure.
 #pragma once
 
+#include "sparse_allreduce/configuration_phase.hpp"
 #include "sparse_allreduce/kylix_reduction.hpp"
-#include "sparse_allreduce/kylix_setup.hpp"
 
 namespace mq::sparse {
 
@@ -50,31 +51,32 @@ namespace detail {
 enum class Pass { lists, values };
 
 template <Comm C>
-Status configure(Pass pass, C& comm, const KylixSetting& setting, const IndexSet& out, std::size_t out_given,
-                 const void* out_values, const IndexSet& in, std::size_t in_given, void* in_values,
-                 Workspace& scratch, Kylix& kylix, KylixReduction<C>* reduction, Traffic& traffic) {
-  KylixSetup<C> setup(comm, setting, scratch, kylix, traffic);
+Status configure(Pass pass, C& comm, const KylixSettings& settings, const IndexSet& out,
+                 std::size_t out_given, const void* out_values, const IndexSet& in, std::size_t in_given,
+                 void* in_values, Workspace& scratch, KylixRoutes& kylix, KylixReduction<C>* reduction,
+                 Traffic& traffic) {
+  ConfigurationPhase<C> phase(comm, settings, scratch, kylix, traffic);
   alignas(8) static constexpr std::byte kNone[8]{};
   const auto* values = static_cast<const std::byte*>(out_values);
   if (pass == Pass::values && values == nullptr) values = kNone;  // for an empty list
-  MQ_TRY(setup.down(out, out_given, in, in_given, values));
+  MQ_TRY(phase.down(out, out_given, in, in_given, values));
   Status prepared;
-  if (reduction != nullptr && setup.trouble().ok())
-    prepared = reduction->prepare(kylix, setting.entry, setting.timeout_s);
-  MQ_TRY(setup.close(prepared));
+  if (reduction != nullptr && phase.local_error().ok())
+    prepared = reduction->prepare(kylix, settings.entry, settings.timeout_s);
+  MQ_TRY(phase.close(prepared));
   if (pass == Pass::lists) return {};
-  MQ_TRY(reduction->start_at_bottom(comm, setup.bottom_values(), in_values));
+  MQ_TRY(reduction->start_at_bottom(comm, phase.bottom_values(), in_values));
   return finish(comm, *reduction);
 }
 
 template <Comm C>
-Status guarded_configure(Pass pass, C& comm, const KylixSetting& setting, const IndexSet& out,
+Status guarded_configure(Pass pass, C& comm, const KylixSettings& settings, const IndexSet& out,
                          std::size_t out_given, const void* out_values, const IndexSet& in,
-                         std::size_t in_given, void* in_values, Workspace& scratch, Kylix& kylix,
+                         std::size_t in_given, void* in_values, Workspace& scratch, KylixRoutes& kylix,
                          KylixReduction<C>* reduction, Traffic& traffic) noexcept {
   Status status;
   try {
-    status = configure(pass, comm, setting, out, out_given, out_values, in, in_given, in_values, scratch,
+    status = configure(pass, comm, settings, out, out_given, out_values, in, in_given, in_values, scratch,
                        kylix, reduction, traffic);
   } catch (const std::bad_alloc&) {
     // There was no memory even for a message's header, so this rank no longer follows the schedule.
@@ -89,16 +91,16 @@ Status guarded_configure(Pass pass, C& comm, const KylixSetting& setting, const 
 
 }  // namespace detail
 
-// Collective and blocking. Makes `kylix`. If `reduction` is not null, prepares it for runs of setting.entry;
+// Collective and blocking. Makes `kylix`. If `reduction` is not null, prepares it for runs of settings.entry;
 // it is null on all ranks or on none. out_given and in_given are the lengths of the caller's lists, from
-// which the sets were made. setting.degrees and the sets are not needed afterwards. The sets may be in
+// which the sets were made. settings.degrees and the sets are not needed afterwards. The sets may be in
 // `scratch`, which is not reset here and may be reset afterwards. No run may be in progress that uses
 // `kylix`.
 template <Comm C>
-Status configure(C& comm, const KylixSetting& setting, const IndexSet& out, std::size_t out_given,
-                 const IndexSet& in, std::size_t in_given, Workspace& scratch, Kylix& kylix,
+Status configure(C& comm, const KylixSettings& settings, const IndexSet& out, std::size_t out_given,
+                 const IndexSet& in, std::size_t in_given, Workspace& scratch, KylixRoutes& kylix,
                  KylixReduction<C>* reduction, Traffic& traffic) noexcept {
-  return detail::guarded_configure<C>(detail::Pass::lists, comm, setting, out, out_given, nullptr, in,
+  return detail::guarded_configure<C>(detail::Pass::lists, comm, settings, out, out_given, nullptr, in,
                                       in_given, nullptr, scratch, kylix, reduction, traffic);
 }
 
@@ -107,11 +109,11 @@ Status configure(C& comm, const KylixSetting& setting, const IndexSet& out, std:
 // traffic(). An error in the reduction itself (bad_frame, peer_failed) occurs on all ranks that depend on the
 // failed part.
 template <Comm C>
-Status configure_reduce(C& comm, const KylixSetting& setting, const IndexSet& out, std::size_t out_given,
+Status configure_reduce(C& comm, const KylixSettings& settings, const IndexSet& out, std::size_t out_given,
                         const void* out_values, const IndexSet& in, std::size_t in_given, void* in_values,
-                        Workspace& scratch, Kylix& kylix, KylixReduction<C>& reduction,
+                        Workspace& scratch, KylixRoutes& kylix, KylixReduction<C>& reduction,
                         Traffic& traffic) noexcept {
-  return detail::guarded_configure<C>(detail::Pass::values, comm, setting, out, out_given, out_values, in,
+  return detail::guarded_configure<C>(detail::Pass::values, comm, settings, out, out_given, out_values, in,
                                       in_given, in_values, scratch, kylix, &reduction, traffic);
 }
 

@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "sparse_allreduce/floors.hpp"
+#include "sparse_allreduce/kylix_messages.hpp"
 
 namespace mq::sparse {
 
@@ -39,9 +39,9 @@ class KylixReduction {
 
   // Takes all memory that runs need. `kylix` must outlive the runs. Do not call it while a run is in progress
   // or receives are posted. An error concerns this rank only.
-  Status prepare(const Kylix& kylix, const Entry& entry, double timeout_s = 0) noexcept {
+  Status prepare(const KylixRoutes& kylix, const Entry& entry, double timeout_s = 0) noexcept {
     try {
-      return settle_memory(kylix, entry, timeout_s);
+      return take_memory(kylix, entry, timeout_s);
     } catch (const std::bad_alloc&) {
       kylix_ = nullptr;
       return {Code::no_memory, "out of memory"};
@@ -55,25 +55,25 @@ class KylixReduction {
   // unusable; only leak() may be called then. Errors of the reduction itself are in failure().
   Status start(C& comm, const void* out_values, void* in_values) {
     MQ_TRY(begin(comm, in_values));
-    MQ_TRY(floors_.each_inlet([&](Inlet<C>& inlet) { return inlet.post(comm, run_); }));
+    MQ_TRY(messages_.each_receive([&](ReplicatedReceive<C>& receive) { return receive.post(comm, run_); }));
     own_values_ = static_cast<const std::byte*>(out_values);
-    if (!kylix_->out_place.empty()) {
+    if (!kylix_->out_position.empty()) {
       fill_identity(entry_, out_set_.data(), kylix_->out_set);
-      combine_any(entry_, own_values_, kylix_->out_place, out_set_.data());
+      combine_any(entry_, own_values_, kylix_->out_position, out_set_.data());
       own_values_ = out_set_.data();
     }
     phase_ = Phase::down;
-    if (floors_.empty()) {
+    if (messages_.empty()) {
       bottom_values_ = own_values_;
       return {};
     }
-    for (std::size_t j = 0; j < floors_[0].down_out.size(); ++j) {
+    for (std::size_t j = 0; j < messages_[0].down_out.size(); ++j) {
       const Part& part = kylix_->layers[0].parts[j];
       if (j != kylix_->layers[0].me && part.out_count > 0)
-        std::memcpy(floors_[0].down_out[j].values(), own_values_ + part.out_begin * entry_.bytes(),
+        std::memcpy(messages_[0].down_out[j].values(), own_values_ + part.out_begin * entry_.bytes(),
                     part.out_count * entry_.bytes());
     }
-    MQ_TRY(send_all(comm, floors_[0].down_out, kylix_->layers[0].me));
+    MQ_TRY(send_all(comm, messages_[0].down_out, kylix_->layers[0].me));
     clear_below(0);
     return {};
   }
@@ -82,11 +82,11 @@ class KylixReduction {
   // `bottom` has kylix.bottom_out entries.
   Status start_at_bottom(C& comm, const std::byte* bottom, void* in_values) {
     MQ_TRY(begin(comm, in_values));
-    for (std::size_t l = 0; l < floors_.size(); ++l)
-      for (Inlet<C>& inlet : floors_[l].up_in) MQ_TRY(inlet.post(comm, run_));
+    for (std::size_t l = 0; l < messages_.size(); ++l)
+      for (ReplicatedReceive<C>& receive : messages_[l].up_in) MQ_TRY(receive.post(comm, run_));
     bottom_values_ = bottom;
     phase_ = Phase::down;
-    layer_ = floors_.size();
+    layer_ = messages_.size();
     return {};
   }
 
@@ -105,10 +105,10 @@ class KylixReduction {
     }
     moved = moved || any;
     if (any || phase_ == Phase::done) {
-      fresh_ = true;
+      progressed_ = true;
       return {};
     }
-    return watch();
+    return check_deadline();
   }
 
   // True when the result is complete, or when the run failed: see failure().
@@ -118,15 +118,16 @@ class KylixReduction {
 
   // With replicas: takes in messages that arrive late. quiet(): no message is in flight, so memory and tags
   // can be released.
-  Status settle(C& comm) {
-    MQ_TRY(floors_.each_inlet([&](Inlet<C>& inlet) { return inlet.settle(comm, run_, traffic_); }));
-    return floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); });
+  Status receive_late(C& comm) {
+    MQ_TRY(messages_.each_receive(
+        [&](ReplicatedReceive<C>& receive) { return receive.receive_late(comm, run_, traffic_); }));
+    return messages_.each_send([&](ReplicatedSend<C>& send) { return send.poll(comm); });
   }
-  bool quiet() const { return floors_.quiet(); }
+  bool quiet() const { return messages_.quiet(); }
   // Abandons the memory of the messages without freeing it.
   void leak() noexcept {
     memory_.leak();
-    floors_.clear();
+    messages_.clear();
     kylix_ = nullptr;
     phase_ = Phase::done;
   }
@@ -134,7 +135,7 @@ class KylixReduction {
 
  private:
   enum class Phase { down, up, sends, done };
-  Status settle_memory(const Kylix& kylix, const Entry& entry, double timeout_s) {
+  Status take_memory(const KylixRoutes& kylix, const Entry& entry, double timeout_s) {
     kylix_ = &kylix;
     entry_ = entry;
     timeout_s_ = timeout_s;
@@ -145,11 +146,11 @@ class KylixReduction {
     phase_ = Phase::done;
     if (!quiet()) memory_.leak();
     memory_.reset();
-    MQ_TRY(floors_.prepare(kylix, entry, memory_));
+    MQ_TRY(messages_.prepare(kylix, entry, memory_));
     for (const Layer& layer : kylix.layers) arrived_.resize(std::max(arrived_.size(), layer.parts.size()));
     const auto take = [&](std::size_t count) { return memory_.take<std::byte>(count * entry.bytes()); };
-    out_set_ = take(kylix.out_place.empty() ? 0 : kylix.out_set);
-    in_set_ = take(kylix.in_place.empty() ? 0 : kylix.in_set);
+    out_set_ = take(kylix.out_position.empty() ? 0 : kylix.out_set);
+    in_set_ = take(kylix.in_position.empty() ? 0 : kylix.in_set);
     bottom_out_ = take(kylix.bottom_out);
     bottom_in_ = take(kylix.bottom_in);
     return {};
@@ -160,37 +161,37 @@ class KylixReduction {
     ++run_.number;
     in_values_ = static_cast<std::byte*>(in_values);
     layer_ = next_ = 0;
-    fresh_ = true;
-    floors_.each_inlet([](Inlet<C>& inlet) { inlet.begin(); });
-    MQ_TRY(await_laggards(comm));
-    floors_.each_outlet([](Outlet<C>& outlet) { outlet.begin(); });
+    progressed_ = true;
+    messages_.each_receive([](ReplicatedReceive<C>& receive) { receive.begin(); });
+    MQ_TRY(wait_for_slow_replicas(comm));
+    messages_.each_send([](ReplicatedSend<C>& send) { send.begin(); });
     bottom_values_ = bottom_out_.data();
     return {};
   }
 
   // Gives a slow replica a moment to catch up; without this pause it would miss messages. Meanwhile this rank
   // takes in late messages, because the slow replica may be waiting for it.
-  Status await_laggards(C& comm) {
+  Status wait_for_slow_replicas(C& comm) {
     if (run_.replicas == 1) return {};
     constexpr double kPatience_s = 0.25;
     for (double end_s = 0;;) {
       bool lags = false;
-      MQ_TRY(settle(comm));
-      floors_.each_outlet([&](Outlet<C>& outlet) { lags = outlet.lags() || lags; });
+      MQ_TRY(receive_late(comm));
+      messages_.each_send([&](ReplicatedSend<C>& send) { lags = send.lags() || lags; });
       if (!lags) return {};
       const double now_s = clock_s();
       if (end_s == 0) end_s = now_s + kPatience_s;
       if (now_s > end_s) break;
       comm.idle();
     }
-    floors_.each_outlet([](Outlet<C>& outlet) { outlet.give_up(); });
+    messages_.each_send([](ReplicatedSend<C>& send) { send.give_up(); });
     return {};
   }
 
-  Status send_all(C& comm, std::vector<Outlet<C>>& outlets, std::size_t me) {
+  Status send_all(C& comm, std::vector<ReplicatedSend<C>>& sends, std::size_t me) {
     // Each rank starts with a different peer, so that not all ranks send to the same one at once.
-    for (std::size_t i = 1; i < outlets.size(); ++i)
-      MQ_TRY(outlets[(me + i) % outlets.size()].send(comm, run_, failure_.code(), traffic_));
+    for (std::size_t i = 1; i < sends.size(); ++i)
+      MQ_TRY(sends[(me + i) % sends.size()].send(comm, run_, failure_.code(), traffic_));
     return {};
   }
 
@@ -206,38 +207,38 @@ class KylixReduction {
 
   // Fills the buffers into which the layer's parts are combined with the identity.
   void clear_below(std::size_t layer) {
-    if (layer + 1 == floors_.size()) return fill_identity(entry_, bottom_out_.data(), kylix_->bottom_out);
-    for (std::size_t j = 0; j < floors_[layer + 1].down_out.size(); ++j)
-      fill_identity(entry_, floors_[layer + 1].down_out[j].values(),
+    if (layer + 1 == messages_.size()) return fill_identity(entry_, bottom_out_.data(), kylix_->bottom_out);
+    for (std::size_t j = 0; j < messages_[layer + 1].down_out.size(); ++j)
+      fill_identity(entry_, messages_[layer + 1].down_out[j].values(),
                     kylix_->layers[layer + 1].parts[j].out_count);
   }
   void combine_below(std::size_t layer, Map map, const std::byte* from) {
-    if (layer + 1 == floors_.size()) return combine(entry_, from, map, 0, bottom_out_.data());
-    for (std::size_t j = 0; j < floors_[layer + 1].down_out.size(); ++j) {
+    if (layer + 1 == messages_.size()) return combine(entry_, from, map, 0, bottom_out_.data());
+    for (std::size_t j = 0; j < messages_[layer + 1].down_out.size(); ++j) {
       const Part& part = kylix_->layers[layer + 1].parts[j];
       split(map, part.out_begin, part.out_count, [&](std::size_t at, Map those) {
         combine(entry_, from + at * entry_.bytes(), those, static_cast<std::uint32_t>(part.out_begin),
-                floors_[layer + 1].down_out[j].values());
+                messages_[layer + 1].down_out[j].values());
       });
     }
   }
 
   Status go_down(C& comm, bool& moved) {
-    while (layer_ < floors_.size()) {
+    while (layer_ < messages_.size()) {
       const Layer& layer = kylix_->layers[layer_];
-      Floor<C>& floor = floors_[layer_];
+      LayerMessages<C>& messages = messages_[layer_];
       for (; next_ < layer.sources.size(); ++next_) {
         const Map map = layer.sources[next_].out;
         if (map.empty()) continue;
         const std::byte* from = nullptr;
         if (next_ == layer.me) {
           from = layer_ == 0 ? own_values_ + layer.parts[next_].out_begin * entry_.bytes()
-                             : floor.down_out[next_].values();
+                             : messages.down_out[next_].values();
         } else {
-          Inlet<C>& inlet = floor.down_in[next_];
-          MQ_TRY(inlet.poll(comm, run_, traffic_));
-          from = inlet.values();
-          Status bad = inlet.failure();
+          ReplicatedReceive<C>& receive = messages.down_in[next_];
+          MQ_TRY(receive.poll(comm, run_, traffic_));
+          from = receive.values();
+          Status bad = receive.failure();
           if (from == nullptr && bad.ok()) return {};
           if (failure_.ok()) failure_ = std::move(bad);
         }
@@ -246,8 +247,8 @@ class KylixReduction {
       }
       next_ = 0;
       moved = true;
-      if (++layer_ == floors_.size()) break;
-      MQ_TRY(send_all(comm, floors_[layer_].down_out, kylix_->layers[layer_].me));
+      if (++layer_ == messages_.size()) break;
+      MQ_TRY(send_all(comm, messages_[layer_].down_out, kylix_->layers[layer_].me));
       clear_below(layer_);
     }
     moved = true;
@@ -256,13 +257,13 @@ class KylixReduction {
       deliver(layer_, 0, kylix_->bottom_in, bottom_in_.data());
     }
     phase_ = Phase::up;
-    return climb(comm);
+    return continue_up(comm);
   }
 
   // Passes on the values [begin, begin + count) of the in list before `layer`, which are known now.
   void deliver(std::size_t layer, std::size_t begin, std::size_t count, const std::byte* values) {
     if (layer == 0) {
-      std::byte* const to = kylix_->in_place.empty() ? in_values_ : in_set_.data();
+      std::byte* const to = kylix_->in_position.empty() ? in_values_ : in_set_.data();
       if (count > 0) std::memcpy(to + begin * entry_.bytes(), values, count * entry_.bytes());
       return;
     }
@@ -270,28 +271,28 @@ class KylixReduction {
     for (std::size_t j = 0; j < above.sources.size(); ++j)
       split(above.sources[j].in, begin, count, [&](std::size_t at, Map those) {
         pick(entry_, values, those, static_cast<std::uint32_t>(begin),
-             floors_[layer - 1].up_out[j].values() + at * entry_.bytes());
+             messages_[layer - 1].up_out[j].values() + at * entry_.bytes());
       });
   }
 
   // All values before layer_ are known: continues with the layer above.
-  Status climb(C& comm) {
+  Status continue_up(C& comm) {
     if (layer_ == 0) {
-      if (failure_.ok() && !kylix_->in_place.empty())
-        pick_any(entry_, in_set_.data(), kylix_->in_place, in_values_);
+      if (failure_.ok() && !kylix_->in_position.empty())
+        pick_any(entry_, in_set_.data(), kylix_->in_position, in_values_);
       phase_ = Phase::sends;
       return {};
     }
     const Layer& above = kylix_->layers[--layer_];
-    Floor<C>& floor = floors_[layer_];
-    MQ_TRY(send_all(comm, floor.up_out, above.me));
+    LayerMessages<C>& messages = messages_[layer_];
+    MQ_TRY(send_all(comm, messages.up_out, above.me));
     missing_ = 0;
     for (std::size_t j = 0; j < above.parts.size(); ++j) {
       arrived_[j] = j == above.me || above.parts[j].in_count == 0;
       missing_ += !arrived_[j];
     }
     const Part& own = above.parts[above.me];
-    if (failure_.ok()) deliver(layer_, own.in_begin, own.in_count, floor.up_out[above.me].values());
+    if (failure_.ok()) deliver(layer_, own.in_begin, own.in_count, messages.up_out[above.me].values());
     return {};
   }
 
@@ -299,53 +300,54 @@ class KylixReduction {
     const Layer& layer = kylix_->layers[layer_];
     for (std::size_t j = 0; missing_ > 0 && j < layer.parts.size(); ++j) {
       if (arrived_[j]) continue;
-      Inlet<C>& inlet = floors_[layer_].up_in[j];
-      MQ_TRY(inlet.poll(comm, run_, traffic_));
-      Status bad = inlet.failure();
-      if (inlet.values() == nullptr && bad.ok()) continue;
+      ReplicatedReceive<C>& receive = messages_[layer_].up_in[j];
+      MQ_TRY(receive.poll(comm, run_, traffic_));
+      Status bad = receive.failure();
+      if (receive.values() == nullptr && bad.ok()) continue;
       if (failure_.ok()) failure_ = std::move(bad);
-      if (failure_.ok()) deliver(layer_, layer.parts[j].in_begin, layer.parts[j].in_count, inlet.values());
+      if (failure_.ok()) deliver(layer_, layer.parts[j].in_begin, layer.parts[j].in_count, receive.values());
       arrived_[j] = true;
       --missing_;
       moved = true;
     }
     if (missing_ > 0) return {};
     moved = true;
-    return climb(comm);
+    return continue_up(comm);
   }
 
   // Without replicas, a run ends when all sends are complete. With replicas, it does not wait for that.
   Status finish(C& comm, bool& moved) {
-    if (run_.replicas == 1) MQ_TRY(floors_.each_outlet([&](Outlet<C>& outlet) { return outlet.poll(comm); }));
-    moved = run_.replicas > 1 || floors_.sent();
+    if (run_.replicas == 1)
+      MQ_TRY(messages_.each_send([&](ReplicatedSend<C>& send) { return send.poll(comm); }));
+    moved = run_.replicas > 1 || messages_.sent();
     if (moved) phase_ = Phase::done;
     return {};
   }
 
   // Time-outs count from the first check without progress, because the caller may not have called advance()
   // for a long time.
-  Status watch() {
+  Status check_deadline() {
     if (timeout_s_ <= 0 || ++idle_ % 64 != 0) return {};
-    if (std::exchange(fresh_, false)) deadline_ = Deadline(timeout_s_);
-    return deadline_.over() ? deadline_.error(awaited()) : Status{};
+    if (std::exchange(progressed_, false)) deadline_ = Deadline(timeout_s_);
+    return deadline_.over() ? deadline_.error(silent_peer()) : Status{};
   }
-  int awaited() {
-    if (phase_ == Phase::down) return floors_[layer_].down_in[next_].peer();
+  int silent_peer() {
+    if (phase_ == Phase::down) return messages_[layer_].down_in[next_].peer();
     if (phase_ == Phase::up)
-      for (std::size_t j = 0; j < floors_[layer_].up_in.size(); ++j)
-        if (!arrived_[j]) return floors_[layer_].up_in[j].peer();
+      for (std::size_t j = 0; j < messages_[layer_].up_in.size(); ++j)
+        if (!arrived_[j]) return messages_[layer_].up_in[j].peer();
     int peer = -1;
-    floors_.each_outlet([&](const Outlet<C>& outlet) {
-      if (!outlet.quiet()) peer = outlet.peer();
+    messages_.each_send([&](const ReplicatedSend<C>& send) {
+      if (!send.quiet()) peer = send.peer();
     });
     return peer;
   }
 
-  const Kylix* kylix_ = nullptr;
+  const KylixRoutes* kylix_ = nullptr;
   Entry entry_;
   double timeout_s_ = 0;
   Workspace memory_;
-  Floors<C> floors_;
+  KylixMessages<C> messages_;
   std::span<std::byte> out_set_, in_set_, bottom_out_, bottom_in_;
   std::vector<char> arrived_;  // by part of the layer, during the up pass
   Traffic traffic_;
@@ -358,7 +360,7 @@ class KylixReduction {
   Status failure_;
   Deadline deadline_;
   std::size_t idle_ = 0;
-  bool fresh_ = true;
+  bool progressed_ = true;
 };
 
 }  // namespace mq::sparse

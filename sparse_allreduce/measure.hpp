@@ -18,8 +18,8 @@ namespace mq::sparse {
 
 // Replaces each value by its maximum over all ranks. Dissemination: ceil(log2 P) messages.
 template <Comm C, std::size_t N>
-Status greatest(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
-                std::array<double, N>& values) {
+Status max_over_ranks(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
+                      std::array<double, N>& values) {
   const int p = comm.size();
   for (int distance = 1; distance < p; distance *= 2) {
     // After an error these buffers belong to the communication, like the whole workspace.
@@ -118,7 +118,7 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
   }
   const std::array<double, 3> costs = detail::list_costs(memory);
   std::copy(costs.begin(), costs.end(), seconds.begin() + 3);
-  MQ_TRY(greatest(comm, tag, deadline, memory, traffic, seconds));
+  MQ_TRY(max_over_ranks(comm, tag, deadline, memory, traffic, seconds));
   network.latency_s = std::max(seconds[0], 1e-8);
   network.s_per_byte = std::max(seconds[1] - seconds[0], 1e-3 * seconds[1]) / kLarge;
   network.encode_s_per_entry = seconds[3];

@@ -51,9 +51,10 @@ Segment<T> make_segment(const Entry& entry, std::size_t entries, T identity, Wor
 // Reads one list from segment to segment. Its current entries are in list_ (indices) or in bitmap_ (words_
 // words). If both are empty, the reader has the next block.
 template <class T, class O>
-class Walk {
+class ListCursor {
  public:
-  Walk(const Operand& source, std::size_t stride, std::uint64_t low, std::uint64_t high, Workspace& memory)
+  ListCursor(const Operand& source, std::size_t stride, std::uint64_t low, std::uint64_t high,
+             Workspace& memory)
       : reader_(source.positions, low, high, source.count, low), stride_(stride), memory_(&memory) {
     values_ = reinterpret_cast<const T*>(source.values);
     packed_ = !source.listed() || (stride == 1 && !source.positions.empty());
@@ -186,23 +187,23 @@ bool by_segments(const Entry& entry, std::span<const Operand> sources, std::uint
   for (const Operand& source : sources) all += source.count;
   Segment<T> segment = make_segment<T>(entry, all, identity, memory);
   const std::span<std::uint64_t> bitmap = memory.take<std::uint64_t>(segment.present.size());
-  const std::span<Walk<T, O>> walks = memory.take<Walk<T, O>>(sources.size());
+  const std::span<ListCursor<T, O>> cursors = memory.take<ListCursor<T, O>>(sources.size());
   for (std::size_t l = 0; l < sources.size(); ++l)
-    new (&walks[l]) Walk<T, O>(sources[l], entry.stride, low, high, memory);
+    new (&cursors[l]) ListCursor<T, O>(sources[l], entry.stride, low, high, memory);
   T* const values = reinterpret_cast<T*>(output.values);
   for (count = 0;;) {
     std::uint64_t first = kEnd;
-    for (Walk<T, O>& walk : walks) {
+    for (ListCursor<T, O>& cursor : cursors) {
       std::uint64_t index = kEnd;
-      if (!walk.next(index)) return false;
+      if (!cursor.next(index)) return false;
       first = std::min(first, index);
     }
     if (first == kEnd) return true;
     segment.base = first - (first - low) % segment.positions();
     std::size_t entries = 0;
-    for (Walk<T, O>& walk : walks) {
+    for (ListCursor<T, O>& cursor : cursors) {
       std::size_t added = 0;
-      if (!walk.add(segment, bitmap, added)) return false;
+      if (!cursor.add(segment, bitmap, added)) return false;
       entries += added;
     }
     count += extract<T>(segment, entries, identity, output.indices + count, values + count * entry.stride);

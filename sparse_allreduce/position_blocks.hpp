@@ -28,8 +28,8 @@ enum class Format : std::uint8_t {
 inline constexpr std::uint64_t kFormats = 8;
 
 struct Head {
-  std::uint64_t place;  // base >> 16 << 8 | format
-  std::uint32_t count;  // indices in the block
+  std::uint64_t base_and_format;  // base >> 16 << 8 | format
+  std::uint32_t count;            // indices in the block
   std::uint32_t extra;
 };
 static_assert(sizeof(Head) == 16);

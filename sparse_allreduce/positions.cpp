@@ -207,7 +207,7 @@ std::size_t body_bytes(Format format, const Head& head) {
   const std::size_t n = head.count, extra = head.extra;
   constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
   switch (format) {
-    case Format::wide64: return head.place >> 8 || extra ? never : 8 * n;
+    case Format::wide64: return head.base_and_format >> 8 || extra ? never : 8 * n;
     case Format::wide32: return extra ? never : 4 * n;
     case Format::table: return extra > kSegment ? never : extra + 2 * n;
     case Format::u16: return extra ? never : 2 * n;
@@ -229,9 +229,9 @@ bool PositionReader::next(PositionBlock& block) {
   if (wire_.size() < kHead) return false;
   const auto head = load<Head>(wire_.data(), 0);
   const std::span<const std::byte> rest = wire_.subspan(kHead);
-  if (head.count == 0 || head.count > left_ || (head.place & 0xff) >= kFormats) return false;
-  const auto format = static_cast<Format>(head.place & 0xff);
-  const std::uint64_t segment = head.place >> 8;
+  if (head.count == 0 || head.count > left_ || (head.base_and_format & 0xff) >= kFormats) return false;
+  const auto format = static_cast<Format>(head.base_and_format & 0xff);
+  const std::uint64_t segment = head.base_and_format >> 8;
   if (high_ <= origin_ || segment > (high_ - 1 - origin_) >> kSegmentBits) return false;
   const std::size_t body = body_bytes(format, head);
   if (body > rest.size()) return false;

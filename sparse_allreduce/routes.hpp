@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "sparse_allreduce/survey.hpp"
-#include "sparse_allreduce/unite.hpp"
+#include "sparse_allreduce/index_union.hpp"
+#include "sparse_allreduce/list_stats.hpp"
 #include "sparse_allreduce/workspace.hpp"
 
 namespace mq::sparse {
@@ -36,7 +36,7 @@ struct Layer {
 };
 
 // Peers are numbered within this rank's replica: a peer's number is its rank modulo (ranks / replicas).
-struct Kylix {
+struct KylixRoutes {
   std::vector<int> degrees;
   int ranks = 1, replicas = 1;  // ranks: all replicas together
   std::uint64_t call = 0;
@@ -48,7 +48,7 @@ struct Kylix {
 
   // The caller's lists: sizes of their sets, lengths as given, and positions as in IndexSet.
   std::size_t out_set = 0, in_set = 0, out_given = 0, in_given = 0;
-  Map out_place, in_place;
+  Map out_position, in_position;
   Indices out_list, in_list;  // copies, if lists_kept
   bool lists_kept = false;
 
@@ -58,7 +58,8 @@ struct Kylix {
 };
 
 // Returns whether the routes were made from these lists, in the same order. False if the lists were not kept.
-bool same_lists(const Kylix& kylix, std::span<const std::int64_t> out, std::span<const std::int64_t> in);
+bool same_lists(const KylixRoutes& kylix, std::span<const std::int64_t> out,
+                std::span<const std::int64_t> in);
 
 // What a reduction transfers in one layer on this rank: values without headers, and messages.
 struct LayerTraffic {
@@ -66,6 +67,6 @@ struct LayerTraffic {
   std::uint64_t down_entries = 0, up_entries = 0;    // sent
   std::uint64_t down_messages = 0, up_messages = 0;  // sent; a part without entries needs no message
 };
-std::vector<LayerTraffic> traffic_of(const Kylix& kylix);
+std::vector<LayerTraffic> traffic_of(const KylixRoutes& kylix);
 
 }  // namespace mq::sparse

@@ -55,15 +55,15 @@ class UnionCall {
   Workspace& memory;
   const int rank, ranks;
   // Of this rank. After it, the rank follows the schedule with empty payloads, and returns it at the end.
-  Status trouble;
+  Status local_error;
 
   void note(Status status) {
-    if (trouble.ok()) trouble = std::move(status);
+    if (local_error.ok()) local_error = std::move(status);
   }
   // Calls f, which returns a Status, unless there is a local error. An error of f becomes the local error.
   template <class F>
   void attempt(const F& f) {
-    if (!trouble.ok()) return;
+    if (!local_error.ok()) return;
     try {
       note(f());
     } catch (const std::bad_alloc&) {
@@ -94,23 +94,25 @@ class UnionCall {
   void release(std::size_t mark) { taken_ = mark; }  // only when no message is in flight
 
   void send_header(int to, Header& header) {
-    if (!trouble.ok()) announce(header);
+    if (!local_error.ok()) announce(header);
     post_header(to, header);
   }
   void post_header(int to, const Header& header) {
-    hold(exchange_.send(to, job.first_tag, std::as_bytes(std::span(&header, 1))));
+    keep_error(exchange_.send(to, job.first_tag, std::as_bytes(std::span(&header, 1))));
   }
   void receive_header(int from, Header& header) {
-    hold(exchange_.receive(from, job.first_tag, std::as_writable_bytes(std::span(&header, 1))));
+    keep_error(exchange_.receive(from, job.first_tag, std::as_writable_bytes(std::span(&header, 1))));
   }
-  void send(int to, std::span<const std::byte> bytes) { hold(exchange_.send(to, job.first_tag + 1, bytes)); }
+  void send(int to, std::span<const std::byte> bytes) {
+    keep_error(exchange_.send(to, job.first_tag + 1, bytes));
+  }
   void receive(int from, std::span<std::byte> bytes) {
-    hold(exchange_.receive(from, job.first_tag + 1, bytes));
+    keep_error(exchange_.receive(from, job.first_tag + 1, bytes));
   }
   // Completes what was posted. A message of the wrong length becomes the local error; any other error is
   // returned.
-  Status settle() {
-    if (!held_.ok()) return std::move(held_);
+  Status wait() {
+    if (!post_error_.ok()) return std::move(post_error_);
     deadline_ = Deadline(job.timeout_s);  // time-outs count from here
     Status status = exchange_.wait();
     if (status.ok() || status.code() != Code::bad_frame) return status;
@@ -119,7 +121,7 @@ class UnionCall {
   }
   // Makes the header announce this rank's error.
   void announce(Header& header) const {
-    header.trouble = static_cast<std::uint16_t>(trouble.code());
+    header.error_code = static_cast<std::uint16_t>(local_error.code());
     header.counts[0] = header.counts[1] = header.payload_bytes = 0;
   }
 
@@ -128,7 +130,7 @@ class UnionCall {
   Status exchange(int to, const Frame& out, int from, Frame& in, Range range) {
     if (to >= 0) send_header(to, *out.header);
     if (from >= 0) receive_header(from, *in.header);
-    MQ_TRY(settle());
+    MQ_TRY(wait());
     std::span<std::byte> room;
     if (from >= 0) {
       attempt([&]() -> Status {
@@ -139,8 +141,8 @@ class UnionCall {
       });
       receive(from, room);
     }
-    if (to >= 0) send(to, out.header->trouble ? std::span<const std::byte>{} : out.payload);
-    MQ_TRY(settle());
+    if (to >= 0) send(to, out.header->error_code ? std::span<const std::byte>{} : out.payload);
+    MQ_TRY(wait());
     in.payload = room;
     return {};
   }
@@ -153,13 +155,13 @@ class UnionCall {
                     const Check& check_as) {
     const auto p = static_cast<std::size_t>(ranks);
     const std::span<Header> in = headers.subspan(p, p);
-    const bool sound = trouble.ok();  // announced payloads are sent, whatever else happens
+    const bool sound = local_error.ok();  // announced payloads are sent, whatever else happens
     for (std::size_t d = 1; d < p; ++d) receive_header(rank_after(d), in[d]);
     for (std::size_t d = 1; d < p; ++d) {
       const int to = rank_after(p - d);
       send_header(to, headers[static_cast<std::size_t>(to)]);
     }
-    MQ_TRY(settle());
+    MQ_TRY(wait());
     for (std::size_t d = 1; d < p; ++d) {
       const int from = rank_after(d);
       std::span<std::byte> room;
@@ -176,7 +178,7 @@ class UnionCall {
       const int to = rank_after(p - d);
       send(to, sound ? out[static_cast<std::size_t>(to)].payload : std::span<const std::byte>{});
     }
-    return settle();
+    return wait();
   }
 
   // Allgather of streams by dissemination: in step s each rank has 2^s streams, its own and those of the
@@ -184,15 +186,16 @@ class UnionCall {
   // whose lengths are known by then. check_as(header, rank) returns whether a header is acceptable. frames[r]
   // becomes rank r's stream.
   template <class Check>
-  Status gather(Header& own, std::span<const std::byte> payload, std::span<Frame> frames,
-                const Check& check_as) {
+  Status allgather(Header& own, std::span<const std::byte> payload, std::span<Frame> frames,
+                   const Check& check_as) {
     const auto p = static_cast<std::size_t>(ranks);
     const std::span<Header> headers = take_headers(p);
-    if (!trouble.ok()) announce(own);
+    if (!local_error.ok()) announce(own);
     headers[0] = own;
     MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) {
-      hold(exchange_.send(to, job.first_tag, std::as_bytes(headers.first(n))));
-      hold(exchange_.receive(from, job.first_tag, std::as_writable_bytes(headers.subspan(distance, n))));
+      keep_error(exchange_.send(to, job.first_tag, std::as_bytes(headers.first(n))));
+      keep_error(
+          exchange_.receive(from, job.first_tag, std::as_writable_bytes(headers.subspan(distance, n))));
     }));
     std::span<std::size_t> offsets;
     std::span<std::byte> all;
@@ -211,13 +214,13 @@ class UnionCall {
       return {};
     });
     MQ_TRY(disseminate([&](int to, int from, std::size_t distance, std::size_t n) {
-      const bool whole = trouble.ok();  // an incomplete stream is not forwarded
+      const bool whole = local_error.ok();  // an incomplete stream is not forwarded
       const std::span<const std::byte> streams = n == 1 ? payload : all.first(whole ? offsets[n] : 0);
       send(to, whole ? streams : std::span<const std::byte>{});
       receive(from, whole ? all.subspan(offsets[distance], offsets[distance + n] - offsets[distance])
                           : std::span<std::byte>{});
     }));
-    if (trouble.ok()) {
+    if (local_error.ok()) {
       frames[static_cast<std::size_t>(rank)] = {&headers[0], payload};
       for (std::size_t i = 1; i < p; ++i)
         frames[static_cast<std::size_t>(rank_after(i))] = {&headers[i],
@@ -232,7 +235,7 @@ class UnionCall {
     const auto p = static_cast<std::size_t>(ranks);
     for (std::size_t distance = 1; distance < p; distance *= 2) {
       post(rank_after(p - distance), rank_after(distance), distance, std::min(distance, p - distance));
-      MQ_TRY(settle());
+      MQ_TRY(wait());
     }
     return {};
   }
@@ -243,15 +246,15 @@ class UnionCall {
     const auto p = static_cast<std::uint64_t>(ranks), i = static_cast<std::uint64_t>(r);
     return (job.size / p * i + job.size % p * i / p) / 64 * 64;
   }
-  void hold(Status status) {
-    if (held_.ok()) held_ = std::move(status);
+  void keep_error(Status status) {
+    if (post_error_.ok()) post_error_ = std::move(status);
   }
 
   std::span<Header> control_;
   std::size_t taken_ = 0;
   Deadline deadline_;
   Exchange<C> exchange_;
-  Status held_;  // the first error of posting
+  Status post_error_;  // the first error of posting
 };
 
 }  // namespace mq::sparse

@@ -30,11 +30,11 @@ class DenseList {
       spread(job.entry, job.list, call_.whole(), Background::identity, vector_.data());
       return {};
     });
-    stop_ = !call_.trouble.ok();
+    stop_ = !call_.local_error.ok();
     MQ_TRY(share_presence());
     if (!stop_) MQ_TRY(dense_allreduce_(static_cast<void*>(vector_.data()), job.size * job.entry.stride));
     call_.attempt([&]() -> Status { return list(result); });
-    return std::move(call_.trouble);
+    return std::move(call_.local_error);
   }
 
  private:
@@ -51,14 +51,14 @@ class DenseList {
     if (stop_) call_.announce(out);
     call_.post_header(to, out);
     call_.receive_header(from, in);
-    MQ_TRY(call_.settle());
+    MQ_TRY(call_.wait());
     Status said = check(in, from, call_.job.call, kStepPresence);
     if (said.code() == Code::peer_failed) stop_ = true;
     call_.note(std::move(said));
-    call_.send(to, out.trouble ? std::span<const std::byte>{} : std::as_bytes(mine_));
+    call_.send(to, out.error_code ? std::span<const std::byte>{} : std::as_bytes(mine_));
     call_.receive(from, stop_ ? std::span<std::byte>{} : std::as_writable_bytes(theirs_));
-    MQ_TRY(call_.settle());
-    if (call_.trouble.ok())
+    MQ_TRY(call_.wait());
+    if (call_.local_error.ok())
       for (std::size_t w = 0; w < mine_.size(); ++w) mine_[w] |= theirs_[w];
     return {};
   }

@@ -96,7 +96,7 @@ Status union_by_allgather(UnionCall<C>& call, UnionResult& result) {
     return {};
   });
   if (p > 1)
-    MQ_TRY(call.gather(*own.header, own.payload, frames, [&](const Header& header, int from) {
+    MQ_TRY(call.allgather(*own.header, own.payload, frames, [&](const Header& header, int from) {
       return check_frame(call.job.entry, header, call.whole(), from);
     }));
   call.attempt([&]() -> Status {
@@ -108,7 +108,7 @@ Status union_by_allgather(UnionCall<C>& call, UnionResult& result) {
     }
     return merge_to_output(call, lists, result);
   });
-  return std::move(call.trouble);
+  return std::move(call.local_error);
 }
 
 // First phase of split (reduce-scatter): parts[r] becomes rank r's part of this rank's slice.
@@ -193,11 +193,11 @@ Status union_by_split(UnionCall<C>& call, UnionResult& result) {
     own_indices = indices.first(n);
     return make_frame(call, {own_indices, wire}, slice, own, wire);
   });
-  MQ_TRY(call.gather(*own.header, own.payload, frames, [&](const Header& header, int from) {
+  MQ_TRY(call.allgather(*own.header, own.payload, frames, [&](const Header& header, int from) {
     return check_frame(entry, header, call.slice(from), from);
   }));
   call.attempt([&]() -> Status { return deliver_slices(call, frames, own_indices, result); });
-  return std::move(call.trouble);
+  return std::move(call.local_error);
 }
 
 // Recursive doubling over the largest power of two of ranks. If e ranks are too many, the first 2 e ranks
@@ -230,7 +230,7 @@ class Doubling {
       const Operand sum(sum_);
       return merge_to_output(call_, std::span(&sum, 1), result);
     });
-    return std::move(call_.trouble);
+    return std::move(call_.local_error);
   }
 
  private:

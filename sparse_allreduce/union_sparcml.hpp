@@ -42,11 +42,11 @@ class Sparcml {
       write_stream(sum_, call_.memory, header, payload);
       return check_message(payload.size());
     });
-    MQ_TRY(call_.gather(header, payload, frames, [&](const Header& said, int from) {
+    MQ_TRY(call_.allgather(header, payload, frames, [&](const Header& said, int from) {
       return check_stream(shape_, said, call_.slice(from), from);
     }));
     call_.attempt([&]() -> Status { return deliver_all(frames, result); });
-    return std::move(call_.trouble);
+    return std::move(call_.local_error);
   }
 
  private:

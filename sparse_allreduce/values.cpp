@@ -64,17 +64,18 @@ void combine(const Entry& entry, const std::byte* from, Map map, std::uint32_t b
   });
 }
 
-void combine_any(const Entry& entry, const std::byte* from, Map place, std::byte* to) {
-  dispatch(entry.element, entry.op,
-           [&]<class T, class O>() { combine_each<T, O>(as<T>(from), place, 0, entry.stride, as<T>(to)); });
+void combine_any(const Entry& entry, const std::byte* from, Map position, std::byte* to) {
+  dispatch(entry.element, entry.op, [&]<class T, class O>() {
+    combine_each<T, O>(as<T>(from), position, 0, entry.stride, as<T>(to));
+  });
 }
 
 const std::byte* in_order(const Entry& entry, const IndexSet& set, const std::byte* values,
                           Workspace& memory) {
-  if (set.place.empty()) return values;
+  if (set.position.empty()) return values;
   const std::span<std::byte> to = memory.take<std::byte>(set.indices.size() * entry.bytes());
   fill_identity(entry, to.data(), set.indices.size());
-  combine_any(entry, values, set.place, to.data());
+  combine_any(entry, values, set.position, to.data());
   return to.data();
 }
 
@@ -87,9 +88,9 @@ void pick(const Entry& entry, const std::byte* from, Map map, std::uint32_t base
              [&]<class T, class>() { pick_each<T>(as<T>(from), map, base, entry.stride, as<T>(to)); });
 }
 
-void pick_any(const Entry& entry, const std::byte* from, Map place, std::byte* to) {
+void pick_any(const Entry& entry, const std::byte* from, Map position, std::byte* to) {
   dispatch(entry.element, Op::sum,
-           [&]<class T, class>() { pick_each<T>(as<T>(from), place, 0, entry.stride, as<T>(to)); });
+           [&]<class T, class>() { pick_each<T>(as<T>(from), position, 0, entry.stride, as<T>(to)); });
 }
 
 void pick_or_absent(const Entry& entry, const std::byte* from, Map map, std::byte* to) {

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "sparse_allreduce/index_set.hpp"
+#include "sparse_allreduce/index_union.hpp"
 #include "sparse_allreduce/sparse.hpp"
-#include "sparse_allreduce/unite.hpp"
 
 namespace mq::sparse {
 
@@ -18,7 +18,7 @@ void fill_identity(const Entry& entry, std::byte* to, std::size_t count);
 // to[map[k] - base] = to[map[k] - base] op from[k]
 void combine(const Entry& entry, const std::byte* from, Map map, std::uint32_t base, std::byte* to);
 // to[position[k]] = to[position[k]] op from[k], in ascending order of k; positions in any order.
-void combine_any(const Entry& entry, const std::byte* from, Map place, std::byte* to);
+void combine_any(const Entry& entry, const std::byte* from, Map position, std::byte* to);
 // Returns the caller's values in the order of the set, with the values of duplicate indices combined in the
 // order given. The result is in workspace memory, or is `values` itself if that is in order already. Throws
 // std::bad_alloc.
@@ -27,7 +27,7 @@ const std::byte* in_order(const Entry& entry, const IndexSet& set, const std::by
 // to[k] = from[map[k] - base]
 void pick(const Entry& entry, const std::byte* from, Map map, std::uint32_t base, std::byte* to);
 // to[k] = from[position[k]]; positions in any order.
-void pick_any(const Entry& entry, const std::byte* from, Map place, std::byte* to);
+void pick_any(const Entry& entry, const std::byte* from, Map position, std::byte* to);
 // to[k] = from[map[k]], or the operation's absent() where map[k] is kAbsent.
 void pick_or_absent(const Entry& entry, const std::byte* from, Map map, std::byte* to);
 

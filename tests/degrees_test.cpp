@@ -56,10 +56,10 @@ TEST(UnionModel, has_its_own_exp_and_log) {
   }
 }
 
-TEST(Survey, estimates_unions_and_means) {
+TEST(ListStats, estimates_unions_and_means) {
   for (const Spread spread : kSpreads) {
     const int ranks = 16;
-    const sparse::SurveyShape shape(ranks, true);
+    const sparse::ListStatsLayout shape(ranks, true);
     std::vector<std::vector<std::uint64_t>> blocks;
     std::map<std::uint64_t, int> all;
     for (int r = 0; r < ranks; ++r) {
@@ -68,7 +68,7 @@ TEST(Survey, estimates_unions_and_means) {
       blocks.emplace_back(shape.words());
       shape.write(list, list, blocks.back());
     }
-    std::vector<sparse::ListSurvey> out(static_cast<std::size_t>(ranks)), in = out;
+    std::vector<sparse::ListStats> out(static_cast<std::size_t>(ranks)), in = out;
     for (std::size_t r = 0; r < out.size(); ++r) ASSERT_TRUE(shape.read(blocks[r], out[r], in[r]));
     EXPECT_NEAR(union_size(out), static_cast<double>(all.size()), 0.3 * static_cast<double>(all.size()))
         << name(spread);
@@ -127,19 +127,19 @@ TEST(Degrees, fitted_to_the_lists_predicts_the_bytes_to_15_percent) {
   for (const double alpha : {0.0, 0.7, 1.1}) {
     Scene scene{.ranks = 16, .degrees = {4, 4}};
     fill_power_law(scene, 20000, 1500, alpha);
-    const sparse::SurveyShape shape(16, true);
+    const sparse::ListStatsLayout shape(16, true);
     std::vector<std::vector<std::uint64_t>> blocks;
-    sparse::Survey survey;
-    survey.out.resize(16);
-    survey.in.resize(16);
+    sparse::ListStatsByRank stats;
+    stats.out.resize(16);
+    stats.in.resize(16);
     for (std::size_t r = 0; r < 16; ++r) {
       const std::vector<std::uint64_t> list(scene.shares[r].out.begin(), scene.shares[r].out.end());
       blocks.emplace_back(shape.words());
       shape.write(list, list, blocks.back());
     }
-    for (std::size_t r = 0; r < 16; ++r) ASSERT_TRUE(shape.read(blocks[r], survey.out[r], survey.in[r]));
+    for (std::size_t r = 0; r < 16; ++r) ASSERT_TRUE(shape.read(blocks[r], stats.out[r], stats.in[r]));
     const double predicted =
-        predict_kylix(Network{}, 16, load_of(survey, scene.entry(), false), scene.degrees).bytes;
+        predict_kylix(Network{}, 16, load_of(stats, scene.entry(), false), scene.degrees).bytes;
     EXPECT_NEAR(measured_bytes(scene), predicted, 0.15 * predicted) << alpha;
   }
 }

@@ -38,7 +38,7 @@ Results sound(const Scene& scene) {
   return results;
 }
 
-int verdict_tag() { return 100 + static_cast<int>(KylixTag::verdict); }
+int status_tag() { return 100 + static_cast<int>(KylixTag::status); }
 int down_tag() { return 100 + static_cast<int>(KylixTag::down); }
 
 // Only messages of reductions, after the routes are made, suffer.
@@ -124,8 +124,8 @@ TEST(KylixFaults, damaged_headers_are_errors_and_nobody_waits) {
     std::mt19937_64 random(static_cast<std::uint64_t>(victim));
     Loopback net(5, 0, [&](int, int, int tag, Loopback::Message& message) {
       // A rank that does not get the verdict cannot be helped: the others believe that all is well.
-      if (tag == verdict_tag() || sent++ != victim * 2) return;
-      if (tag == 100 || tag == 103) {  // survey and lists: cut short
+      if (tag == status_tag() || sent++ != victim * 2) return;
+      if (tag == 100 || tag == 103) {  // list statistics and lists: cut short
         message.resize(message.size() / 2);
       } else if (victim % 3 == 0) {
         message.resize(message.size() - 1);
@@ -172,7 +172,7 @@ TEST(KylixFaults, routes_are_made_by_all_ranks_or_by_none) {
     const Scene scene = scene_of(5, victim % 2 ? std::vector{2, 2} : std::vector<int>{});
     std::atomic<int> sent = 0, failed = 0;
     Loopback net(5, 0, [&](int, int, int tag, Loopback::Message& message) {
-      if (tag == verdict_tag() || sent++ != victim) return;
+      if (tag == status_tag() || sent++ != victim) return;
       message.resize(message.size() / 3);
     });
     net.run([&](Loopback::Rank& comm) {

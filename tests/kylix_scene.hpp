@@ -36,8 +36,8 @@ struct Scene {
   std::vector<Share> shares{};  // by rank
 
   sparse::Entry entry() const { return {element, op, stride}; }
-  sparse::KylixSetting setting() const {
-    sparse::KylixSetting s;
+  sparse::KylixSettings settings() const {
+    sparse::KylixSettings s;
     s.degrees = degrees;
     s.entry = entry();
     s.replicas = replicas;
@@ -110,14 +110,14 @@ class Player {
   Status configure() {
     sparse::IndexSet out, in;
     MQ_TRY(sets(out, in));
-    return sparse::configure(comm_, scene_.setting(), out, share_.out.size(), in, share_.in.size(), scratch,
+    return sparse::configure(comm_, scene_.settings(), out, share_.out.size(), in, share_.in.size(), scratch,
                              kylix, &reduction, traffic);
   }
   Status fused() {
     sparse::IndexSet out, in;
     MQ_TRY(sets(out, in));
     scribble();
-    return sparse::configure_reduce(comm_, scene_.setting(), out, share_.out.size(), out_bytes_.data(), in,
+    return sparse::configure_reduce(comm_, scene_.settings(), out, share_.out.size(), out_bytes_.data(), in,
                                     share_.in.size(), in_bytes_.data(), scratch, kylix, reduction, traffic);
   }
   Status reduce() {
@@ -129,7 +129,7 @@ class Player {
   void settle(double seconds) {
     const double end = sparse::clock_s() + seconds;
     while (!reduction.quiet() && sparse::clock_s() < end) {
-      ASSERT_TRUE(reduction.settle(comm_).ok());
+      ASSERT_TRUE(reduction.receive_late(comm_).ok());
       comm_.idle();
     }
   }
@@ -137,7 +137,7 @@ class Player {
   const std::vector<std::byte>& result() const { return in_bytes_; }
 
   sparse::Workspace scratch;
-  sparse::Kylix kylix;
+  sparse::KylixRoutes kylix;
   Reduction reduction;
   sparse::Traffic traffic;
 

@@ -39,8 +39,8 @@ std::set<int> formats_of(const Bytes& wire, std::size_t count) {
   std::set<int> formats;
   for (std::size_t at = 0; at < wire.size();) {
     const auto head = blocks::load<blocks::Head>(wire.data() + at, 0);
-    const auto format = static_cast<blocks::Format>(head.place & 0xff);
-    formats.insert(static_cast<int>(head.place & 0xff));
+    const auto format = static_cast<blocks::Format>(head.base_and_format & 0xff);
+    formats.insert(static_cast<int>(head.base_and_format & 0xff));
     std::size_t body = 0;
     switch (format) {
       case blocks::Format::wide64: body = 8ull * head.count; break;

@@ -101,7 +101,7 @@ TEST(UnionFaults, ARankInTroubleIsAnErrorOnEveryRankThatDependsOnIt) {
             if (tag == kPayloads) message.clear();
             if (tag != kHeaders || message.size() != sizeof(Header)) return;
             auto* const header = reinterpret_cast<Header*>(message.data());
-            header->trouble = static_cast<std::uint16_t>(Code::no_memory);
+            header->error_code = static_cast<std::uint16_t>(Code::no_memory);
             header->payload_bytes = 0;
             ++seen;
           });

@@ -66,7 +66,7 @@ void BlockingSparse::leave() {
 
 // Compares the signatures and proposals of all ranks. The agreement is in the communicator's state, because
 // after an error its messages may stay in flight for ever.
-Status BlockingSparse::meet(const Signature& signature, double proposal) {
+Status BlockingSparse::compare_signatures(const Signature& signature, double proposal) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
   MQ_TRY(agreement.start(comm_->plain(), signature, proposal, first_tag_ + kTags));
   const sparse::Deadline deadline(timeout_s_);
@@ -91,7 +91,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   }
   id_ = hash_of(signature);
   MQ_TRY(enter(sequence_));
-  MQ_TRY(meet(signature, proposal));
+  MQ_TRY(compare_signatures(signature, proposal));
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(verdict(summary));
@@ -147,7 +147,7 @@ Status BlockingSparse::reduce_piece(const Call& call) {
   return {};
 }
 
-void BlockingSparse::book(const sparse::Traffic& before, const sparse::Traffic& after) {
+void BlockingSparse::add_traffic(const sparse::Traffic& before, const sparse::Traffic& after) {
   traffic_.sent_bytes += after.sent_bytes - before.sent_bytes;
   traffic_.received_bytes += after.received_bytes - before.received_bytes;
   traffic_.messages_sent += after.messages_sent - before.messages_sent;

@@ -20,10 +20,10 @@ namespace mq {
 
 // MPI messages that advance the calls in flight whenever they are idle. Without this, ranks could wait for
 // each other: another rank may need this one to complete an older call.
-class PatientComm {
+class ProgressComm {
  public:
   using Request = MpiComm::Request;
-  explicit PatientComm(const MpiComm& comm) : comm_(comm) {}
+  explicit ProgressComm(const MpiComm& comm) : comm_(comm) {}
   int rank() const { return comm_.rank(); }
   int size() const { return comm_.size(); }
   Status send(int to, int tag, std::span<const std::byte> out, Request& request) {
@@ -48,7 +48,7 @@ class PatientComm {
  private:
   MpiComm comm_;  // a copy: others may use the communicator meanwhile
 };
-static_assert(Comm<PatientComm>);
+static_assert(Comm<ProgressComm>);
 
 // Call begin, agree, the reduction, end; each once, in this order. A communicator of one rank has no state
 // and agrees with itself.
@@ -77,11 +77,11 @@ class BlockingSparse {
   // Reduces the whole vector of `count` elements in place, by MPI's own reduction.
   Status dense(void* vector, std::size_t count, MPI_Datatype datatype, MPI_Op op);
   // Adds the traffic of a reduction that counts its own, from `before` to `after`.
-  void book(const sparse::Traffic& before, const sparse::Traffic& after);
+  void add_traffic(const sparse::Traffic& before, const sparse::Traffic& after);
   // Adds the call to the statistics. Returns `status`.
   Status end(Status status);
 
-  PatientComm& comm() { return *comm_; }
+  ProgressComm& comm() { return *comm_; }
   sparse::Workspace& memory() { return state_ ? sparse_state(*state_).memory : own_memory_; }
   sparse::Traffic& traffic() { return traffic_; }
   CommState* state() { return state_.get(); }  // null on one rank
@@ -91,13 +91,13 @@ class BlockingSparse {
 
  private:
   Status enter(std::uint32_t sequence);
-  Status meet(const Signature& signature, double proposal);
+  Status compare_signatures(const Signature& signature, double proposal);
   Status reduce_piece(const Call& call);
   void leave();
 
   std::shared_ptr<CommState> state_;
   std::optional<Turn> turn_;
-  std::optional<PatientComm> comm_;
+  std::optional<ProgressComm> comm_;
   sparse::Workspace own_memory_;  // for one rank alone, and for measuring
   sparse::Traffic traffic_;
   QueuePosition position_;

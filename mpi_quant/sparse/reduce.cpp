@@ -15,8 +15,8 @@ struct SparseLists {
   std::uint32_t configured = 0;  // how often routes were made
   double timeout_s = 0;
   int first_tag = 0;
-  sparse::Kylix kylix;
-  sparse::KylixReduction<PatientComm> reduction;
+  sparse::KylixRoutes kylix;
+  sparse::KylixReduction<ProgressComm> reduction;
 };
 
 namespace {
@@ -98,14 +98,14 @@ Status take_tags(BlockingSparse& call, int& first_tag) {
   return {};
 }
 
-sparse::KylixSetting setting_of(const SparseOptions& options, const Prepared& made, BlockingSparse& call) {
-  sparse::KylixSetting setting;
-  setting.degrees = options.degrees;
-  setting.entry = made.entry;
-  setting.replicas = options.replicas;
-  setting.timeout_s = options.timeout_s;
-  setting.call = call.id();
-  return setting;
+sparse::KylixSettings settings_of(const SparseOptions& options, const Prepared& made, BlockingSparse& call) {
+  sparse::KylixSettings settings;
+  settings.degrees = options.degrees;
+  settings.entry = made.entry;
+  settings.replicas = options.replicas;
+  settings.timeout_s = options.timeout_s;
+  settings.call = call.id();
+  return settings;
 }
 
 // If there are too many lists, drops those of the key that was not used for the longest time.
@@ -174,7 +174,7 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
     status = lists->reduction.start(call.comm(), a.out_values, a.in_values);
     if (status.ok()) status = sparse::finish(call.comm(), lists->reduction);
   } else {
-    sparse::KylixSetting setting = setting_of(options, made, call);
+    sparse::KylixSettings settings = settings_of(options, made, call);
     if (lists->first_tag == 0) {
       MQ_TRY(take_tags(call, lists->first_tag));
       if (call.state() != nullptr)
@@ -182,14 +182,14 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
     }
     const std::vector<int> degrees = lists->kylix.degrees;  // a copy: configuring replaces them
     if (need == kDegrees && options.degrees.empty())
-      MQ_TRY(call.network(setting.network));
+      MQ_TRY(call.network(settings.network));
     else if (options.degrees.empty())
-      setting.degrees = degrees;
+      settings.degrees = degrees;
     ++lists->configured;
-    setting.first_tag = lists->first_tag;
-    setting.keep_lists = call.state() != nullptr;
+    settings.first_tag = lists->first_tag;
+    settings.keep_lists = call.state() != nullptr;
     lists->kylix.lists_kept = false;  // until the call succeeds
-    status = sparse::configure_reduce(call.comm(), setting, made.out, made.out_given.size(), a.out_values,
+    status = sparse::configure_reduce(call.comm(), settings, made.out, made.out_given.size(), a.out_values,
                                       made.in, made.in_given.size(), a.in_values, call.memory(), lists->kylix,
                                       lists->reduction, call.traffic());
     lists->entry = made.entry;
@@ -200,7 +200,7 @@ Status run(const SparseArguments& a, const SparseOptions& options, BlockingSpars
     lists->kylix.lists_kept = false;
     lists->configured = 0;
   }
-  call.book(before, lists->reduction.traffic());
+  call.add_traffic(before, lists->reduction.traffic());
   return status;
 }
 
@@ -226,17 +226,17 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
     run->out_values_ = a.out_values;
     run->in_values_ = a.in_values;
     run->comm_ = call.state() != nullptr ? *call.state()->comm : MpiComm(comm, false);
-    sparse::KylixSetting setting = setting_of(options, made, call);
-    MQ_TRY(take_tags(call, setting.first_tag));
-    if (options.degrees.empty()) MQ_TRY(call.network(setting.network));
-    constexpr sparse::KylixReduction<PatientComm>* kNoReduction = nullptr;
-    MQ_TRY(sparse::configure(call.comm(), setting, made.out, made.out_given.size(), made.in,
+    sparse::KylixSettings settings = settings_of(options, made, call);
+    MQ_TRY(take_tags(call, settings.first_tag));
+    if (options.degrees.empty()) MQ_TRY(call.network(settings.network));
+    constexpr sparse::KylixReduction<ProgressComm>* kNoReduction = nullptr;
+    MQ_TRY(sparse::configure(call.comm(), settings, made.out, made.out_given.size(), made.in,
                              made.in_given.size(), call.memory(), run->kylix_, kNoReduction, call.traffic()));
     // Prepared here, because runs use MpiComm and this call uses another class of messages.
     const Status prepared = run->reduction_.prepare(run->kylix_, made.entry, options.timeout_s);
     std::array<double, 1> failed{prepared.ok() ? 0.0 : 1.0};
-    MQ_TRY(sparse::greatest(call.comm(), call.first_tag(), sparse::Deadline(options.timeout_s), call.memory(),
-                            call.traffic(), failed));
+    MQ_TRY(sparse::max_over_ranks(call.comm(), call.first_tag(), sparse::Deadline(options.timeout_s),
+                                  call.memory(), call.traffic(), failed));
     MQ_TRY(prepared);
     return failed[0] > 0 ? Status{Code::peer_failed, "another rank has no memory for its part"} : Status{};
   };
@@ -253,7 +253,7 @@ SparseRun::~SparseRun() {
   constexpr double kPatience_s = 1;
   const sparse::Deadline deadline(kPatience_s);
   while (state_->broken.ok() && !reduction_.quiet() && !deadline.over())
-    if (!reduction_.settle(*comm_).ok()) break;
+    if (!reduction_.receive_late(*comm_).ok()) break;
   if (!reduction_.quiet()) state_->keep();
 }
 

@@ -60,7 +60,7 @@ class SparseRun final : public Startable, public InFlight {
 
   std::shared_ptr<CommState> state_;  // null on one rank
   std::optional<MpiComm> comm_;
-  sparse::Kylix kylix_;
+  sparse::KylixRoutes kylix_;
   sparse::KylixReduction<MpiComm> reduction_;
   sparse::Traffic booked_;  // the part of its traffic already counted in the statistics
   const void* out_values_ = nullptr;

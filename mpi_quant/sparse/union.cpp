@@ -44,7 +44,7 @@ Status check_arguments(const Arguments& a) {
 
 // Collects every error that this rank can find by itself; it becomes the local error.
 Status prepare(const Arguments& a, const SparseOptions& options, BlockingSparse& call, sparse::UnionJob& job,
-               std::optional<sparse::UnionCall<PatientComm>>& reduction) {
+               std::optional<sparse::UnionCall<ProgressComm>>& reduction) {
   try {
     if (options.algorithm == sparse::Algorithm::automatic) call.make_room();
     reduction.emplace(call.comm(), job, call.memory(), call.traffic());
@@ -57,7 +57,7 @@ Status prepare(const Arguments& a, const SparseOptions& options, BlockingSparse&
     MQ_TRY(sparse::make_index_set({a.indices, static_cast<std::size_t>(a.count)}, options.order,
                                   static_cast<std::uint64_t>(a.size), call.memory(), set));
     job.list = {set.indices, static_cast<const std::byte*>(a.values)};
-    if (!set.place.empty())
+    if (!set.position.empty())
       job.list.values = sparse::in_order(job.entry, set, job.list.values, call.memory());
     return {};
   } catch (const std::bad_alloc&) {
@@ -82,7 +82,7 @@ Signature sign(const Arguments& a, const SparseOptions& options, const sparse::U
 
 Status run(const Arguments& a, const SparseOptions& options, BlockingSparse& call) {
   sparse::UnionJob job;
-  std::optional<sparse::UnionCall<PatientComm>> reduction;
+  std::optional<sparse::UnionCall<ProgressComm>> reduction;
   const Status local_error = prepare(a, options, call, job, reduction);
   auto most = static_cast<double>(job.list.indices.size());
   MQ_TRY(call.agree(sign(a, options, job), local_error, most));

@@ -20,8 +20,8 @@ inline constexpr std::size_t kMostIndices = 0xfffffffe;  // of one list: positio
 // The lists are merged in a tree of two-way merges, so each index is read log2(lists) times. The result and
 // intermediate results are in memory of `scratch`. If the union might have more than kMostIndices indices,
 // the result is a span of kMostIndices + 1 elements, which must not be read. Throws std::bad_alloc.
-Indices unite(std::span<const Indices> lists, std::span<const std::span<std::uint32_t>> maps,
-              Workspace& scratch);
+Indices index_union(std::span<const Indices> lists, std::span<const std::span<std::uint32_t>> maps,
+                    Workspace& scratch);
 
 // positions[k] becomes the position of wanted[k] in `list`, or kAbsent.
 void locate(Indices wanted, Indices list, std::span<std::uint32_t> positions);

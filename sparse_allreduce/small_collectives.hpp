@@ -11,7 +11,7 @@
 namespace mq::sparse {
 
 // A contiguous range of ranks of the communicator, starting at `first` and numbered 0 ... size - 1.
-struct Circle {
+struct RankRange {
   int first = 0, size = 1, me = 0;
   int rank(int of) const { return first + (of % size + size) % size; }
 };
@@ -28,16 +28,16 @@ inline Status check_received(const Header& header, std::size_t got, int from, st
 // passes an empty span; the other ranks then receive messages that are too short. `complete` is true if all
 // blocks arrived.
 template <Comm C>
-Status gather(Exchange<C>& exchange, const Circle& circle, int tag, std::span<std::byte> blocks,
-              bool& complete) {
-  const std::size_t p = static_cast<std::size_t>(circle.size), bytes = blocks.size() / p;
+Status allgather(Exchange<C>& exchange, const RankRange& ranks, int tag, std::span<std::byte> blocks,
+                 bool& complete) {
+  const std::size_t p = static_cast<std::size_t>(ranks.size), bytes = blocks.size() / p;
   complete = !blocks.empty();
   for (std::size_t known = 1; known < p; known *= 2) {
     const std::size_t n = std::min(known, p - known), from = known * bytes;
     const int distance = static_cast<int>(known);
     std::size_t got = 0;
-    MQ_TRY(exchange.send(circle.rank(circle.me - distance), tag, blocks.first(complete ? n * bytes : 0)));
-    MQ_TRY(exchange.receive(circle.rank(circle.me + distance), tag,
+    MQ_TRY(exchange.send(ranks.rank(ranks.me - distance), tag, blocks.first(complete ? n * bytes : 0)));
+    MQ_TRY(exchange.receive(ranks.rank(ranks.me + distance), tag,
                             blocks.empty() ? blocks : blocks.subspan(from, n * bytes), &got));
     MQ_TRY(exchange.wait());
     complete = complete && got == n * bytes;
@@ -52,17 +52,18 @@ Status gather(Exchange<C>& exchange, const Circle& circle, int tag, std::span<st
 // A malformed message also counts as an error. If `damage` is given, the malformed message is recorded there
 // and not passed on, so that the other ranks still get the same result.
 template <Comm C>
-Status verdict(Exchange<C>& exchange, const Circle& circle, int tag, std::uint64_t call, std::uint32_t step,
-               const Status& mine, std::span<Header> headers, Status* damage = nullptr) {
+Status common_status(Exchange<C>& exchange, const RankRange& ranks, int tag, std::uint64_t call,
+                     std::uint32_t step, const Status& mine, std::span<Header> headers,
+                     Status* damage = nullptr) {
   Status all = mine;
-  for (int distance = 1; distance < circle.size; distance *= 2) {
+  for (int distance = 1; distance < ranks.size; distance *= 2) {
     Header &out = headers[0] = {}, &in = headers[1] = {};
     out.call = call;
     out.step = step;
-    out.trouble = static_cast<std::uint16_t>(all.code());
-    const int from = circle.rank(circle.me - distance);
+    out.error_code = static_cast<std::uint16_t>(all.code());
+    const int from = ranks.rank(ranks.me - distance);
     std::size_t got = 0;
-    MQ_TRY(exchange.send(circle.rank(circle.me + distance), tag, std::as_bytes(std::span(&out, 1))));
+    MQ_TRY(exchange.send(ranks.rank(ranks.me + distance), tag, std::as_bytes(std::span(&out, 1))));
     MQ_TRY(exchange.receive(from, tag, std::as_writable_bytes(std::span(&in, 1)), &got));
     MQ_TRY(exchange.wait());
     Status seen = check_received(in, got, from, call, step);

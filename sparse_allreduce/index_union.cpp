@@ -1,4 +1,4 @@
-#include "sparse_allreduce/unite.hpp"
+#include "sparse_allreduce/index_union.hpp"
 
 #include <numeric>
 #include <vector>
@@ -40,8 +40,8 @@ void compose(std::span<const std::span<std::uint32_t>> maps, const Node& node, c
 
 }  // namespace
 
-Indices unite(std::span<const Indices> lists, std::span<const std::span<std::uint32_t>> maps,
-              Workspace& scratch) {
+Indices index_union(std::span<const Indices> lists, std::span<const std::span<std::uint32_t>> maps,
+                    Workspace& scratch) {
   if (lists.empty()) return {};
   std::vector<Node> nodes;
   std::size_t most = 0;

@@ -1,4 +1,4 @@
-#include "sparse_allreduce/survey.hpp"
+#include "sparse_allreduce/list_stats.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -25,10 +25,10 @@ struct Bin {
   double width, work;
 };
 
-std::vector<Sample> samples_of(const Survey& survey) {
+std::vector<Sample> samples_of(const ListStatsByRank& stats) {
   std::vector<Sample> samples;
-  for (const auto* lists : {&survey.out, &survey.in})
-    for (const ListSurvey& list : *lists)
+  for (const auto* lists : {&stats.out, &stats.in})
+    for (const ListStats& list : *lists)
       for (const std::uint64_t index : list.samples)
         samples.push_back(
             {index, static_cast<double>(list.count) / static_cast<double>(list.samples.size())});
@@ -40,7 +40,7 @@ std::vector<Sample> samples_of(const Survey& survey) {
 
 // Density of the union of k lists of density m. Does not use pow(), because its last bits differ between
 // processors.
-double united(double m, int k) {
+double union_density(double m, int k) {
   if (m * k < 1e-6) return m * k;
   double apart = 1, factor = 1 - m;
   for (; k > 0; k /= 2, factor *= factor)
@@ -64,7 +64,7 @@ std::vector<Bin> bins_of(std::span<const Sample> samples, std::span<const int> d
     bin.work = m * bin.width;
     for (const int degree : degrees) {
       k *= degree;
-      bin.work += united(m, k) / k * bin.width;
+      bin.work += union_density(m, k) / k * bin.width;
     }
     bins.push_back(bin);
   }
@@ -73,19 +73,19 @@ std::vector<Bin> bins_of(std::span<const Sample> samples, std::span<const int> d
 
 }  // namespace
 
-SurveyShape::SurveyShape(int ranks, bool with_hashes)
+ListStatsLayout::ListStatsLayout(int ranks, bool with_hashes)
     : samples_(share(ranks, 8, 128)), hashes_(with_hashes ? share(ranks, 8, 64) : 0) {}
 
-void SurveyShape::write(Indices out, Indices in, std::span<std::uint64_t> block) const {
+void ListStatsLayout::write(Indices out, Indices in, std::span<std::uint64_t> block) const {
   write_list(out, block.data());
   write_list(in, block.data() + block.size() / 2);
 }
 
-bool SurveyShape::read(std::span<const std::uint64_t> block, ListSurvey& out, ListSurvey& in) const {
+bool ListStatsLayout::read(std::span<const std::uint64_t> block, ListStats& out, ListStats& in) const {
   return read_list(block.data(), out) && read_list(block.data() + block.size() / 2, in);
 }
 
-void SurveyShape::write_list(Indices list, std::uint64_t* to) const {
+void ListStatsLayout::write_list(Indices list, std::uint64_t* to) const {
   std::fill_n(to, words() / 2, 0);
   *to++ = list.size();
   const std::size_t n = std::min(list.size(), samples_);
@@ -108,7 +108,7 @@ void SurveyShape::write_list(Indices list, std::uint64_t* to) const {
   std::sort_heap(to, to + kept);
 }
 
-bool SurveyShape::read_list(const std::uint64_t* from, ListSurvey& list) const {
+bool ListStatsLayout::read_list(const std::uint64_t* from, ListStats& list) const {
   list.count = *from++;
   if (list.count > kMostIndices) return false;
   const auto count = static_cast<std::size_t>(list.count);
@@ -120,11 +120,11 @@ bool SurveyShape::read_list(const std::uint64_t* from, ListSurvey& list) const {
          (list.samples.empty() || list.samples.back() < kIndexLimit);
 }
 
-std::vector<std::uint64_t> balanced_bounds(const Survey& survey, std::span<const int> degrees) {
+std::vector<std::uint64_t> balanced_bounds(const ListStatsByRank& stats, std::span<const int> degrees) {
   const auto ranges = static_cast<std::size_t>(product(degrees));
-  const std::vector<Sample> samples = samples_of(survey);
+  const std::vector<Sample> samples = samples_of(stats);
   const std::vector<Bin> bins =
-      bins_of(samples, degrees, static_cast<double>(survey.out.size() + survey.in.size()));
+      bins_of(samples, degrees, static_cast<double>(stats.out.size() + stats.in.size()));
   double all = 0;
   for (const Bin& bin : bins) all += bin.work;
   std::vector<std::uint64_t> bounds{0};
@@ -144,12 +144,12 @@ std::vector<std::uint64_t> balanced_bounds(const Survey& survey, std::span<const
   return bounds;
 }
 
-double union_size(std::span<const ListSurvey> lists) {
+double union_size(std::span<const ListStats> lists) {
   // Below this limit, no hash of any list is missing: it is the smallest of the largest hashes kept by
   // incomplete lists.
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint64_t> all;
-  for (const ListSurvey& list : lists) {
+  for (const ListStats& list : lists) {
     if (list.count > list.hashes.size()) limit = std::min(limit, list.hashes.back());
     all.insert(all.end(), list.hashes.begin(), list.hashes.end());
   }
@@ -160,9 +160,9 @@ double union_size(std::span<const ListSurvey> lists) {
   return static_cast<double>(below) / (static_cast<double>(limit) / 18446744073709551616.0);
 }
 
-double mean_count(std::span<const ListSurvey> lists) {
+double mean_count(std::span<const ListStats> lists) {
   double sum = 0;
-  for (const ListSurvey& list : lists) sum += static_cast<double>(list.count);
+  for (const ListStats& list : lists) sum += static_cast<double>(list.count);
   return lists.empty() ? 0 : sum / static_cast<double>(lists.size());
 }
 

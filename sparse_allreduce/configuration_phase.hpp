@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
+#include "sparse_allreduce/configuration_lists.hpp"
 #include "sparse_allreduce/degrees.hpp"
-#include "sparse_allreduce/descent.hpp"
-#include "sparse_allreduce/rounds.hpp"
+#include "sparse_allreduce/small_collectives.hpp"
 
 namespace mq::sparse {
 
 inline constexpr int kKylixTags = 8;
-enum class KylixTag : int { survey, chosen, header, payload, replica, verdict, down, up };
+enum class KylixTag : int { list_stats, degrees, header, payload, replica, status, down, up };
 inline int tag_of(int first, KylixTag tag) { return first + static_cast<int>(tag); }
 
 // The step in a header is a layer's number times 4 plus one of these.
@@ -22,22 +22,23 @@ enum class KylixStep : std::uint32_t { lists, down, up };
 inline std::uint32_t step_of(int layer, KylixStep step) {
   return static_cast<std::uint32_t>(layer) * 4 + static_cast<std::uint32_t>(step);
 }
-inline constexpr std::uint32_t kChosenStep = 0x80000001, kReplicaStep = 0x80000002, kVerdictStep = 0x80000003;
+inline constexpr std::uint32_t kDegreesStep = 0x80000001, kReplicaStep = 0x80000002, kStatusStep = 0x80000003;
 
 // One pass down. If a member function returns an error, the communication failed and is unusable. Any other
 // error is kept as the local error until close(), and the schedule continues.
 template <Comm C>
-class KylixSetup {
+class ConfigurationPhase {
  public:
-  KylixSetup(C& comm, const KylixSetting& setting, Workspace& scratch, Kylix& kylix, Traffic& traffic)
+  ConfigurationPhase(C& comm, const KylixSettings& settings, Workspace& scratch, KylixRoutes& kylix,
+                     Traffic& traffic)
       : exchange_(comm, deadline_, traffic),
-        setting_(setting),
+        settings_(settings),
         scratch_(scratch),
         kylix_(kylix),
-        descent_(setting, scratch, kylix) {
-    const int each = comm.size() / setting.replicas;
-    everyone_ = {0, comm.size(), comm.rank()};
-    circle_ = {comm.rank() / each * each, each, comm.rank() % each};
+        lists_(settings, scratch, kylix) {
+    const int each = comm.size() / settings.replicas;
+    all_ranks_ = {0, comm.size(), comm.rank()};
+    replica_ = {comm.rank() / each * each, each, comm.rank() % each};
   }
 
   // Sends the lists, with or without values of the caller's out list. The values must not change as long as
@@ -45,39 +46,39 @@ class KylixSetup {
   Status down(const IndexSet& out, std::size_t out_given, const IndexSet& in, std::size_t in_given,
               const std::byte* values) {
     headers_ = scratch_.take<Header>(2);
-    kylix_.ranks = everyone_.size;
-    kylix_.replicas = setting_.replicas;
-    kylix_.call = setting_.call;
-    kylix_.first_tag = setting_.first_tag;
-    attempt([&] { descent_.begin(out, out_given, in, in_given, values); });
-    MQ_TRY(survey(out.indices, in.indices));
+    kylix_.ranks = all_ranks_.size;
+    kylix_.replicas = settings_.replicas;
+    kylix_.call = settings_.call;
+    kylix_.first_tag = settings_.first_tag;
+    attempt([&] { lists_.begin(out, out_given, in, in_given, values); });
+    MQ_TRY(exchange_list_stats(out.indices, in.indices));
     for (const Stage& stage : stages_) MQ_TRY(layer(stage));
-    attempt([&] { descent_.finish(); });
+    attempt([&] { lists_.finish(); });
     return {};
   }
 
   // The values that down() has combined, for kylix.bottom_out entries, in `scratch`.
-  const std::byte* bottom_values() const { return descent_.values(); }
+  const std::byte* bottom_values() const { return lists_.values(); }
 
   // Returns ok on all ranks, or an error on each. `more` is an error that the caller found meanwhile.
   Status close(const Status& more) {
     note(Status(more));
     MQ_TRY(compare_replicas());
-    deadline_ = Deadline(setting_.timeout_s);
-    return verdict(exchange_, everyone_, tag(KylixTag::verdict), setting_.call, kVerdictStep, trouble_,
-                   headers_);
+    deadline_ = Deadline(settings_.timeout_s);
+    return common_status(exchange_, all_ranks_, tag(KylixTag::status), settings_.call, kStatusStep,
+                         local_error_, headers_);
   }
 
-  const Status& trouble() const { return trouble_; }
+  const Status& local_error() const { return local_error_; }
 
  private:
-  int tag(KylixTag t) const { return tag_of(setting_.first_tag, t); }
+  int tag(KylixTag t) const { return tag_of(settings_.first_tag, t); }
   void note(Status status) {
-    if (trouble_.ok()) trouble_ = std::move(status);
+    if (local_error_.ok()) local_error_ = std::move(status);
   }
   template <class F>
   void attempt(const F& f) {
-    if (!trouble_.ok()) return;
+    if (!local_error_.ok()) return;
     try {
       f();
     } catch (const std::bad_alloc&) {
@@ -85,59 +86,60 @@ class KylixSetup {
     }
   }
   Status wait() {
-    deadline_ = Deadline(setting_.timeout_s);
+    deadline_ = Deadline(settings_.timeout_s);
     return exchange_.wait();
   }
 
   // Sets the stages. There are none if degrees had to be chosen and any rank has an error.
-  Status survey(Indices out, Indices in) {
-    std::vector<int> degrees(setting_.degrees.begin(), setting_.degrees.end());
+  Status exchange_list_stats(Indices out, Indices in) {
+    std::vector<int> degrees(settings_.degrees.begin(), settings_.degrees.end());
     const bool choose = degrees.empty();
-    if (circle_.size == 1) {
+    if (replica_.size == 1) {
       kylix_.degrees.assign(1, 1);
-      descent_.set_bounds({0, kIndexLimit}, {});
+      lists_.set_bounds({0, kIndexLimit}, {});
       return {};
     }
-    const SurveyShape shape(circle_.size, choose);
+    const ListStatsLayout shape(replica_.size, choose);
     std::span<std::uint64_t> blocks;
     attempt([&] {
-      blocks = scratch_.take<std::uint64_t>(shape.words() * static_cast<std::size_t>(circle_.size));
+      blocks = scratch_.take<std::uint64_t>(shape.words() * static_cast<std::size_t>(replica_.size));
       shape.write(out, in, blocks.first(shape.words()));
     });
     bool complete = false;
-    deadline_ = Deadline(setting_.timeout_s);
-    MQ_TRY(gather(exchange_, circle_, tag(KylixTag::survey),
-                  trouble_.ok() ? std::as_writable_bytes(blocks) : std::span<std::byte>{}, complete));
+    deadline_ = Deadline(settings_.timeout_s);
+    MQ_TRY(allgather(exchange_, replica_, tag(KylixTag::list_stats),
+                     local_error_.ok() ? std::as_writable_bytes(blocks) : std::span<std::byte>{}, complete));
     if (!complete) note({Code::peer_failed, "another rank could not describe its index lists"});
     attempt([&] { decide(shape, blocks, degrees); });
     if (choose) {  // without degrees a rank cannot follow the schedule, so all must have them
       Status damage;
-      Status all = verdict(exchange_, circle_, tag(KylixTag::chosen), setting_.call, kChosenStep, trouble_,
-                           headers_, &damage);
+      Status all = common_status(exchange_, replica_, tag(KylixTag::degrees), settings_.call, kDegreesStep,
+                                 local_error_, headers_, &damage);
       if (broken(all)) return all;
       const bool ended = !all.ok();
       note(std::move(all));
       note(std::move(damage));
       if (ended) return {};
     }
-    stages_ = stages_of(degrees, circle_.size, circle_.me);
+    stages_ = stages_of(degrees, replica_.size, replica_.me);
     kylix_.degrees = std::move(degrees);
     return {};
   }
 
-  void decide(const SurveyShape& shape, std::span<const std::uint64_t> blocks, std::vector<int>& degrees) {
-    Survey all;
-    all.out.resize(static_cast<std::size_t>(circle_.size));
+  void decide(const ListStatsLayout& shape, std::span<const std::uint64_t> blocks,
+              std::vector<int>& degrees) {
+    ListStatsByRank all;
+    all.out.resize(static_cast<std::size_t>(replica_.size));
     all.in.resize(all.out.size());
     for (std::size_t i = 0; i < all.out.size(); ++i) {
       // Sums must run over the ranks in one order.
-      const std::size_t rank = (static_cast<std::size_t>(circle_.me) + i) % all.out.size();
+      const std::size_t rank = (static_cast<std::size_t>(replica_.me) + i) % all.out.size();
       if (!shape.read(blocks.subspan(i * shape.words(), shape.words()), all.out[rank], all.in[rank]))
         return note({Code::bad_frame, "a rank's description of its index lists cannot be"});
     }
     if (degrees.empty())
-      degrees = choose_degrees(setting_.network, all, setting_.entry, descent_.with_values());
-    descent_.set_bounds(balanced_bounds(all, degrees), degrees);
+      degrees = choose_degrees(settings_.network, all, settings_.entry, lists_.with_values());
+    lists_.set_bounds(balanced_bounds(all, degrees), degrees);
   }
 
   Status layer(const Stage& stage) {
@@ -152,7 +154,7 @@ class KylixSetup {
       to.parts.push_back({.peer = member});
       to.sources.push_back({.peer = member, .out = {}, .in = {}});
     }
-    attempt([&] { descent_.cut(stage, to, links, sent); });
+    attempt([&] { lists_.cut(stage, to, links, sent); });
     for (const Header& header : sent)
       if (header.payload_bytes > kMostMessageBytes)
         note({Code::bad_argument, "a message would be longer than 2 GiB: use more ranks or shorter lists"});
@@ -160,9 +162,9 @@ class KylixSetup {
     MQ_TRY(swap_payloads(stage, links, sent, came));
     attempt([&] {
       for (std::size_t j = 0; j < n; ++j)
-        if (links[j].announced && !descent_.read(stage, came[j], links[j]))
+        if (links[j].announced && !lists_.read(stage, came[j], links[j]))
           return note({Code::bad_frame, "a message is no list of indices"});
-      note(descent_.merge(to, links));
+      note(lists_.merge(to, links));
     });
     return {};
   }
@@ -173,7 +175,7 @@ class KylixSetup {
     const std::size_t n = stage.members.size();
     for (std::size_t i = 1; i < n; ++i) {
       const std::size_t j = (stage.me + i) % n;
-      MQ_TRY(f(j, circle_.rank(stage.members[j])));
+      MQ_TRY(f(j, replica_.rank(stage.members[j])));
     }
     return {};
   }
@@ -181,10 +183,10 @@ class KylixSetup {
   Status swap_headers(const Stage& stage, std::span<Link> links, std::span<Header> sent,
                       std::span<Header> came) {
     for (Header& header : sent) {
-      header.call = setting_.call;
+      header.call = settings_.call;
       header.step = step_of(stage.number, KylixStep::lists);
-      header.trouble = static_cast<std::uint16_t>(trouble_.code());
-      if (!trouble_.ok()) header.payload_bytes = 0;
+      header.error_code = static_cast<std::uint16_t>(local_error_.code());
+      if (!local_error_.ok()) header.payload_bytes = 0;
     }
     const auto swap = [&](std::size_t j, int peer) -> Status {
       MQ_TRY(exchange_.receive(peer, tag(KylixTag::header), std::as_writable_bytes(came.subspan(j, 1)),
@@ -199,9 +201,9 @@ class KylixSetup {
                        std::span<const Header> came) {
     const auto swap = [&](std::size_t j, int peer) -> Status {
       Link& link = links[j];
-      Status ok = check_received(came[j], link.header_got, peer, setting_.call,
+      Status ok = check_received(came[j], link.header_got, peer, settings_.call,
                                  step_of(stage.number, KylixStep::lists));
-      if (ok.ok()) ok = descent_.check_counts(stage, came[j], peer);
+      if (ok.ok()) ok = lists_.check_counts(stage, came[j], peer);
       link.announced = ok.ok() && came[j].payload_bytes > 0;
       note(std::move(ok));
       if (link.announced) {
@@ -219,23 +221,23 @@ class KylixSetup {
 
   // Replicas must have the same lists. Each sends its hash to the first replica of the same rank.
   Status compare_replicas() {
-    for (int copy = 1; copy < setting_.replicas; ++copy) {
-      const int of = copy * circle_.size + circle_.me;
-      if (everyone_.me != of && everyone_.me != circle_.me) continue;
+    for (int copy = 1; copy < settings_.replicas; ++copy) {
+      const int of = copy * replica_.size + replica_.me;
+      if (all_ranks_.me != of && all_ranks_.me != replica_.me) continue;
       headers_[0] = headers_[1] = {};
-      headers_[0].call = setting_.call;
+      headers_[0].call = settings_.call;
       headers_[0].step = kReplicaStep;
-      headers_[0].counts[0] = descent_.lists_hash();
+      headers_[0].counts[0] = lists_.lists_hash();
       std::size_t got = 0;
-      if (everyone_.me == of) {
-        MQ_TRY(exchange_.send(circle_.me, tag(KylixTag::replica), std::as_bytes(headers_.first(1))));
+      if (all_ranks_.me == of) {
+        MQ_TRY(exchange_.send(replica_.me, tag(KylixTag::replica), std::as_bytes(headers_.first(1))));
         MQ_TRY(wait());
         continue;
       }
       MQ_TRY(exchange_.receive(of, tag(KylixTag::replica), std::as_writable_bytes(headers_.last(1)), &got));
       MQ_TRY(wait());
-      note(check_received(headers_[1], got, of, setting_.call, kReplicaStep));
-      if (headers_[1].counts[0] != descent_.lists_hash())
+      note(check_received(headers_[1], got, of, settings_.call, kReplicaStep));
+      if (headers_[1].counts[0] != lists_.lists_hash())
         note(status_of(Code::mismatch, [&] {
           return "rank " + std::to_string(of) + " has other index lists than the rank it is a replica of";
         }));
@@ -245,14 +247,14 @@ class KylixSetup {
 
   Deadline deadline_;  // before exchange_, which refers to it
   Exchange<C> exchange_;
-  const KylixSetting& setting_;
+  const KylixSettings& settings_;
   Workspace& scratch_;
-  Kylix& kylix_;
-  Descent descent_;
-  Circle everyone_, circle_;  // replica_: this rank's replica
+  KylixRoutes& kylix_;
+  ConfigurationLists lists_;
+  RankRange all_ranks_, replica_;  // replica_: this rank's replica
   std::vector<Stage> stages_;
   std::span<Header> headers_;
-  Status trouble_;
+  Status local_error_;
 };
 
 }  // namespace mq::sparse

@@ -17,7 +17,7 @@
 namespace mq::sparse {
 
 // Equal on all ranks.
-struct KylixSetting {
+struct KylixSettings {
   std::span<const int> degrees;  // valid for ranks / replicas ranks (check_degrees); empty: by the model
   Network network;               // input of the model
   Entry entry;                   // of the values to be reduced
@@ -41,10 +41,10 @@ struct Link {
 };
 
 // Functions throw std::bad_alloc. They take memory from `scratch` and from kylix.memory.
-class Descent {
+class ConfigurationLists {
  public:
-  Descent(const KylixSetting& setting, Workspace& scratch, Kylix& kylix)
-      : setting_(setting), scratch_(scratch), kylix_(kylix) {}
+  ConfigurationLists(const KylixSettings& settings, Workspace& scratch, KylixRoutes& kylix)
+      : settings_(settings), scratch_(scratch), kylix_(kylix) {}
 
   // `values` belong to the caller's out list and are aligned to the element; nullptr: lists only. They are
   // read until the down pass ends.
@@ -72,11 +72,11 @@ class Descent {
   void write(Link& link, const Part& part, Indices out, Indices in, Header& header);
   std::size_t value_bytes(std::size_t count) const;
   std::uint64_t bound(const Stage& stage, std::size_t side) const;
-  Indices unite_all(Layer& to, std::span<const Link> links, Indices Link::*list, Map Source::*map);
+  Indices union_of_links(Layer& to, std::span<const Link> links, Indices Link::*list, Map Source::*map);
 
-  const KylixSetting& setting_;
+  const KylixSettings& settings_;
   Workspace& scratch_;
-  Kylix& kylix_;
+  KylixRoutes& kylix_;
   bool with_values_ = false;
   std::vector<std::uint64_t> bounds_;
   std::uint32_t bounds_hash_ = 0;

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "sparse_allreduce/descent.hpp"
+#include "sparse_allreduce/configuration_lists.hpp"
 #include "sparse_allreduce/exchange.hpp"
 
 namespace mq::sparse {
@@ -39,7 +39,7 @@ struct Address {
 inline std::size_t frame_bytes(std::size_t payload) { return (sizeof(Header) + payload + 63) / 64 * 64; }
 
 template <Comm C>
-class Inlet {
+class ReplicatedReceive {
  public:
   // For payload > 0 bytes; takes its buffers from `memory`. Throws std::bad_alloc.
   void prepare(const Address& address, std::size_t payload, int replicas, Workspace& memory) {
@@ -78,7 +78,7 @@ class Inlet {
   Status failure() const { return values_ == nullptr ? failure_of_all() : Status{}; }
 
   // Takes in messages that arrive late, after a run or at the beginning of the next one.
-  Status settle(C& comm, const Run& run, Traffic& traffic) {
+  Status receive_late(C& comm, const Run& run, Traffic& traffic) {
     for (std::size_t i = 0; i < copies_.size(); ++i)
       if (copies_[i].posted) MQ_TRY(poll(comm, run, i, traffic));
     return {};
@@ -118,7 +118,7 @@ class Inlet {
       copy.posted = false;
       traffic.received_bytes += bytes;
       bool stale = false;
-      copy.unusable = judge(copy, run, i, bytes, stale);
+      copy.unusable = accept(copy, run, i, bytes, stale);
       if (stale) MQ_TRY(post(comm, run, i));
     }
     // A replica may be ahead of this rank. But then it has left out this rank's message of the current run.
@@ -127,7 +127,7 @@ class Inlet {
     return {};
   }
 
-  Status judge(Copy& copy, const Run& run, std::size_t i, std::size_t bytes, bool& stale) {
+  Status accept(Copy& copy, const Run& run, std::size_t i, std::size_t bytes, bool& stale) {
     Header header{.magic = 0};
     if (bytes >= sizeof header && bytes <= sizeof header + payload_)
       std::memcpy(&header, copy.frame, sizeof header);
@@ -160,7 +160,7 @@ class Inlet {
 };
 
 template <Comm C>
-class Outlet {
+class ReplicatedSend {
  public:
   static constexpr int kLag = 2;
 
@@ -188,14 +188,14 @@ class Outlet {
   std::byte* values() const { return frames_[now_].bytes + sizeof(Header); }
 
   // Sends the values; if there is an error, only a header with its code.
-  Status send(C& comm, const Run& run, Code trouble, Traffic& traffic) {
+  Status send(C& comm, const Run& run, Code error, Traffic& traffic) {
     if (payload_ == 0) return {};
     Header header;
-    header.trouble = static_cast<std::uint16_t>(trouble);
+    header.error_code = static_cast<std::uint16_t>(error);
     header.call = run.call;
     header.step = address_.step;
     header.counts[0] = run.number;
-    header.payload_bytes = trouble == Code::ok ? payload_ : 0;
+    header.payload_bytes = error == Code::ok ? payload_ : 0;
     Frame& frame = frames_[now_];
     std::memcpy(frame.bytes, &header, sizeof header);
     const std::span<const std::byte> out{frame.bytes, sizeof header + header.payload_bytes};
