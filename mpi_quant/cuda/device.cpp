@@ -20,7 +20,7 @@ Status was_reset(const Device& device) noexcept {
                 "its context was destroyed (cudaDeviceReset?), and what was kept there is lost");
 }
 
-// Whether the context is the one the device was opened with.
+// Whether the context still is the one with which the device was opened.
 bool is_there(Device& device) noexcept {
   if (device.gone) return false;
   unsigned long long id = 0;
@@ -34,7 +34,7 @@ Status read_shape(Device& d, CuDevice handle) noexcept {
   const Driver& cu = driver();
   int unified = 0, processors = 0, shared = 0, optin = 0;
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &unified, kDeviceUnifiedAddressing, handle));
-  if (unified == 0) return reason(d.ordinal, "has no unified addresses");  // pinned memory needs them
+  if (unified == 0) return reason(d.ordinal, "has no unified addresses");  // needed for pinned memory
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &processors, kDeviceMultiprocessors, handle));
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &shared, kDeviceSharedBytes, handle));
   MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &optin, kDeviceSharedBytesOptin, handle));
@@ -46,7 +46,7 @@ Status read_shape(Device& d, CuDevice handle) noexcept {
   return {};
 }
 
-// A context of the program is used as it is; null stands for the primary one, which is retained for ever.
+// A context of the program is used as it is. Null means the primary context, which stays retained for ever.
 Status open(int ordinal, CuContext context, Device*& out) {
   const Driver& cu = driver();
   auto d = std::make_unique<Device>();
@@ -96,7 +96,7 @@ Status device_of(int ordinal, CuContext context, Device*& out) noexcept {
 
 struct Attributes {
   CuContext context = nullptr;
-  unsigned type = 0;  // 0: memory that the driver does not know
+  unsigned type = 0;  // 0: memory unknown to the driver
   unsigned is_managed = 0;
   int ordinal = -1;
 };
@@ -108,7 +108,7 @@ CuResult attributes_of(const void* p, Attributes& a) noexcept {
                                          reinterpret_cast<CuAddress>(p));
 }
 
-// The first GPU whose primary context is in use; -1 if none is.
+// The first GPU from number `from` on whose primary context is in use; -1 if there is none.
 int first_active(int from) noexcept {
   const Driver& cu = driver();
   int count = 0, active = 0;
@@ -122,8 +122,8 @@ int first_active(int from) noexcept {
   return -1;
 }
 
-// Asked by a thread whose current context is none, or a destroyed one, some drivers do not answer: asks again
-// in each context that is in use. Where none is, there is no device memory.
+// If the calling thread has no current context, or a destroyed one, some drivers do not answer. Then this
+// asks again in each primary context that is in use. If none is in use, there is no device memory.
 CuResult attributes_elsewhere(const void* p, Attributes& a) noexcept {
   const Driver& cu = driver();
   CuResult result = kSuccess;
@@ -135,7 +135,7 @@ CuResult attributes_elsewhere(const void* p, Attributes& a) noexcept {
     if ((result = cu.cuCtxPushCurrent_v2(context)) == kSuccess) {
       a = {};
       result = attributes_of(p, a);
-      if (result == kInvalidContext) result = kSuccess;  // no context knows p, and this one is valid
+      if (result == kInvalidContext) result = kSuccess;  // this context is valid, but no context knows p
       (void)cu.cuCtxPopCurrent_v2(&context);
     }
     (void)cu.cuDevicePrimaryCtxRelease_v2(handle);
@@ -144,14 +144,14 @@ CuResult attributes_elsewhere(const void* p, Attributes& a) noexcept {
   return result;
 }
 
-// Managed memory may name no GPU: then the calling thread's, or the first in use.
+// Managed memory may name no GPU. Then this returns the calling thread's GPU, or the first one in use.
 int any_gpu() noexcept {
   const Driver& cu = driver();
   CuContext context = nullptr;
   CuDevice handle = 0;
   if (cu.cuCtxGetCurrent(&context) == kSuccess && context != nullptr &&
       cu.cuCtxGetDevice(&handle) == kSuccess)
-    return handle;  // a handle is the ordinal
+    return handle;  // a handle equals the ordinal
   return first_active(0);
 }
 
@@ -182,14 +182,14 @@ Status where(const void* p, Where& out) noexcept {
   Attributes a;
   CuResult result = attributes_of(p, a);
   if (result == kInvalidContext || result == kContextIsDestroyed) result = attributes_elsewhere(p, a);
-  // Deinitialized: the process ends, and no device memory is left.
+  // kDeinitialized: the process is ending, and no device memory is left.
   if (result == kNotInitialized || result == kDeinitialized || result == kInvalidValue) return {};
   if (result != kSuccess) return failure(-1, driver().cuPointerGetAttributes.name, result);
   const bool is_device = a.is_managed != 0 || a.type == kMemoryDevice || a.type == kMemoryUnified;
   if (!is_device) return {};
   if (a.ordinal < 0) a.ordinal = any_gpu();
-  if (a.ordinal < 0) return {};  // managed, and no GPU has ever touched it
-  // Managed memory, pools and mapped ranges belong to no context or may be used from any.
+  if (a.ordinal < 0) return {};  // managed memory that no GPU has ever touched
+  // Managed memory, pools and mapped ranges belong to no context, or may be used in any context.
   MQ_TRY(device_of(a.ordinal, a.is_managed != 0 ? nullptr : a.context, out.device));
   out.memory = Memory::device;
   return {};

@@ -1,5 +1,5 @@
-// A GPU as libmpi_quant_cuda.so knows it, and the frame around every call into its driver. Separate from the
-// functions of the table, which are in memory.cpp, streams.cpp and launch.cpp.
+// A GPU as libmpi_quant_cuda.so sees it, and the class Entered, which surrounds every call into its driver.
+// The functions of the table are in memory.cpp, streams.cpp and launch.cpp.
 #pragma once
 
 #include <array>
@@ -12,28 +12,28 @@
 
 namespace mq {
 
-// A context of a GPU: the primary one, or that of the program which memory of ours was found in. In a list,
-// never freed.
+// One context of a GPU: the primary one, or a context of the program that owns a vector. The contexts form a
+// list and are never freed.
 struct Device {
   int ordinal = 0;
   cuda::CuContext context = nullptr;
   bool is_primary = true;
-  // Tells a context from a later one at the same address; 0: the driver cannot tell.
+  // Distinguishes a context from a later one at the same address; 0: the driver has no such ids.
   unsigned long long context_id = 0;
   std::string name;
   kernels::DeviceShape shape;
   std::atomic<cuda::CuModule> module{nullptr};
-  std::atomic<const char*> no_kernels{nullptr};  // why module is null; lives for ever
-  std::atomic<bool> may_load_later{false};       // there was no memory for it
-  std::atomic<bool> gone{false};  // the context was destroyed, with all that was in it (cudaDeviceReset)
-  std::mutex mutex;               // of loading the module and of writing the kernels
-  // The kernels that were launched, found without a lock: a hash table by the addresses of their names.
+  std::atomic<const char*> no_kernels{nullptr};  // why module is null; never freed
+  std::atomic<bool> may_load_later{false};       // there was not enough memory to load it
+  std::atomic<bool> gone{false};  // the context was destroyed with its content (cudaDeviceReset)
+  std::mutex mutex;               // held while loading the module and writing the kernels
+  // The kernels launched so far, found without a lock: a hash table by the address of the name.
   struct Kernel {
     std::atomic<const char*> name{nullptr};  // written last
     cuda::CuFunction function = nullptr;
-    std::atomic<std::uint32_t> shared_bytes{0};  // dynamic shared memory it may have
+    std::atomic<std::uint32_t> shared_bytes{0};  // dynamic shared memory that it may use
   };
-  static constexpr std::size_t kMostKernels = 512;  // several times what the image has
+  static constexpr std::size_t kMostKernels = 512;  // several times the number in the image
   std::array<Kernel, kMostKernels> kernels;
   Device* next = nullptr;
 };
@@ -53,8 +53,8 @@ struct DeviceEvent {
 
 namespace cuda {
 
-// While it lives: the context is the calling thread's current one, and calls that a capture of another
-// thread would forbid are allowed. Then everything is as before.
+// While this object lives, the device's context is current in the calling thread, and calls are allowed that
+// a capture in another thread would forbid. The destructor restores both.
 class Entered {
  public:
   explicit Entered(Device&) noexcept;
@@ -79,11 +79,11 @@ Status tried(Device& device, const Function<A...>& function, B... arguments) noe
   return failure(device.ordinal, function.name, result);
 }
 
-// Loads the image of kernels into the context, which is entered. What the driver cannot use is no error:
-// vectors are staged then. By one thread at a time.
+// Loads the image of kernels into the context, which must be entered. If the driver cannot use the image,
+// that is no error: vectors are staged then. Call it from one thread at a time.
 void load_image(Device&);
 
-// The functions of the table, see DeviceApi.
+// The functions of the table; see DeviceApi.
 Status where(const void* p, Where&) noexcept;
 bool capturing(Device*, void* stream) noexcept;
 Status make_stream(Device*, DeviceStream*&) noexcept;

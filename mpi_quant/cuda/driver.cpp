@@ -10,12 +10,13 @@ namespace {
 
 Driver functions;
 
-// Of a driver that exports no symbol for it; cudaVersion is that of the declarations in driver.hpp. From
-// CUDA 11.3 on.
+// For functions that the driver does not export by name; available since CUDA 11.3. cudaVersion is the
+// version of the declarations in driver.hpp.
 using GetProcAddress = CuResult(const char* symbol, void** function, int cuda_version, std::uint64_t flags);
 constexpr int kCudaVersion = 12000;
 
-// Where the driver has a function. Its exported names come first because they name a signature.
+// Returns the address of a driver function. The exported name is tried first, because it identifies the
+// signature.
 void* address(void* library, const char* name) {
   if (void* const exported = dlsym(library, name)) return exported;
   auto* const get = reinterpret_cast<GetProcAddress*>(dlsym(library, "cuGetProcAddress"));
@@ -40,7 +41,7 @@ const char* text_of(const decltype(Driver::cuGetErrorName)& function, CuResult r
 }  // namespace
 
 bool load_driver(const char*& reason) {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // kept: we call it from now on
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // stays open
   if (library == nullptr) {
     reason = "no CUDA driver is mapped";
     return false;

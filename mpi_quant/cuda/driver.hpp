@@ -1,6 +1,6 @@
-// The CUDA driver API as far as the library needs it, declared here so that it is built without CUDA's
-// headers and runs without its libraries: the functions are looked up in the driver that the program has
-// mapped. tests/device_declarations.cpp compares every declaration with cuda.h.
+// The part of the CUDA driver API that the library needs. It is declared here, so the library builds without
+// CUDA's headers and runs without CUDA's libraries: it looks the functions up in the driver that the program
+// has mapped. tests/device_declarations.cpp compares every declaration with cuda.h.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace mq::cuda {
 
-using CuResult = int;  // an enum there
+using CuResult = int;  // an enum in cuda.h
 using CuDevice = int;
 using CuAddress = unsigned long long;
 using CuContext = struct CuContextOpaque*;
@@ -34,13 +34,13 @@ inline constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2;
 inline constexpr unsigned kHostPortable = 1, kHostDeviceMapped = 2;
 inline constexpr int kCaptureNone = 0, kCaptureModeRelaxed = 2;
-// CU_STREAM_LEGACY, CU_STREAM_PER_THREAD; and the keys of cuLaunchKernel's last argument.
+// CU_STREAM_LEGACY, CU_STREAM_PER_THREAD; then the keys of cuLaunchKernel's last argument.
 inline constexpr std::uintptr_t kStreamLegacy = 1, kStreamPerThread = 2;
 inline constexpr std::uintptr_t kLaunchEnd = 0, kLaunchBuffer = 1, kLaunchBufferBytes = 2;
 
-// The functions by the names the driver exports. A name's signature never changes: a new one gets a new
-// name, _v2. Only streams that are given by value are used, so the variants for another default stream
-// (_ptsz) are not needed. F(name, arguments).
+// The functions, by the names that the driver exports. The signature of a name never changes; a new signature
+// gets a new name (_v2). All streams are passed explicitly, so the variants for another default stream
+// (_ptsz) are not needed. The arguments of F are the name and the types of the parameters.
 #define MQ_CUDA_FUNCTIONS(F)                                                                          \
   F(cuGetErrorName, CuResult, const char**)                                                           \
   F(cuGetErrorString, CuResult, const char**)                                                         \
@@ -82,10 +82,10 @@ inline constexpr std::uintptr_t kLaunchEnd = 0, kLaunchBuffer = 1, kLaunchBuffer
   F(cuFuncSetAttribute, CuFunction, int, int)                                                         \
   F(cuLaunchKernel, CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
     CuStream, void**, void**)
-// Those that drivers before CUDA 12 lack.
+// Functions that drivers before CUDA 12 lack.
 #define MQ_CUDA_OPTIONAL_FUNCTIONS(F) F(cuCtxGetId, CuContext, unsigned long long*)
 
-// One function of the driver, with the name it is reported by.
+// A function of the driver, with its name for error messages.
 template <class... A>
 struct Function {
   using Pointer = CuResult (*)(A...);
@@ -101,12 +101,12 @@ struct Driver {
 #undef MQ_CUDA_MEMBER
 };
 
-// Looks the functions up in the driver the process has mapped. False with the reason, which lives for ever.
-// Once, before driver() is used.
+// Looks the functions up in the driver that the process has mapped. If it returns false, `reason` says why;
+// the text is never freed. Call it once, before driver() is used.
 bool load_driver(const char*& reason);
 const Driver& driver() noexcept;
 
-// "GPU 1: cuMemAlloc_v2: out of memory (CUDA_ERROR_OUT_OF_MEMORY)"; without the GPU if ordinal < 0.
+// Example: "GPU 1: cuMemAlloc_v2: out of memory (CUDA_ERROR_OUT_OF_MEMORY)". Without the GPU if ordinal < 0.
 Status failure(int ordinal, const char* function, CuResult result) noexcept;
 
 }  // namespace mq::cuda

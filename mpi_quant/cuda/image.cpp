@@ -1,6 +1,7 @@
 #include "mpi_quant/cuda/image.hpp"
 
-// The build names the file: MQ_DEVICE_IMAGE. 64 bytes: the driver reads a fat binary in place.
+// The build sets the file name in MQ_DEVICE_IMAGE. Aligned to 64 bytes, because the driver reads a fat binary
+// in place.
 asm(".pushsection .rodata\n"
     ".balign 64\n"
     ".global mq_device_image_bytes\n"

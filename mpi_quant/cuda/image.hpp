@@ -1,5 +1,5 @@
-// The image of all kernels: what nvcc made of kernels/cuda/image.cu, or where there is no nvcc a line of text
-// that every driver refuses. Ends with a zero.
+// The image of all kernels, which nvcc makes from kernels/cuda/image.cu. Without nvcc it is a line of text
+// that every driver rejects. It ends with a zero byte.
 #pragma once
 
 namespace mq::cuda {

@@ -1,4 +1,5 @@
-// Kernels: found in the image by name, allowed the shared memory they ask for, launched. And the table.
+// Finds kernels in the image by name, allows them the shared memory they need, and launches them. Also
+// defines the table.
 #include <algorithm>
 #include <array>
 
@@ -8,10 +9,10 @@
 namespace mq::cuda {
 namespace {
 
-constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic that every kernel may have
+constexpr std::uint32_t kSharedBytes = 48
+                                       << 10;  // static and dynamic; needs no permission
 
-// A small one: where the driver has it, the image has code for the GPU, which may have been
-// translated for it only now.
+// A small kernel. If the driver finds it, the image has code for the GPU (possibly compiled for it only now).
 constexpr char kProbe[] = "encode_nothing";
 
 CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_bytes, const char*& function) {
@@ -27,7 +28,7 @@ CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_byt
   return result;
 }
 
-// The kernel of this name, or the entry that it is to have; null: the table is full.
+// The entry of the kernel with this name, or a free entry for it; null: the table is full.
 Device::Kernel* entry_of(Device& d, const char* name) noexcept {
   std::size_t at = (reinterpret_cast<std::uintptr_t>(name) * 0x9e3779b97f4a7c15U) >> 32;
   for (std::size_t tried = 0; tried < Device::kMostKernels; ++tried, ++at) {
@@ -38,12 +39,12 @@ Device::Kernel* entry_of(Device& d, const char* name) noexcept {
   return nullptr;
 }
 
-// Puts the kernel of this name into the table. The lock is held.
+// Adds the kernel of this name to the table. The caller holds the lock.
 Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   const Driver& cu = driver();
   out = entry_of(d, name);
   if (out == nullptr) return {Code::device_failed, "more kernels than there is room for"};
-  if (out->name.load(std::memory_order_relaxed) == name) return {};  // by another thread meanwhile
+  if (out->name.load(std::memory_order_relaxed) == name) return {};  // another thread has added it meanwhile
   int fixed = 0;
   Status status = tried(d, cu.cuModuleGetFunction, &out->function, d.module.load(), name);
   if (status.ok()) status = tried(d, cu.cuFuncGetAttribute, &fixed, kFunctionSharedBytes, out->function);
@@ -53,7 +54,7 @@ Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   return {};
 }
 
-// The kernel by its name, allowed the dynamic shared memory of the launch.
+// Finds the kernel and allows it the dynamic shared memory of the launch.
 Status prepare(Device& d, const kernels::Launch& launch, CuFunction& out) {
   Device::Kernel* kernel = entry_of(d, launch.kernel);
   const bool is_known = kernel != nullptr && kernel->name.load(std::memory_order_acquire) == launch.kernel;
@@ -78,7 +79,7 @@ Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   CuFunction function = nullptr;
   MQ_TRY(prepare(d, launch, function));
   std::size_t bytes = launch.args_bytes;
-  // As a buffer, whose size the driver checks against the kernel's.
+  // As one buffer, because the driver then checks its size against the kernel's parameters.
   std::array<void*, 5> extra{reinterpret_cast<void*>(kLaunchBuffer), const_cast<void*>(launch.args),
                              reinterpret_cast<void*>(kLaunchBufferBytes), &bytes,
                              reinterpret_cast<void*>(kLaunchEnd)};
@@ -88,7 +89,7 @@ Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   return {};
 }
 
-// After an error nothing more is launched: it would work on what was not made.
+// After an error nothing more is launched, because later kernels depend on the results of earlier ones.
 void launch_into(void* context, const kernels::Launch& launch) noexcept {
   auto& stream = *static_cast<DeviceStream*>(context);
   if (!stream.launch_error.ok() || launch.grid == 0) return;
@@ -101,7 +102,8 @@ void launch_into(void* context, const kernels::Launch& launch) noexcept {
 
 const kernels::DeviceShape* shape(Device* device) noexcept { return &device->shape; }
 const char* name(Device* device) noexcept { return device->name.c_str(); }
-// Asks again where there was no memory.
+// Why there are no kernels; null if there are. Tries to load them again if there was not enough memory
+// before.
 const char* no_kernels(Device* device) noexcept {
   Device& d = *device;
   if (d.module == nullptr && d.may_load_later) {
@@ -109,7 +111,7 @@ const char* no_kernels(Device* device) noexcept {
       const std::scoped_lock lock(d.mutex);
       const Entered entered(d);
       if (d.module == nullptr && entered.ok()) load_image(d);
-    } catch (...) {  // no memory for words: those of the last time stay
+    } catch (...) {  // no memory for a new text: the previous one stays
     }
   }
   return d.module != nullptr ? nullptr : d.no_kernels.load();
@@ -161,7 +163,7 @@ void load_image(Device& d) {
   if (log[0] != '\0') text += std::string(": ") + log.data();
   const char* const before = d.no_kernels;
   if (before != nullptr && text == before) return;
-  char* const copy = new char[text.size() + 1];  // given away for ever
+  char* const copy = new char[text.size() + 1];  // never freed
   std::copy_n(text.c_str(), text.size() + 1, copy);
   d.no_kernels = copy;
 }
@@ -172,7 +174,7 @@ Status launch_error(DeviceStream* stream) noexcept { return std::exchange(stream
 
 }  // namespace mq::cuda
 
-// Exported, see mpi_quant_cuda.map.
+// Exported; see mpi_quant_cuda.map.
 extern "C" __attribute__((visibility("default"))) mq::CudaApi mpiq_cuda_api;
 extern "C" const mq::DeviceApi* mpiq_cuda_api(std::uint32_t version, const char** reason) {
   if (version != mq::kDeviceApi) {

@@ -1,5 +1,4 @@
-// The functions of the table for memory: allocation, copies, zeroes. Separate from streams.cpp, which orders
-// them.
+// The table's functions for memory: allocation, copies, zeroing. streams.cpp orders them.
 #include "mpi_quant/cuda/device.hpp"
 
 namespace mq::cuda {

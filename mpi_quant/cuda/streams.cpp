@@ -1,5 +1,5 @@
-// The functions of the table that order work: streams, events, what follows what. Separate from memory.cpp
-// and launch.cpp, which put work into streams.
+// The table's functions that order work: streams, events, and waiting for each other. memory.cpp and
+// launch.cpp put work into streams.
 #include <memory>
 #include <new>
 
@@ -18,11 +18,11 @@ bool is_default(CuStream stream) noexcept {
   return stream == special(kStreamLegacy) || stream == special(kStreamPerThread);
 }
 
-// Looking at a stream breaks no capture, using it may.
+// Whether a stream is being captured. Asking does not break a capture, but using the stream may.
 bool is_captured(CuStream stream) noexcept {
   int capture = kCaptureNone;
   const CuResult result = driver().cuStreamIsCapturing(stream, &capture);
-  // The legacy stream itself cannot be captured; this says that a stream which waits for it is.
+  // The legacy stream itself cannot be captured. kCaptureImplicit says that a stream that waits for it is.
   return result == kCaptureImplicit || (result == kSuccess && capture != kCaptureNone);
 }
 
@@ -33,13 +33,13 @@ Status not_captured(const Device& device, CuStream stream) noexcept {
   });
 }
 
-// The context of a stream of the program. The default streams are those of the context that is entered.
+// The context of a stream of the program. A default stream belongs to the context that is entered.
 Status context_of(Device& device, CuStream stream, CuContext& context) noexcept {
   context = device.context;
   return is_default(stream) ? Status{} : tried(device, driver().cuStreamGetCtx, stream, &context);
 }
 
-// An event can be recorded in a stream of its own context only: of another one, one is made for the purpose.
+// Waits for a stream of another context. An event works only in its own context, so this makes one there.
 Status follow_elsewhere(DeviceStream& ours, CuStream stream, CuContext context) noexcept {
   const Driver& cu = driver();
   Device& device = *ours.device;
@@ -50,7 +50,7 @@ Status follow_elsewhere(DeviceStream& ours, CuStream stream, CuContext context) 
   if (status.ok()) status = tried(device, cu.cuEventRecord, event, stream);
   (void)cu.cuCtxPopCurrent_v2(&popped);
   if (status.ok()) status = tried(device, cu.cuStreamWaitEvent, ours.stream, event, 0U);
-  if (event != nullptr) (void)cu.cuEventDestroy_v2(event);  // once it was reached
+  if (event != nullptr) (void)cu.cuEventDestroy_v2(event);  // takes effect when the event was reached
   return status;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// What n elements in host memory propose. Half types: from their values as floats.
+// The proposal of n elements in host memory. Half types are converted to float first.
 double propose_on_host(const Job& job, const std::byte* x) {
   if (job.convert == nullptr) return job.codec->propose(x, job.count, job.element, job.params);
   Buffer widened;
@@ -27,7 +27,7 @@ Result<bool> device_wire(bool (*mpi_takes_device_memory)() noexcept) noexcept {
   if (wanted == DeviceWire::automatic) return false;
   return status_of(Code::bad_policy, [] {
     return std::string(
-        "MPIQ_CUDA_WIRE=device: this MPI does not say that it takes memory of GPUs (auto: only if it does)");
+        "MPIQ_CUDA_WIRE=device: this MPI does not say that it accepts GPU memory (auto: only if it does)");
   });
 }
 
@@ -74,7 +74,7 @@ Status DevicePlacement::locate(Job& job, const DeviceRows& rows) {
   const kernels::DeviceShape* const shape = rows.api->shape(device);
   if (shape != nullptr) backend_.job.shape = *shape;
   job.backend = &backend_;
-  copies_in_ = in_.device != device;  // also from another device
+  copies_in_ = in_.device != device;  // even if it is on another device
   copies_out_ = out_.memory == Memory::host;
   return {};
 }
@@ -122,7 +122,8 @@ const kernels::DeviceProposeOps* DevicePlacement::propose_row(const Job& job) co
   return setting_.measures && job.convert == nullptr ? rows_.propose(*job.codec, job.element) : nullptr;
 }
 
-// pinned: frames, then a proposal, or of a staged job the vectors. On the device: vectors, scratch.
+// The memory that a job needs. Pinned: frames, then a proposal; for a staged job the vectors. On the device:
+// vectors, then scratch memory.
 DeviceResources::Need DevicePlacement::need(const Job& job) const {
   DeviceResources::Need need;
   const std::size_t vectors =
@@ -142,7 +143,7 @@ DeviceResources::Need DevicePlacement::need(const Job& job) const {
   return need;
 }
 
-// The memory of the copies of vectors. Staged ones can do without pinned memory.
+// Reserves the memory for copies of the vectors. A staged job can also use memory that is not pinned.
 Status DevicePlacement::reserve(const Job& job, std::byte*& vectors) {
   DeviceResources::Need needed = need(job);
   Status status = work_->reserve(needed);
@@ -167,7 +168,7 @@ Status DevicePlacement::prepare_work(Job& job) {
     at += aligned(vector_bytes_);
   }
   if (copies_out_) job.output = at;
-  // In place: one copy is both.
+  // In place: one copy serves as input and output.
   if (copies_in_ && copies_out_ && input_ == output_) job.input = job.output;
   delivered_ = job.output;
   backend_.job.lanes = work_->lanes();
@@ -181,16 +182,17 @@ Status DevicePlacement::begin(const Job& job) {
   const bool is_elsewhere = in_.memory == Memory::device && in_.device != backend_.job.device;
   if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
   if (copies_in_) {
-    auto* const copy = const_cast<std::byte*>(job.input);  // memory of ours
+    auto* const copy = const_cast<std::byte*>(job.input);  // points to our own memory
     MQ_TRY(rows_.api->copy(work_->main(), copy, input_, vector_bytes_));
   }
   if (mode_ == Mode::device) return work_->fork();
-  // On the processor the values are needed at once; the output must not be written before the program's work
-  // on it is over.
+  // The processor needs the values now. And the output must not be written before the program's work on it is
+  // complete.
   return rows_.api->synchronize(work_->main());
 }
 
-// The input is in the memory of another device than the codec's: what the program has launched there counts.
+// The input is on another device than the codec. Waits there, too, for the work that the program has
+// launched.
 Status DevicePlacement::follow_elsewhere() {
   std::unique_ptr<DeviceResources> there = pool_.take(*rows_.api, in_.device);
   const auto follow = [&]() -> Status {
@@ -200,7 +202,7 @@ Status DevicePlacement::follow_elsewhere() {
     return rows_.api->wait_event(work_->main(), there->main_event());
   };
   Status status = follow();
-  there->rest();  // nothing of ours
+  there->rest();  // nothing of ours was launched there
   pool_.give(std::move(there));
   return status;
 }
@@ -269,7 +271,7 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
   return {};
 }
 
-// The call ends with an error; nothing of it may be under way then.
+// The call fails. Waits first, because none of its work may still be running after that.
 Status DevicePlacement::given_up(Status status, bool& over) {
   over = true;
   settle();

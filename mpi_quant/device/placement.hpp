@@ -1,12 +1,12 @@
-// The device's side of one call: where its vectors are, and what follows from it.
+// Places one call: finds where its vectors are, and decides where the codec runs.
 //
-//   host    both vectors are in host memory: nothing.
-//   device  the codec runs where one of the vectors is; the other one, if it is not there, has a copy there.
-//   staged  a vector is on a device that cannot run the codec, or has no memory for it: host copies, and the
-//           codec on the processor.
+//   host    Both vectors are in host memory. Nothing is done here.
+//   device  The codec runs on the device of one of the vectors. A vector that is elsewhere is copied there.
+//   staged  A vector is on a device that cannot run the codec or lacks the memory. The vectors are copied to
+//           host memory, and the codec runs on the processor.
 //
-// All of it is this rank's own affair: messages are the same. Errors are to become the call's local error, or the
-// failure of its run.
+// Each rank decides this by itself, because the messages are the same. Errors become the call's local error,
+// or the failure of its run.
 #pragma once
 
 #include <cstddef>
@@ -22,56 +22,57 @@
 
 namespace mq {
 
-// What knows of devices: the table of functions, null if there are none, and the rows of codecs.
+// What is known about devices: the table of functions (null if there are none) and the rows of codecs.
 struct DeviceRows {
   const DeviceApi* api = nullptr;
   const kernels::DeviceOps* (*ops)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
   const kernels::DeviceConvertOps* (*convert)(kernels::Element) noexcept = nullptr;
   const kernels::DeviceProposeOps* (*propose)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
-  Result<bool> device_wire = false;  // whether frames are to be in the device's memory (MPIQ_CUDA_WIRE)
-  bool is_timed = false;             // whether its clock is to be asked (MPIQ_CUDA_TIME)
+  Result<bool> device_wire = false;  // frames are in device memory (MPIQ_CUDA_WIRE)
+  bool is_timed = false;             // the device's clock times the steps (MPIQ_CUDA_TIME)
 };
-// Of this process. mpi_takes_device_memory: whether MPI takes pointers to memory of GPUs; asked only if that
-// decides anything.
+// The rows of this process. mpi_takes_device_memory says whether MPI accepts pointers to GPU memory; it is
+// called only if the answer matters.
 DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept;
 
 class DevicePlacement {
  public:
   explicit DevicePlacement(DevicePool& pool) : pool_(pool) {}
-  ~DevicePlacement() { pool_.give(std::move(work_)); }  // what is under way goes on
+  ~DevicePlacement() { pool_.give(std::move(work_)); }  // launched work continues
   DevicePlacement(const DevicePlacement&) = delete;
   DevicePlacement& operator=(const DevicePlacement&) = delete;
 
-  // Before a call: where job.input and job.output are, and how the job is to run. Sets job.backend, whose
-  // lanes prepare() provides, if that is a device.
+  // Call it before a run: finds where job.input and job.output are, and decides how the job runs. Sets
+  // job.backend. If that is a device, prepare() later provides its lanes.
   Status locate(Job& job, const DeviceRows& rows);
-  // True if a vector is on a device and the calling thread is capturing a stream: nothing may be launched.
+  // True if a vector is on a device and the calling thread is capturing a stream. Then nothing may be
+  // launched.
   bool is_captured(const DeviceOrder& order) const;
-  // A job on a device becomes a staged one, which runs on the processor: the residual has to be in host
+  // Turns a job on a device into a staged job, which runs on the processor. Its residual must be in host
   // memory.
   void stage(Job& job);
   // Whether the job runs on a device.
   bool is_on_device() const { return mode_ == Mode::device; }
-  // Where the residual of the job has to be; null: in host memory.
+  // The device where the residual must be; null: host memory.
   Device* residual_device() const { return mode_ == Mode::device ? backend_.job.device : nullptr; }
   const DeviceApi* api() const { return rows_.api; }
 
   struct Setting {
     DeviceOrder order;
-    bool outlasts = false;         // the last decodes may still run when the call is over
+    bool outlasts = false;         // the last decodes may still run after the call
     bool rehearsal = false;        // values are neither read nor written
     bool measures = false;         // propose() may be called
-    std::size_t frames_bytes = 0;  // Execution::scratch_bytes, of a job on a device
+    std::size_t frames_bytes = 0;  // Execution::scratch_bytes of a job on a device
   };
-  // Gets everything ready, and copies begin: job's vectors become those that its run is to use. frames() is
-  // then there for a job on a device. A device that lacks something gets a staged job, see stage(). An error
-  // may be that of a stream-ordered call before this one. May throw std::bad_alloc.
+  // Gets everything ready and starts copies. Afterwards the job's vectors are those that its run uses, and
+  // for a job on a device frames() is valid. If the device lacks something, the job becomes staged (see
+  // stage()). An error may come from an earlier stream-ordered call. May throw std::bad_alloc.
   Status prepare(Job& job, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
-  // What the vector proposes for the codec's measured parameter. May throw std::bad_alloc.
+  // Computes the vector's proposal for the codec's measured parameter. May throw std::bad_alloc.
   Status propose(const Job& job, double& proposal);
-  // After the run, until `over`: the result goes where the caller wants it. Gives the status of the call,
-  // which is `failure` unless that is ok.
+  // Call it after the run until `over` is true: brings the result to the caller's output. Returns the status
+  // of the call: `failure`, unless that is ok.
   Status deliver(const Status& failure, bool& over);
   // Waits for everything that this call has launched.
   void settle() noexcept {
@@ -97,15 +98,15 @@ class DevicePlacement {
   DevicePool& pool_;
   DeviceRows rows_;
   Mode mode_ = Mode::host;
-  Where in_, out_;  // the caller's vectors
+  Where in_, out_;  // where the caller's vectors are
   DeviceBackend backend_;
   HostBackend host_;
   Setting setting_;
   std::unique_ptr<DeviceResources> work_;
-  bool begun_ = false;                                  // what work_ holds now is this call's
-  Buffer pageable_;                                     // vectors of a staged job that have no pinned memory
+  bool begun_ = false;                                  // work_ is in use by this call
+  Buffer pageable_;                                     // vectors of a staged job without pinned memory
   const std::byte* input_ = nullptr;                    // the caller's vectors
-  std::byte *output_ = nullptr, *delivered_ = nullptr;  // delivered_: what is copied to output_
+  std::byte *output_ = nullptr, *delivered_ = nullptr;  // delivered_: copied to output_
   bool copies_in_ = false, copies_out_ = false, delivering_ = false;
   std::size_t vector_bytes_ = 0;
 };

@@ -104,7 +104,7 @@ Status DeviceResources::verdict() {
 }
 
 std::unique_ptr<DeviceResources> DevicePool::take(const DeviceApi& api, Device* device) {
-  // give() must not allocate: there is room for all that are out, and this one.
+  // give() must not allocate. So this reserves room for everything in use, and for one more.
   const std::scoped_lock lock(mutex_);
   idle_.reserve(idle_.size() + out_ + 1);
   const auto at =

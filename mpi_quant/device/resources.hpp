@@ -1,5 +1,5 @@
-// What calls need of a GPU and is too dear to make for each: streams, events, memory on the device and pinned
-// memory. Kept in a pool of the communicator, so that calls like those before make none.
+// The GPU resources of a call that are too expensive to make for each call: streams, events, device memory
+// and pinned memory. A pool of the communicator keeps them, so that repeated calls make none.
 #pragma once
 
 #include <cstddef>
@@ -14,41 +14,42 @@
 
 namespace mq {
 
-// After which work of the program a call's vectors are read.
+// The work of the program that must be complete before a call reads its vectors.
 struct DeviceOrder {
   DeviceSync sync = DeviceSync::legacy;
-  bool has_stream = false;  // after that of this stream alone
+  bool has_stream = false;  // only the work of this stream
   void* stream = nullptr;
 };
 
-// Of one device; for one call at a time.
+// The resources of one device, used by one call at a time.
 class DeviceResources {
  public:
   DeviceResources(const DeviceApi& api, Device* device) : api_(api), device_(device) {}
-  ~DeviceResources();  // waits for what is under way
+  ~DeviceResources();  // waits for launched work
   DeviceResources(const DeviceResources&) = delete;
   DeviceResources& operator=(const DeviceResources&) = delete;
 
   struct Need {
-    std::size_t lanes = 0, events = 0;  // a lane
-    std::size_t lane_bytes = 0;         // on the device, a multiple of 256
-    std::size_t device_bytes = 0;       // beside the lanes'
+    std::size_t lanes = 0, events = 0;  // events: for each lane
+    std::size_t lane_bytes = 0;         // of each lane on the device, a multiple of 256
+    std::size_t device_bytes = 0;       // in addition to the lanes
     std::size_t pinned_bytes = 0;
   };
-  // Waits for what an earlier call left under way. Then makes what is missing. May throw std::bad_alloc.
+  // Waits for the work that an earlier call left running. Then makes what is missing. May throw
+  // std::bad_alloc.
   Status reserve(const Need& need);
-  // What is launched from now on in main() runs after the program's work. That in the lanes comes after what
-  // main() has when fork() is called.
+  // After follow(), launches in main() run after the program's work. After fork(), launches in the lanes run
+  // after everything that main() has at that moment.
   Status follow(const DeviceOrder& order);
   Status fork();
-  // All that was launched has come to its end.
+  // Call it when everything that was launched is complete.
   void rest() { is_busy_ = !left_.empty(); }
-  // Waits for all streams that may be busy. The first error is kept: decodes that were left() under way may
-  // have found malformed frames.
+  // Waits for all streams that may be busy, and keeps the first error. An error may be a malformed frame,
+  // found by a decode that was left running.
   void settle();
-  // Settles; then the error that was kept, which is forgotten.
+  // Waits like settle(). Then returns the kept error and forgets it.
   Status verdict();
-  // These results are to be looked at once the streams have come to their ends.
+  // Registers results that settle() checks when the streams are complete.
   void leave(std::span<const DeviceResult> results) { left_.push_back(results); }
 
   const DeviceApi& api() const { return api_; }
@@ -56,7 +57,7 @@ class DeviceResources {
   DeviceStream* main() const { return main_; }
   DeviceEvent* main_event() const { return main_event_; }
   std::span<const DeviceLane> lanes() const { return {lanes_.data(), used_lanes_}; }
-  std::byte* device_memory() const { return device_memory_ + lanes_bytes_; }  // beside the lanes'
+  std::byte* device_memory() const { return device_memory_ + lanes_bytes_; }  // in addition to the lanes
   std::byte* pinned() const { return pinned_; }
   std::size_t bytes() const { return device_bytes_ + pinned_bytes_; }
 
@@ -75,24 +76,24 @@ class DeviceResources {
   std::byte *device_memory_ = nullptr, *pinned_ = nullptr;
   std::size_t device_bytes_ = 0, pinned_bytes_ = 0;
   std::vector<std::span<const DeviceResult>> left_;
-  Status late_;  // kept by settle()
+  Status late_;  // the error kept by settle()
 };
 
-// The works that no call has. May be used by several threads.
+// The resources that no call uses. Thread-safe.
 class DevicePool {
  public:
-  // One of this device; made if there is none. May throw std::bad_alloc.
+  // Returns resources of this device, new ones if the pool has none. May throw std::bad_alloc.
   std::unique_ptr<DeviceResources> take(const DeviceApi& api, Device* device);
-  bool has(Device* device) const;  // take() would give one that was used
-  // Takes it back; or ends it, as something is wrong with it.
+  bool has(Device* device) const;  // whether take() would return used resources
+  // give() takes resources back into the pool. lose() frees them, because something is wrong with them.
   void give(std::unique_ptr<DeviceResources> work) noexcept;
   void lose(std::unique_ptr<DeviceResources> work) noexcept;
-  std::size_t bytes() const;  // of those that are here
+  std::size_t bytes() const;  // of those in the pool
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<DeviceResources>> idle_;
-  std::size_t out_ = 0;  // that calls have
+  std::size_t out_ = 0;  // number in use by calls
 };
 
 }  // namespace mq

@@ -8,7 +8,8 @@
 namespace mq {
 namespace {
 
-// Payloads up to this length are read where they are: a copy of so few bytes takes longer than they do.
+// Payloads up to this length are read in host memory, because copying so few bytes takes longer than reading
+// them there.
 constexpr std::size_t kShort = 4096;
 constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::max();
 
@@ -47,13 +48,13 @@ void DeviceSteps::prepare(const Job& job, const DeviceJob& device, const Layout&
   bound_ = slot_bytes_of(job, layout) - sizeof(FrameHeader);
   results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(job.plan->slots)};
   std::fill(results_.begin(), results_.end(), DeviceResult{});
-  launched_.clear();  // an earlier job, which may outlast its execution, may have left some
+  launched_.clear();  // an earlier job that outlasted its execution may have left some
   launched_.reserve(job.plan->steps.size());
 }
 
 bool DeviceSteps::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
   const ChunkPlaces::Encode e = places_.encode(step, wire);
-  if (e.args.n == 0) {  // nothing for a device to do
+  if (e.args.n == 0) {  // the device has nothing to do
     result.encoded = ops_of(*job_, step).encode(e.args);
     return false;
   }
@@ -76,7 +77,7 @@ Status DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const
 bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
                          StepResult& result) {
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
-  if (d.args.n == 0 && !fetches_header) {  // nothing for a device to do
+  if (d.args.n == 0 && !fetches_header) {  // the device has nothing to do
     result.decoded = ops_of(*job_, step).decode(d.args);
     return false;
   }
@@ -91,7 +92,7 @@ Status DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches
   if (fetches_header)
     MQ_TRY(device.api->copy(lane_.stream, told.received.data(), d.args.wire - sizeof(FrameHeader),
                             sizeof(FrameHeader)));
-  if (d.args.n == 0) {  // no codec writes anything for it
+  if (d.args.n == 0) {  // no codec writes a payload for it
     told.malformed = d.args.wire_bytes > 0;
     return {};
   }
@@ -112,14 +113,14 @@ Status DeviceSteps::begin(const Step& step) const {
 
 bool DeviceSteps::launched(const Step& step, Status status, StepResult& result) {
   const DeviceApi& api = *device_->api;
-  Status launch = api.launch_error(lane_.stream);  // forgets it
+  Status launch = api.launch_error(lane_.stream);  // reading it clears it
   if (status.ok()) status = std::move(launch);
   if (status.ok()) status = api.record(end_of(step), lane_.stream);
   if (status.ok()) {
     launched_.push_back(&step);
     return true;
   }
-  (void)api.synchronize(lane_.stream);  // what was launched must not outlive the call
+  (void)api.synchronize(lane_.stream);  // launched work must not outlive the call
   result.status = std::move(status);
   return false;
 }
@@ -156,8 +157,7 @@ bool DeviceSteps::is_over(const Step& step, StepResult& result) {
     return true;
   }
   if (!done) return false;
-  if (device_->is_timed)
-    (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if it cannot say
+  if (device_->is_timed) (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if unknown
   DeviceResult& told = result_of(step);
   if (step.op != Op::encode) {
     if (told.malformed != 0) result.decoded = kernels::Decoded::malformed;

@@ -1,14 +1,14 @@
-// The codec's side of a job on a device: steps are launched into the lane's stream, one after the other, and
-// an event of the step's slot says when each is over. Nothing here waits but where a launch has failed.
+// The codec steps of a job on a device. Steps are launched one after the other into the lane's stream. An
+// event of the step's slot says when the step is complete. Nothing here waits, except after a failed launch.
 //
-// Frames are in pinned host memory: an encode writes its payload there, through the bus; of a payload that is
-// not short a decode reads a copy on the device, for decoders read some of it more than once.
+// Frames are in pinned host memory. An encode writes its payload there directly, over the bus. A decode first
+// copies a long payload to the device, because decoders read parts of it more than once.
 //
-// Or, with DeviceJob::device_wire, on the device. Then the processor cannot read what they begin with:
-// headers are copied, in the order of the stream. That of an encoded chunk, but for its length, is known
-// before the encode, which writes the length; that of a received one is looked at when its decode is over,
-// for decoders bear with any bytes. Frames of a header alone are sent from pinned memory: also a device that
-// has failed can say so.
+// With DeviceJob::device_wire, frames are on the device instead. Then the processor cannot read their
+// headers, so headers are copied in the order of the stream. The header of an encoded chunk is known before
+// the encode, except for the length, which the encode writes. A received header is checked after decoding;
+// decoders tolerate arbitrary input. A frame that is only a header is sent from pinned memory, so that a
+// failed device can still announce its error.
 #pragma once
 
 #include <array>
@@ -26,26 +26,26 @@
 
 namespace mq {
 
-// What the device tells of the steps of a slot. In pinned memory.
+// What the device reports about the steps of a slot. In pinned memory.
 struct DeviceResult {
-  std::array<std::byte, offsetof(FrameHeader, payload_bytes)> head;  // with encoded.bytes a header
+  std::array<std::byte, offsetof(FrameHeader, payload_bytes)> head;  // together with encoded.bytes: a header
   kernels::DeviceEncoded encoded;
   std::uint32_t malformed;
-  std::array<std::byte, sizeof(FrameHeader)> received;  // of the frame that was decoded
+  std::array<std::byte, sizeof(FrameHeader)> received;  // header of the decoded frame
 };
 static_assert(offsetof(DeviceResult, head) == 0 &&
               offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
               sizeof(FrameHeader) == offsetof(FrameHeader, payload_bytes) + sizeof(std::uint64_t));
 
-// What a lane of a job on a device has of its own.
+// The device resources of one lane.
 struct DeviceLane {
   DeviceStream* stream = nullptr;
   std::span<DeviceEvent* const> events;  // one for each slot, or two if steps are timed
   std::byte* memory = nullptr;           // on the device: DeviceSteps::device_bytes
 };
 
-// A device as the place where a job's codec runs: input, output and residual are in its memory, the frames in
-// pinned host memory, or in its memory too.
+// A job whose codec runs on a device. Input, output and residual are in device memory. Frames are in pinned
+// host memory, or in device memory too.
 struct DeviceJob {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
@@ -53,10 +53,10 @@ struct DeviceJob {
   const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
   const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
   kernels::DeviceShape shape;
-  std::span<const DeviceLane> lanes;  // at least as many as lanes_of()
-  bool device_wire = false;           // frames are in the device's memory: MPI takes them from there
-  bool is_timed = false;              // steps are timed by the device's clock, else not at all
-  // The job may be over while its last decodes are under way in their streams.
+  std::span<const DeviceLane> lanes;  // at least lanes_of() of them
+  bool device_wire = false;           // frames are in device memory, and MPI reads them there
+  bool is_timed = false;              // the device's clock times the steps; otherwise they are not timed
+  // The call may end while its last decodes still run in their streams.
   bool may_outlast = false;
 
   const kernels::DeviceOps& ops_of(const Step& step) const { return step.raw ? *raw_ops : *ops; }
@@ -64,11 +64,12 @@ struct DeviceJob {
 
 class DeviceSteps final : public Steps {
  public:
-  // Bytes of a lane on the device and, for the results, in pinned memory; multiples of 256 and of 64.
+  // Memory that a lane needs on the device, a multiple of 256, and for the results in pinned memory, a
+  // multiple of 64.
   static std::size_t device_bytes(const Job& job, const DeviceJob& device, const Layout& layout);
   static std::size_t pinned_bytes(const Job& job);
-  // job.plan has the steps that follow. lane.memory has device_bytes(), results pinned_bytes(). May throw
-  // std::bad_alloc.
+  // job.plan has the steps that follow. lane.memory has device_bytes() bytes, and results has pinned_bytes()
+  // bytes. May throw std::bad_alloc.
   void prepare(const Job& job, const DeviceJob& device, const Layout& layout, const DeviceLane& lane,
                std::byte* results);
 
@@ -79,22 +80,23 @@ class DeviceSteps final : public Steps {
   const Step* over(StepResult& result) override;
   bool is_busy() const override { return !launched_.empty(); }
   bool is_encoding() const override;
-  // Codec steps of a lane come one after the other in its stream, but a slot has one event; and the processor
-  // needs what an encode writes, and room where a decode still reads.
+  // Whether `step` must wait for a launched step. Codec steps of a lane are ordered by its stream, but a slot
+  // has only one event. And the processor must not send what an encode still writes, or receive where a
+  // decode still reads.
   bool holds_up(const Step& step) const override;
   std::byte* frames() const override { return wire_; }  // on the device
   std::byte* header(int slot) const override {
     return reinterpret_cast<std::byte*>(&results_[static_cast<std::size_t>(slot)]);
   }
   const std::byte* received(const Step& step) const override { return result_of(step).received.data(); }
-  // Set by decodes whose end nobody waits for, too.
+  // Also written by decodes that nobody waits for.
   std::span<const DeviceResult> results() const { return results_; }
 
  private:
   Status launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
   Status launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header);
-  // The beginning of a step, for the clock; and what comes after its launches, of which `status` is what is
-  // known so far.
+  // begin() records the beginning of a step for the clock. launched() completes a launch; `status` is the
+  // status so far.
   Status begin(const Step& step) const;
   bool launched(const Step& step, Status status, StepResult& result);
   bool is_over(const Step& step, StepResult& result);
@@ -129,7 +131,7 @@ class DeviceBackend final : public Backend {
   bool is_asynchronous() const override { return true; }
   bool has_frames() const override { return job.device_wire; }
   bool may_outlast() const override { return job.may_outlast; }
-  // f(results) with the results of each lane that has decodes under way.
+  // Calls f(results) with the results of each lane whose decodes still run.
   template <class F>
   void late(const F& f) const {
     for (std::size_t i = 0; i < n_lanes_; ++i)
