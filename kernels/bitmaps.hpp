@@ -1,5 +1,5 @@
-// Sparse vectors as a bitmap and packed values: the inner loops of merging them (sparse_allreduce/merge.hpp),
-// once per instruction set, with the same bits from each.
+// Sparse vectors as a bitmap and packed values: the inner loops of merging them (sparse_allreduce/merge.hpp).
+// They exist once for each instruction set, and all give the same bits.
 #pragma once
 
 #include <array>
@@ -8,28 +8,30 @@
 
 namespace mq::kernels {
 
-// What becomes of two values of one element. NaN wins over every value; of two NaNs min and max keep the
+// How two values of one element are combined. NaN wins over every value; of two NaNs, min and max keep the
 // first.
 enum class Fold : std::uint8_t { sum, min, max };
 inline constexpr std::array kFolds{Fold::sum, Fold::min, Fold::max};
 
 // A bitmap is `words` little-endian words of 64 positions, the lowest bit first, at any alignment. Functions
-// write nothing beyond what they say, and read no value behind those of the ones.
+// write only what their comment says. They read no values beyond those of the ones in the bitmap.
 struct BitmapOps {
-  // Makes the bitmap of n ascending indices, base the first position and none beyond the last.
+  // Makes the bitmap of n ascending indices. `base` is the first position; no index is beyond the last
+  // position.
   void (*make)(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* bitmap,
                std::size_t words) noexcept;
-  // The ones.
+  // Counts the ones.
   std::size_t (*count)(const std::byte* bitmap, std::size_t words) noexcept;
-  // base + the positions of the ones, ascending; there are n.
+  // Writes base + the position of each one, ascending. There are n ones.
   void (*list)(const std::byte* bitmap, std::size_t words, std::uint64_t base, std::uint64_t* indices,
                std::size_t n) noexcept;
-  // By Fold: into[i] becomes its fold with the next of n values, for each of the n ones i, ascending.
+  // Indexed by Fold. For each of the n ones at position i, ascending: combines into[i] with the next of the n
+  // values.
   std::array<void (*)(void* into, const std::byte* bitmap, std::size_t words, const std::byte* values,
                       std::size_t n) noexcept,
              kFolds.size()>
       fold;
-  // What list does, and from[i] to the next of `values` for each one i.
+  // Like list, and also copies from[i] to the next element of `values` for each one at position i.
   void (*collect)(const void* from, const std::byte* bitmap, std::size_t words, std::uint64_t base,
                   std::uint64_t* indices, void* values, std::size_t n) noexcept;
 };

@@ -1,5 +1,5 @@
-// The codec row: everything the rest of the library, the tests and the benchmark know about a codec.
-// Separate from the codecs so that a reader of a plan, a policy or a test needs this file only.
+// The codec row: everything that the rest of the library, the tests and the benchmark know about a codec. A
+// reader of a plan, a policy or a test needs only this file, not the codecs.
 #pragma once
 
 #include <array>
@@ -18,13 +18,12 @@ constexpr std::string_view name(Element e) {
   constexpr std::array<std::string_view, 4> names{"f32", "f64", "f16", "bf16"};
   return names[static_cast<std::size_t>(e)];
 }
-// The element types codecs compute in, and keep residuals in. Vectors of the half types are widened chunk by
-// chunk (convert.hpp), so that every codec serves them, sums are accumulated in float and residuals lose
-// nothing.
+// The element types in which codecs compute and keep residuals. Vectors of half types are widened chunk by
+// chunk (convert.hpp). So every codec serves them, sums are accumulated in float, and residuals lose nothing.
 inline constexpr std::array kComputeElements{Element::f32, Element::f64};
 constexpr Element compute_element(Element e) { return e == Element::f64 ? Element::f64 : Element::f32; }
 
-// Instruction sets a row exists for, ascending. All of them write the same bytes.
+// Instruction sets for which rows exist, ascending. All of them write the same bytes.
 enum class Isa : std::uint8_t { scalar, avx2, avx512 };
 inline constexpr std::array kIsas{Isa::scalar, Isa::avx2, Isa::avx512};
 constexpr std::string_view name(Isa i) {
@@ -44,22 +43,21 @@ struct ParamSpec {
   std::string_view name;  // as written in a policy: codec(name=value)
   std::string_view what;  // one line, with the unit
   ParamKind kind;
-  double preset, min, max;                       // inclusive
-  std::span<const std::string_view> words = {};  // of a word: the value is the position in this list
+  double preset, min, max;                       // the limits are inclusive
+  std::span<const std::string_view> words = {};  // for kind word: the value is the position in this list
 };
 
 // What encode does with the residual array (error feedback, Seide et al. 2014, section 3).
 enum class Feedback : std::uint8_t {
   none,     // v = x
   carry,    // v = x + residual;  residual  = v - decoded
-  deposit,  // v = x;             residual += v - decoded   (a later hop's loss, kept but not re-sent in this
-            // call)
+  deposit,  // v = x;             residual += v - decoded   (loss of a later hop: kept, not sent in this call)
 };
 
-// Arrays may have any alignment, also one that is not a multiple of the element size.
+// Arrays may have any alignment, even one that is not a multiple of the element size.
 struct EncodeArgs {
   const void* x = nullptr;  // n elements; never written
-  // n elements of the same type, or null in a call without error feedback; not touched with Feedback::none.
+  // n elements of the same type; null in a call without error feedback. Not accessed with Feedback::none.
   void* residual = nullptr;
   Feedback feedback = Feedback::none;
   std::size_t n = 0;
@@ -77,23 +75,22 @@ struct DecodeArgs {
   std::size_t wire_bytes = 0;
   std::size_t n = 0;
   Params params;
-  const void* base =
-      nullptr;        // null: x = decoded; else x = base + decoded, element by element. base may equal x
-  void* x = nullptr;  // n elements
-  // x is not read again soon: it may be written around the caches. No effect on the values.
+  const void* base = nullptr;  // null: x = decoded; else x[i] = base[i] + decoded[i]. base may equal x
+  void* x = nullptr;           // n elements
+  // x will not be read again soon, so it may be written past the caches. This does not change the values.
   bool stream = false;
 };
 
 enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
 
-// The functions of a codec for one element type and one instruction set. Stateless, and safe to call from any
-// thread.
+// The functions of a codec for one element type and one instruction set. They are stateless and thread-safe.
 struct CodecOps {
-  // Encodes n elements. A non-finite element of v decodes to NaN or Inf; its residual becomes 0; a deposit
-  // whose sum would not be finite leaves the residual as it was. So residuals stay finite.
+  // Encodes n elements. A non-finite element of v decodes to NaN or Inf, and its residual becomes 0. If a
+  // deposit would make a residual non-finite, the residual keeps its value. So residuals stay finite.
   Encoded (*encode)(const EncodeArgs&) noexcept;
-  // Decodes n elements. Malformed: encode cannot have written this wire with these n and params; then x holds
-  // unspecified values, but nothing outside x was written and nothing outside wire was read.
+  // Decodes n elements. Malformed means that encode cannot have written this wire for this n and these
+  // params. Then x holds unspecified values, but nothing outside x was written and nothing outside the wire
+  // was read.
   Decoded (*decode)(const DecodeArgs&) noexcept;
 };
 
@@ -101,32 +98,33 @@ struct Codec {
   std::string_view name;             // unique; the word in policies and result files
   std::uint16_t id;                  // unique for ever; part of every frame
   std::string_view what;             // one line for --list: the idea and its source
-  bool lossless;                     // decode(encode(x)) == x bit for bit
+  bool lossless;                     // decode(encode(x)) == x, bit for bit
   std::span<const ParamSpec> specs;  // at most kMaxParams
-  // Elements that are encoded together. A vector cut at multiples of this encodes, piece by piece, to the
-  // same bytes.
+  // Number of elements that are encoded together. A vector that is cut at multiples of this number encodes,
+  // piece by piece, to the same bytes.
   std::size_t (*block)(const Params&) noexcept;
-  // Hard upper bound, in bytes, of what encode writes for n elements; the same number on every rank.
+  // Upper bound of the bytes that encode writes for n elements; the same number on every rank.
   std::size_t (*wire_bound)(std::size_t n, Element, const Params&) noexcept;
   const CodecOps* (*ops)(Element, Isa) noexcept;
-  // True if these parameters describe a whole message (a mean a tensor): a rank's slice is then one message,
-  // however long. block() is still where slices may be cut.
+  // True if these parameters describe a whole message (for example one mean for a tensor). Then a rank's
+  // slice is one message, whatever its length. block() still says where slices may be cut.
   bool (*whole)(const Params&) noexcept;
-  // A parameter that is measured: what these n elements propose for it, a finite number >= 0. The library
-  // takes the greatest proposal of all ranks, on the first call of a key (later calls keep it) or on every
-  // call without one. Null: the codec has no such parameter.
+  // What these n elements propose for the codec's measured parameter: a finite number >= 0. The library takes
+  // the maximum over all ranks. With a key it does so in the first call of the key, and later calls keep the
+  // result; without a key it does so in every call. Null: the codec has no measured parameter.
   double (*propose)(const void* x, std::size_t n, Element, const Params&) noexcept;
-  // True if these parameters ask for it; and the parameters to encode with.
+  // proposes(): whether these parameters ask for a measurement. settle(): the parameters to encode with.
   bool (*proposes)(const Params&) noexcept;
   Params (*settle)(const Params&, double proposal) noexcept;
 };
 
-// All codecs, in the order of the registry. Ends up in --list, the policy grammar, the tests and the sweeps.
+// All codecs, in the order of the registry. --list, the policy grammar, the tests and the sweeps use this
+// list.
 std::span<const Codec> codecs() noexcept;
 const Codec* find_codec(std::string_view name) noexcept;  // null if there is none
 Params preset_params(const Codec&) noexcept;
 
-// The best instruction set this processor and operating system support.
+// The best instruction set that this processor and operating system support.
 Isa best_isa() noexcept;
 
 }  // namespace mq::kernels

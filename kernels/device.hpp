@@ -1,7 +1,7 @@
-// What the library knows of a codec's device row: an encode or a decode as a list of kernel launches, made
-// on the host. Separate from kernels/cuda/, which has the kernels themselves, so that whoever launches them
-// (the CUDA driver, or the tests' emulator) and whoever orders them (the executor) need this file only. The
-// wire is that of the host row, bit for bit, and so are residuals and decoded values.
+// A codec's device row, as the library sees it: an encode or a decode is a list of kernel launches, made on
+// the host. The kernels are in kernels/cuda/. The code that launches them (the CUDA driver, or the tests'
+// emulator) and the code that orders them (the executor) need only this file. Wire, residuals and decoded
+// values equal those of the host row bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@ namespace mq::kernels {
 
 // One kernel over a grid of thread blocks. Every kernel takes one trivially copyable struct by value.
 struct Launch {
-  const char* kernel = nullptr;    // its name in the image; a constant, known by its address too
-  std::uint32_t grid = 1;          // thread blocks
-  std::uint32_t block = 1;         // threads a block, a multiple of 32
+  const char* kernel = nullptr;  // its name in the image; a constant, which is also identified by its address
+  std::uint32_t grid = 1;        // thread blocks
+  std::uint32_t block = 1;       // threads of a block, a multiple of 32
   std::uint32_t shared_bytes = 0;  // dynamic shared memory of a block
   const void* args = nullptr;      // copied by the launcher before it returns
   std::uint32_t args_bytes = 0;    // at most kMaxArgsBytes
 };
 inline constexpr std::uint32_t kMaxArgsBytes = 512;
 
-// Where launches go: into a stream, which runs them in order. An error is the launcher's to remember.
+// Where launches go: into a stream, which runs them in order. The launcher keeps errors.
 struct Launcher {
   void* context = nullptr;
   void (*launch)(void* context, const Launch&) noexcept = nullptr;
@@ -34,42 +34,42 @@ struct Launcher {
     static_assert(sizeof(Args) <= kMaxArgsBytes && std::is_trivially_copyable_v<Args>);
     Args copy = args;
 #if defined(__GNUC__) && !defined(__clang__)
-    __builtin_clear_padding(&copy);  // or tests take what is left there for pointers
+    __builtin_clear_padding(&copy);  // otherwise tests would take old bytes for pointers
 #endif
     launch(context, {kernel, static_cast<std::uint32_t>(grid), block, shared_bytes, &copy, sizeof copy});
   }
 };
 
-// What launches are fitted to; never what they compute.
+// Properties of the device to which launches are fitted. They never change what is computed.
 struct DeviceShape {
   std::uint32_t multiprocessors = 1;
-  std::uint32_t shared_bytes = 48 << 10;  // that a thread block may have, once allowed to
+  std::uint32_t shared_bytes = 48 << 10;  // available to a thread block, with permission
 };
 
-// Of an encode, complete with the wire. In memory that device and host can use. nonfinite: 0 when the encode
-// is launched, for thread blocks may add to it.
+// The result of an encode, complete when the wire is. In memory that device and host can access. nonfinite
+// must be 0 before the launch, because thread blocks may add to it.
 struct DeviceEncoded {
   std::uint64_t bytes, nonfinite;
 };
 
-// All pointers of args are device addresses; wire and encoded may be pinned host memory mapped into the
-// device's addresses.
+// All pointers in args are device addresses. wire and encoded may be pinned host memory that is mapped into
+// the device's addresses.
 struct DeviceEncode {
   EncodeArgs args;
   DeviceEncoded* encoded = nullptr;
-  std::byte* scratch = nullptr;  // scratch_bytes(), 256-byte aligned
+  std::byte* scratch = nullptr;  // scratch_bytes() bytes, 256-byte aligned
   DeviceShape shape;
 };
 struct DeviceDecode {
   DecodeArgs args;
-  // Set to 1 if the wire is malformed, else left alone. In memory that device and host can use.
+  // Set to 1 if the wire is malformed, else not changed. In memory that device and host can access.
   std::uint32_t* malformed = nullptr;
   std::byte* scratch = nullptr;
   DeviceShape shape;
 };
 
-// The functions of a codec for one element type: they launch and do not wait. Stateless; scratch needs no
-// initialization and may be used again by the next launch of the same stream.
+// The functions of a codec for one element type. They launch and do not wait. They are stateless. The scratch
+// memory needs no initialisation, and the next launch in the same stream may use it again.
 struct DeviceOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
   void (*encode)(const DeviceEncode&, const Launcher&) noexcept;
@@ -79,7 +79,7 @@ struct DeviceOps {
 // Null if the codec has no device row.
 const DeviceOps* device_ops(const Codec&, Element) noexcept;
 
-// The device's side of kernels/convert.hpp: device addresses, any alignment.
+// The device version of kernels/convert.hpp: device addresses, any alignment.
 struct DeviceConvertOps {
   void (*widen)(const void* half, void* out, std::size_t n, const DeviceShape&, const Launcher&) noexcept;
   void (*narrow)(const void* v, void* half, void* residual, std::size_t n, const DeviceShape&,
@@ -87,8 +87,8 @@ struct DeviceConvertOps {
 };
 const DeviceConvertOps* device_convert(Element half) noexcept;  // null for f32 and f64
 
-// What codec.propose(x, n, element, params) gives, for a device x: written to *proposal, which device and
-// host can use. Null: the codec has no such parameter. element: f32 or f64.
+// Writes the result of codec.propose(x, n, element, params), for x on the device, to *proposal, which device
+// and host can access. Null: the codec has no measured parameter. element: f32 or f64.
 struct DeviceProposeOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
   void (*propose)(const void* x, std::size_t n, const Params&, double* proposal, std::byte* scratch,
@@ -96,14 +96,14 @@ struct DeviceProposeOps {
 };
 const DeviceProposeOps* device_propose(const Codec&, Element) noexcept;
 
-// The device's side of kernels/bitmaps.hpp: device addresses, indices 8-byte aligned, all else at any
-// alignment; they launch and do not wait. Values and indices behind the n-th are left alone. scratch:
-// scratch_bytes(words), 256-byte aligned.
+// The device version of kernels/bitmaps.hpp. The functions launch and do not wait. All pointers are device
+// addresses; indices are 8-byte aligned, everything else has any alignment. Values and indices after the n-th
+// are not changed. scratch has scratch_bytes(words) bytes, 256-byte aligned.
 struct DeviceBitmapOps {
   std::size_t (*scratch_bytes)(std::size_t words) noexcept;
   void (*make)(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* bitmap,
                std::size_t words, const DeviceShape&, const Launcher&) noexcept;
-  // count: in memory that device and host can use.
+  // count: in memory that device and host can access.
   void (*count)(const std::byte* bitmap, std::size_t words, std::uint64_t* count, const DeviceShape&,
                 const Launcher&) noexcept;
   void (*list)(const std::byte* bitmap, std::size_t words, std::uint64_t base, std::uint64_t* indices,

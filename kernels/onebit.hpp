@@ -1,5 +1,5 @@
-// What the rows of onebit (codecs/onebit-inl.hpp says what it is) share, on the host and on a GPU: how its
-// parameters cut a vector, and the arithmetic of its means, in double and in one order.
+// What the host and GPU rows of onebit share (codecs/onebit-inl.hpp describes the codec): how its parameters
+// cut a vector, and the arithmetic of its means, in double and in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr Cut cut(const Params& p, std::size_t n) {
 }
 MQ_HD constexpr std::size_t code_bytes(std::size_t n) { return (n + 7) / 8; }
 
-// On the wire, before the codes of a block.
+// On the wire before the codes of a block.
 template <class T>
 struct Means {
   T below, above;
@@ -38,8 +38,8 @@ MQ_HD constexpr std::size_t block_bytes(std::size_t n) {
   return sizeof(Means<T>) + code_bytes(n);
 }
 
-// The means of the elements at least, and below, the threshold. A mean of means cannot overflow where a sum
-// can.
+// The means of the elements below the threshold and of the others. Pieces are joined as a mean of means,
+// which cannot overflow, unlike a sum.
 template <class T>
 struct Sides {
   T threshold{0};
@@ -47,7 +47,7 @@ struct Sides {
   double below = 0, above = 0;
   bool finite = true;
 
-  // A piece of a block joins the pieces before it.
+  // Adds a piece of a block to the pieces before it.
   MQ_HD constexpr void join(double mean_below, std::size_t more_below, double mean_above,
                             std::size_t more_above) {
     if (more_below != 0) below = toward(below, mean_below, share(n_below, more_below));
@@ -55,7 +55,7 @@ struct Sides {
     n_below += more_below;
     n_above += more_above;
   }
-  // The two halves of it: the part that n_b elements are of all, and the mean of both.
+  // The two steps of a join: the share of n_b elements in all, and the mean of both parts.
   static MQ_HD constexpr double share(std::size_t n_a, std::size_t n_b) {
     return static_cast<double>(n_b) / static_cast<double>(n_a + n_b);
   }
@@ -64,8 +64,9 @@ struct Sides {
     const double mean = a + (b - a) * share;
     return mean < -kMax ? -kMax : mean > kMax ? kMax : mean;  // rounding must not leave the range of T
   }
-  // True, once, if the block is to be split at its mean instead of zero. Not where v - mean could overflow:
-  // |v| is at most the sum of its side, and a quarter of the range leaves room for the rounding of it.
+  // Returns true, once, if the block is to be split at its mean instead of zero. Returns false if v - mean
+  // could overflow: |v| is at most the sum of its side, and a quarter of the range leaves room for the
+  // rounding of this sum.
   MQ_HD constexpr bool again(bool at_mean) {
     constexpr double kSafe = static_cast<double>(std::numeric_limits<T>::max()) / 4;
     const double sum_below = below * static_cast<double>(n_below);
@@ -79,7 +80,7 @@ struct Sides {
   MQ_HD constexpr Means<T> means() const { return {static_cast<T>(below), static_cast<T>(above)}; }
 };
 
-// Of a sum of `count` terms in units of `scale`.
+// Mean of `count` terms whose sum, in units of `scale`, is `total`.
 MQ_HD constexpr double mean_of(double total, std::size_t count, double scale) {
   return count == 0 ? 0 : total / static_cast<double>(count) / scale;
 }

@@ -1,6 +1,6 @@
-// The list of codecs. To add one: write codecs/NAME-inl.hpp, include it here and put its type into the list.
-// It then exists for every instruction set and element type, in `mpiq-bench --list`, in policies, in sweeps
-// and in every table-driven test. Included once per instruction set, after the loops.
+// The list of codecs. To add a codec, write codecs/NAME-inl.hpp, include it here, and add its type to the
+// list. It then exists for every instruction set and element type, in `mpiq-bench --list`, in policies, in
+// sweeps and in every table-driven test. This file is included once per instruction set, after the loops.
 
 #include "kernels/codecs/adaptive-inl.hpp"
 #include "kernels/codecs/bf16-inl.hpp"

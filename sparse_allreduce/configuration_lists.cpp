@@ -129,10 +129,10 @@ Status ConfigurationLists::check_counts(const Stage& stage, const Header& header
   }
   if (!sane)
     return status_of(Code::bad_frame,
-                     [&] { return "rank " + std::to_string(peer) + " announced lists that cannot be"; });
+                     [&] { return "rank " + std::to_string(peer) + " announced impossible index lists"; });
   if (!bounds_.empty() && (header.format & ~1u) != bounds_hash_)
     return status_of(Code::bad_frame,
-                     [&] { return "rank " + std::to_string(peer) + " cut the index space in another way"; });
+                     [&] { return "rank " + std::to_string(peer) + " cut the index space differently"; });
   return {};
 }
 

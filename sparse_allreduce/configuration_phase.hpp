@@ -109,7 +109,7 @@ class ConfigurationPhase {
     deadline_ = Deadline(settings_.timeout_s);
     MQ_TRY(allgather(exchange_, replica_, tag(KylixTag::list_stats),
                      local_error_.ok() ? std::as_writable_bytes(blocks) : std::span<std::byte>{}, complete));
-    if (!complete) note({Code::peer_failed, "another rank could not describe its index lists"});
+    if (!complete) note({Code::peer_failed, "another rank could not send its list statistics"});
     attempt([&] { decide(shape, blocks, degrees); });
     if (choose) {  // without degrees a rank cannot follow the schedule, so all must have them
       Status damage;
@@ -135,7 +135,7 @@ class ConfigurationPhase {
       // Sums must run over the ranks in one order.
       const std::size_t rank = (static_cast<std::size_t>(replica_.me) + i) % all.out.size();
       if (!shape.read(blocks.subspan(i * shape.words(), shape.words()), all.out[rank], all.in[rank]))
-        return note({Code::bad_frame, "a rank's description of its index lists cannot be"});
+        return note({Code::bad_frame, "the list statistics of a rank are invalid"});
     }
     if (degrees.empty())
       degrees = choose_degrees(settings_.network, all, settings_.entry, lists_.with_values());
@@ -163,7 +163,7 @@ class ConfigurationPhase {
     attempt([&] {
       for (std::size_t j = 0; j < n; ++j)
         if (links[j].announced && !lists_.read(stage, came[j], links[j]))
-          return note({Code::bad_frame, "a message is no list of indices"});
+          return note({Code::bad_frame, "a message is not a list of indices"});
       note(lists_.merge(to, links));
     });
     return {};
@@ -239,7 +239,7 @@ class ConfigurationPhase {
       note(check_received(headers_[1], got, of, settings_.call, kReplicaStep));
       if (headers_[1].counts[0] != lists_.lists_hash())
         note(status_of(Code::mismatch, [&] {
-          return "rank " + std::to_string(of) + " has other index lists than the rank it is a replica of";
+          return "rank " + std::to_string(of) + " has different index lists than the rank that it replicates";
         }));
     }
     return {};

@@ -130,7 +130,7 @@ class Exchange {
   }
   static Status bad_length(const Pending& p) {
     return status_of(Code::bad_frame, [&] {
-      return "rank " + std::to_string(p.peer) + " sent " + std::to_string(p.bytes) + " bytes in place of " +
+      return "rank " + std::to_string(p.peer) + " sent " + std::to_string(p.bytes) + " bytes instead of " +
              std::to_string(p.expected);
     });
   }
@@ -158,14 +158,15 @@ inline bool broken(const Status& status) {
 // Checks that a header belongs to this step of this call. If not, the Status says why.
 inline Status check(const Header& header, int from, std::uint64_t call, std::uint32_t step) {
   if (header.magic != kMagic || header.version != kVersion)
-    return status_of(Code::bad_frame, [&] { return "rank " + std::to_string(from) + " sent no header"; });
+    return status_of(Code::bad_frame,
+                     [&] { return "rank " + std::to_string(from) + " sent an invalid header"; });
   if (header.call != call || header.step != step)
     return status_of(Code::bad_frame, [&] {
       return "rank " + std::to_string(from) + " sent a message of another call or step";
     });
   if (header.error_code != 0)
     return status_of(Code::peer_failed,
-                     [&] { return "rank " + std::to_string(from) + " could not go on with its part"; });
+                     [&] { return "rank " + std::to_string(from) + " reported an error"; });
   return {};
 }
 

@@ -123,7 +123,7 @@ class ReplicatedReceive {
     }
     // A replica may be ahead of this rank. But then it has left out this rank's message of the current run.
     if (copy.full && copy.run > run.number && copy.unusable.ok())
-      copy.unusable = bad(run, i, "is so far ahead that it left a message out");
+      copy.unusable = bad(run, i, "is ahead and has left out the message of this run");
     return {};
   }
 
@@ -137,7 +137,7 @@ class ReplicatedReceive {
     if (stale) return {};
     if (!usable.ok()) return usable;
     if (header.payload_bytes != payload_ || bytes != sizeof header + payload_)
-      return bad(run, i, "sent values of another number");
+      return bad(run, i, "sent the wrong number of values");
     if (number > run.number && copies_.size() == 1) return bad(run, i, "sent values of a later run");
     copy.full = true;
     copy.run = number;

@@ -216,15 +216,15 @@ TEST_F(DeviceExecute, the_verdict_of_what_was_left_is_kept_until_it_is_asked_for
     std::unique_ptr<DeviceResources> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
     ASSERT_TRUE(work->reserve({}).ok());
     ASSERT_TRUE(work->follow({}).ok());
-    work->leave({&malformed, 1});
-    work->rest();
+    work->check_later({&malformed, 1});
+    work->mark_idle();
     work->settle();
     pool.give(std::move(work));
   }
   std::unique_ptr<DeviceResources> work = pool.take(*Gpus::get().rows().api, &Gpus::get().device(0));
   ASSERT_TRUE(work->reserve({}).ok());
-  EXPECT_EQ(work->verdict().code(), Code::bad_frame);
-  EXPECT_TRUE(work->verdict().ok());
+  EXPECT_EQ(work->take_error().code(), Code::bad_frame);
+  EXPECT_TRUE(work->take_error().ok());
   pool.give(std::move(work));
 }
 

@@ -1,18 +1,18 @@
-// adaptive: the n / pi elements of greatest magnitude of every block, as sign and position; they decode to
-// the mean of what is sent of their sign (Dryden, Jacobs, Moon, Van Essen: Communication quantization for
-// data-parallel training of deep neural networks, MLHPC 2016). Against a fixed threshold: the volume is known
-// beforehand, whatever the scale of the data.
+// adaptive: sends the n / pi elements of greatest magnitude of every block, as sign and position. They decode
+// to the mean of the sent elements of their sign (Dryden, Jacobs, Moon, Van Essen: Communication quantization
+// for data-parallel training of deep neural networks, MLHPC 2016). Unlike with a fixed threshold, the volume
+// is known beforehand, whatever the scale of the data.
 //
-// search=exact    the k = max(1, round(n / pi)) largest of a block of n, ties by lowest position; fewer if
-//                 fewer are not 0
-// search=approx   all above a bound found in one element of 16; k / 2 to 2 k, by an exact search where not
-// search=dryden2016  as published: of 128 sampled elements, the greatest 1 / pi of each sign and at least one
-//                 give the bounds, the means are those of all elements sent. At most 4 k; the rest stays in
-//                 the residual. Where the sample has no element of a sign, its bound is that of the other
-//                 sign.
-// signs=separate  n / pi of the positive elements, and of the negative ones (search exact or approx)
+//   search=exact       The k = max(1, round(n / pi)) largest of a block of n. Ties: lowest position first.
+//                      Fewer if fewer are not 0.
+//   search=approx      All above a bound, which is found in one element of 16. If these are not k / 2 to 2 k
+//                      elements, an exact search follows.
+//   search=dryden2016  As published. 128 elements are sampled; the greatest 1 / pi of each sign (at least 1)
+//                      give the bounds. The means are those of all elements sent. At most 4 k; the rest stays
+//                      in the residual. If the sample has no element of a sign, the other bound is used.
+//   signs=separate     n / pi of the positive elements, and n / pi of the negative ones (exact or approx).
 //
-// Wire: see kernels/host/ternary_wire-inl.hpp. For floats at pi = 32, 0.033 bytes an element.
+// Wire: see kernels/host/ternary_wire-inl.hpp. For floats at pi = 32, 0.033 bytes per element.
 
 struct Adaptive {
   static constexpr std::string_view kName = "adaptive";
@@ -33,7 +33,7 @@ struct Adaptive {
   static constexpr TernaryFormat format(const Params& p) { return AdaptiveParams(p).format; }
   static constexpr bool kMeans = true;
 
-  // The first block lists nothing, and so begins with a sample.
+  // No floor is known for the first block, so it begins with a sample.
   template <class T>
   static MQ_INLINE Key<T> first_floor(const Params&) {
     return kMaxKey<T>;
@@ -60,7 +60,7 @@ struct Adaptive {
   }
 
  private:
-  // The finite elements of one sign.
+  // Number of finite elements of one sign.
   template <class T>
   static std::size_t size_of(const Candidates<T>& block, Side side) {
     return count_at_least<T>(block.v, block.n, side, 1) -

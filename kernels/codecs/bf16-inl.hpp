@@ -1,6 +1,6 @@
-// bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits), ties to even. The dense
-// baseline of every sweep. Relative error of normal values at most 2^-8 (2^-9 of the power of two above);
-// values beyond 3.39e38 become infinite.
+// bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits), ties to even. It is the dense
+// baseline of every sweep. The relative error of normal values is at most 2^-8 (2^-9 of the next power of two
+// above). Values beyond 3.39e38 become infinite.
 
 struct Bf16 : HalfCodec<Bf16Format> {
   static constexpr std::string_view kName = "bf16";

@@ -1,6 +1,6 @@
-// f16: every element rounded to IEEE 754 half (5 exponent bits, 10 mantissa bits), ties to even: eight times
-// as exact as bf16 where the range allows it. Relative error at most 2^-11 from 2^-14 to 65504, absolute
-// error at most 2^-25 below; values from 65520 on become infinite, and leave no residual.
+// f16: every element rounded to IEEE 754 half (5 exponent bits, 10 mantissa bits), ties to even. It is eight
+// times as exact as bf16 where the range allows it. The relative error is at most 2^-11 from 2^-14 to 65504;
+// below, the absolute error is at most 2^-25. Values from 65520 on become infinite and leave no residual.
 
 struct F16 : HalfCodec<F16Format> {
   static constexpr std::string_view kName = "f16";

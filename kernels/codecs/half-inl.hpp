@@ -1,5 +1,5 @@
-// What the codecs of half size, f16 and bf16, have in common: every element rounded to 16 bits. Doubles are
-// rounded to float first, so twice. Wire: n little-endian 16-bit words, 2 n bytes.
+// What the codecs of half size, f16 and bf16, have in common: every element is rounded to 16 bits. Doubles
+// are rounded to float first, so they are rounded twice. Wire: n little-endian 16-bit words, 2 n bytes.
 
 template <class Format>
 struct HalfCodec {

@@ -1,5 +1,5 @@
-// Magnitudes as integers: the bits of a float without its sign, its *key*, ascend with the magnitude. Shared
-// by host and device rows. Included once per instruction set, and once for the device.
+// Magnitudes as integers. The *key* of a float is its bits without the sign; keys ascend with the magnitude.
+// Host and device rows share this file. It is included once per instruction set, and once for the device.
 
 template <class T>
 using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -14,7 +14,7 @@ inline constexpr T kNanMark = std::numeric_limits<T>::quiet_NaN();
 template <class T>
 inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <class T>
-inline constexpr int kMantissaBits = std::numeric_limits<T>::digits - 1;  // that are stored
+inline constexpr int kMantissaBits = std::numeric_limits<T>::digits - 1;  // stored bits
 
 template <class T>
 MQ_HD MQ_INLINE Key<T> key_of(T magnitude) {
@@ -25,7 +25,7 @@ MQ_HD MQ_INLINE T magnitude_of(Key<T> key) {
   return __builtin_bit_cast(T, key);
 }
 
-// The value that stands for elements that are not finite: +Inf or -Inf if they all are, else NaN.
+// The value that represents the non-finite elements of a block: +Inf or -Inf if they all are, else NaN.
 template <class T>
 MQ_HD MQ_INLINE T mark_of(bool all_above, bool all_below) {
   return all_above ? kInfinity<T> : all_below ? -kInfinity<T> : kNanMark<T>;

@@ -1,28 +1,33 @@
-// onebit: one sign bit an element and the two side means of its block, with error feedback outside
-// (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; there a block
-// is a column). The side means minimise the squared error for the given bits:
-// |v - decoded|^2 = |v|^2 - n+ above^2 - n- below^2.
+// onebit: one sign bit per element and the two side means of its block; error feedback is added outside the
+// codec (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; in the
+// paper a block is a column). The side means minimise the squared error for the given bits: |v - decoded|^2 =
+// |v|^2 - n+ above^2 - n- below^2.
 //
-// Encode, block by block: (1) v = x + residual, sums of both sides, bits v >= 0; (2) the new residual. Reads
-// x and residual and writes residual once each as long as a block stays in L1: 12 bytes of memory traffic an
-// element for floats. A block that does not is read from memory again for (2).
+// Encode works block by block. Pass 1 computes v = x + residual, the sums of both sides, and the bits v >= 0.
+// Pass 2 computes the new residual. While a block stays in L1, x and residual are read once and residual is
+// written once: 12 bytes of memory traffic per element for floats. For a longer block, pass 2 reads from
+// memory again.
 //
-// means: what shares a pair of means.
+// means: which elements share a pair of means.
+//
 //   block   `block` elements.
-//   column  a column of a column-major matrix of `rows` rows and leading dimension `ld`: its `rows` elements
-//           are one block, the ld - rows elements up to the next column another. Vectors are cut at columns.
-//           Without rows, which only the caller knows, the same as block. Columns of fewer than 3 floats grow.
-//   tensor  all elements of one call; one NaN marks them all.
-// split: zero, or the mean of the block, for blocks whose mean is far from zero; (1) is then done twice, in
-// L1. Never worse than the mean +- the mean distance from it (Microsoft CNTK, non-zero threshold), for that
-// shares the partition. Not for values so large that v - mean might overflow.
+//   column  A column of a column-major matrix of `rows` rows and leading dimension `ld`. Its `rows` elements
+//           are one block, and the ld - rows elements up to the next column are another. Vectors are cut at
+//           columns. Only the caller knows `rows`; without it, the same as block. Columns of fewer than 3
+//           floats grow.
+//   tensor  All elements of one call. One NaN marks them all.
 //
-// A block with a NaN or Inf sends no value at all: its bits mark the non-finite elements, `above` is what
-// they decode to (+Inf or -Inf if they all are, else NaN), `below` is 0, and every finite element stays in
-// the residual. In a call without residuals `below` is NaN.
+// split: at zero, or at the mean of the block, for blocks whose mean is far from zero; pass 1 then runs
+// twice, in L1. For the same partition, the side means are never worse than the mean plus or minus the mean
+// distance from it (Microsoft CNTK, non-zero threshold). split=mean is not applied to values so large that v
+// - mean might overflow.
 //
-// Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. Floats: 1/8 + 8/n bytes an element. How v was
-// split does not show on the wire.
+// A block with a NaN or Inf sends no values. Its bits mark the non-finite elements, and `above` is their
+// decoded value (+Inf or -Inf if they all are, else NaN). `below` is 0, and every finite element stays in the
+// residual. In a call without residuals, `below` is NaN.
+//
+// Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. For floats that is 1/8 + 8/n bytes per element.
+// The wire does not show how v was split.
 
 struct OneBit {
   static constexpr std::string_view kName = "onebit";
@@ -48,17 +53,17 @@ struct OneBit {
 
   template <class T>
   using Means = onebit::Means<T>;
-  // Pass 1 of a block.
+  // The result of pass 1 of a block.
   template <class T>
   struct Sides : onebit::Sides<T> {
-    MQ_INLINE Sides() {}  // spelled out: an implicit constructor is compiled for the baseline processor
+    MQ_INLINE Sides() {}  // not implicit: that would be compiled for the baseline processor
     MQ_INLINE bool again(const Params& params) {
       return onebit::Sides<T>::again(onebit::splits_at_mean(params));
     }
   };
 
-  // The sums of a piece of a block; the bits go to the wire at once, for they do not depend on the means.
-  // With kHuge it also serves pieces whose sums leave the range of T.
+  // The sums of a piece of a block. The bits are written to the wire immediately, because they do not depend
+  // on the means. With kHuge it also serves pieces whose sums exceed the range of T.
   template <class T, bool kHuge>
   struct Stat {
     SplitSum<T, kHuge> sum;
@@ -74,7 +79,7 @@ struct OneBit {
       n_above += static_cast<std::size_t>(std::popcount(bits));
       store_bits(codes, bits, width);
     }
-    // False if a sum is not finite; then sides has not changed.
+    // False if a sum is not finite; then `sides` is unchanged.
     MQ_INLINE bool finish(std::size_t n, Sides<T>& sides) const {
       const double above = sum.total(sum.set), below = sum.total(sum.clear);
       if (!std::isfinite(above) || !std::isfinite(below)) return false;
@@ -88,7 +93,7 @@ struct OneBit {
     }
   };
 
-  // Pass 2: what the receivers will see of v.
+  // Pass 2: the values of v that the receivers will decode.
   template <class T, class W>
   static MQ_INLINE Lanes<T> put(const Lanes<T>& v, const Sides<T>& sides, std::byte*, W) {
     const Means<T> means = sides.means();
@@ -99,7 +104,8 @@ struct OneBit {
   static MQ_INLINE Lanes<T> get(Means<T> scale, const std::byte* codes, W width) {
     return Lanes<T>::pick(load_bits(codes, width), scale.above, scale.below);
   }
-  // Codes that decode to `mark` where bits is 1 and to `rest` elsewhere, under the scale marks(mark, rest).
+  // Writes codes that decode to `mark` where bits is 1 and to `rest` elsewhere, with the scale marks(mark,
+  // rest).
   template <class W>
   static MQ_INLINE void put_marks(std::uint32_t bits, std::byte* codes, W width) {
     store_bits(codes, bits, width);
@@ -108,7 +114,7 @@ struct OneBit {
   static MQ_INLINE Means<T> marks(T mark, T rest) {
     return {rest, mark};
   }
-  // The bits behind the last element of the last byte are 0 in everything encode writes.
+  // encode writes 0 to the bits after the last element of the last byte.
   static MQ_INLINE bool padding_ok(const std::byte* codes, std::size_t n) {
     return n % 8 == 0 || (std::to_integer<unsigned>(codes[n / 8]) >> (n % 8)) == 0;
   }

@@ -1,6 +1,6 @@
-// raw: the elements themselves. The yardstick for what a plan costs without a codec, and the lossless lane of
-// the tests. Wire: n elements, n * sizeof(T) bytes. Half types would go as floats, twice their bytes, and are
-// refused: f16 and bf16 send each of them as it is.
+// raw: the elements themselves. It measures what a plan costs without a codec, and it is the lossless case of
+// the tests. Wire: n elements, n * sizeof(T) bytes. Half types are refused, because they would be sent as
+// floats, twice their size; f16 and bf16 each send one of them exactly.
 
 struct Raw {
   static constexpr std::string_view kName = "raw";

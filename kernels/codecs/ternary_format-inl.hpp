@@ -1,16 +1,16 @@
-// The wire of ternary codecs as far as host and device rows share it: formats, header, how long a payload is
-// and which format a block takes, and the means of its sides. Included once per instruction set, and once for
-// the device, after keys-inl.hpp. For the layout see kernels/host/ternary_wire-inl.hpp.
+// The part of the ternary codecs' wire that host and device rows share: formats, header, length of a payload,
+// choice of a block's format, and the means of its sides. Included once per instruction set, and once for the
+// device, after keys-inl.hpp. The layout is described in kernels/host/ternary_wire-inl.hpp.
 
 enum class TernaryFormat : std::uint32_t { best, gap, u16, u32, dense, marked };
 
 template <class T>
 struct TernaryHeader {
-  std::uint32_t format_count;  // format * 2^24 + entries
+  std::uint32_t format_count;  // format * 2^24 + number of entries
   std::uint32_t payload_bytes;
-  T value[2];  // of the entries below 0 and above
+  T value[2];  // of the entries below 0, and of those above
 
-  MQ_HD MQ_INLINE TernaryHeader() {}  // spelled out: an implicit one is compiled for the baseline processor
+  MQ_HD MQ_INLINE TernaryHeader() {}  // not implicit: that would be compiled for the baseline processor
   MQ_HD MQ_INLINE TernaryHeader(T below, T above) : value{below, above} {}
   MQ_HD MQ_INLINE void set(TernaryFormat format, std::size_t count, std::size_t bytes) {
     format_count = static_cast<std::uint32_t>(format) << 24 | static_cast<std::uint32_t>(count);
@@ -18,7 +18,7 @@ struct TernaryHeader {
   }
   MQ_HD MQ_INLINE TernaryFormat format() const { return static_cast<TernaryFormat>(format_count >> 24); }
   MQ_HD MQ_INLINE std::size_t count() const { return format_count & 0xffffff; }
-  // As far as the header alone tells.
+  // Checks what can be checked with the header alone.
   MQ_HD MQ_INLINE bool valid() const {
     constexpr T kMax = kMaxMagnitude<T>;
     return format() >= TernaryFormat::gap && format() <= TernaryFormat::marked && value[0] >= -kMax &&
@@ -29,14 +29,15 @@ static_assert(sizeof(TernaryHeader<float>) == 16 && sizeof(TernaryHeader<double>
 
 MQ_HD constexpr std::size_t dense_bytes(std::size_t n) { return (2 * n + 7) / 8; }
 
-// Of the payload of `count` entries, with gaps so many bytes more as there are skips.
+// Size of a payload of `count` entries. In gap format, each skip adds one byte.
 MQ_HD constexpr std::size_t sparse_bytes(TernaryFormat format, std::size_t count, std::size_t skips) {
   return format == TernaryFormat::gap   ? count + skips
          : format == TernaryFormat::u16 ? 2 * count + (count + 7) / 8
                                         : 4 * count;
 }
 
-// The format asked for, or dense if that is longer than dense; of best, the first of the smallest.
+// The format of a block: the requested one, or dense if the requested one is longer than dense. For best, the
+// first of the shortest.
 MQ_HD constexpr TernaryFormat choose_format(TernaryFormat asked, std::size_t count, std::size_t skips,
                                             std::size_t n) {
   TernaryFormat chosen = asked;
@@ -48,14 +49,15 @@ MQ_HD constexpr TernaryFormat choose_format(TernaryFormat asked, std::size_t cou
   return fits ? chosen : TernaryFormat::dense;
 }
 
-// A byte an entry. With signs, bit 0 is the sign, 1 = above, and the other 7 bits are the number of elements
-// since the entry before; without, all 8 are. The greatest number skips as many elements and is no entry.
+// Gap format, one byte per entry. With signs, bit 0 is the sign (1 = above), and the other 7 bits are the
+// number of elements since the previous entry. Without signs, all 8 bits are that number. The greatest number
+// is no entry: it skips that number of elements.
 template <bool kSigned>
 inline constexpr std::uint32_t kSkip = kSigned ? 127 : 255;
 
-// Sums of the entries of both sides, the same bits on every instruction set, on a device and for every
-// format: element i of a block is added to part i % 8, in order, in double; the parts are joined by halving.
-// A total that is not finite is to be summed again with a smaller scale.
+// Sums of the entries of both sides, with the same bits on every instruction set, on a device and for every
+// format. Element i of a block is added to part i % 8, in order, in double; then the parts are joined by
+// halving. If a total is not finite, the sum is repeated with a smaller scale.
 inline constexpr int kSideParts = 8;
 inline constexpr double kHugeScale = 0x1p-17;  // sums of 65536 finite terms stay finite
 MQ_HD MQ_INLINE double side_total(const double (&part)[kSideParts]) {

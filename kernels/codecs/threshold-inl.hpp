@@ -1,12 +1,13 @@
-// threshold: an element is sent, as +tau or -tau, in the call in which its magnitude has reached tau; what it
-// exceeds tau by, and all the others, wait in the residual (Strom: Scalable distributed DNN training using
-// commodity GPU cloud computing, Interspeech 2015). At most one quantum an element and call: where inputs
-// are greater than tau the residual grows. tau is not a contraction and has no universal value: give it, or
-// let the first call of a key measure a quantile of the magnitudes.
+// threshold: sends an element, as +tau or -tau, in the call in which its magnitude reaches tau. The excess
+// over tau and all other elements wait in the residual (Strom: Scalable distributed DNN training using
+// commodity GPU cloud computing, Interspeech 2015). An element sends at most one tau per call, so the
+// residual grows if inputs are greater than tau. tau is not a contraction and has no universal value: specify
+// it, or let the first call of a key measure a quantile of the magnitudes.
 //
-// With tau a power of two (round=pow2) decoded + residual == v exactly while |v| < 2^24 tau.
+// If tau is a power of two (round=pow2), decoded + residual == v exactly while |v| < 2^24 tau.
 //
-// Wire: see kernels/host/ternary_wire-inl.hpp. For floats of which one in 32 is sent, 0.033 bytes an element.
+// Wire: see kernels/host/ternary_wire-inl.hpp. For floats of which one in 32 is sent, 0.033 bytes per
+// element.
 
 struct Threshold {
   static constexpr std::string_view kName = "threshold";
@@ -32,7 +33,7 @@ struct Threshold {
 
   template <class T>
   static MQ_INLINE Key<T> first_floor(const Params& p) {
-    return key_of(value<T>(p)) - 1;  // at least tau is above the number below tau
+    return key_of(value<T>(p)) - 1;  // selects from tau on
   }
   template <class T>
   static MQ_INLINE Key<T> next_floor(const Params& p, const Selection<T>&) {
@@ -45,12 +46,13 @@ struct Threshold {
   }
 
   static bool proposes(const Params& p) noexcept { return p.value[1] > 0; }
-  // The magnitude that a share of 1 - quantile of the elements reach, or all that are not 0 if these are
-  // fewer, rounded down by at most 2^-11 of itself. Elements that are not finite reach none; 0, which settles
-  // nothing, if there is no other.
+  // Proposes a tau: the magnitude that a share of 1 - quantile of the elements reach, rounded down by at most
+  // 2^-11 of itself. If fewer elements are not 0, all of these reach it. Non-finite elements do not count.
+  // The result is 0, which changes no parameter, if no element counts.
   //
-  // Two readings of the vector: a histogram of the upper 11 bits of the magnitudes, and one of the next 11
-  // bits of those in the bin that holds the quantile. Counts, and so the same on every instruction set.
+  // The vector is read twice: for a histogram of the upper 11 bits of the magnitudes, and for a histogram of
+  // the next 11 bits in the bin that holds the quantile. The histograms are counts, so the result is the same
+  // on every instruction set.
   template <class T>
   static double propose(const std::byte* x, std::size_t n, const Params& p) {
     constexpr int kBinBits = 11, kKeyBits = 8 * sizeof(T) - 1;

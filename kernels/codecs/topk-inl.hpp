@@ -1,28 +1,29 @@
-// topk: the k n elements of greatest magnitude of every block of n, with their values; all the others wait in
-// the residual (Aji, Heafield: Sparse communication for distributed gradient descent, EMNLP 2017; Lin, Han,
-// Mao, Wang, Dally: Deep gradient compression, ICLR 2018). A value is sent as it is: decoded + residual == v
-// bit for bit, and the residual of what is sent is 0. Of all codes that send so many elements of a block it
-// leaves the least squared error.
+// topk: sends the k n elements of greatest magnitude of every block of n, with their values. All others wait
+// in the residual (Aji, Heafield: Sparse communication for distributed gradient descent, EMNLP 2017; Lin,
+// Han, Mao, Wang, Dally: Deep gradient compression, ICLR 2018). Values are sent exactly: decoded + residual
+// == v bit for bit, and the residual of a sent element is 0. No other code that sends the same number of
+// elements of a block leaves a smaller squared error.
 //
-// select=exact   the ceil(k n) largest, ties by lowest position; fewer if fewer are not 0
-// select=approx  all above the bound that a histogram of eight bins an octave says: up to 5 % fewer
-// select=sample  all above a bound found in one element of 16, as gradient dropping does it
-//                approx, sample: from half as many to twice as many, by an exact search where not
-// An element that is NaN or Inf is sent besides, with its value; where a block has so many that the bound of
-// the wire would not hold, they become one value, NaN if they differ.
+//   select=exact   The ceil(k n) largest. Ties: the lowest position first. Fewer if fewer are not 0.
+//   select=approx  All above a bound from a histogram of eight bins per octave: up to 5 % fewer.
+//   select=sample  All above a bound found in one element of 16, as in gradient dropping.
 //
-// Wire: see kernels/host/valued_wire-inl.hpp. For floats at k = 0.01, 4 bytes and a gap of 1.09 an entry,
-// 0.051 an element; never more than 8 bytes a block and the block itself, nor (exact) 12 bytes, 4 an entry
-// and 1 / 4 an element. With k near 1 the library refuses blocks below 8192 floats: their headers would be
-// more than 1 part in 4096.
+// approx and sample send from half to twice the requested number; otherwise an exact search follows. NaN and
+// Inf elements are sent in addition, with their values. If a block has so many of them that the wire would
+// exceed its bound, they are sent as one value, NaN if they differ.
 //
-// An allreduce of plan direct stays in O(k): each of P ranks sends ceil(k n) / n of every block of P - 1
-// slices, and the owner of a slice encodes its sum by the same rule, with its residual, and sends that P - 1
-// times: 2 K (P - 1) / P entries in all, if the blocks of the vector send K together. With u16 positions an
-// entry is 1.5 words, so 3 K (P - 1) / P words; Ok-Topk (Li, Hoefler: Near-optimal sparse allreduce for
-// distributed deep learning, PPoPP 2022), whose blocks are as long as the vector, needs up to 6 K (P - 1) /
-// P, and none less than 2 K (P - 1) / P. A quota for each block balances the slices without the search for
-// their boundaries.
+// Wire: see kernels/host/valued_wire-inl.hpp. For floats at k = 0.01, an entry takes 4 bytes and a gap of
+// 1.09 bytes, which is 0.051 bytes per element. A block never takes more than 8 bytes plus the block itself.
+// With exact, it also never takes more than 12 bytes, 4 bytes per entry and 1/4 byte per element. With k near
+// 1 the library refuses blocks below 8192 floats, because their headers would be more than 1 part in 4096.
+//
+// An allreduce of plan direct sends O(k). Each of P ranks sends ceil(k n) / n of every block of P - 1 slices.
+// The owner of a slice encodes its sum by the same rule, with its own residual, and sends it P - 1 times. If
+// the blocks of the vector send K entries together, that is 2 K (P - 1) / P entries in all. With u16
+// positions an entry is 1.5 words, so 3 K (P - 1) / P words. Ok-Topk (Li, Hoefler: Near-optimal sparse
+// allreduce for distributed deep learning, PPoPP 2022), where the vector is one block, needs up to 6 K (P -
+// 1) / P words; its lower bound for any algorithm is 2 K (P - 1) / P. A quota for each block balances the
+// slices without a search for their boundaries.
 
 struct TopK {
   static constexpr std::string_view kName = "topk";
@@ -39,10 +40,10 @@ struct TopK {
   static constexpr ValuedFormat format(const Params& p) { return TopKParams(p).format; }
   static constexpr bool kValued = true;
 
-  // Finite elements that are sent of n, at most.
+  // Largest number of finite elements that are sent of n.
   static MQ_INLINE std::size_t most(std::size_t n, const Params& p) { return TopKParams(p).most(n); }
 
-  // The first block lists nothing, and so begins with a sample.
+  // No floor is known for the first block, so it begins with a sample.
   template <class T>
   static MQ_INLINE Key<T> first_floor(const Params&) {
     return kMaxKey<T>;
@@ -64,7 +65,7 @@ struct TopK {
   }
 
  private:
-  // A cutoff without ties.
+  // Finds an approximate cutoff, without ties.
   template <class T>
   static bool guess(Candidates<T>& block, std::size_t k, const TopKParams& p, Cutoff<T>& cutoff) {
     const bool found = p.select == TopKSelect::approx

@@ -1,11 +1,11 @@
-// The wire of codecs that send values as far as host and device rows share it: formats, header, how long a
-// payload is and which format a block takes. Included once per instruction set, and once for the device,
-// after keys-inl.hpp. For the layout see kernels/host/valued_wire-inl.hpp.
+// The part of the wire that host and device rows of codecs with values share: formats, header, length of a
+// payload, and choice of a block's format. Included once per instruction set, and once for the device, after
+// keys-inl.hpp. The layout is described in kernels/host/valued_wire-inl.hpp.
 
 enum class ValuedFormat : std::uint32_t { best, gap, u16, bitmap, full, marked };
 
 struct ValuedHeader {
-  std::uint32_t format_count;  // format * 2^24 + entries; of marked, without the elements that are not finite
+  std::uint32_t format_count;  // format * 2^24 + number of entries; with marked, only the finite ones
   std::uint32_t payload_bytes;
   MQ_HD MQ_INLINE ValuedHeader() {}
   MQ_HD MQ_INLINE ValuedHeader(ValuedFormat format, std::size_t count, std::size_t bytes)
@@ -18,7 +18,7 @@ static_assert(sizeof(ValuedHeader) == 8);
 
 MQ_HD constexpr std::size_t bitmap_bytes(std::size_t n) { return (n + 7) / 8; }
 
-// Of the payload of `count` entries in a block of n.
+// Size of the payload of `count` entries in a block of n.
 template <class T>
 MQ_HD constexpr std::size_t valued_bytes(ValuedFormat format, std::size_t count, std::size_t skips,
                                          std::size_t n) {
@@ -30,7 +30,7 @@ MQ_HD constexpr std::size_t valued_bytes(ValuedFormat format, std::size_t count,
                                           : sizeof(T) + 2 * bitmap_bytes(n) + values;
 }
 
-// Of the payload, if at most `selected` elements are.
+// Upper bound of the payload if at most `selected` elements are selected.
 template <class T>
 MQ_HD constexpr std::size_t valued_bound(std::size_t n, std::size_t selected) {
   const std::size_t full = valued_bytes<T>(ValuedFormat::full, 0, 0, n),
@@ -38,8 +38,8 @@ MQ_HD constexpr std::size_t valued_bound(std::size_t n, std::size_t selected) {
   return full < marked ? full : marked;
 }
 
-// The format asked for if it is within the bound, else the first of the smallest; where entries are not
-// `listed`, being more than a quarter, neither gap nor u16.
+// The requested format if its payload is within the bound, else the first of the shortest. If the entries are
+// not `listed` (they are more than a quarter of the block), neither gap nor u16.
 template <class T>
 MQ_HD MQ_INLINE ValuedFormat choose_valued(ValuedFormat asked, bool listed, std::size_t count,
                                            std::size_t skips, std::size_t n, std::size_t bound) {

@@ -1,13 +1,14 @@
-// zerorun: the elements that are not zero, as they are, and where they stand; lossless, for vectors with many
-// zeros: gradients of embeddings, sparse layers, halos (the idea of Hofmann and Ruenger: MPI reduction
-// operations for sparse floating-point data, EuroPVM/MPI 2008, who send the lengths of runs; bits take the
-// same time whatever the pattern). Zero means all bits zero: -0 is sent.
+// zerorun: sends the elements that are not zero, exactly, and their positions. It is lossless, for vectors
+// with many zeros: gradients of embeddings, sparse layers, halos. The idea is from Hofmann and Ruenger: MPI
+// reduction operations for sparse floating-point data, EuroPVM/MPI 2008. They send the lengths of runs; here
+// bits mark the positions, so the time does not depend on the pattern. Zero means that all bits are zero: -0
+// is sent.
 //
-// Wire, a block of 16384 elements: the number of elements that are sent; if it is all of them, the elements.
-// Else a bit for each group of 32 elements that holds one, the elements, and 32 bits for each of these
-// groups. So for floats 0.004 bytes an element if all are zero, 0.016 if one in 1000 is not, 0.16 for one in
-// 33, and never more than 4 bytes a block beyond the elements themselves. Half types would go as
-// floats and are refused, as by raw.
+// Wire, per block of 16384 elements: the number of elements sent. If that is all of them, the elements
+// follow. Otherwise there follow a bit for each group of 32 elements, which is 1 if the group has elements to
+// send, then these elements, then 32 bits for each such group. For floats this is 0.004 bytes per element if
+// all are zero, 0.016 if one in 1000 is not zero, 0.16 if one in 33 is not zero, and never more than 4 bytes
+// per block plus the elements. Half types are refused, because they would be sent as floats (see raw).
 
 struct ZeroRun {
   static constexpr std::string_view kName = "zerorun";

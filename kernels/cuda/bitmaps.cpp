@@ -1,4 +1,4 @@
-// The launch lists of bitmaps: what their kernels (bitmaps.cuh) are given.
+// The launches of the bitmap functions (bitmaps.cuh).
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace {
 
 std::size_t parts_of(std::size_t words) { return (words + kBitmapPart - 1) / kBitmapPart; }
 
-// Thread blocks for so many pieces of work, each of which takes some in turn.
+// Number of thread blocks for this many pieces of work; each block takes several in turn.
 std::size_t grid_of(std::size_t pieces, const DeviceShape& shape, std::size_t each_multiprocessor = 16) {
   const std::size_t most = each_multiprocessor * std::max(shape.multiprocessors, 1u);
   return std::clamp<std::size_t>((pieces + kBitmapThreads - 1) / kBitmapThreads, 1, most);
@@ -31,7 +31,7 @@ void count(const std::byte* bitmap, std::size_t words, std::uint64_t* n, const D
            const Launcher& launch) noexcept {
   const CountBitmapArgs a{bitmap, words, n};
   launch("bitmap_count_begin", 1, 32, 0, a);
-  // Few, for each of them adds to *n, which may be memory of the host.
+  // Few thread blocks, because each adds to *n, which may be in host memory.
   if (words > 0) launch("bitmap_count", grid_of(words, shape, 2), kBitmapThreads, 0, a);
 }
 

@@ -1,6 +1,6 @@
-// Sparse vectors as a bitmap and packed values on a device: see kernels/bitmaps.hpp. What visits the ones
-// takes the bitmap in parts, each of which learns by a chain (chain.cuh) how many ones are before it; there a
-// warp takes 32 positions at a time.
+// Sparse vectors as a bitmap and packed values, on a device; see kernels/bitmaps.hpp. Functions that visit
+// the ones take the bitmap in parts. A chain (chain.cuh) tells each part how many ones come before it. Within
+// a part, a warp takes 32 positions at a time.
 #pragma once
 
 #include "kernels/cuda/bitmaps_args.hpp"
@@ -17,7 +17,7 @@ MQ_DEVICE void clear_bitmap(const MakeBitmapArgs& a) {
   for (std::uint64_t w = std::uint64_t{block()} * threads() + thread(); w < a.words; w += stride)
     store<std::uint64_t>(a.bitmap + 8 * w, 0);
 }
-// The first index of a word writes the word.
+// The thread with the first index of a word writes the word.
 MQ_DEVICE void make_bitmap(const MakeBitmapArgs& a) {
   const std::uint64_t stride = std::uint64_t{blocks()} * threads();
   for (std::uint64_t i = std::uint64_t{block()} * threads() + thread(); i < a.n; i += stride) {
@@ -41,8 +41,8 @@ MQ_DEVICE void count_bitmap(const CountBitmapArgs& a) {
   if (thread() == 0 && n > 0) atomic_add(a.count, n);
 }
 
-// store_at(position, rank, load_at(position, rank)) for the ones of one part, all threads of the block; of
-// some words at a time all loads come first, so that they do not wait for each other.
+// Calls store_at(position, rank, load_at(position, rank)) for the ones of one part, with all threads of the
+// block. Loads of several words come before their stores, so that the loads do not wait for each other.
 template <class Load, class Store>
 MQ_DEVICE void visit_bitmap(const VisitBitmapArgs& a, const Load& load_at, const Store& store_at) {
   struct Part {
@@ -95,7 +95,7 @@ template <class T>
 MQ_DEVICE T folded(Fold fold, T a, T b) {
   if (fold == Fold::sum) return sum_of(a, b);
   if (a != a) return a;
-  return (fold == Fold::max ? a >= b : b >= a) ? a : b;  // b if that is NaN
+  return (fold == Fold::max ? a >= b : b >= a) ? a : b;  // b if b is NaN
 }
 
 template <class T>
@@ -113,7 +113,7 @@ MQ_DEVICE void fold_bitmap(const VisitBitmapArgs& a) {
       });
 }
 
-// list, or with elements collect.
+// Implements list, and with elements collect.
 template <class T>
 MQ_DEVICE void list_bitmap(const VisitBitmapArgs& a) {
   visit_bitmap(

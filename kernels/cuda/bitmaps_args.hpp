@@ -1,4 +1,4 @@
-// What the kernels of bitmaps (bitmaps.cuh) are given.
+// The arguments of the bitmap kernels (bitmaps.cuh).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace mq::kernels::cuda {
 
 inline constexpr std::uint32_t kBitmapThreads = 256;
-inline constexpr std::uint32_t kBitmapPart = 1024;  // words of 64 positions that a thread block takes
+inline constexpr std::uint32_t kBitmapPart = 1024;  // words of 64 positions per thread block
 
 struct MakeBitmapArgs {
   const std::uint64_t* indices;
@@ -26,7 +26,7 @@ struct VisitBitmapArgs {
   const std::byte* bitmap;
   std::uint64_t words, base, n;
   SparseState* state;
-  std::uint64_t* indices;   // list and collect: what is written
+  std::uint64_t* indices;   // output of list and collect
   const std::byte* from;    // collect: elements
   std::byte* to;            // collect: values; fold: elements
   const std::byte* values;  // fold

@@ -1,4 +1,4 @@
-// The device's side of kernels/convert.hpp.
+// The device version of kernels/convert.hpp.
 
 #include "kernels/cuda/convert.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using namespace dense;
 
-// 16 elements a thread, if there are enough.
+// 16 elements per thread, if there are enough.
 std::size_t convert_grid(std::size_t n, const DeviceShape& shape) {
   return grid_of((n + kTile - 1) / kTile, shape);
 }

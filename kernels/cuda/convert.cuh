@@ -1,5 +1,5 @@
-// Vectors of the half types from and to floats (kernels/convert.hpp): four elements a thread where addresses
-// allow it.
+// Converts vectors of the half types to floats and back (kernels/convert.hpp): four elements per thread if
+// the addresses allow it.
 #pragma once
 
 #include "kernels/cuda/convert.hpp"

@@ -1,4 +1,4 @@
-// What the kernels that convert half types (convert.cuh) are given.
+// The arguments of the kernels that convert half types (convert.cuh).
 #pragma once
 
 #include <cstddef>

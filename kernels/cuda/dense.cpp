@@ -11,7 +11,7 @@ using namespace dense;
 
 constexpr std::size_t tiles(std::size_t n) { return (n + kTile - 1) / kTile; }
 
-// The names of a row's kernels, and the bytes of a code.
+// The names of a row's kernels, and the size of a code in bytes.
 struct Elements {
   const char *encode, *decode;
   std::size_t code_bytes;

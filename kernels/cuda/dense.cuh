@@ -1,6 +1,6 @@
-// The kernels of raw, bf16 and f16. A thread block takes tiles of 4096 elements: each thread four packs of
-// four, all loaded before the first is used, so that enough of the memory is asked for at once; one element
-// at a time where an address is no multiple of a pack, and at the end.
+// The kernels of raw, bf16 and f16. A thread block takes tiles of 4096 elements. Each thread handles four
+// packs of four elements; it loads all before it uses the first, so that enough memory requests are in
+// flight. Where an address is not a multiple of a pack, and at the end, it handles one element at a time.
 #pragma once
 
 #include "kernels/cuda/dense.hpp"
@@ -21,7 +21,7 @@ struct HalfElement {
   static MQ_DEVICE T get(Code c) { return from_float<T>(Half::to(c)); }
 };
 
-// One element: its code, the new residual in `r`, and whether v was not finite.
+// Encodes one element: returns its code, writes the new residual to `r`, and counts v if it is not finite.
 template <class E, class T, kernels::Feedback F>
 MQ_DEVICE typename E::Code encode_one(T v, T& r, std::uint32_t& nonfinite) {
   const auto code = E::put(v);
@@ -87,8 +87,9 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uin
   }
 }
 
-// Adds the counts of the block's threads, and says how long the wire is. All threads come. Most vectors are
-// finite, and all that `encoded`, memory of the host, sees of them is one store of the first block.
+// Adds the counts of the block's threads, and writes the length of the wire. All threads must call it. Most
+// vectors are finite; then the only access to `encoded`, which is in host memory, is one store by the first
+// block.
 MQ_DEVICE void end_encode(kernels::DeviceEncoded* encoded, std::uint64_t bytes, std::uint64_t own) {
   if (block() == 0 && thread() == 0) encoded->bytes = bytes;
   if (!barrier_or(own != 0)) return;

@@ -1,5 +1,5 @@
-// Launches of the rows that code every element by itself: raw, bf16, f16. The ends of a call, which onebit's
-// launches share.
+// Launches of the rows that code every element by itself: raw, bf16, f16. Also the launches for empty and
+// refused vectors, which onebit shares.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,9 @@ struct Refuse {
   std::uint32_t* malformed;
 };
 
-// Thread blocks for so many pieces of work, where a block costs little: one a piece, so that no
-// multiprocessor waits for another's last pieces; of very many each takes several in turn.
+// Number of thread blocks for this many pieces of work, if a block costs little: one per piece, so that no
+// multiprocessor waits for the last pieces of another. If there are very many pieces, each block takes
+// several in turn.
 constexpr std::size_t grid_of(std::size_t pieces, const DeviceShape& shape) {
   const std::size_t most = std::size_t{128} * shape.multiprocessors;
   return pieces < most ? (pieces > 0 ? pieces : 1) : most;

@@ -1,13 +1,14 @@
-// Elements as the host's rows compute with them. Only where NaNs come from differs between processors: a GPU
-// makes one NaN of all, x86 keeps the payload of the first; v = x + residual goes to the wire with it, so it
-// is done by hand here. Both never flush subnormals and round to nearest.
+// Element arithmetic with the same results as the host's rows. The only difference between processors is
+// which NaN results: a GPU returns one fixed NaN, x86 keeps the payload of the first operand. v = x +
+// residual goes to the wire with its payload, so this file selects the NaN explicitly. Both processors round
+// to nearest and never flush subnormals.
 #pragma once
 
 #include "kernels/cuda/simt.cuh"
 
 namespace mq::simt {
 
-// Elements that one thread moves at once where the address allows it.
+// Number of elements that one thread moves at once, if the address allows it.
 inline constexpr std::uint32_t kPack = 4;
 template <class T>
 struct alignas(sizeof(T) * kPack < 16 ? sizeof(T) * kPack : 16) Pack {
@@ -53,12 +54,12 @@ MQ_DEVICE T quiet(T nan) {
   return bits_as<T>(bits_as<typename BitsOf<T>::Word>(nan) | BitsOf<T>::kQuiet);
 }
 
-// a + b; a NaN is that of x86: the first operand's, or the negative default of Inf - Inf.
+// a + b. A NaN is the one of x86: the first NaN operand, or the negative default for Inf - Inf.
 template <class T>
 MQ_DEVICE T sum_of(T a, T b) {
   const T sum = a + b;
   if (sum == sum) return sum;
-  // Not -NaN: what that is, PTX leaves open.
+  // Not written as -NaN, because PTX leaves the result open.
   constexpr T kDefault = bits_as<T>(BitsOf<T>::kNan | BitsOf<T>::kSign);
   return a != a ? quiet(a) : b != b ? quiet(b) : kDefault;
 }
@@ -77,13 +78,13 @@ MQ_DEVICE Pack<T> sum_of(const Pack<T>& a, const Pack<T>& b) {
   }
   return sum;
 }
-// base + decoded, as all rows make it: every NaN becomes the same.
+// base + decoded, as in all rows: every NaN becomes the same.
 template <class T>
 MQ_DEVICE T joined_sum(T base, T decoded) {
   const T sum = base + decoded;
   return sum == sum ? sum : nan_value<T>();
 }
-// A residual and what is added to it. Where the sum is not finite the residual stays as it was.
+// residual + error; where the sum is not finite, the residual is unchanged.
 template <class T>
 MQ_DEVICE T deposited(T residual, T error) {
   const T sum = residual + error;
@@ -109,7 +110,7 @@ MQ_DEVICE T from_float(float v) {
   }
 }
 
-// The half types, as bits of a float.
+// The half types, converted from and to float.
 struct Bf16Code {
   static MQ_DEVICE std::uint16_t from(float v) { return kernels::bf16_from_bits(bits_as<std::uint32_t>(v)); }
   static MQ_DEVICE float to(std::uint16_t h) { return bits_as<float>(kernels::bits_from_bf16(h)); }
@@ -119,7 +120,7 @@ struct F16Code {
   static MQ_DEVICE float to(std::uint16_t h) { return bits_as<float>(kernels::bits_from_f16(h)); }
 };
 
-// An array at any address, element by element. kWhole: at a multiple of sizeof(T).
+// Accesses an array at any address, element by element. kWhole: the address is a multiple of sizeof(T).
 template <class T, bool kWhole>
 MQ_DEVICE T element(const std::byte* array, std::size_t i) {
   if constexpr (kWhole)
@@ -134,8 +135,8 @@ MQ_DEVICE void set_element(std::byte* array, std::size_t i, T v) {
   else
     store(array + i * sizeof(T), v);
 }
-// Moves bytes of shared memory, 4-byte aligned and with 4 bytes of room behind them, to any address in whole
-// words; this thread is number `who` of `of` that do, at least 4. No barrier.
+// Copies bytes from shared memory to any address, in whole words. `from` is 4-byte aligned, with 4 readable
+// bytes after the end. This thread is number `who` of `of` threads that copy, at least 4. No barrier.
 MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t bytes, std::uint32_t who,
                           std::uint32_t of) {
   const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to) % 4);
@@ -151,7 +152,8 @@ MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t by
   if (who < rest) to[head + 4 * whole + who] = from[head + 4 * whole + who];
 }
 
-// Of elements that are moved one by one; fewer where addresses may be anything, for there each is many loads.
+// Batch size for elements that are moved one by one. It is smaller for arbitrary addresses, because each
+// element then takes many loads.
 template <bool kWhole>
 inline constexpr std::uint32_t kElementBatch = kWhole ? 4 : 1;
 

@@ -1,4 +1,4 @@
-// The one translation unit of the image: all kernels, for every GPU it is made for.
-// nvcc -fatbin -std=c++20 --fmad=false --expt-relaxed-constexpr: see cmake/mpiq_cuda.cmake.
+// The one translation unit of the image: all kernels, for every GPU that it supports. Compiled with nvcc
+// -fatbin -std=c++20 --fmad=false --expt-relaxed-constexpr; see cmake/mpiq_cuda.cmake.
 
 #include "kernels/cuda/kernels.cuh"

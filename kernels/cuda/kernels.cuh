@@ -1,4 +1,4 @@
-// All kernels: what the image holds (image.cu), and what the tests' emulator knows. One line a file.
+// All kernels: the content of the image (image.cu) and of the tests' emulator. One line per file.
 #pragma once
 
 #include "kernels/cuda/bitmaps.cuh"

@@ -1,5 +1,5 @@
-// The device rows of onebit: a launch for all blocks where a warp can hold one (onebit.cuh), else in steps
-// (onebit_steps.cuh).
+// The device rows of onebit. If a warp can hold a block, one launch encodes all blocks (onebit.cuh);
+// otherwise encoding works in steps (onebit_steps.cuh).
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ std::size_t wire_bytes(const Cut& cut, std::size_t n) {
   return wire_offset<T>(cut, last) + block_bytes<T>(n - cut.begin(last));
 }
 
-// Scratch memory of steps: the means of the blocks, then the sums of the pieces.
+// The scratch memory of the steps: the means of the blocks, then the sums of the pieces.
 constexpr std::size_t up(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 template <class T>
 struct Scratch {
@@ -45,7 +45,7 @@ struct Scratch {
         bytes(sums + Pieces{cut}.count(n) * sizeof(PieceSums)) {}
 };
 
-// Warps of a thread block, each with room for so many elements.
+// Number of warps of a thread block, if each has room for `room` elements.
 template <class T>
 std::uint32_t warps_of(std::uint32_t room) {
   const std::size_t fit = kSharedBytes / warp_bytes<T>(room);

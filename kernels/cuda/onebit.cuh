@@ -1,7 +1,7 @@
-// onebit on a GPU: a warp a block, lane for lane as the host's 32 lanes, so that its sums have the same bits.
-// v = x + residual is read once, 16 bytes a thread where addresses allow it, and kept in shared memory; sums,
-// codes and errors come from there. Means go through the host's arithmetic (kernels/onebit.hpp). The wire,
-// which may be pinned memory of the host at any address, is made in shared memory too and written once.
+// onebit on a GPU: one warp per block. Lanes correspond to the host's 32 lanes, so sums have the same bits. v
+// = x + residual is read once, 16 bytes per thread if the addresses allow it, and kept in shared memory;
+// sums, codes and errors are computed from there. Means use the host's arithmetic (kernels/onebit.hpp). The
+// wire may be pinned host memory at any address, so it is built in shared memory too and written once.
 #pragma once
 
 #include "kernels/cuda/dense.cuh"
@@ -10,7 +10,7 @@
 
 namespace mq::simt {
 
-// v of elements `begin` to n into shared memory, one by one.
+// Copies v of elements `begin` to n into shared memory, one by one.
 template <class T, bool kCarry, bool kWhole>
 MQ_DEVICE void fill_rest(T* v, const std::byte* x, const std::byte* residual, std::uint32_t begin,
                          std::uint32_t n) {
@@ -24,13 +24,13 @@ MQ_DEVICE void fill_rest(T* v, const std::byte* x, const std::byte* residual, st
       },
       [&](std::uint32_t i, Both e) { v[i] = kCarry ? sum_of(e.x, e.r) : e.x; });
 }
-// v of n elements into shared memory; +0 up to the next multiple of 32.
+// Copies v of n elements into shared memory, followed by +0 up to the next multiple of 32.
 template <class T, bool kCarry>
 MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::uint32_t n) {
   struct Both {
     Pack<T> x, r;
   };
-  // So many loads of 16 bytes a lane are under way at once, whatever they are of.
+  // Number of 16-byte loads per lane that are in flight at once, for every element type.
   constexpr std::uint32_t kLoads = 8,
                           kLoadsOfOne = static_cast<std::uint32_t>(sizeof(Pack<T>) / 16) * (kCarry ? 2 : 1);
   std::uint32_t begin = 0;
@@ -62,13 +62,13 @@ MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::ui
     fill<T, false>(v, x, residual, n);
 }
 
-// The bits of the lanes of group g that n elements have.
+// The bits of the lanes of group g that exist in a block of n elements.
 MQ_DEVICE std::uint32_t group_bits(std::uint32_t g, std::uint32_t n) {
   return n - 32 * g >= 32 ? kAll : (1u << (n - 32 * g)) - 1;
 }
 
-// word_of(g) is what a ballot gave for group g: these words, without the bits behind element n, go to codes
-// in shared memory (null: nowhere), 32 groups at a time, one a lane. Gives how many bits are set.
+// word_of(g) returns a ballot of group g. If `codes` is not null, stores these words there, in shared memory,
+// with the bits after element n cleared: 32 groups at a time, one word per lane. Returns the number of ones.
 template <class WordOf>
 MQ_DEVICE std::uint32_t each_word(std::uint32_t n, std::uint32_t* codes, const WordOf& word_of) {
   std::uint32_t ones = 0;
@@ -93,7 +93,7 @@ MQ_DEVICE std::uint32_t each_word(std::uint32_t n, std::uint32_t* codes, const W
   return warp_sum(ones);
 }
 
-// The host's SplitSum::total: lanes joined in double by halving. In every lane.
+// The host's SplitSum::total: lanes are joined in double by halving. Every lane gets the result.
 template <class T>
 MQ_DEVICE double total_of(T sum) {
   double total = static_cast<double>(sum);
@@ -101,8 +101,8 @@ MQ_DEVICE double total_of(T sum) {
   return shuffle(total, 0);
 }
 
-// Sums of both sides of at most kSumPiece elements, joined to the sides. False if one is not finite; then the
-// sides have not changed. codes: null, or where in shared memory their bits go.
+// Sums both sides of at most kSumPiece elements and joins the sums to `sides`. False if a sum is not finite;
+// then `sides` is unchanged. codes: null, or where the bits go in shared memory.
 template <class T, bool kHuge>
 MQ_DEVICE bool sum_sides(const T* v, std::uint32_t n, kernels::onebit::Sides<T>& sides,
                          std::uint32_t* codes) {
@@ -130,7 +130,7 @@ MQ_DEVICE bool measure(const T* v, std::uint32_t n, kernels::onebit::Sides<T>& s
   return sum_sides<T, false>(v, n, sides, codes) || sum_sides<T, true>(v, n, sides, codes);
 }
 
-// What stands for the elements that are not finite: see the host's nonfinite_of.
+// Counts of the non-finite elements, and the value that represents them; see the host's nonfinite_of.
 struct Kinds {
   std::uint64_t minus, nan, plus;
   MQ_DEVICE std::uint64_t all() const { return minus + nan + plus; }
@@ -151,7 +151,7 @@ MQ_DEVICE Kinds kinds_of(const T* v, std::uint32_t n) {
   return {warp_sum(minus), warp_sum(nan), warp_sum(plus)};
 }
 
-// The bits of a block that is marked, and what stays of it: all that is finite.
+// Writes the bits of a marked block. All finite elements stay in the residual.
 template <class T>
 MQ_DEVICE void mark_elements(const T* v, std::byte* residual, std::uint32_t n, kernels::Feedback feedback,
                              std::uint32_t* codes) {
@@ -165,7 +165,7 @@ MQ_DEVICE void mark_elements(const T* v, std::byte* residual, std::uint32_t n, k
   }
 }
 
-// What the receivers will not see of v.
+// The part of v that the receivers will not decode.
 template <class T>
 struct ErrorOf {
   T threshold;
@@ -182,7 +182,7 @@ MQ_DEVICE void keep_rest(const T* v, std::byte* residual, std::uint32_t begin, s
         set_element<T, kWhole>(residual, i, kDeposit ? deposited(r, error(v[i])) : error(v[i]));
       });
 }
-// The new residual.
+// Computes the new residual.
 template <class T, bool kDeposit>
 MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, ErrorOf<T> error) {
   std::uint32_t begin = 0;
@@ -215,18 +215,18 @@ MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, T t
     keep_errors<T, true>(v, residual, n, ErrorOf<T>{threshold, means});
 }
 
-// The shared memory of this warp: elements, and the wire of a block or of a piece of one.
+// The shared memory of this warp: elements, and the wire of a block or of a piece of a block.
 template <class T>
 struct Kept {
   T* v;
   kernels::onebit::Means<T>* means;
-  std::uint32_t* codes;  // behind the means
+  std::uint32_t* codes;  // directly after the means
 
   MQ_DEVICE explicit Kept(std::uint32_t room)
       : v(reinterpret_cast<T*>(dynamic_shared() + warp() * kernels::onebit::warp_bytes<T>(room))),
         means(reinterpret_cast<kernels::onebit::Means<T>*>(v + room)),
         codes(reinterpret_cast<std::uint32_t*>(means + 1)) {}
-  // Writes the codes of n elements, behind the means if it is to have them, and lets v be used again.
+  // Writes the codes of n elements, and before them the means if with_means. Afterwards v may be overwritten.
   MQ_DEVICE void write(std::byte* wire, bool with_means, kernels::onebit::Means<T> both,
                        std::uint32_t n) const {
     if (with_means && lane() == 0) *means = both;
@@ -241,12 +241,12 @@ struct Kept {
   }
 };
 
-// Elements that a block of the cut has of a vector of n.
+// Number of elements of a block of the cut, in a vector of n.
 MQ_DEVICE std::uint64_t length_of(const kernels::Cut& cut, std::uint64_t block, std::uint64_t n) {
   return smaller<std::uint64_t>(cut.length(block), n - cut.begin(block));
 }
 
-// Encodes one block; gives its non-finite elements.
+// Encodes one block. Returns the number of its non-finite elements.
 template <class T>
 MQ_DEVICE std::uint64_t encode_block(const kernels::onebit::EncodeBlocks& a, std::uint64_t index,
                                      const Kept<T>& kept) {
@@ -285,12 +285,12 @@ MQ_DEVICE void encode_blocks(const kernels::onebit::EncodeBlocks& a) {
   end_encode(a.encoded, a.bytes, lane() == 0 ? nonfinite : 0);
 }
 
-// The padding of the last byte is 0 in everything encode writes.
+// encode writes 0 to the padding bits of the last byte.
 MQ_DEVICE bool padding_ok(const std::byte* codes, std::uint64_t n) {
   return n % 8 == 0 || (static_cast<unsigned>(codes[n / 8]) >> (n % 8)) == 0;
 }
 
-// Elements `begin` to n of codes, one by one.
+// Decodes elements `begin` to n, one by one.
 template <class T, bool kAdd, bool kWhole>
 MQ_DEVICE void decode_rest(const std::byte* codes, const std::byte* base, std::byte* x, std::uint32_t begin,
                            std::uint32_t n, kernels::onebit::Means<T> means) {
@@ -334,7 +334,7 @@ MQ_DEVICE void decode_part(const std::byte* codes, const std::byte* base, std::b
     decode_rest<T, kAdd, false>(codes, base, x, done, n, means);
 }
 
-// A warp takes parts of blocks of at most kSumPiece elements.
+// Each warp takes pieces of blocks, of at most kSumPiece elements.
 template <class T, bool kAdd>
 MQ_DEVICE void decode_blocks(const kernels::onebit::DecodeBlocks& a) {
   using namespace kernels::onebit;

@@ -1,4 +1,4 @@
-// What onebit's kernels are given, and leave for each other in scratch memory.
+// The arguments of onebit's kernels, and the data that they leave for each other in scratch memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace mq::kernels::onebit {
 
-// Shared memory that warps of a thread block share among them: with what kernels declare themselves less than
-// the 48 KiB that a block may have on any GPU without being allowed more.
+// Shared memory for all warps of a thread block. Together with the memory that kernels declare themselves, it
+// is less than the 48 KiB that a block may use on any GPU without permission.
 inline constexpr std::uint32_t kSharedBytes = 47 << 10;
 inline constexpr std::uint32_t kWarps = 4;  // of a thread block of encode, at most
 
@@ -22,11 +22,11 @@ struct EncodeBlocks {
   Cut cut;
   Feedback feedback;
   bool at_mean, keeps;  // keeps: there is a residual, used or not
-  std::uint32_t room;   // elements that a warp has shared memory for; a multiple of 32
+  std::uint32_t room;   // elements in a warp's shared memory; a multiple of 32
 };
 
-// A warp's shared memory: `room` elements, then the wire of a block of as many, to be moved from there in
-// whole words; 4 bytes more for what copies them.
+// Size of a warp's shared memory: `room` elements, then the wire of a block of `room` elements, which is
+// copied from there in whole words, then 4 bytes that copying needs.
 template <class T>
 MQ_HD constexpr std::uint32_t warp_bytes(std::uint32_t room) {
   return (room * static_cast<std::uint32_t>(sizeof(T)) + static_cast<std::uint32_t>(block_bytes<T>(room)) +
@@ -42,28 +42,29 @@ struct DecodeBlocks {
   std::uint32_t* malformed;
 };
 
-// Sums of one piece of a block. Of one that is not finite, only which values it has.
+// The sums of one piece of a block. If the piece is not finite, only its counts of non-finite values are
+// valid.
 struct PieceSums {
   double below, above;  // means
   std::uint32_t n_below, n_above;
   std::uint32_t nonfinite[3];  // -Inf, NaN, +Inf
   std::uint32_t finite;
 };
-enum class Verdict : std::uint32_t { finite, marked, again };
+enum class Outcome : std::uint32_t { finite, marked, again };
 template <class T>
 struct BlockMeans {
   T threshold;
-  Verdict verdict;
+  Outcome outcome;
   Means<T> means;
 };
-// Long blocks, or any blocks in steps: every launch takes all pieces or all blocks.
+// Arguments of the steps, for long blocks or any blocks. Every launch handles all pieces or all blocks.
 template <class T>
 struct EncodePieces {
   EncodeBlocks blocks;
   std::uint64_t pieces;
   PieceSums* sums;
   BlockMeans<T>* means;
-  bool second;  // measure, join: of the blocks that are split at their means
+  bool second;  // measure and join: only blocks that are split at their means
 };
 
 // The pieces of the blocks, in the order of the vector.
@@ -80,7 +81,7 @@ struct Pieces {
   }
   MQ_HD constexpr std::size_t block_of(std::size_t piece) const {
     const std::size_t both = of(cut.even) + of(cut.odd);
-    if (both == 2) return piece;  // without a division
+    if (both == 2) return piece;  // avoids a division
     return piece / both * 2 + (piece % both < of(cut.even) ? 0 : 1);
   }
 };

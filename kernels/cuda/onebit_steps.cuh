@@ -1,13 +1,14 @@
-// onebit in steps, for blocks that do not fit into a warp's shared memory (long columns, a mean a tensor):
-// the sums of all pieces of kSumPiece elements, a warp each; the pieces of each block joined in their order;
-// both again for blocks that are split at their means; then codes and errors. x and residual are read twice.
+// onebit in steps, for blocks that do not fit into a warp's shared memory (long columns, one mean for a
+// tensor). First the sums of all pieces of kSumPiece elements, one warp each. Then the pieces of each block
+// are joined in their order. Both steps are repeated for blocks that are split at their means. Last, the
+// codes and errors. x and residual are read twice.
 #pragma once
 
 #include "kernels/cuda/onebit.cuh"
 
 namespace mq::simt {
 
-// Piece i: its block, where it begins in the vector and in the block, and its elements' values.
+// Piece i: its block, its first element in the vector and in the block, and its number of elements.
 struct Piece {
   std::uint64_t block, begin, first;
   std::uint32_t n;
@@ -34,7 +35,7 @@ MQ_DEVICE void measure_pieces(const kernels::onebit::EncodePieces<T>& a) {
     const Piece piece = piece_of(a.blocks, i);
     Sides<T> sides;
     if (a.second) {
-      if (a.means[piece.block].verdict != Verdict::again) continue;
+      if (a.means[piece.block].outcome != Outcome::again) continue;
       sides.threshold = a.means[piece.block].threshold;
     }
     fill_piece(a.blocks, piece, v);
@@ -55,8 +56,8 @@ MQ_DEVICE void measure_pieces(const kernels::onebit::EncodePieces<T>& a) {
   }
 }
 
-// 32 pieces at a time: what does not depend on the pieces before is computed by a lane each, the rest in turn
-// by all.
+// Joins 32 pieces at a time. Each lane computes what does not depend on earlier pieces; all lanes compute the
+// rest in turn.
 template <class T>
 MQ_DEVICE void join_side(double& mean, std::uint64_t& n, double piece_mean, std::uint32_t piece_n) {
   using kernels::onebit::Sides;
@@ -93,9 +94,9 @@ MQ_DEVICE kernels::onebit::BlockMeans<T> joined_block(const kernels::onebit::Enc
   sides.n_below = n_below;
   sides.n_above = n_above;
   nonfinite = kinds.all();
-  if (!finite) return {0, Verdict::marked, {a.blocks.keeps ? T{0} : nan_value<T>(), kinds.mark<T>()}};
-  if (!a.second && sides.again(a.blocks.at_mean)) return {sides.threshold, Verdict::again, {0, 0}};
-  return {a.second ? a.means[index].threshold : sides.threshold, Verdict::finite, sides.means()};
+  if (!finite) return {0, Outcome::marked, {a.blocks.keeps ? T{0} : nan_value<T>(), kinds.mark<T>()}};
+  if (!a.second && sides.again(a.blocks.at_mean)) return {sides.threshold, Outcome::again, {0, 0}};
+  return {a.second ? a.means[index].threshold : sides.threshold, Outcome::finite, sides.means()};
 }
 
 template <class T>
@@ -104,12 +105,12 @@ MQ_DEVICE void join_pieces(const kernels::onebit::EncodePieces<T>& a) {
   std::uint64_t nonfinite = 0;
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < a.blocks.blocks;
        i += std::uint64_t{blocks()} * warps()) {
-    if (a.second && a.means[i].verdict != Verdict::again) continue;
+    if (a.second && a.means[i].outcome != Outcome::again) continue;
     std::uint64_t of_block = 0;
     const BlockMeans<T> means = joined_block(a, i, of_block);
-    warp_sync();  // all have read the threshold
+    warp_sync();  // all lanes have read the threshold
     if (lane() == 0) a.means[i] = means;
-    nonfinite += of_block;  // 0 of a block that is joined again
+    nonfinite += of_block;  // 0 for a block that is joined again
   }
   end_encode(a.blocks.encoded, a.blocks.bytes, lane() == 0 ? nonfinite : 0);
 }
@@ -128,7 +129,7 @@ MQ_DEVICE void quantize_pieces(const kernels::onebit::EncodePieces<T>& a) {
     std::byte* const residual =
         a.blocks.feedback == Feedback::none ? nullptr : a.blocks.residual + piece.begin * sizeof(T);
     fill_piece(a.blocks, piece, v);
-    if (block_means.verdict == Verdict::marked) {
+    if (block_means.outcome == Outcome::marked) {
       mark_elements(v, residual, piece.n, a.blocks.feedback, kept.codes);
     } else {
       each_word(piece.n, kept.codes,

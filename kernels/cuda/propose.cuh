@@ -1,5 +1,6 @@
-// The measured tau of threshold on a device: see Threshold::propose. Two readings of the vector, each a
-// histogram of 11 bits of the magnitudes; counts, and so the host's result.
+// Measures tau for threshold on a device; see Threshold::propose. It reads the vector twice and makes a
+// histogram of 11 bits of the magnitudes each time. The histograms are counts, so the result equals the
+// host's.
 #pragma once
 
 #include "kernels/cuda/sparse_block.cuh"
@@ -47,13 +48,13 @@ MQ_DEVICE void propose_count(const ProposeArgs& a) {
     if (bins[b] != 0) atomic_add(&a.state->count[a.level * kProposeBins + b], std::uint64_t{bins[b]});
 }
 
-// Takes the bin that holds the k-th greatest magnitude, or the least of all. One thread block of kProposeBins
-// / 4 threads.
+// Finds the bin of the k-th greatest magnitude, or of the smallest if there are fewer than k. Runs as one
+// thread block of kProposeBins / 4 threads.
 template <class T>
 MQ_DEVICE void propose_take(const ProposeArgs& a) {
   const std::uint64_t* const count = a.state->count + a.level * kProposeBins;
   constexpr std::uint32_t kEach = 4;
-  const std::uint32_t first = kProposeBins - kEach * thread();  // bins below it, downwards
+  const std::uint32_t first = kProposeBins - kEach * thread();  // of this thread: the bins below, downwards
   std::uint64_t sum = 0, all;
   for (std::uint32_t j = 1; j <= kEach; ++j) sum += count[first - j];
   std::uint64_t before = block_before(sum, all);

@@ -1,4 +1,4 @@
-// The device rows, one line a codec.
+// The device rows, one line per codec.
 
 #include "kernels/cuda/rows.hpp"
 

@@ -1,4 +1,4 @@
-// The table of device rows (rows.cpp): what a codec's files in this folder define and the table names.
+// The table of device rows (rows.cpp), and the rows that the codecs' files in this folder define.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace mq::kernels {
 
-// By compute element: f32, f64. A codec without a parameter that is measured leaves propose empty.
+// Indexed by compute element: f32, f64. `propose` stays empty if the codec has no measured parameter.
 struct DeviceRow {
   std::string_view codec;
   std::array<DeviceOps, 2> ops;
@@ -17,8 +17,8 @@ struct DeviceRow {
 
 extern constinit const DeviceRow raw_device_row, bf16_device_row, f16_device_row, onebit_device_row,
     threshold_device_row, adaptive_device_row, topk_device_row, zerorun_device_row;
-// onebit with the passes over a block as launches of their own, which reads everything twice: the rung below
-// in the benchmark's ladder. In no table.
+// onebit with one launch for each pass over a block. It reads everything twice; the benchmark uses it for
+// comparison. It is in no table.
 extern constinit const DeviceRow onebit_steps_device_row;
 
 }  // namespace mq::kernels

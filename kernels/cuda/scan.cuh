@@ -1,18 +1,18 @@
-// Prefix sums and greatest values over the threads of a block, in integers. All threads come to each of
-// these.
+// Prefix sums and maxima of integers over the threads of a block. All threads must call each of these
+// functions.
 #pragma once
 
 #include "kernels/cuda/simt.cuh"
 
 namespace mq::simt {
 
-// One slot a warp.
+// One element per warp.
 template <class T>
 struct WarpSlots {
   T of[32];
 };
 
-// The sum of the values of the threads before this one; `total`: of all. Two barriers.
+// Returns the sum of the values of the threads before this one. `total` becomes the sum of all. Two barriers.
 template <class T>
 MQ_DEVICE T block_before(T v, T& total) {
   auto& slots = shared<WarpSlots<T>>();
@@ -46,7 +46,7 @@ MQ_DEVICE T block_max(T v) {
   return v;
 }
 
-// The greatest of the lanes, or threads, before this one; 0 if there are none.
+// The maximum over the lanes, or threads, before this one; 0 if there are none.
 MQ_DEVICE std::uint32_t warp_greatest_before(std::uint32_t v) {
   std::uint32_t upto = v;
   for (std::uint32_t d = 1; d < 32; d *= 2) {

@@ -1,7 +1,7 @@
-// Which elements of a block a sparse codec sends, on a device: the same ones as select-inl.hpp of the host
-// finds, whose results are functions of the values alone. The k-th greatest key is found from its upper bits
-// down, a histogram of 11 bits at a time; from the second on only the *candidates* are looked at, those that
-// the first does not rule out.
+// Selects the elements of a block that a sparse codec sends, on a device: the same elements as the host's
+// select-inl.hpp, because the result depends on the values alone. The k-th greatest key is found by radix
+// selection: from its upper bits down, with a histogram of 11 bits at a time. From the second histogram on,
+// only the *candidates* are read, which are the elements that the first does not exclude.
 #pragma once
 
 #include "kernels/cuda/sparse_block.cuh"
@@ -13,7 +13,7 @@ template <class T>
 inline constexpr std::uint32_t kKeyBits = 8 * sizeof(T) - 1;
 inline constexpr std::uint32_t kNotKept = ~0u;
 
-// The value of candidate i; of those of this thread that are kept, the next.
+// The value of candidate i. If this thread's candidates are kept, returns the next kept value.
 template <class T, bool kNear>
 MQ_DEVICE T candidate(const Block<T, kNear>& b, std::uint32_t i, std::uint32_t& kept) {
   if constexpr (!kNear)
@@ -21,15 +21,15 @@ MQ_DEVICE T candidate(const Block<T, kNear>& b, std::uint32_t i, std::uint32_t& 
   return b.v(i);
 }
 
-// What a block sends: elements of a side above its bound, and the first `ties` that equal it, of both sides
-// together if joint; no more than `limit`, the first ones. The same in all threads.
+// What a block sends: the elements of each side above its bound, and the first `ties` elements that equal it
+// (of both sides together if joint), but only the first `limit` elements in all. Equal in all threads.
 template <class T>
 struct Picked {
   Key<T> bound[2];
   std::uint32_t ties[2];
   bool joint;
   std::uint32_t limit;
-  std::uint32_t kept = kNotKept;  // of this thread's candidates, see Selector
+  std::uint32_t kept = kNotKept;  // this thread's first kept candidate; see Selector
   MQ_DEVICE Key<T> least(int s) const { return bound[s] + (ties[s] == 0); }
   MQ_DEVICE Key<T> least() const { return smaller(least(kBelow), least(kAbove)); }
 };
@@ -38,7 +38,7 @@ MQ_DEVICE Picked<T> above_bounds(Key<T> below, Key<T> above) {
   return {{below, above}, {0, 0}, false, ~0u};
 }
 
-// A finite element that is not 0.
+// The key and the sign of an element. `is`: whether it is finite and not 0.
 template <class T>
 struct Magnitude {
   Key<T> key;
@@ -52,16 +52,16 @@ struct Magnitude {
   MQ_DEVICE bool of(Side side) const { return is && (side == kBoth || (side == kAbove) == above); }
 };
 
-// The way down to the k-th greatest key of a side.
+// Radix selection of the k-th greatest key of a side.
 template <class T>
-struct Descent {
+struct RadixSearch {
   Side side;
-  std::uint32_t k;    // of those whose upper bits are `prefix`
-  Key<T> prefix = 0;  // what is known: the bits from `shift` on
+  std::uint32_t k;    // rank among the keys whose upper bits are `prefix`
+  Key<T> prefix = 0;  // the known bits, from bit `shift` on
   std::uint32_t shift = kKeyBits<T>, next = kKeyBits<T> - kDigitBits;
-  std::uint32_t found = 0;  // elements with this prefix
+  std::uint32_t found = 0;  // number of elements with this prefix
 
-  MQ_DEVICE Descent(Side s, std::uint32_t rank) : side(s), k(rank) {}
+  MQ_DEVICE RadixSearch(Side s, std::uint32_t rank) : side(s), k(rank) {}
   static MQ_DEVICE void clear(std::uint32_t* bins) {
     for (std::uint32_t i = thread(); i < kBins; i += threads()) bins[i] = 0;
     barrier();
@@ -71,13 +71,13 @@ struct Descent {
     if (m.of(side) && m.key >> shift == prefix)
       atomic_add(bins + static_cast<std::uint32_t>(m.key >> next & (kBins - 1)), 1);
   }
-  // How many are in the bins.
+  // Number of elements in the bins.
   static MQ_DEVICE std::uint32_t total(const std::uint32_t* bins) {
     std::uint32_t sum = 0;
     for (std::uint32_t i = thread(); i < kBins; i += threads()) sum += bins[i];
     return block_sum(sum);
   }
-  // Takes the bin of the k-th; false, and nothing changes, if there are fewer than k.
+  // Selects the bin of the k-th element. False if there are fewer than k; then nothing changes.
   MQ_DEVICE bool take_bin(const std::uint32_t* bins) {
     struct Bin {
       std::uint32_t index, rank, count;
@@ -103,19 +103,19 @@ struct Descent {
     barrier();
     return true;
   }
-  // each(visit): the elements, or all of them that have this prefix.
+  // Finds the next digit. each(visit) visits all elements, or at least those that have this prefix.
   template <class Each>
-  MQ_DEVICE bool go_down(std::uint32_t* bins, const Each& each) {
+  MQ_DEVICE bool next_digit(std::uint32_t* bins, const Each& each) {
     clear(bins);
     each([&](T v) { add(bins, v); });
     barrier();
     return take_bin(bins);
   }
   template <class Each>
-  MQ_DEVICE bool go_to_the_end(std::uint32_t* bins, const Each& each) {
+  MQ_DEVICE bool all_digits(std::uint32_t* bins, const Each& each) {
     MQ_UNROLL(1)
     while (shift > 0)
-      if (!go_down(bins, each)) return false;
+      if (!next_digit(bins, each)) return false;
     return true;
   }
 };
@@ -125,27 +125,27 @@ struct Selector {
   using B = Block<T, kNear>;
   const B& b;
   std::uint32_t* const bins;
-  Key<T> listed = kMaxKey<T> + 2;  // b.above has the elements from this key on, and those that are not finite
-  std::uint32_t kept = kNotKept;   // b.kept has the values of this thread's candidates from here on
+  Key<T> listed = kMaxKey<T> + 2;  // b.above has elements from this key on, and non-finite ones
+  std::uint32_t kept = kNotKept;   // index in b.kept of this thread's first candidate
   explicit MQ_DEVICE Selector(const B& block)
       : b(block), bins(reinterpret_cast<std::uint32_t*>(block.pool)) {}
 
-  // Reads the block; b.above become the elements from `least` on, and those that are not finite.
+  // Reads the block. b.above becomes the elements from `least` on and the non-finite elements.
   MQ_DEVICE void read_from(Key<T> least) {
     listed = least;
     b.read([&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
   }
   MQ_DEVICE void list_from(Key<T> least) { list_from(least, b.words); }
-  // Makes sure that elements from `least` on are listed.
+  // Ensures that elements from `least` on are listed.
   MQ_DEVICE void cover(Key<T> least) {
     if (least < listed) list_from(least);
   }
-  // Reads the block, and, into_bins, counts what the first step of a joint search for the k greatest needs.
-  // What a part of it says of the rest is a floor from which candidates are listed on the way: if it is too
-  // high, another pass follows, and the result is the same.
+  // Reads the block. With into_bins it also makes the histogram for the first step of a joint search for the
+  // k greatest. The first part of the block suggests a floor for the rest, from which candidates are listed
+  // during reading. If the floor is too high, another pass follows; the result is the same.
   MQ_DEVICE void read(bool into_bins, std::uint32_t k) {
-    Descent<T>::clear(bins);
-    const Descent<T> first(kBoth, 0);
+    RadixSearch<T>::clear(bins);
+    const RadixSearch<T> first(kBoth, 0);
     std::uint32_t begin = 0, end = into_bins && b.words >= 64 ? b.words / 8 : b.words;
     Key<T> least = 0;
     MQ_UNROLL(1)
@@ -155,54 +155,54 @@ struct Selector {
         if (least != 0) list(w, exists, v, least);
       });
       if (end == b.words) return;
-      Descent<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * end / b.words) + 1);
+      RadixSearch<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * end / b.words) + 1);
       least = guess.take_bin(bins) ? greater<Key<T>>(guess.prefix << guess.shift, 1) : 1;
       list_from(least, end);
       begin = end;
       end = b.words;
     }
   }
-  // Counts the same of a block that has been read.
+  // Makes the same histogram for a block that was read before.
   MQ_DEVICE void count_into_bins() const {
-    Descent<T>::clear(bins);
-    const Descent<T> first(kBoth, 0);
+    RadixSearch<T>::clear(bins);
+    const RadixSearch<T> first(kBoth, 0);
     everything()([&](T v) { first.add(bins, v); });
     barrier();
   }
 
-  // The k greatest of both sides, ties by position. After read() or count_into_bins().
+  // The k greatest of both sides together, ties by position. Call it after read() or count_into_bins().
   MQ_DEVICE Picked<T> exact(std::uint32_t k) {
-    Descent<T> way(kBoth, k);
-    const bool some = k < b.n && way.take_bin(bins);
-    cover(some ? greater<Key<T>>(way.prefix << way.shift, 1) : 1);
+    RadixSearch<T> search(kBoth, k);
+    const bool some = k < b.n && search.take_bin(bins);
+    cover(some ? greater<Key<T>>(search.prefix << search.shift, 1) : 1);
     if (!some) return above_bounds<T>(0, 0);
     keep();
-    way.go_to_the_end(bins, candidates());
-    return ends_of(way, way, true);
+    search.all_digits(bins, candidates());
+    return ends_of(search, search, true);
   }
-  // The share(how many there are) greatest of each side.
+  // The share(size) greatest of each side, where size is the number of its elements.
   template <class Share>
   MQ_DEVICE Picked<T> exact_sides(const Share& share) {
-    Descent<T> way[2]{{kBelow, 0}, {kAbove, 0}};
+    RadixSearch<T> search[2]{{kBelow, 0}, {kAbove, 0}};
     Key<T> least = kMaxKey<T>;
     MQ_UNROLL(1)
     for (int side = kBelow; side <= kAbove; ++side) {
-      Descent<T>::clear(bins);
-      everything()([&](T v) { way[side].add(bins, v); });
+      RadixSearch<T>::clear(bins);
+      everything()([&](T v) { search[side].add(bins, v); });
       barrier();
-      const std::uint32_t size = Descent<T>::total(bins);
-      way[side].k = static_cast<std::uint32_t>(share(size));
-      if (way[side].take_bin(bins)) least = smaller(least, way[side].prefix << way[side].shift);
+      const std::uint32_t size = RadixSearch<T>::total(bins);
+      search[side].k = static_cast<std::uint32_t>(share(size));
+      if (search[side].take_bin(bins)) least = smaller(least, search[side].prefix << search[side].shift);
     }
     cover(greater<Key<T>>(least, 1));
     keep();
     MQ_UNROLL(1)
     for (int side = kBelow; side <= kAbove; ++side)
-      if (way[side].found > 0) way[side].go_to_the_end(bins, candidates());
-    return ends_of(way[kBelow], way[kAbove], false);
+      if (search[side].found > 0) search[side].all_digits(bins, candidates());
+    return ends_of(search[kBelow], search[kAbove], false);
   }
 
-  // The bound that the sample suggests for the k greatest; false if it has too few.
+  // Finds the bound that the sample suggests for the k greatest. False if the sample has too few.
   MQ_DEVICE bool sampled(Side side, std::uint32_t k, Key<T>& bound) const {
     const auto sample = [this](const auto& visit) {
       const std::uint32_t m = b.n / static_cast<std::uint32_t>(Sample::kStride);
@@ -210,36 +210,36 @@ struct Selector {
         visit(b.v(static_cast<std::uint32_t>(Sample::position(i))));
     };
     const auto rank = static_cast<std::uint32_t>(Sample::share(k));
-    Descent<T> way(side, rank);
-    if (!way.go_to_the_end(bins, sample)) return false;
-    Key<T> next = way.prefix;
-    if (way.k == way.found) {  // the next one is less
+    RadixSearch<T> search(side, rank);
+    if (!search.all_digits(bins, sample)) return false;
+    Key<T> next = search.prefix;
+    if (search.k == search.found) {  // the next key is smaller
       Key<T> greatest = 0;
       sample([&](T v) {
         const Magnitude<T> m(v);
-        if (m.of(side) && m.key < way.prefix) greatest = greater(greatest, m.key);
+        if (m.of(side) && m.key < search.prefix) greatest = greater(greatest, m.key);
       });
       next = block_max(greatest);
     }
-    bound = bisected<T>(way.prefix, next) - 1;
+    bound = bisected<T>(search.prefix, next) - 1;
     return true;
   }
 
-  // The bound that a histogram of eight bins an octave suggests. After read().
+  // Finds the bound that a histogram of eight bins per octave suggests. Call it after read().
   MQ_DEVICE bool in_histogram(std::uint32_t k, Key<T>& bound) const {
     constexpr std::uint32_t kBinShift = kMantissaBits<T> - 3;
-    Descent<T> way(kBoth, k);
-    if (!way.take_bin(bins)) return false;
-    if (way.shift > kBinShift) {
-      way.next = kBinShift;
-      way.go_down(bins, everything());
+    RadixSearch<T> search(kBoth, k);
+    if (!search.take_bin(bins)) return false;
+    if (search.shift > kBinShift) {
+      search.next = kBinShift;
+      search.next_digit(bins, everything());
     }
-    if (way.prefix == 0) return false;
-    bound = bound_in_bin<T>(way.prefix << kBinShift, way.found, way.found - way.k);
+    if (search.prefix == 0) return false;
+    bound = bound_in_bin<T>(search.prefix << kBinShift, search.found, search.found - search.k);
     return true;
   }
 
-  // How many exceed the bounds; they are listed then.
+  // Number of elements that exceed the bounds. Afterwards they are listed.
   MQ_DEVICE std::uint32_t count(Picked<T>& picked) {
     cover(picked.least());
     keep();
@@ -251,7 +251,7 @@ struct Selector {
     });
     return block_sum(n);
   }
-  // The finite elements of both sides that are not 0.
+  // The number of finite elements of each side that are not 0.
   MQ_DEVICE void sizes(std::uint32_t (&size)[2]) const {
     std::uint64_t n = 0;
     everything()([&](T v) {
@@ -275,7 +275,7 @@ struct Selector {
     b.each(end, [&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
     barrier();
   }
-  // Copies the values of the candidates to where all passes over them find them near, if there is room.
+  // Copies the values of the candidates to shared memory for all later passes, if there is room.
   MQ_DEVICE void keep() {
     if (kNear || b.kept_room == 0 || kept != kNotKept) return;
     const Owned own(b.words);
@@ -297,25 +297,26 @@ struct Selector {
     const Word bits = ballot(exists && (key_of(v) & ~kSignBit<T>) >= least);
     if (lane() == 0) b.above[w] = bits;
   }
-  MQ_DEVICE Picked<T> ends_of(const Descent<T>& below, const Descent<T>& above, bool joint) const {
+  MQ_DEVICE Picked<T> ends_of(const RadixSearch<T>& below, const RadixSearch<T>& above, bool joint) const {
     Picked<T> picked{{kMaxKey<T>, kMaxKey<T>}, {0, 0}, joint, ~0u, kept};
     for (const Side side : {kBelow, kAbove}) {
-      const Descent<T>& way = side == kAbove ? above : below;
-      if (way.found == 0) continue;  // none of this side
-      const bool all_ties = way.k == way.found;
-      picked.bound[side] = way.prefix - all_ties;
-      picked.ties[side] = all_ties ? 0 : way.k;
+      const RadixSearch<T>& search = side == kAbove ? above : below;
+      if (search.found == 0) continue;  // none of this side
+      const bool all_ties = search.k == search.found;
+      picked.bound[side] = search.prefix - all_ties;
+      picked.ties[side] = all_ties ? 0 : search.k;
     }
     return picked;
   }
 };
 
-// How many are sent, and how many are not finite.
+// How many elements are sent, and how many are not finite.
 struct Taken {
   std::uint32_t entries, nonfinite;
 };
 
-// Turns the candidates in b.above into the entries of both signs and the elements that are not finite.
+// Turns the candidates in b.above into the entries of both signs (b.above, b.below) and the non-finite
+// elements (b.marks).
 template <class T, bool kNear>
 MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
   std::uint32_t rank[2] = {0, 0};  // of ties

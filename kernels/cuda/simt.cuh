@@ -1,23 +1,23 @@
-// The language kernels are written in: a small part of CUDA C++ behind functions, so that the same source is
+// The language in which kernels are written: a small part of CUDA C++ behind functions. The same source is
 // compiled by nvcc for a GPU (simt_device.cuh) and by the host's compiler for the tests' emulator
-// (simt_host.cuh, tests/simt/). What both give, all in mq::simt:
+// (simt_host.cuh, tests/simt/). Both define, in mq::simt:
 //
-//   MQ_KERNEL(name, Args, threads) { ... args ... }   a kernel of this name, of at most `threads` a block
-//   MQ_KERNEL_RESIDENT(name, Args, threads, blocks)   ... of which so many blocks should fit a multiprocessor
-//   thread(), block(), threads(), blocks()            indices and sizes, of 32 bits; lane(), warp(), warps()
-//   barrier()                                         all threads of the block meet
-//   barrier_count(bool), barrier_or(bool)             ... and learn how many, or whether any, said true
-//   shared<T>(), shared<T, 1>()                       a T in the block's shared memory; another one a tag
+//   MQ_KERNEL(name, Args, threads) { ... args ... }   a kernel of this name, with at most `threads` per block
+//   MQ_KERNEL_RESIDENT(name, Args, threads, blocks)   ... of which `blocks` should fit a multiprocessor
+//   thread(), block(), threads(), blocks()            32-bit indices and sizes; also lane(), warp(), warps()
+//   barrier()                                         waits for all threads of the block
+//   barrier_count(bool), barrier_or(bool)             ... and returns how many, or whether any, passed true
+//   shared<T>(), shared<T, 1>()                       a T in the block's shared memory, one for each tag
 //   dynamic_shared()                                  Launch::shared_bytes of it, 16-byte aligned
 //   warp_sync(), ballot, any, shuffle, shuffle_up, shuffle_down, shuffle_xor
-//   atomic_add, atomic_max, atomic_min, atomic_or, atomic_exchange, atomic_swap_if   give the old value
-//   load_acquire, store_release, pause()              to wait for another block of a smaller ticket
-//   load_relaxed, fence()                             ... many times, and once when it has come
-//   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two of non-zero values
-//   MQ_UNROLL(4) for (...)                            as nvcc's #pragma unroll 4
+//   atomic_add, atomic_max, atomic_min, atomic_or, atomic_exchange, atomic_swap_if   return the old value
+//   load_acquire, store_release, pause()              to wait for another block with a smaller ticket
+//   load_relaxed, fence()                             ... to poll, and once after the poll succeeds
+//   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two for non-zero values
+//   MQ_UNROLL(4) for (...)                            like nvcc's #pragma unroll 4
 //
-// All warp functions are for all 32 lanes of a warp at once, in one place of the source; the emulator refuses
-// anything else. Floats are added and multiplied in the order that is written, without fused operations.
+// All 32 lanes of a warp must call a warp function together, at the same place in the source; the emulator
+// rejects anything else. Floats are added and multiplied in the order written, without fused operations.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ MQ_DEVICE constexpr T greater(T a, T b) {
   return a < b ? b : a;
 }
 
-// The sum, the greatest and the smallest of the 32 lanes' integers, in every lane.
+// The sum, the maximum and the minimum of the 32 lanes' integers; every lane gets the result.
 template <class T>
 MQ_DEVICE T warp_sum(T v) {
   static_assert(std::is_integral_v<T>, "the order of a sum of floats is part of the wire");
@@ -67,7 +67,7 @@ MQ_DEVICE T warp_min(T v) {
   for (std::uint32_t d = 16; d > 0; d /= 2) v = smaller(v, shuffle_xor(v, d));
   return v;
 }
-// The sum of the lanes before this one; `total`: of all.
+// Returns the sum of the lanes before this one. `total` becomes the sum of all lanes.
 template <class T>
 MQ_DEVICE T warp_before(T v, T& total) {
   static_assert(std::is_integral_v<T>);
@@ -89,8 +89,8 @@ MQ_DEVICE bool aligned(const void* p, std::size_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
 }
 
-// A value at any address; what is a multiple of its size is moved at once. The bytes are spelled out: of a
-// memcpy nvcc makes one access for both cases, byte by byte.
+// Loads and stores a value at any address. If the address is a multiple of its size, this is one access. The
+// other case is written out byte by byte, because with memcpy nvcc would merge both cases into byte accesses.
 template <class T>
 MQ_DEVICE T load(const std::byte* p) {
   using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t,
@@ -117,9 +117,9 @@ MQ_DEVICE void store(std::byte* p, T v) {
   for (std::uint32_t i = 0; i < sizeof(T); ++i) p[i] = static_cast<std::byte>(word >> (8 * i));
 }
 
-// Calls store_at(i, load_at(i)) for i = begin, begin + step, ... below end, several loads before the first
-// store: the compiler may not, for what is stored might be what is loaded next. Of independent i. What is too
-// little for a large batch goes in smaller ones.
+// Calls store_at(i, load_at(i)) for i = begin, begin + step, ... below end, with several loads before the
+// first store. The compiler may not reorder them itself, because a store might change the next load; so the
+// elements must be independent. A remainder that is too small for a large batch goes in smaller batches.
 template <std::uint32_t kBatch, class Index, class Load, class Store>
 MQ_DEVICE void in_batches(Index begin, std::type_identity_t<Index> end, std::type_identity_t<Index> step,
                           const Load& load_at, const Store& store_at) {
@@ -145,7 +145,7 @@ MQ_DEVICE constexpr To bits_as(const From& from) {
   return __builtin_bit_cast(To, from);
 }
 
-// Not NaN and not infinite.
+// Neither NaN nor infinite.
 MQ_DEVICE constexpr bool is_finite(float v) {
   return (bits_as<std::uint32_t>(v) & 0x7fffffffu) < 0x7f800000u;
 }

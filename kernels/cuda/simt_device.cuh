@@ -1,13 +1,13 @@
-// The kernel language (simt.cuh) on a GPU, as nvcc compiles it.
+// The kernel language (simt.cuh) on a GPU, compiled by nvcc.
 #pragma once
 
 #define MQ_DEVICE __device__ __forceinline__
 #define MQ_PRAGMA(text) _Pragma(#text)
 #define MQ_UNROLL(times) MQ_PRAGMA(unroll times)  // before a loop
-// C linkage: the launcher finds the kernel by its name.
+// C linkage, so that the launcher finds the kernel by its name.
 #define MQ_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
-// Registers are so few that `blocks` of them fit a multiprocessor.
+// Limits the registers so that `blocks` thread blocks fit a multiprocessor.
 #define MQ_KERNEL_RESIDENT(name, Args, threads, blocks) \
   extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args args)
 
@@ -36,7 +36,7 @@ MQ_DEVICE void warp_sync() { __syncwarp(); }
 MQ_DEVICE std::uint32_t ballot(bool is) { return __ballot_sync(0xffffffffu, is); }
 MQ_DEVICE bool any(bool is) { return __any_sync(0xffffffffu, is) != 0; }
 
-// CUDA has the shuffles for its own names of the integers.
+// CUDA defines the shuffles for its own integer types only.
 template <class T>
 using ShuffleWord = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;
 template <class T>
@@ -44,7 +44,7 @@ MQ_DEVICE T shuffle(T v, std::uint32_t from) {
   return __builtin_bit_cast(
       T, __shfl_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), static_cast<int>(from)));
 }
-// The lanes without another lane so far away keep their own value.
+// Lanes without a lane at this distance keep their own value.
 template <class T>
 MQ_DEVICE T shuffle_up(T v, std::uint32_t by) {
   return __builtin_bit_cast(T, __shfl_up_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), by));
@@ -92,14 +92,14 @@ MQ_DEVICE T atomic_swap_if(T* p, std::type_identity_t<T> expected, std::type_ide
   return atomicCAS(atomic_word(p), static_cast<AtomicWord<T>>(expected), static_cast<AtomicWord<T>>(v));
 }
 
-// What this thread wrote before store_release, whoever has read the stored value with load_acquire sees.
+// A thread that reads a stored value with load_acquire sees everything written before its store_release.
 template <class T>
 MQ_DEVICE T load_acquire(const T* p) {
   const T v = *const_cast<const volatile T*>(p);
   __threadfence();
   return v;
 }
-// For polling: a fence() comes before what it says is used.
+// For polling: call fence() before using the data that the value announces.
 template <class T>
 MQ_DEVICE T load_relaxed(const T* p) {
   return *const_cast<const volatile T*>(p);

@@ -1,5 +1,5 @@
 // The kernel language (simt.cuh) on the host: what the emulator (tests/simt/emulator.cpp) defines, and the
-// functions kernels call. A thread block's threads take turns on one thread of the host.
+// functions that kernels call. The threads of a thread block take turns on one host thread.
 #pragma once
 
 #define MQ_DEVICE inline
@@ -17,19 +17,19 @@ namespace mq::simt {
 struct Kernel {
   const char* name;
   std::size_t args_bytes;
-  std::uint32_t threads;  // at most, a block
+  std::uint32_t threads;  // per block, at most
   void (*run)(const void* args);
 };
 bool add_kernel(const Kernel&);
 
-// The thread whose turn it is.
+// The thread that is running.
 struct Here {
   std::uint32_t thread, block, threads, blocks;
 };
 extern constinit thread_local Here* here;
-// Each gives the others their turn, until all have come.
-const std::uint64_t* meet_warp(std::uint64_t value);  // the 32 lanes' values
-std::uint32_t meet_block(std::uint32_t value);        // the sum of all threads' values
+// Both let the other threads run until all of them have called it.
+const std::uint64_t* meet_warp(std::uint64_t value);  // returns the 32 lanes' values
+std::uint32_t meet_block(std::uint32_t value);        // returns the sum of all threads' values
 std::byte* shared_object(const void* type, std::size_t bytes);
 std::byte* dynamic_shared();
 void pause();
@@ -126,7 +126,7 @@ T load_acquire(const T* p) {
 }
 template <class T>
 T load_relaxed(const T* p) {
-  return __atomic_load_n(p, __ATOMIC_ACQUIRE);  // for fence() is nothing here
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);  // acquire, because fence() does nothing here
 }
 template <class T>
 void store_release(T* p, std::type_identity_t<T> v) {

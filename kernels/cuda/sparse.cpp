@@ -1,4 +1,4 @@
-// The launch lists of threshold, adaptive, topk and zerorun: what their kernels (sparse.cuh) are given.
+// The launches of threshold, adaptive, topk and zerorun (sparse.cuh).
 
 #include <algorithm>
 #include <array>
@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kBinBytes = 8192;  // of a histogram of 11 bits
 
-// What an encode asks for: each codec below gives it from its parameters. pool_bytes: room for a histogram,
-// if one is needed, and for what goes to the wire at once.
+// What an encode needs to know; each codec below derives it from its parameters. pool_bytes: room for a
+// histogram, if one is needed, and for what is written to the wire at once.
 struct Setting {
   std::size_t block = 0, pool_bytes = 0;
   std::uint32_t search = 0, separate = 0, format = 0;
@@ -52,7 +52,7 @@ struct ThresholdSetting {
 };
 
 struct AdaptiveSetting {
-  static constexpr bool kKeeps = true;  // candidates are looked at several times
+  static constexpr bool kKeeps = true;  // candidates are read several times
   static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
                                              {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
@@ -103,7 +103,7 @@ struct ZeroRunSetting {
 };
 
 std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
-// A thread for each word, from two to 32 warps.
+// One thread per word, from two to 32 warps.
 std::uint32_t threads_of(std::size_t block) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32, 64, kSparseThreads));
 }
@@ -158,8 +158,8 @@ struct SparseRow {
     launch(Q::kEncode[kType][fits], blocks, threads, shared, a);
   }
 
-  // Room for a quarter of the values behind `far` bytes, as far as a multiprocessor full of such thread
-  // blocks of 64 registers a thread has it.
+  // Reserves room for up to a quarter of the values after the first `far` bytes. The room is limited so that
+  // a multiprocessor can still be full of such thread blocks, with 64 registers per thread.
   static void keep(SparseEncodeArgs& a, std::uint32_t far, std::uint32_t threads,
                    const DeviceShape& shape) noexcept {
     const std::size_t share = std::size_t{shape.shared_bytes} * threads / kSparseThreads;
@@ -186,7 +186,7 @@ struct SparseRow {
     constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
     std::uint32_t shared = 3 * word_bytes(block);
     if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks) {
-      a.offsets = nullptr;  // each thread block looks for its own
+      a.offsets = nullptr;  // each thread block searches for its own block
       shared = std::max(shared, kWalkShared);
     } else {
       launch(Q::kWalk[kType], 1, 256, kWalkShared, a);
@@ -206,7 +206,7 @@ struct Propose {
     ProposeArgs a{static_cast<const std::byte*>(x),         n,        0,
                   reinterpret_cast<ProposeState*>(scratch), proposal, 0};
     a.k = ThresholdParams::rank(params, n);
-    constexpr std::size_t kEach = std::size_t{512} * 16;  // elements a thread block, at least
+    constexpr std::size_t kEach = std::size_t{512} * 16;  // least number of elements per thread block
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));
     launch("threshold_begin", 1, 512, 0, a);

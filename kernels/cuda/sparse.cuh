@@ -1,5 +1,5 @@
-// The kernels of threshold, adaptive, topk and zerorun. _near keeps the elements of a block in shared memory,
-// _far reads them again.
+// The kernels of threshold, adaptive, topk and zerorun. The _near kernels keep the elements of a block in
+// shared memory; the _far kernels read them again.
 #pragma once
 
 #include "kernels/cuda/propose.cuh"
@@ -8,7 +8,7 @@
 #include "kernels/cuda/valued_encode.cuh"
 #include "kernels/cuda/zeros_encode.cuh"
 
-// Before every encode but of one block: no block has a number, and none is known to have ended.
+// Runs before every encode of more than one block. Resets the tickets and the chain.
 MQ_KERNEL(sparse_begin, mq::kernels::cuda::SparseBeginArgs, 256) {
   using namespace mq::simt;  // NOLINT: the kernels' language
   const std::uint32_t i = block() * threads() + thread();
@@ -38,8 +38,8 @@ MQ_SPARSE_ENCODES(adaptive, MQ_ADAPTIVE)
 MQ_SPARSE_ENCODES(topk, MQ_TOPK)
 MQ_SPARSE_ENCODES(zerorun, MQ_ZERORUN)
 
-// KERNEL: how the decoding is declared. Resident where that takes no spills, for it is bound by the reads that
-// are under way.
+// KERNEL is the macro that declares the decode kernel. It is MQ_KERNEL_RESIDENT if that causes no register
+// spills, because decoding is limited by the number of reads in flight.
 #define MQ_SPARSE_DECODES(family, Length, T, element, KERNEL, ...)                                \
   MQ_KERNEL(family##_walk_##element, mq::kernels::cuda::SparseDecodeArgs, 256) {                  \
     mq::kernels::cuda::walk<mq::kernels::cuda::Length<T>>(args);                                  \

@@ -1,5 +1,5 @@
-// Arguments of the kernels of the sparse codecs, as their launch lists (sparse_rows.cpp) and the kernels see
-// them. All pointers are device addresses.
+// The arguments of the sparse codecs' kernels, for the launch lists (sparse.cpp) and the kernels. All
+// pointers are device addresses.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace mq::kernels::cuda {
 
-// In scratch, cleared by mq_sparse_begin: who encodes which block next, and where its wire begins.
+// In scratch memory, cleared by sparse_begin. It says who encodes which block next, and where the wire of
+// each block begins.
 struct SparseState {
   std::uint64_t bytes, nonfinite;
   std::uint32_t ticket, done;
-  MQ_HD std::uint64_t* chain() {
-    return reinterpret_cast<std::uint64_t*>(this + 1);
-  }  // one a block; see chain.cuh
+  // By block; see chain.cuh.
+  MQ_HD std::uint64_t* chain() { return reinterpret_cast<std::uint64_t*>(this + 1); }
 };
 
 struct SparseBeginArgs {
   SparseState* state;
-  DeviceEncoded* encoded;  // written here if there are no blocks
+  DeviceEncoded* encoded;  // written by this kernel if there are no blocks
   std::uint32_t blocks;
 };
 
@@ -34,14 +34,14 @@ struct SparseEncodeArgs {
   std::uint64_t n;
   std::uint32_t block, blocks;
   Feedback feedback;
-  std::uint32_t search;    // of adaptive, or the select of topk
+  std::uint32_t search;    // of adaptive; for topk its select
   std::uint32_t separate;  // adaptive: signs
   std::uint32_t format;
-  std::uint32_t pool_bytes;     // see SparseMemory in sparse_block.cuh
-  std::uint32_t kept, kept_at;  // values of candidates that there is room for, and where
+  std::uint32_t pool_bytes;     // see Block in sparse_block.cuh
+  std::uint32_t kept, kept_at;  // room for values of candidates, and its offset
   double value;                 // tau of threshold, pi of adaptive
-  std::uint32_t k[2];           // how many are asked for: of a whole block, and of the last if it is shorter
-  std::uint32_t most[2];        // topk: and how many are sent at most
+  std::uint32_t k[2];     // requested number of elements: for a whole block, and for a shorter last block
+  std::uint32_t most[2];  // topk: largest number of elements sent
 };
 
 struct SparseDecodeArgs {
@@ -56,7 +56,7 @@ struct SparseDecodeArgs {
 };
 inline constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
 
-// The measured tau of threshold. counts: two times kProposeBins, behind the state.
+// The state of measuring tau for threshold. count: two histograms of kProposeBins.
 inline constexpr std::uint32_t kProposeBins = 2048;
 struct ProposeState {
   std::uint64_t prefix, k;
@@ -71,11 +71,10 @@ struct ProposeArgs {
   std::uint32_t level;
 };
 
-// Shared memory that every kernel has besides the dynamic part, at most.
+// Upper bound of the static shared memory of every kernel.
 inline constexpr std::uint32_t kSparseFixedShared = 2048;
 inline constexpr std::uint32_t kSparseThreads = 1024;
-inline constexpr std::uint32_t kWalkWindow =
-    16384;  // bytes of wire that the search for headers reads at once
-inline constexpr std::uint32_t kOwnWalkBlocks = 32;  // so few are searched for by each thread block itself
+inline constexpr std::uint32_t kWalkWindow = 16384;  // bytes of wire read at once to find headers
+inline constexpr std::uint32_t kOwnWalkBlocks = 32;  // of so few, each block searches itself
 
 }  // namespace mq::kernels::cuda

@@ -1,7 +1,7 @@
-// A block of a sparse codec on a device, one thread block for each: its elements, the words of bits that say
-// which of them are sent, and what all sparse codecs do with those. Words are of 32 elements; a warp takes a
-// word at a time where elements are visited, and a thread *owns* some words one after the other where the
-// order counts.
+// A block of a sparse codec on a device; one thread block encodes one block. It has the elements, the words
+// of bits that say which of them are sent, and what all sparse codecs do with these. A word stands for 32
+// elements. Where elements are visited, a warp takes one word at a time. Where the order matters, each thread
+// *owns* several consecutive words.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ MQ_DEVICE Word existing(std::uint32_t w, std::uint32_t n) {
   return n - 32 * w >= 32 ? kAll : lanes_below(n - 32 * w);
 }
 
-// Of zerorun: a bit a word.
+// For zerorun: one bit per word.
 MQ_DEVICE std::uint32_t top_bytes(std::uint32_t n) { return (words_of(n) + 7) / 8; }
 
 // The words that this thread owns.
@@ -52,9 +52,9 @@ MQ_DEVICE bool finite_key(Key<T> key) {
   return key <= kMaxKey<T>;
 }
 
-// kNear: v is kept in shared memory; else it is read again where it is, x or (with carry) the residual.
-// Dynamic shared memory: v if near; three times `words` words; the pool of pool_bytes, for histograms and
-// what goes to the wire; room for `kept` values, from kept_at.
+// kNear: v is kept in shared memory. Otherwise v is read again from x or, with carry, from the residual. The
+// dynamic shared memory holds v if kNear, three arrays of words_of(block) words, then the pool of pool_bytes
+// for histograms and for data on the way to the wire. From kept_at on there is room for `kept` values.
 template <class T, bool kNear>
 struct Block {
   const std::byte* x;
@@ -63,7 +63,7 @@ struct Block {
   std::uint32_t number, n, words;
   Word *above, *below, *marks;  // the bits of the elements; see the codecs
   std::byte* pool;
-  T* kept;  // room for so many values; see Selector
+  T* kept;  // room for kept_room values; see Selector
   std::uint32_t kept_room;
 
   MQ_DEVICE Block(const SparseEncodeArgs& a, std::uint32_t ticket) {
@@ -90,16 +90,16 @@ struct Block {
     store<T>(residual + std::size_t{i} * sizeof(T), value);
   }
 
-  // Once, before v: v = x, or with carry x + residual, which replaces the residual. visit(w, i, exists, v) by
-  // whole warps.
+  // Call it once before v(). Reads v = x; with carry v = x + residual, which replaces the residual. Whole
+  // warps call visit(w, i, exists, v).
   template <class Visit>
   MQ_DEVICE void read(const Visit& visit) const {
     read(0, words, visit);
   }
-  // Words [begin, end) of it.
+  // The same for words [begin, end).
   template <class Visit>
   MQ_DEVICE void read(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
-    constexpr std::uint32_t kAtOnce = 24 / sizeof(T);  // words, so that enough reads are under way
+    constexpr std::uint32_t kAtOnce = 24 / sizeof(T);  // words, so that enough reads are in flight
     const bool carry = feedback == Feedback::carry;
     for (std::uint32_t w = begin + warp(); w < end; w += kAtOnce * warps()) {
       T value[kAtOnce], old[kAtOnce];
@@ -117,7 +117,7 @@ struct Block {
     }
     barrier();
   }
-  // Again, words [0, end), with values as they are after read().
+  // Visits words [0, end) again, with the values after read().
   template <class Visit>
   MQ_DEVICE void each(std::uint32_t end, const Visit& visit) const {
     for (std::uint32_t w = warp(); w < end; w += warps()) {
@@ -125,9 +125,9 @@ struct Block {
       visit(w, i, i < n, i < n ? v(i) : T{0});
     }
   }
-  // After coding: with carry, what loss_of(w, v) gives replaces the residual of the elements sent_of(w), bits
-  // of a word; with deposit it is added to the residual of all of them. Several reads are under way before
-  // the first write, for the compiler must not move them over it.
+  // Corrects the residual after coding. With carry, loss_of(w, v) replaces the residual of the elements in
+  // sent_of(w), the bits of a word. With deposit, it is added to the residual of all elements. Several reads
+  // come before the first write, because the compiler must not reorder them.
   template <class SentOf, class LossOf>
   MQ_DEVICE void correct(const SentOf& sent_of, const LossOf& loss_of) const {
     if (feedback == Feedback::none) return;
@@ -147,7 +147,7 @@ struct Block {
           if (of.sent) set_residual(32 * w + lane(), loss_of(w, of.v));
         });
   }
-  // visit(i) for the ones of the words that this thread owns, ascending.
+  // Calls visit(i) for the ones in the words that this thread owns, ascending.
   template <class Visit>
   MQ_DEVICE void each_owned(const Word* bits, const Visit& visit) const {
     const Owned own(words);
@@ -173,32 +173,33 @@ struct Block {
       }
     }
   }
-  // This lane's elements of word w and some of those that the warp takes after it; for those that do not
-  // exist, which nobody looks at, the first one, so that no read waits for a branch.
+  // Loads this lane's elements of word w and of the next words that this warp takes. For elements that do not
+  // exist it loads the first element, which is ignored, so that no load depends on a branch.
   template <std::uint32_t kWords>
   MQ_DEVICE void fetch(const std::byte* p, std::uint32_t w, std::uint32_t end, T (&value)[kWords]) const {
     if (aligned(p, sizeof(T))) {
       MQ_UNROLL(8)
-      for (std::uint32_t j = 0; j < kWords; ++j) value[j] = reinterpret_cast<const T*>(p)[place(w, j, end)];
+      for (std::uint32_t j = 0; j < kWords; ++j)
+        value[j] = reinterpret_cast<const T*>(p)[clamped_index(w, j, end)];
     } else {
       MQ_UNROLL(8)
       for (std::uint32_t j = 0; j < kWords; ++j)
-        memcpy(&value[j], p + std::size_t{place(w, j, end)} * sizeof(T), sizeof(T));
+        memcpy(&value[j], p + std::size_t{clamped_index(w, j, end)} * sizeof(T), sizeof(T));
     }
   }
-  MQ_DEVICE std::uint32_t place(std::uint32_t w, std::uint32_t j, std::uint32_t end) const {
+  MQ_DEVICE std::uint32_t clamped_index(std::uint32_t w, std::uint32_t j, std::uint32_t end) const {
     const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
     return at < end && i < n ? i : 0;
   }
 };
 
-// Moves bytes that all threads have put into shared memory, 4-byte aligned and with 4 bytes of room behind
-// them, to any address. No barrier.
+// Copies bytes that all threads have written to shared memory to any address. `from` is 4-byte aligned, with
+// 4 readable bytes after the end. No barrier.
 MQ_DEVICE void copy_out(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   copy_bytes(to, from, bytes, thread(), threads());
 }
 
-// +Inf, -Inf or NaN, whatever stands for the elements of `marks`. All threads.
+// The value that represents the elements in `marks`: +Inf, -Inf or NaN. All threads must call it.
 template <class T, bool kNear>
 MQ_DEVICE T mark_value(const Block<T, kNear>& b) {
   std::uint32_t not_above = 0, not_below = 0;
@@ -210,17 +211,17 @@ MQ_DEVICE T mark_value(const Block<T, kNear>& b) {
   return mark_of<T>(!some_not_above, !some_not_below);
 }
 
-// Where this thread's entries stand on the wire: the number of those before, the position behind the last one
-// before, and with gaps the bytes before.
-struct Place {
+// Where this thread's entries begin on the wire: the number of entries before, the position after the last of
+// them, and their size in gap bytes.
+struct EntryOffsets {
   std::uint32_t rank, next, gap_bytes;
 };
-struct Placed {
+struct EntryTotals {
   std::uint32_t count, gap_bytes;  // in all
 };
 // bits_of(w): the entries of a word.
 template <bool kSigned, class BitsOf>
-MQ_DEVICE Placed place_entries(std::uint32_t words, const BitsOf& bits_of, Place& place) {
+MQ_DEVICE EntryTotals locate_entries(std::uint32_t words, const BitsOf& bits_of, EntryOffsets& offsets) {
   const Owned own(words);
   std::uint32_t count = 0, last = 0;
   for (std::uint32_t w = own.begin; w < own.end; ++w) {
@@ -228,27 +229,27 @@ MQ_DEVICE Placed place_entries(std::uint32_t words, const BitsOf& bits_of, Place
     count += count_ones(bits);
     if (bits != 0) last = 32 * w + 32 - count_leading_zeros(bits);
   }
-  Placed all;
-  place.rank = block_before(count, all.count);
-  place.next = block_greatest_before(last);
-  std::uint32_t next = place.next, bytes = 0;
+  EntryTotals all;
+  offsets.rank = block_before(count, all.count);
+  offsets.next = block_greatest_before(last);
+  std::uint32_t next = offsets.next, bytes = 0;
   for (std::uint32_t w = own.begin; w < own.end; ++w)
     for (Word rest = bits_of(w); rest != 0; rest &= rest - 1) {
       const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
       bytes += (i - next) / kSkip<kSigned> + 1;
       next = i + 1;
     }
-  place.gap_bytes = block_before(bytes, all.gap_bytes);
+  offsets.gap_bytes = block_before(bytes, all.gap_bytes);
   return all;
 }
 
-// Writes what put_gaps of the host writes, to shared memory. sign_of(i): 1 = above.
+// Writes to shared memory what the host's put_gaps writes. sign_of(i): 1 = above.
 template <bool kSigned, class BitsOf, class SignOf>
-MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf& sign_of, const Place& place,
-                        std::byte* out) {
+MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf& sign_of,
+                        const EntryOffsets& offsets, std::byte* out) {
   const Owned own(words);
-  std::uint32_t next = place.next;
-  out += place.gap_bytes;
+  std::uint32_t next = offsets.next;
+  out += offsets.gap_bytes;
   for (std::uint32_t w = own.begin; w < own.end; ++w)
     for (Word rest = bits_of(w); rest != 0; rest &= rest - 1) {
       const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
@@ -260,15 +261,15 @@ MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf
     }
 }
 
-// A block that is the only one waits for none, and its state is not even cleared.
+// A single block waits for no other, so its state is not even cleared.
 MQ_DEVICE std::uint32_t take_block(const SparseEncodeArgs& a) {
   return a.blocks == 1 ? 0 : take_ticket(&a.state->ticket);
 }
-// As soon as the block's bytes of wire are known.
+// Call it as soon as the size of the block on the wire is known.
 MQ_DEVICE void publish_block(const SparseEncodeArgs& a, std::uint32_t number, std::uint32_t bytes) {
   if (thread() == 0 && a.blocks > 1) publish_length(a.state->chain(), number, bytes);
 }
-// Where this block's wire begins, after publish_block. All threads.
+// Where this block's wire begins. Call it after publish_block, with all threads.
 MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, std::uint64_t bytes) {
   if (a.blocks == 1) {
     barrier();
@@ -284,7 +285,7 @@ MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, s
   return a.wire + before;
 }
 
-// The last block to end says what was written. By one thread, after all have written.
+// The last block to end writes the result. Called by one thread, after all threads have written.
 MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t bytes, std::uint32_t nonfinite) {
   if (a.blocks == 1) {
     *a.encoded = {bytes, nonfinite};

@@ -1,13 +1,14 @@
-// Decoding of the sparse codecs on a device, a thread block for each block of the codec: the payload becomes
-// bits of elements in shared memory, checked as the host checks it, and from there x, in whole words. Where x
-// is base, only what is sent is touched.
+// Decodes the sparse codecs on a device: one thread block per block of the codec. The payload becomes bits of
+// elements in shared memory and is checked as on the host. From there x is written in whole words. If x is
+// base, only the sent elements are accessed.
 #pragma once
 
 #include "kernels/cuda/sparse_walk.cuh"
 
 namespace mq::kernels::cuda {
 
-// Where a block is decoded from and to. bad: this thread has seen that encode cannot have written it.
+// The source and the destination of a block. bad: this thread has found that encode cannot have written the
+// block.
 template <class T>
 struct Target {
   const std::byte *wire, *base;
@@ -31,7 +32,7 @@ struct Target {
     for (std::uint32_t w = thread(); w < words; w += threads()) above[w] = below[w] = marks[w] = 0;
     barrier();
   }
-  // True if a thread has seen something bad; then it is known to the caller, too.
+  // True if any thread has found an error. Then it also sets *malformed.
   MQ_DEVICE bool refused() const {
     const bool any_bad = barrier_or(bad);
     if (any_bad && thread() == 0) *malformed = 1;
@@ -39,9 +40,9 @@ struct Target {
   }
 };
 
-// Writes x: value_of(w, i, entry) of element i of word w, 0 unless it says that this is an entry. With base,
-// an element that is none is that of base. All threads; a few words at a time, so that enough reads are under
-// way.
+// Writes x. value_of(w, i, entry) returns element i of word w and sets `entry` if it is an entry; otherwise
+// it returns 0. With base, an element that is no entry is copied from base. All threads must call it. Each
+// warp handles a few words at a time, so that enough reads are in flight.
 template <class T, class ValueOf>
 MQ_DEVICE void write_elements(Target<T>& t, const ValueOf& value_of) {
   constexpr std::uint32_t kAtOnce = 4;
@@ -66,7 +67,7 @@ MQ_DEVICE void write_elements(Target<T>& t, const ValueOf& value_of) {
   }
 }
 
-// Sets the bit of element i; in `above` if its sign is 1.
+// Sets the bit of element i: in `above` if its sign is 1, else in `below`.
 template <class T>
 MQ_DEVICE void set_entry(const Target<T>& t, std::uint32_t i, std::uint32_t sign) {
   atomic_or((sign != 0 ? t.above : t.below) + i / 32, Word{1} << (i % 32));
@@ -76,7 +77,7 @@ template <bool kSigned, class T>
 MQ_DEVICE void parse_gaps(Target<T>& t, const std::byte* in, std::uint32_t bytes, std::uint32_t count) {
   const std::uint32_t each = (bytes + threads() - 1) / threads();
   const std::uint32_t begin = smaller(thread() * each, bytes), end = smaller(begin + each, bytes);
-  std::uint64_t sum = 0, all;  // positions, and 2^32 an entry
+  std::uint64_t sum = 0, all;  // positions, plus 2^32 per entry
   for (std::uint32_t i = begin; i < end; ++i) {
     const auto code = static_cast<std::uint32_t>(in[i]), gap = kSigned ? code >> 1 : code;
     sum += gap == kSkip<kSigned> ? gap : gap + 1 + (std::uint64_t{1} << 32);
@@ -98,7 +99,7 @@ MQ_DEVICE void parse_gaps(Target<T>& t, const std::byte* in, std::uint32_t bytes
   }
 }
 
-// position_of(i), ascending; sign_of(i).
+// position_of(i) must ascend; sign_of(i) is 1 for above.
 template <class T, class PositionOf, class SignOf>
 MQ_DEVICE void parse_positions(Target<T>& t, std::uint32_t count, const PositionOf& position_of,
                                const SignOf& sign_of) {
@@ -110,7 +111,7 @@ MQ_DEVICE void parse_positions(Target<T>& t, std::uint32_t count, const Position
   }
 }
 
-// The bits of two fields of a bit each an element, one group after the other; what is behind the last is bad.
+// Reads two fields of one bit per element, group after group. Bits after the last element are an error.
 template <class T>
 MQ_DEVICE void parse_dense(Target<T>& t, const std::byte* codes, std::uint32_t count, bool marked) {
   std::uint64_t found = 0;

@@ -1,28 +1,29 @@
-// Where the blocks of a sparse wire begin: their headers say how long they are, so they are found one after
-// the other, by one warp that walks through windows of the wire which its thread block reads into shared
-// memory. What can be said of a header alone is checked here; nothing is read behind the wire.
+// Finds where the blocks of a sparse wire begin. Headers contain the lengths of their blocks, so blocks are
+// found one after the other. The thread block reads windows of the wire into shared memory, and one warp
+// walks through them. What can be checked with a header alone is checked here. Nothing after the wire is
+// read.
 #pragma once
 
 #include "kernels/cuda/sparse_block.cuh"
 
 namespace mq::kernels::cuda {
 
-// Four bytes of shared memory at any address, with room behind them.
+// Four bytes of shared memory at any address, with readable memory after them.
 MQ_DEVICE std::uint32_t near_word(const std::byte* p) {
   const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(p) % 4);
   const auto* const words = reinterpret_cast<const std::uint32_t*>(p - phase);
   return static_cast<std::uint32_t>((words[0] | static_cast<std::uint64_t>(words[1]) << 32) >> (8 * phase));
 }
 
-// The length of the block of n elements at p, of which `left` bytes are on the wire and at least min(left,
-// head(n)) can be read; 0 if it is malformed. By whole warps.
+// The length of the block of n elements at p; 0 if it is malformed. `left` bytes remain on the wire, and at
+// least min(left, head(n)) of them can be read. Called by whole warps.
 template <class T>
 struct TernaryLength {
   static MQ_DEVICE std::uint32_t head(std::uint32_t) { return sizeof(TernaryHeader<T>); }
   static MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t, std::uint32_t) {
     constexpr std::uint64_t kHeader = sizeof(TernaryHeader<T>);
     if (left < kHeader) return 0;
-    const std::uint32_t bytes = near_word(p + 4);  // the rest is for decode_ternary to look at
+    const std::uint32_t bytes = near_word(p + 4);  // decode_ternary checks the rest
     return bytes <= left - kHeader ? kHeader + bytes : 0;
   }
 };
@@ -55,10 +56,10 @@ struct ZerosLength {
   }
 };
 
-// Some of the wire in shared memory, at most kWalkWindow bytes, and of small thread blocks less.
+// A part of the wire in shared memory: at most kWalkWindow bytes, and less for small thread blocks.
 struct Window {
   std::uint64_t begin, end;  // on the wire
-  const std::byte* at;       // of begin
+  const std::byte* at;       // address of `begin`
   MQ_DEVICE Window(const SparseDecodeArgs& a, std::uint64_t from)
       : begin(from), end(smaller<std::uint64_t>(from + smaller(kWalkWindow, 64 * threads()), a.wire_bytes)) {
     const std::byte* const source = a.wire + begin;
@@ -79,11 +80,11 @@ struct Window {
 
 // How far a walk came.
 struct Walked {
-  std::uint64_t at;  // where the next one begins
+  std::uint64_t at;  // where the next block begins
   std::uint32_t number, malformed;
 };
-// Finds the first `blocks` blocks, and calls found(number, where it begins or kNoBlock), by one lane, for
-// each of them until one is malformed. All threads.
+// Finds the first `blocks` blocks. For each of them, until one is malformed, one lane calls found(number,
+// offset), where the offset is kNoBlock if it is malformed. All threads must call it.
 template <class Length, class Found>
 MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const Found& found) {
   auto& s = shared<Walked>();
@@ -109,7 +110,7 @@ MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const 
   return s;
 }
 
-// One thread block, before a decode of many.
+// Runs as one thread block, before a decode of many blocks.
 template <class Length>
 MQ_DEVICE void walk(const SparseDecodeArgs& a) {
   const Walked walked =
@@ -118,8 +119,9 @@ MQ_DEVICE void walk(const SparseDecodeArgs& a) {
   if (thread() == 0 && walked.at != a.wire_bytes) *a.malformed = 1;
 }
 
-// Where this thread block's block begins, or kNoBlock; then *malformed is set. Of few blocks each walks by
-// itself, and the last one sees whether the wire ends behind it. All threads.
+// Where this thread block's block begins. If it is kNoBlock, *malformed is set. If there are few blocks, each
+// thread block walks by itself, and the last one checks that the wire ends after its block. All threads must
+// call it.
 template <class Length>
 MQ_DEVICE std::uint64_t find_block(const SparseDecodeArgs& a) {
   std::uint64_t offset = 0;

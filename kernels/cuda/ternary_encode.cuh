@@ -1,8 +1,8 @@
-// Encoding of threshold and adaptive on a device: a thread block for each block of the codec, one launch for
-// all. The wire and the residual are those of ternary-inl.hpp of the host.
+// Encodes threshold and adaptive on a device: one thread block per block of the codec, one launch for all.
+// The wire and the residual equal those of the host's ternary-inl.hpp.
 //
-// Passes over memory: x and the residual are read once, v replaces the residual where it is carried, and of
-// what is sent it is corrected. Floats with feedback: 12 bytes an element, and the wire.
+// x and the residual are read once. With carry, v replaces the residual, and the residual of sent elements is
+// corrected. For floats with feedback this is 12 bytes of memory traffic per element, plus the wire.
 #pragma once
 
 #include "kernels/cuda/select.cuh"
@@ -13,7 +13,7 @@ struct ThresholdPick {
   static constexpr bool kMeans = false;
   template <class T, bool kNear>
   static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
-    const Key<T> bound = key_of(static_cast<T>(a.value)) - 1;  // at least tau is above the number below tau
+    const Key<T> bound = key_of(static_cast<T>(a.value)) - 1;  // selects from tau on
     Selector<T, kNear>(b).read_from(bound + 1);
     return above_bounds<T>(bound, bound);
   }
@@ -92,7 +92,7 @@ struct AdaptivePick {
     selector.cover(picked.least());
     return picked;
   }
-  // A side without samples takes the bound of the other.
+  // A side without samples takes the bound of the other side.
   template <class T>
   static MQ_DEVICE Key<T> bound_of(const Samples<T>& s, int side) {
     const int of = s.count[side] > 0 ? side : 1 - side;
@@ -100,7 +100,7 @@ struct AdaptivePick {
   }
 };
 
-// Counts of the sixteen classes, part i % 8 of both sides, in 16 bits each.
+// Counts of the sixteen classes (part i % 8 of each side), with 16 bits each.
 struct ClassCounts {
   std::uint64_t four[4];  // parts 0-3 and 4-7 below, then above
   MQ_DEVICE ClassCounts() : four{0, 0, 0, 0} {}
@@ -114,9 +114,9 @@ struct ClassCounts {
   }
 };
 
-// The totals of both sides, SideSums of the host: element i of a side is added to its part i % 8, in order,
-// in double. The values of each of the sixteen parts are put one behind the other, as many elements of the
-// block at a time as there is room for, and summed by a thread a part.
+// The totals of both sides, like the host's SideSums: element i of a side is added to its part i % 8, in
+// order, in double. The values of each of the sixteen parts are stored one after the other, and one thread
+// sums each part. If there is not enough room, this is done for some words at a time.
 template <class T, bool kNear>
 struct SideTotals {
   struct State {
@@ -153,7 +153,7 @@ struct SideTotals {
     ClassCounts counts;
     for (std::uint32_t w = own.begin; w < own.end; ++w) counts.add(b.below[w], b.above[w]);
     std::uint64_t before[4];
-    std::uint32_t first = 0;  // of the classes before
+    std::uint32_t first = 0;  // of the earlier classes
     MQ_UNROLL(4)
     for (std::uint32_t i = 0; i < 4; ++i) {
       std::uint64_t all;
@@ -218,20 +218,20 @@ MQ_DEVICE void correct(const Block<T, kNear>& b, T below, T above) {
             });
 }
 
-// The payload in shared memory, behind the header.
+// Writes the payload to shared memory, after the header.
 template <class T, bool kNear>
 MQ_DEVICE void put_sparse(const Block<T, kNear>& b, TernaryFormat format, std::uint32_t count,
-                          const Place& place, std::byte* out) {
+                          const EntryOffsets& offsets, std::byte* out) {
   const auto bits_of = [&](std::uint32_t w) { return b.above[w] | b.below[w]; };
   const auto sign_of = [&](std::uint32_t i) { return b.above[i / 32] >> (i % 32) & 1; };
-  if (format == TernaryFormat::gap) return put_gaps<true>(b.words, bits_of, sign_of, place, out);
+  if (format == TernaryFormat::gap) return put_gaps<true>(b.words, bits_of, sign_of, offsets, out);
   auto* const words = reinterpret_cast<std::uint32_t*>(out);
   auto* const halves = reinterpret_cast<std::uint16_t*>(out);
   if (format == TernaryFormat::u16) {
     for (std::uint32_t i = count + thread(); i < count + (count + 15) / 16 + 2; i += threads()) halves[i] = 0;
     barrier();
   }
-  std::uint32_t rank = place.rank;
+  std::uint32_t rank = offsets.rank;
   const Owned own(b.words);
   for (std::uint32_t w = own.begin; w < own.end; ++w)
     for (Word rest = bits_of(w); rest != 0; rest &= rest - 1, ++rank) {
@@ -243,7 +243,7 @@ MQ_DEVICE void put_sparse(const Block<T, kNear>& b, TernaryFormat format, std::u
     }
   if (format != TernaryFormat::u16) return;
   barrier();
-  rank = place.rank;
+  rank = offsets.rank;
   for (std::uint32_t w = own.begin; w < own.end; ++w)
     for (Word rest = bits_of(w); rest != 0; rest &= rest - 1, ++rank) {
       const std::uint32_t bit = 16 * count + rank;
@@ -251,7 +251,7 @@ MQ_DEVICE void put_sparse(const Block<T, kNear>& b, TernaryFormat format, std::u
     }
 }
 
-// Two bits an element; `out` is 4-byte aligned.
+// Writes two bits per element. `out` is 4-byte aligned.
 template <class T, bool kNear>
 MQ_DEVICE void put_dense(const Block<T, kNear>& b, std::byte* out) {
   auto* const words = reinterpret_cast<std::uint32_t*>(out);
@@ -268,19 +268,19 @@ template <class T, class Q, bool kNear>
 MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
   const Block<T, kNear> b(a, take_block(a));
   const Taken taken = take(b, Q::pick(b, a));
-  Place place{};
+  EntryOffsets offsets{};
   TernaryFormat format = TernaryFormat::marked;
   std::uint32_t bytes = static_cast<std::uint32_t>(sizeof(T) + dense_bytes(b.n));
   if (taken.nonfinite == 0) {
-    Placed placed{taken.entries, 0};
-    if (taken.entries <= dense_bytes(b.n))  // else it is dense
-      placed = place_entries<true>(
-          b.words, [&](std::uint32_t w) { return b.above[w] | b.below[w]; }, place);
-    format = choose_format(static_cast<TernaryFormat>(a.format), placed.count,
-                           placed.gap_bytes - placed.count, b.n);
+    EntryTotals totals{taken.entries, 0};
+    if (taken.entries <= dense_bytes(b.n))  // otherwise it is dense
+      totals = locate_entries<true>(
+          b.words, [&](std::uint32_t w) { return b.above[w] | b.below[w]; }, offsets);
+    format = choose_format(static_cast<TernaryFormat>(a.format), totals.count,
+                           totals.gap_bytes - totals.count, b.n);
     bytes = static_cast<std::uint32_t>(
         format == TernaryFormat::dense ? dense_bytes(b.n)
-                                       : sparse_bytes(format, placed.count, placed.gap_bytes - placed.count));
+                                       : sparse_bytes(format, totals.count, totals.gap_bytes - totals.count));
   }
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(TernaryHeader<T>)) + bytes;
   publish_block(a, b.number, length);
@@ -295,11 +295,11 @@ MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
   }
   if (thread() == 0) memcpy(b.pool, &header, sizeof header);
   if (format < TernaryFormat::dense)
-    put_sparse(b, format, taken.entries, place, payload);
+    put_sparse(b, format, taken.entries, offsets, payload);
   else
     put_dense(b, payload);
   correct(b, header.value[kBelow], header.value[kAbove]);
-  std::byte* const to = own_wire(a, b.number, length);  // a barrier
+  std::byte* const to = own_wire(a, b.number, length);  // contains a barrier
   copy_out(to, b.pool, length);
   barrier();
   if (thread() == 0) end_block(a, length, taken.nonfinite);

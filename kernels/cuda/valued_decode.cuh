@@ -1,11 +1,11 @@
-// Decoding of topk and zerorun on a device: bits in shared memory, and the values behind them by rank.
+// Decodes topk and zerorun on a device: bits in shared memory, and after them the values, found by rank.
 #pragma once
 
 #include "kernels/cuda/sparse_decode.cuh"
 
 namespace mq::kernels::cuda {
 
-// t.below[w] become the ones of t.above before word w; gives how many there are.
+// Sets t.below[w] to the number of ones in t.above before word w. Returns the number of all ones.
 template <class T>
 MQ_DEVICE std::uint32_t rank_words(const Target<T>& t) {
   const Owned own(t.words);
@@ -20,7 +20,7 @@ MQ_DEVICE std::uint32_t rank_words(const Target<T>& t) {
   return all;
 }
 
-// A bitmap into words; bits behind the last element are bad.
+// Reads a bitmap into words. Bits after the last element are an error.
 template <class T>
 MQ_DEVICE void parse_bitmap(Target<T>& t, const std::byte* in, Word* words) {
   for (std::uint32_t w = thread(); w < t.words; w += threads()) {
@@ -32,7 +32,7 @@ MQ_DEVICE void parse_bitmap(Target<T>& t, const std::byte* in, Word* words) {
   }
 }
 
-// Where the values are, or null if the payload is malformed.
+// Returns where the values begin. If the payload is malformed, t.bad is set.
 template <class T>
 MQ_DEVICE const std::byte* parse_valued(Target<T>& t, const ValuedHeader& header, T& mark) {
   const std::byte* in = t.wire + sizeof header;
@@ -75,14 +75,14 @@ MQ_DEVICE const std::byte* parse_valued(Target<T>& t, const ValuedHeader& header
   return in + bitmap_bytes(t.n);
 }
 
-// Of this lane's element of word w, which is sent.
+// The value of this lane's element of word w. The element must be sent.
 template <class T>
 MQ_DEVICE T value_at(const Target<T>& t, const std::byte* values, std::uint32_t w) {
   const std::uint32_t rank = t.below[w] + count_ones(t.above[w] & lanes_below(lane()));
   return load<T>(values + std::size_t{rank} * sizeof(T));
 }
 
-// All elements of a block that has no bits: those that are 0 are no entries.
+// Decodes a block in format full, which has no bits: elements that are 0 are no entries.
 template <class T>
 MQ_DEVICE void decode_full(Target<T>& t, const std::byte* values, std::uint32_t count) {
   std::uint32_t sent = 0;
@@ -90,7 +90,7 @@ MQ_DEVICE void decode_full(Target<T>& t, const std::byte* values, std::uint32_t 
     const T v = load<T>(values + std::size_t{i} * sizeof(T));
     entry = v != T{0};
     sent += entry;
-    return entry ? v : T{0};  // not -0, which encode does not write
+    return entry ? v : T{0};  // never -0, which encode does not write
   });
   t.bad = block_sum(sent) != count;
   t.refused();
@@ -121,7 +121,7 @@ MQ_DEVICE void decode_valued(const SparseDecodeArgs& a) {
   t.refused();
 }
 
-// The words of the groups that have elements, in t.above.
+// Reads the bits of the groups that have elements into t.above.
 template <class T>
 MQ_DEVICE void parse_groups(Target<T>& t, const std::byte* top, const std::byte* words) {
   const Owned own(t.words);
@@ -160,7 +160,7 @@ MQ_DEVICE void decode_zeros(const SparseDecodeArgs& a) {
   t.bad |= rank_words(t) != count;
   if (t.refused()) return;
   write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
-    entry = true;  // zeros are added, too: -0 + 0 is +0
+    entry = true;  // zeros are added too: -0 + 0 is +0
     return (t.above[w] >> lane() & 1) != 0 ? value_at(t, values, w) : T{0};
   });
 }

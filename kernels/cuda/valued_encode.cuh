@@ -1,5 +1,5 @@
-// Encoding of topk on a device: a thread block for each block of the codec, one launch for all. The wire and
-// the residual are those of valued-inl.hpp of the host.
+// Encodes topk on a device: one thread block per block of the codec, one launch for all. The wire and the
+// residual equal those of the host's valued-inl.hpp.
 #pragma once
 
 #include "kernels/cuda/select.cuh"
@@ -26,7 +26,7 @@ struct TopKPick {
   }
 };
 
-// b.below[w] become the ones of b.above before word w. All threads.
+// Sets b.below[w] to the number of ones in b.above before word w. All threads must call it.
 template <class T, bool kNear>
 MQ_DEVICE void rank_words(const Block<T, kNear>& b) {
   const Owned own(b.words);
@@ -40,8 +40,8 @@ MQ_DEVICE void rank_words(const Block<T, kNear>& b) {
   barrier();
 }
 
-// Writes item_of(i) for each one i of b.above, ascending, by way of the pool, as many at a time as it has
-// room for. After rank_words.
+// Writes item_of(i) for each one i of b.above, ascending. The items go through the pool, as many at a time as
+// fit. Call it after rank_words.
 template <class Item, class T, bool kNear, class ItemOf>
 MQ_DEVICE void put_ranked(const Block<T, kNear>& b, std::uint32_t count, std::uint32_t pool_bytes,
                           const ItemOf& item_of, std::byte* to) {
@@ -62,7 +62,7 @@ MQ_DEVICE void put_ranked(const Block<T, kNear>& b, std::uint32_t count, std::ui
   }
 }
 
-// All elements, those without a bit in b.above as +0.
+// Writes all elements. Elements without a bit in b.above are written as +0, unless as_they_are.
 template <class T, bool kNear>
 MQ_DEVICE void put_full(const Block<T, kNear>& b, std::uint32_t pool_bytes, bool as_they_are, std::byte* to) {
   auto* const stage = reinterpret_cast<T*>(b.pool);
@@ -78,17 +78,18 @@ MQ_DEVICE void put_full(const Block<T, kNear>& b, std::uint32_t pool_bytes, bool
   }
 }
 
-// What is sent, and what is not finite, leaves the residual.
+// Sent elements and non-finite elements leave the residual.
 template <class T, bool kNear>
 MQ_DEVICE void correct_sent(const Block<T, kNear>& b) {
   const auto sent_of = [&](std::uint32_t w) { return b.above[w] | b.marks[w]; };
   b.correct(sent_of, [&](std::uint32_t w, T v) { return (sent_of(w) >> lane() & 1) != 0 ? T{0} : v; });
 }
 
-// Header, and all of the payload before the values that is not u16, in the pool; gives its bytes.
+// Writes the header and the part of the payload before the values into the pool; u16 positions are not
+// included. Returns the size in bytes.
 template <class T, bool kNear>
-MQ_DEVICE std::uint32_t put_front(const Block<T, kNear>& b, const ValuedHeader& header, const Place& place,
-                                  std::uint32_t gap_bytes) {
+MQ_DEVICE std::uint32_t put_front(const Block<T, kNear>& b, const ValuedHeader& header,
+                                  const EntryOffsets& offsets, std::uint32_t gap_bytes) {
   const ValuedFormat format = header.format();
   std::byte* out = b.pool + sizeof header;
   const auto bitmap = static_cast<std::uint32_t>(bitmap_bytes(b.n));
@@ -103,7 +104,7 @@ MQ_DEVICE std::uint32_t put_front(const Block<T, kNear>& b, const ValuedHeader& 
   if (thread() == 0) memcpy(b.pool, &header, sizeof header);
   if (format == ValuedFormat::gap) {
     put_gaps<false>(
-        b.words, [&](std::uint32_t w) { return b.above[w]; }, [](std::uint32_t) { return 0u; }, place, out);
+        b.words, [&](std::uint32_t w) { return b.above[w]; }, [](std::uint32_t) { return 0u; }, offsets, out);
     out += gap_bytes;
   } else if (format == ValuedFormat::bitmap || format == ValuedFormat::marked) {
     for (std::uint32_t i = thread(); i < bitmap; i += threads())
@@ -122,13 +123,13 @@ MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
   for (std::uint32_t w = own.begin; w < own.end; ++w) b.above[w] |= b.below[w] | b.marks[w];
   std::uint32_t count = taken.entries + taken.nonfinite;
   const bool listed = count <= (b.n + 3) / 4;
-  Place place{};
-  Placed placed{count, count};
+  EntryOffsets offsets{};
+  EntryTotals totals{count, count};
   if (listed)
-    placed = place_entries<false>(
-        b.words, [&](std::uint32_t w) { return b.above[w]; }, place);
+    totals = locate_entries<false>(
+        b.words, [&](std::uint32_t w) { return b.above[w]; }, offsets);
   const auto bound = valued_bound<T>(b.n, a.most[b.n < a.block]);
-  const std::uint32_t skips = placed.gap_bytes - placed.count;
+  const std::uint32_t skips = totals.gap_bytes - totals.count;
   const ValuedFormat format =
       choose_valued<T>(static_cast<ValuedFormat>(a.format), listed, count, skips, b.n, bound);
   if (format == ValuedFormat::marked) {
@@ -139,7 +140,7 @@ MQ_DEVICE void encode_valued(const SparseEncodeArgs& a) {
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(ValuedHeader)) + bytes;
   publish_block(a, b.number, length);
   rank_words(b);
-  const std::uint32_t front = put_front(b, ValuedHeader(format, count, bytes), place, placed.gap_bytes);
+  const std::uint32_t front = put_front(b, ValuedHeader(format, count, bytes), offsets, totals.gap_bytes);
   std::byte* to = own_wire(a, b.number, length);
   copy_out(to, b.pool, front);
   barrier();

@@ -1,14 +1,14 @@
-// Encoding of zerorun on a device. The wire is that of zeros-inl.hpp of the host, which gives a block up as
-// soon as it shows that it would take more than its elements: here that is asked before its last group alone,
-// for what counts only grows.
+// Encodes zerorun on a device. The wire equals that of the host's zeros-inl.hpp. The host stops as soon as a
+// block would take more than its elements. Here this is checked only before the last group, because the
+// counts only grow.
 #pragma once
 
 #include "kernels/cuda/valued_encode.cuh"
 
 namespace mq::kernels::cuda {
 
-// The host's look at some groups all over a block of x: without a zero in them it is sent as it is. All
-// threads.
+// Like on the host, reads a few groups throughout a block of x. If they contain no zero, the block is sent
+// unchanged. All threads must call it.
 template <class T>
 MQ_DEVICE bool looks_full(const std::byte* x, std::uint32_t n) {
   constexpr std::uint32_t kLooks = 8;
@@ -25,7 +25,8 @@ template <class T>
 struct ZeroCounts {
   std::uint32_t elements, groups, nonfinite;
 };
-// b.above become the elements that are not all zero bits, b.marks the groups before that have some.
+// Sets b.above to the elements that are not all zero bits, and b.marks[w] to the number of non-empty groups
+// before word w.
 template <class T, bool kNear>
 MQ_DEVICE ZeroCounts<T> find_zeros(const Block<T, kNear>& b) {
   std::uint32_t nonfinite = 0;
@@ -35,7 +36,7 @@ MQ_DEVICE ZeroCounts<T> find_zeros(const Block<T, kNear>& b) {
     if (lane() == 0) b.above[w] = bits;
   });
   const Owned own(b.words);
-  std::uint64_t count = 0, all;  // elements, and 2^32 a group
+  std::uint64_t count = 0, all;  // elements, plus 2^32 per group
   for (std::uint32_t w = own.begin; w < own.end; ++w)
     count += count_ones(b.above[w]) + (b.above[w] != 0 ? std::uint64_t{1} << 32 : 0);
   auto groups = static_cast<std::uint32_t>(block_before(count, all) >> 32);

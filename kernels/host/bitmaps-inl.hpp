@@ -1,7 +1,7 @@
 // The loops of kernels/bitmaps.hpp. Included once per instruction set, after lanes-inl.hpp.
 //
-// Nothing is branched on that depends on the ones of a group: how many it has is unpredictable. Except where
-// lanes cannot be expanded, in scalar code: there the ones are visited one by one.
+// The number of ones in a group is unpredictable, so no branch depends on it. Scalar code is the exception:
+// it cannot expand lanes, so it visits the ones one by one.
 
 struct SumFold {
   template <class N>
@@ -25,8 +25,8 @@ struct Bitmaps {
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
   static constexpr bool kExpands = requires(typename N::Reg r) { N::expand(0u, r); };
 
-  // By way of a byte for each position: those are written one after the other without waiting for each other,
-  // as the bits of a word would.
+  // Writes one byte for each position first. These writes do not wait for each other, unlike writes to the
+  // bits of a word.
   static void make(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* bitmap,
                    std::size_t words) noexcept {
     constexpr std::size_t kWords = 64;  // at a time
@@ -88,8 +88,8 @@ struct Bitmaps {
   }
 
  private:
-  // Positions of the ones of a few words, so near that the processor need not wait: each byte of the bitmap
-  // gives eight, of which the next overwrites those that are none.
+  // Positions of the ones of a few words. The processor need not wait between bytes of the bitmap: each byte
+  // always writes eight positions, and the next byte overwrites the invalid ones.
   static constexpr std::size_t kStage = 64;
   struct Stage {
     std::uint16_t position[64 * kStage + 8];
@@ -106,7 +106,7 @@ struct Bitmaps {
       }
       n = static_cast<std::size_t>(to - position);
     }
-    // Gives the end.
+    // Returns the end of the list.
     MQ_INLINE std::uint64_t* list(std::uint64_t base, std::uint64_t* indices) const {
       for (std::size_t i = 0; i < n; ++i) indices[i] = base + position[i];
       return indices + n;

@@ -1,7 +1,7 @@
-// The half types, 32 lanes at a time, and the conversion of vectors (convert.hpp). Included once per
-// instruction set, after lanes-inl.hpp; the half-size codecs are made of it too.
+// The half types, 32 lanes at a time, and the conversion of vectors (convert.hpp). The half-size codecs use
+// it too. Included once per instruction set, after lanes-inl.hpp.
 
-// A format: a register of floats from and to codes of 16 bits.
+// A format converts between a register of floats and 16-bit codes.
 struct F16Format {
   using N = Native<float>;
   static MQ_INLINE N::Reg load(const std::byte* p) { return N::load_f16(p); }
@@ -14,7 +14,7 @@ struct Bf16Format {
   static MQ_INLINE void store(std::byte* p, N::Reg v) { N::store_bf16(p, v); }
 };
 
-// The codes of all or some of 32 lanes, anywhere in memory.
+// Loads and stores the codes of all or some of 32 lanes, at any alignment.
 template <class Format>
 struct Halves {
   static constexpr int kCodeBytes = 2, kRegBytes = kCodeBytes * Native<float>::kWidth;
@@ -75,7 +75,7 @@ struct Convert {
   }
 };
 
-// In the order of Element::f16, Element::bf16.
+// In the order Element::f16, Element::bf16.
 inline constexpr std::array<ConvertOps, 2> kConvert{
     ConvertOps{&Convert<F16Format>::widen, &Convert<F16Format>::narrow},
     ConvertOps{&Convert<Bf16Format>::widen, &Convert<Bf16Format>::narrow}};

@@ -1,4 +1,4 @@
-// What this processor and operating system support. Separate because it is the only code that asks the
+// What this processor and operating system support. Separate because it is the only code that queries the
 // processor.
 
 #include <cpuid.h>
@@ -8,8 +8,8 @@
 namespace mq::kernels {
 namespace {
 
-// Asked directly: __builtin_cpu_supports of clang 14 does not know the word. Its registers are AVX's, so that
-// is the one to ask whether the operating system saves them.
+// Queried directly, because clang 14's __builtin_cpu_supports does not know f16c. F16C uses the AVX
+// registers, and the check for AVX2 says whether the operating system saves them.
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

@@ -1,16 +1,17 @@
-// The entries of a block, the elements that a sparse codec (ternary, topk) sends: out of the list of
-// candidates, out of the residual, and back onto a vector; and the loop over blocks that these codecs share.
-// Separate from the codecs' wires, which differ. Included once per instruction set, after select-inl.hpp.
+// The entries of a block: the elements that a sparse codec (ternary, topk) sends. This file makes them from
+// the list of candidates, subtracts them from the residual, and writes them to a vector; it also has the loop
+// over blocks. The codecs share it; only their wires differ. Included once per instruction set, after
+// select-inl.hpp.
 
-// Position * 2 + sign, ascending; sign: 1 = above 0, where the wire has signs of its own.
+// position * 2 + sign, ascending. sign: 1 = above 0, used if the wire has separate signs.
 struct Entries {
   const std::uint32_t* entry;
   std::size_t count;
-  std::size_t skips;  // bytes of put_gaps that hold no entry
+  std::size_t skips;  // bytes of put_gaps without an entry
 };
 
-// Turns the lists of candidates into those of the entries, in place: what is selected, and all that is not
-// finite. Gives the number of the latter.
+// Turns the list of candidates into the list of entries, in place: the selected elements and all non-finite
+// elements. Returns the number of non-finite elements.
 template <class T>
 struct Keep {
   using L = Lanes<T>;
@@ -28,7 +29,7 @@ struct Keep {
     return nonfinite;
   }
 
-  // The same of a block whose candidates are not listed. False if there is no room for the entries either.
+  // The same for a block whose candidates are not listed. False if there is no room for the entries either.
   static bool unlisted(Candidates<T>& block, Selection<T> selection, Entries& entries,
                        std::size_t& nonfinite) {
     const std::size_t whole = block.n / kLanes, rest = block.n % kLanes;
@@ -86,7 +87,7 @@ struct Keep {
         take = true;
         --ties[sign];
       }
-      // Written in any case, and kept if the count moves on: as a branch it would be mispredicted.
+      // Always written, and kept only if the count advances. A branch here would be mispredicted.
       block.at[count] = position << 1 | sign;
       if constexpr (kCompresses<T>) block.value[count] = value;
       count += take;
@@ -108,7 +109,7 @@ struct Keep {
   }
 };
 
-// residual += x - decoded, for all elements: loss_of(entry, v) for entries, v for the others.
+// residual += x - decoded for all elements: adds loss_of(entry, v) for entries, and v for the others.
 template <class T, class Loss>
 struct Deposit {
   using L = Lanes<T>;
@@ -137,7 +138,7 @@ struct Deposit {
   }
 };
 
-// Where the entries of a payload go: each takes their positions, ascending, and their values.
+// Sinks for the entries of a payload. Each takes the positions, ascending, and the values.
 template <class T>
 struct SetEntry {
   std::byte* x;
@@ -151,7 +152,7 @@ struct AddEntry {
     set_element<T>(x, i, sum == sum ? sum : std::numeric_limits<T>::quiet_NaN());
   }
 };
-// Sets entries and zeros around the caches, in pieces that stay in L1 until they are whole.
+// Writes entries and zeros past the caches, in pieces that stay in L1 until they are complete.
 template <class T, class Store>
 struct StreamEntry {
   using L = Lanes<T>;
@@ -178,16 +179,17 @@ struct StreamEntry {
   }
 };
 
-// How the words of x may be written around the caches: by registers, by parts of them, not at all.
+// How x may be written past the caches depends on its alignment: by registers, by parts of registers, or not
+// at all.
 template <class T>
 MQ_INLINE bool by_registers(const std::byte* x) {
   return reinterpret_cast<std::uintptr_t>(x) % Lanes<T>::kRegBytes == 0;
 }
-MQ_INLINE bool by_parts(const std::byte* x) {  // what malloc gives
+MQ_INLINE bool by_parts(const std::byte* x) {  // malloc aligns to 16 bytes
   return reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
 }
 
-// Decodes a block whose entries `walk(sink)` gives one by one; false if walk does.
+// Decodes a block whose entries `walk(sink)` visits one by one. False if walk returns false.
 template <class T, class Store, class Walk>
 bool stream_entries(const Walk& walk, std::byte* x, std::size_t n) {
   StreamEntry<T, Store> sink(x);
@@ -209,14 +211,14 @@ bool decode_entries(const Walk& walk, const std::byte* base, std::byte* x, std::
   return walk(sink);
 }
 
-// Decodes a wire of blocks that say themselves how long they are: decode_block(wire, left, base, x, n,
-// params, stream) gives the bytes it read, 0 if they are malformed.
+// Decodes a wire of blocks whose headers contain their lengths. decode_block(wire, left, base, x, n, params,
+// stream) returns the number of bytes it read, or 0 if they are malformed.
 template <class T, class Block>
 Decoded decode_blocks(const DecodeArgs& a, std::size_t block, Block decode_block) {
   const DefaultFloatingPoint environment;
   const auto* const base = static_cast<const std::byte*>(a.base);
   auto* const x = static_cast<std::byte*>(a.x);
-  const bool stream = a.stream && base != x;  // in place x is in the cache already when it is written
+  const bool stream = a.stream && base != x;  // in place, x is in the cache already
   std::size_t left = a.wire_bytes;
   bool valid = true;
   for (std::size_t begin = 0; begin < a.n && valid; begin += block) {
@@ -230,12 +232,13 @@ Decoded decode_blocks(const DecodeArgs& a, std::size_t block, Block decode_block
   return valid && left == 0 ? Decoded::ok : Decoded::malformed;
 }
 
-// The loops of a sparse codec Q over blocks of a wire: Block gives block_bound(n, params), encode_block and
-// decode_block. Encode, a block of at most 65536 elements that stays in L2: one pass, v = x + residual
-// replaces the residual, and candidates are listed; the selection among them; then the wire.
+// The loops of a sparse codec Q over the blocks of a wire. Block has block_bound(n, params), encode_block and
+// decode_block. Encode handles a block of at most 65536 elements, which stays in L2, in three steps. First,
+// one pass replaces the residual by v = x + residual and lists the candidates. Then the selection among the
+// candidates is made. Then the wire is written.
 template <class T, class Q, class Block>
 struct SparseBlocks {
-  // At most.
+  // An upper bound.
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
     const std::size_t block = Q::block(params), rest = n % block;
     return n / block * Block::block_bound(block, params) + (rest ? Block::block_bound(rest, params) : 0);

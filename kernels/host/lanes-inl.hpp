@@ -1,6 +1,6 @@
 // Thirty-two lanes: the unit in which every codec is written, whatever the width of a register. A CUDA warp
-// is the same unit with one lane a thread, so codec and loops carry over. Included once per instruction set,
-// after its native_*-inl.hpp.
+// is the same unit with one lane per thread, so codecs and loops carry over. Included once per instruction
+// set, after its native_*-inl.hpp.
 
 struct Whole {
   static constexpr std::size_t count = kLanes;
@@ -12,8 +12,8 @@ struct Part {  // the last, incomplete group of a vector: 1 to 31 lanes
   explicit MQ_INLINE Part(std::size_t n) : count(n), bits((1u << n) - 1u) {}
 };
 
-// 32 lanes written around the caches, to an address that is a multiple of the register or of 16 bytes. Who
-// does so ends with _mm_sfence().
+// Store 32 lanes past the caches. The address must be a multiple of the register size (Streamed) or of 16
+// bytes (StreamedInParts). Call _mm_sfence() after the last store.
 struct Streamed {};
 struct StreamedInParts {};
 
@@ -64,7 +64,7 @@ struct Lanes {
     return v;
   }
 
-  // One truth value a lane.
+  // One truth value per lane.
   struct Mask {
     typename N::Mask m[kRegs];
     MQ_INLINE std::uint32_t bits() const {  // bit i is lane i
@@ -73,13 +73,13 @@ struct Lanes {
       return b;
     }
   };
-  // Lane i is true where bit i is set.
+  // Lane i is true if bit i is set.
   static MQ_INLINE Mask mask_of(std::uint32_t bits) {
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::from_bits(bits >> (i * N::kWidth));
     return mask;
   }
-  MQ_INLINE Mask at_least(const Lanes& t) const {  // true for -0 and a threshold of 0, false for NaN
+  MQ_INLINE Mask at_least(const Lanes& t) const {  // -0 is at least +0; false for NaN
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::at_least(r[i], t.r[i]);
     return mask;
@@ -89,7 +89,7 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::finite(r[i]);
     return mask;
   }
-  MQ_INLINE Mask any_bit() const {  // all but +0
+  MQ_INLINE Mask any_bit() const {  // false only for +0
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::any_bit(r[i]);
     return mask;
@@ -109,7 +109,7 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::select(mask.m[i], set.r[i], clear.r[i]);
     return v;
   }
-  // Lane i is `set` where bit i is, else `clear`.
+  // Lane i is `set` if bit i is set, else `clear`.
   static MQ_INLINE Lanes pick(std::uint32_t bits, T set, T clear) {
     Lanes v;
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::pick(bits, i * N::kWidth, N::all(set), N::all(clear));
@@ -117,7 +117,7 @@ struct Lanes {
   }
 };
 
-// Where the instruction set can move the lanes of a mask together.
+// Whether the instruction set can pack the lanes of a mask.
 template <class T>
 inline constexpr bool kCompresses = requires(typename Native<T>::Reg r) {
   Native<T>::compress(0u, r);
@@ -148,8 +148,8 @@ MQ_INLINE void append_bytes(std::byte* to, std::uint32_t bits, const Lanes<T>& v
       std::memcpy(to, lanes + static_cast<std::size_t>(std::countr_zero(bits)) * sizeof(T), sizeof(T));
   }
 }
-// The inverse: lanes whose bit is set take the values at `from` in turn, the others are +0. Reads nothing at
-// `end` or behind it; there are as many values.
+// The inverse: the lanes whose bit is set take the values at `from` in turn; the others are +0. Reads nothing
+// at `end` or after it; there are enough values.
 template <class T>
 MQ_INLINE Lanes<T> expand_lanes(const std::byte* from, std::uint32_t bits, const std::byte* end) {
   using N = Native<T>;
@@ -171,22 +171,22 @@ MQ_INLINE Lanes<T> expand_lanes(const std::byte* from, std::uint32_t bits, const
   return Lanes<T>::load(lanes, Whole{});
 }
 
-// Asks the memory for what a loop that now works on group g of an array will read or write a little later.
-// The hardware asks by itself, but not so early, and not across pages.
+// Prefetches what a loop that works on group g of an array will soon read or write. The hardware prefetches
+// too, but later, and not across pages.
 template <class T>
 MQ_INLINE void ask_ahead(const std::byte* array, std::size_t g) {
-  // Of 1 to 8 KiB about the best for every codec, element type and instruction set; multiples of 4 KiB, where
-  // addresses share their lower bits, are the worst.
+  // A distance of 1 to 8 KiB was tested; this one is about the best for every codec, element type and
+  // instruction set. Multiples of 4 KiB are the worst, because such addresses share their lower bits.
   constexpr std::size_t kAhead = 2048, kGroupBytes = kLanes * sizeof(T);
   for (std::size_t line = 0; line < kGroupBytes; line += 64)
     __builtin_prefetch(array + g * kGroupBytes + kAhead + line);
 }
 
-// Two sums of one vector, split by a mask, with the same bits on every target: lane i adds elements i, i +
-// 32, i + 64, ... in that order in the element type; the lanes are joined in double by halving, lane l with l
-// + 16, then l + 8, and so on. Relative error of a sum of terms of one sign: at most (terms a lane) 2^-24 for
-// floats. A total is not finite if a term is not, or if a lane overflows; with kHuge, terms are scaled by
-// 2^-13 first and 4096 finite ones cannot overflow.
+// Two sums of one vector, split by a mask, with the same bits on every instruction set. Lane i adds elements
+// i, i + 32, i + 64, ... in this order, in the element type. Then the lanes are joined in double by halving:
+// lane l with l + 16, then l + 8, and so on. If all terms have one sign, the relative error of a sum is at
+// most (terms per lane) 2^-24 for floats. A total is not finite if a term is not finite or a lane overflows.
+// With kHuge, terms are scaled by 2^-13 first, and 4096 finite terms cannot overflow.
 template <class T, bool kHuge>
 struct SplitSum {
   static constexpr double kScale = kHuge ? 0x1p-13 : 1.0;
@@ -213,14 +213,14 @@ struct SplitSum {
   }
 };
 
-// A residual and what is added to it. Where the sum is not finite the residual stays as it was.
+// residual + error; where the sum is not finite, the residual is unchanged.
 template <class L>
 MQ_INLINE L deposited(const L& residual, const L& error) {
   const L sum = residual + error;
   return L::select(sum.finite(), sum, residual);
 }
 
-// Codes of one bit: bit i of byte i / 8 is lane i; bits without an element are 0.
+// One-bit codes: bit i of byte i / 8 is lane i. Bits without an element are 0.
 MQ_INLINE void store_bits(std::byte* p, std::uint32_t bits, Whole) { std::memcpy(p, &bits, sizeof bits); }
 MQ_INLINE void store_bits(std::byte* p, std::uint32_t bits, Part part) {
   bits &= part.bits;
@@ -237,8 +237,9 @@ MQ_INLINE std::uint32_t load_bits(const std::byte* p, Part part) {
   return bits;
 }
 
-// The processor's default floating-point environment for the duration of a call: an application that flushes
-// subnormals or traps on Inf must not change the bytes, and the codec must not leave exception flags behind.
+// Sets the processor's default floating-point environment for the duration of a call. An application that
+// flushes subnormals or traps on Inf must not change the bytes, and the codec must not leave exception flags
+// behind.
 class DefaultFloatingPoint {
  public:
   MQ_INLINE DefaultFloatingPoint() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }

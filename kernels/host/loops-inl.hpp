@@ -1,10 +1,10 @@
-// The loops over a vector that turn a quantizer's element math (codecs/*-inl.hpp) into the functions of a
+// The loops over a vector. They turn a quantizer's element math (codecs/*-inl.hpp) into the functions of a
 // row: blocks, groups of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per
 // instruction set, after lanes-inl.hpp.
 //
-// A quantizer gives kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put, get; and if
-// its blocks have a scale on the wire (named Means) cut, Sides, Stat, put_marks, marks and padding_ok. See
-// OneBit for what each means.
+// A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put and get. If its
+// blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
+// padding_ok. OneBit documents each of them.
 
 struct NoScale {};
 
@@ -20,8 +20,8 @@ struct ScaleOf<Q, T> {
   using Statistics = typename Q::template Sides<T>;
 };
 
-// The elements of a block that are NaN or Inf, and the value that stands for them all: +Inf or -Inf if they
-// all are, else NaN.
+// The number of NaN and Inf elements of a block, and the value that represents them: +Inf or -Inf if they all
+// are, else NaN.
 template <class T>
 struct NonFinite {
   std::uint64_t count;
@@ -74,7 +74,7 @@ struct Loops {
   static Decoded decode(const DecodeArgs& a) noexcept {
     const DefaultFloatingPoint environment;
     if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
-    // In place x is in the cache already when it is written.
+    // In place, x is in the cache already, so streaming is no use.
     if (!a.stream || a.base == a.x)
       return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
     const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
@@ -133,8 +133,8 @@ struct Loops {
     return nonfinite;
   }
 
-  // Pass 1 of a scaled block: its statistics, and its codes where they follow from them. With carry, v is in
-  // the residual afterwards.
+  // Pass 1 of a scaled block: computes its statistics, and its codes if they do not depend on pass 2. With
+  // carry, v is in the residual afterwards.
   template <Feedback F>
   static MQ_INLINE void measure_block(const std::byte* x, std::byte* residual, std::size_t n,
                                       const Params& params, Statistics& statistics, std::byte* codes) {
@@ -151,13 +151,14 @@ struct Loops {
       std::byte* const kept = F != Feedback::none ? residual + offset : nullptr;
       std::byte* const code = codes + Q::template code_bytes<T>(begin);
       if (measure_piece<F, false>(x + offset, kept, m, statistics, code)) continue;
-      // Not finite, or finite but huge. With carry the first attempt left v = x + residual in the residual.
+      // A sum was not finite: an element is not finite, or finite elements are huge. With carry, the first
+      // attempt left v = x + residual in the residual.
       const std::byte* const v = F == Feedback::carry ? kept : x + offset;
       statistics.finite &= measure_piece<Feedback::none, true>(v, nullptr, m, statistics, code);
     }
   }
 
-  // False if a sum is not finite; then statistics has not changed.
+  // False if a sum is not finite; then `statistics` is unchanged.
   template <Feedback F, bool kHuge>
   static MQ_INLINE bool measure_piece(const std::byte* x, std::byte* residual, std::size_t n,
                                       Statistics& statistics, std::byte* codes) {
@@ -171,8 +172,8 @@ struct Loops {
     return stat.finish(n, statistics);
   }
 
-  // Pass 1 of a scaled block: v of one group. With carry, v replaces the residual, where pass 2 finds it in
-  // L1.
+  // Pass 1 of a scaled block: computes v of one group. With carry, v replaces the residual, where pass 2
+  // finds it in L1.
   template <Feedback F, class W>
   static MQ_INLINE L sum_group(const std::byte* x, std::byte* residual, std::size_t g, W width) {
     L v = L::load(x + g * kGroupBytes, width);
@@ -207,9 +208,9 @@ struct Loops {
     return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
   }
 
-  // A block with NaN or Inf: the codes mark where they are. All finite elements stay in the residual and
-  // decode to 0 now; in a call without residuals they would be lost without a trace, so there they decode to
-  // NaN. Rare, hence simple.
+  // A block with NaN or Inf: the codes mark where these are. With a residual, all finite elements stay in it
+  // and decode to 0. Without a residual they would be lost unnoticed, so they decode to NaN. This case is
+  // rare, so the code is simple.
   template <Feedback F>
   static std::uint64_t encode_marked_block(const std::byte* x, std::byte* residual, std::size_t n,
                                            std::byte* wire) {
@@ -263,7 +264,7 @@ struct Loops {
     const auto address = reinterpret_cast<std::uintptr_t>(x);
     if (kStream && address % L::kRegBytes == 0)
       decode_groups<kAdd>(x, base, n, scale, codes, Streamed{});
-    else if (kStream && address % 16 == 0)  // what malloc gives
+    else if (kStream && address % 16 == 0)  // malloc aligns to 16 bytes
       decode_groups<kAdd>(x, base, n, scale, codes, StreamedInParts{});
     else
       decode_groups<kAdd>(x, base, n, scale, codes, Whole{});
@@ -286,7 +287,7 @@ struct Loops {
                                    W width) {
     const L decoded = Q::template get<T>(scale, codes + code_offset(g), width);
     if constexpr (!kAdd) return decoded;
-    // Of two NaNs a sum keeps one, and which one is up to the compiler: every NaN becomes the same.
+    // The compiler decides which of two NaNs a sum keeps, so every NaN is replaced by the same one.
     const L sum = L::load(base + g * kGroupBytes, width) + decoded;
     return L::select(sum.ordered(), sum, L::all(std::numeric_limits<T>::quiet_NaN()));
   }

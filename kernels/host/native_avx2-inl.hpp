@@ -1,10 +1,10 @@
-// One AVX2 register of each element type. Included inside namespace mq::kernels::avx2 by targets.cpp.
+// One AVX2 register of each element type. Included in namespace mq::kernels::avx2 by targets.cpp.
 
 template <class T>
 struct Native;
 
-// For each mask of 8 lanes, of which lane of a packed register each lane takes its value: the number of bits
-// set below its own. 2 KiB.
+// For each mask of 8 lanes: the lane of a packed register from which each lane takes its value. That is the
+// number of bits set below the lane's own bit. 2 KiB.
 struct ExpandTable {
   std::uint8_t lane[256][8];
 };
@@ -57,11 +57,11 @@ struct Native<float> {
     const __m256i position =
         _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(first));
     const __m256i index = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(b)), position);
-    // The lower two bits of each index choose of the table; the second is the next lane's and makes no
-    // difference.
+    // The instruction uses the lower two bits of each index. The second bit belongs to the next lane; both
+    // values of it select the same element.
     return _mm256_permutevar_ps(_mm256_unpacklo_ps(clear, set), index);
   }
-  // The first lanes where the bit is set, in turn, else 0.
+  // Lanes whose bit is set take the first lanes of v in turn; the others are 0.
   static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
     const auto* const lanes = reinterpret_cast<const __m128i*>(kExpandTable.lane[b & 0xff]);
     const __m256i from = _mm256_cvtepu8_epi32(_mm_loadl_epi64(lanes));
@@ -133,8 +133,8 @@ struct Native<double> {
   }
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     const __m256i position = _mm256_add_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x(first));
-    const __m256i all_bits =
-        _mm256_set1_epi64x(static_cast<long long>(b) << 1);  // the upper bit of each index
+    // permutevar uses bit 1 of each index.
+    const __m256i all_bits = _mm256_set1_epi64x(static_cast<long long>(b) << 1);
     return _mm256_permutevar_pd(_mm256_unpacklo_pd(clear, set), _mm256_srlv_epi64(all_bits, position));
   }
   static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
@@ -149,7 +149,7 @@ struct Native<double> {
 };
 
 // Appends base + i for each bit i that is set, ascending, to a list with room for 32 more. Most groups of a
-// sparse block have few: four are written without a branch.
+// sparse block have few bits set, so four are written without a branch.
 MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
   for (int i = 0; i < 4; ++i) {
     list[i] = base + static_cast<std::uint32_t>(std::countr_zero(bits | 1u << 31));
@@ -159,7 +159,7 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
     *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
 }
 
-// The top bits of 64 bytes at a 64-byte boundary, which become 0.
+// Stores the top bits of 64 bytes in a word and sets the bytes to 0. The bytes start at a 64-byte boundary.
 MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   for (int half = 0; half < 2; ++half, bytes += 32, word += 4) {
     auto* const at = reinterpret_cast<__m256i*>(bytes);

@@ -1,4 +1,4 @@
-// One AVX-512 register of each element type. Included inside namespace mq::kernels::avx512 by targets.cpp.
+// One AVX-512 register of each element type. Included in namespace mq::kernels::avx512 by targets.cpp.
 
 template <class T>
 struct Native;
@@ -40,11 +40,11 @@ struct Native<float> {
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(static_cast<Mask>(b >> first), set, clear);
   }
-  // The lanes whose bit is set, first.
+  // Moves the lanes whose bit is set to the front.
   static MQ_INLINE Reg compress(std::uint32_t b, Reg v) {
     return _mm512_maskz_compress_ps(static_cast<Mask>(b), v);
   }
-  // The first lanes where the bit is set, in turn, else 0.
+  // Lanes whose bit is set take the first lanes of v in turn; the others are 0.
   static MQ_INLINE Reg expand(std::uint32_t b, Reg v) {
     return _mm512_maskz_expand_ps(static_cast<Mask>(b), v);
   }
@@ -125,7 +125,7 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
   for (int half = 0; half < 2; ++half) {
     const __m512i position = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(base)), lane);
     const auto mask = static_cast<__mmask16>(bits);
-    // Compress to a register: compressing stores are slow on some processors.
+    // Compressing into a register, because compressing stores are slow on some processors.
     _mm512_storeu_si512(list, _mm512_maskz_compress_epi32(mask, position));
     list += std::popcount(static_cast<std::uint32_t>(mask));
     bits >>= 16;
@@ -133,8 +133,8 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
   }
 }
 
-// Appends at[i] * 2 + bit i of `above` for each bit i of `take`, ascending, to a list with room for 32 more,
-// which may be `at` or begin before it.
+// Appends at[i] * 2 + bit i of `above` for each bit i of `take`, ascending, to a list with room for 32 more.
+// The list may be `at` or begin before it.
 MQ_INLINE void append_entries(std::uint32_t* list, std::uint32_t take, std::uint32_t above,
                               const std::uint32_t* at) {
   for (int half = 0; half < 2; ++half) {
@@ -150,7 +150,7 @@ MQ_INLINE void append_entries(std::uint32_t* list, std::uint32_t take, std::uint
   }
 }
 
-// The top bits of 64 bytes at a 64-byte boundary, which become 0.
+// Stores the top bits of 64 bytes in a word and sets the bytes to 0. The bytes start at a 64-byte boundary.
 MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   const std::uint64_t bits = _mm512_movepi8_mask(_mm512_load_si512(bytes));
   std::memcpy(word, &bits, sizeof bits);

@@ -1,10 +1,11 @@
-// One register of each element type, for any processor: the specification the other instruction sets are
-// tested against. Included inside namespace mq::kernels::scalar by targets.cpp.
+// One register of each element type, for any processor. It is the specification against which the other
+// instruction sets are tested. Included in namespace mq::kernels::scalar by targets.cpp.
 
 template <class T>
 struct Native {
   using Reg = T;
-  // 0 or -1, as wide as T: without branches, which random signs would mispredict, and so compilers vectorise.
+  // 0 or -1, as wide as T. So there are no branches, which random signs would mispredict, and compilers
+  // vectorise.
   using Mask = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
   static constexpr int kWidth = 1;
   static MQ_INLINE Reg load(const std::byte* p) {
@@ -13,16 +14,15 @@ struct Native {
     return v;
   }
   static MQ_INLINE void store(std::byte* p, Reg v) { std::memcpy(p, &v, sizeof v); }
-  // Ordinary stores: what scalar code computes does not saturate the memory.
+  // Ordinary stores, because scalar code is too slow to saturate the memory.
   static MQ_INLINE void stream(std::byte* p, Reg v) { store(p, v); }
   static MQ_INLINE void stream_parts(std::byte* p, Reg v) { store(p, v); }
   static MQ_INLINE Reg all(T v) { return v; }
   static MQ_INLINE Reg add(Reg a, Reg b) { return a + b; }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return a - b; }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return a * b; }
-  static MQ_INLINE Mask at_least(Reg a, Reg b) {
-    return -static_cast<Mask>(a >= b);
-  }  // -0 >= +0; false for NaN
+  // -0 is at least +0; false for NaN.
+  static MQ_INLINE Mask at_least(Reg a, Reg b) { return -static_cast<Mask>(a >= b); }
   static MQ_INLINE Mask finite(Reg v) { return -static_cast<Mask>(std::isfinite(v)); }
   static MQ_INLINE Mask any_bit(Reg v) { return -static_cast<Mask>(std::bit_cast<Mask>(v) != 0); }
   static MQ_INLINE Mask ordered(Reg v) { return -static_cast<Mask>(v == v); }  // not NaN
@@ -32,17 +32,14 @@ struct Native {
   }
   static MQ_INLINE Reg add_where(Reg sum, Mask m, Reg v) { return sum + where(m, v); }
   static MQ_INLINE Reg add_where_not(Reg sum, Mask m, Reg v) { return sum + where(~m, v); }
-  static MQ_INLINE std::uint32_t bits(Mask m) {
-    return static_cast<std::uint32_t>(m & 1);
-  }  // bit i is lane i
-  static MQ_INLINE Mask from_bits(std::uint32_t b) {
-    return -static_cast<Mask>(b & 1u);
-  }  // higher bits: ignored
-  // Lane i is set if bit first + i is, else clear.
+  // Bit i is lane i; the other bits are ignored.
+  static MQ_INLINE std::uint32_t bits(Mask m) { return static_cast<std::uint32_t>(m & 1); }
+  static MQ_INLINE Mask from_bits(std::uint32_t b) { return -static_cast<Mask>(b & 1u); }
+  // Lane i is `set` if bit first + i is set, else `clear`.
   static MQ_INLINE Reg pick(std::uint32_t b, int first, Reg set, Reg clear) {
     return select(-static_cast<Mask>((b >> first) & 1u), set, clear);
   }
-  // Codes of 16 bits from and to a register of floats.
+  // Convert between 16-bit codes and a register of floats.
   static MQ_INLINE Reg load_f16(const std::byte* p) {
     return std::bit_cast<Reg>(bits_from_f16(load_code(p)));
   }
@@ -67,7 +64,7 @@ struct Native {
 };
 
 // Appends base + i for each bit i that is set, ascending, to a list with room for 32 more. Most groups of a
-// sparse block have few: four are written without a branch.
+// sparse block have few bits set, so four are written without a branch.
 MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::uint32_t base) {
   for (int i = 0; i < 4; ++i) {
     list[i] = base + static_cast<std::uint32_t>(std::countr_zero(bits | 1u << 31));
@@ -77,12 +74,12 @@ MQ_INLINE void append_positions(std::uint32_t* list, std::uint32_t bits, std::ui
     *list++ = base + static_cast<std::uint32_t>(std::countr_zero(bits));
 }
 
-// The top bits of 64 bytes, which are 0 or 0xff and become 0.
+// Stores the top bits of 64 bytes in a word and sets the bytes to 0. Each byte is 0 or 0xff.
 MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   for (int i = 0; i < 8; ++i, bytes += 8) {
     std::uint64_t eight;
     std::memcpy(&eight, bytes, sizeof eight);
-    // Bit j of byte j, all of them moved into the highest byte.
+    // Bit j of byte j; the multiplication moves them all into the highest byte.
     word[i] = static_cast<std::byte>((eight & 0x8040201008040201) * 0x0101010101010101 >> 56);
     std::memset(bytes, 0, 8);
   }

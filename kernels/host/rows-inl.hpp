@@ -1,7 +1,7 @@
-// The rows of one instruction set: for each codec of the registry and each compute type, its two functions.
-// Included once per instruction set, last.
+// The rows of one instruction set: the encode and decode functions of each codec of the registry, for each
+// compute type. Included once per instruction set, last.
 
-// The loops of a codec.
+// Selects the loops of a codec.
 template <class T, class Q>
 struct LoopsOf {
   using type = Loops<T, Q>;

@@ -1,17 +1,18 @@
-// Which elements of a block a sparse codec (ternary, topk) sends: those whose magnitude exceeds a bound.
-// Finds the bound for a given count and lists the elements above it. Separate from the codecs and from the
-// wire: this file knows positions and magnitudes only. Included once per instruction set, after
-// loops-inl.hpp and codecs/cutoff-inl.hpp.
+// Which elements of a block a sparse codec (ternary, topk) sends: those whose magnitude exceeds a bound. This
+// file finds the bound for a given count and lists the elements above it. It knows positions and magnitudes
+// only, neither codecs nor the wire. Included once per instruction set, after loops-inl.hpp and
+// codecs/cutoff-inl.hpp.
 //
-// The k-th largest magnitude is found by bisection of the keys (codecs/keys-inl.hpp): counting the elements
-// above a key is a compare and a population count a register, without a branch or a store. About 20 counts
-// find it, 31 if there are ties (63 for doubles), and the result depends on nothing but the values. Among 700
-// candidates a search takes 1 us; by a histogram, whose every element is a read and a write of memory, it
-// took 4 us, and nth_element mispredicts half of its comparisons.
+// The k-th largest magnitude is found by bisection of the keys (codecs/keys-inl.hpp). Counting the elements
+// above a key takes a compare and a population count per register, without a branch or a store. It takes
+// about 20 counts, or 31 if there are ties (63 for doubles). The result depends only on the values. A search
+// among 700 candidates takes 1 us. A histogram took 4 us, because it reads and writes memory for every
+// element; nth_element mispredicts half of its comparisons.
 //
-// One pass over the block computes v = x + residual and lists the *candidates*, the elements above a floor;
-// where the floor is a good guess (a little below the bound of the block before, else of a sample) the search
-// looks at about 1.3 k candidates and not at the block. A bad guess costs another pass, never the result.
+// One pass over the block computes v = x + residual and lists the *candidates*: the elements above a floor.
+// The floor is a guess: a little below the bound of the previous block, or the bound of a sample. After a
+// good guess, the search reads about 1.3 k candidates instead of the whole block. A bad guess costs another
+// pass but never changes the result.
 
 template <class T>
 MQ_INLINE T element(const std::byte* v, std::size_t i) {
@@ -24,19 +25,19 @@ MQ_INLINE void set_element(std::byte* v, std::size_t i, T value) {
   std::memcpy(v + i * sizeof(T), &value, sizeof value);
 }
 
-// What a block sends: a cutoff for each sign, and no more than `limit` elements, the first ones.
+// What a block sends: the elements that pass the cutoff of their sign, but only the first `limit` elements.
 template <class T>
 struct Selection {
   Cutoff<T> side[2];
   std::size_t limit;
-  // The greatest floor above which all of them are.
+  // The greatest floor that all selected elements exceed.
   MQ_INLINE Key<T> floor() const {
     return std::min<Key<T>>(key_of(side[kBelow].bound) - (side[kBelow].ties > 0),
                             key_of(side[kAbove].bound) - (side[kAbove].ties > 0));
   }
 };
 
-// How many of n values are at least t > 0: of their side, or with kBoth of their magnitudes. Not NaN.
+// Counts the values that are at least t > 0: of one side, or with kBoth by magnitude. NaN does not count.
 template <class T, Side kSide, class W>
 MQ_INLINE std::size_t count_group(const std::byte* v, const Lanes<T>& t, const Lanes<T>& minus_t, W width) {
   const Lanes<T> lanes = Lanes<T>::load(v, width);
@@ -63,16 +64,16 @@ MQ_INLINE std::size_t count_at_least(const std::byte* v, std::size_t n, Side sid
                           : count_at_least<T, kBelow>(v, n, t);
 }
 
-// Finds the cutoff that the k largest finite elements of a side pass, k >= 1, if so many exceed the floor;
-// false if not. Bisection, by counting, of the keys above the floor; begins with steps of `step` if the bound
-// is thought to be near.
+// Finds the cutoff that exactly the k largest finite elements of a side pass, k >= 1. False if fewer than k
+// exceed the floor. Method: bisection of the keys above the floor, by counting. It starts with steps of
+// `step`, which should be small if the bound is expected to be near the floor.
 template <class T>
 bool find_cutoff(const std::byte* v, std::size_t n, Side side, std::size_t k, Key<T> floor, Key<T> step,
                  Cutoff<T>& cutoff) {
-  constexpr Key<T> kEnd = kMaxKey<T> + 1;  // of infinity
+  constexpr Key<T> kEnd = kMaxKey<T> + 1;  // the key of infinity
   const std::size_t infinite = count_at_least<T>(v, n, side, kEnd);
   k += infinite;
-  Key<T> low = floor + 1, high = kEnd;  // at least k elements have keys from low on, fewer from high on
+  Key<T> low = floor + 1, high = kEnd;  // at least k keys are >= low, and fewer than k are >= high
   std::size_t n_low = count_at_least<T>(v, n, side, low), n_high = infinite;
   if (n_low < k) return false;
   while (n_low > k && high - low > 1) {
@@ -94,10 +95,11 @@ bool find_cutoff(const std::byte* v, std::size_t n, Side side, std::size_t k, Ke
   return true;
 }
 
-// What the bins of a histogram say of the same: eight an octave, the elements of one taken as evenly spread.
-// False, too, if the bound lies below the least whole bin above the floor. On smooth distributions up to 5 %
-// fewer than k pass. Here the histogram is its edges, and only those that a bisection visits are counted:
-// about half of what find_cutoff needs. (A device, which reads no element twice, counts all bins at once.)
+// Estimates the same cutoff from a histogram of eight bins per octave; the elements of a bin are assumed to
+// be evenly spread. Also returns false if the bound is below the lowest whole bin above the floor. On smooth
+// distributions, up to 5 % fewer than k elements pass. Here the histogram is only its bin edges, and a
+// bisection counts only at the edges that it visits: about half of the counts of find_cutoff. (A device reads
+// no element twice, so it counts all bins at once.)
 template <class T>
 bool find_in_histogram(const std::byte* v, std::size_t n, Side side, std::size_t k, Key<T> floor, Key<T>,
                        Cutoff<T>& cutoff) {
@@ -118,16 +120,16 @@ bool find_in_histogram(const std::byte* v, std::size_t n, Side side, std::size_t
   return true;
 }
 
-// The elements of a block above a floor, and every element that is NaN or Inf.
+// The elements of a block above a floor, and all NaN and Inf elements.
 template <class T>
 struct Candidates {
   using L = Lanes<T>;
   const std::byte* v = nullptr;
   std::size_t n = 0;
   Key<T> floor = 0;
-  std::size_t found = 0;  // how many there are
-  // Where, ascending, and their values, if listed(). Values are listed by the pass itself if kCompresses,
-  // else by list_values(). All in all at most 192 KiB of stack.
+  std::size_t found = 0;  // number of candidates
+  // If listed(): the positions, ascending, and the values. If kCompresses, the pass itself lists the values;
+  // otherwise list_values() does. All of it takes at most 192 KiB of stack.
   std::uint32_t at[kMaxSparseBlock / 4 + kLanes];
   T value[kMaxSparseBlock / 4 + kLanes];
 
@@ -136,7 +138,7 @@ struct Candidates {
   static constexpr std::size_t room(std::size_t n) { return (n + 3) / 4; }
   MQ_INLINE bool listed() const { return found <= room(n); }
 
-  // v = x, or with carry x + residual, which replaces the residual.
+  // v = x. With carry, v = x + residual, which replaces the residual.
   template <Feedback F>
   void collect(const std::byte* x, std::byte* residual, std::size_t length, Key<T> above) {
     v = F == Feedback::carry ? residual : x;
@@ -153,7 +155,7 @@ struct Candidates {
     if constexpr (!kCompresses<T>)
       for (std::size_t i = 0; i < found; ++i) value[i] = element<T>(v, at[i]);
   }
-  // Of candidate i, which is at this position.
+  // The value of candidate i, which is at this position.
   MQ_INLINE T value_of(std::size_t i, std::size_t position) const {
     return kCompresses<T> ? value[i] : element<T>(v, position);
   }
@@ -177,7 +179,7 @@ struct Candidates {
       lanes = lanes + L::load(residual + g * kGroupBytes, width);
       lanes.store(residual + g * kGroupBytes, width);
     }
-    const std::uint32_t bits = ~bound.at_least(lanes.abs()).bits() & width.bits;  // NaN is not below it
+    const std::uint32_t bits = ~bound.at_least(lanes.abs()).bits() & width.bits;  // NaN too
     const std::size_t end = std::min(count, room(n));
     append_positions(at + end, bits, static_cast<std::uint32_t>(g * kLanes));
     if constexpr (kCompresses<T>) append_lanes(value + end, bits, lanes);
@@ -185,8 +187,8 @@ struct Candidates {
   }
 };
 
-// The cutoff that a sample, one element in 16, suggests for the k largest elements of a side. False if the
-// sample has too few.
+// The cutoff that a sample of one element in 16 suggests for the k largest elements of a side. False if the
+// sample has too few elements.
 template <class T>
 bool sampled_cutoff(const Candidates<T>& block, Side side, std::size_t k, Cutoff<T>& cutoff) {
   T sample[kMaxSparseBlock / Sample::kStride];
@@ -196,8 +198,9 @@ bool sampled_cutoff(const Candidates<T>& block, Side side, std::size_t k, Cutoff
                         cutoff);
 }
 
-// Applies find_cutoff or find_in_histogram where it looks at least: to the candidates, to those above a
-// sampled floor, to the block. k < block.n. False if there are fewer than k that are not 0.
+// Applies find_cutoff or find_in_histogram to as few elements as possible: first to the candidates, then to
+// the candidates above a sampled floor, then to the block. k < block.n. False if fewer than k elements are
+// not 0.
 template <class T>
 using Find = bool (*)(const std::byte*, std::size_t, Side, std::size_t, Key<T>, Key<T>, Cutoff<T>&);
 template <class T>
@@ -211,7 +214,7 @@ bool find_near(Candidates<T>& block, Side side, std::size_t k, Find<T> find, Cut
       if (block.floor == 0) return false;
     }
     if (guess == 1 || block.n < kWorthASample || k > block.n / 4) break;
-    // More than its share of the sample, so that too few candidates are unlikely.
+    // Twice the share of the sample, so that too few candidates are unlikely.
     Cutoff<T> sampled;
     if (!sampled_cutoff(block, side, 2 * k, sampled)) sampled = {T{0}, 0};
     block.collect_again(key_of(sampled.bound) - (sampled.ties > 0));
@@ -220,7 +223,7 @@ bool find_near(Candidates<T>& block, Side side, std::size_t k, Find<T> find, Cut
          find(block.v, block.n, side, k, 0, kMaxKey<T>, cutoff);
 }
 
-// The cutoff that the k largest elements of a side pass, exactly, ties by lowest position.
+// The cutoff that exactly the k largest elements of a side pass. Ties: the lowest position first.
 template <class T>
 Cutoff<T> exact_cutoff(Candidates<T>& block, Side side, std::size_t k) {
   Cutoff<T> cutoff{std::numeric_limits<T>::max(), 0};
@@ -229,8 +232,8 @@ Cutoff<T> exact_cutoff(Candidates<T>& block, Side side, std::size_t k) {
   return {T{0}, 0};
 }
 
-// Where to list the candidates of the next block from: a little below the bound of this one. The distribution
-// of magnitudes near it falls by about a fifth in 1/16 octave.
+// The floor for the next block: a little below the bound of this block. Near the bound, the density of
+// magnitudes falls by about a fifth per 1/16 octave.
 template <class T>
 MQ_INLINE Key<T> floor_below(const Selection<T>& last) {
   constexpr Key<T> kMargin = Key<T>{1} << (std::numeric_limits<T>::digits - 1 - 4);
@@ -238,7 +241,7 @@ MQ_INLINE Key<T> floor_below(const Selection<T>& last) {
   return floor > kMargin ? floor - kMargin : 0;
 }
 
-// The finite elements that pass a selection without ties or limit.
+// Number of finite elements that pass a selection without ties or limit.
 template <class T>
 std::size_t count_selected(Candidates<T>& block, const Selection<T>& selection) {
   block.cover(selection);
@@ -251,7 +254,8 @@ std::size_t count_selected(Candidates<T>& block, const Selection<T>& selection) 
   return count;
 }
 
-// The first elements that pass a cutoff for both signs together: its ties, in order of position, by sign.
+// The first elements that pass a common cutoff for both signs. The ties of the cutoff are taken in the order
+// of positions and assigned to their signs.
 template <class T>
 Selection<T> joint_selection(Candidates<T>& block, const Cutoff<T>& cutoff) {
   Selection<T> selection{{cutoff, cutoff}, block.n};
@@ -274,7 +278,7 @@ MQ_INLINE std::uint32_t lowest(std::uint32_t bits, std::size_t keep) {
     bits ^= std::bit_floor(bits);
   return bits;
 }
-// Those of the magnitudes of one side that pass its cutoff.
+// The elements of one side whose magnitudes pass its cutoff.
 template <class T>
 MQ_INLINE std::uint32_t passing(const Lanes<T>& magnitude, std::uint32_t side, Cutoff<T>& cutoff) {
   const Lanes<T> bound = Lanes<T>::all(cutoff.bound);
@@ -284,12 +288,12 @@ MQ_INLINE std::uint32_t passing(const Lanes<T>& magnitude, std::uint32_t side, C
   return (~not_above & side) | ties;
 }
 
-// The elements of a group that a selection takes, by sign, and those that are not finite, which it does not
+// The elements of a group that a selection takes, by sign, and the non-finite elements, which it does not
 // count.
 struct GroupBits {
   std::uint32_t above, below, nonfinite;
 };
-// The next group of a block: its ties and its limit are used up.
+// The selected elements of the next group of a block. Reduces the remaining ties and limit of the selection.
 template <class T, class W>
 MQ_INLINE GroupBits take_group(const Lanes<T>& v, Selection<T>& selection, W width) {
   const Lanes<T> magnitude = v.abs();

@@ -1,5 +1,5 @@
-// Everything that is compiled once per instruction set after its native_*-inl.hpp, in the order each needs
-// the one before.
+// Everything that is compiled once per instruction set, after its native_*-inl.hpp. The order matters: each
+// file needs earlier ones.
 
 // clang-format off
 #include "kernels/host/lanes-inl.hpp"

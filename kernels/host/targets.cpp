@@ -1,9 +1,9 @@
 // Compiles lanes, loops and codecs once per instruction set, each in a namespace and a target region of its
-// own, and builds the table of codecs from them. Never by per-file -m flags: two copies of one inline
-// function compiled with different flags would break the one-definition rule (numpy/numpy#25274).
+// own, and builds the table of codecs from them. Never use -m flags for a file instead: two copies of one
+// inline function, compiled with different flags, would break the one-definition rule (numpy/numpy#25274).
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves, and warns where they are
+// GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves, and GCC warns where they are
 // inlined (GCC PR105593).
 #  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #  pragma GCC diagnostic ignored "-Wuninitialized"
@@ -33,7 +33,7 @@ inline constexpr int kLanes = 32;
 template <class...>
 struct TypeList {};
 
-// For each byte, how many ones it has and their positions. 5 KiB.
+// For each byte, the number of ones and their positions. 5 KiB.
 struct OnesTable {
   std::uint16_t position[256][8];
   std::uint8_t count[256];

@@ -1,20 +1,25 @@
-// The loops of ternary codecs: every element of a block decodes to 0, or to the block's value for elements
-// below 0, or to its value above. Included once per instruction set, after ternary_dense-inl.hpp.
+// The loops of ternary codecs: every element of a block decodes to 0, to the block's value for elements below
+// 0, or to its value for elements above 0. Included once per instruction set, after ternary_dense-inl.hpp.
 //
-// A ternary codec gives kName, kWhat, kId, kLossless, kSpecs, block(params), and
-//   first_floor, next_floor   where the list of candidates begins in the first block, and in the next one
-//   select                    what is sent of a block (select-inl.hpp)
-//   kMeans                    true: a side's value is the mean of what it sends; false: value() gives it
-//   format                    the format asked for
+// A ternary codec has kName, kWhat, kId, kLossless, kSpecs, block(params), and
 //
-// Encode, a block of at most 65536 elements that stays in L2: (1) one pass, v = x + residual replaces the
-// residual, and the positions of candidates are listed; (2) the selection among the candidates; (3) walks
-// over the entries alone: drop the other candidates, sum the sides, write the wire, correct the residual.
-// Memory traffic for floats: 12 bytes an element and the wire. Blocks that send more than a quarter, or hold
-// a NaN or Inf, are dense: two more passes in L2 instead of (3).
+//   first_floor, next_floor   the floor for candidates in the first block, and in the next block
+//   select                    which elements of a block are sent (select-inl.hpp)
+//   kMeans                    true: a side's value is the mean of its sent elements; false: value() gives it
+//   format                    the requested format
 //
-// The mean of a side minimises the squared error for the given entries:
-// |v - decoded|^2 = |v|^2 - n_below below^2 - n_above above^2, and the residuals of its entries sum to 0.
+// Encode handles a block of at most 65536 elements, which stays in L2, in three steps:
+//
+// - One pass replaces the residual by v = x + residual and lists the positions of the candidates.
+// - The selection among the candidates is made.
+// - Passes over the entries alone drop the other candidates, sum the sides, write the wire, and correct the
+//   residual.
+//
+// Memory traffic for floats is 12 bytes per element plus the wire. Blocks that send more than a quarter of
+// their elements, or hold a NaN or Inf, are dense: two more passes in L2 replace the last step.
+//
+// The mean of a side minimises the squared error for the given entries: |v - decoded|^2 = |v|^2 - n_below
+// below^2 - n_above above^2. The residuals of a side's entries sum to 0.
 
 template <class T, class Q>
 struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
@@ -27,11 +32,12 @@ struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
     return sizeof(Header) + sizeof(T) + dense_bytes(n);
   }
 
-  // Gives the bytes written.
+  // Returns the number of bytes written.
   template <Feedback F>
   static std::size_t encode_block(Candidates<T>& block, const Selection<T>& selection, std::byte* residual,
                                   const Params& params, std::byte* wire, std::uint64_t& nonfinite) {
-    // By the entries alone, not by how many candidates there are: those depend on the block before.
+    // The choice depends on the entries alone. It must not depend on the number of candidates, because that
+    // depends on the previous block.
     Entries entries;
     std::size_t marks = 0;
     bool listed = block.listed();
@@ -60,7 +66,7 @@ struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
     return sizeof header + bytes;
   }
 
-  // Gives the bytes of the block, or 0 if it is malformed.
+  // Returns the size of the block in bytes, or 0 if it is malformed.
   static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
                                   std::byte* x, std::size_t n, const Params&, bool stream) {
     if (left < sizeof(Header)) return 0;
@@ -97,7 +103,7 @@ struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
     return sums;
   }
 
-  // The residual holds v; of entries it becomes v - decoded.
+  // The residual holds v. For entries it becomes v - decoded.
   static void correct_carried(const Candidates<T>& block, std::byte* residual, const Entries& entries,
                               const T (&value)[2]) {
     for (std::size_t i = 0; i < entries.count; ++i) {
@@ -138,7 +144,7 @@ struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
     return sizeof header + header.payload_bytes;
   }
 
-  // The entries of a sparse payload.
+  // Visits the entries of a sparse payload.
   struct Walk {
     const Header& header;
     const std::byte* payload;

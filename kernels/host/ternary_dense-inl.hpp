@@ -1,6 +1,6 @@
-// Blocks of a ternary codec as two bits an element, in groups of 32 lanes: for blocks that send more than
-// about a quarter of their elements, and for those with a NaN or Inf. Included once per instruction set,
-// after ternary_wire-inl.hpp.
+// Blocks of a ternary codec with two bits per element, in groups of 32 lanes. Used for blocks that send more
+// than about a quarter of their elements, and for blocks with a NaN or Inf. Included once per instruction
+// set, after ternary_wire-inl.hpp.
 
 struct SideSums {
   static constexpr int kParts = kSideParts;
@@ -15,8 +15,8 @@ struct SideSums {
   }
 };
 
-// The codes of a group: the bits of its elements above 0, and of those below. Both are set where an element
-// is not finite.
+// The codes of a group: one bit per element above 0, and one bit per element below 0. Both bits are set if an
+// element is not finite.
 struct TernaryBits {
   std::uint32_t above, below;
 };
@@ -35,7 +35,7 @@ struct TernaryDense {
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
   static constexpr std::size_t kCodeBytes = dense_bytes(kLanes);
 
-  // Writes the codes of the selected elements; elements that are not finite get both bits.
+  // Writes the codes of the selected elements. Non-finite elements get both bits.
   static TernaryCounts put(const std::byte* v, std::size_t n, Selection<T> selection, std::byte* codes) {
     TernaryCounts counts;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
@@ -52,7 +52,8 @@ struct TernaryDense {
     return sums;
   }
 
-  // The residual, which with carry holds v, after v was coded; 0 for elements that are not finite.
+  // Computes the residual after v was coded. With carry, the residual holds v before. Non-finite elements get
+  // 0.
   template <Feedback F>
   static void correct(const std::byte* v, std::size_t n, std::byte* residual, const std::byte* codes,
                       const T (&value)[2]) {
@@ -61,13 +62,13 @@ struct TernaryDense {
     if (rest) correct_group<F>(v, whole, residual, codes, value, Part{rest});
   }
 
-  // True if encode can have written these codes for `count` entries, with marks or without.
+  // Whether encode can have written these codes for `count` entries, with or without marks.
   static bool valid(const std::byte* codes, std::size_t n, std::size_t count, bool marked) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     TernaryCounts counts;
     for (std::size_t g = 0; g < whole; ++g) counts.add(load(codes, g, Whole{}));
     if (rest) counts.add(load(codes, whole, Part{rest}));
-    const std::size_t used = 2 * n % 8;  // bits behind the last element are 0
+    const std::size_t used = 2 * n % 8;  // bits after the last element are 0
     const bool padded = used == 0 || std::to_integer<unsigned>(codes[dense_bytes(n) - 1]) >> used == 0;
     return padded && counts.entries == count && (counts.marks > 0) == marked;
   }

@@ -1,17 +1,18 @@
-// The wire of ternary codecs: which elements of a block are not 0, and their signs, in the smallest of a few
-// formats. Separate because it knows nothing of how they were chosen. Included once per instruction set,
+// The wire of ternary codecs: which elements of a block are not 0, and their signs, in the smallest of
+// several formats. It is independent of how the elements were chosen. Included once per instruction set,
 // after entries-inl.hpp and codecs/ternary_format-inl.hpp.
 //
-// Wire, per block: TernaryHeader, then the payload. An *entry* is an element that is not 0. Bytes of the
-// payload for c entries in a block of n:
-//   gap     c + (skips, at most n / 127): a byte an entry, the distance from the entry before; see put_gaps
-//   u16     2 c + c / 8: positions, ascending, then a bit an entry, 1 = above
-//   u32     4 c: position * 2 + sign; what the codec of Dryden et al. 2016 sent, and never chosen by itself
-//   dense   n / 4: two bits an element
-//   marked  n / 4 + sizeof(T): dense, behind the value of the elements whose bits are both set, which are not
-//           finite
-// The encoder takes the smallest and the decoder reads which it is. No payload is longer than marked, which
-// bounds the wire.
+// Wire, per block: TernaryHeader, then the payload. An *entry* is an element that is not 0. Size of the
+// payload in bytes for c entries in a block of n:
+//
+//   gap     c + skips (at most n / 127): one byte per entry, the distance to the previous entry; put_gaps
+//   u16     2 c + c / 8: positions, ascending, then one bit per entry, 1 = above
+//   u32     4 c: position * 2 + sign; sent by the codec of Dryden et al. 2016, never chosen automatically
+//   dense   n / 4: two bits per element
+//   marked  n / 4 + sizeof(T): the value of the non-finite elements, then dense; these have both bits set
+//
+// The encoder chooses the smallest format, and the header names it. No payload is longer than marked, which
+// is the bound of the wire.
 
 inline constexpr std::array<std::string_view, 5> kTernaryFormats{"auto", "gap", "u16", "u32", "dense"};
 
@@ -34,8 +35,8 @@ std::byte* put_gap(std::uint32_t gap, std::uint32_t entry, std::byte* out) {
 }
 template <bool kSigned>
 void put_gaps(const Entries& e, std::byte* out) {
-  constexpr std::size_t kGroup = 8;  // at a time, unless one of them needs a skip
-  std::uint32_t last = ~0u;          // position of the entry before
+  constexpr std::size_t kGroup = 8;  // entries at a time, unless one of them needs a skip
+  std::uint32_t last = ~0u;          // position of the previous entry
   std::size_t i = 0;
   for (; i + kGroup <= e.count; i += kGroup) {
     std::uint32_t gap[kGroup], skip = 0;
@@ -78,9 +79,9 @@ inline void put_sparse(TernaryFormat format, const Entries& e, std::byte* out) {
   }
 }
 
-// Calls visit(position, sign) for each entry of a sparse payload, in order. False, perhaps after some visits,
-// if encode cannot have written it for a block of n; in any case the positions visited are below n and
-// ascend, and there are at most `count`.
+// Calls visit(position, sign) for each entry of a sparse payload, in order. Returns false, perhaps after some
+// visits, if encode cannot have written the payload for a block of n. In any case, the visited positions
+// ascend and are below n, and there are at most `count` visits.
 template <bool kSigned, class Visit>
 MQ_INLINE bool visit_gaps(const std::byte* in, std::size_t bytes, std::size_t count, std::size_t n,
                           Visit& visit) {

@@ -1,15 +1,16 @@
 // The loops of codecs that send elements with their values. Included once per instruction set, after
 // valued_wire-inl.hpp.
 //
-// Such a codec gives kName, kWhat, kId, kLossless, kSpecs, block(params), kValued, and
-//   first_floor, next_floor   where the list of candidates begins in the first block, and in the next one
-//   select                    what is sent of a block (select-inl.hpp), elements that are not finite aside
-//   most(n, params)           how many elements that are
-//   format                    the format asked for
+// Such a codec has kName, kWhat, kId, kLossless, kSpecs, block(params), kValued, and
 //
-// Encode: see SparseBlocks. What is sent becomes 0 in the residual, which is then done: 12 bytes an element
-// of memory traffic for floats, and the wire. Blocks that are not written as a list pass through L2 three
-// times more.
+//   first_floor, next_floor   the floor for candidates in the first block, and in the next block
+//   select                    which finite elements of a block are sent (select-inl.hpp)
+//   most(n, params)           the largest number of these elements
+//   format                    the requested format
+//
+// SparseBlocks describes encode. What is sent becomes 0 in the residual, which needs no further correction.
+// Memory traffic for floats is 12 bytes per element plus the wire. Blocks that are not written as a list need
+// three more passes in L2.
 
 template <class T, class Q>
 struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
@@ -21,7 +22,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     return sizeof(ValuedHeader) + valued_bound<T>(n, Q::most(n, params));
   }
 
-  // Gives the bytes written.
+  // Returns the number of bytes written.
   template <Feedback F>
   static std::size_t encode_block(Candidates<T>& block, const Selection<T>& selection, std::byte* residual,
                                   const Params& params, std::byte* wire, std::uint64_t& nonfinite) {
@@ -45,7 +46,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     return encode_dense<F>(block, selection, residual, Q::format(params), bound, wire, nonfinite);
   }
 
-  // Gives the bytes of the block, or 0 if it is malformed.
+  // Returns the size of the block in bytes, or 0 if it is malformed.
   static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
                                   std::byte* x, std::size_t n, const Params& params, bool stream) {
     ValuedHeader header;
@@ -86,7 +87,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     return sizeof header + bytes;
   }
 
-  // The bits of the elements of a block, by groups.
+  // One bit per element of a block that is sent, in groups.
   struct Sent {
     std::uint32_t group[kMaxSparseBlock / kLanes];
     std::size_t selected, marks;
@@ -143,8 +144,8 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     return L::select(L::mask_of(sent.group[g]), L::load(v + g * kGroupBytes, width), L::all(T{0}));
   }
 
-  // The value of the elements that are not finite and where they are; they are no longer entries. Gives the
-  // end.
+  // Writes the value of the non-finite elements and the bitmap of their positions. Afterwards these elements
+  // are no longer entries. Returns the end.
   static std::byte* put_marks(const std::byte* v, std::size_t n, Sent& sent, std::byte* to) {
     const T mark = nonfinite_of<T>(v, n).mark;
     std::memcpy(to, &mark, sizeof mark);
@@ -196,9 +197,9 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     kept.store(residual + g * kGroupBytes, width);
   }
 
-  // A payload in one of the other formats, taken apart.
+  // The parts of a payload in one of the other formats.
   struct Dense {
-    const std::byte *marks, *bitmap, *values, *end;  // null where the format has none
+    const std::byte *marks, *bitmap, *values, *end;  // null if the format has no such part
     T mark;
   };
 
@@ -234,7 +235,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
   static MQ_INLINE std::uint32_t bits_of(const std::byte* bitmap, std::size_t g, W width) {
     return bitmap ? load_bits(bitmap + g * sizeof(std::uint32_t), width) : 0;
   }
-  // False if a bit is set behind the end, or both for one element.
+  // False if a bit after the last element is set, or if an element has both bits.
   template <class W>
   static MQ_INLINE bool count_group(const Dense& dense, std::size_t g, std::size_t& entries,
                                     std::size_t& marks, W width) {
@@ -261,7 +262,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
       decoded_group<kAdd>(dense, whole, base, valid, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
     return valid;
   }
-  // Moves dense.values on behind those of the group; `valid` becomes false if one is 0.
+  // Advances dense.values past the values of the group. Sets `valid` to false if one of them is 0.
   template <bool kAdd, class W>
   static MQ_INLINE L decoded_group(Dense& dense, std::size_t g, const std::byte* base, bool& valid, W width) {
     const std::uint32_t marked = bits_of(dense.marks, g, width);
@@ -274,7 +275,7 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
     } else {
       v = L::load(dense.values + g * kGroupBytes, width);
       sent = not_zero(v);
-      v = L::select(L::mask_of(sent), v, L::all(T{0}));  // -0, which encode does not write
+      v = L::select(L::mask_of(sent), v, L::all(T{0}));  // removes -0, which encode never writes
     }
     if (marked) v = L::select(L::mask_of(marked), L::all(dense.mark), v);
     if constexpr (!kAdd) return v;

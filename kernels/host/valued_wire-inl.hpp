@@ -1,22 +1,25 @@
-// The wire of codecs that send a few elements of a block with their values: where these stand, in the
-// smallest of a few formats, then the values. Separate because it knows nothing of how they were chosen.
-// Included once per instruction set, after codecs/valued_format-inl.hpp and ternary_wire-inl.hpp, whose gaps
-// and positions it writes.
+// The wire of codecs that send a few elements of a block with their values: the positions in the smallest of
+// several formats, then the values. It is independent of how the elements were chosen. Included once per
+// instruction set, after codecs/valued_format-inl.hpp and ternary_wire-inl.hpp, whose functions for gaps and
+// positions it uses.
 //
-// Wire, per block: ValuedHeader, then the payload. An *entry* is an element that is sent: one that is
-// selected, or one that is not finite. Bytes of the payload for c entries of S bytes in a block of n:
-//   gap     c + (skips, at most n / 255) + c S: a byte an entry, the distance from the entry before; put_gaps
+// Wire, per block: ValuedHeader, then the payload. An *entry* is an element that is sent: a selected or a
+// non-finite one. Size of the payload in bytes for c entries of S bytes each in a block of n:
+//
+//   gap     c + skips (at most n / 255) + c S: one byte per entry, the distance to the previous one; put_gaps
 //   u16     2 c + c S: positions, ascending
-//   bitmap  n / 8 + c S: a bit an element
-//   full    n S: all elements, those that are not sent as +0; no entry is 0
-//   marked  S + 2 n / 8 + c S: the value of all elements that are not finite, a bitmap of them, one of the c
-//           other entries: where a block has so many of the former that any other format exceeds the bound
-// The encoder takes the smallest. No payload is longer than full, or than marked with the most elements the
-// codec selects, whichever is shorter: that bounds the wire.
+//   bitmap  n / 8 + c S: one bit per element
+//   full    n S: all elements; those that are not sent are +0, and no entry is 0
+//   marked  S + 2 n / 8 + c S: one value for all non-finite elements, a bitmap of them, and a bitmap of the c
+//           other entries. Used if a block has so many non-finite elements that every other format exceeds
+//           the bound
+//
+// The encoder chooses the smallest format. No payload is longer than full, or than marked with the largest
+// number of elements that the codec selects, whichever is shorter. This is the bound of the wire.
 
 inline constexpr std::array<std::string_view, 4> kValuedFormats{"auto", "gap", "u16", "bitmap"};
 
-// Values of entries one after the other, for who visits their positions. No value is 0.
+// Reads the values of entries in sequence while their positions are visited. No value may be 0.
 template <class T, class Sink>
 struct NextValue {
   Sink& sink;
@@ -31,7 +34,7 @@ struct NextValue {
   }
 };
 
-// The entries of a payload in format gap or u16, as visit_sparse does it; for decode_entries.
+// Visits the entries of a payload in format gap or u16, like visit_sparse. For decode_entries.
 template <class T>
 struct ValuedWalk {
   ValuedHeader header;

@@ -1,8 +1,9 @@
 // The loops of zerorun (codecs/zerorun-inl.hpp). Included once per instruction set, after entries-inl.hpp.
 //
-// Encode, block by block: one pass over the groups of 32 elements; the bits of a group that are not zero are
-// kept aside, its elements appended to the wire. A block that would take more than its elements is given up
-// as soon as that shows, and copied. With feedback v replaces the residual first, and zeros v at the end.
+// Encode makes one pass over the groups of 32 elements of a block. It appends the non-zero elements of a
+// group to the wire and keeps the group's bits aside. If a block would take more than its elements, encode
+// notices this early and copies the block instead. With feedback carry, v replaces the residual first, and
+// zeros replace v at the end.
 
 template <class T, class Q>
 struct ZeroRuns {
@@ -11,7 +12,7 @@ struct ZeroRuns {
   static constexpr std::size_t kBlock = Q::kZeroBlock, kGroups = kBlock / kLanes;
   using Count = std::uint32_t;
 
-  // At most.
+  // An upper bound.
   static std::size_t wire_bytes(std::size_t n, const Params&) {
     return (n + kBlock - 1) / kBlock * sizeof(Count) + n * sizeof(T);
   }
@@ -23,7 +24,7 @@ struct ZeroRuns {
     Encoded result;
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
       const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
-      // What deposit would add is nothing: all of v is sent.
+      // A deposit adds nothing, because all of v is sent.
       result.bytes +=
           a.feedback == Feedback::carry
               ? encode_block<true>(x + offset, residual + offset, n, a.wire + result.bytes, result)
@@ -35,7 +36,7 @@ struct ZeroRuns {
   static Decoded decode(const DecodeArgs& a) noexcept { return decode_blocks<T>(a, kBlock, &decode_block); }
 
  private:
-  // The parts of a block on the wire: count, a bit a group, elements, bits of groups.
+  // The parts of a block on the wire: count, one bit per group, elements, bits of the groups.
   static constexpr std::size_t groups_of(std::size_t n) { return (n + kLanes - 1) / kLanes; }
   static constexpr std::size_t top_bytes(std::size_t n) { return (groups_of(n) + 7) / 8; }
 
@@ -46,18 +47,18 @@ struct ZeroRuns {
     std::uint64_t nonfinite = 0;
   };
 
-  // Gives the bytes written.
+  // Returns the number of bytes written.
   template <bool kCarry>
   static std::size_t encode_block(const std::byte* x, std::byte* residual, std::size_t n, std::byte* wire,
                                   Encoded& result) {
     Found found;
     const std::size_t all = n * sizeof(T), whole = n / kLanes, rest = n % kLanes, head = top_bytes(n);
     std::byte* const values = wire + sizeof(Count) + head;
-    // Elements may still be appended as long as the whole stays below the vector's size.
+    // More elements may be appended only while the total stays within the size of the vector.
     const auto fits = [&] {
       return head + (found.count + kLanes) * sizeof(T) + (found.groups + 1) * sizeof(std::uint32_t) <= all;
     };
-    std::size_t g = full(x, n) ? n : 0;  // n: given up
+    std::size_t g = full(x, n) ? n : 0;  // n: copied as a whole
     for (; g < whole && fits(); ++g) add_group<kCarry>(x, residual, g, values, found, Whole{});
     const bool part = g == whole && rest > 0 && fits();
     if (part) add_group<kCarry>(x, residual, whole, values, found, Part{rest});
@@ -76,7 +77,8 @@ struct ZeroRuns {
            (sparse ? head + found.count * sizeof(T) + found.groups * sizeof(std::uint32_t) : all);
   }
 
-  // A look at some groups all over a block: without a zero in them there are hardly enough elsewhere.
+  // Reads a few groups throughout the block. If they contain no zero, the block has hardly enough zeros
+  // elsewhere.
   static bool full(const std::byte* x, std::size_t n) {
     constexpr std::size_t kLooks = 8;
     if (n < kLooks * kLanes) return false;
@@ -86,9 +88,9 @@ struct ZeroRuns {
     return bits == Whole::bits;
   }
 
-  // The elements of a block as they are. The first `seen` groups have been counted, and with carry are v.
-  // A piece that stays in L1 at a time is looked through and then copied: behind a count of 4 bytes no store
-  // begins where a line does, which memcpy evens out.
+  // Copies the elements of a block unchanged. The first `seen` groups were counted already; with carry they
+  // are v. Each piece fits in L1: it is read first and then copied. Because of the 4-byte count, stores do
+  // not start at cache lines; memcpy compensates for that.
   template <bool kCarry>
   static void copy_block(const std::byte* x, std::byte* residual, std::size_t n, std::size_t seen,
                          std::byte* to, Found& found) {
@@ -110,7 +112,7 @@ struct ZeroRuns {
     }
   }
 
-  // v of a group, which with carry replaces the residual.
+  // Computes v of a group. With carry, v replaces the residual.
   template <bool kCarry, class W>
   static MQ_INLINE L pass_group(const std::byte* x, std::byte* residual, std::size_t g, Found& found,
                                 W width) {
@@ -137,12 +139,12 @@ struct ZeroRuns {
     found.count += static_cast<std::size_t>(std::popcount(bits));
   }
 
-  // A block on the wire, and where its parts end.
+  // The parts of a block on the wire, and its end.
   struct Parts {
     const std::byte *top, *values, *bits, *end;  // top and bits: null if all elements are there
   };
 
-  // Gives the bytes of the block, or 0 if it is malformed.
+  // Returns the size of the block in bytes, or 0 if it is malformed.
   static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
                                   std::byte* x, std::size_t n, const Params&, bool stream) {
     Count count;
@@ -165,7 +167,8 @@ struct ZeroRuns {
   }
 
   static constexpr std::size_t kMalformed = kGroups + 1;
-  // How many groups have elements, if their bits are there and say where `count` elements are.
+  // Returns the number of groups with elements. kMalformed if their bits are incomplete or do not mark
+  // `count` elements.
   static std::size_t valid_groups(const std::byte* top, const std::byte* bits, std::size_t left, Count count,
                                   std::size_t n) {
     std::size_t groups = 0, elements = 0;
@@ -210,7 +213,7 @@ struct ZeroRuns {
       put<kAdd>(L::load(values + whole * kGroupBytes, Part{rest}), base, x, whole, Part{rest}, Part{rest});
   }
 
-  // The elements of group g; moves on to those of the next.
+  // Returns the elements of group g and advances to the next group.
   static MQ_INLINE L expanded(Parts& next, std::size_t g) {
     if ((std::to_integer<unsigned>(next.top[g / 8]) >> g % 8 & 1) == 0) return L::all(T{0});
     const std::uint32_t bits = load_bits(next.bits, Whole{});

@@ -16,8 +16,7 @@ Status reason(int ordinal, const char* what) noexcept {
 }
 
 Status was_reset(const Device& device) noexcept {
-  return reason(device.ordinal,
-                "its context was destroyed (cudaDeviceReset?), and what was kept there is lost");
+  return reason(device.ordinal, "its context was destroyed (cudaDeviceReset?), and the data in it is lost");
 }
 
 // Whether the context still is the one with which the device was opened.

@@ -9,8 +9,7 @@
 namespace mq::cuda {
 namespace {
 
-constexpr std::uint32_t kSharedBytes = 48
-                                       << 10;  // static and dynamic; needs no permission
+constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic; needs no permission
 
 // A small kernel. If the driver finds it, the image has code for the GPU (possibly compiled for it only now).
 constexpr char kProbe[] = "encode_nothing";
@@ -43,7 +42,7 @@ Device::Kernel* entry_of(Device& d, const char* name) noexcept {
 Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   const Driver& cu = driver();
   out = entry_of(d, name);
-  if (out == nullptr) return {Code::device_failed, "more kernels than there is room for"};
+  if (out == nullptr) return {Code::device_failed, "the table of kernels is full"};
   if (out->name.load(std::memory_order_relaxed) == name) return {};  // another thread has added it meanwhile
   int fixed = 0;
   Status status = tried(d, cu.cuModuleGetFunction, &out->function, d.module.load(), name);

@@ -66,7 +66,8 @@ Status make(Device* device, CuStream stream, DeviceStream*& out) noexcept {
   if (stream != nullptr) {
     CuContext context = nullptr;
     MQ_TRY(context_of(*device, stream, context));
-    if (context != device->context) return {Code::device_failed, "the stream is not of the vector's GPU"};
+    if (context != device->context)
+      return {Code::device_failed, "the stream belongs to another GPU than the vector"};
   }
   MQ_TRY(tried(*device, cu.cuEventCreate, &made->order, kEventNoTiming));
   if (made->is_ours) {

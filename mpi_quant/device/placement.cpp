@@ -100,17 +100,17 @@ Status DevicePlacement::prepare(Job& job, const Setting& setting) {
   if (work_ != nullptr && work_->device() != backend_.job.device) pool_.give(std::move(work_));
   const bool was_used = work_ != nullptr || pool_.has(backend_.job.device);
   if (work_ == nullptr) work_ = pool_.take(*rows_.api, backend_.job.device);
-  MQ_TRY(work_->verdict());
+  MQ_TRY(work_->take_error());
   begun_ = true;
   Status status = prepare_work(job);
   if (!status.ok() && status.code() != Code::no_memory && was_used) {
     // The program may have reset the device since the last call.
-    pool_.lose(std::move(work_));
+    pool_.discard(std::move(work_));
     work_ = pool_.take(*rows_.api, backend_.job.device);
     status = prepare_work(job);
   }
   if (!status.ok() && mode_ == Mode::device) {
-    (void)work_->verdict();
+    (void)work_->take_error();
     stage(job);
     status = prepare_work(job);
   }
@@ -202,7 +202,7 @@ Status DevicePlacement::follow_elsewhere() {
     return rows_.api->wait_event(work_->main(), there->main_event());
   };
   Status status = follow();
-  there->rest();  // nothing of ours was launched there
+  there->mark_idle();  // nothing of ours was launched there
   pool_.give(std::move(there));
   return status;
 }
@@ -244,21 +244,21 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
   if (mode_ == Mode::host) return failure;
   const DeviceApi& api = *rows_.api;
   if (failure.ok() && backend_.job.may_outlast)
-    backend_.late([&](std::span<const DeviceResult> results) { work_->leave(results); });
+    backend_.late([&](std::span<const DeviceResult> results) { work_->check_later(results); });
   if (!failure.ok()) {
     settle();
     return failure;
   }
   if (delivering_) {
     Status status = api.query(work_->main_event(), over);
-    if (!status.ok()) return given_up(std::move(status), over);
-    if (over) rest();
+    if (!status.ok()) return fail(std::move(status), over);
+    if (over) mark_idle();
     return {};
   }
   if (copies_out_) {
     Status status = api.copy(work_->main(), output_, delivered_, vector_bytes_);
     if (status.ok()) status = api.record(work_->main_event(), work_->main());
-    if (!status.ok()) return given_up(std::move(status), over);
+    if (!status.ok()) return fail(std::move(status), over);
     over = false;
     delivering_ = true;
     return {};
@@ -266,13 +266,13 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
   if (backend_.job.may_outlast)
     for (const DeviceLane& lane : work_->lanes())
       if (Status status = api.lead_stream(lane.stream, setting_.order.stream); !status.ok())
-        return given_up(std::move(status), over);
-  rest();
+        return fail(std::move(status), over);
+  mark_idle();
   return {};
 }
 
 // The call fails. Waits first, because none of its work may still be running after that.
-Status DevicePlacement::given_up(Status status, bool& over) {
+Status DevicePlacement::fail(Status status, bool& over) {
   over = true;
   settle();
   return status;

@@ -76,7 +76,7 @@ class DevicePlacement {
   Status deliver(const Status& failure, bool& over);
   // Waits for everything that this call has launched.
   void settle() noexcept {
-    if (std::exchange(begun_, false) && work_ != nullptr) (void)work_->verdict();
+    if (std::exchange(begun_, false) && work_ != nullptr) (void)work_->take_error();
   }
   std::size_t bytes() const { return pageable_.bytes() + (work_ == nullptr ? 0 : work_->bytes()); }
 
@@ -86,9 +86,9 @@ class DevicePlacement {
   Status reserve(const Job& job, std::byte*& vectors);
   Status begin(const Job& job);
   Status follow_elsewhere();
-  Status given_up(Status status, bool& over);
-  void rest() {
-    work_->rest();
+  Status fail(Status status, bool& over);
+  void mark_idle() {
+    work_->mark_idle();
     begun_ = false;
   }
   const kernels::DeviceProposeOps* propose_row(const Job& job) const;

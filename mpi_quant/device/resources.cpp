@@ -93,12 +93,12 @@ void DeviceResources::settle() {
   for (const std::span<const DeviceResult> results : left_)
     if (late_.ok() &&
         std::any_of(results.begin(), results.end(), [](const auto& r) { return r.malformed != 0; }))
-      late_ = {Code::bad_frame, "a stream-ordered call before this one got an unreadable message"};
+      late_ = {Code::bad_frame, "an earlier stream-ordered call received a malformed message"};
   left_.clear();
   is_busy_ = false;
 }
 
-Status DeviceResources::verdict() {
+Status DeviceResources::take_error() {
   settle();
   return std::exchange(late_, {});
 }
@@ -132,7 +132,7 @@ void DevicePool::give(std::unique_ptr<DeviceResources> work) noexcept {
   idle_.push_back(std::move(work));
 }
 
-void DevicePool::lose(std::unique_ptr<DeviceResources> work) noexcept {
+void DevicePool::discard(std::unique_ptr<DeviceResources> work) noexcept {
   if (work == nullptr) return;
   const std::scoped_lock lock(mutex_);
   --out_;

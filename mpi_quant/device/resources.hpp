@@ -43,14 +43,14 @@ class DeviceResources {
   Status follow(const DeviceOrder& order);
   Status fork();
   // Call it when everything that was launched is complete.
-  void rest() { is_busy_ = !left_.empty(); }
+  void mark_idle() { is_busy_ = !left_.empty(); }
   // Waits for all streams that may be busy, and keeps the first error. An error may be a malformed frame,
   // found by a decode that was left running.
   void settle();
   // Waits like settle(). Then returns the kept error and forgets it.
-  Status verdict();
+  Status take_error();
   // Registers results that settle() checks when the streams are complete.
-  void leave(std::span<const DeviceResult> results) { left_.push_back(results); }
+  void check_later(std::span<const DeviceResult> results) { left_.push_back(results); }
 
   const DeviceApi& api() const { return api_; }
   Device* device() const { return device_; }
@@ -85,9 +85,9 @@ class DevicePool {
   // Returns resources of this device, new ones if the pool has none. May throw std::bad_alloc.
   std::unique_ptr<DeviceResources> take(const DeviceApi& api, Device* device);
   bool has(Device* device) const;  // whether take() would return used resources
-  // give() takes resources back into the pool. lose() frees them, because something is wrong with them.
+  // give() takes resources back into the pool. discard() frees them, because something is wrong with them.
   void give(std::unique_ptr<DeviceResources> work) noexcept;
-  void lose(std::unique_ptr<DeviceResources> work) noexcept;
+  void discard(std::unique_ptr<DeviceResources> work) noexcept;
   std::size_t bytes() const;  // of those in the pool
 
  private:

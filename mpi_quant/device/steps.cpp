@@ -163,7 +163,7 @@ bool DeviceSteps::is_over(const Step& step, StepResult& result) {
     if (told.malformed != 0) result.decoded = kernels::Decoded::malformed;
     told.malformed = 0;
   } else if (told.encoded.bytes > bound_) {
-    result.status = {Code::device_failed, "the GPU did not say how long a frame is"};
+    result.status = {Code::device_failed, "the GPU did not report the length of a frame"};
   } else {
     result.encoded = {static_cast<std::size_t>(told.encoded.bytes), told.encoded.nonfinite};
   }

@@ -76,7 +76,7 @@ Status BlockingSparse::compare_signatures(const Signature& signature, double pro
     if (moved) continue;
     comm_->idle();
     if (++idle % 64 == 0 && deadline.over())
-      return {Code::timed_out, "not all ranks came to a sparse reduction (mpiq_timeout)"};
+      return {Code::timed_out, "not all ranks joined a sparse reduction in time (mpiq_timeout)"};
   }
   return {};
 }

@@ -118,7 +118,7 @@ Status check_host_memory(std::initializer_list<const void*> arrays) {
     if (!there.ok()) return there.status();
     if (*there)
       return {Code::bad_argument,
-              "an array of a sparse reduction is in the memory of a GPU; only host memory is served"};
+              "an array of a sparse reduction is in GPU memory; only host memory is supported"};
   }
   return {};
 }

@@ -38,7 +38,7 @@ Status check_arguments(const Arguments& a) {
   if (a.max > 0 && a.result_values == nullptr) return bad("result_values is NULL");
   if (a.result_indices != nullptr && a.result_count == nullptr) return bad("result_count is NULL");
   if (a.result_indices == nullptr && a.max < a.size)
-    return bad("max is less than size, and the result the whole vector");
+    return bad("max is less than size, but the result is the whole vector");
   return {};
 }
 
