@@ -1,10 +1,11 @@
 // Models how many different indices the lists of K ranks have together, as a function of K. Separate because
 // it is pure mathematics, independent of messages and machine.
 //
-// Indices are numbered r = 1 ... n by descending frequency. Each rank has index r with the probability 1 -
-// exp(-lambda r^-alpha), independently of the others. So K lists have sum over r = 1 ... n of 1 - exp(-K
-// lambda r^-alpha) indices together (Zhao and Canny, section IV). alpha = 0 means equally frequent indices,
-// as in the other common model, n (1 - (1 - d)^K).
+// Indices are numbered r = 1 ... n by descending frequency. Each rank has index r with the probability
+// 1 - exp(-lambda r^-alpha), independently of the others. So K lists together have
+//   sum over r = 1 ... n of 1 - exp(-K lambda r^-alpha)
+// indices (Zhao and Canny, section IV). alpha = 0 means equally frequent indices, as in the other common
+// model, n (1 - (1 - d)^K).
 //
 // All ranks must compute equal bits, and the C library's exp and log differ between processors. So this file
 // has its own, made of additions, multiplications and divisions.

@@ -1,7 +1,7 @@
 // onebit: one sign bit per element and the two side means of its block; error feedback is added outside the
 // codec (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent, Interspeech 2014, section 3; in the
-// paper a block is a column). The side means minimise the squared error for the given bits: |v - decoded|^2 =
-// |v|^2 - n+ above^2 - n- below^2.
+// paper a block is a column). The side means minimise the squared error for the given bits:
+//   |v - decoded|^2 = |v|^2 - n+ above^2 - n- below^2
 //
 // Encode works block by block. Pass 1 computes v = x + residual, the sums of both sides, and the bits v >= 0.
 // Pass 2 computes the new residual. While a block stays in L1, x and residual are read once and residual is

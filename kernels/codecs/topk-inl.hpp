@@ -21,9 +21,9 @@
 // The owner of a slice encodes its sum by the same rule, with its own residual, and sends it P - 1 times. If
 // the blocks of the vector send K entries together, that is 2 K (P - 1) / P entries in all. With u16
 // positions an entry is 1.5 words, so 3 K (P - 1) / P words. Ok-Topk (Li, Hoefler: Near-optimal sparse
-// allreduce for distributed deep learning, PPoPP 2022), where the vector is one block, needs up to 6 K (P -
-// 1) / P words; its lower bound for any algorithm is 2 K (P - 1) / P. A quota for each block balances the
-// slices without a search for their boundaries.
+// allreduce for distributed deep learning, PPoPP 2022), where the vector is one block, needs up to
+// 6 K (P - 1) / P words; its lower bound for any algorithm is 2 K (P - 1) / P. A quota for each block
+// balances the slices without a search for their boundaries.
 
 struct TopK {
   static constexpr std::string_view kName = "topk";

@@ -1,7 +1,7 @@
 // Element arithmetic with the same results as the host's rows. The only difference between processors is
-// which NaN results: a GPU returns one fixed NaN, x86 keeps the payload of the first operand. v = x +
-// residual goes to the wire with its payload, so this file selects the NaN explicitly. Both processors round
-// to nearest and never flush subnormals.
+// which NaN results: a GPU returns one fixed NaN, x86 keeps the payload of the first operand. The sum
+// v = x + residual goes to the wire with its payload, so this file selects the NaN explicitly. Both
+// processors round to nearest and never flush subnormals.
 #pragma once
 
 #include "kernels/cuda/simt.cuh"

@@ -18,8 +18,9 @@
 // Memory traffic for floats is 12 bytes per element plus the wire. Blocks that send more than a quarter of
 // their elements, or hold a NaN or Inf, are dense: two more passes in L2 replace the last step.
 //
-// The mean of a side minimises the squared error for the given entries: |v - decoded|^2 = |v|^2 - n_below
-// below^2 - n_above above^2. The residuals of a side's entries sum to 0.
+// The mean of a side minimises the squared error for the given entries:
+//   |v - decoded|^2 = |v|^2 - n_below below^2 - n_above above^2
+// The residuals of a side's entries sum to 0.
 
 template <class T, class Q>
 struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {
