@@ -1,6 +1,5 @@
-// From arguments to a decision: is a call ours, and how is it reduced? And the blocking call from top to
-// bottom. What happens in between is Operation's (operation.hpp); non-blocking and persistent calls are
-// requests.hpp's.
+// The blocking call from top to bottom, and what a call is made of: its arguments, its options, its outcome. The decision is
+// decide.hpp's, the run of a call call_run.hpp's; non-blocking and persistent calls are requests.hpp's.
 #pragma once
 
 #include <mpi.h>
@@ -52,15 +51,6 @@ struct Outcome {
   // The ranks agreed and their codecs ran: on all ranks or on none. The status is then this rank's alone.
   bool ran = false;
 };
-
-// Who reduces a call, and how: MPI if state is null.
-struct Choice {
-  std::shared_ptr<CommState> state;
-  Method method;
-};
-
-// MPIQ_Allreduce and its relatives. Collective over the communicator at its first use.
-Result<Choice> choose_requested(const Call& call, const CallOptions& options);
 
 // Runs one blocking call of a communicator, with the method chosen for it.
 Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method);

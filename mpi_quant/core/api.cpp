@@ -10,6 +10,7 @@
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
 #include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/requests.hpp"
 
 namespace mq {
@@ -47,7 +48,7 @@ Status set_policy(MPI_Comm comm, const char* rules) {
 int half_type(kernels::Element half, MPI_Datatype* datatype) {
   if (!mpi_fits()) return raise(MPI_COMM_SELF, misfit());
   if (datatype == nullptr) return raise(MPI_COMM_SELF, {Code::bad_argument, "datatype is NULL"});
-  if (const Status status = CommState::watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
+  if (const Status status = watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
   const Result<MPI_Datatype> made = half_datatype(half);
   if (made.ok()) *datatype = *made;
   return raise(MPI_COMM_SELF, made.status());
@@ -116,12 +117,12 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
   if (!mpi_fits()) return raise(comm, misfit());
   if (stats == nullptr) return raise(comm, {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"});
   *stats = {};
-  if (CommState* const state = CommState::find(comm)) {
+  if (CommState* const state = find_state(comm)) {
     const std::scoped_lock lock(state->mutex);
     *stats = state->stats;
-    if (stats->exact_mode == 0 && state->is_refused()) stats->exact_mode = 3;
+    if (stats->exact_mode == 0 && state->channel.was_refused()) stats->exact_mode = 3;
     stats->residual_bytes = state->residuals.bytes();
-    stats->scratch_bytes = state->all_scratch_bytes();
+    stats->scratch_bytes = state->scratch.bytes();
   }
   return MPI_SUCCESS;
 }

@@ -103,11 +103,11 @@ void complete(InFlight& call) noexcept {
     moved = moved || done || advance_requests();
     const std::scoped_lock lock(state.mutex);
     if (moved) {
-      state.comm->busy();
+      state.channel.comm().busy();
       if (idle_since >= 0) state.stats.wait_s += now - idle_since;
       idle_since = -1;
     } else {
-      state.comm->idle();
+      state.channel.comm().idle();
       if (idle_since < 0) idle_since = now_s();
     }
   }

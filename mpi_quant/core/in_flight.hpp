@@ -9,7 +9,7 @@ namespace mq {
 
 class CommState;
 
-// A started call that is advanced until it is done: an allreduce (Operation) or a sparse reduction
+// A started call that is advanced until it is done: an allreduce (CallRun) or a sparse reduction
 // (SparseRun).
 class InFlight {
  public:

@@ -13,7 +13,7 @@ namespace mq {
 // What an info asks for a vector of count elements; what is wrong with it is the local error. Other libraries'
 // keys are passed over.
 CallOptions read_options(MPI_Info info, MPI_Count count) noexcept;
-// What an info asks for a communicator: "mpiq_policy" is kept for its first use, see CommState::keep_rules.
+// What an info asks for a communicator: "mpiq_policy" is kept for its first use, see registry.hpp.
 Status keep_rules(MPI_Comm comm, MPI_Info info);
 
 // f(key, value) for each key of this library. Other libraries' keys are passed over.

@@ -19,7 +19,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
   bool is_private = false;
   {
     const std::scoped_lock lock(state_->mutex);
-    is_private = state_->comm.has_value();
+    is_private = state_->channel.is_open();
     if (is_private) {
       MQ_TRY(state_->broken);
       state_->blocking.prepare_function(function, turn_->local_error());

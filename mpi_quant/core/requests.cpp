@@ -6,16 +6,17 @@
 #include <vector>
 
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
-#include "mpi_quant/core/operation.hpp"
+#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/turn.hpp"
 
 // A call that goes through the library has a state and something to start. One that is MPI's alone (a single
 // rank, an intercommunicator) has `reduction`; one of another part of the library on a single rank is done
 // when it is started.
 struct MPIQ_Request_object {
-  MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Choice& choice, bool again)
-      : call(c), options(w), method(choice.method), persistent(again), state(choice.state) {}
+  MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Decision& decision, bool again)
+      : call(c), options(w), method(decision.method), persistent(again), state(decision.state) {}
   explicit MPIQ_Request_object(MPI_Comm comm)
       : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
   mq::InFlight* in_flight() const { return run != nullptr ? run->in_flight() : nullptr; }
@@ -39,8 +40,8 @@ namespace {
 class AllreduceRun final : public Startable {
  public:
   explicit AllreduceRun(const MPIQ_Request_object& request)
-      : request_(request), operation_(*request.state, Operation::Exact::here) {}
-  InFlight* in_flight() override { return &operation_; }
+      : request_(request), run_(*request.state, CallRun::Exact::here) {}
+  InFlight* in_flight() override { return &run_; }
   void start(Status local_error) noexcept override {
     ++request_.state->stats.calls;
     begin(std::move(local_error), false);
@@ -48,21 +49,21 @@ class AllreduceRun final : public Startable {
   // The ranks compare what they are going to start, and every allocation is made.
   void rehearse(Status local_error) noexcept { begin(std::move(local_error), true); }
   Status result() noexcept override {
-    operation_.release();
-    return operation_.outcome().status;
+    run_.release();
+    return run_.outcome().status;
   }
 
  private:
   void begin(Status local_error, bool rehearsal) noexcept {
     CallOptions refused;
     refused.local_error = std::move(local_error);
-    operation_.prepare(request_.call, refused.local_error.ok() ? request_.options : refused, request_.method,
-                       rehearsal);
-    operation_.start();
+    run_.prepare(request_.call, refused.local_error.ok() ? request_.options : refused, request_.method,
+                 rehearsal);
+    run_.start();
   }
 
   const MPIQ_Request_object& request_;
-  Operation operation_;
+  CallRun run_;
 };
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
@@ -76,27 +77,27 @@ MPI_Comm comm_of(const MPIQ_Request_object& r) {
 // that is missing here becomes the call's local error, told by the operation that blocking calls use: every
 // rank has to come to the agreement.
 Status make(const Call& call, const CallOptions& options, bool persistent, OwnedRequest& made) {
-  Result<Choice> choice = choose_requested(call, options);
-  if (!choice.ok()) return choice.status();
-  if (choice->state == nullptr) MQ_TRY(options.local_error);
-  if (choice->state != nullptr) {
+  const Result<Decision> decision = decide_requested(call, options);
+  if (!decision.ok()) return decision.status();
+  if (decision->state == nullptr) MQ_TRY(options.local_error);
+  if (decision->state != nullptr) {
     std::optional<Turn> turn;  // where the private communicator has to be another one from now on
-    if (!choice->state->has(Use::all)) turn.emplace(*choice->state);
-    const std::scoped_lock lock(choice->state->mutex);
-    MQ_TRY(choice->state->broken);
-    const Result<bool> active = choice->state->activate(call.comm, Use::all);
+    if (!decision->state->channel.serves(Use::all)) turn.emplace(*decision->state);
+    const std::scoped_lock lock(decision->state->mutex);
+    MQ_TRY(decision->state->broken);
+    const Result<bool> active = decision->state->activate(call.comm, Use::all);
     MQ_TRY(active.status());
     if (!*active) return no_communicator();
   }
   try {
-    made.reset(new MPIQ_Request_object(call, options, *choice, persistent));
-    if (choice->state == nullptr) return {};
+    made.reset(new MPIQ_Request_object(call, options, *decision, persistent));
+    if (decision->state == nullptr) return {};
     made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
-    if (choice->state == nullptr) return no_memory();
+    if (decision->state == nullptr) return no_memory();
     CallOptions refused;
     refused.local_error = no_memory();
-    return operate(*choice->state, call, refused, choice->method).status;
+    return operate(*decision->state, call, refused, decision->method).status;
   }
   return {};
 }
@@ -150,7 +151,7 @@ Status start_now(MPIQ_Request_object& r) {
   }
   {
     const std::scoped_lock lock(r.state->mutex);
-    r.run->start(r.state->has_turn ? Turn::crowded() : std::move(lost));
+    r.run->start(r.state->turns.taken ? Turn::crowded() : std::move(lost));
   }
   list(*call);
   r.active = true;

@@ -19,6 +19,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
 
 namespace mq {
@@ -53,7 +54,7 @@ class Table {
   explicit Table(CommState* state) : state_(state) {
     if (state_ != nullptr) lock_ = std::unique_lock(state_->mutex);
   }
-  explicit Table(MPI_Comm comm) : Table(CommState::find(comm)) {}
+  explicit Table(MPI_Comm comm) : Table(find_state(comm)) {}
   explicit operator bool() const { return state_ != nullptr; }
   Residuals* operator->() const { return &state_->residuals; }
   CommState* state() const { return state_; }

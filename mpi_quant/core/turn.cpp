@@ -10,15 +10,15 @@ namespace mq {
 
 Turn::Turn(CommState& state) : state_(state) {
   std::unique_lock lock(state_.mutex);
-  had_to_wait_ = state_.has_turn;
-  state_.turn_over.wait(lock, [&] { return !state_.has_turn; });
-  state_.has_turn = true;
+  had_to_wait_ = state_.turns.taken;
+  state_.turns.over.wait(lock, [&] { return !state_.turns.taken; });
+  state_.turns.taken = true;
 }
 
 Turn::~Turn() {
   const std::scoped_lock lock(state_.mutex);
-  state_.has_turn = false;
-  state_.turn_over.notify_all();  // under the lock: the state may go with the last that waits
+  state_.turns.taken = false;
+  state_.turns.over.notify_all();  // under the lock: the state may go with the last that waits
 }
 
 Status Turn::local_error() const noexcept { return had_to_wait_ ? crowded() : Status{}; }

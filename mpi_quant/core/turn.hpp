@@ -5,11 +5,19 @@
 
 #include <mpi.h>
 
+#include <condition_variable>
+
 #include "mpi_quant/base/status.hpp"
 
 namespace mq {
 
 class CommState;
+
+// Of a communicator: whether a thread has the turn. Used with CommState::mutex held.
+struct Turns {
+  bool taken = false;
+  std::condition_variable over;
+};
 
 // Held by a blocking call from before its agreement to its end. Waits for the call of another thread; then
 // local_error() is this call's error, to be told to all ranks, which still have to come to it.

@@ -74,7 +74,7 @@ struct Ranks {
   int nodes() const { return size / per_node; }
 };
 
-// No plan has more rounds: lanes times rounds are the tags of a call (CommState::window_tags).
+// No plan has more rounds: lanes times rounds are the tags of a call (CallOrder::kTagsPerWindow).
 inline constexpr int kMaxRounds = 960;
 
 // A row of the table of plans. make is a pure function, defined for 0 <= rank < size, every size >= 2 and

@@ -8,8 +8,9 @@
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
-#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/guard.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/site.hpp"
@@ -36,34 +37,25 @@ bool inside_world(MPI_Comm comm) {
   return known && result == MPI_IDENT;
 }
 
-// What a call is, as far as its arguments tell; Reason::compressed: it could be ours.
-Reason classify(const Call& call, std::optional<Element>& element) {
-  if (call.comm == MPI_COMM_NULL || call.datatype == MPI_DATATYPE_NULL || call.op == MPI_OP_NULL ||
-      call.count < 0)
-    return Reason::handle;
-  element = element_of(call.datatype);
-  if (!element) return Reason::type;
-  if (call.op != MPI_SUM) return Reason::op;
-  if (static_cast<std::uint64_t>(call.count) < kSmallFloorBytes / kernels::element_bytes(*element))
-    return Reason::small;
-  int inter = 0, size = 0;
-  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS) return Reason::handle;
-  if (inter) return Reason::inter;
-  if (PMPI_Comm_size(call.comm, &size) != MPI_SUCCESS || size < 2) return Reason::alone;
-  return Reason::compressed;
+// Why MPI reduces a call by its arguments and its communicator, if it does.
+std::optional<Reason> classify(const Call& call, std::optional<Element>& element) {
+  if (const auto exact = exact_by_arguments(call, kSmallFloorBytes, element)) return exact;
+  return exact_by_ranks(call.comm);
 }
 
 // One call under way.
 class Interception {
  public:
-  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {}
+  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {
+    options_.may_fall_back = true;
+  }
   Outcome run();
 
  private:
   CallFacts facts() const;
-  Reason agreed_reason();
-  Reason decide() noexcept;
-  Reason choose();
+  std::optional<Reason> count();
+  std::optional<Reason> choose_here() noexcept;
+  std::optional<Reason> choose();
   Sender sender() const;
   void identify();
   void deliver_held();
@@ -101,60 +93,60 @@ CallFacts Interception::facts() const {
   int size = 0;
   (void)PMPI_Comm_size(call_.comm, &size);
   const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(element_);
-  return {bytes, size, element_, number_, state_->name, true, note_.site};
+  return {bytes, size, element_, number_, state_->policy.comm_name, true, note_.site};
 }
 
-// What all ranks know: Reason::compressed if some of them may compress.
-Reason Interception::agreed_reason() {
+// Counts the call, and says why no rank compresses it, if none does.
+std::optional<Reason> Interception::count() {
   const std::uint64_t bytes = facts().bytes;
-  if (bytes >= state_->policy.floor_bytes()) {
-    number_ = state_->policy_calls++;
+  if (bytes >= state_->policy.rules.floor_bytes()) {
+    number_ = state_->policy.calls++;
     said_ = control();
     key_ = take_key();
-    state_->identities.begin_call(said_.step);
+    state_->intercepted.identities.begin_call(said_.step);
   }
-  if (state_->stats.exact_mode != 0) return state_->stats.exact_mode == 1 ? Reason::differs : Reason::version;
-  if (state_->policy.prospect(facts()).may_compress) return Reason::compressed;
-  return bytes < state_->policy.floor_bytes() ? Reason::small : Reason::rule;
+  return exact_on_all_ranks(*state_, facts());
 }
 
-// What this rank would do: Reason::compressed: compress. Whatever fails here is told to the others.
-Reason Interception::decide() noexcept {
+// Why this rank would not compress the call, if it would not. Whatever fails here is told to the others.
+std::optional<Reason> Interception::choose_here() noexcept {
   try {
-    if (watching() || state_->policy.prospect(facts()).by_site) note_.site = call_site();
-    const Reason chosen = choose();
+    if (watching() || state_->policy.rules.prospect(facts()).by_site) note_.site = call_site();
+    const std::optional<Reason> exact = choose();
     if (rule_ != nullptr && !rule_->method.exact() && watching()) note_.method = action_text(*rule_);
-    if (state_->mode != Mode::on) return chosen;
-    if (chosen == Reason::compressed) prepare_compressed();
-    if (chosen == Reason::guard) deliver_held();
-    return chosen;
+    if (state_->policy.mode != Mode::on) return exact;
+    if (!exact) prepare_compressed();
+    if (exact == Reason::guard) deliver_held();
+    return exact;
   } catch (const std::bad_alloc&) {
     options_.local_error = {Code::no_memory, "out of memory"};
     method_ = {};
     is_guarded_ = false;
-    if (window_ != nullptr && own_ == nullptr) state_->guards[kind_].window.reset();
+    if (window_ != nullptr && own_ == nullptr) state_->intercepted.guards[kind_].window.reset();
     return Reason::failed;
   }
 }
 
-Reason Interception::choose() {
+std::optional<Reason> Interception::choose() {
   if (said_.off) return Reason::switched_off;
-  rule_ = state_->policy.rule_for(facts());
-  if (rule_ == nullptr || rule_->method.exact()) return Reason::rule;
-  method_ = rule_->method;
+  const Decision decision = decide(*state_, facts(), options_);
+  rule_ = decision.rule;
+  method_ = decision.method;
+  if (decision.exact) return decision.exact;
   const Safeguards& safeguards = rule_->safeguards;
   // Feedback and guard are part of what the ranks have to agree on.
   options_.safeguards = Hash{}.add(safeguards.feedback).add(safeguards.guard).add(safeguards.error).value();
   kind_ = options_.safeguards ^ hash_of(method_.params) ^ (std::uint64_t{method_.codec->id} << 48);
-  const auto guard = state_->guards.find(kind_);
-  return guard != state_->guards.end() && guard->second.tripped ? Reason::guard : Reason::compressed;
+  const auto guard = state_->intercepted.guards.find(kind_);
+  if (guard != state_->intercepted.guards.end() && guard->second.tripped) return Reason::guard;
+  return {};
 }
 
 void Interception::prepare_compressed() {
   identify();
   if (rule_->safeguards.guard == 0 || kernels::element_bytes(element_) < sizeof(float)) return;
   // What a flush delivers was dropped by calls of the window.
-  if (flushed_ != nullptr) return state_->guards[kind_].window.reset();
+  if (flushed_ != nullptr) return state_->intercepted.guards[kind_].window.reset();
   const bool captured = is_captured(sender().input) || is_captured(call_.recvbuf);
   const bool is_due = plan_guard(captured);
   if (!is_due) return;
@@ -174,7 +166,7 @@ void Interception::prepare_compressed() {
 
 // True if this call is judged: alone, or as the last one of a window, which it joins here.
 bool Interception::plan_guard(bool captured) {
-  Guard& guard = state_->guards[kind_];
+  Guard& guard = state_->intercepted.guards[kind_];
   if (options_.key.empty()) return guard.calls >= guard.next_alone;
   constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
   const auto count = static_cast<std::size_t>(call_.count);
@@ -204,8 +196,8 @@ Sender Interception::sender() const {
 // The residual of the call, if the rule asks for one and there is no doubt whose it is.
 void Interception::identify() {
   if (sender().input == nullptr) return;
-  const Identities::Found found = state_->identities.identify(rule_->safeguards.feedback, sender(),
-                                                              state_->residuals, env()->residual_bytes);
+  const Identities::Found found = state_->intercepted.identities.identify(
+      rule_->safeguards.feedback, sender(), state_->residuals, env()->residual_bytes);
   options_.key = found.key;
   note_.feedback = found.what;
   if (found.flushed == nullptr || *found.flushed == said_.flush) return;
@@ -215,7 +207,7 @@ void Interception::identify() {
 
 // Of a rule that was given up: what still waits in this call's residual goes with it.
 void Interception::deliver_held() {
-  options_.key = state_->identities.held(rule_->safeguards.feedback, sender(), state_->residuals);
+  options_.key = state_->intercepted.identities.held(rule_->safeguards.feedback, sender(), state_->residuals);
   retires_ = !options_.key.empty();
   if (retires_) send_all();
 }
@@ -244,7 +236,7 @@ Outcome Interception::operate_compressed() {
 
 void Interception::count_guarded(const Outcome& outcome) {
   constexpr std::uint64_t kMostSplits = 3;
-  Guard& guard = state_->guards[kind_];
+  Guard& guard = state_->intercepted.guards[kind_];
   guard.calls += outcome.ran;  // on all ranks alike, also where it failed on some
   const bool is_alone = is_guarded_ && window_ == nullptr;
   if (is_alone) guard.splits = outcome.split ? guard.splits + 1 : 0;
@@ -268,17 +260,18 @@ Status Interception::judge(const Status& ran) {
   note_.guard_error = verdict->error;
   if (!verdict->replaced) return {};
   const std::scoped_lock lock(state_->mutex);
-  if (verdict->given_up) state_->guards[kind_].tripped = true;
+  if (verdict->given_up) state_->intercepted.guards[kind_].tripped = true;
   if (!options_.key.empty()) state_->residuals.drop(options_.key.view());
   note_.reason = verdict->given_up ? Reason::guard : Reason::failed;
   return verdict->delivered;
 }
 
 Outcome Interception::run() {
-  if (CommState::find(call_.comm) == nullptr) {
+  if (find_state(call_.comm) == nullptr) {
     if (!inside_world(call_.comm)) return exact(Reason::foreign);
     watch(false);
   }
+  bool compresses = false;  // what waits in a residual, if nothing else
   note_.reason = Reason::failed;
   const Result<CommState*> found = CommState::obtain(call_.comm, CommState::Initial::environment);
   if (!found.ok()) return {found.status(), false};
@@ -286,29 +279,24 @@ Outcome Interception::run() {
   if (state_ == nullptr) return exact(Reason::outside);
   {
     const std::scoped_lock lock(state_->mutex);
-    Reason chosen = agreed_reason();
-    note_.advisable = state_->mode == Mode::advise && facts().bytes >= kFloorBytes;
-    if (chosen == Reason::compressed && state_->mode == Mode::on) {
+    std::optional<Reason> why_exact = count();
+    note_.advisable = state_->policy.mode == Mode::advise && facts().bytes >= kFloorBytes;
+    if (!why_exact && state_->policy.mode == Mode::on) {
       const Result<bool> active = state_->activate(call_.comm, Use::messages);
       if (!active.ok()) return {active.status(), false};
-      if (!*active) chosen = Reason::no_communicator;
+      if (!*active) why_exact = Reason::no_communicator;
     }
-    if (chosen == Reason::compressed) {
-      chosen = decide();
-      if (state_->mode == Mode::on)
-        note_.reason = chosen;
-      else
-        return exact(chosen == Reason::compressed ? Reason::would_be_compressed : chosen);
-    } else {
+    if (why_exact) {
       ++state_->stats.calls;
-      return exact(chosen);
+      return exact(*why_exact);
     }
+    why_exact = choose_here();
+    if (state_->policy.mode != Mode::on) return exact(why_exact.value_or(Reason::would_be_compressed));
+    note_.reason = why_exact.value_or(Reason::compressed);
+    compresses = !why_exact || retires_;
     note_.before(state_->stats);
   }
-  options_.may_fall_back = true;
-  const Outcome outcome = note_.reason == Reason::compressed || retires_
-                              ? operate_compressed()
-                              : operate(*state_, call_, options_, {});
+  const Outcome outcome = compresses ? operate_compressed() : operate(*state_, call_, options_, {});
   const std::scoped_lock lock(state_->mutex);
   note_.after(state_->stats);
   if (!outcome.status.ok() || outcome.split) note_.reason = outcome.split ? Reason::split : Reason::failed;
@@ -320,10 +308,9 @@ Outcome Interception::run() {
 int intercepted_allreduce(const Call& call) {
   const bool watched = watching();
   std::optional<Element> element;
-  const Reason reason = classify(call, element);
-  if (reason != Reason::compressed) {
+  if (const std::optional<Reason> exact = classify(call, element)) {
     if (!watched) return exact_allreduce(call, element);
-    ExactCall counted(call, reason);
+    ExactCall counted(call, *exact);
     const int code = exact_allreduce(call, element);
     counted.end();
     return code;

@@ -25,6 +25,7 @@
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/report/gather.hpp"
@@ -99,10 +100,10 @@ RankFacts facts_of_rank() {
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0)
     facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-  const CommState::Memory held = CommState::memory();
+  const HeldMemory held = held_memory();
   facts.scratch_bytes = held.scratch_bytes;
   facts.residual_bytes = held.residual_bytes;
-  facts.unfinished_requests = CommState::unfinished_requests();
+  facts.unfinished_requests = unfinished_requests();
   facts.unknown_commands = unknown_commands();
   return facts;
 }
@@ -249,8 +250,8 @@ Status conclude_run() {
   MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
   const std::string mine = bring(elapsed_s);
   // What the ranks learned of each other at the world's first large sum, if there was one.
-  const CommState* const world = CommState::find(MPI_COMM_WORLD);
-  if (size == 1 || (all_ranks && (world == nullptr || world->same_watch)))
+  const CommState* const world = find_state(MPI_COMM_WORLD);
+  if (size == 1 || (all_ranks && (world == nullptr || world->policy.same_watch)))
     return conclude_together(mine, elapsed_s, rank, size);
   conclude_alone(mine, elapsed_s, rank, size);
   return {};
@@ -273,7 +274,7 @@ void watch(bool after_init) noexcept {
   static std::atomic<bool> asked = false;
   if (asked.exchange(true)) return;
   try {
-    if (!env().ok() || env()->report.empty() || !CommState::watch_finalize().ok()) return;
+    if (!env().ok() || env()->report.empty() || !watch_finalize().ok()) return;
   } catch (const std::bad_alloc&) {
     return;
   }
@@ -281,7 +282,7 @@ void watch(bool after_init) noexcept {
   start_ticks = ticks();
   start_s = now_s();
   start_wait_s = waited_for_core_s();
-  CommState::at_finalize(conclude);
+  at_finalize(conclude);
   set_watching(true);
 }
 

@@ -17,6 +17,7 @@
 
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/call_order.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/device/placement.hpp"
@@ -31,25 +32,19 @@ class CommState;
 // datatype, if it is one of ours. may_overlap: sendbuf and recvbuf may share memory.
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
 
-// Of a call among those in flight on its communicator.
-struct QueuePosition {
-  bool past_turn =
-      false;  // no later call has to wait for this one to enter MPI, whose order is that of calls
-};
-
 // Must stay where it is from start() to done(), and for ever once the communicator is broken. Not safe to
 // call from two threads at once: see CommState::mutex.
-class Operation final : public InFlight {
+class CallRun final : public InFlight {
  public:
   enum class Exact {
     by_caller,  // an exact call ends with outcome().exact, and the caller reduces: blocking calls
     here,       // by MPI's non-blocking reduction on the private communicator
   };
 
-  Operation(CommState& state, Exact exact);
-  ~Operation() override;
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
+  CallRun(CommState& state, Exact exact);
+  ~CallRun() override;
+  CallRun(const CallRun&) = delete;
+  CallRun& operator=(const CallRun&) = delete;
 
   // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
   // earlier call needed. rehearsal: the call is to end once the ranks have agreed.

@@ -1,0 +1,35 @@
+// What became of a call, and why: recorded by the preload library, named in its report.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mq {
+
+enum class Reason : std::uint8_t {
+  compressed,           // by this library
+  would_be_compressed,  // MPIQ_MODE is explain or advise
+  // By MPI, because the call is
+  small,    // below the floor of 64 KiB, and no rule says "small"
+  type,     // not of MPI_FLOAT or MPI_DOUBLE
+  op,       // not MPI_SUM
+  handle,   // null or invalid: MPI's error
+  inter,    // on an intercommunicator
+  alone,    // on one rank
+  foreign,  // on a communicator that reaches beyond MPI_COMM_WORLD
+  // By MPI, because
+  rule,             // the policy says mpi, or has no rule for it
+  differs,          // the ranks have different policies
+  version,          // the ranks have different versions of the library
+  switched_off,     // MPI_Pcontrol switched the library off
+  split,            // the ranks chose differently: call sites, keys or MPI_Pcontrol
+  guard,            // it is guarded, and the error was over the budget, now or before
+  nonblocking,      // it is MPI_Iallreduce
+  persistent,       // it is MPI_Allreduce_init
+  outside,          // it comes before MPI_Init or after MPI_Finalize began
+  no_communicator,  // MPI had no communicator left for this library
+  failed,           // by nobody: it ended in an error of this library
+};
+inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed) + 1;
+
+}  // namespace mq
