@@ -1,6 +1,6 @@
-// How a vector is cut: into segments, and each segment into the plan's chunks. All cuts are at whole blocks of
-// the codec. This is pure arithmetic, apart from the executor, so that it can be tested up to 2^63 elements
-// without memory.
+// How a vector is cut: into segments, and each segment into the plan's chunks. All cuts are at whole blocks
+// of the codec. This is pure arithmetic, apart from the executor, so that it can be tested up to 2^63
+// elements without memory.
 #pragma once
 
 #include <algorithm>

@@ -52,7 +52,8 @@ struct Plan {
 
 // What an executor needs to know about a plan, computed once.
 struct PlanFacts {
-  // By step: 1 for an exchange whose receive slot no earlier step uses. Its receive can be posted at the start.
+  // By step: 1 for an exchange whose receive slot no earlier step uses. Its receive can be posted at the
+  // start.
   std::vector<char> early;
   // By step: 1 for the last decode or decode_add of a chunk. It writes the result.
   std::vector<char> final;
