@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Enough for any MPI_Get_library_version: MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH, 256 in Open MPI. */
+/* Enough for any MPI library: MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH, 256 in Open MPI. */
 enum { MPIQ_VERSION_BYTES = 16384 };
 
 /* "mpich" or "openmpi", by the text of MPI_Get_library_version; null for another library. */

@@ -1,9 +1,9 @@
 /* The interface between the preload library (the front, which knows no MPI) and the library that is compiled
  * for one MPI (a core).
  *
- * Handles are passed as words of 8 bytes. MPI_Comm is an int in MPICH and a pointer in Open MPI. On x86-64 and
- * AArch64 both arrive in one register or one stack slot of 8 bytes. Code that reads a slot as an int takes the
- * lower half; the upper half may hold anything. */
+ * Handles are passed as words of 8 bytes. MPI_Comm is an int in MPICH and a pointer in Open MPI. On x86-64
+ * and AArch64 both arrive in one register or one stack slot of 8 bytes. Code that reads a slot as an int
+ * takes the lower half; the upper half may hold anything. */
 #ifndef MPI_QUANT_BASE_FRONT_H
 #define MPI_QUANT_BASE_FRONT_H
 
@@ -43,7 +43,7 @@ typedef struct mpiq_core {
   void (*counted)(enum mpiq_counted what, int64_t count, mpiq_slot datatype, mpiq_slot op, mpiq_slot comm);
   /* MPI_Pcontrol. command is null unless level is MPIQ_PCONTROL. Returns MPI_SUCCESS or an error code. */
   int (*pcontrol)(int level, const char* command);
-  /* comm got this info, from MPI_Comm_set_info or MPI_Comm_dup_with_info. Returns MPI_SUCCESS or an error code. */
+  /* comm got this info, by MPI_Comm_set_info or MPI_Comm_dup_with_info. MPI_SUCCESS or an error code. */
   int (*comm_info)(mpiq_slot comm, mpiq_slot info);
 } mpiq_core;
 

@@ -18,7 +18,7 @@ Turn::Turn(CommState& state) : state_(state) {
 Turn::~Turn() {
   const std::scoped_lock lock(state_.mutex);
   state_.turns.taken = false;
-  state_.turns.over.notify_all();  // under the lock: the state may go with the last that waits
+  state_.turns.over.notify_all();  // under the lock, because the last waiting thread may free the state
 }
 
 Status Turn::local_error() const noexcept { return had_to_wait_ ? crowded() : Status{}; }
@@ -38,7 +38,7 @@ struct UnderWay {
   FirstUse* first = nullptr;
 };
 UnderWay& under_way() {
-  static Immortal<UnderWay> u;  // threads may still be here at exit
+  static Immortal<UnderWay> u;  // threads may still use it at exit
   return *u;
 }
 

@@ -45,7 +45,7 @@ Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const 
     int done = 0;
     MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
     if (done) return {};
-    (void)advance_requests();  // a late rank may be waiting for one of these
+    (void)advance_requests();  // a late rank may be waiting for one of these calls
     if (tests < kSpins) continue;
     sched_yield();
     if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(limit)) {
