@@ -120,7 +120,7 @@ class Hierarchical {
 //      become 0.
 //   2. Between the gatherers of the same chunks, one on each node: the plan direct, on the sums of the nodes.
 //      Gatherers of different chunks do this side by side, over all links of the node.
-//   3. Inside a node: everyone passes on to the others, unchanged, the M encoded sums of all ranks that it has.
+//   3. Inside a node: everyone passes its M encoded sums of all ranks on to the others, unchanged.
 // An element takes one loss for each node and one for the sum, where direct takes P losses. They are kept in
 // the residual of the gatherer.
 // To other nodes a rank sends 2(M-1)/P w, a node 2(M-1)/M w. With direct a rank sends them 2(P-L)/P w, which
