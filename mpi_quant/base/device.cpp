@@ -67,14 +67,14 @@ const DeviceApi* load() {
   std::string reason;
   void* const library = open_library(reason);
   if (library == nullptr) {
-    unusable_reason = for_ever("GPU memory is not known: " + reason);
+    unusable_reason = for_ever("cannot recognise GPU memory: " + reason);
     return nullptr;
   }
   auto* const get = reinterpret_cast<CudaApi*>(dlsym(library, "mpiq_cuda_api"));
   const char* why = "no mpiq_cuda_api";
   const DeviceApi* const found = get != nullptr ? get(kDeviceApi, &why) : nullptr;
   if (found != nullptr && found->version == kDeviceApi) return found;
-  unusable_reason = for_ever(std::string("GPU memory is not known: libmpi_quant_cuda.so: ") +
+  unusable_reason = for_ever(std::string("cannot recognise GPU memory: libmpi_quant_cuda.so: ") +
                              (found != nullptr ? "is of another version" : why));
   return nullptr;
 }

@@ -36,7 +36,7 @@ class CallOrder {
   std::array<const QueuePosition*, kWindows> window_{};  // by number modulo kWindows; null: it has left
   std::uint32_t started_ = 0;
   std::uint32_t entered_ = 0,  // number of the next call to enter
-                oldest_ = 0;   // number of the first call that has not left
+      oldest_ = 0;             // number of the first call that has not left
 };
 
 }  // namespace mq

@@ -14,7 +14,7 @@ namespace mq {
 namespace {
 
 struct UnderWay {
-  std::mutex mutex;  // not held while waiting; taken before the mutex of a state, never after it
+  std::mutex mutex;              // not held while waiting; taken before the mutex of a state, never after it
   std::vector<InFlight*> calls;  // has room for all slots
   std::size_t slots = 0;
 };

@@ -123,7 +123,7 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
     const Result<bool> there = is_on_device(p);
     if (!there.ok() || *there) return there.status();
     return status_of(Code::device_failed, [&] {
-      return std::string("MPIQ_Start: ") + name + " is no memory of a GPU any more (freed, or a GPU reset?)";
+      return std::string("MPIQ_Start: ") + name + " is no longer memory of a GPU (freed, or GPU reset?)";
     });
   };
   MQ_TRY(check("sendbuf", r.call.sendbuf, r.input_on_device));

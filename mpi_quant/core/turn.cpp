@@ -25,8 +25,8 @@ Status Turn::local_error() const noexcept { return had_to_wait_ ? crowded() : St
 
 Status Turn::crowded() noexcept {
   return status_of(Code::bad_argument, [] {
-    return "another thread is in a call on this communicator: one thread at a time, or a communicator for "
-           "each";
+    return "another thread is in a call on this communicator; use one thread at a time, or one communicator "
+           "for each";
   });
 }
 

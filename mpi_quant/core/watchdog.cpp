@@ -20,7 +20,7 @@ void say_where(MPI_Comm comm, int seconds, const char* why, const char* question
   (void)PMPI_Comm_size(comm, &size);
   (void)std::fprintf(stderr,
                      "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for others %s; if they "
-                     "are not only late: %s\n",
+                     "never come: %s\n",
                      rank, size, name, seconds, why, question);
 }
 

@@ -158,11 +158,10 @@ constexpr std::array kPlans{
     PlanRow{"recursive_doubling", 3,
             "sums re-encoded between 2, 4, 8, ... ranks: log2 P messages and vectors sent",
             make_recursive_doubling},
-    PlanRow{
-        "hierarchical", 4,
-        "direct between nodes of L ranks, of their exact sums: 2(P/L-1)/P vectors sent, and inside a node "
-        "1-1/L of them, raw and encoded",
-        make_hierarchical},
+    PlanRow{"hierarchical", 4,
+            "exact sums inside nodes of L ranks, then direct between nodes: 2(P/L-1)/P vectors sent to other "
+            "nodes, and 1-1/L of a vector inside the node, both raw and encoded",
+            make_hierarchical},
 };
 constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2];
 

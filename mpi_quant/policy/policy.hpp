@@ -62,7 +62,7 @@ struct CallFacts {
   std::uint64_t bytes = 0;
   int ranks = 1;
   kernels::Element element = kernels::Element::f32;
-    std::uint64_t number = 0;    // calls on its communicator before this one
+  std::uint64_t number = 0;    // calls on its communicator before this one
   std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
   bool intercepted = false;    // MPI_Allreduce of an unmodified program: short sums are never compressed
   std::string_view site = {};  // where the program called, if it is known

@@ -23,7 +23,7 @@ enum class Reason : std::uint8_t {
   version,          // the ranks have different versions of the library
   switched_off,     // MPI_Pcontrol switched the library off
   split,            // the ranks chose differently: call sites, keys or MPI_Pcontrol
-    guard,            // the guard found an error over the budget, in this call or an earlier one
+  guard,            // the guard found an error over the budget, in this call or an earlier one
   nonblocking,      // it is MPI_Iallreduce
   persistent,       // it is MPI_Allreduce_init
   outside,          // it comes before MPI_Init or after MPI_Finalize began

@@ -14,7 +14,7 @@ static void say(const char* what, const char* detail) {
   char** variable;
   for (variable = environ; variable != NULL && *variable != NULL; ++variable)
     if (strncmp(*variable, "MPIQ_", 5) == 0) {
-      fprintf(stderr, "mpi_quant: %s%s; MPI_Allreduce stays the MPI library's\n", what, detail);
+      fprintf(stderr, "mpi_quant: %s%s; MPI_Allreduce is not replaced\n", what, detail);
       return;
     }
 }

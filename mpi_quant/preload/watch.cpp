@@ -239,7 +239,7 @@ void conclude_alone(const std::string& mine, double elapsed_s, int rank, int siz
   (void)std::fprintf(
       stderr,
       "mpi_quant: a report of 1 of %d ranks: the others have another MPIQ_MODE, or no MPIQ_REPORT, or "
-      "MPI was there before the library\n",
+      "MPI was initialized before the library was loaded\n",
       size);
 }
 
