@@ -194,7 +194,7 @@ Status rehearse(OwnedRequest& r) {
   return r.release()->state->broken;  // not freed, because messages may still arrive in its buffers
 }
 
-// Whether a request without a call in flight is done.
+// Tests a request without a call in flight. done: it is over.
 Status test_alone(MPIQ_Request_object& r, bool& done) {
   int flag = 1;
   const int code =

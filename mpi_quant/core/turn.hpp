@@ -13,7 +13,7 @@ namespace mq {
 
 class CommState;
 
-// Whether a thread is in a call on a communicator. CommState::mutex must be held.
+// Says whether a thread is in a call on a communicator. CommState::mutex must be held.
 struct Turns {
   bool taken = false;
   std::condition_variable over;

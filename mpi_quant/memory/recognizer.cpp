@@ -20,7 +20,7 @@ constexpr double kDeviations = 2, kShare = 0.25, kShareOfSquare = 0.6;
 // tried if the vector has the share kPlain of the usual likeness of the expected tensor.
 constexpr double kDeviationsOutOfTurn = 4, kShareOutOfTurn = 0.5, kShareOfSquareOutOfTurn = 0.75,
                  kPlain = 0.75;
-// After so many strangers one after the other, nothing is confirmed any more.
+// After this many strangers one after the other, nothing is confirmed any more.
 constexpr std::size_t kMostStrangers = 3;
 
 }  // namespace

@@ -29,7 +29,7 @@ class Recognizer {
     confirmed,  // confirmed now: there is one tensor, or as many in turn as period() says
     known,      // confirmed before, and the vector belongs to the tensor of Finding::phase
     stranger,   // confirmed before, and the vector belongs to none of the tensors
-    lost,       // a stranger once more, after so many that nothing is confirmed any more
+    lost,       // a stranger after too many others: nothing is confirmed any more
   };
   struct Finding {
     Verdict verdict;

@@ -10,7 +10,7 @@ enum class Reason : std::uint8_t {
   compressed,           // by this library
   would_be_compressed,  // MPIQ_MODE is explain or advise
   // By MPI, because the call is:
-  small,    // below the floor of 64 KiB, and no rule says "small"
+  small,    // below 64 KiB, or below 4 KiB if a rule says "small"
   type,     // not of MPI_FLOAT or MPI_DOUBLE
   op,       // not MPI_SUM
   handle,   // null or invalid: MPI's error
