@@ -1,8 +1,8 @@
 // One blocking allreduce from top to bottom:
 //
-//   decide    policy or info -> method: codec row, parameters, plan                      decide.hpp
-//   operate   prepare, agree, run                                                        call_run.hpp
-//   conclude  the result, the error, or MPI's own reduction of what is to be exact       here
+//   decide    policy or info -> method: codec, parameters, plan                   decide.hpp
+//   operate   prepare, agree, run                                                 call_run.hpp
+//   conclude  the result, the error, or MPI's own reduction if the call is exact  this file
 
 #include "mpi_quant/core/allreduce.hpp"
 
@@ -27,8 +27,9 @@ bool is_half(std::optional<kernels::Element> element) {
   return element && kernels::element_bytes(*element) == 2;
 }
 
-// MPI has no communicator left for the library. The sum is exact if no rank asked for a method itself and MPI
-// can add the type; else an error. The ranks agree on that by the program's own communicator.
+// For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
+// if no rank asked for a method itself and MPI can add the type. Otherwise it is an error. The ranks agree on
+// that over the program's own communicator.
 Outcome without_messages(const Call& call, const CallOptions& options) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   Status local_error = options.local_error;

@@ -1,5 +1,5 @@
-// The bodies of the MPIQ_ functions: arguments in, allreduce.cpp or comm_state.cpp does the work, MPI error
-// codes out.
+// The bodies of the MPIQ_ functions. They take arguments and return MPI error codes; allreduce.cpp and
+// comm_state.cpp do the work.
 
 #include <mutex>
 
@@ -16,7 +16,7 @@
 namespace mq {
 namespace {
 
-constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // no bound of a codec overflows below
+constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // up to here no codec's bound overflows
 
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};

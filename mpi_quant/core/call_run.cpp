@@ -15,7 +15,7 @@
 namespace mq {
 namespace {
 
-// What a vector may take more than its elements: headers of one block, and of blocks.
+// How much longer than its elements an encoded vector may be: headers of one block and of many blocks.
 constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
 
 bool overlaps(const Call& call, std::optional<kernels::Element> element) {
@@ -71,17 +71,17 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   }
   try {
     local_error_ = options.local_error;
-    // What to make of an unmodified program's overlapping vectors is MPI's affair.
+    // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (may_fall_back_ && overlaps(call, element)) method_ = {};
     if (local_error_.ok()) local_error_ = check_arguments(call, element, may_fall_back_);
     if (local_error_.ok() && !method_.exact()) local_error_ = prepare_run(element);
-    // What has no memory for our ways may have some for MPI's.
+    // Where memory for this library is missing, MPI may still have enough.
     if (local_error_.code() == Code::no_memory && may_fall_back_ && options.local_error.ok()) {
       local_error_ = {};
       method_ = {};
     }
   } catch (const std::bad_alloc&) {
-    local_error_ = {Code::no_memory, "out of memory"};  // short enough to need none
+    local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
   }
   sign(element);
   stage_ = Stage::idle;
@@ -95,7 +95,8 @@ void CallRun::prepare_function(std::string_view function, Status local_error) no
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
 }
 
-// Everything a compressed call needs on this rank; the first thing that is missing becomes its local error.
+// Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
+// error.
 Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   const Channel::Program& program = state_.channel.program(*method_.plan, *element);
   Job& job = job_;
@@ -134,10 +135,10 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   return {};
 }
 
-// The residual of the key, and what it knows.
+// Gets the residual of the key, and the measured parameter that is kept with it.
 Status CallRun::prepare_residual(bool measures, bool& proposes) {
   MQ_TRY(place_residual());
-  // A key of one rank alone settles nothing for the others.
+  // A key that only this rank knows settles nothing for the others.
   if (!measures || may_fall_back_) return {};
   const double settled = state_.residuals.find(key_.view())->settled;
   if (settled <= 0) return {};
@@ -146,8 +147,8 @@ Status CallRun::prepare_residual(bool measures, bool& proposes) {
   return {};
 }
 
-// The residual has to be in the memory that the job reads. Where the device has no room for it the job is
-// staged; a key of this rank alone is given up.
+// Puts the residual into the memory that the job reads. If the device has no room for it, the job is staged
+// through host memory. If that fails too, a key that only this rank knows is dropped.
 Status CallRun::place_residual() {
   Job& job = job_;
   job.residual = nullptr;
@@ -169,13 +170,13 @@ Status CallRun::place_residual() {
     placed = place();
   }
   if (placed.code() == Code::device_failed && may_fall_back_)
-    placed = place();  // it may have gone with its context
+    placed = place();  // the residual may have gone with the context of its device
   if (placed.ok() || !may_fall_back_ || placed.code() == Code::bad_argument) return placed;
   key_ = {};
   return {};
 }
 
-// Of a job that is staged after all the residual moves too.
+// Gets scratch memory. If the job has to be staged only now, its residual moves to the host, too.
 Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
   Job& job = job_;
   const bool was_there = vectors_.is_on_device();
@@ -193,8 +194,8 @@ Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
   return {};
 }
 
-// Nothing can be launched that the program's graph would not hold. An unmodified program's call is left to
-// MPI, which may have something to say to it.
+// Refuses a call during a capture: the library could launch nothing that is not recorded in the program's
+// graph. The call of an unmodified program is left to MPI, which may report an error itself.
 Status CallRun::refuse_capture() {
   if (!may_fall_back_)
     return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
@@ -246,7 +247,7 @@ bool CallRun::advance() noexcept {
   bool moved = false;
   const Status status = step(moved);
   if (!status.ok() &&
-      stage_ != Stage::done) {  // the communication failed: nothing of ours can be trusted any more
+      stage_ != Stage::done) {  // the communication failed: no message can be trusted any more
     state_.set_broken(status);
     vectors_.settle();
     finish(status, false);
@@ -254,7 +255,7 @@ bool CallRun::advance() noexcept {
   return moved;
 }
 
-// An error is one of the communication.
+// A returned error means that the communication failed.
 Status CallRun::step(bool& moved) {
   if (stage_ == Stage::queued) MQ_TRY(enter(moved));
   if (stage_ == Stage::agreeing) {
@@ -292,7 +293,7 @@ Status CallRun::enter(bool& moved) {
                           job_.first_tag + CallOrder::kTagsPerWindow - 1);
 }
 
-// All ranks know whether all can go on; on success the call may touch residuals and wait for frames.
+// All ranks know whether all can go on. If so, the call may touch residuals and wait for frames.
 Status CallRun::agreed(bool& moved) {
   const Status verdict = mq::verdict(agreement_.summary());
   moved = true;
@@ -302,7 +303,7 @@ Status CallRun::agreed(bool& moved) {
     outcome_.split = true;
   } else if (!verdict.ok()) {
     forget_unused_key();
-    finish(local_error_.ok() ? verdict : local_error_, false);  // this rank's own words first
+    finish(local_error_.ok() ? verdict : local_error_, false);  // this rank's own error has precedence
   } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
     finish({}, method_.exact());
   } else if (method_.exact()) {
@@ -317,14 +318,14 @@ Status CallRun::agreed(bool& moved) {
   return {};
 }
 
-// A failed first call does not bind the key to its arguments.
+// If the first call with a key fails, the key is not bound to the call's count and type.
 void CallRun::forget_unused_key() {
   const Residuals::Entry* const entry = state_.residuals.find(key_.view());
   if (entry != nullptr && !entry->used && entry->users == (holds_key_ ? 1 : 0))
     state_.residuals.drop(key_.view());
 }
 
-// The measured parameter is what the ranks agreed on, and stays with the key.
+// The measured parameter is the one that the ranks agreed on. It stays with the key.
 Status CallRun::settle_parameters() {
   Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
   if (entry != nullptr) entry->used = true;
@@ -332,7 +333,7 @@ Status CallRun::settle_parameters() {
   const double proposal = agreement_.summary().proposal;
   job_.params = job_.codec->settle(job_.params, proposal);
   if (entry != nullptr && proposal > 0 && !may_fall_back_)
-    entry->settled = proposal;  // zeros measure nothing: the next call tries again
+    entry->settled = proposal;  // nothing can be measured on zeros: then the next call tries again
   return {};
 }
 
@@ -360,7 +361,7 @@ void CallRun::finish(Status status, bool exact) {
     stats.compressed_calls += status.ok();
     if (!status.ok()) restart_residual();
   } else {
-    vectors_.settle();  // what was copied for nothing
+    vectors_.settle();  // waits for copies that are no longer needed
   }
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};
@@ -368,8 +369,8 @@ void CallRun::finish(Status status, bool exact) {
   stage_ = Stage::done;
 }
 
-// Of a call that failed while it ran: part of it may belong to a result that nobody got. Other ranks may not
-// have failed, so what they all know of a key stays.
+// The call failed while it ran. Part of the residual may belong to a result that nobody got, so it becomes
+// zero. Other ranks may not have failed, so what all ranks know about the key stays.
 void CallRun::restart_residual() {
   if (may_fall_back_)
     state_.residuals.drop(key_.view());

@@ -12,8 +12,8 @@ Result<bool> Channel::open(MPI_Comm user_comm, Use use) {
   lease_ = std::move(*taken);
   comm_.emplace(lease_.comm->handle, is_crowded(1));
   if (lease_.comm->nodes) take(*lease_.comm->nodes);
-  // Four segments cover one message by the codec's work on three others. Where a segment has a message for each of many ranks,
-  // two do, and take half the memory.
+  // With four segments in flight, the codec's work on three of them covers the message of one. If each
+  // segment has messages for many ranks, two segments are enough, and take half the memory.
   lanes_ = std::clamp(lease_.threads, comm_->size() < 16 ? 4 : 2, kMaxLanes);
   return true;
 }
@@ -32,7 +32,7 @@ void Channel::take(const Nodes& nodes) {
 }
 
 const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element) {
-  // Raw frames hold elements of the compute type: of half types they would be twice the vector.
+  // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
   const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
   const auto at = programs_.find({row.id, per_node});
   if (at != programs_.end()) return at->second;

@@ -1,5 +1,6 @@
-// How the ranks of one communicator exchange the library's messages: the private communicator that is leased at the first use
-// that needs one, and the plans made for its ranks. Most communicators of a program never open a channel.
+// How the ranks of one communicator exchange the library's messages. It holds the private communicator, which
+// is leased at the first use that needs one, and the plans for its ranks. Most communicators of a program
+// never open a channel.
 #pragma once
 
 #include <mpi.h>
@@ -21,30 +22,32 @@ namespace mq {
 
 class Channel {
  public:
-  // Whether it is open for this use.
+  // True if it is open for this use.
   bool serves(Use use) const { return comm_.has_value() && lease_.use >= use; }
   bool is_open() const { return comm_.has_value(); }
-  // MPI had no communicator left when one was asked for.
+  // True if MPI had no communicator left when one was asked for.
   bool was_refused() const { return refused_[0] || refused_[1]; }
 
-  // Collective where the channel does not serve this use yet; before, all ranks have agreed that they are here. False on all
-  // ranks if MPI has no communicator left for this use; that stays so.
+  // Collective if the channel does not serve this use yet; before that, all ranks must have agreed that they
+  // are here. False on all ranks if MPI has no communicator left for this use. The answer does not change
+  // later.
   Result<bool> open(MPI_Comm user_comm, Use use);
   bool is_refused(Use use) const { return refused_[static_cast<std::size_t>(use)]; }
-  // Collective where the nodes of the ranks are not known yet. The channel is open.
+  // Collective if the nodes of the ranks are not known yet. The channel must be open.
   Status find_nodes(MPI_Comm user_comm);
-  // Gives the private communicator back. It is not used afterwards.
+  // Gives the private communicator back. It must not be used afterwards.
   void close() { lease_.comm.reset(); }
 
-  // Of an open channel:
+  // For an open channel:
   MpiComm& comm() { return *comm_; }
-  // The plan of a row for elements of this type, made once.
+  // The plan of this row for elements of this type. It is made once.
   struct Program {
     Plan plan;
     PlanFacts facts;
   };
   const Program& program(const PlanRow& row, kernels::Element element);
-  // Segments of a call of this plan in flight, so that they have tags enough. The same on all ranks.
+  // How many segments of a call with this plan may be in flight, so that there are tags for them. The same on
+  // all ranks.
   int lanes_of(const Plan& plan) const {
     return std::min(lanes_, (CallOrder::kTagsPerWindow - 1) / plan.rounds);
   }
@@ -53,14 +56,14 @@ class Channel {
  private:
   void take(const Nodes& nodes);
 
-  static constexpr int kMaxLanes = 16;  // fewer for a plan of many rounds: lanes_of
+  static constexpr int kMaxLanes = 16;  // segments in flight; fewer if a plan has many rounds: lanes_of
   static_assert(static_cast<int>(CallOrder::kWindows) * CallOrder::kTagsPerWindow == Lease::kTags);
 
   std::optional<MpiComm> comm_;
   Lease lease_;
-  std::array<bool, kUses> refused_{};  // by MPI, for ever
+  std::array<bool, kUses> refused_{};  // MPI has no communicator for this use; never reset
   int lanes_ = 4;                      // segments in flight; the same on all ranks
-  std::optional<int> per_node_;        // of Ranks, once asked for; the same on all ranks
+  std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
   std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
 };
 

@@ -15,20 +15,21 @@ namespace mq {
 namespace {
 
 struct Agreed {
-  std::string text;  // rank 0's
+  std::string text;  // of rank 0
   bool same_text, same_version, same_name, same_facts;
 };
 
-// Collective. What rank 0 has, and whether all have it; an error on every rank if `local` is one on any.
+// Collective. Returns the text of rank 0, and whether all ranks have the same. An error on every rank if
+// `local` is an error on any rank.
 Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name, std::uint32_t facts,
                        const Status& local, std::string_view what) {
-  // One exact reduction finds any difference: the minimum of x and of ~x gives the minimum and the maximum.
+  // One exact reduction finds any difference: the minimum of x and of ~x give the minimum and the maximum.
   const auto hash_of_text = [](std::string_view words) {
     Hash hash;
     for (const char c : words) hash.add(c);
     return hash.value();
   };
-  constexpr int kValues = 4;  // in every version of the library, so that versions can be compared
+  constexpr int kValues = 4;  // the same in every version of the library, so that versions can be compared
   const std::uint64_t mine[kValues]{kWireVersion, hash_of_text(text),
                                     static_cast<std::uint64_t>(local.code()) << 32 | facts,
                                     hash_of_text(name)};
@@ -43,7 +44,7 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
   MQ_TRY(wait_watched(comm, request, "at the first large sum", "is the library loaded on every rank?"));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
   if (!local.ok()) return local;
-  if (~least[5] >> 32 != 0)  // the greatest
+  if (~least[5] >> 32 != 0)  // the greatest code
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
   Agreed agreed{std::string(text), same(1), same(0), same(3), same(2)};
@@ -65,7 +66,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   if (!is_mpi_usable()) return nullptr;
   MQ_TRY(watch_finalize());
 
-  // All memory before the first message: whatever is missing here is told to the others.
+  // Gets all memory before the first message, so that the other ranks learn of what is missing here.
   std::shared_ptr<CommState> state;
   Status local_error = env().status();
   const Mode mode = env().ok() ? env()->mode : Mode::on;
@@ -114,12 +115,13 @@ void CommState::set_broken(const Status& why) {
 }
 
 void CommState::close() {
-  // Receives that are still posted on a broken one would take the messages of the next to get its context.
+  // A broken communicator is kept. MPI may give its context to the next communicator, and receives that are
+  // still posted would then take that one's messages.
   if (kept_ == nullptr) channel.close();
 }
 
-// More is wanted of the communicator than messages. An agreement on those first: a rank that makes another
-// kind of call gets an error, as all do, and does not hang.
+// The communicator now has to serve more than messages. First there is an agreement over the messages: if a
+// rank makes another kind of call, all ranks get an error, and none hangs.
 Status CommState::meet() {
   blocking.prepare_function("a function of mpi_quant.h", {});
   blocking.start();
@@ -131,7 +133,7 @@ Status CommState::meet() {
 Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
   if (!channel.serves(use)) {
     if (channel.is_refused(use)) return false;
-    // Functions that reduce nothing begin likewise, see meeting.hpp.
+    // Functions that reduce nothing begin in the same way, see meeting.hpp.
     MQ_TRY(channel.is_open() ? meet() : collective_check(user_comm, {}, "a reduction"));
     const Result<bool> opened = channel.open(user_comm, use);
     if (!opened.ok() || !*opened) return opened;

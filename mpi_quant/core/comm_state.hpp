@@ -1,5 +1,6 @@
-// What the library keeps for a communicator, in an MPI attribute (registry.hpp). Made at the first use, which is collective;
-// freed with the communicator and the last request on it, or when MPI is finalized.
+// What the library keeps for a communicator, in an MPI attribute (registry.hpp). It is made at the first use,
+// which is collective. It is freed with the communicator and the last request on it, or when MPI is
+// finalized.
 #pragma once
 
 #include <mpi.h>
@@ -28,26 +29,26 @@
 
 namespace mq {
 
-// What the ranks agreed on at the first use, and how many calls the rules have decided.
+// What the ranks agreed on at the first use, and the number of calls that the rules were asked about.
 struct AgreedPolicy {
   Policy rules;
-  Mode mode = Mode::on;     // of the preload library; on where the ranks differ
+  Mode mode = Mode::on;     // of the preload library; on if the ranks differ
   bool same_watch = true;   // all ranks have the same mode, and all or none write a report
   std::string comm_name;    // of the user's communicator; empty if it is not the same on all ranks
-  std::uint64_t calls = 0;  // that came as far as the rules
+  std::uint64_t calls = 0;  // calls that the rules were asked about
 };
 
-// Memory for calls under way.
+// Memory for calls in flight.
 struct Scratch {
-  std::size_t host_bytes = 0;  // that the runs of calls hold
-  DevicePool devices;          // what calls with vectors on GPUs need
+  std::size_t host_bytes = 0;  // host memory that the runs of calls hold
+  DevicePool devices;          // resources of calls with vectors on GPUs
   std::size_t bytes() const { return host_bytes + devices.bytes(); }
 };
 
-// What MPI_Allreduce of unmodified programs needs to remember between calls.
+// What has to be remembered between MPI_Allreduce calls of an unmodified program.
 struct Intercepted {
-  Identities identities;                  // of the residuals of calls that name no key
-  std::map<std::uint64_t, Guard> guards;  // by what the ranks agreed on for the guarded calls
+  Identities identities;                  // for calls that name no key
+  std::map<std::uint64_t, Guard> guards;  // by the hash of what the ranks agreed on for guarded calls
 };
 
 class CommState : public std::enable_shared_from_this<CommState> {
@@ -55,30 +56,33 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // Where the policy of a new state comes from.
   enum class Initial { environment, no_rules };
 
-  // The state of comm, an intracommunicator of at least two ranks; made, collectively, if there is none. Null where the library
-  // stays out of the way: before MPI_Init, in programs that use sessions only, and once MPI_Finalize has begun. Ranks with
-  // different MPIQ_POLICY or versions get exact mode, see MPIQ_Stats.exact_mode. An error (a policy that cannot be parsed) is
-  // one on every rank and leaves no state.
+  // The state of comm, an intracommunicator of at least two ranks. If there is none it is made, which is
+  // collective. Null where the library must not act: before MPI_Init, in programs that use sessions only, and
+  // once MPI_Finalize has begun. If ranks have different MPIQ_POLICY or versions, the state has an exact
+  // mode, see MPIQ_Stats.exact_mode. An error (a policy that cannot be parsed) is one on every rank, and no
+  // state is made.
   static Result<CommState*> obtain(MPI_Comm comm, Initial initial);
   ~CommState();
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
 
-  // Collective over user_comm, whose state this is. Replaces the policy if all ranks gave the same rules and they can be
-  // parsed; else an error on every rank, and the policy stays.
+  // Collective over user_comm, whose state this is. Replaces the policy if all ranks gave the same rules and
+  // they can be parsed. Otherwise it is an error on every rank, and the policy stays.
   Status set_policy(MPI_Comm user_comm, std::string_view rules);
-  // Collective at the first call of each use, which comes where all ranks know that some of them may compress: opens the
-  // channel. False, on all ranks, if MPI has no communicator left for this use. The mutex is held.
+  // Opens the channel. Collective at the first call of each use, when all ranks know that some of them may
+  // compress. False on all ranks if MPI has no communicator left for this use. The mutex must be held.
   Result<bool> activate(MPI_Comm user_comm, Use use);
-  // After a communication error: messages may still be on their way into the buffers, so the state, its buffers and its
-  // private communicator are kept for ever and never used again.
+  // To be called after a communication error. Messages may still arrive in the buffers. So the state, its
+  // buffers and its private communicator are kept for ever and never used again.
   void set_broken(const Status& why);
-  // Likewise the private communicator of one that still works, if receives stay posted on it.
+  // Keeps the private communicator for ever in the same way, because receives stay posted on it. The
+  // communicator itself may still work.
   void keep() { kept_ = shared_from_this(); }
   // Gives the private communicator back.
   void close();
 
-  // Held while anything below is used; not while waiting for another rank, but for the first call.
+  // Held while anything below is used. It is not held while waiting for another rank, except at the first
+  // call.
   std::mutex mutex;
   Turns turns;
   AgreedPolicy policy;
@@ -89,15 +93,15 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Scratch scratch;
   MPIQ_Stats stats{};
   std::unique_ptr<Extension> extension;
-  bool orphan = false;                                 // the user's communicator is gone
+  bool orphan = false;                                 // the user's communicator is freed
   Status broken;                                       // why this communicator cannot be used any more
-  CallRun blocking{*this, CallRun::Exact::by_caller};  // what blocking calls run, one at a time
+  CallRun blocking{*this, CallRun::Exact::by_caller};  // runs blocking calls, one at a time
 
  private:
   CommState() = default;
   Status meet();
 
-  std::shared_ptr<CommState> kept_;  // of itself, for ever
+  std::shared_ptr<CommState> kept_;  // refers to this state itself, so that it is never freed
 };
 
 }  // namespace mq

@@ -7,7 +7,7 @@
 namespace mq {
 namespace {
 
-// A parameter by its name, if the codec has it.
+// Sets a parameter by its name, if the codec has it.
 void set_parameter(Method& method, std::string_view name, double value) {
   for (std::size_t i = 0; i < method.codec->specs.size(); ++i)
     if (method.codec->specs[i].name == name) method.params.value[i] = value;
@@ -33,7 +33,8 @@ Decision decide(CommState& state, const CallFacts& facts, const CallOptions& opt
     decision.rule = state.policy.rules.rule_for(facts);
     if (decision.rule != nullptr) method = decision.rule->method;
   }
-  // MPI cannot add half types. For a call that names the library the codec of the type itself does.
+  // MPI cannot add half types. In a call of this library's functions the codec of the type itself reduces
+  // them.
   if (method.exact() && !options.may_fall_back && kernels::element_bytes(facts.element) == 2) {
     method.codec = kernels::find_codec(name(facts.element));
     decision.exact.reset();
@@ -53,13 +54,13 @@ Result<Decision> decide_requested(const Call& call, const CallOptions& options) 
   const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
   if (!found.ok()) return found.status();
   CommState* const state = *found;
-  if (state == nullptr || state->stats.exact_mode == 2) {  // the ranks could not read each other's messages
+  if (state == nullptr || state->stats.exact_mode == 2) {  // the ranks cannot read each other's messages
     decision.exact = state == nullptr ? Reason::outside : Reason::version;
     return decision;
   }
   const std::scoped_lock lock(state->mutex);
   CallFacts facts;
-  facts.number = state->policy.calls++;  // on every path: ranks must not come apart by an error
+  facts.number = state->policy.calls++;  // always, so that the ranks count alike even after an error
   std::optional<kernels::Element> element;
   decision.exact = exact_by_arguments(call, 1, element);
   if (element && call.count == 0) decision.exact = Reason::small;

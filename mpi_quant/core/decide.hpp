@@ -1,7 +1,8 @@
-// Whether the library reduces a call, and how. Both entries decide here: MPIQ_Allreduce and its relatives, and MPI_Allreduce of
-// unmodified programs (preload/intercept.hpp), which adds what only one rank knows: its call site, MPI_Pcontrol and a guard.
+// Decides whether the library reduces a call, and how. Both entries use it: MPIQ_Allreduce and its relatives,
+// and MPI_Allreduce of unmodified programs. The latter (preload/intercept.hpp) adds what only one rank knows:
+// its call site, MPI_Pcontrol and a guard.
 //
-// Every decision is a function of values that are equal on all ranks; the call site is the exception, see CallFacts.
+// Every decision depends only on values that are equal on all ranks, except for the call site, see CallFacts.
 #pragma once
 
 #include <mpi.h>
@@ -22,11 +23,12 @@ class CommState;
 struct Decision {
   std::shared_ptr<CommState> state;  // null: MPI reduces, and the ranks need not agree on that
   Method method;                     // mpi: MPI reduces
-  const Rule* rule = nullptr;        // that has chosen the method; null: none has
-  std::optional<Reason> exact;       // why MPI reduces; none: the library does
+  const Rule* rule = nullptr;        // the rule that chose the method; null: none did
+  std::optional<Reason> exact;       // why MPI reduces; none: the library reduces
 };
 
-// Why MPI reduces a call with these arguments on any communicator, if it does. element: of the datatype, if it is one of ours.
+// Why MPI reduces a call with these arguments, whatever its communicator. None: the arguments do not decide.
+// element: gets the type of the elements, if the library knows it.
 inline std::optional<Reason> exact_by_arguments(const Call& call, std::uint64_t least_bytes,
                                                 std::optional<kernels::Element>& element) {
   if (call.comm == MPI_COMM_NULL || call.datatype == MPI_DATATYPE_NULL || call.op == MPI_OP_NULL ||
@@ -39,7 +41,8 @@ inline std::optional<Reason> exact_by_arguments(const Call& call, std::uint64_t 
     return Reason::small;
   return {};
 }
-// Why MPI reduces every call on a communicator, if it does: the library serves intracommunicators of at least two ranks.
+// Why MPI reduces every call on this communicator. None: it is an intracommunicator of at least two ranks,
+// which the library serves.
 inline std::optional<Reason> exact_by_ranks(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return Reason::handle;
   int inter = 0, size = 0;
@@ -48,12 +51,12 @@ inline std::optional<Reason> exact_by_ranks(MPI_Comm comm) {
   if (PMPI_Comm_size(comm, &size) != MPI_SUCCESS || size < 2) return Reason::alone;
   return {};
 }
-// Why no rank compresses this call of an unmodified program, if none does.
+// Why no rank compresses this call of an unmodified program. None: some rank may.
 std::optional<Reason> exact_on_all_ranks(const CommState& state, const CallFacts& facts);
 
-// Of a call that the library may reduce by its arguments. The state's mutex is held.
+// Decides about a call that the library may reduce by its arguments. The mutex of the state must be held.
 Decision decide(CommState& state, const CallFacts& facts, const CallOptions& options);
-// The whole decision for MPIQ_Allreduce and its relatives. Collective over the communicator at its first use.
+// The whole decision for MPIQ_Allreduce and its relatives. Collective at the first use of the communicator.
 Result<Decision> decide_requested(const Call& call, const CallOptions& options);
 
 }  // namespace mq

@@ -53,7 +53,7 @@ Status read_matrix(std::string_view value, MPI_Count count, CallOptions& options
   return {};
 }
 
-// A cudaStream_t, as a number.
+// A cudaStream_t as a number.
 Status read_stream(std::string_view value, CallOptions& options) {
   const bool hexadecimal = value.substr(0, 2) == "0x" || value.substr(0, 2) == "0X";
   const std::string_view digits = value.substr(hexadecimal ? 2 : 0);

@@ -26,7 +26,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
       state_->blocking.start();
     }
   }
-  // What reduces begins likewise before there is a private communicator: see CommState::activate.
+  // Without a private communicator, reductions begin in the same way: see CommState::activate.
   if (!is_private) return collective_check(comm, turn_->local_error(), function);
   complete(state_->blocking);
   const std::scoped_lock lock(state_->mutex);

@@ -28,7 +28,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Immortal<Registry> r;  // MPI may call back while statics are torn down
+  static Immortal<Registry> r;  // MPI may call back while statics are destroyed
   return *r;
 }
 
@@ -45,7 +45,7 @@ std::shared_ptr<CommState> forget(const CommState* state) {
 
 int delete_state(MPI_Comm, int, void* value, void*) {
   if (const auto state = forget(static_cast<CommState*>(value)))
-    state->orphan = true;  // else finalize() was first
+    state->orphan = true;  // if it is not found, finalize() was first
   return MPI_SUCCESS;
 }
 
@@ -54,8 +54,8 @@ int delete_rules(MPI_Comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
-// MPI deletes the attributes of MPI_COMM_SELF when MPI_Finalize begins. States of communicators that the program never frees
-// are closed here.
+// MPI deletes the attributes of MPI_COMM_SELF when MPI_Finalize begins, and so calls this function. It also
+// closes the states of communicators that the program never frees.
 int finalize(MPI_Comm, int, void*, void*) {
   constexpr int kPatience_s = 30;
   registry().unfinished = abandon_requests(env().ok() && env()->watchdog > 0 ? env()->watchdog : kPatience_s);
@@ -136,7 +136,7 @@ Status keep_rules(MPI_Comm comm, std::string_view rules) {
   MQ_TRY(watch_finalize());
   auto text = std::make_unique<std::string>(rules);
   MQ_TRY(mpi_status(PMPI_Comm_set_attr(comm, registry().rules_key, text.get()), "MPI_Comm_set_attr"));
-  (void)text.release();  // delete_rules
+  (void)text.release();  // delete_rules frees it
   return {};
 }
 

@@ -18,15 +18,15 @@ Turn::Turn(CommState& state) : state_(state) {
 Turn::~Turn() {
   const std::scoped_lock lock(state_.mutex);
   state_.turns.taken = false;
-  state_.turns.over.notify_all();  // under the lock: the state may go with the last that waits
+  state_.turns.over.notify_all();  // under the lock, because the last waiting thread may free the state
 }
 
 Status Turn::local_error() const noexcept { return had_to_wait_ ? crowded() : Status{}; }
 
 Status Turn::crowded() noexcept {
   return status_of(Code::bad_argument, [] {
-    return "another thread is in a call on this communicator: one thread at a time, or a communicator for "
-           "each";
+    return "another thread is in a call on this communicator; use one thread at a time, or one communicator "
+           "for each";
   });
 }
 
@@ -38,7 +38,7 @@ struct UnderWay {
   FirstUse* first = nullptr;
 };
 UnderWay& under_way() {
-  static Immortal<UnderWay> u;  // threads may still be here at exit
+  static Immortal<UnderWay> u;  // threads may still use it at exit
   return *u;
 }
 
