@@ -158,8 +158,8 @@ class ConfigurationPhase {
     for (const Header& header : sent)
       if (header.payload_bytes > kMostMessageBytes)
         note({Code::bad_argument, "a message would be longer than 2 GiB: use more ranks or shorter lists"});
-    MQ_TRY(swap_headers(stage, links, sent, came));
-    MQ_TRY(swap_payloads(stage, links, sent, came));
+    MQ_TRY(exchange_headers(stage, links, sent, came));
+    MQ_TRY(exchange_payloads(stage, links, sent, came));
     attempt([&] {
       for (std::size_t j = 0; j < n; ++j)
         if (links[j].announced && !lists_.read(stage, came[j], links[j]))
@@ -180,8 +180,8 @@ class ConfigurationPhase {
     return {};
   }
 
-  Status swap_headers(const Stage& stage, std::span<Link> links, std::span<Header> sent,
-                      std::span<Header> came) {
+  Status exchange_headers(const Stage& stage, std::span<Link> links, std::span<Header> sent,
+                          std::span<Header> came) {
     for (Header& header : sent) {
       header.call = settings_.call;
       header.step = step_of(stage.number, KylixStep::lists);
@@ -197,8 +197,8 @@ class ConfigurationPhase {
     return wait();
   }
 
-  Status swap_payloads(const Stage& stage, std::span<Link> links, std::span<const Header> sent,
-                       std::span<const Header> came) {
+  Status exchange_payloads(const Stage& stage, std::span<Link> links, std::span<const Header> sent,
+                           std::span<const Header> came) {
     const auto swap = [&](std::size_t j, int peer) -> Status {
       Link& link = links[j];
       Status ok = check_received(came[j], link.header_got, peer, settings_.call,

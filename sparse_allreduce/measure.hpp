@@ -23,13 +23,13 @@ Status max_over_ranks(C& comm, int tag, const Deadline& deadline, Workspace& mem
   const int p = comm.size();
   for (int distance = 1; distance < p; distance *= 2) {
     // After an error these buffers belong to the communication, like the whole workspace.
-    const std::span<double> heard = memory.take<double>(N), told = memory.take<double>(N);
-    std::copy(values.begin(), values.end(), told.begin());
+    const std::span<double> received = memory.take<double>(N), sent = memory.take<double>(N);
+    std::copy(values.begin(), values.end(), sent.begin());
     Exchange<C> exchange(comm, deadline, traffic);
-    MQ_TRY(exchange.receive((comm.rank() - distance + p) % p, tag, std::as_writable_bytes(heard)));
-    MQ_TRY(exchange.send((comm.rank() + distance) % p, tag, std::as_bytes(told)));
+    MQ_TRY(exchange.receive((comm.rank() - distance + p) % p, tag, std::as_writable_bytes(received)));
+    MQ_TRY(exchange.send((comm.rank() + distance) % p, tag, std::as_bytes(sent)));
     MQ_TRY(exchange.wait());
-    for (std::size_t i = 0; i < N; ++i) values[i] = std::max(values[i], heard[i]);
+    for (std::size_t i = 0; i < N; ++i) values[i] = std::max(values[i], received[i]);
   }
   return {};
 }

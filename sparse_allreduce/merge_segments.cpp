@@ -15,7 +15,7 @@ constexpr unsigned kMostBits = 16;
 constexpr std::uint64_t kEnd = ~std::uint64_t{0};
 
 // If a list has this many entries in a segment, its bitmap words are visited instead of its entries.
-bool crowded(std::size_t entries, std::size_t words) { return entries >= 2 * words; }
+bool is_crowded(std::size_t entries, std::size_t words) { return entries >= 2 * words; }
 
 // The accumulator for one segment after the other.
 template <class T>
@@ -111,7 +111,7 @@ class ListCursor {
     const std::uint64_t base = segment.base;
     const auto end = std::lower_bound(list_.begin(), list_.end(), segment.end());
     const auto n = static_cast<std::size_t>(end - list_.begin());
-    if (stride_ == 1 && crowded(n, segment.present.size())) {
+    if (stride_ == 1 && is_crowded(n, segment.present.size())) {
       auto* const bytes = reinterpret_cast<std::byte*>(bitmap.data());
       segment.ops->make(list_.data(), n, base, bytes, bitmap.size());
       fold(segment, 0, bytes, bitmap.size(), n);
@@ -161,7 +161,7 @@ std::size_t extract(const Segment<T>& segment, std::size_t entries, T identity, 
   const std::size_t words = segment.present.size(), stride = segment.stride;
   const std::byte* const bitmap = bytes_of(segment.present);
   const std::size_t n = segment.ops->count(bitmap, words);
-  if (stride == 1 && crowded(entries, words)) {
+  if (stride == 1 && is_crowded(entries, words)) {
     segment.ops->collect(segment.sums.data(), bitmap, words, segment.base, indices, values, n);
     std::fill(segment.sums.begin(), segment.sums.end(), identity);
   } else {

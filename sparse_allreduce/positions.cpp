@@ -23,9 +23,9 @@ namespace {
 using namespace blocks;
 
 constexpr std::size_t kHead = sizeof(Head);
-constexpr std::size_t kThin = 20;     // fewer do not pay for a header of their own, whatever the format
-constexpr std::size_t kJoined = 128;  // a header adds less than 6 % to this many; a table counts in bytes
-constexpr std::uint64_t kNear = 8;    // greatest distance in segments within a table
+constexpr std::size_t kMinOwnBlock = 20;  // fewer do not pay for a header of their own, whatever the format
+constexpr std::size_t kMaxJoined = 128;   // a header adds less than 6 % to this many; a table counts in bytes
+constexpr std::uint64_t kMaxJoinDistance = 8;            // greatest distance in segments within a table
 constexpr std::uint64_t kWide = std::uint64_t{1} << 32;  // positions of a table or a wide32 block, at most
 constexpr std::size_t kMostInBlock = std::numeric_limits<std::uint32_t>::max();
 
@@ -61,7 +61,7 @@ void measure(const std::uint64_t* indices, std::size_t n, std::uint64_t base, st
   gap_bytes = n + skipped + skips(static_cast<std::uint32_t>(indices[0] - base));
 }
 
-// Chooses the format for n >= kThin indices of one segment.
+// Chooses the format for n >= kMinOwnBlock indices of one segment.
 Plan plan_segment(const std::uint64_t* indices, std::size_t n, std::uint64_t base) {
   if (indices[n - 1] - indices[0] == n - 1) return {Format::full, 0};
   std::size_t runs = 0, gap_bytes = 0;
@@ -88,9 +88,10 @@ class Encoder {
       const std::uint64_t base = base_of(i);
       end = end_below(indices_, i, base + kSegment);
       const std::size_t n = end - i;
-      const Plan plan = n < kThin ? Plan{Format::u16, 2 * n} : plan_segment(&indices_[i], n, base);
-      if (plan.format == Format::u16 && n < kJoined) {
-        if (joined_ < i && (base - base_of(i - 1) > kNear * kSegment || base - base_of(joined_) >= kWide))
+      const Plan plan = n < kMinOwnBlock ? Plan{Format::u16, 2 * n} : plan_segment(&indices_[i], n, base);
+      if (plan.format == Format::u16 && n < kMaxJoined) {
+        if (joined_ < i &&
+            (base - base_of(i - 1) > kMaxJoinDistance * kSegment || base - base_of(joined_) >= kWide))
           close_table(i);
       } else {
         close_table(i);
@@ -147,7 +148,7 @@ class Encoder {
   // them.
   void close_table(std::size_t end) {
     const std::size_t n = end - joined_;
-    if (n >= kThin && n <= kMostInBlock) {
+    if (n >= kMinOwnBlock && n <= kMostInBlock) {
       const std::uint64_t base = base_of(joined_);
       const std::size_t segments = ((indices_[end - 1] - base) >> kSegmentBits) + 1;
       if (2 * kHead + segments + 2 * n <= 4 * n) {

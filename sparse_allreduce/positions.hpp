@@ -11,8 +11,8 @@
 //   less                           4 n       u32
 //
 // A list never takes more than 8 n + 16 bytes, and never more than 4 n + 16 if all indices are less than 2^32
-// above the origin. Reason: a block of up to 2^16 positions is made only if it saves 16 bytes compared with 4
-// n, its own 16-byte header included. So it also pays for one more header, of the wide block that it
+// above the origin. Reason: a block of up to 2^16 positions is made only if it saves 16 bytes compared with
+// 4 n, its own 16-byte header included. So it also pays for one more header, of the wide block that it
 // separates from the block before.
 #pragma once
 

@@ -151,8 +151,8 @@ class UnionCall {
   // both have `ranks` elements. `headers` has 2 * ranks elements; the frames of `out` use the first half.
   // check_as(header, rank) returns whether a header is acceptable.
   template <class Check>
-  Status swap_parts(std::span<Header> headers, std::span<const Frame> out, std::span<Frame> theirs,
-                    const Check& check_as) {
+  Status alltoall(std::span<Header> headers, std::span<const Frame> out, std::span<Frame> theirs,
+                  const Check& check_as) {
     const auto p = static_cast<std::size_t>(ranks);
     const std::span<Header> in = headers.subspan(p, p);
     const bool sound = local_error.ok();  // announced payloads are sent, whatever else happens

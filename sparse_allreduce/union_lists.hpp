@@ -130,7 +130,7 @@ Status exchange_parts(UnionCall<C>& call, std::span<Operand>& parts) {
     }
     return {};
   });
-  MQ_TRY(call.swap_parts(headers, out, theirs, [&](const Header& header, int from) {
+  MQ_TRY(call.alltoall(headers, out, theirs, [&](const Header& header, int from) {
     return check_frame(call.job.entry, header, slice, from);
   }));
   call.attempt([&]() -> Status {

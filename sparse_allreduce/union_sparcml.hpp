@@ -74,7 +74,7 @@ class Sparcml {
       return {};
     });
     const Range slice = call_.slice(call_.rank);
-    MQ_TRY(call_.swap_parts(headers, out, theirs, [&](const Header& header, int from) {
+    MQ_TRY(call_.alltoall(headers, out, theirs, [&](const Header& header, int from) {
       return check_stream(shape_, header, slice, from);
     }));
     call_.attempt([&]() -> Status {

@@ -177,7 +177,7 @@ TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {
   EXPECT_GT(runs, 100);
 }
 
-// With several segments in flight other lanes have frames to send when one hears of the failure.
+// With several segments in flight other pipelines have frames to send when one hears of the failure.
 TEST_F(DeviceExecute, nothing_is_sent_out_of_the_memory_of_a_gpu_that_has_failed) {
   int failed = 0;
   for (const PlanRow& plan : plans()) {

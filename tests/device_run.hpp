@@ -116,7 +116,7 @@ class RankRun {
     job.call = 7;
     job.rank = rank_;
     job.size = comm_.size();
-    job.lanes = s_.scene.lanes;
+    job.pipelines = s_.scene.pipelines;
     return job;
   }
   Status prepare(Job& job, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {

@@ -54,7 +54,7 @@ TEST(Execute, sums_of_half_types_are_rounded_once) {
   });
 }
 
-TEST(Execute, bits_do_not_depend_on_lanes_and_threads) {
+TEST(Execute, bits_do_not_depend_on_pipelines_and_threads) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans()) {
       Scene scene{&codec, &plan, 3};
@@ -62,9 +62,9 @@ TEST(Execute, bits_do_not_depend_on_lanes_and_threads) {
       const std::size_t n = 9 * kChunkBytes / 4 + 77;
       const auto x = inputs<float>(3, n);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, n));
-      for (const auto [lanes, threads] :
+      for (const auto [pipelines, threads] :
            {std::array{1, 1}, std::array{1, 5}, std::array{2, 2}, std::array{16, 1}, std::array{16, 5}}) {
-        scene.lanes = lanes;
+        scene.pipelines = pipelines;
         scene.threads = threads;
         const Outcome<float> got = run(scene, x, zeros<float>(3, n));
         expect_sound(got, scene.describe(n));

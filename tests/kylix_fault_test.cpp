@@ -123,7 +123,7 @@ TEST(KylixFaults, damaged_headers_are_errors_and_nobody_waits) {
     std::atomic<int> sent = 0, failed = 0;
     std::mt19937_64 random(static_cast<std::uint64_t>(victim));
     Loopback net(5, 0, [&](int, int, int tag, Loopback::Message& message) {
-      // A rank that does not get the verdict cannot be helped: the others believe that all is well.
+      // If a rank does not get the common status, the others cannot know it: they believe that all is well.
       if (tag == status_tag() || sent++ != victim * 2) return;
       if (tag == 100 || tag == 103) {  // list statistics and lists: cut short
         message.resize(message.size() / 2);

@@ -68,7 +68,7 @@ struct Scene {
   bool feedback = true, in_place = false;
   std::uint64_t delay_seed = 0;
   Loopback::Tamper tamper = {};
-  int lanes = 4, threads = 1;
+  int pipelines = 4, threads = 1;
   bool short_blocks = true;                                 // many in short vectors
   std::vector<std::pair<std::size_t, double>> values = {};  // of parameters, by position
   int per_node = 1;                                         // of Ranks
@@ -128,7 +128,7 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     job.call = 7;
     job.rank = comm.rank();
     job.size = comm.size();
-    job.lanes = scene.lanes;
+    job.pipelines = scene.pipelines;
     job.threads = scene.threads;
     HostBackend backend;
     job.backend = &backend;

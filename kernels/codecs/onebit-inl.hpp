@@ -19,8 +19,8 @@
 //
 // split: at zero, or at the mean of the block, for blocks whose mean is far from zero; pass 1 then runs
 // twice, in L1. For the same partition, the side means are never worse than the mean plus or minus the mean
-// distance from it (Microsoft CNTK, non-zero threshold). split=mean is not applied to values so large that v
-// - mean might overflow.
+// distance from it (Microsoft CNTK, non-zero threshold). split=mean is not applied to values so large that
+// v - mean might overflow.
 //
 // A block with a NaN or Inf sends no values. Its bits mark the non-finite elements, and `above` is their
 // decoded value (+Inf or -Inf if they all are, else NaN). `below` is 0, and every finite element stays in the

@@ -1,5 +1,5 @@
-// onebit on a GPU: one warp per block. Lanes correspond to the host's 32 lanes, so sums have the same bits. v
-// = x + residual is read once, 16 bytes per thread if the addresses allow it, and kept in shared memory;
+// onebit on a GPU: one warp per block. Lanes correspond to the host's 32 lanes, so sums have the same bits.
+// v = x + residual is read once, 16 bytes per thread if the addresses allow it, and kept in shared memory;
 // sums, codes and errors are computed from there. Means use the host's arithmetic (kernels/onebit.hpp). The
 // wire may be pinned host memory at any address, so it is built in shared memory too and written once.
 #pragma once

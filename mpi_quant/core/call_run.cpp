@@ -117,7 +117,7 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   job.output = static_cast<std::byte*>(call_.recvbuf);
   job.rank = state_.channel.comm().rank();
   job.size = state_.channel.comm().size();
-  job.lanes = state_.channel.lanes_of(program.plan);
+  job.pipelines = state_.channel.pipelines_of(program.plan);
   job.threads = env()->threads;
   MQ_TRY(vectors_.locate(job, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();

@@ -14,7 +14,7 @@ Result<bool> Channel::open(MPI_Comm user_comm, Use use) {
   if (lease_.comm->nodes) take(*lease_.comm->nodes);
   // With four segments in flight, the codec's work on three of them covers the message of one. If each
   // segment has messages for many ranks, two segments are enough, and take half the memory.
-  lanes_ = std::clamp(lease_.threads, comm_->size() < 16 ? 4 : 2, kMaxLanes);
+  pipelines_ = std::clamp(lease_.threads, comm_->size() < 16 ? 4 : 2, kMaxPipelines);
   return true;
 }
 

@@ -48,21 +48,21 @@ class Channel {
   const Program& program(const PlanRow& row, kernels::Element element);
   // How many segments of a call with this plan may be in flight, so that there are tags for them. The same on
   // all ranks.
-  int lanes_of(const Plan& plan) const {
-    return std::min(lanes_, (CallOrder::kTagsPerWindow - 1) / plan.rounds);
+  int pipelines_of(const Plan& plan) const {
+    return std::min(pipelines_, (CallOrder::kTagsPerWindow - 1) / plan.rounds);
   }
   int first_tag(int window) const { return lease_.first_tag + window * CallOrder::kTagsPerWindow; }
 
  private:
   void take(const Nodes& nodes);
 
-  static constexpr int kMaxLanes = 16;  // segments in flight; fewer if a plan has many rounds: lanes_of
+  static constexpr int kMaxPipelines = 16;  // fewer if a plan has many rounds: pipelines_of
   static_assert(static_cast<int>(CallOrder::kWindows) * CallOrder::kTagsPerWindow == Lease::kTags);
 
   std::optional<MpiComm> comm_;
   Lease lease_;
   std::array<bool, kUses> refused_{};  // MPI has no communicator for this use; never reset
-  int lanes_ = 4;                      // segments in flight; the same on all ranks
+  int pipelines_ = 4;                  // segments in flight; the same on all ranks
   std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
   std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
 };

@@ -32,15 +32,15 @@ bool is_there(Device& device) noexcept {
 Status read_shape(Device& d, CuDevice handle) noexcept {
   const Driver& cu = driver();
   int unified = 0, processors = 0, shared = 0, optin = 0;
-  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &unified, kDeviceUnifiedAddressing, handle));
+  MQ_TRY(call_driver(d, cu.cuDeviceGetAttribute, &unified, kDeviceUnifiedAddressing, handle));
   if (unified == 0) return reason(d.ordinal, "has no unified addresses");  // needed for pinned memory
-  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &processors, kDeviceMultiprocessors, handle));
-  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &shared, kDeviceSharedBytes, handle));
-  MQ_TRY(tried(d, cu.cuDeviceGetAttribute, &optin, kDeviceSharedBytesOptin, handle));
+  MQ_TRY(call_driver(d, cu.cuDeviceGetAttribute, &processors, kDeviceMultiprocessors, handle));
+  MQ_TRY(call_driver(d, cu.cuDeviceGetAttribute, &shared, kDeviceSharedBytes, handle));
+  MQ_TRY(call_driver(d, cu.cuDeviceGetAttribute, &optin, kDeviceSharedBytesOptin, handle));
   d.shape.multiprocessors = static_cast<std::uint32_t>(processors > 0 ? processors : 1);
   d.shape.shared_bytes = static_cast<std::uint32_t>(optin > shared ? optin : shared);
   std::array<char, 256> name{};
-  MQ_TRY(tried(d, cu.cuDeviceGetName, name.data(), static_cast<int>(name.size() - 1), handle));
+  MQ_TRY(call_driver(d, cu.cuDeviceGetName, name.data(), static_cast<int>(name.size() - 1), handle));
   d.name = name.data();
   return {};
 }
@@ -51,17 +51,17 @@ Status open(int ordinal, CuContext context, Device*& out) {
   auto d = std::make_unique<Device>();
   d->ordinal = ordinal;
   CuDevice handle = 0;
-  MQ_TRY(tried(*d, cu.cuDeviceGet, &handle, ordinal));
+  MQ_TRY(call_driver(*d, cu.cuDeviceGet, &handle, ordinal));
   CuContext primary = nullptr;
-  MQ_TRY(tried(*d, cu.cuDevicePrimaryCtxRetain, &primary, handle));
+  MQ_TRY(call_driver(*d, cu.cuDevicePrimaryCtxRetain, &primary, handle));
   d->is_primary = context == nullptr || context == primary;
   d->context = d->is_primary ? primary : context;
   const auto fill = [&]() -> Status {
-    if (cu.cuCtxGetId.f != nullptr) MQ_TRY(tried(*d, cu.cuCtxGetId, d->context, &d->context_id));
+    if (cu.cuCtxGetId.f != nullptr) MQ_TRY(call_driver(*d, cu.cuCtxGetId, d->context, &d->context_id));
     MQ_TRY(read_shape(*d, handle));
-    const Entered entered(*d);
-    if (entered.ok()) load_image(*d);
-    return entered.status();
+    const ContextScope scope(*d);
+    if (scope.ok()) load_image(*d);
+    return scope.status();
   };
   const Status filled = fill();
   if (!filled.ok() || !d->is_primary) (void)cu.cuDevicePrimaryCtxRelease_v2(handle);
@@ -156,20 +156,20 @@ int any_gpu() noexcept {
 
 }  // namespace
 
-Entered::Entered(Device& device) noexcept {
+ContextScope::ContextScope(Device& device) noexcept {
   const Driver& cu = driver();
   if (!is_there(device)) {
     status_ = was_reset(device);
     return;
   }
-  status_ = tried(device, cu.cuThreadExchangeStreamCaptureMode, &mode_);
+  status_ = call_driver(device, cu.cuThreadExchangeStreamCaptureMode, &mode_);
   has_mode_ = status_.ok();
   if (!has_mode_) return;
-  status_ = tried(device, cu.cuCtxPushCurrent_v2, device.context);
+  status_ = call_driver(device, cu.cuCtxPushCurrent_v2, device.context);
   is_pushed_ = status_.ok();
 }
 
-Entered::~Entered() {
+ContextScope::~ContextScope() {
   const Driver& cu = driver();
   CuContext popped = nullptr;
   if (is_pushed_) (void)cu.cuCtxPopCurrent_v2(&popped);

@@ -1,5 +1,5 @@
-// A GPU as libmpi_quant_cuda.so sees it, and the class Entered, which surrounds every call into its driver.
-// The functions of the table are in memory.cpp, streams.cpp and launch.cpp.
+// A GPU as libmpi_quant_cuda.so sees it, and ContextScope, which surrounds every call into its driver. The
+// functions of the table are in memory.cpp, streams.cpp and launch.cpp.
 #pragma once
 
 #include <array>
@@ -55,12 +55,12 @@ namespace cuda {
 
 // While this object lives, the device's context is current in the calling thread, and calls are allowed that
 // a capture in another thread would forbid. The destructor restores both.
-class Entered {
+class ContextScope {
  public:
-  explicit Entered(Device&) noexcept;
-  ~Entered();
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
+  explicit ContextScope(Device&) noexcept;
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
 
@@ -72,14 +72,14 @@ class Entered {
 
 // Calls a function of the driver in the device's context.
 template <class... A, class... B>
-Status tried(Device& device, const Function<A...>& function, B... arguments) noexcept {
+Status call_driver(Device& device, const Function<A...>& function, B... arguments) noexcept {
   const CuResult result = function(arguments...);
   if (result == kSuccess) return {};
   if (result == kContextIsDestroyed) device.gone = true;
   return failure(device.ordinal, function.name, result);
 }
 
-// Loads the image of kernels into the context, which must be entered. If the driver cannot use the image,
+// Loads the image of kernels into the context, which must be current. If the driver cannot use the image,
 // that is no error: vectors are staged then. Call it from one thread at a time.
 void load_image(Device&);
 

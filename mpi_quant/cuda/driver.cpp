@@ -15,7 +15,7 @@ Driver functions;
 using GetProcAddress = CuResult(const char* symbol, void** function, int cuda_version, std::uint64_t flags);
 constexpr int kCudaVersion = 12000;
 
-// Returns the address of a driver function. The exported name is tried first, because it identifies the
+// Returns the address of a driver function. The exported name comes first, because it identifies the
 // signature.
 void* address(void* library, const char* name) {
   if (void* const exported = dlsym(library, name)) return exported;

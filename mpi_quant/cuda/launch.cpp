@@ -30,7 +30,7 @@ CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_byt
 // The entry of the kernel with this name, or a free entry for it; null: the table is full.
 Device::Kernel* entry_of(Device& d, const char* name) noexcept {
   std::size_t at = (reinterpret_cast<std::uintptr_t>(name) * 0x9e3779b97f4a7c15U) >> 32;
-  for (std::size_t tried = 0; tried < Device::kMostKernels; ++tried, ++at) {
+  for (std::size_t probes = 0; probes < Device::kMostKernels; ++probes, ++at) {
     Device::Kernel& kernel = d.kernels[at % Device::kMostKernels];
     const char* const there = kernel.name.load(std::memory_order_acquire);
     if (there == name || there == nullptr) return &kernel;
@@ -45,8 +45,9 @@ Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   if (out == nullptr) return {Code::device_failed, "the table of kernels is full"};
   if (out->name.load(std::memory_order_relaxed) == name) return {};  // another thread has added it meanwhile
   int fixed = 0;
-  Status status = tried(d, cu.cuModuleGetFunction, &out->function, d.module.load(), name);
-  if (status.ok()) status = tried(d, cu.cuFuncGetAttribute, &fixed, kFunctionSharedBytes, out->function);
+  Status status = call_driver(d, cu.cuModuleGetFunction, &out->function, d.module.load(), name);
+  if (status.ok())
+    status = call_driver(d, cu.cuFuncGetAttribute, &fixed, kFunctionSharedBytes, out->function);
   if (!status.ok()) return {status.code(), status.text() + ": " + name};
   out->shared_bytes = kSharedBytes - std::min(static_cast<std::uint32_t>(fixed), kSharedBytes);
   out->name.store(name, std::memory_order_release);
@@ -61,8 +62,8 @@ Status prepare(Device& d, const kernels::Launch& launch, CuFunction& out) {
     const std::scoped_lock lock(d.mutex);
     MQ_TRY(resolve(d, launch.kernel, kernel));
     if (launch.shared_bytes > kernel->shared_bytes) {
-      MQ_TRY(tried(d, driver().cuFuncSetAttribute, kernel->function, kFunctionDynamicSharedBytes,
-                   static_cast<int>(launch.shared_bytes)));
+      MQ_TRY(call_driver(d, driver().cuFuncSetAttribute, kernel->function, kFunctionDynamicSharedBytes,
+                         static_cast<int>(launch.shared_bytes)));
       kernel->shared_bytes = launch.shared_bytes;
     }
   }
@@ -73,8 +74,8 @@ Status prepare(Device& d, const kernels::Launch& launch, CuFunction& out) {
 Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   Device& d = *stream.device;
   if (d.module == nullptr) return {Code::device_failed, d.no_kernels.load()};
-  const Entered entered(d);
-  MQ_TRY(entered.status());
+  const ContextScope scope(d);
+  MQ_TRY(scope.status());
   CuFunction function = nullptr;
   MQ_TRY(prepare(d, launch, function));
   std::size_t bytes = launch.args_bytes;
@@ -82,8 +83,8 @@ Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   std::array<void*, 5> extra{reinterpret_cast<void*>(kLaunchBuffer), const_cast<void*>(launch.args),
                              reinterpret_cast<void*>(kLaunchBufferBytes), &bytes,
                              reinterpret_cast<void*>(kLaunchEnd)};
-  Status status = tried(d, driver().cuLaunchKernel, function, launch.grid, 1U, 1U, launch.block, 1U, 1U,
-                        launch.shared_bytes, stream.stream, nullptr, extra.data());
+  Status status = call_driver(d, driver().cuLaunchKernel, function, launch.grid, 1U, 1U, launch.block, 1U, 1U,
+                              launch.shared_bytes, stream.stream, nullptr, extra.data());
   if (!status.ok()) return {status.code(), status.text() + ": " + launch.kernel};
   return {};
 }
@@ -108,8 +109,8 @@ const char* no_kernels(Device* device) noexcept {
   if (d.module == nullptr && d.may_load_later) {
     try {
       const std::scoped_lock lock(d.mutex);
-      const Entered entered(d);
-      if (d.module == nullptr && entered.ok()) load_image(d);
+      const ContextScope scope(d);
+      if (d.module == nullptr && scope.ok()) load_image(d);
     } catch (...) {  // no memory for a new text: the previous one stays
     }
   }

@@ -33,10 +33,10 @@ Status not_captured(const Device& device, CuStream stream) noexcept {
   });
 }
 
-// The context of a stream of the program. A default stream belongs to the context that is entered.
+// The context of a stream of the program. A default stream belongs to the current context.
 Status context_of(Device& device, CuStream stream, CuContext& context) noexcept {
   context = device.context;
-  return is_default(stream) ? Status{} : tried(device, driver().cuStreamGetCtx, stream, &context);
+  return is_default(stream) ? Status{} : call_driver(device, driver().cuStreamGetCtx, stream, &context);
 }
 
 // Waits for a stream of another context. An event works only in its own context, so this makes one there.
@@ -45,11 +45,11 @@ Status follow_elsewhere(DeviceStream& ours, CuStream stream, CuContext context) 
   Device& device = *ours.device;
   CuEvent event = nullptr;
   CuContext popped = nullptr;
-  MQ_TRY(tried(device, cu.cuCtxPushCurrent_v2, context));
-  Status status = tried(device, cu.cuEventCreate, &event, kEventNoTiming);
-  if (status.ok()) status = tried(device, cu.cuEventRecord, event, stream);
+  MQ_TRY(call_driver(device, cu.cuCtxPushCurrent_v2, context));
+  Status status = call_driver(device, cu.cuEventCreate, &event, kEventNoTiming);
+  if (status.ok()) status = call_driver(device, cu.cuEventRecord, event, stream);
   (void)cu.cuCtxPopCurrent_v2(&popped);
-  if (status.ok()) status = tried(device, cu.cuStreamWaitEvent, ours.stream, event, 0U);
+  if (status.ok()) status = call_driver(device, cu.cuStreamWaitEvent, ours.stream, event, 0U);
   if (event != nullptr) (void)cu.cuEventDestroy_v2(event);  // takes effect when the event was reached
   return status;
 }
@@ -58,8 +58,8 @@ Status make(Device* device, CuStream stream, DeviceStream*& out) noexcept {
   const Driver& cu = driver();
   std::unique_ptr<DeviceStream> made(new (std::nothrow) DeviceStream);
   if (made == nullptr) return {Code::no_memory, "out of memory"};
-  const Entered entered(*device);
-  MQ_TRY(entered.status());
+  const ContextScope scope(*device);
+  MQ_TRY(scope.status());
   made->device = device;
   made->is_ours = stream == nullptr;
   made->stream = stream;
@@ -69,9 +69,9 @@ Status make(Device* device, CuStream stream, DeviceStream*& out) noexcept {
     if (context != device->context)
       return {Code::device_failed, "the stream belongs to another GPU than the vector"};
   }
-  MQ_TRY(tried(*device, cu.cuEventCreate, &made->order, kEventNoTiming));
+  MQ_TRY(call_driver(*device, cu.cuEventCreate, &made->order, kEventNoTiming));
   if (made->is_ours) {
-    const Status status = tried(*device, cu.cuStreamCreate, &made->stream, kStreamNonBlocking);
+    const Status status = call_driver(*device, cu.cuStreamCreate, &made->stream, kStreamNonBlocking);
     if (!status.ok()) {
       (void)cu.cuEventDestroy_v2(made->order);
       return status;
@@ -84,8 +84,8 @@ Status make(Device* device, CuStream stream, DeviceStream*& out) noexcept {
 }  // namespace
 
 bool capturing(Device* device, void* stream) noexcept {
-  const Entered entered(*device);
-  if (!entered.ok()) return false;
+  const ContextScope scope(*device);
+  if (!scope.ok()) return false;
   const CuStream asked = of_program(stream);
   return is_captured(asked) || (asked == special(kStreamLegacy) && is_captured(special(kStreamPerThread)));
 }
@@ -99,8 +99,8 @@ Status wrap_stream(Device* device, void* stream, DeviceStream*& out) noexcept {
 void free_stream(DeviceStream* stream) noexcept {
   const std::unique_ptr<DeviceStream> freed(stream);
   if (stream == nullptr) return;
-  const Entered entered(*stream->device);
-  if (!entered.ok()) return;
+  const ContextScope scope(*stream->device);
+  if (!scope.ok()) return;
   (void)driver().cuEventDestroy_v2(stream->order);
   if (stream->is_ours) (void)driver().cuStreamDestroy_v2(stream->stream);
 }
@@ -109,50 +109,50 @@ Status follow(DeviceStream* stream, DeviceSync sync) noexcept {
   if (sync == DeviceSync::none) return {};
   if (sync != DeviceSync::device)
     return follow_stream(stream, special(sync == DeviceSync::legacy ? kStreamLegacy : kStreamPerThread));
-  const Entered entered(*stream->device);
-  MQ_TRY(entered.status());
+  const ContextScope scope(*stream->device);
+  MQ_TRY(scope.status());
   MQ_TRY(not_captured(*stream->device, special(kStreamLegacy)));
-  return tried(*stream->device, driver().cuCtxSynchronize);
+  return call_driver(*stream->device, driver().cuCtxSynchronize);
 }
 
 Status follow_stream(DeviceStream* ours, void* stream) noexcept {
   const Driver& cu = driver();
   Device& device = *ours->device;
   const CuStream theirs = of_program(stream);
-  const Entered entered(device);
-  MQ_TRY(entered.status());
+  const ContextScope scope(device);
+  MQ_TRY(scope.status());
   CuContext context = nullptr;
   MQ_TRY(context_of(device, theirs, context));
   MQ_TRY(not_captured(device, theirs));
   if (context != device.context) return follow_elsewhere(*ours, theirs, context);
-  MQ_TRY(tried(device, cu.cuEventRecord, ours->order, theirs));
-  return tried(device, cu.cuStreamWaitEvent, ours->stream, ours->order, 0U);
+  MQ_TRY(call_driver(device, cu.cuEventRecord, ours->order, theirs));
+  return call_driver(device, cu.cuStreamWaitEvent, ours->stream, ours->order, 0U);
 }
 
 Status lead_stream(DeviceStream* ours, void* stream) noexcept {
   const Driver& cu = driver();
   Device& device = *ours->device;
   const CuStream theirs = of_program(stream);
-  const Entered entered(device);
-  MQ_TRY(entered.status());
+  const ContextScope scope(device);
+  MQ_TRY(scope.status());
   MQ_TRY(not_captured(device, theirs));
-  MQ_TRY(tried(device, cu.cuEventRecord, ours->order, ours->stream));
-  return tried(device, cu.cuStreamWaitEvent, theirs, ours->order, 0U);
+  MQ_TRY(call_driver(device, cu.cuEventRecord, ours->order, ours->stream));
+  return call_driver(device, cu.cuStreamWaitEvent, theirs, ours->order, 0U);
 }
 
 Status synchronize(DeviceStream* stream) noexcept {
-  const Entered entered(*stream->device);
-  MQ_TRY(entered.status());
-  return tried(*stream->device, driver().cuStreamSynchronize, stream->stream);
+  const ContextScope scope(*stream->device);
+  MQ_TRY(scope.status());
+  return call_driver(*stream->device, driver().cuStreamSynchronize, stream->stream);
 }
 
 Status make_event(Device* device, DeviceEvent*& out) noexcept {
   std::unique_ptr<DeviceEvent> made(new (std::nothrow) DeviceEvent);
   if (made == nullptr) return {Code::no_memory, "out of memory"};
-  const Entered entered(*device);
-  MQ_TRY(entered.status());
+  const ContextScope scope(*device);
+  MQ_TRY(scope.status());
   made->device = device;
-  MQ_TRY(tried(*device, driver().cuEventCreate, &made->event, 0U));
+  MQ_TRY(call_driver(*device, driver().cuEventCreate, &made->event, 0U));
   out = made.release();
   return {};
 }
@@ -160,20 +160,20 @@ Status make_event(Device* device, DeviceEvent*& out) noexcept {
 void free_event(DeviceEvent* event) noexcept {
   const std::unique_ptr<DeviceEvent> freed(event);
   if (event == nullptr) return;
-  const Entered entered(*event->device);
-  if (entered.ok()) (void)driver().cuEventDestroy_v2(event->event);
+  const ContextScope scope(*event->device);
+  if (scope.ok()) (void)driver().cuEventDestroy_v2(event->event);
 }
 
 Status record(DeviceEvent* event, DeviceStream* stream) noexcept {
-  const Entered entered(*event->device);
-  MQ_TRY(entered.status());
-  return tried(*event->device, driver().cuEventRecord, event->event, stream->stream);
+  const ContextScope scope(*event->device);
+  MQ_TRY(scope.status());
+  return call_driver(*event->device, driver().cuEventRecord, event->event, stream->stream);
 }
 
 Status query(DeviceEvent* event, bool& done) noexcept {
   done = false;
-  const Entered entered(*event->device);
-  MQ_TRY(entered.status());
+  const ContextScope scope(*event->device);
+  MQ_TRY(scope.status());
   const CuResult result = driver().cuEventQuery(event->event);
   if (result == kNotReady) return {};
   done = result == kSuccess;
@@ -181,16 +181,16 @@ Status query(DeviceEvent* event, bool& done) noexcept {
 }
 
 Status wait_event(DeviceStream* stream, DeviceEvent* event) noexcept {
-  const Entered entered(*stream->device);
-  MQ_TRY(entered.status());
-  return tried(*stream->device, driver().cuStreamWaitEvent, stream->stream, event->event, 0U);
+  const ContextScope scope(*stream->device);
+  MQ_TRY(scope.status());
+  return call_driver(*stream->device, driver().cuStreamWaitEvent, stream->stream, event->event, 0U);
 }
 
 Status elapsed(DeviceEvent* from, DeviceEvent* to, double& seconds) noexcept {
   float milliseconds = 0;
-  const Entered entered(*from->device);
-  MQ_TRY(entered.status());
-  MQ_TRY(tried(*from->device, driver().cuEventElapsedTime, &milliseconds, from->event, to->event));
+  const ContextScope scope(*from->device);
+  MQ_TRY(scope.status());
+  MQ_TRY(call_driver(*from->device, driver().cuEventElapsedTime, &milliseconds, from->event, to->event));
   seconds = static_cast<double>(milliseconds) * 1e-3;
   return {};
 }

@@ -133,9 +133,9 @@ DeviceResources::Need DevicePlacement::need(const Job& job) const {
     return need;
   }
   const Layout layout = layout_of(job);
-  need.lanes = lanes_of(job, layout);
+  need.pipelines = pipelines_of(job, layout);
   need.events = static_cast<std::size_t>(job.plan->slots) * (backend_.job.is_timed ? 2 : 1);
-  need.lane_bytes = DeviceSteps::device_bytes(job, backend_.job, layout);
+  need.pipeline_bytes = DeviceSteps::device_bytes(job, backend_.job, layout);
   need.device_bytes = vectors;
   need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(double);
   if (const kernels::DeviceProposeOps* const row = propose_row(job))
@@ -171,7 +171,7 @@ Status DevicePlacement::prepare_work(Job& job) {
   // In place: one copy serves as input and output.
   if (copies_in_ && copies_out_ && input_ == output_) job.input = job.output;
   delivered_ = job.output;
-  backend_.job.lanes = work_->lanes();
+  backend_.job.pipelines = work_->pipelines();
   backend_.job.may_outlast = setting_.outlasts && !copies_out_ && !backend_.job.device_wire &&
                              (job.convert == nullptr || job.residual == nullptr);
   return setting_.rehearsal ? Status{} : begin(job);
@@ -224,18 +224,18 @@ Status DevicePlacement::propose(const Job& job, double& proposal) {
 
 Status DevicePlacement::propose_on_device(const Job& job, const kernels::DeviceProposeOps& row,
                                           double& proposal) {
-  auto* const told = reinterpret_cast<double*>(work_->pinned() + aligned(setting_.frames_bytes));
+  auto* const reported = reinterpret_cast<double*>(work_->pinned() + aligned(setting_.frames_bytes));
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
-  *told = -1;
-  row.propose(job.input, job.count, job.params, told, work_->device_memory() + vectors, backend_.job.shape,
-              rows_.api->launcher(work_->main()));
+  *reported = -1;
+  row.propose(job.input, job.count, job.params, reported, work_->device_memory() + vectors,
+              backend_.job.shape, rows_.api->launcher(work_->main()));
   Status launched = rows_.api->launch_error(work_->main());
   Status ended = rows_.api->synchronize(work_->main());
   MQ_TRY(std::move(launched));
   MQ_TRY(std::move(ended));
-  if (!(*told >= 0)) return {Code::device_failed, "the GPU did not measure the vector"};
-  proposal = *told;
+  if (!(*reported >= 0)) return {Code::device_failed, "the GPU did not measure the vector"};
+  proposal = *reported;
   return {};
 }
 
@@ -264,8 +264,8 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
     return {};
   }
   if (backend_.job.may_outlast)
-    for (const DeviceLane& lane : work_->lanes())
-      if (Status status = api.lead_stream(lane.stream, setting_.order.stream); !status.ok())
+    for (const DevicePipeline& pipeline : work_->pipelines())
+      if (Status status = api.lead_stream(pipeline.stream, setting_.order.stream); !status.ok())
         return fail(std::move(status), over);
   mark_idle();
   return {};

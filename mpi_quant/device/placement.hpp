@@ -43,7 +43,7 @@ class DevicePlacement {
   DevicePlacement& operator=(const DevicePlacement&) = delete;
 
   // Call it before a run: finds where job.input and job.output are, and decides how the job runs. Sets
-  // job.backend. If that is a device, prepare() later provides its lanes.
+  // job.backend. If that is a device, prepare() later provides its pipelines.
   Status locate(Job& job, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream. Then nothing may be
   // launched.

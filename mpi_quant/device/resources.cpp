@@ -10,7 +10,7 @@ DeviceResources::~DeviceResources() {
   settle();
   for (const auto& events : events_)
     for (DeviceEvent* const event : events) api_.free_event(event);
-  for (const DeviceLane& lane : lanes_) api_.free_stream(lane.stream);
+  for (const DevicePipeline& pipeline : pipelines_) api_.free_stream(pipeline.stream);
   if (main_event_ != nullptr) api_.free_event(main_event_);
   if (main_ != nullptr) api_.free_stream(main_);
   if (device_memory_ != nullptr) api_.free(device_, device_memory_);
@@ -20,25 +20,26 @@ DeviceResources::~DeviceResources() {
 Status DeviceResources::reserve(const Need& need) {
   settle();
   MQ_TRY(make_streams(need));
-  lanes_bytes_ = need.lanes * need.lane_bytes;
-  used_lanes_ = need.lanes;
-  MQ_TRY(grow(lanes_bytes_ + need.device_bytes, need.pinned_bytes));
-  for (std::size_t i = 0; i < need.lanes; ++i) lanes_[i].memory = device_memory_ + i * need.lane_bytes;
-  left_.reserve(lanes_.size());
+  pipelines_bytes_ = need.pipelines * need.pipeline_bytes;
+  used_pipelines_ = need.pipelines;
+  MQ_TRY(grow(pipelines_bytes_ + need.device_bytes, need.pinned_bytes));
+  for (std::size_t i = 0; i < need.pipelines; ++i)
+    pipelines_[i].memory = device_memory_ + i * need.pipeline_bytes;
+  left_.reserve(pipelines_.size());
   return {};
 }
 
 Status DeviceResources::make_streams(const Need& need) {
   if (main_ == nullptr) MQ_TRY(api_.make_stream(device_, main_));
   if (main_event_ == nullptr) MQ_TRY(api_.make_event(device_, main_event_));
-  lanes_.reserve(need.lanes);
-  if (events_.size() < need.lanes) events_.resize(need.lanes);
-  while (lanes_.size() < need.lanes) {
-    DeviceLane lane;
-    MQ_TRY(api_.make_stream(device_, lane.stream));
-    lanes_.push_back(lane);
+  pipelines_.reserve(need.pipelines);
+  if (events_.size() < need.pipelines) events_.resize(need.pipelines);
+  while (pipelines_.size() < need.pipelines) {
+    DevicePipeline pipeline;
+    MQ_TRY(api_.make_stream(device_, pipeline.stream));
+    pipelines_.push_back(pipeline);
   }
-  for (std::size_t i = 0; i < need.lanes; ++i) {
+  for (std::size_t i = 0; i < need.pipelines; ++i) {
     std::vector<DeviceEvent*>& events = events_[i];
     events.reserve(need.events);
     while (events.size() < need.events) {
@@ -46,7 +47,7 @@ Status DeviceResources::make_streams(const Need& need) {
       MQ_TRY(api_.make_event(device_, event));
       events.push_back(event);
     }
-    lanes_[i].events = events;
+    pipelines_[i].events = events;
   }
   return {};
 }
@@ -78,7 +79,8 @@ Status DeviceResources::follow(const DeviceOrder& order) {
 
 Status DeviceResources::fork() {
   MQ_TRY(api_.record(main_event_, main_));
-  for (std::size_t i = 0; i < used_lanes_; ++i) MQ_TRY(api_.wait_event(lanes_[i].stream, main_event_));
+  for (std::size_t i = 0; i < used_pipelines_; ++i)
+    MQ_TRY(api_.wait_event(pipelines_[i].stream, main_event_));
   return {};
 }
 
@@ -89,7 +91,7 @@ void DeviceResources::settle() {
     if (late_.ok()) late_ = std::move(status);
   };
   if (main_ != nullptr) wait(main_);
-  for (const DeviceLane& lane : lanes_) wait(lane.stream);
+  for (const DevicePipeline& pipeline : pipelines_) wait(pipeline.stream);
   for (const std::span<const DeviceResult> results : left_)
     if (late_.ok() &&
         std::any_of(results.begin(), results.end(), [](const auto& r) { return r.malformed != 0; }))

@@ -30,16 +30,16 @@ class DeviceResources {
   DeviceResources& operator=(const DeviceResources&) = delete;
 
   struct Need {
-    std::size_t lanes = 0, events = 0;  // events: for each lane
-    std::size_t lane_bytes = 0;         // of each lane on the device, a multiple of 256
-    std::size_t device_bytes = 0;       // in addition to the lanes
+    std::size_t pipelines = 0, events = 0;  // events: for each pipeline
+    std::size_t pipeline_bytes = 0;         // of each pipeline on the device, a multiple of 256
+    std::size_t device_bytes = 0;           // in addition to the pipelines
     std::size_t pinned_bytes = 0;
   };
   // Waits for the work that an earlier call left running. Then makes what is missing. May throw
   // std::bad_alloc.
   Status reserve(const Need& need);
-  // After follow(), launches in main() run after the program's work. After fork(), launches in the lanes run
-  // after everything that main() has at that moment.
+  // After follow(), launches in main() run after the program's work. After fork(), launches in the pipelines
+  // run after everything that main() has at that moment.
   Status follow(const DeviceOrder& order);
   Status fork();
   // Call it when everything that was launched is complete.
@@ -56,8 +56,9 @@ class DeviceResources {
   Device* device() const { return device_; }
   DeviceStream* main() const { return main_; }
   DeviceEvent* main_event() const { return main_event_; }
-  std::span<const DeviceLane> lanes() const { return {lanes_.data(), used_lanes_}; }
-  std::byte* device_memory() const { return device_memory_ + lanes_bytes_; }  // in addition to the lanes
+  std::span<const DevicePipeline> pipelines() const { return {pipelines_.data(), used_pipelines_}; }
+  // In addition to the pipelines' memory.
+  std::byte* device_memory() const { return device_memory_ + pipelines_bytes_; }
   std::byte* pinned() const { return pinned_; }
   std::size_t bytes() const { return device_bytes_ + pinned_bytes_; }
 
@@ -70,9 +71,9 @@ class DeviceResources {
   DeviceStream* main_ = nullptr;
   DeviceEvent* main_event_ = nullptr;
   bool is_busy_ = false;
-  std::size_t used_lanes_ = 0, lanes_bytes_ = 0;
-  std::vector<DeviceLane> lanes_;
-  std::vector<std::vector<DeviceEvent*>> events_;  // by lane
+  std::size_t used_pipelines_ = 0, pipelines_bytes_ = 0;
+  std::vector<DevicePipeline> pipelines_;
+  std::vector<std::vector<DeviceEvent*>> events_;  // by pipeline
   std::byte *device_memory_ = nullptr, *pinned_ = nullptr;
   std::size_t device_bytes_ = 0, pinned_bytes_ = 0;
   std::vector<std::span<const DeviceResult>> left_;

@@ -38,12 +38,12 @@ std::size_t DeviceSteps::pinned_bytes(const Job& job) {
 }
 
 void DeviceSteps::prepare(const Job& job, const DeviceJob& device, const Layout& layout,
-                          const DeviceLane& lane, std::byte* results) {
+                          const DevicePipeline& pipeline, std::byte* results) {
   job_ = &job;
   device_ = &device;
-  lane_ = lane;
-  places_.prepare(job, layout, lane.memory);
-  scratch_ = lane.memory + aligned(ChunkPlaces::memory_bytes(job, layout));
+  pipeline_ = pipeline;
+  places_.prepare(job, layout, pipeline.memory);
+  scratch_ = pipeline.memory + aligned(ChunkPlaces::memory_bytes(job, layout));
   wire_ = scratch_ + scratch_bytes(job, device, layout);
   bound_ = slot_bytes_of(job, layout) - sizeof(FrameHeader);
   results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(job.plan->slots)};
@@ -63,15 +63,15 @@ bool DeviceSteps::encode(const Step& step, const FrameHeader& header, std::byte*
 
 Status DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
   const DeviceJob& device = *device_;
-  const kernels::Launcher launcher = device.api->launcher(lane_.stream);
-  DeviceResult& told = result_of(step);
-  told.encoded = {kNothingWritten, 0};
-  std::memcpy(told.head.data(), &header, told.head.size());
+  const kernels::Launcher launcher = device.api->launcher(pipeline_.stream);
+  DeviceResult& reported = result_of(step);
+  reported.encoded = {kNothingWritten, 0};
+  std::memcpy(reported.head.data(), &header, reported.head.size());
   MQ_TRY(begin(step));
   if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
-  device.ops_of(step).encode({e.args, &told.encoded, scratch_, device.shape}, launcher);
+  device.ops_of(step).encode({e.args, &reported.encoded, scratch_, device.shape}, launcher);
   if (!device.device_wire) return {};
-  return device.api->copy(lane_.stream, e.args.wire - sizeof header, &told, sizeof header);
+  return device.api->copy(pipeline_.stream, e.args.wire - sizeof header, &reported, sizeof header);
 }
 
 bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
@@ -86,41 +86,41 @@ bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std:
 
 Status DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
   const DeviceJob& device = *device_;
-  const kernels::Launcher launcher = device.api->launcher(lane_.stream);
-  DeviceResult& told = result_of(step);
+  const kernels::Launcher launcher = device.api->launcher(pipeline_.stream);
+  DeviceResult& reported = result_of(step);
   MQ_TRY(begin(step));
   if (fetches_header)
-    MQ_TRY(device.api->copy(lane_.stream, told.received.data(), d.args.wire - sizeof(FrameHeader),
+    MQ_TRY(device.api->copy(pipeline_.stream, reported.received.data(), d.args.wire - sizeof(FrameHeader),
                             sizeof(FrameHeader)));
   if (d.args.n == 0) {  // no codec writes a payload for it
-    told.malformed = d.args.wire_bytes > 0;
+    reported.malformed = d.args.wire_bytes > 0;
     return {};
   }
   if (d.half != nullptr) device.convert->widen(d.half, d.widened, d.args.n, device.shape, launcher);
   if (d.args.wire_bytes > kShort && !device.device_wire) {
-    MQ_TRY(device.api->copy(lane_.stream, wire_, d.args.wire, d.args.wire_bytes));
+    MQ_TRY(device.api->copy(pipeline_.stream, wire_, d.args.wire, d.args.wire_bytes));
     d.args.wire = wire_;
   }
-  device.ops_of(step).decode({d.args, &told.malformed, scratch_, device.shape}, launcher);
+  device.ops_of(step).decode({d.args, &reported.malformed, scratch_, device.shape}, launcher);
   if (d.rounded != nullptr)
     device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
   return {};
 }
 
 Status DeviceSteps::begin(const Step& step) const {
-  return device_->is_timed ? device_->api->record(beginning_of(step), lane_.stream) : Status{};
+  return device_->is_timed ? device_->api->record(beginning_of(step), pipeline_.stream) : Status{};
 }
 
 bool DeviceSteps::launched(const Step& step, Status status, StepResult& result) {
   const DeviceApi& api = *device_->api;
-  Status launch = api.launch_error(lane_.stream);  // reading it clears it
+  Status launch = api.launch_error(pipeline_.stream);  // reading it clears it
   if (status.ok()) status = std::move(launch);
-  if (status.ok()) status = api.record(end_of(step), lane_.stream);
+  if (status.ok()) status = api.record(end_of(step), pipeline_.stream);
   if (status.ok()) {
     launched_.push_back(&step);
     return true;
   }
-  (void)api.synchronize(lane_.stream);  // launched work must not outlive the call
+  (void)api.synchronize(pipeline_.stream);  // launched work must not outlive the call
   result.status = std::move(status);
   return false;
 }
@@ -153,29 +153,29 @@ bool DeviceSteps::is_over(const Step& step, StepResult& result) {
   bool done = false;
   result.status = api.query(end_of(step), done);
   if (!result.status.ok()) {
-    (void)api.synchronize(lane_.stream);
+    (void)api.synchronize(pipeline_.stream);
     return true;
   }
   if (!done) return false;
   if (device_->is_timed) (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if unknown
-  DeviceResult& told = result_of(step);
+  DeviceResult& reported = result_of(step);
   if (step.op != Op::encode) {
-    if (told.malformed != 0) result.decoded = kernels::Decoded::malformed;
-    told.malformed = 0;
-  } else if (told.encoded.bytes > bound_) {
+    if (reported.malformed != 0) result.decoded = kernels::Decoded::malformed;
+    reported.malformed = 0;
+  } else if (reported.encoded.bytes > bound_) {
     result.status = {Code::device_failed, "the GPU did not report the length of a frame"};
   } else {
-    result.encoded = {static_cast<std::size_t>(told.encoded.bytes), told.encoded.nonfinite};
+    result.encoded = {static_cast<std::size_t>(reported.encoded.bytes), reported.encoded.nonfinite};
   }
   return true;
 }
 
-void DeviceBackend::prepare(const Job& reduction, const Layout& layout, std::size_t lanes, std::byte* memory,
-                            std::size_t stride) {
-  if (lanes_.size() < lanes) lanes_.resize(lanes);
-  n_lanes_ = lanes;
-  for (std::size_t i = 0; i < lanes; ++i)
-    lanes_[i].prepare(reduction, job, layout, job.lanes[i], memory + i * stride);
+void DeviceBackend::prepare(const Job& reduction, const Layout& layout, std::size_t pipelines,
+                            std::byte* memory, std::size_t stride) {
+  if (pipelines_.size() < pipelines) pipelines_.resize(pipelines);
+  n_pipelines_ = pipelines;
+  for (std::size_t i = 0; i < pipelines; ++i)
+    pipelines_[i].prepare(reduction, job, layout, job.pipelines[i], memory + i * stride);
 }
 
 }  // namespace mq

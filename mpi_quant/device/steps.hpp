@@ -1,4 +1,4 @@
-// The codec steps of a job on a device. Steps are launched one after the other into the lane's stream. An
+// The codec steps of a job on a device. Steps are launched one after the other into the pipeline's stream. An
 // event of the step's slot says when the step is complete. Nothing here waits, except after a failed launch.
 //
 // Frames are in pinned host memory. An encode writes its payload there directly, over the bus. A decode first
@@ -37,8 +37,8 @@ static_assert(offsetof(DeviceResult, head) == 0 &&
               offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
               sizeof(FrameHeader) == offsetof(FrameHeader, payload_bytes) + sizeof(std::uint64_t));
 
-// The device resources of one lane.
-struct DeviceLane {
+// The device resources of one pipeline.
+struct DevicePipeline {
   DeviceStream* stream = nullptr;
   std::span<DeviceEvent* const> events;  // one for each slot, or two if steps are timed
   std::byte* memory = nullptr;           // on the device: DeviceSteps::device_bytes
@@ -53,9 +53,9 @@ struct DeviceJob {
   const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
   const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
   kernels::DeviceShape shape;
-  std::span<const DeviceLane> lanes;  // at least lanes_of() of them
-  bool device_wire = false;           // frames are in device memory, and MPI reads them there
-  bool is_timed = false;              // the device's clock times the steps; otherwise they are not timed
+  std::span<const DevicePipeline> pipelines;  // at least pipelines_of() of them
+  bool device_wire = false;                   // frames are in device memory, and MPI reads them there
+  bool is_timed = false;  // the device's clock times the steps; otherwise they are not timed
   // The call may end while its last decodes still run in their streams.
   bool may_outlast = false;
 
@@ -64,13 +64,13 @@ struct DeviceJob {
 
 class DeviceSteps final : public Steps {
  public:
-  // Memory that a lane needs on the device, a multiple of 256, and for the results in pinned memory, a
+  // Memory that a pipeline needs on the device, a multiple of 256, and for the results in pinned memory, a
   // multiple of 64.
   static std::size_t device_bytes(const Job& job, const DeviceJob& device, const Layout& layout);
   static std::size_t pinned_bytes(const Job& job);
-  // job.plan has the steps that follow. lane.memory has device_bytes() bytes, and results has pinned_bytes()
-  // bytes. May throw std::bad_alloc.
-  void prepare(const Job& job, const DeviceJob& device, const Layout& layout, const DeviceLane& lane,
+  // job.plan has the steps that follow. pipeline.memory has device_bytes() bytes, and results has
+  // pinned_bytes() bytes. May throw std::bad_alloc.
+  void prepare(const Job& job, const DeviceJob& device, const Layout& layout, const DevicePipeline& pipeline,
                std::byte* results);
 
   void start_segment(std::size_t segment) override { places_.start_segment(segment); }
@@ -80,8 +80,8 @@ class DeviceSteps final : public Steps {
   const Step* over(StepResult& result) override;
   bool is_busy() const override { return !launched_.empty(); }
   bool is_encoding() const override;
-  // Whether `step` must wait for a launched step. Codec steps of a lane are ordered by its stream, but a slot
-  // has only one event. And the processor must not send what an encode still writes, or receive where a
+  // Whether `step` must wait for a launched step. Codec steps of a pipeline are ordered by its stream, but a
+  // slot has only one event. And the processor must not send what an encode still writes, or receive where a
   // decode still reads.
   bool holds_up(const Step& step) const override;
   std::byte* frames() const override { return wire_; }  // on the device
@@ -102,14 +102,16 @@ class DeviceSteps final : public Steps {
   bool is_over(const Step& step, StepResult& result);
   DeviceResult& result_of(const Step& step) const { return results_[static_cast<std::size_t>(step.slot)]; }
 
-  DeviceEvent* end_of(const Step& step) const { return lane_.events[static_cast<std::size_t>(step.slot)]; }
+  DeviceEvent* end_of(const Step& step) const {
+    return pipeline_.events[static_cast<std::size_t>(step.slot)];
+  }
   DeviceEvent* beginning_of(const Step& step) const {
-    return lane_.events[results_.size() + static_cast<std::size_t>(step.slot)];
+    return pipeline_.events[results_.size() + static_cast<std::size_t>(step.slot)];
   }
 
   const Job* job_ = nullptr;
   const DeviceJob* device_ = nullptr;
-  DeviceLane lane_;
+  DevicePipeline pipeline_;
   ChunkPlaces places_;
   std::span<DeviceResult> results_;  // by slot
   std::byte* scratch_ = nullptr;
@@ -122,25 +124,25 @@ class DeviceBackend final : public Backend {
  public:
   DeviceJob job;  // of the next call
 
-  std::size_t lane_bytes(const Job& reduction, const Layout&) const override {
+  std::size_t pipeline_bytes(const Job& reduction, const Layout&) const override {
     return DeviceSteps::pinned_bytes(reduction);
   }
-  void prepare(const Job& reduction, const Layout& layout, std::size_t lanes, std::byte* memory,
+  void prepare(const Job& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;
-  Steps& lane(std::size_t i) override { return lanes_[i]; }
+  Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
   bool is_asynchronous() const override { return true; }
   bool has_frames() const override { return job.device_wire; }
   bool may_outlast() const override { return job.may_outlast; }
-  // Calls f(results) with the results of each lane whose decodes still run.
+  // Calls f(results) with the results of each pipeline whose decodes still run.
   template <class F>
   void late(const F& f) const {
-    for (std::size_t i = 0; i < n_lanes_; ++i)
-      if (lanes_[i].is_busy()) f(lanes_[i].results());
+    for (std::size_t i = 0; i < n_pipelines_; ++i)
+      if (pipelines_[i].is_busy()) f(pipelines_[i].results());
   }
 
  private:
-  std::vector<DeviceSteps> lanes_;  // n_lanes_ of them in use
-  std::size_t n_lanes_ = 0;
+  std::vector<DeviceSteps> pipelines_;  // n_pipelines_ of them in use
+  std::size_t n_pipelines_ = 0;
 };
 
 }  // namespace mq

@@ -61,12 +61,12 @@ class Backend {
  public:
   virtual ~Backend() = default;
   // Bytes of host memory that one segment in flight needs beside its frames. A multiple of 64.
-  virtual std::size_t lane_bytes(const Job& job, const Layout& layout) const = 0;
-  // Makes the steps of all segments in flight of a job. Number i gets lane_bytes() of memory at
+  virtual std::size_t pipeline_bytes(const Job& job, const Layout& layout) const = 0;
+  // Makes the steps of all segments in flight of a job. Number i gets pipeline_bytes() of memory at
   // memory + i * stride, at a 64-byte boundary. They are valid until the next call. May throw std::bad_alloc.
-  virtual void prepare(const Job& job, const Layout& layout, std::size_t lanes, std::byte* memory,
+  virtual void prepare(const Job& job, const Layout& layout, std::size_t pipelines, std::byte* memory,
                        std::size_t stride) = 0;
-  virtual Steps& lane(std::size_t i) = 0;
+  virtual Steps& pipeline(std::size_t i) = 0;
   // True if steps may be launched and run while the processor does something else.
   virtual bool is_asynchronous() const { return false; }
   // True if the frames are in memory that the processor cannot read: Steps::frames().

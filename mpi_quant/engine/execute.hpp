@@ -1,11 +1,11 @@
 // Runs a plan. This is the only code that turns steps into codec calls and messages. It works with any codec,
 // any plan and any Comm.
 //
-// Segments run through the plan independently, up to job.lanes of them at a time. Each segment in flight has
-// a Lane, with slots of its own. A segment advances until its next step needs a slot whose message is still
-// under way; then the next segment advances. So encoding, the wire and decoding overlap without a second
-// thread. Results do not depend on what arrives first: within a segment the plan fixes the order of all
-// additions, and segments share no element. Receives whose slot is free from the start are posted first.
+// Segments run through the plan independently, up to job.pipelines of them at a time. Each segment in flight
+// has a Pipeline, with slots of its own. A segment advances until its next step needs a slot whose message is
+// still under way; then the next segment advances. So encoding, the wire and decoding overlap without a
+// second thread. Results do not depend on what arrives first: within a segment the plan fixes the order of
+// all additions, and segments share no element. Receives whose slot is free from the start are posted first.
 // Nothing here blocks: advance() does what can be done and returns, so that a call can be left and resumed.
 //
 // With job.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
@@ -40,7 +40,7 @@ class Execution {
   // Bytes of host memory that a job needs. It has to be pinned memory if the backend is a device.
   static std::size_t scratch_bytes(const Job& job) {
     const Layout layout = layout_of(job);
-    return lanes_of(job, layout) * lane_bytes(job, layout);
+    return pipelines_of(job, layout) * pipeline_bytes(job, layout);
   }
 
   // Bytes of the longest message of a job, including the header.
@@ -58,26 +58,26 @@ class Execution {
     has_frames_ = job.backend->has_frames();
     is_asynchronous_ = job.backend->is_asynchronous();
     const auto slots = static_cast<std::size_t>(job.plan->slots);
-    n_lanes_ = lanes_of(job, *layout_);
-    if (lanes_.size() < n_lanes_) lanes_.resize(n_lanes_);
-    batch_.reserve(n_lanes_);
-    most_at_once_ = is_asynchronous_ ? n_lanes_ : static_cast<std::size_t>(job.threads);
-    const std::size_t stride = lane_bytes(job, *layout_);
-    job.backend->prepare(job, *layout_, n_lanes_, scratch + host_frames(job) * slot_bytes_, stride);
-    for (std::size_t i = 0; i < n_lanes_; ++i) {
-      Lane& lane = lanes_[i];
-      lane.steps = &job.backend->lane(i);
-      lane.frames = has_frames_ ? lane.steps->frames() : scratch + i * stride;
-      lane.index = static_cast<int>(i);
-      lane.slots.assign(slots, Slot{});
-      lane.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
+    n_pipelines_ = pipelines_of(job, *layout_);
+    if (pipelines_.size() < n_pipelines_) pipelines_.resize(n_pipelines_);
+    batch_.reserve(n_pipelines_);
+    most_at_once_ = is_asynchronous_ ? n_pipelines_ : static_cast<std::size_t>(job.threads);
+    const std::size_t stride = pipeline_bytes(job, *layout_);
+    job.backend->prepare(job, *layout_, n_pipelines_, scratch + host_frames(job) * slot_bytes_, stride);
+    for (std::size_t i = 0; i < n_pipelines_; ++i) {
+      Pipeline& pipeline = pipelines_[i];
+      pipeline.steps = &job.backend->pipeline(i);
+      pipeline.frames = has_frames_ ? pipeline.steps->frames() : scratch + i * stride;
+      pipeline.index = static_cast<int>(i);
+      pipeline.slots.assign(slots, Slot{});
+      pipeline.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
     }
   }
 
   // Posts the first receives.
   Status start(C& comm) {
-    active_ = n_lanes_;
-    for (std::size_t i = 0; i < n_lanes_; ++i) MQ_TRY(start_segment(comm, lanes_[i], i));
+    active_ = n_pipelines_;
+    for (std::size_t i = 0; i < n_pipelines_; ++i) MQ_TRY(start_segment(comm, pipelines_[i], i));
     return {};
   }
 
@@ -86,11 +86,11 @@ class Execution {
   Status advance(C& comm, Tally& tally, bool& moved) {
     for (;;) {
       batch_.clear();
-      for (Lane& lane : lanes_) {
-        if (!lane.active || batch_.size() >= most_at_once_) continue;
+      for (Pipeline& pipeline : pipelines_) {
+        if (!pipeline.active || batch_.size() >= most_at_once_) continue;
         bool codec_step = false;
-        MQ_TRY(communicate(comm, lane, tally, moved, codec_step));
-        if (codec_step) batch_.push_back(&lane);
+        MQ_TRY(communicate(comm, pipeline, tally, moved, codec_step));
+        if (codec_step) batch_.push_back(&pipeline);
       }
       if (batch_.empty()) return {};
       run_batch(tally);
@@ -116,7 +116,7 @@ class Execution {
     std::size_t bytes = 0;
     bool is_header = false;  // a header only, written by the processor: see header_place()
   };
-  struct Lane {
+  struct Pipeline {
     std::byte* frames = nullptr;
     Steps* steps = nullptr;
     int index = 0;
@@ -132,91 +132,91 @@ class Execution {
   static std::size_t host_frames(const Job& job) {  // frames in host memory of one segment in flight
     return job.backend->has_frames() ? 0 : static_cast<std::size_t>(job.plan->slots);
   }
-  static std::size_t lane_bytes(const Job& job, const Layout& layout) {
-    return host_frames(job) * slot_bytes_of(job, layout) + job.backend->lane_bytes(job, layout);
+  static std::size_t pipeline_bytes(const Job& job, const Layout& layout) {
+    return host_frames(job) * slot_bytes_of(job, layout) + job.backend->pipeline_bytes(job, layout);
   }
 
-  // Lane i runs segments i, i + lanes, ... on every rank, whichever finishes first. So two messages between
-  // the same two ranks that are under way at once differ in lane or round. The next segment of a lane uses
-  // the same tags, in order.
-  int tag(const Lane& lane, const Step& step) const {
-    return job_->first_tag + lane.index * job_->plan->rounds + step.round;
+  // Pipeline i runs segments i, i + pipelines, ... on every rank, whichever finishes first. So two messages
+  // between the same two ranks that are under way at once differ in pipeline or round. The next segment of a
+  // pipeline uses the same tags, in order.
+  int tag(const Pipeline& pipeline, const Step& step) const {
+    return job_->first_tag + pipeline.index * job_->plan->rounds + step.round;
   }
-  std::span<std::byte> frame(const Lane& lane, int slot) const {
-    return {lane.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
+  std::span<std::byte> frame(const Pipeline& pipeline, int slot) const {
+    return {pipeline.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
   }
   // Where the processor writes the header of a slot.
-  std::byte* header_place(const Lane& lane, int slot) const {
-    return has_frames_ ? lane.steps->header(slot) : frame(lane, slot).data();
+  std::byte* header_place(const Pipeline& pipeline, int slot) const {
+    return has_frames_ ? pipeline.steps->header(slot) : frame(pipeline, slot).data();
   }
-  std::span<const std::byte> to_send(const Lane& lane, int index) const {
-    const Slot& slot = lane.slots[static_cast<std::size_t>(index)];
-    return {slot.is_header ? header_place(lane, index) : frame(lane, index).data(), slot.bytes};
+  std::span<const std::byte> to_send(const Pipeline& pipeline, int index) const {
+    const Slot& slot = pipeline.slots[static_cast<std::size_t>(index)];
+    return {slot.is_header ? header_place(pipeline, index) : frame(pipeline, index).data(), slot.bytes};
   }
-  Slot& slot_of(Lane& lane, int slot) const { return lane.slots[static_cast<std::size_t>(slot)]; }
-  const Step& step_of(const Lane& lane) const { return job_->plan->steps[lane.at]; }
+  Slot& slot_of(Pipeline& pipeline, int slot) const { return pipeline.slots[static_cast<std::size_t>(slot)]; }
+  const Step& step_of(const Pipeline& pipeline) const { return job_->plan->steps[pipeline.at]; }
 
-  Status start_segment(C& comm, Lane& lane, std::size_t segment) {
-    lane.segment = segment;
-    lane.active = true;
-    lane.at = 0;
-    lane.steps->start_segment(segment);
+  Status start_segment(C& comm, Pipeline& pipeline, std::size_t segment) {
+    pipeline.segment = segment;
+    pipeline.active = true;
+    pipeline.at = 0;
+    pipeline.steps->start_segment(segment);
     for (std::size_t i = 0; i < job_->facts->early.size(); ++i)
-      if (job_->facts->early[i]) MQ_TRY(post_receive(comm, lane, job_->plan->steps[i]));
+      if (job_->facts->early[i]) MQ_TRY(post_receive(comm, pipeline, job_->plan->steps[i]));
     return {};
   }
 
-  Status post_receive(C& comm, Lane& lane, const Step& step) {
-    Slot& slot = slot_of(lane, step.recv_slot);
+  Status post_receive(C& comm, Pipeline& pipeline, const Step& step) {
+    Slot& slot = slot_of(pipeline, step.recv_slot);
     slot.receiving = true;
-    return comm.receive(step.from, tag(lane, step), frame(lane, step.recv_slot), slot.receive);
+    return comm.receive(step.from, tag(pipeline, step), frame(pipeline, step.recv_slot), slot.receive);
   }
 
-  // Runs the exchanges of a lane until it must wait, until its next step is an encode or decode, or until no
-  // segment is left.
-  Status communicate(C& comm, Lane& lane, Tally& tally, bool& moved, bool& codec_step) {
-    while (lane.active) {
+  // Runs the exchanges of a pipeline until it must wait, until its next step is an encode or decode, or until
+  // no segment is left.
+  Status communicate(C& comm, Pipeline& pipeline, Tally& tally, bool& moved, bool& codec_step) {
+    while (pipeline.active) {
       bool ready = false;
-      end_launched(lane, tally, moved);
-      if (lane.at == job_->plan->steps.size()) {
-        MQ_TRY(drained(comm, lane, ready));
+      end_launched(pipeline, tally, moved);
+      if (pipeline.at == job_->plan->steps.size()) {
+        MQ_TRY(drained(comm, pipeline, ready));
         if (!ready) return {};
         moved = true;
-        const std::size_t next = lane.segment + n_lanes_;
-        lane.active = next < layout_->segments();
-        if (lane.active) MQ_TRY(start_segment(comm, lane, next));
-        active_ -= !lane.active;
+        const std::size_t next = pipeline.segment + n_pipelines_;
+        pipeline.active = next < layout_->segments();
+        if (pipeline.active) MQ_TRY(start_segment(comm, pipeline, next));
+        active_ -= !pipeline.active;
         continue;
       }
-      const Step& step = step_of(lane);
-      MQ_TRY(runnable(comm, lane, step, tally, ready));
+      const Step& step = step_of(pipeline);
+      MQ_TRY(runnable(comm, pipeline, step, tally, ready));
       if (!ready) return {};
       codec_step = step.op != Op::exchange;
       if (codec_step) return {};
-      MQ_TRY(exchange(comm, lane, step, tally));
-      ++lane.at;
+      MQ_TRY(exchange(comm, pipeline, step, tally));
+      ++pipeline.at;
       moved = true;
     }
     return {};
   }
 
   // A slot may be read once its message has arrived. It may be written once it is neither received nor sent.
-  Status runnable(C& comm, Lane& lane, const Step& step, Tally& tally, bool& ready) {
-    ready = !is_asynchronous_ || !lane.steps->holds_up(step);
+  Status runnable(C& comm, Pipeline& pipeline, const Step& step, Tally& tally, bool& ready) {
+    ready = !is_asynchronous_ || !pipeline.steps->holds_up(step);
     if (!ready) return {};
     if (step.op == Op::exchange) {
-      if (step.to != kNobody) MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
-      if (ready && step.from != kNobody && !job_->facts->early[lane.at])
-        MQ_TRY(sent(comm, lane, step.recv_slot, ready));
+      if (step.to != kNobody) MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
+      if (ready && step.from != kNobody && !job_->facts->early[pipeline.at])
+        MQ_TRY(sent(comm, pipeline, step.recv_slot, ready));
     } else {
-      MQ_TRY(arrived(comm, lane, step.slot, tally, ready));
-      if (ready && step.op == Op::encode) MQ_TRY(sent(comm, lane, step.slot, ready));
+      MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
+      if (ready && step.op == Op::encode) MQ_TRY(sent(comm, pipeline, step.slot, ready));
     }
     return {};
   }
 
-  Status arrived(C& comm, Lane& lane, int index, Tally& tally, bool& ready) {
-    Slot& slot = slot_of(lane, index);
+  Status arrived(C& comm, Pipeline& pipeline, int index, Tally& tally, bool& ready) {
+    Slot& slot = slot_of(pipeline, index);
     if (!slot.receiving) return {};
     MQ_TRY(comm.test(slot.receive, ready, slot.bytes));
     if (!ready) return {};
@@ -226,43 +226,43 @@ class Execution {
     return {};
   }
 
-  Status sent(C& comm, Lane& lane, int index, bool& ready) {
-    Slot& slot = slot_of(lane, index);
+  Status sent(C& comm, Pipeline& pipeline, int index, bool& ready) {
+    Slot& slot = slot_of(pipeline, index);
     ready = true;
     while (slot.sends > 0) {
       std::size_t ignored = 0;
-      MQ_TRY(comm.test(send_request(lane, index, slot.sends - 1), ready, ignored));
+      MQ_TRY(comm.test(send_request(pipeline, index, slot.sends - 1), ready, ignored));
       if (!ready) return {};
       --slot.sends;
     }
     return {};
   }
 
-  typename C::Request& send_request(Lane& lane, int slot, int number) const {
+  typename C::Request& send_request(Pipeline& pipeline, int slot, int number) const {
     const int first = job_->facts->first_send[static_cast<std::size_t>(slot)];
-    return lane.sends[static_cast<std::size_t>(first + number)];
+    return pipeline.sends[static_cast<std::size_t>(first + number)];
   }
 
-  Status drained(C& comm, Lane& lane, bool& ready) {
-    ready = !is_asynchronous_ || !lane.steps->is_busy() || may_end_without(lane);
-    for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, lane, slot, ready));
+  Status drained(C& comm, Pipeline& pipeline, bool& ready) {
+    ready = !is_asynchronous_ || !pipeline.steps->is_busy() || may_end_without(pipeline);
+    for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, pipeline, slot, ready));
     return {};
   }
 
-  Status exchange(C& comm, Lane& lane, const Step& step, Tally& tally) {
-    if (step.from != kNobody && !job_->facts->early[lane.at]) MQ_TRY(post_receive(comm, lane, step));
+  Status exchange(C& comm, Pipeline& pipeline, const Step& step, Tally& tally) {
+    if (step.from != kNobody && !job_->facts->early[pipeline.at]) MQ_TRY(post_receive(comm, pipeline, step));
     if (step.to == kNobody) return {};
-    Slot& slot = slot_of(lane, step.slot);
+    Slot& slot = slot_of(pipeline, step.slot);
     if (slot.bytes > slot_bytes_) {  // a frame to pass on was too long to receive
-      if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
-      write_header(lane, step, Code::bad_frame, 0);
+      if (failure_.ok()) failure_ = frame_too_long(place(pipeline, step), slot_bytes_);
+      write_header(pipeline, step, Code::bad_frame, 0);
     } else if (has_frames_ && backend_failed_ && !slot.is_header) {
-      write_header(lane, step, Code::device_failed, 0);
+      write_header(pipeline, step, Code::device_failed, 0);
     }
     tally.sent_bytes += slot.bytes;
     ++tally.messages_sent;
-    return comm.send(step.to, tag(lane, step), to_send(lane, step.slot),
-                     send_request(lane, step.slot, slot.sends++));
+    return comm.send(step.to, tag(pipeline, step), to_send(pipeline, step.slot),
+                     send_request(pipeline, step.slot, slot.sends++));
   }
 
   void run_batch(Tally& tally) {
@@ -271,95 +271,96 @@ class Execution {
 #  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && !is_asynchronous_)
 #endif
     for (int i = 0; i < n; ++i) begin(*batch_[static_cast<std::size_t>(i)]);
-    for (Lane* lane : batch_) {  // in a fixed order
-      if (!lane->running) end(*lane, step_of(*lane), lane->result, tally);
-      ++lane->at;
+    for (Pipeline* pipeline : batch_) {  // in a fixed order
+      if (!pipeline->running) end(*pipeline, step_of(*pipeline), pipeline->result, tally);
+      ++pipeline->at;
     }
   }
 
-  // Begins the next step of the lane. With a backend that is not asynchronous the step is then over.
-  void begin(Lane& lane) const noexcept {
-    const Step& step = step_of(lane);
-    lane.running = false;
-    lane.result = {};
+  // Begins the next step of the pipeline. With a backend that is not asynchronous the step is then over.
+  void begin(Pipeline& pipeline) const noexcept {
+    const Step& step = step_of(pipeline);
+    pipeline.running = false;
+    pipeline.result = {};
     if (!failure_.ok()) return;
-    const std::span<std::byte> in = frame(lane, step.slot);
-    const std::size_t bytes = slot_of(lane, step.slot).bytes;
-    if (step.op != Op::encode) lane.result.status = check_frame(lane, step);
-    if (!lane.result.status.ok()) return;
-    lane.running = step.op == Op::encode
-                       ? lane.steps->encode(step, header_of(place(lane, step)),
-                                            in.data() + sizeof(FrameHeader), lane.result)
-                       : lane.steps->decode(step, job_->facts->final[lane.at], is_header_there(lane, step),
-                                            in.first(bytes).subspan(sizeof(FrameHeader)), lane.result);
+    const std::span<std::byte> in = frame(pipeline, step.slot);
+    const std::size_t bytes = slot_of(pipeline, step.slot).bytes;
+    if (step.op != Op::encode) pipeline.result.status = check_frame(pipeline, step);
+    if (!pipeline.result.status.ok()) return;
+    pipeline.running =
+        step.op == Op::encode
+            ? pipeline.steps->encode(step, header_of(place(pipeline, step)), in.data() + sizeof(FrameHeader),
+                                     pipeline.result)
+            : pipeline.steps->decode(step, job_->facts->final[pipeline.at], is_header_there(pipeline, step),
+                                     in.first(bytes).subspan(sizeof(FrameHeader)), pipeline.result);
   }
 
   // True if the frame is in the backend's memory. Its header can be checked only after the backend has copied
   // it.
-  bool is_header_there(const Lane& lane, const Step& step) const {
-    return has_frames_ && !lane.slots[static_cast<std::size_t>(step.slot)].is_header;
+  bool is_header_there(const Pipeline& pipeline, const Step& step) const {
+    return has_frames_ && !pipeline.slots[static_cast<std::size_t>(step.slot)].is_header;
   }
 
-  Status check_frame(const Lane& lane, const Step& step) const noexcept {
-    const std::size_t bytes = lane.slots[static_cast<std::size_t>(step.slot)].bytes;
-    MQ_TRY(check_length(place(lane, step), slot_bytes_, bytes));
-    if (is_header_there(lane, step)) return {};
-    return check_header(place(lane, step), header_place(lane, step.slot), bytes);
+  Status check_frame(const Pipeline& pipeline, const Step& step) const noexcept {
+    const std::size_t bytes = pipeline.slots[static_cast<std::size_t>(step.slot)].bytes;
+    MQ_TRY(check_length(place(pipeline, step), slot_bytes_, bytes));
+    if (is_header_there(pipeline, step)) return {};
+    return check_header(place(pipeline, step), header_place(pipeline, step.slot), bytes);
   }
 
   // Handles the result of a step that is over.
-  void end(Lane& lane, const Step& step, StepResult& result, Tally& tally) {
+  void end(Pipeline& pipeline, const Step& step, StepResult& result, Tally& tally) {
     (step.op == Op::encode ? tally.encode_s : tally.decode_s) += result.seconds;
     tally.nonfinite += result.encoded.nonfinite;
     if (result.status.ok() && result.decoded == kernels::Decoded::malformed)
-      result.status = bad_frame(place(lane, step), [&] {
+      result.status = bad_frame(place(pipeline, step), [&] {
         return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
       });
     backend_failed_ = backend_failed_ || result.status.code() == Code::device_failed;
     if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
     if (step.op == Op::encode)
-      write_header(lane, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
+      write_header(pipeline, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
   }
 
-  // Handles the launched steps of a lane that are over.
-  void end_launched(Lane& lane, Tally& tally, bool& moved) {
+  // Handles the launched steps of a pipeline that are over.
+  void end_launched(Pipeline& pipeline, Tally& tally, bool& moved) {
     if (!is_asynchronous_) return;
     StepResult result;
-    while (const Step* const step = lane.steps->over(result)) {
+    while (const Step* const step = pipeline.steps->over(result)) {
       moved = true;
-      if (is_header_there(lane, *step) && step->op != Op::encode && result.status.ok())
-        result.status =
-            check_header(place(lane, *step), lane.steps->received(*step), slot_of(lane, step->slot).bytes);
-      end(lane, *step, result, tally);
+      if (is_header_there(pipeline, *step) && step->op != Op::encode && result.status.ok())
+        result.status = check_header(place(pipeline, *step), pipeline.steps->received(*step),
+                                     slot_of(pipeline, step->slot).bytes);
+      end(pipeline, *step, result, tally);
     }
   }
 
   // True if only the last decodes are left, and the backend may run them after the end of the job.
-  bool may_end_without(const Lane& lane) const {
-    return job_->backend->may_outlast() && failure_.ok() && lane.segment + n_lanes_ >= layout_->segments() &&
-           !lane.steps->is_encoding();
+  bool may_end_without(const Pipeline& pipeline) const {
+    return job_->backend->may_outlast() && failure_.ok() &&
+           pipeline.segment + n_pipelines_ >= layout_->segments() && !pipeline.steps->is_encoding();
   }
 
-  FramePlace place(const Lane& lane, const Step& step) const {
-    return {job_->call, lane.segment, step.chunk};
+  FramePlace place(const Pipeline& pipeline, const Step& step) const {
+    return {job_->call, pipeline.segment, step.chunk};
   }
 
   // A header with an error code is a poison frame.
-  void write_header(Lane& lane, const Step& step, Code error, std::size_t payload_bytes) const {
-    FrameHeader header = header_of(place(lane, step));
+  void write_header(Pipeline& pipeline, const Step& step, Code error, std::size_t payload_bytes) const {
+    FrameHeader header = header_of(place(pipeline, step));
     header.error_code = static_cast<std::uint16_t>(error);
     header.payload_bytes = payload_bytes;
-    std::memcpy(header_place(lane, step.slot), &header, sizeof header);
-    Slot& slot = slot_of(lane, step.slot);
+    std::memcpy(header_place(pipeline, step.slot), &header, sizeof header);
+    Slot& slot = slot_of(pipeline, step.slot);
     slot.bytes = sizeof header + payload_bytes;
     slot.is_header = payload_bytes == 0;
   }
 
   const Job* job_ = nullptr;
   std::optional<Layout> layout_;
-  std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0, most_at_once_ = 1;
-  std::vector<Lane> lanes_;  // the first n_lanes_ are in use
-  std::vector<Lane*> batch_;
+  std::size_t slot_bytes_ = 0, n_pipelines_ = 0, active_ = 0, most_at_once_ = 1;
+  std::vector<Pipeline> pipelines_;  // the first n_pipelines_ are in use
+  std::vector<Pipeline*> batch_;
   bool has_frames_ = false, is_asynchronous_ = false, backend_failed_ = false;
   Status failure_;  // the first one; from then on results are worthless, but the schedule goes on
 };

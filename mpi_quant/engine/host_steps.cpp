@@ -30,10 +30,10 @@ bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::
   return false;
 }
 
-void HostBackend::prepare(const Job& job, const Layout& layout, std::size_t lanes, std::byte* memory,
+void HostBackend::prepare(const Job& job, const Layout& layout, std::size_t pipelines, std::byte* memory,
                           std::size_t stride) {
-  if (lanes_.size() < lanes) lanes_.resize(lanes);
-  for (std::size_t i = 0; i < lanes; ++i) lanes_[i].prepare(job, layout, memory + i * stride);
+  if (pipelines_.size() < pipelines) pipelines_.resize(pipelines);
+  for (std::size_t i = 0; i < pipelines; ++i) pipelines_[i].prepare(job, layout, memory + i * stride);
 }
 
 }  // namespace mq

@@ -29,15 +29,15 @@ class HostSteps final : public Steps {
 
 class HostBackend final : public Backend {
  public:
-  std::size_t lane_bytes(const Job& job, const Layout& layout) const override {
+  std::size_t pipeline_bytes(const Job& job, const Layout& layout) const override {
     return ChunkPlaces::memory_bytes(job, layout);
   }
-  void prepare(const Job& job, const Layout& layout, std::size_t lanes, std::byte* memory,
+  void prepare(const Job& job, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;
-  Steps& lane(std::size_t i) override { return lanes_[i]; }
+  Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
 
  private:
-  std::vector<HostSteps> lanes_;
+  std::vector<HostSteps> pipelines_;
 };
 
 }  // namespace mq

@@ -34,9 +34,9 @@ struct Job {
   std::byte* residual = nullptr;  // null: no feedback
   std::uint64_t call = 0;         // hash of the signature
   int rank = 0, size = 1;
-  int lanes = 4;      // segments in flight; the same on all ranks
+  int pipelines = 4;  // segments in flight; the same on all ranks
   int threads = 1;    // codec steps of different segments that may run side by side on the processor
-  int first_tag = 0;  // the job owns rounds * lanes tags from this one on
+  int first_tag = 0;  // the job owns rounds * pipelines tags from this one on
 };
 
 // The codec of raw steps.
@@ -70,8 +70,8 @@ inline Layout layout_of(const Job& job) {
   return Layout(job.count, job.plan->chunks, job.codec->block(job.params),
                 kernels::element_bytes(kernels::compute_element(job.element)), job.codec->whole(job.params));
 }
-inline std::size_t lanes_of(const Job& job, const Layout& layout) {
-  return std::min(static_cast<std::size_t>(job.lanes), layout.segments());
+inline std::size_t pipelines_of(const Job& job, const Layout& layout) {
+  return std::min(static_cast<std::size_t>(job.pipelines), layout.segments());
 }
 // Bytes of a slot: the longest frame, including the header.
 inline std::size_t slot_bytes_of(const Job& job, const Layout& layout) {
