@@ -179,8 +179,8 @@ class ReplicatedSend {
     late_.assign(replicas_, 0);
   }
 
-  // Selects a frame that is free for writing. Without replicas, the previous run's sends must be complete;
-  // with replicas, call lags() and give_up() before.
+  // Selects a frame that is free for writing. With replicas there always is one, because at most kLag sends
+  // to a replica are in flight. Without replicas, the sends of the previous run must be complete.
   void begin() {
     now_ = 0;
     while (now_ + 1 < frames_.size() && frames_[now_].under_way > 0) ++now_;
