@@ -18,7 +18,7 @@ MAX_README = 160
 POLICY_PAGE, METHODS_PAGE, TABLES_PAGE = "docs/policy.md", "docs/methods.md", "docs/benchmarking.md"
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```[ \t]*$", re.S | re.M)
-TREE = ("bench/", "cmake/", "docs/", "kernels/", "mpi_quant/", "results/", "scripts/", "slurm/", "sparse_allreduce/", "tests/")
+TREE = ("bench/", "cmake/", "docs/", "examples/", "kernels/", "mpi_quant/", "results/", "scripts/", "slurm/", "sparse_allreduce/", "tests/")
 
 # What a fragment of C may use.
 FRAGMENT = """#include <mpi_quant.h>
