@@ -38,11 +38,8 @@ int main(int argc, char** argv) {
       for (int j = 0; j < kWidth; ++j) wrong += sums[i][j] != expected;
     }
   }
-  MPIQ_Stats stats;
-  MPIQ_Comm_get_stats(MPI_COMM_WORLD, &stats);
   if (rank == 0)
-    printf("%d wrong values; sent %.0f KiB in %d steps, the table has %.0f KiB\n", wrong,
-           (double)stats.wire_bytes_sent / 1024, kSteps, (double)kTable * kWidth * sizeof(float) / 1024);
+    printf("%d wrong values in %d steps with %d of %d rows each\n", wrong, kSteps, kRows, kTable);
   MPI_Finalize();
   return wrong != 0;
 }
