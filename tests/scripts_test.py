@@ -2,10 +2,17 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts_test.py
 """
+import ast
 import os
+import re
 import unittest
 
-from scripts_common import InTemporaryFolder, call, script
+from scripts_common import ROOT, InTemporaryFolder, call, script
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
 
 
 class Layers(InTemporaryFolder):
@@ -70,6 +77,24 @@ class Layers(InTemporaryFolder):
 
     def test_bench_does_not_include_tests(self):
         self.planted("bench/a.cpp", '// a\n#include "tests/inputs.hpp"\n', "2: bench/ must not include tests/inputs.hpp")
+
+    def test_examples_are_programs_of_users(self):
+        self.clean("mpi_quant/include/mpi_quant.h", "/* a */\n")
+        self.clean("examples/a.cpp", '// a\n#include <mpi.h>\n#include <mpi_quant.h>\n')
+        self.planted("examples/a.cpp", '// a\n#include "mpi_quant/base/status.hpp"\n', "2: examples/ must not include mpi_quant/base/status.hpp")
+
+    def test_nobody_includes_examples(self):
+        self.planted("bench/a.cpp", '// a\n#include "examples/a.hpp"\n', "2: bench/ must not include examples/a.hpp")
+
+    def test_contributing_lists_the_rooms_in_their_order_and_all_folders(self):
+        section = read("CONTRIBUTING.md").split("## What is in which folder\n")[1].split("\n## ")[0]
+        cells = [re.findall(r"`([^`]+)`", cell) for cell in re.findall(r"^\| (`.*?) \|", section, re.M)]
+        rooms = ast.literal_eval(re.search(r"^ROOMS = (\(.*?\))", read("scripts/check_layers"), re.M | re.S).group(1))
+        self.assertEqual(tuple(cell[0] for cell in cells[:len(rooms)]), rooms)
+        names = {name for cell in cells for name in cell}
+        self.assertEqual([name for name in names if not os.path.isdir(os.path.join(ROOT, name))], [])
+        there = {name for name in os.listdir(ROOT) if os.path.isdir(os.path.join(ROOT, name)) and name not in (".git", "build")}
+        self.assertEqual(there - {name.split("/")[0] for name in names}, set())
 
     def test_kernels_name_no_mpi_symbol(self):
         self.planted("kernels/a.cpp", "// MPI_Send in a comment is fine\nint x = MPI_INT;\n",

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define MPIQ_VERSION_MAJOR 0
-#define MPIQ_VERSION_MINOR 1
+#define MPIQ_VERSION_MINOR 2
 #define MPIQ_VERSION_PATCH 0
 
 #ifdef __cplusplus
