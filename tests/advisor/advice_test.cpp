@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/kernels/inputs.hpp"
 #include "tests/json.hpp"
+#include "tests/kernels/inputs.hpp"
 
 namespace mq::test {
 namespace {

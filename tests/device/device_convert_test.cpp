@@ -4,9 +4,9 @@
 
 #include "kernels/convert.hpp"
 #include "kernels/device.hpp"
+#include "tests/device/simt/emulator.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
-#include "tests/device/simt/emulator.hpp"
 
 namespace mq::test {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "kernels/device.hpp"
-#include "tests/kernels/rows.hpp"
 #include "tests/device/simt/emulator.hpp"
+#include "tests/kernels/rows.hpp"
 
 namespace mq::test {
 

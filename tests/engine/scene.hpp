@@ -15,8 +15,8 @@
 #include "kernels/convert.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/engine/host_steps.hpp"
-#include "tests/kernels/inputs.hpp"
 #include "tests/engine/loopback.hpp"
+#include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
 #include "tests/sanitized.hpp"
 

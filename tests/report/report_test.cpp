@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mpi_quant/report/report.hpp"
-#include "tests/kernels/inputs.hpp"
 #include "tests/json.hpp"
+#include "tests/kernels/inputs.hpp"
 #include "tests/report/records.hpp"
 
 namespace mq::test {
