@@ -88,9 +88,9 @@ if(TARGET mpi_quant_cuda)
   list(JOIN libraries "," libraries)
   add_test(NAME device_needed COMMAND ${CMAKE_COMMAND} -D READELF=${CMAKE_READELF} -D LIBRARIES=${libraries}
     -D WITHOUT=cuda,nvidia
-    -P ${PROJECT_SOURCE_DIR}/tests/build/needed_test.cmake)
+    -P ${PROJECT_SOURCE_DIR}/tests/tree/needed_test.cmake)
   add_test(NAME symbols_mpi_quant_cuda COMMAND ${CMAKE_COMMAND} -D NM=${CMAKE_NM} -D LIBRARY=$<TARGET_FILE:mpi_quant_cuda>
-    -D EXPECTED=mpiq_cuda_api -P ${PROJECT_SOURCE_DIR}/tests/build/symbols_test.cmake)
+    -D EXPECTED=mpiq_cuda_api -P ${PROJECT_SOURCE_DIR}/tests/tree/symbols_test.cmake)
   set_tests_properties(device_needed symbols_mpi_quant_cuda PROPERTIES LABELS unit TIMEOUT 60)
 
   # Our declarations of the driver against CUDA's, where they are.
