@@ -330,7 +330,7 @@ Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* con
 template <class F>
 int conclude(MPI_Comm comm, const char* function, const F& f) {
   return raise(comm, guarded_status([&]() -> Status {
-                 const Status status = f();
+                 Status status = f();
                  if (status.ok()) return status;
                  return {status.code(), std::string(function) + ": " + status.text()};
                }));

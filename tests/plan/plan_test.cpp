@@ -1,5 +1,5 @@
 // Proofs about every row of the table of plans, for every number of ranks up to 64 and some beyond, and every
-// number of ranks per node that divides it, on the symbolic machine of tests/symbolic.hpp. That the prover
+// number of ranks per node that divides it, on the symbolic machine of symbolic.hpp. That the prover
 // can fail is prover_test.cpp's to show.
 //
 // Vocabulary of the failure messages: g1.2 and e1.2 are rank 1's input and residual of chunk 2, Q(v) is

@@ -28,7 +28,8 @@ EXAMPLES = sorted(name for name in os.listdir(os.path.join(ROOT, "examples")) if
 
 class Version(unittest.TestCase):
     def test_the_header_has_the_version_of_the_build(self):
-        parts = [found(rf"^#define MPIQ_VERSION_{part} (\d+)$", "mpi_quant", "include", "mpi_quant.h") for part in ("MAJOR", "MINOR", "PATCH")]
+        header = "mpi_quant", "include", "mpi_quant.h"
+        parts = [found(rf"^#define MPIQ_VERSION_{part} (\d+)$", *header) for part in ("MAJOR", "MINOR", "PATCH")]
         self.assertEqual(".".join(parts), VERSION)
 
     def test_the_citation_has_it(self):

@@ -81,7 +81,8 @@ class Layers(InTemporaryFolder):
     def test_examples_are_programs_of_users(self):
         self.clean("mpi_quant/include/mpi_quant.h", "/* a */\n")
         self.clean("examples/a.cpp", '// a\n#include <mpi.h>\n#include <mpi_quant.h>\n')
-        self.planted("examples/a.cpp", '// a\n#include "mpi_quant/base/status.hpp"\n', "2: examples/ must not include mpi_quant/base/status.hpp")
+        self.planted("examples/a.cpp", '// a\n#include "mpi_quant/base/status.hpp"\n',
+                     "2: examples/ must not include mpi_quant/base/status.hpp")
 
     def test_nobody_includes_examples(self):
         self.planted("bench/a.cpp", '// a\n#include "examples/a.hpp"\n', "2: bench/ must not include examples/a.hpp")

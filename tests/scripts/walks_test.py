@@ -72,7 +72,7 @@ def plan(copy, cxx, _mpicc, gtest):
     """The proofs hold for the new plan, and the mutations of its steps are found."""
     sources = ["mpi_quant/plan/plans.cpp", "mpi_quant/plan/hierarchical.cpp"]
     for test in ("plan_test", "prover_test"):
-        run(cxx, *FLAGS, *sources, f"tests/{test}.cpp", "-o", test, *shlex.split(gtest), "-pthread", folder=copy)
+        run(cxx, *FLAGS, *sources, f"tests/plan/{test}.cpp", "-o", test, *shlex.split(gtest), "-pthread", folder=copy)
         run(f"./{test}", folder=copy)
     run(cxx, *FLAGS, "-E", sources[0], "-o", "plans.ii", folder=copy)
     with open(os.path.join(copy, "plans.ii"), encoding="utf-8") as text:
@@ -89,7 +89,7 @@ def mpi_flags(mpicc):
 def function(copy, cxx, mpicc, _gtest):
     """The header is C, and the function compiles as it is declared."""
     with open(os.path.join(copy, "user.c"), "w", encoding="utf-8") as user:
-        user.write("#include <mpi_quant.h>\nint f(int* flag);\nint f(int* flag) { return MPIQ_Method_is_exact(\"onebit\", flag); }\n")
+        user.write('#include <mpi_quant.h>\nint f(int* flag);\nint f(int* flag) { return MPIQ_Method_is_exact("bf16", flag); }\n')
     run(*shlex.split(mpicc), "-std=c99", "-Wall", "-Werror", "-I", "mpi_quant/include", "-fsyntax-only", "user.c", folder=copy)
     run(cxx, *FLAGS, *mpi_flags(mpicc), "-c", "mpi_quant/core/api.cpp", "-o", "api.o", folder=copy)
     if " T MPIQ_Method_is_exact" not in run("nm", "api.o", folder=copy):
@@ -100,21 +100,25 @@ def column(copy, cxx, mpicc, _gtest):
     """The program and the scripts have the same columns, and what fills the row compiles."""
     for file in ("bench/rows.cpp", "bench/tabulate.cpp"):
         run(cxx, *FLAGS, *mpi_flags(mpicc), "-fsyntax-only", file, folder=copy)
-    if "Ran 1 test" not in run("/usr/bin/python3", "tests/scripts/check_results_test.py", "-k", "test_the_schema_is_that_of_the_harness", folder=copy):
+    test = "test_the_schema_is_that_of_the_harness"
+    if "Ran 1 test" not in run("/usr/bin/python3", "tests/scripts/check_results_test.py", "-k", test, folder=copy):
         fail("the test of the schema has another name")
 
 
 def plot(copy, _cxx, _mpicc, _gtest):
-    """scripts/plot finds the plot and draws a committed file."""
+    """scripts/plot finds the plot and draws a committed file, and the plot has the test that plots need."""
     file = sorted(glob.glob(os.path.join(ROOT, "results", "reference", "*.h5")))[0]
     run("scripts/plot", "sent", file, "-o", "drawn", "--name", "a", "--format", "png", folder=copy)
     for name in ("a-sent.png", "a-sent.csv"):
         if os.path.getsize(os.path.join(copy, "drawn", name)) < 100:
             fail(f"{name} is empty")
+    tests = "Plots.test_sent", "Register.test_every_plot_has_a_test_words_and_a_file"
+    if "Ran 2 tests" not in run("/usr/bin/python3", "tests/scripts/plots_test.py", *tests, folder=copy):
+        fail("tests of plots have other names")
 
 
 FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"),
-           column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("scripts",)}
+           column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("scripts", "tests")}
 
 
 def main(arguments):

@@ -45,7 +45,7 @@ foreach(source targets cpu)
   run("a codec of CONTRIBUTING.md does not compile" ${CXX} ${flags} -c kernels/host/${source}.cpp -o ${source}.o)
 endforeach()
 foreach(test codec_test quality_test golden_test)
-  run("${test} does not compile with a codec of CONTRIBUTING.md" ${CXX} ${flags} -DMQ_GOLDEN_FILE="golden.csv" targets.o cpu.o tests/${test}.cpp
+  run("${test} does not compile with a codec of CONTRIBUTING.md" ${CXX} ${flags} -DMQ_GOLDEN_FILE="golden.csv" targets.o cpu.o tests/kernels/${test}.cpp
     -o ${test} ${gtest} -pthread)
 endforeach()
 run("codec_test fails for a codec of CONTRIBUTING.md" ./codec_test)

@@ -29,7 +29,7 @@ set(prefix ${WORK}/moved)
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed)
 file(RENAME ${WORK}/installed ${prefix})
-file(COPY ${SOURCE}/tests/consumer ${SOURCE}/tests/preload/calls.c DESTINATION ${WORK})
+file(COPY ${SOURCE}/tests/tree/consumer ${SOURCE}/tests/preload/calls.c DESTINATION ${WORK})
 file(COPY ${SOURCE}/tests/preload/calls.F90 DESTINATION ${consumer})
 execute_process(COMMAND id -u OUTPUT_VARIABLE uid OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(uid STREQUAL "0")
@@ -120,6 +120,14 @@ run(${MPIEXEC} -n 2 ${home}/linked)
 compile(${MPICC} ${WORK}/calls.c calls mpi_quant_pmpi)
 run(${MPIEXEC} -n 2 ${home}/calls exact)
 run(${MPIEXEC} -n 2 ${lossy} ${home}/calls lossy)
+
+# The examples, as a project of their own.
+file(COPY ${SOURCE}/examples DESTINATION ${WORK})
+string(REGEX REPLACE "mpicc" "mpicxx" mpicxx ${MPICC})
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${WORK}/examples -B ${home}/examples -DCMAKE_PREFIX_PATH=${prefix} -DMPI_C_COMPILER=${MPICC}
+  -DMPI_CXX_COMPILER=${mpicxx} -DMPIEXEC_EXECUTABLE=${MPIEXEC})
+run(${CMAKE_COMMAND} --build ${home}/examples)
+run(${CMAKE_CTEST_COMMAND} --test-dir ${home}/examples --output-on-failure --no-tests=error)
 
 if(NOT OTHER_MPICC)
   message(STATUS "no MPI library of the other family is installed: nothing was tried with it")
