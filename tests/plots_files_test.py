@@ -5,10 +5,12 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/plots_files_test
 import math
 import os
 import unittest
+from unittest import mock
 
 from scripts_common import ROOT, InTemporaryFolder, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 import mpiq_figure
 import mpiq_kernels
@@ -34,6 +36,10 @@ class CommittedFiles(InTemporaryFolder):
 
     def test_every_plot_draws_every_file_to_which_it_applies(self):
         self.assertGreater(len(FILES), 10)
+        # Margins take half of the time. Other tests have them.
+        without_margins = mock.patch.object(Figure, "tight_layout")
+        without_margins.start()
+        self.addCleanup(without_margins.stop)
         for path in FILES:
             source = self.select(path)
             for name, function in PLOTS.items():

@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 from result_files import WithFiles, points_of, script, tool
+from scripts_common import call
 
 import mpiq_launch
 import mpiq_sweep
@@ -80,8 +81,7 @@ class WithFakes(WithFiles):
         return ["--bin", self.folder, "--mpiexec", self.path("mpiexec"), "--out", self.path(out), *arguments]
 
     def sweep(self, *arguments, **env):
-        return subprocess.run([script("sweep"), *self.words(*arguments)], capture_output=True, text=True, check=False,
-                              env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env})
+        return call(script("sweep"), *self.words(*arguments), env={"PYTHONDONTWRITEBYTECODE": "1", **env})
 
     def calls(self):
         try:

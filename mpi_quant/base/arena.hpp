@@ -1,5 +1,5 @@
-// Memory that the library keeps between calls: scratch and residuals. Aligned to cache lines, on huge pages
-// where the system grants them; running out is a value, not an exception.
+// Memory that the library keeps between calls: scratch and residuals. It is aligned to cache lines and on
+// huge pages if the system grants them. Lack of memory is a return value, not an exception.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ class Buffer {
     return *this;
   }
 
-  // At least `bytes` of zeroed memory at a 64-byte boundary; what was held before is released. False: out of
+  // Gets at least `bytes` of zeroed memory at a 64-byte boundary, and releases the old memory. False: out of
   // memory.
   [[nodiscard]] bool allocate_zeroed(std::size_t bytes);
-  // Grows to at least `bytes`; contents are unspecified after growing. False: out of memory, the old memory
-  // is kept.
+  // Grows to at least `bytes`. After growing the contents are unspecified. False: out of memory; the old
+  // memory is kept.
   [[nodiscard]] bool reserve(std::size_t bytes);
-  // Gives the memory up for ever, because somebody may still write to it.
+  // Gives up the memory without freeing it, because somebody may still write to it.
   void leak() {
     data_ = nullptr;
     bytes_ = 0;

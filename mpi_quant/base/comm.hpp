@@ -1,5 +1,6 @@
-// What an executor needs of communication: ranks and non-blocking messages of bytes. Models: MpiComm
-// (mpi_comm.hpp) and the threads-as-ranks loopback of the tests. Separate so that no algorithm sees mpi.h.
+// What an executor needs for communication: ranks and non-blocking messages of bytes. There are two models:
+// MpiComm (core/mpi_comm.hpp), and the loopback of the tests, where threads are ranks. It is a concept so
+// that no algorithm sees mpi.h.
 #pragma once
 
 #include <concepts>
@@ -10,8 +11,8 @@
 
 namespace mq {
 
-// Messages between two ranks with one tag arrive in the order they were sent. A request is completed by the
-// test that sets done; until then its buffer belongs to the communication. A status that is not ok means the
+// Messages between two ranks with one tag arrive in the order in which they were sent. A request is complete
+// when test() sets done. Until then the communication owns its buffer. A status that is not ok means that the
 // communicator is broken.
 template <class C>
 concept Comm = requires(C& c, int peer, int tag, std::span<const std::byte> out, std::span<std::byte> in,
@@ -22,8 +23,8 @@ concept Comm = requires(C& c, int peer, int tag, std::span<const std::byte> out,
   // A message longer than `in` completes with received_bytes > in.size() and unspecified contents.
   { c.receive(peer, tag, in, request) } -> std::same_as<Status>;
   { c.test(request, done, received_bytes) } -> std::same_as<Status>;
-  {c.idle()};  // called when nothing was done since the last call: spin, then give the core away
-  {c.busy()};  // called when something was
+  {c.idle()};  // call it if nothing was done since the last call: it spins, then gives the core away
+  {c.busy()};  // call it if something was done
 };
 
 }  // namespace mq

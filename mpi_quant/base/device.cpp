@@ -19,9 +19,9 @@ std::atomic<const DeviceApi*> table{nullptr};
 std::atomic<const char*> unusable_reason{nullptr};
 std::atomic<const char*> staging{nullptr};
 std::atomic<bool> is_settled{false};  // there is a table, or there will never be one
-std::atomic<std::uint64_t> seen{0};   // objects mapped when there was no driver
+std::atomic<std::uint64_t> seen{0};   // objects that were mapped when there was no driver
 
-// How many objects the process has ever mapped: while it stays, no driver has come.
+// How many objects the process has ever mapped. While the number stays the same, no driver was loaded.
 std::uint64_t objects_mapped() {
   std::uint64_t adds = 0;
   (void)dl_iterate_phdr(
@@ -33,7 +33,7 @@ std::uint64_t objects_mapped() {
   return adds;
 }
 
-// The folder of the object this code is in, with a slash; "" if it has none.
+// The folder of the object file that holds this code, with a slash at its end; "" if it has none.
 std::string own_folder() {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&own_folder), &self) == 0 || self.dli_fname == nullptr) return {};
@@ -47,8 +47,8 @@ const char* for_ever(const std::string& text) {
   return std::strcpy(copy, text.c_str());
 }
 
-// libmpi_quant_cuda.so beside this library, or where a program linked with the engine has its libraries, or
-// where the loader finds it. Never closed: its functions are given away.
+// Opens libmpi_quant_cuda.so: beside this library, where a program that is linked with the engine has its
+// libraries, or where the loader finds it. It is never closed, because its functions are given away.
 void* open_library(std::string& reason) {
   const std::string name = "libmpi_quant_cuda.so." MPIQ_SOVERSION, folder = own_folder();
   for (const char* const place : {"", "../" MPIQ_LIBDIR "/", "../lib/"}) {
@@ -67,34 +67,34 @@ const DeviceApi* load() {
   std::string reason;
   void* const library = open_library(reason);
   if (library == nullptr) {
-    unusable_reason = for_ever("GPU memory is not known: " + reason);
+    unusable_reason = for_ever("cannot recognise GPU memory: " + reason);
     return nullptr;
   }
   auto* const get = reinterpret_cast<CudaApi*>(dlsym(library, "mpiq_cuda_api"));
   const char* why = "no mpiq_cuda_api";
   const DeviceApi* const found = get != nullptr ? get(kDeviceApi, &why) : nullptr;
   if (found != nullptr && found->version == kDeviceApi) return found;
-  unusable_reason = for_ever(std::string("GPU memory is not known: libmpi_quant_cuda.so: ") +
+  unusable_reason = for_ever(std::string("cannot recognise GPU memory: libmpi_quant_cuda.so: ") +
                              (found != nullptr ? "is of another version" : why));
   return nullptr;
 }
 
 // Looks for a driver, and for the table if there is one.
 void look() {
-  static Immortal<std::mutex> mutex;  // as long as anyone may call, also in atexit
+  static Immortal<std::mutex> mutex;  // functions in atexit may call, too
   const std::scoped_lock lock(*mutex);
   const std::uint64_t mapped = objects_mapped();
   if (is_settled || mapped == seen) return;
   const Result<Env>& e = env();
   if (e.ok() && (*e).cuda) {
-    // A process without a driver cannot have device memory, and is not to start one. libcuda.so, without the
-    // number, may be the toolkit's stub.
+    // A process without a driver cannot have device memory, and the library must not start a driver.
+    // libcuda.so, without the number, may be the stub of the toolkit.
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (driver == nullptr) {
       seen = mapped;
       return;
     }
-    table = load();  // calls the driver: it stays open
+    table = load();  // the driver stays open, because the table calls it
   }
   is_settled = true;
 }
@@ -102,11 +102,11 @@ void look() {
 }  // namespace
 
 const DeviceApi* device_api() noexcept {
-  // Nearly always nothing is new, and the lock stays alone.
+  // Nearly always nothing is new. Then the lock is not taken.
   if (!is_settled.load(std::memory_order_acquire) && objects_mapped() != seen) {
     try {
       look();
-    } catch (...) {  // no memory: the next call looks again
+    } catch (...) {  // out of memory: the next call looks again
     }
   }
   return table.load(std::memory_order_acquire);

@@ -11,12 +11,12 @@
 namespace mq {
 namespace {
 
-// A stream of each device, made when it is first needed. Never destroyed: a program may call while statics
-// are torn down.
+// One stream for each device, made when it is first needed. Never destroyed, because a program may make calls
+// while its statics are destroyed.
 struct Streams {
   struct Ours {
     DeviceStream* stream = nullptr;
-    std::byte* pinned = nullptr;  // of gather_now
+    std::byte* pinned = nullptr;  // for gather_now
     std::size_t pinned_bytes = 0;
   };
   std::mutex mutex;
@@ -27,8 +27,8 @@ Streams& streams() {
   return *s;
 }
 
-// f(ours), until the stream has come to its end. Once more with a new stream if that fails: the program may
-// have reset the device since the last time.
+// Runs f(ours) and waits for the stream. If that fails it tries once more with a new stream, because the
+// program may have reset the device.
 template <class F>
 Status in_stream(const DeviceApi& api, Device* device, const F& f) noexcept {
   try {
@@ -70,7 +70,7 @@ Status copy_now(void* to, const void* from, std::size_t bytes) noexcept {
     MQ_TRY(api->where(from, source));
   }
   Device* const device = target.memory == Memory::device ? target.device : source.device;
-  // Of two GPUs the copy is ordered after the target's work; what makes the source has to be over.
+  // Between two GPUs the copy runs after the target's work. The work that makes the source must be over.
   if (source.device != nullptr && source.device != device)
     MQ_TRY(in_stream(*api, source.device, [](const auto&) { return Status{}; }));
   if (device != nullptr) return copy_now(*api, device, to, from, bytes);

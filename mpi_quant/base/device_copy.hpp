@@ -1,5 +1,5 @@
-// Memory of a device for what is not on the critical path: copies that are done when they return, and arrays
-// that own their memory.
+// Device memory outside the critical path: copies that are complete when they return, and arrays that own
+// their memory.
 #pragma once
 
 #include <cstddef>
@@ -11,26 +11,26 @@
 
 namespace mq {
 
-// Copies between any two places, host or device, after what the program has launched before (MPIQ_CUDA_SYNC).
-// Done, or failed, when it returns.
+// Copies between any two addresses, host or device, after the work that the program has launched before
+// (MPIQ_CUDA_SYNC). When it returns, the copy is complete or has failed.
 Status copy_now(void* to, const void* from, std::size_t bytes) noexcept;
-// The same where it is known that one of the two is memory of this device.
+// The same, if one of the two is known to be memory of this device.
 Status copy_now(const DeviceApi& api, Device* device, void* to, const void* from, std::size_t bytes) noexcept;
-// Copies pieces of a device's memory to the host, one after the other, in one go: far fewer waits than as
-// many copies. `to` has room for all.
+// Copies pieces of a device's memory to the host, one after the other. It waits only once, so it is faster
+// than one copy for each piece. `to` has room for all.
 struct DevicePiece {
   const void* from = nullptr;
   std::size_t bytes = 0;
 };
 Status gather_now(const DeviceApi& api, Device* device, std::byte* to,
                   std::span<const DevicePiece> pieces) noexcept;
-// True if p is memory of a device; an error if nobody can tell.
+// True if p is memory of a device. An error if the driver cannot tell.
 Result<bool> is_on_device(const void* p) noexcept;
-// True if p is memory of a device and a stream is being captured, as far as DeviceApi::capturing tells: then
-// nothing can be copied.
+// True if p is memory of a device and a stream is being captured, as far as DeviceApi::capturing can tell.
+// Then nothing can be copied.
 bool is_captured(const void* p) noexcept;
 
-// Memory on a device; null if empty.
+// Memory on a device. data() is null if there is none.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -40,7 +40,7 @@ class DeviceBuffer {
     swap(other);
     return *this;
   }
-  // Of an empty one.
+  // The buffer must be empty.
   Status allocate_zeroed(const DeviceApi& api, Device* device, std::size_t bytes) noexcept;
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }

@@ -31,7 +31,7 @@ Status read_isa(const char* text, kernels::Isa& isa) {
           std::string("MPIQ_ISA: unknown instruction set \"") + text + "\" (known: scalar, avx2, avx512)"};
 }
 
-// The number in a variable that is set, from least to most.
+// Reads the number in a variable, from least to most. Leaves `number` alone if the variable is not set.
 Status read_number(const char* variable, int least, int most, int& number) {
   const char* const text = std::getenv(variable);
   if (!is_set(text)) return {};
@@ -45,7 +45,7 @@ Status read_number(const char* variable, int least, int most, int& number) {
   return {};
 }
 
-// A relative error, more than 0, in a variable that is set.
+// Reads a relative error above 0 in a variable. Leaves `error` alone if the variable is not set.
 Status read_error(const char* variable, double& error) {
   const char* const text = std::getenv(variable);
   if (!is_set(text)) return {};
@@ -57,7 +57,7 @@ Status read_error(const char* variable, double& error) {
   return {};
 }
 
-// The position among `known` of the word in a variable that is set.
+// Reads the word in a variable, as its position in `known`. Leaves `out` alone if the variable is not set.
 template <class E>
 Status read_word(const char* variable, std::span<const std::string_view> known, E& out) {
   const char* const text = std::getenv(variable);
@@ -83,7 +83,7 @@ Status read_cuda(Env& e) {
   return read_word("MPIQ_CUDA_TIME", kOffOrOn, e.cuda_time);
 }
 
-// "512M" into bytes.
+// Reads "512M" as bytes.
 Status read_bytes(const char* variable, const char* text, std::uint64_t& bytes) {
   const std::string_view word = text;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bytes);
@@ -126,11 +126,11 @@ Result<Env> read_env() {
 }  // namespace
 
 const Result<Env>& env() {
-  static Immortal<Result<Env>> e([]() -> Result<Env> {  // MPI_Finalize may run in atexit
+  static Immortal<Result<Env>> e([]() -> Result<Env> {  // immortal, because MPI_Finalize may run in atexit
     try {
       return read_env();
     } catch (const std::bad_alloc&) {
-      return Status{Code::no_memory, "out of memory"};  // short enough to need none
+      return Status{Code::no_memory, "out of memory"};  // short enough to need no memory
     }
   }());
   return *e;

@@ -1,4 +1,4 @@
-// Every environment variable of the library, read once. Separate because nothing else may call getenv.
+// Every environment variable of the library, read once. Nothing else in the library may call getenv.
 #pragma once
 
 #include <array>
@@ -18,85 +18,88 @@ inline constexpr int kMaxThreads = 64;
 
 // What the preload library does with the calls of a program.
 enum class Mode {
-  on,       // what the policy says
-  explain,  // nothing: reports what the policy would do
-  advise,   // nothing: reports what each method would do
+  on,       // does what the policy says
+  explain,  // changes nothing and reports what the policy would do
+  advise,   // changes nothing and reports what each method would do
 };
 inline constexpr std::array<std::string_view, 3> kModes{"on", "explain", "advise"};
 
 struct Env {
   // MPIQ_POLICY: rules for communicators whose policy was not set by MPIQ_Comm_set_policy. Rank 0's counts.
-  // "" for none. Or else MPIQ_POLICY_FILE: a file of rules, see rules_of_file.
+  // Without it MPIQ_POLICY_FILE: a file of rules, see rules_of_file. Without both "".
   std::string policy;
-  std::string policy_file;  // that policy was read from; "" if from MPIQ_POLICY
+  std::string policy_file;  // the file that policy was read from; "" if it is from MPIQ_POLICY
   // MPIQ_MODE: on, explain or advise, for MPI_Allreduce of unmodified programs. Default on.
   Mode mode = Mode::on;
-  // MPIQ_REPORT: file for a report of what became of the program's calls, written by rank 0 when MPI is
-  // finalized: JSON if the name ends in .json, else text; "-": text on stderr. All ranks must have it.
-  // Default: none; "-" if MPIQ_MODE is explain or advise.
+  // MPIQ_REPORT: file for a report on the program's calls. Rank 0 writes it when MPI is finalized. It is JSON
+  // if the name ends in .json, else text. "-": text on stderr. All ranks must have the variable. Default:
+  // none, or "-" if MPIQ_MODE is explain or advise.
   std::string report;
   // MPIQ_ADVISE_ERROR: the largest relative L2 error of one call that advice may suggest, for programs that
   // need every result. Default 0: methods with more than 1 % are suggested with feedback.
   double advise_error = 0;
-  // MPIQ_RESIDUALS: most bytes that a rank keeps in residuals whose keys the preload library made up; K, M, G
-  // as in rules. Default: a quarter of the node's memory, divided by its ranks.
+  // MPIQ_RESIDUALS: the preload library makes no residual if all residuals of the rank would then take more
+  // bytes than this; K, M, G as in rules. Default: a quarter of the node's memory, divided by its ranks.
   std::uint64_t residual_bytes = 0;
-  // MPIQ_ISA: scalar, avx2 or avx512: the instruction set of the codecs. Default: the best the processor has.
+  // MPIQ_ISA: scalar, avx2 or avx512: instruction set of the codecs. Default: the best that the processor
+  // has.
   kernels::Isa isa = kernels::best_isa();
-  // MPIQ_THREADS: codec threads of a rank, 1 to 64; used if the library was built with OpenMP. Default 1:
-  // none but the caller's.
+  // MPIQ_THREADS: codec threads of a rank, 1 to 64. It needs a library that was built with OpenMP. Default 1:
+  // only the caller's thread.
   int threads = 1;
-  // MPIQ_WATCHDOG: seconds after which a rank that waits for the others at the first call of a communicator
-  // says so on stderr, once; 0: never. Default 30.
+  // MPIQ_WATCHDOG: a rank that waits longer for the others at the first call on a communicator says so once
+  // on stderr, in seconds. 0: never. Default 30.
   int watchdog = 30;
-  // MPIQ_CUDA: auto or off. auto, the default: GPU memory is known where the program itself has mapped a CUDA
-  // driver; off: everything is host memory to the library.
+  // MPIQ_CUDA: auto or off. auto (default): the library recognises GPU memory if the program has mapped a
+  // CUDA driver. off: the library takes all memory for host memory.
   bool cuda = true;
-  // MPIQ_CUDA_SYNC: legacy, perthread, none or device: what of the GPU's work before a call its vectors wait
-  // for. Default legacy: what a synchronous copy would wait for.
+  // MPIQ_CUDA_SYNC: legacy, perthread, none or device: which earlier work of the GPU a call waits for.
+  // Default legacy: the work that a synchronous copy would wait for.
   DeviceSync cuda_sync = DeviceSync::legacy;
-  // MPIQ_CUDA_WIRE: host, device or auto: where messages are made of vectors in GPU memory. Each rank's own
-  // affair. Default host: any MPI can send them.
+  // MPIQ_CUDA_WIRE: host, device or auto: where the messages of vectors in GPU memory are made. Ranks may
+  // differ. Default host: any MPI can send them.
   DeviceWire cuda_wire = DeviceWire::host;
-  // MPIQ_CUDA_TIME: on or off: whether steps on a GPU are timed, by its clock, for encode_s and decode_s of
-  // MPIQ_Stats, which else leave them out. Costs an event a step. Default: on if a report is written.
+  // MPIQ_CUDA_TIME: on or off: whether the GPU's clock times the steps on a GPU, for encode_s and decode_s of
+  // MPIQ_Stats. Otherwise these leave such steps out. Costs one event for each step. Default: on if a report
+  // is written.
   bool cuda_time = false;
-  // MPIQ_NODE_RANKS: take every so many consecutive ranks of a communicator for those of one node, whatever
-  // machines they run on; 1: every rank is a node of its own. For the plan hierarchical, and for tests of it.
-  // Counts where all ranks have the same and it divides their number; else nodes have one rank. Default 0:
-  // the nodes are those of MPI (ranks that can share memory).
+  // MPIQ_NODE_RANKS: take each group of this many consecutive ranks of a communicator for one node, whatever
+  // machines they run on. 1: every rank is a node of its own. It is for the plan hierarchical and its tests.
+  // It counts only if all ranks have the same value and it divides their number; otherwise nodes have one
+  // rank. Default 0: a node is what MPI says (ranks that can share memory).
   int node_ranks = 0;
 };
 
-// The environment at the first call, or what is wrong with it.
+// The environment at the time of the first call, or what is wrong with it.
 const Result<Env>& env();
 
-// MPIQ_POLICY, or else the rules in MPIQ_POLICY_FILE, or else "", whatever is wrong with the rest of the
-// environment; an error if that file cannot be read.
+// MPIQ_POLICY; or else the rules in MPIQ_POLICY_FILE; or else "". Errors in other variables do not matter. An
+// error if the file cannot be read.
 Result<std::string> policy_of_environment();
 
 // The file that policy_of_environment() reads; "" for none.
 std::string policy_file_of_environment();
 
-// Rules of a file, where # begins a comment and line ends separate rules as semicolons do.
+// The rules of a file. A # begins a comment. The end of a line separates rules, as a semicolon does.
 Result<std::string> rules_of_file(const std::string& path);
-// Its lines, without comments.
+// The lines of such a file, without comments.
 Result<std::vector<std::string>> lines_of_rules(const std::string& path);
 
-// A relative error as a user writes it, "1e-6"; none: not a finite number above 0.
+// Reads a relative error, "1e-6". Nothing if the text is not a finite number above 0.
 std::optional<double> relative_error(std::string_view text);
 
-// Sets a variable for programs started from here; "" leaves it as it is.
+// Sets a variable for programs that this process starts. An empty value changes nothing.
 void pass_on(const char* variable, const std::string& value);
-// Sets the policy for programs started from here, be it empty.
+// Sets the policy for programs that this process starts. It may be empty.
 void pass_on_policy(const std::string& rules);
-// Puts a library before those that programs started from here preload.
+// Puts a library first in LD_PRELOAD, for programs that this process starts.
 void prepend_preload(const std::string& library);
 
-// The rank in the program, as the launcher says (Hydra, Open MPI, Slurm); 0 if it says nothing.
+// The rank of this process, by the variables of the launcher (Hydra, Open MPI, Slurm). 0 if there are none.
 int rank_by_launcher();
 
-// Ranks of this program on this node, as the launcher says (Hydra, Open MPI); 1 if it says nothing.
+// Ranks of this program on this node, by the variables of the launcher (Hydra, Open MPI). 1 if there are
+// none.
 int ranks_on_node();
 
 }  // namespace mq

@@ -1,5 +1,5 @@
-// A static that is never destroyed: for what MPI may call back, or threads may use, while the statics of the
-// program are torn down.
+// A static that is never destroyed. It is for objects that MPI or a thread may still use while the statics of
+// the program are destroyed.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace mq {
 
-// Holds a T in its own memory, so that making one allocates nothing beside what T itself does.
+// Holds a T in its own memory. It allocates nothing except what T itself allocates.
 template <class T>
 class Immortal {
  public:

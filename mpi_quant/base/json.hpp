@@ -10,7 +10,7 @@
 
 namespace mq {
 
-// Bytes of the well-formed UTF-8 character that text begins with; 0 if there is none.
+// The length of the well-formed UTF-8 character at the beginning of text. 0 if there is none.
 inline std::size_t utf8_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(0);
@@ -18,7 +18,7 @@ inline std::size_t utf8_bytes(std::string_view text) {
   const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   for (std::size_t i = 1; i < size; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // The second byte tells overlong forms, surrogates and what is beyond U+10FFFF.
+  // The second byte shows overlong forms, surrogates and code points beyond U+10FFFF.
   const unsigned second = byte(1);
   const bool sane = first >= 0xc2 && first <= 0xf4 && (first != 0xe0 || second >= 0xa0) &&
                     (first != 0xed || second < 0xa0) && (first != 0xf0 || second >= 0x90) &&
@@ -26,7 +26,7 @@ inline std::size_t utf8_bytes(std::string_view text) {
   return sane ? size : 0;
 }
 
-// Any bytes become valid JSON: those that are not UTF-8 are escaped as if they were Latin-1.
+// Turns any bytes into valid JSON. Bytes that are not UTF-8 are escaped as if they were Latin-1.
 inline std::string json_quote(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "\"";
@@ -44,7 +44,7 @@ inline std::string json_quote(std::string_view text) {
   return out + "\"";
 }
 
-// The shortest text of the same value; JSON has no other numbers than finite ones.
+// The shortest text of the value. JSON has finite numbers only: all others become null.
 inline std::string json_number(double value) {
   if (!std::isfinite(value)) return "null";
   std::array<char, 64> text;

@@ -1,5 +1,4 @@
-// The library's error value. Nothing in the library throws across a function that returns a Status, prints or
-// aborts.
+// The library's error value. A function that returns a Status does not throw, print or abort.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +9,36 @@
 
 namespace mq {
 
-// One MPI error code is made of each (except ok), all in one error class, see mpi_quant/core/errors.hpp.
+// Each code except ok becomes one MPI error code. All are in one error class, see mpi_quant/core/errors.hpp.
 enum class Code : std::uint8_t {
   ok,
-  bad_policy,    // policy text, method word or environment variable that cannot be used
-  bad_info,      // MPI_Info value that cannot be used
-  bad_argument,  // argument of an MPIQ_ function
+  bad_policy,    // unusable policy, method or environment variable
+  bad_info,      // unusable MPI_Info value
+  bad_argument,  // unusable argument of an MPIQ_ function
   mismatch,      // the ranks called with different arguments or policies
-  bad_frame,     // a message that no sane peer can have sent
+  bad_frame,     // a message that no intact peer can have sent
   peer_failed,   // another rank reported an error during the call
   no_memory,
-  mpi_failed,     // an MPI call of ours returned an error
+  mpi_failed,     // MPI returned an error to the library
   extension,      // reported by a library built on this one, through MPIQ_Comm_raise
-  timed_out,      // a peer did not answer within the time the caller gave
-  device_failed,  // the GPU, its driver or its memory: an error of this rank
+  timed_out,      // a peer did not answer within the caller's time
+  device_failed,  // the GPU, its driver or its memory failed on this rank
 };
 inline constexpr int kCodes = 12;
 
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  // text: not empty unless ok. For lack of one the user is told so, which a test of every error would find.
+  // text must not be empty unless code is ok. An empty one is replaced; a test of every error would find it.
   Status(Code code, std::string text) : code_(code), text_(std::move(text)) {
     if (code_ != Code::ok && text_.empty()) text_ = "no reason given";  // short enough to need no memory
   }
-  // A copy whose text finds no memory says so: an error must not become another one on its way.
+  // If there is no memory for the text, the copy says so and keeps the code: the error must not change.
   Status(const Status& other) noexcept : code_(other.code_) {
     try {
       text_ = other.text_;
     } catch (...) {
-      text_ = "out of memory";  // short enough to need none
+      text_ = "out of memory";  // short enough to need no memory
     }
   }
   Status(Status&&) noexcept = default;
@@ -51,21 +50,21 @@ class [[nodiscard]] Status {
   ~Status() = default;
   bool ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
-  const std::string& text() const { return text_; }  // names the thing and the place; empty if ok
+  const std::string& text() const { return text_; }  // names what failed and where; empty if ok
 
  private:
   Code code_ = Code::ok;
   std::string text_;
 };
 
-// A status whose text is made by a function, or "out of memory" where there is none for it. For errors in the
-// middle of a call, where a rank that throws would leave the others waiting.
+// A status whose text a function makes. If there is no memory for it, the text is "out of memory". It is for
+// errors in the middle of a call, where a rank that throws would leave the others waiting.
 template <class Text>
 Status status_of(Code code, const Text& text) noexcept {
   try {
     return {code, text()};
   } catch (...) {
-    return {code, "out of memory"};  // short enough to need none
+    return {code, "out of memory"};  // short enough to need no memory
   }
 }
 
@@ -86,7 +85,7 @@ class [[nodiscard]] Result {
   std::variant<T, Status> v_;
 };
 
-// Returns the status of expr unless it is ok. The name counts because expr may be a lambda that tries, too.
+// Returns the status of expr unless it is ok. Names are numbered because expr may be a lambda with an MQ_TRY.
 #define MQ_TRY(expr) MQ_TRY_COUNTED(expr, __COUNTER__)
 #define MQ_TRY_COUNTED(expr, n) MQ_TRY_NAMED(expr, n)
 #define MQ_TRY_NAMED(expr, n)                                                           \

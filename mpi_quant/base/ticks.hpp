@@ -1,6 +1,6 @@
-// Clocks: one of seconds; and the cheapest of the processor, for what is measured at every call: where a look
-// at the system's clock costs 25 ns this costs less than 10. Its rate is found by comparing with seconds over
-// the whole run.
+// Clocks. now_s() is in seconds. ticks() is the cheapest clock of the processor, for what is measured at
+// every call: it costs less than 10 ns where the system's clock costs 25 ns. Its rate is found by comparing
+// it with seconds over the whole run.
 #pragma once
 
 #include <chrono>

@@ -1,11 +1,8 @@
-// One allreduce from top to bottom:
+// One blocking allreduce from top to bottom:
 //
-//   classify  is it a sum of floats on an intracommunicator of at least two ranks?     else MPI's own
-//   state     the communicator's policy, residuals, messages                           made at the first use
-//   choose    policy or info -> method: codec row, parameters, plan
-//   operate   prepare, agree, run: operation.hpp
-//
-// Every decision here is a function of values equal on all ranks.
+//   decide    policy or info -> method: codec, parameters, plan                   decide.hpp
+//   operate   prepare, agree, run                                                 call_run.hpp
+//   conclude  the result, the error, or MPI's own reduction if the call is exact  this file
 
 #include "mpi_quant/core/allreduce.hpp"
 
@@ -17,6 +14,7 @@
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
@@ -25,50 +23,13 @@
 namespace mq {
 namespace {
 
-// An intracommunicator of at least two ranks; the same answer on all of them.
-bool can_share(const Call& call) {
-  if (call.comm == MPI_COMM_NULL) return false;
-  int inter = 0, size = 0;
-  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter) return false;
-  return PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size > 1;
-}
-
 bool is_half(std::optional<kernels::Element> element) {
   return element && kernels::element_bytes(*element) == 2;
 }
 
-// A parameter by its name, if the codec has it.
-void set_parameter(Method& method, std::string_view name, double value) {
-  for (std::size_t i = 0; i < method.codec->specs.size(); ++i)
-    if (method.codec->specs[i].name == name) method.params.value[i] = value;
-}
-
-// The method of a call that a codec could serve, and mpi for all others. A half type that is to be reduced
-// exactly is reduced by the codec of its own type: MPI cannot add it.
-Method choose(const Call& call, std::optional<kernels::Element> element, const CallOptions& options,
-              CommState& state) {
-  const std::uint64_t number = state.policy_calls++;  // on every path: ranks must not come apart by an error
-  const bool eligible = element && call.op == MPI_SUM && call.count > 0 && state.stats.exact_mode != 2;
-  if (!eligible) return {};
-  Method method;
-  if (options.method) {
-    method = *options.method;
-  } else if (state.stats.exact_mode == 0) {
-    const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
-    int size = 0;
-    (void)PMPI_Comm_size(call.comm, &size);
-    method = state.policy.choose({bytes, size, *element, number, state.name});
-  }
-  if (method.exact() && is_half(element)) method.codec = kernels::find_codec(name(*element));
-  if (!method.exact() && options.rows > 0) {
-    set_parameter(method, "rows", options.rows);
-    set_parameter(method, "ld", options.ld);
-  }
-  return method;
-}
-
-// MPI has no communicator left for the library. The sum is exact if no rank asked for a method itself and MPI
-// can add the type; else an error. The ranks agree on that by the program's own communicator.
+// For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
+// if no rank asked for a method itself and MPI can add the type. Otherwise it is an error. The ranks agree on
+// that over the program's own communicator.
 Outcome without_messages(const Call& call, const CallOptions& options) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   Status local_error = options.local_error;
@@ -143,25 +104,12 @@ Result<bool> copies_alone(const Call& call) {
   return alone;
 }
 
-Result<Choice> choose_requested(const Call& call, const CallOptions& options) {
-  Choice choice;
-  if (!can_share(call)) return choice;
-  const Result<CommState*> found = CommState::obtain(call.comm, CommState::Initial::environment);
-  if (!found.ok()) return found.status();
-  // Alone, or with ranks that could not even read our messages: nothing to agree on.
-  if (*found == nullptr || (*found)->stats.exact_mode == 2) return choice;
-  choice.state = (*found)->shared_from_this();
-  const std::scoped_lock lock(choice.state->mutex);
-  choice.method = choose(call, element_of(call.datatype), options, *choice.state);
-  return choice;
-}
-
 Outcome requested_allreduce(const Call& call, const CallOptions& options) noexcept {
   return with_memory([&]() -> Outcome {
-    const Result<Choice> choice = choose_requested(call, options);
-    if (!choice.ok()) return {choice.status(), false};
-    if (choice->state == nullptr) return {options.local_error, options.local_error.ok()};
-    return operate(*choice->state, call, options, choice->method);
+    const Result<Decision> decision = decide_requested(call, options);
+    if (!decision.ok()) return {decision.status(), false};
+    if (decision->state == nullptr) return {options.local_error, options.local_error.ok()};
+    return operate(*decision->state, call, options, decision->method);
   });
 }
 

@@ -1,6 +1,5 @@
-// From arguments to a decision: is a call ours, and how is it reduced? And the blocking call from top to
-// bottom. What happens in between is Operation's (operation.hpp); non-blocking and persistent calls are
-// requests.hpp's.
+// The blocking call from top to bottom, and what a call is made of: arguments, options, outcome. decide.hpp
+// makes the decision, call_run.hpp runs a call, and requests.hpp has non-blocking and persistent calls.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +17,7 @@ namespace mq {
 
 class CommState;
 
-// The arguments of an allreduce, count widened once for MPI_Allreduce and its _c form alike.
+// The arguments of an allreduce. count is wide enough for MPI_Allreduce and its _c form.
 struct Call {
   const void* sendbuf;
   void* recvbuf;
@@ -28,51 +27,42 @@ struct Call {
   MPI_Comm comm;
 };
 
-// What the caller of MPIQ_Allreduce wants beside MPI's arguments.
+// What the caller of MPIQ_Allreduce asks for beside MPI's arguments.
 struct CallOptions {
-  std::optional<Method> method;  // in place of the policy's
+  std::optional<Method> method;  // used in place of the policy's
   Key key;                       // of the residual; empty: no feedback
-  double rows = 0, ld = 0;       // of the matrix the vector is, column by column; 0: none
-  // Of vectors on a GPU: the program's stream that has made the input, and whether the result may be ready
-  // only for what comes later in it.
+  double rows = 0, ld = 0;       // the vector is a matrix, stored column by column; 0: it is not
+  // For vectors on a GPU: the program's stream that has made the input. stream_ordered: the result may be
+  // ready only for later work in that stream.
   std::optional<void*> stream;
   bool stream_ordered = false;
-  Status local_error;  // why this rank cannot take part; reported to all
-  // Of MPI_Allreduce of an unmodified program. The key is then this rank's alone, and ranks that come with
-  // different methods reduce exactly.
+  Status local_error;  // why this rank cannot take part; all ranks learn of it
+  // True for MPI_Allreduce of an unmodified program. The key is then known to this rank only. If ranks have
+  // different methods, all reduce exactly.
   bool may_fall_back = false;
-  std::uint64_t safeguards = 0;  // hash of what else the ranks must agree on to compress
+  std::uint64_t safeguards = 0;  // hash of what the ranks must also agree on before they compress
 };
 
-// What became of a call: an error, a result, or nothing yet because the reduction is MPI's to do.
+// How a call ended: with an error, with a result, or exact, which means that MPI still has to reduce.
 struct Outcome {
   Status status;
   bool exact = false;
   bool split = false;  // exact because the ranks came with different methods
-  // The ranks agreed and their codecs ran: on all ranks or on none. The status is then this rank's alone.
+  // The ranks agreed and their codecs ran, on all ranks or on none. The status is then local to this rank.
   bool ran = false;
 };
 
-// Who reduces a call, and how: MPI if state is null.
-struct Choice {
-  std::shared_ptr<CommState> state;
-  Method method;
-};
-
-// MPIQ_Allreduce and its relatives. Collective over the communicator at its first use.
-Result<Choice> choose_requested(const Call& call, const CallOptions& options);
-
-// Runs one blocking call of a communicator, with the method chosen for it.
+// Runs one blocking call of a communicator with the method that was chosen for it.
 Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method);
-// Starts MPI's own non-blocking reduction of a call, on this communicator.
+// Starts MPI's own non-blocking reduction of a call on this communicator.
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
-// A sum on one rank which MPI may not be able to do, of half-type elements or with a vector on a device:
-// copies it. False if the call is something else.
+// Copies a sum on one rank that MPI may not be able to make: of half-type elements, or with a vector on a
+// device. False if the call is something else.
 Result<bool> copies_alone(const Call& call);
 
 // MPIQ_Allreduce.
 Outcome requested_allreduce(const Call& call, const CallOptions& options) noexcept;
-// The exception boundary: whatever ran short of memory is an error like any other.
+// The exception boundary: lack of memory becomes an error like any other.
 template <class F>
 Outcome with_memory(const F& f) noexcept {
   try {
@@ -81,10 +71,10 @@ Outcome with_memory(const F& f) noexcept {
     return {{Code::no_memory, "out of memory"}, false};
   }
 }
-// MPI's own reduction of a call whose element type is known, if it has one of ours.
+// MPI's own reduction of a call. element: the type of the elements, if the library knows it.
 int exact_allreduce(const Call& call, std::optional<kernels::Element> element);
-// The end of a call: raises the error, or lets MPI reduce. May not return, and may throw what an error
-// handler throws.
+// The end of a call: raises the error, or lets MPI reduce if the call is exact. May not return, and may throw
+// what an error handler throws.
 int conclude(const Call& call, const Outcome& outcome);
 
 }  // namespace mq

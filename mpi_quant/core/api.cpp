@@ -1,5 +1,5 @@
-// The bodies of the MPIQ_ functions: arguments in, allreduce.cpp or comm_state.cpp does the work, MPI error
-// codes out.
+// The bodies of the MPIQ_ functions. They take arguments and return MPI error codes; allreduce.cpp and
+// comm_state.cpp do the work.
 
 #include <mutex>
 
@@ -10,12 +10,13 @@
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
 #include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/requests.hpp"
 
 namespace mq {
 namespace {
 
-constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // no bound of a codec overflows below
+constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // up to here no codec's bound overflows
 
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
@@ -47,7 +48,7 @@ Status set_policy(MPI_Comm comm, const char* rules) {
 int half_type(kernels::Element half, MPI_Datatype* datatype) {
   if (!mpi_fits()) return raise(MPI_COMM_SELF, misfit());
   if (datatype == nullptr) return raise(MPI_COMM_SELF, {Code::bad_argument, "datatype is NULL"});
-  if (const Status status = CommState::watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
+  if (const Status status = watch_finalize(); !status.ok()) return raise(MPI_COMM_SELF, status);
   const Result<MPI_Datatype> made = half_datatype(half);
   if (made.ok()) *datatype = *made;
   return raise(MPI_COMM_SELF, made.status());
@@ -116,12 +117,12 @@ int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
   if (!mpi_fits()) return raise(comm, misfit());
   if (stats == nullptr) return raise(comm, {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"});
   *stats = {};
-  if (CommState* const state = CommState::find(comm)) {
+  if (CommState* const state = find_state(comm)) {
     const std::scoped_lock lock(state->mutex);
     *stats = state->stats;
-    if (stats->exact_mode == 0 && state->is_refused()) stats->exact_mode = 3;
+    if (stats->exact_mode == 0 && state->channel.was_refused()) stats->exact_mode = 3;
     stats->residual_bytes = state->residuals.bytes();
-    stats->scratch_bytes = state->all_scratch_bytes();
+    stats->scratch_bytes = state->scratch.bytes();
   }
   return MPI_SUCCESS;
 }

@@ -11,8 +11,8 @@
 namespace mq {
 namespace {
 
-// Words of one rank for all. Of fixed size, so that telling the reason of an error cannot fail for want of
-// memory.
+// The words of one rank for all. Their size is fixed, so that telling the reason of an error cannot fail for
+// lack of memory.
 using Text = std::array<char, 256>;
 
 Text to_text(std::string_view words) {
@@ -32,14 +32,14 @@ std::string_view take_line(std::string_view& lines) {
   return line;
 }
 
-// Line by line with rank 0 until one differs.
+// Compares line by line with rank 0 until one line differs.
 Status difference(MPI_Comm comm, int rank, int size, std::string_view facts) {
   for (;;) {
     const bool more = !facts.empty();
     const Text mine = to_text(more ? take_line(facts) : "nothing more");
     Text first = mine;
     MQ_TRY(tell(comm, 0, first));
-    // A line may differ beyond what fits into a text; then the last one is as good as any.
+    // A line may differ only beyond the size of a text. Then the last line is shown.
     int ranks[2]{first != mine ? rank : size, more ? 1 : 0}, least[2];
     MQ_TRY(mpi_status(real_mpi().allreduce(ranks, least, 2, MPI_INT, MPI_MIN, comm), "MPI_Allreduce"));
     if (least[0] == size && least[1] != 0) continue;
@@ -59,7 +59,7 @@ Status collective_check(MPI_Comm comm, const Status& local_error, std::string_vi
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
   Hash hash;
   for (const char c : facts) hash.add(c);
-  // The minimum of x and of ~x gives the minimum and the maximum.
+  // The minimum of x and of ~x give the minimum and the maximum of x.
   const auto in_trouble = static_cast<std::uint64_t>(local_error.ok() ? size : rank);
   const std::uint64_t mine[]{in_trouble, hash.value(), ~hash.value()};
   std::uint64_t least[3];
@@ -67,7 +67,7 @@ Status collective_check(MPI_Comm comm, const Status& local_error, std::string_vi
   if (const auto first = static_cast<int>(least[0]); first < size) {
     Text words = to_text(local_error.text());
     MQ_TRY(tell(comm, first, words));
-    MQ_TRY(local_error);  // this rank's own words
+    MQ_TRY(local_error);  // this rank's own error has precedence
     return {Code::peer_failed, "rank " + std::to_string(first) + ": " + words.data()};
   }
   return least[1] == ~least[2] ? Status{} : difference(comm, rank, size, facts);

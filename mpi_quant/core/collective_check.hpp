@@ -1,6 +1,6 @@
-// The agreement of functions that are collective but not on the critical path: one reduction in the good
-// case, and in the bad one as many messages as it takes to tell every rank the reason. (agree.hpp is the fast
-// one of an allreduce.) Collectives only, so it may run on the program's own communicator.
+// The agreement for functions that are collective but not on the critical path. If all is well it takes one
+// reduction; otherwise as many messages as it takes to tell every rank the reason. (agree.hpp has the fast
+// agreement of an allreduce.) It uses collectives only, so it may run on the program's own communicator.
 #pragma once
 
 #include <mpi.h>
@@ -11,10 +11,10 @@
 
 namespace mq {
 
-// Collective over comm. Ok if no rank has a local error and all brought the same facts, a list of lines that
-// each end with a null character. Else an error on every rank: a rank with a local error gets its own, the
-// others what the first such rank says. If facts differ the error shows the first line that does, of rank 0
-// and of the first rank that has another one.
+// Collective over comm. Ok if no rank has a local error and all bring the same facts: a list of lines, each
+// with a null character at its end. Otherwise an error on every rank. A rank with a local error gets its own;
+// the others get the error of the first such rank. If facts differ, the error shows the first line that does,
+// as it is on rank 0 and on the first rank that has another one.
 Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts);
 
 }  // namespace mq

@@ -10,13 +10,13 @@
 namespace mq {
 namespace {
 
-// Duplicates of a two-byte integer type, so that they can be sent and received like any other.
+// Duplicates of a two-byte integer type. They can be sent and received like any other type.
 struct HalfTypes {
   std::mutex mutex;
   std::atomic<MPI_Datatype> f16 = MPI_DATATYPE_NULL, bf16 = MPI_DATATYPE_NULL;
 };
 HalfTypes& half_types() {
-  static Immortal<HalfTypes> types;  // may be asked while statics are torn down
+  static Immortal<HalfTypes> types;  // may be used while statics are destroyed
   return *types;
 }
 
@@ -50,8 +50,8 @@ struct Known {
   kernels::Element element;
 };
 
-// The float types that MPI has names for, as far as their sizes are right: MPI_REAL is whatever the MPI
-// library's Fortran was configured with. Those it has not at all are MPI_DATATYPE_NULL.
+// The float types that MPI has names for, if their sizes are right. The size of MPI_REAL depends on how the
+// MPI library's Fortran was configured. Types that the MPI library lacks are MPI_DATATYPE_NULL.
 #ifdef MPIX_C_FLOAT16
 constexpr std::size_t kNamed = 7;
 #else

@@ -14,9 +14,9 @@
 namespace mq {
 namespace {
 
-// The code with its text set. Class and codes are made once, when first needed, because MPI has room for a
-// limited number. The class is our own: MPICH 4.0.2 loses the text of a code that is added to a predefined
-// class.
+// The error code, with its text set. The class and the codes are made once, when they are first needed,
+// because MPI has room for a limited number. The class is the library's own, because MPICH 4.0.2 loses the
+// text of a code that is added to a predefined class.
 int error_code(const Status& status) {
   static std::mutex mutex;
   static int error_class = 0;
@@ -28,13 +28,14 @@ int error_code(const Status& status) {
     (void)PMPI_Add_error_string(error_class, "error of mpi_quant");
   }
   if (code == 0 && PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};  // no std::string: there may be no memory for one
+  std::array<char, MPI_MAX_ERROR_STRING> text{};  // no std::string, because there may be no memory for one
   (void)std::snprintf(text.data(), text.size(), "mpi_quant: %s", status.text().c_str());
   (void)PMPI_Add_error_string(code, text.data());
   return code;
 }
 
-// What the MPI library of the process says of itself: a question without handles, which each family answers.
+// The version text of the MPI library of the process. No handle is needed to ask for it, so every family
+// answers.
 const char* mpi_version() {
   static std::array<char, MPIQ_VERSION_BYTES> version{};
   static const bool asked = [] {
@@ -44,8 +45,8 @@ const char* mpi_version() {
   return asked ? version.data() : "";
 }
 
-// Calls the error handler of MPI_COMM_WORLD in the MPI that the process runs, through a word that holds a
-// handle of either family.
+// Calls the error handler of MPI_COMM_WORLD in the MPI that the process runs. The handle is passed as a word
+// that can hold a handle of either family.
 void call_foreign_errhandler(int code) {
   constexpr mpiq_slot kWorldOfMpich = 0x44000000;
   int is_initialized = 0;

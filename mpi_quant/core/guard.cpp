@@ -11,7 +11,7 @@
 namespace mq {
 namespace {
 
-// Calls f with both vectors as what they are.
+// Calls f with both vectors as arrays of their element type.
 template <class F>
 auto with_elements(kernels::Element element, std::byte* a, const std::byte* b, const F& f) {
   if (element == kernels::Element::f64)
@@ -41,8 +41,9 @@ double relative_error(const T* exact, const T* delivered, std::size_t n) {
   return energy > 0 && std::isfinite(error) ? std::sqrt(error / energy) : kInfinite;
 }
 
-// On the program's own communicator, as if the program had called: on the private one the program's requests
-// may be under way, at other places on other ranks.
+// An exact sum on the program's own communicator, as if the program had made the call. The private
+// communicator cannot be used: requests of the program may be under way on it, and not equally far on all
+// ranks.
 Status sum(const void* in, std::byte* out, const Call& call) {
 #if MPI_VERSION >= 4
   const int code = real_mpi().allreduce_c(in, out, call.count, call.datatype, MPI_SUM, call.comm);
@@ -105,12 +106,12 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   if (!input_there.ok()) return input_there.status();
   keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
   if (keeps_input_) MQ_TRY(copy_now(exact_.data(), input, bytes_));
-  // What has gone with a GPU's context waits no more.
+  // If the residual is gone with the context of a GPU, nothing waits any more.
   const bool waits = residual != nullptr && residual->still_there().ok();
   return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
 }
 
-// Of this call alone.
+// The exact sum of this call alone, without other calls of its window.
 Status GuardedCall::exact_sum(const Call& call) {
   return sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
 }
@@ -131,14 +132,14 @@ Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, 
     }
   }
   std::byte* const exact = window_ != nullptr ? window_->inputs() : exact_.data();
-  // MPI's sums may differ in their last bits from rank to rank.
+  // MPI's sums may differ in their last bits from rank to rank, so the worst error counts.
   double mine[2]{-1, local_error.ok() ? 0.0 : 1.0}, worst[2];
   if (local_error.ok())
     mine[0] = with_elements(element_, exact, result, [&](const auto* wanted, const auto* delivered) {
       return relative_error(wanted, delivered, n);
     });
   MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
-  // Where a rank's GPU has failed there is nothing to judge; the exact sum is there all the same.
+  // If the GPU of a rank has failed, nothing can be judged. The exact sum is made all the same.
   const bool failed = worst[1] > 0;
   Verdict verdict;
   verdict.error = failed ? -1 : worst[0];
@@ -147,11 +148,11 @@ Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, 
   if (verdict.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
   if (verdict.replaced) verdict.delivered = deliver(call, had_keys);
   if (!verdict.delivered.ok() && !local_error.ok())
-    verdict.delivered = std::move(local_error);  // the first words
+    verdict.delivered = std::move(local_error);  // the error that came first
   return verdict;
 }
 
-// The exact sum, and what waits in the residuals.
+// Delivers the exact sum together with what waits in the residuals.
 Status GuardedCall::deliver(const Call& call, bool had_keys) {
   if (had_keys) {
     MQ_TRY(sum(MPI_IN_PLACE, waiting_.data(), call));
@@ -159,7 +160,7 @@ Status GuardedCall::deliver(const Call& call, bool had_keys) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i];
     });
   }
-  // Only a device can fail here, but where vectors are is each rank's own.
+  // Only a device can fail here. Ranks may differ in where their vectors are, so they have to compare.
   Status copied = copy_now(call.recvbuf, exact_.data(), bytes_);
   const int failed = copied.ok() ? 0 : 1;
   int any_failed = 0;

@@ -14,12 +14,12 @@ namespace mq {
 namespace {
 
 struct UnderWay {
-  std::mutex mutex;  // never held while waiting; taken before a state's, never the other way round
+  std::mutex mutex;              // not held while waiting; taken before the mutex of a state, never after it
   std::vector<InFlight*> calls;  // has room for all slots
   std::size_t slots = 0;
 };
 UnderWay& under_way() {
-  static Immortal<UnderWay> u;  // requests may be completed while statics are torn down
+  static Immortal<UnderWay> u;  // requests may be completed while statics are destroyed
   return *u;
 }
 
@@ -50,7 +50,7 @@ void unlist(const InFlight& call) {
 bool advance_requests() noexcept {
   UnderWay& u = under_way();
   const std::unique_lock lock(u.mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return false;  // another thread is at it
+  if (!lock.owns_lock()) return false;  // another thread is advancing them
   bool moved = false;
   for (InFlight* const call : u.calls) {
     const std::unique_lock state(call->state().mutex, std::try_to_lock);
@@ -103,11 +103,11 @@ void complete(InFlight& call) noexcept {
     moved = moved || done || advance_requests();
     const std::scoped_lock lock(state.mutex);
     if (moved) {
-      state.comm->busy();
+      state.channel.comm().busy();
       if (idle_since >= 0) state.stats.wait_s += now - idle_since;
       idle_since = -1;
     } else {
-      state.comm->idle();
+      state.channel.comm().idle();
       if (idle_since < 0) idle_since = now_s();
     }
   }

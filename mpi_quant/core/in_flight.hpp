@@ -1,6 +1,6 @@
-// Calls that are under way in this process, whatever kind they are. There is no hidden thread: MPIQ_Start,
-// MPIQ_Test, MPIQ_Wait and every blocking call of this library advance all of them, on all communicators, so
-// that ranks which wait for different calls still help each other on.
+// Calls of all kinds that are in flight in this process. There is no hidden thread: MPIQ_Start, MPIQ_Test,
+// MPIQ_Wait and every blocking call of this library advance all of them, on all communicators. So ranks that
+// wait for different calls still advance each other's.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,21 @@ namespace mq {
 
 class CommState;
 
-// A started call that is advanced until it is done: an allreduce (Operation) or a sparse reduction
+// A call that was started and is advanced until it is done: an allreduce (CallRun) or a sparse reduction
 // (SparseRun).
 class InFlight {
  public:
   virtual ~InFlight() = default;
   virtual CommState& state() const = 0;
-  // With the state's mutex held. advance() does what can be done without waiting, and is true if that was
-  // anything. abandon(): nobody will complete the call.
+  // The state's mutex must be held. advance() does what can be done without waiting, and returns true if it
+  // did anything. abandon(): nobody will complete the call.
   virtual bool advance() noexcept = 0;
   virtual bool done() const noexcept = 0;
   virtual void abandon() noexcept = 0;
 };
 
-// Room in the list of calls in flight; one for each that may be under way at once. Throws std::bad_alloc.
+// Reserves an entry in the list of calls in flight. Each call that may be in flight at some time needs one.
+// Throws std::bad_alloc.
 class InFlightSlot {
  public:
   InFlightSlot();
@@ -30,20 +31,20 @@ class InFlightSlot {
   InFlightSlot(const InFlightSlot&) = delete;
   InFlightSlot& operator=(const InFlightSlot&) = delete;
 };
-void list(InFlight& call);  // there is room; the call outlives its listing
+void list(InFlight& call);  // needs a reserved entry; the call must live until unlist()
 void unlist(const InFlight& call);
 
-// Advances what other calls of this process left under way; true if anything moved. Holds no lock while
+// Advances the other calls of this process that are in flight. True if anything moved. Holds no lock while
 // waiting.
 bool advance_requests() noexcept;
 
-// When MPI is finalized: gives up the calls that nobody has completed, and goes on with them until they are
-// over or nothing has moved for patience_s, for other ranks may wait for them. Gives how many there are.
-// Communicators of those that are not over are kept.
+// To be called when MPI is finalized. Gives up the calls that nobody has completed. Because other ranks may
+// wait for them, it advances them until they are over or nothing has moved for patience_s. Returns how many
+// there were. Communicators of calls that are not over are kept.
 std::size_t abandon_requests(double patience_s) noexcept;
 
-// Runs a call to its end, on the way also all others. Seconds without anything to do are added to the
-// communicator's wait_s.
+// Runs a call to its end and advances all others meanwhile. Seconds in which nothing could be done are added
+// to wait_s of the communicator.
 void complete(InFlight& call) noexcept;
 
 }  // namespace mq

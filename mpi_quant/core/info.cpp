@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/registry.hpp"
 
 namespace mq {
 namespace {
@@ -53,7 +53,7 @@ Status read_matrix(std::string_view value, MPI_Count count, CallOptions& options
   return {};
 }
 
-// A cudaStream_t, as a number.
+// A cudaStream_t as a number.
 Status read_stream(std::string_view value, CallOptions& options) {
   const bool hexadecimal = value.substr(0, 2) == "0x" || value.substr(0, 2) == "0X";
   const std::string_view digits = value.substr(hexadecimal ? 2 : 0);
@@ -100,7 +100,7 @@ CallOptions read_options(MPI_Info info, MPI_Count count) noexcept {
 
 Status keep_rules(MPI_Comm comm, MPI_Info info) {
   return for_each_key(info, [&](const char* key, const char* value) -> Status {
-    if (std::strcmp(key, "mpiq_policy") == 0) return CommState::keep_rules(comm, value);
+    if (std::strcmp(key, "mpiq_policy") == 0) return mq::keep_rules(comm, value);
     return {Code::bad_info,
             std::string("info of a communicator: unknown key \"") + key + "\" (known: mpiq_policy)"};
   });

@@ -1,4 +1,4 @@
-// The mpiq_ keys of an MPI_Info. Separate because all functions that take one read it alike.
+// The mpiq_ keys of an MPI_Info. All functions that take one read it here.
 #pragma once
 
 #include <mpi.h>
@@ -10,13 +10,13 @@
 
 namespace mq {
 
-// What an info asks for a vector of count elements; what is wrong with it is the local error. Other libraries'
-// keys are passed over.
+// The options in an info for a vector of count elements. What is wrong with the info becomes the local error.
+// Keys of other libraries are ignored.
 CallOptions read_options(MPI_Info info, MPI_Count count) noexcept;
-// What an info asks for a communicator: "mpiq_policy" is kept for its first use, see CommState::keep_rules.
+// Reads an info for a communicator. Keeps "mpiq_policy" for the first use of it, see registry.hpp.
 Status keep_rules(MPI_Comm comm, MPI_Info info);
 
-// f(key, value) for each key of this library. Other libraries' keys are passed over.
+// Calls f(key, value) for each key of this library. Keys of other libraries are ignored.
 template <class F>
 Status for_each_key(MPI_Info info, const F& f) {
   if (info == MPI_INFO_NULL) return {};

@@ -19,14 +19,14 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
   bool is_private = false;
   {
     const std::scoped_lock lock(state_->mutex);
-    is_private = state_->comm.has_value();
+    is_private = state_->channel.is_open();
     if (is_private) {
       MQ_TRY(state_->broken);
       state_->blocking.prepare_function(function, turn_->local_error());
       state_->blocking.start();
     }
   }
-  // What reduces begins likewise before there is a private communicator: see CommState::activate.
+  // Without a private communicator, reductions begin in the same way: see CommState::activate.
   if (!is_private) return collective_check(comm, turn_->local_error(), function);
   complete(state_->blocking);
   const std::scoped_lock lock(state_->mutex);

@@ -1,6 +1,6 @@
 // The opening of collective functions that are no reductions: MPIQ_Residual_flush and its relatives. They
-// begin as reductions do, so that a rank that is in another function is an error on all ranks, and nobody
-// waits in MPI for a rank that is elsewhere.
+// begin as reductions do. So if a rank is in another function, all ranks get an error, and no rank waits in
+// MPI for one that is elsewhere.
 #pragma once
 
 #include <mpi.h>
@@ -14,13 +14,13 @@
 
 namespace mq {
 
-// Held until the function is over: another thread's call on the communicator comes after it.
+// To be kept until the function is over. Calls of other threads on the communicator wait for that.
 class Meeting {
  public:
-  // Collective over comm, an intracommunicator. Ok if all ranks are in the function of this name; else an
-  // error on every rank, which names what two of them are in.
+  // Collective over comm, an intracommunicator. Ok if all ranks are in the function of this name. Otherwise
+  // an error on every rank, which names the functions of two of them.
   Status open(MPI_Comm comm, std::string_view function, CommState::Initial initial);
-  // Of comm; null on one rank, or where the library stays out of the way.
+  // The state of comm. Null on one rank, or where the library must not act.
   CommState* state() const { return state_.get(); }
 
  private:

@@ -1,4 +1,4 @@
-// Comm over MPI point-to-point messages on a private communicator whose error handler is MPI_ERRORS_RETURN.
+// A Comm that uses MPI's point-to-point messages, on a private communicator that returns errors.
 #pragma once
 
 #include <mpi.h>
@@ -23,10 +23,10 @@ class MpiComm {
  public:
   struct Request {
     MPI_Request handle = MPI_REQUEST_NULL;
-    std::size_t room = 0;  // of a receive
+    std::size_t room = 0;  // bytes that a receive has room for
   };
 
-  // crowded: more ranks than cores on this node, so that a rank that spins keeps its peer from running.
+  // crowded: this node has more ranks than cores, so that a rank that spins keeps its peers from running.
   MpiComm(MPI_Comm comm, bool crowded) : comm_(comm), crowded_(crowded) {
     (void)PMPI_Comm_rank(comm, &rank_);
     (void)PMPI_Comm_size(comm, &size_);
@@ -34,7 +34,7 @@ class MpiComm {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Messages stay far below 2^31 bytes: a frame holds one chunk, see chunk_bytes in layout.hpp.
+  // Messages are far shorter than 2^31 bytes: a frame holds one chunk, see chunk_bytes in layout.hpp.
   Status send(int to, int tag, std::span<const std::byte> out, Request& request) {
     request.room = 0;
     return mpi_status(
@@ -69,7 +69,7 @@ class MpiComm {
   MPI_Comm handle() const { return comm_; }
 
  private:
-  static constexpr int kSpins = 200;  // some 10 us of MPI_Test, more than a small message takes on one node
+  static constexpr int kSpins = 200;  // some 10 us of MPI_Test: longer than a small message within a node
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   bool crowded_ = false;

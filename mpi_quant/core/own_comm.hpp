@@ -1,5 +1,5 @@
-// Communicators of the library's own, made of one of the program's. MPI may have none left, or one on some
-// ranks only; the program's error handler hears nothing of it.
+// Makes communicators for the library from those of the program. MPI may have none left, or only on some
+// ranks. The program's error handler is not called for that.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 namespace mq {
 
-// While it lives, errors on comm are returned.
+// While it lives, errors on comm are returned instead of handled.
 class QuietErrors {
  public:
   explicit QuietErrors(MPI_Comm comm) : comm_(comm) {
@@ -28,8 +28,9 @@ class QuietErrors {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 };
 
-// Collective. The ranks of comm in their order; errors on it are returned. A split, not a dup: a dup would
-// run the program's attribute copy callbacks and copy its topology and info.
+// Collective. Makes a communicator of the ranks of comm in their order, which returns errors. It is a split
+// and not a dup, because a dup would run the program's attribute copy callbacks and copy its topology and
+// info.
 inline Status split_off(MPI_Comm comm, MPI_Comm& made) noexcept {
   int rank = 0;
   MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
@@ -38,7 +39,7 @@ inline Status split_off(MPI_Comm comm, MPI_Comm& made) noexcept {
   return mpi_status(PMPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-// Collective. The ranks of comm that share this rank's node; errors on it are returned.
+// Collective. Makes a communicator of the ranks of comm that share this rank's node, which returns errors.
 inline Status split_off_node(MPI_Comm comm, MPI_Comm& made) noexcept {
   const QuietErrors quiet(comm);
   MQ_TRY(mpi_status(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made),

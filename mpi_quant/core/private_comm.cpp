@@ -23,11 +23,11 @@ struct Table {
   std::vector<std::weak_ptr<PrivateComm>> shared;  // in the order they were made
 };
 Table& table() {
-  static Immortal<Table> t;  // communicators may be freed while statics are torn down
+  static Immortal<Table> t;  // communicators may be freed while statics are destroyed
   return *t;
 }
 
-// Leases that a communicator has tags for.
+// How many leases a communicator has tags for.
 int most_leases() {
   void* value = nullptr;
   int found = 0, most = 32767;
@@ -36,7 +36,7 @@ int most_leases() {
   return most / Lease::kTags;
 }
 
-// The latest that these ranks share, null if there is none.
+// The latest communicator that these ranks share. Null if there is none.
 std::shared_ptr<PrivateComm> latest_of(MPI_Group ranks) {
   std::shared_ptr<PrivateComm> latest;
   const std::scoped_lock lock(table().mutex);
@@ -57,15 +57,15 @@ void remember(const std::shared_ptr<PrivateComm>& made) {
   try {
     shared.push_back(made);
   } catch (const std::bad_alloc&) {
-    return;  // then it is this communicator's alone: the next of these ranks gets another one
+    return;  // no other communicator can share it then: the next one of these ranks gets a new one
   }
 }
 
-// What one rank brings: all memory before the first message.
+// What one rank brings. All memory is allocated before the first message.
 struct Offer {
   std::shared_ptr<PrivateComm> known, made;
-  int place = -1;       // in `known`, by rank 0
-  std::int64_t id = 0;  // of `made`, by rank 0
+  int place = -1;       // number of the lease of `known`, set by rank 0
+  std::int64_t id = 0;  // id of `made`, set by rank 0
 };
 
 Status prepare(MPI_Comm user_comm, Use use, Offer& offer) {
@@ -83,7 +83,7 @@ Status prepare(MPI_Comm user_comm, Use use, Offer& offer) {
   return {};
 }
 
-// Collective. Whether all ranks have it.
+// Collective. `all` gets whether `mine` is true on all ranks.
 Status agree(MPI_Comm comm, bool mine, bool& all) {
   const int one = mine ? 1 : 0;
   int least = 0;
@@ -92,7 +92,7 @@ Status agree(MPI_Comm comm, bool mine, bool& all) {
   return {};
 }
 
-// Collective. A new communicator, on all ranks or on none.
+// Collective. Makes a new communicator, on all ranks or on none.
 Status make(MPI_Comm user_comm, PrivateComm& made) {
   bool all = false;
   const bool mine = split_off(user_comm, made.handle).ok();
@@ -144,7 +144,7 @@ Result<Lease> lease(MPI_Comm user_comm, Use use) {
     if (!nodes.ok()) return nodes.status();
     offer.made->nodes = *nodes;
   }
-  if (use == Use::messages) remember(offer.made);  // complete: others may have it from now on
+  if (use == Use::messages) remember(offer.made);  // it is complete: others may share it from now on
   out.comm = std::move(offer.made);
   return out;
 }
@@ -169,7 +169,7 @@ Result<Nodes> nodes_of(MPI_Comm user_comm) {
     int most[2]{rank, -rank};
     MQ_TRY(mpi_status(real_mpi().allreduce(range, most, 2, MPI_INT, MPI_MAX, node), "MPI_Allreduce"));
     const int first = -most[1];
-    // With numbers n i, ..., n i + n - 1 in the communicator.
+    // The node's ranks must have the numbers n i, ..., n i + n - 1 in the communicator.
     if (most[0] - first + 1 == nodes.ranks && first % nodes.ranks == 0) per_node = nodes.ranks;
   }
   if (mine) (void)PMPI_Comm_free(&node);

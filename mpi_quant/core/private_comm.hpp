@@ -1,8 +1,8 @@
-// The library's own communicators, over which the ranks of a communicator of the program exchange messages.
-// MPI has few (MPICH some 2,000), so that the program's communicators of the same ranks in the same order
-// share one: each has tags of its own there, and a message of one is never taken for that of another, in
-// whatever order the ranks come to them. MPI's collectives need one order of all calls; who wants those has a
-// communicator alone.
+// The library's own communicators. The ranks of a program's communicator exchange the library's messages over
+// one. MPI has few communicators (MPICH some 2,000). So all communicators of the program with the same ranks
+// in the same order share one. Each of them has its own tags there, so a message of one is never taken for a
+// message of another, in whatever order the ranks use them. MPI's collectives need one order of all calls. A
+// communicator that needs collectives therefore does not share.
 #pragma once
 
 #include <mpi.h>
@@ -24,11 +24,11 @@ inline constexpr int kUses = 2;
 
 // The nodes of a communicator.
 struct Nodes {
-  int ranks = 1;     // of it on this rank's node, as far as MPI tells
-  int per_node = 1;  // of plan.hpp's Ranks; the same on all ranks
+  int ranks = 1;     // ranks of the communicator on this rank's node, as far as MPI tells
+  int per_node = 1;  // Ranks::per_node of plan.hpp; the same on all ranks
 };
 
-// Freed with the last lease of it.
+// Freed with its last lease.
 class PrivateComm {
  public:
   PrivateComm() = default;
@@ -38,31 +38,31 @@ class PrivateComm {
 
   MPI_Comm handle = MPI_COMM_NULL;
   MPI_Group ranks = MPI_GROUP_NULL;
-  std::int64_t id = 0;  // the same on all its ranks, and no other of the same ranks has it
-  // Known where the launcher does not say how many ranks there are on a node, which a rank that waits has to
-  // know, and for Use::all, whose calls may name the plan that goes by them.
+  std::int64_t id = 0;  // the same on all its ranks; differs from all others of the same ranks
+  // Known in two cases. If the launcher does not say how many ranks a node has: a rank that waits has to know
+  // that. And with Use::all: its calls may name a plan that depends on the nodes.
   std::optional<Nodes> nodes;
-  std::atomic<int> leases = 1;  // ever given; the number of rank 0 counts
+  std::atomic<int> leases = 1;  // leases that were ever given; only rank 0's number counts
 };
 
 struct Lease {
   static constexpr int kTags = 32000;       // less than the least MPI_TAG_UB, 32767
   std::shared_ptr<const PrivateComm> comm;  // null: MPI has no communicator left
   Use use = Use::messages;
-  int first_tag = 0;  // of those that no other lease of comm has, ever
+  int first_tag = 0;  // the first of its tags, which no other lease of comm ever has
   int threads = 1;    // the greatest MPIQ_THREADS of any rank
 };
 
-// Collective over user_comm; the same outcome on all ranks but for an error of MPI. Ranks that come for
-// different uses get an error.
+// Collective over user_comm. The outcome is the same on all ranks, except after an error of MPI. If ranks
+// come with different uses, it is an error.
 Result<Lease> lease(MPI_Comm user_comm, Use use);
-// What to say where there is none.
+// The error if there is no communicator.
 Status no_communicator();
 
-// Collective. Needs a communicator for a moment; where MPI has none left the nodes are not to count.
+// Collective. Needs one more communicator for a moment. If MPI has none left, each rank counts as a node.
 Result<Nodes> nodes_of(MPI_Comm user_comm);
-// Whether so many ranks on this node, or those of the program as far as the launcher tells, are more than the
-// cores that this one may use.
+// True if there are more ranks than cores. Ranks are `ranks`, or more if the launcher says so; cores are
+// those that this rank may use.
 bool is_crowded(int ranks);
 
 }  // namespace mq

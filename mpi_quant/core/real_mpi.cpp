@@ -5,7 +5,7 @@
 #include "mpi_quant/base/front.h"
 
 #if MPI_VERSION >= 4
-// Missing in libraries with the same ABI that are of an earlier standard.
+// Weak, because libraries with the same ABI but an older standard lack them.
 extern "C" {
 __attribute__((weak)) decltype(PMPI_Allreduce_c) PMPI_Allreduce_c;
 __attribute__((weak)) decltype(PMPI_Iallreduce_c) PMPI_Iallreduce_c;
@@ -15,18 +15,18 @@ __attribute__((weak)) decltype(PMPI_Iallreduce_c) PMPI_Iallreduce_c;
 namespace mq {
 namespace {
 
-// The preload library knows it, if there is one.
+// If the preload library is there, it knows the real function.
 template <class F>
 F real(const mpiq_front* front, const char* name, F own) {
   void* const found = front != nullptr ? front->real(name) : nullptr;
   return found != nullptr ? reinterpret_cast<F>(found) : own;
 }
 
-// Whether MPI has this control variable, a bool, and it is false. Open MPI 4 says how it was built, of which
-// what is not turned on is no use: it takes all pointers for those to host memory.
+// True if MPI has a bool control variable of this name, and it is false. Open MPI 4 says how it was built.
+// Support that was built but is not turned on is of no use: Open MPI then takes all pointers for host memory.
 bool is_turned_off(const char* variable) noexcept {
   int level = MPI_THREAD_SINGLE, index = 0, values = 0;
-  (void)PMPI_Query_thread(&level);  // what Open MPI 4 is told here becomes its level
+  (void)PMPI_Query_thread(&level);  // Open MPI 4 adopts the level that it is given here
   if (PMPI_T_init_thread(level, &level) != MPI_SUCCESS) return false;
   MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
   int value = 1;
@@ -62,7 +62,7 @@ bool mpi_takes_device_memory() noexcept {
   static const bool takes = [] {
     constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA
     int is_supported = 0;
-    // Where there is this one the other is not asked: that of MPICH 3.4 fails an assertion.
+    // If this function exists the other is not asked, because that of MPICH 3.4 fails an assertion.
     if (auto* const query =
             reinterpret_cast<int (*)(int, int*)>(dlsym(RTLD_DEFAULT, "MPIX_GPU_query_support")))
       return query(kCuda, &is_supported) == MPI_SUCCESS && is_supported != 0;

@@ -1,12 +1,13 @@
-// MPI's own functions of those that the preload library stands before. Nothing in the library calls
-// PMPI_Allreduce or PMPI_Iallreduce: beneath the preload library these names are the preload library's.
+// MPI's own functions behind those that the preload library replaces. Nothing in the library calls
+// PMPI_Allreduce or PMPI_Iallreduce directly: with the preload library these names lead to the preload
+// library itself.
 #pragma once
 
 #include <mpi.h>
 
 namespace mq {
 
-// The family of MPI libraries that this code is compiled for; libraries and cores have it in their names.
+// The family of MPI libraries that this code is compiled for. It is part of the names of libraries and cores.
 #ifdef OPEN_MPI
 inline constexpr const char* kFamily = "openmpi";
 #else
@@ -25,8 +26,9 @@ struct RealMpi {
 // Found at the first call.
 const RealMpi& real_mpi() noexcept;
 
-// Whether this MPI says that its messages may be in the memory of CUDA devices: MPIX_GPU_query_support (MPICH
-// and its relatives) or MPIX_Query_cuda_support (Open MPI and its). Asked at the first call, after MPI_Init.
+// True if this MPI says that messages may be in the memory of CUDA devices: by MPIX_GPU_query_support (MPICH
+// and its relatives) or MPIX_Query_cuda_support (Open MPI and its relatives). Asked at the first call, after
+// MPI_Init.
 bool mpi_takes_device_memory() noexcept;
 
 }  // namespace mq

@@ -6,16 +6,17 @@
 #include <vector>
 
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
-#include "mpi_quant/core/operation.hpp"
+#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/turn.hpp"
 
-// A call that goes through the library has a state and something to start. One that is MPI's alone (a single
-// rank, an intercommunicator) has `reduction`; one of another part of the library on a single rank is done
-// when it is started.
+// A call that goes through the library has a state, and a `run` to start. A call that MPI makes alone (on a
+// single rank, or on an intercommunicator) has `reduction`. A call of another part of the library on a single
+// rank is over when it is started.
 struct MPIQ_Request_object {
-  MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Choice& choice, bool again)
-      : call(c), options(w), method(choice.method), persistent(again), state(choice.state) {}
+  MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Decision& decision, bool again)
+      : call(c), options(w), method(decision.method), persistent(again), state(decision.state) {}
   explicit MPIQ_Request_object(MPI_Comm comm)
       : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
   mq::InFlight* in_flight() const { return run != nullptr ? run->in_flight() : nullptr; }
@@ -25,7 +26,7 @@ struct MPIQ_Request_object {
   const mq::CallOptions options;
   const mq::Method method;
   const bool persistent;
-  bool input_on_device = false, output_on_device = false;  // of a persistent one, when it was made
+  bool input_on_device = false, output_on_device = false;  // for a persistent call, when it was made
   bool active = false;
   std::shared_ptr<mq::CommState> state;
   std::unique_ptr<mq::Startable> run;
@@ -35,73 +36,73 @@ struct MPIQ_Request_object {
 namespace mq {
 namespace {
 
-// The allreduce of a request, which outlives it.
+// The allreduce of a request. The request outlives it.
 class AllreduceRun final : public Startable {
  public:
   explicit AllreduceRun(const MPIQ_Request_object& request)
-      : request_(request), operation_(*request.state, Operation::Exact::here) {}
-  InFlight* in_flight() override { return &operation_; }
+      : request_(request), run_(*request.state, CallRun::Exact::here) {}
+  InFlight* in_flight() override { return &run_; }
   void start(Status local_error) noexcept override {
     ++request_.state->stats.calls;
     begin(std::move(local_error), false);
   }
-  // The ranks compare what they are going to start, and every allocation is made.
+  // The ranks compare what they are going to start, and all memory is allocated.
   void rehearse(Status local_error) noexcept { begin(std::move(local_error), true); }
   Status result() noexcept override {
-    operation_.release();
-    return operation_.outcome().status;
+    run_.release();
+    return run_.outcome().status;
   }
 
  private:
   void begin(Status local_error, bool rehearsal) noexcept {
     CallOptions refused;
     refused.local_error = std::move(local_error);
-    operation_.prepare(request_.call, refused.local_error.ok() ? request_.options : refused, request_.method,
-                       rehearsal);
-    operation_.start();
+    run_.prepare(request_.call, refused.local_error.ok() ? request_.options : refused, request_.method,
+                 rehearsal);
+    run_.start();
   }
 
   const MPIQ_Request_object& request_;
-  Operation operation_;
+  CallRun run_;
 };
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
-// The communicator for errors: the user's, unless it is gone.
+// The communicator for errors: the user's, unless it is freed.
 MPI_Comm comm_of(const MPIQ_Request_object& r) {
   return r.state != nullptr && r.state->orphan ? MPI_COMM_SELF : r.call.comm;
 }
 
-// Fills a request that is not active yet; without a run where the reduction is MPI's alone. The memory
-// that is missing here becomes the call's local error, told by the operation that blocking calls use: every
-// rank has to come to the agreement.
+// Makes a request that is not active yet. It has no run if MPI alone reduces. Every rank has to come to the
+// agreement. So if there is no memory, that becomes the local error of a blocking call, which tells the
+// others.
 Status make(const Call& call, const CallOptions& options, bool persistent, OwnedRequest& made) {
-  Result<Choice> choice = choose_requested(call, options);
-  if (!choice.ok()) return choice.status();
-  if (choice->state == nullptr) MQ_TRY(options.local_error);
-  if (choice->state != nullptr) {
-    std::optional<Turn> turn;  // where the private communicator has to be another one from now on
-    if (!choice->state->has(Use::all)) turn.emplace(*choice->state);
-    const std::scoped_lock lock(choice->state->mutex);
-    MQ_TRY(choice->state->broken);
-    const Result<bool> active = choice->state->activate(call.comm, Use::all);
+  const Result<Decision> decision = decide_requested(call, options);
+  if (!decision.ok()) return decision.status();
+  if (decision->state == nullptr) MQ_TRY(options.local_error);
+  if (decision->state != nullptr) {
+    std::optional<Turn> turn;  // needed if the private communicator has to be replaced now
+    if (!decision->state->channel.serves(Use::all)) turn.emplace(*decision->state);
+    const std::scoped_lock lock(decision->state->mutex);
+    MQ_TRY(decision->state->broken);
+    const Result<bool> active = decision->state->activate(call.comm, Use::all);
     MQ_TRY(active.status());
     if (!*active) return no_communicator();
   }
   try {
-    made.reset(new MPIQ_Request_object(call, options, *choice, persistent));
-    if (choice->state == nullptr) return {};
+    made.reset(new MPIQ_Request_object(call, options, *decision, persistent));
+    if (decision->state == nullptr) return {};
     made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
-    if (choice->state == nullptr) return no_memory();
+    if (decision->state == nullptr) return no_memory();
     CallOptions refused;
     refused.local_error = no_memory();
-    return operate(*choice->state, call, refused, choice->method).status;
+    return operate(*decision->state, call, refused, decision->method).status;
   }
   return {};
 }
 
-// Whether p is memory of a device, as far as anybody can tell.
+// True if p is memory of a device, as far as the driver can tell.
 bool finds_device(const void* p) noexcept {
   const Result<bool> there = is_on_device(p);
   return there.ok() && *there;
@@ -113,15 +114,16 @@ void note_devices(MPIQ_Request_object& r) noexcept {
   r.output_on_device = finds_device(r.call.recvbuf);
 }
 
-// Device memory that is freed, or gone with a reset, is an address like any other to the driver: taken for
-// host memory it would end the program.
+// Checks that vectors that were in device memory are still there. Device memory that was freed, or is gone
+// with a reset, is an unknown address to the driver. The library would take it for host memory and crash the
+// program.
 Status memory_there(const MPIQ_Request_object& r) noexcept {
   const auto check = [](const char* name, const void* p, bool was_there) -> Status {
     if (!was_there) return {};
     const Result<bool> there = is_on_device(p);
     if (!there.ok() || *there) return there.status();
     return status_of(Code::device_failed, [&] {
-      return std::string("MPIQ_Start: ") + name + " is no memory of a GPU any more (freed, or a GPU reset?)";
+      return std::string("MPIQ_Start: ") + name + " is no longer memory of a GPU (freed, or GPU reset?)";
     });
   };
   MQ_TRY(check("sendbuf", r.call.sendbuf, r.input_on_device));
@@ -150,14 +152,14 @@ Status start_now(MPIQ_Request_object& r) {
   }
   {
     const std::scoped_lock lock(r.state->mutex);
-    r.run->start(r.state->has_turn ? Turn::crowded() : std::move(lost));
+    r.run->start(r.state->turns.taken ? Turn::crowded() : std::move(lost));
   }
   list(*call);
   r.active = true;
   return {};
 }
 
-// Takes a finished call out of its request, which goes away if it is not persistent.
+// Takes the result of a finished call. The request is deleted if it is not persistent.
 Status collect(MPIQ_Request* request) {
   MPIQ_Request_object* const r = *request;
   Status status;
@@ -173,7 +175,7 @@ Status collect(MPIQ_Request* request) {
   }
   if (r->persistent) return status;
   *request = MPIQ_REQUEST_NULL;
-  if (!broken) delete r;  // else messages may still be on their way into its buffers
+  if (!broken) delete r;  // if broken, messages may still arrive in its buffers
   return status;
 }
 
@@ -189,10 +191,10 @@ Status rehearse(OwnedRequest& r) {
   const std::scoped_lock lock(r->state->mutex);
   Status status = run.result();
   if (r->state->broken.ok()) return status;
-  return r.release()->state->broken;  // not freed: messages may still be on their way into its buffers
+  return r.release()->state->broken;  // not freed, because messages may still arrive in its buffers
 }
 
-// Done, for requests without a call in flight.
+// Tests a request without a call in flight. done: it is over.
 Status test_alone(MPIQ_Request_object& r, bool& done) {
   int flag = 1;
   const int code =
@@ -293,7 +295,7 @@ Status request_free(MPIQ_Request* request, MPI_Comm& comm) {
     const std::scoped_lock lock((*request)->state->mutex);
     broken = !(*request)->state->broken.ok();
   }
-  if (!broken) delete *request;  // else messages may still be on their way into its buffers
+  if (!broken) delete *request;  // if broken, messages may still arrive in its buffers
   *request = MPIQ_REQUEST_NULL;
   return {};
 }

@@ -1,4 +1,5 @@
-// Non-blocking and persistent calls: what an MPIQ_Request is. They are advanced by in_flight.hpp's functions.
+// Non-blocking and persistent calls, and what an MPIQ_Request is. The functions of in_flight.hpp advance
+// them.
 #pragma once
 
 #include <mpi.h>
@@ -15,16 +16,16 @@ namespace mq {
 class Startable {
  public:
   virtual ~Startable() = default;
-  // The call's side of it, to be advanced. Null if it is over when start() returns: on one rank.
+  // The call to be advanced. Null if it is over when start() returns, as on one rank.
   virtual InFlight* in_flight() = 0;
-  // The state's mutex is held, if there is a state. local_error: why this rank cannot take part.
+  // local_error: why this rank cannot take part. If there is a state, its mutex must be held.
   virtual void start(Status local_error) noexcept = 0;
-  // Of a call that is done. Likewise.
+  // For a call that is done. If there is a state, its mutex must be held.
   virtual Status result() noexcept = 0;
 };
 
-// A request, without its call, of a communicator; then with it. For calls that another part makes, of which
-// every rank has to hear that one rank has no memory for a request: allocate() comes before the agreement.
+// Requests for calls of another part of the library. allocate_request() comes before the agreement, so that
+// all ranks learn if one has no memory for a request. set_call() adds the call later.
 struct DeleteRequest {
   void operator()(MPIQ_Request request) const noexcept;
 };
@@ -32,8 +33,8 @@ using OwnedRequest = std::unique_ptr<MPIQ_Request_object, DeleteRequest>;
 OwnedRequest allocate_request(MPI_Comm comm) noexcept;  // null: no memory
 void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noexcept;
 
-// The bodies of the MPIQ_ functions of the same names; the communicator whose error handler is to be called
-// comes back in comm.
+// The bodies of the MPIQ_ functions of the same names. comm gets the communicator whose error handler is to
+// be called.
 Status iallreduce(const Call& call, const CallOptions& options, MPIQ_Request* request);
 Status allreduce_init(const Call& call, const CallOptions& options, MPIQ_Request* request);
 Status start(MPIQ_Request* request, MPI_Comm& comm);

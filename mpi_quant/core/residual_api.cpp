@@ -1,6 +1,6 @@
 // The MPIQ_Residual_ functions of this library: what a program may do with residuals between its calls. Local
-// functions look at one rank's table. Collective ones agree first (collective_check.hpp), on what one rank is short
-// of as on what the ranks differ in, and change nothing before all ranks can.
+// functions look at the residuals of one rank. Collective ones first agree (collective_check.hpp): all ranks
+// learn if one of them fails or if their facts differ. They change nothing before all ranks can.
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +19,7 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
 
 namespace mq {
@@ -46,14 +47,14 @@ Status check_intracommunicator(MPI_Comm comm) {
   return inter ? bad_argument("comm is an intercommunicator") : Status{};
 }
 
-// The residuals of a communicator, locked while this lives. None, or no communicator at all: one that was
-// never compressed on has no residuals.
+// The residuals of a communicator, locked while this object lives. It is false if the communicator has no
+// state, and so no residuals.
 class Table {
  public:
   explicit Table(CommState* state) : state_(state) {
     if (state_ != nullptr) lock_ = std::unique_lock(state_->mutex);
   }
-  explicit Table(MPI_Comm comm) : Table(CommState::find(comm)) {}
+  explicit Table(MPI_Comm comm) : Table(find_state(comm)) {}
   explicit operator bool() const { return state_ != nullptr; }
   Residuals* operator->() const { return &state_->residuals; }
   CommState* state() const { return state_; }
@@ -67,32 +68,32 @@ MPI_Datatype residual_type(const Residuals::Entry& entry) {
   return entry.residual_element() == Element::f64 ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-// f with the elements of a residual.
+// Calls f with the elements of a residual.
 template <class F>
 auto visit(const Residuals::Entry& entry, const F& f) {
-  std::byte* const data = entry.buffer.data();  // on the host: see move_to_host
+  std::byte* const data = entry.buffer.data();  // on the host: call move_to_host first
   if (entry.residual_element() == Element::f64)
     return f(std::span(reinterpret_cast<double*>(data), entry.count));
   return f(std::span(reinterpret_cast<float*>(data), entry.count));
 }
 
-// Elements that are flushed at once; bounds the scratch of half types and keeps counts of messages below
-// 2^31.
+// How many elements are flushed at once. This bounds the scratch memory of half types, and keeps the counts
+// of messages below 2^31.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct Flush {
-  std::byte* output = nullptr;  // in host memory: the caller's, or `delivery`
-  std::byte* target = nullptr;  // the caller's, if it is on a device
+  std::byte* output = nullptr;  // in host memory: the caller's buffer, or `delivery`
+  std::byte* target = nullptr;  // the caller's buffer, if it is on a device
   Buffer delivery;
   std::size_t count = 0;
   Element element{};
   CommState* state = nullptr;
   Residuals::Entry* entry = nullptr;  // in use while flush() runs
-  Buffer sums;                        // of a piece in float, before it is rounded to a half type
+  Buffer sums;                        // a piece in float, before it is rounded to a half type
   std::string facts;
 };
 
-// MPI delivers to host memory.
+// MPI delivers to host memory. If the caller's buffer is on a device, the sum needs a buffer on the host.
 Status prepare_output(Flush& f) {
   if (f.count == 0) return {};
   const Result<bool> there = is_on_device(f.output);
@@ -104,7 +105,7 @@ Status prepare_output(Flush& f) {
   return {};
 }
 
-// Everything that can be wrong on one rank alone.
+// Checks and allocates everything that can fail on one rank alone.
 Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
   MQ_TRY(check_key(key));
   if (count < 0) return bad_argument("count " + std::to_string(count) + " is negative");
@@ -126,7 +127,7 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   MQ_TRY(table.state()->broken);
   MQ_TRY(table->idle(key));
   const Result<Residuals::Entry*> known = table->acquire(key, f.count, f.element);
-  if (!known.ok()) return known.status();  // it belongs to another count or type
+  if (!known.ok()) return known.status();  // the key belongs to another count or type
   MQ_TRY((*known)->move_to_host());
   f.state = table.state();
   f.entry = *known;
@@ -134,8 +135,8 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   return {};
 }
 
-// A reduction to rank 0 and a broadcast, not an MPI_Allreduce: not every MPI library's gives all ranks the
-// same bits.
+// Uses a reduction to rank 0 and a broadcast instead of an MPI_Allreduce, because some MPI libraries'
+// allreduce does not give all ranks the same bits.
 Status deliver(const Flush& f, MPI_Comm comm) {
   int rank = 0;
   MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
@@ -166,7 +167,7 @@ Status run(const Flush& f, const Status& local_error, MPI_Comm comm, bool& touch
     MQ_TRY(deliver(f, comm));
   else if (f.count > 0)
     std::memset(f.output, 0, bytes);
-  // Whether all ranks have the sum: a device may fail at the last moment.
+  // Do all ranks have the sum? A device may fail at the last moment.
   return collective_check(comm, f.target != nullptr ? copy_now(f.target, f.output, bytes) : Status{}, {});
 }
 
@@ -182,7 +183,7 @@ Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm com
   if (f.entry == nullptr) return status;
   const Table table(f.state);
   --f.entry->users;
-  if (touched && !status.ok()) table->drop(key);  // part of it may be in a sum that nobody got
+  if (touched && !status.ok()) table->drop(key);  // part of it may have gone into a sum that nobody got
   return status;
 }
 
@@ -267,7 +268,7 @@ std::optional<Element> element_named(std::string_view word) {
   return {};
 }
 
-// One residual of a put, copied and checked, into a table of its own.
+// Copies one residual of a put into a table, and checks it.
 Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& staged) {
   const std::string key(text_in(r.key));
   MQ_TRY(check_key(key));
@@ -298,7 +299,7 @@ struct Put {
   std::string facts;
 };
 
-// The first step is collective, so that it comes before anything that may be wrong with one rank's arguments.
+// Its first step is collective. So it comes before anything that can fail on one rank alone.
 Status prepare(Put& p, MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* const* buffers) {
   const Result<CommState*> obtained = CommState::obtain(comm, CommState::Initial::environment);
   if (!obtained.ok()) return obtained.status();
@@ -325,7 +326,7 @@ Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* con
   return {};
 }
 
-// The end of each function: the error, if there is one, names it.
+// The end of each function. The error, if there is one, begins with the name of the function.
 template <class F>
 int conclude(MPI_Comm comm, const char* function, const F& f) {
   return raise(comm, guarded_status([&]() -> Status {

@@ -1,5 +1,6 @@
-// What the ranks must have in common about their residuals, as the lines that collective_check() compares and shows.
-// Shared by the functions that take a list of residuals and the library that writes one to a file.
+// What must be the same on all ranks about their residuals, as lines that collective_check() compares and
+// shows. The functions that take a list of residuals use it, and so does the library that writes a list to a
+// file.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 namespace mq {
 
-// A string in an array that may lack its end.
+// The text in an array. The null character at its end may be missing.
 template <std::size_t Size>
 std::string_view text_in(const char (&text)[Size]) {
   return {text, static_cast<std::size_t>(std::find(text, text + Size, '\0') - text)};

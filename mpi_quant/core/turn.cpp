@@ -10,23 +10,23 @@ namespace mq {
 
 Turn::Turn(CommState& state) : state_(state) {
   std::unique_lock lock(state_.mutex);
-  had_to_wait_ = state_.has_turn;
-  state_.turn_over.wait(lock, [&] { return !state_.has_turn; });
-  state_.has_turn = true;
+  had_to_wait_ = state_.turns.taken;
+  state_.turns.over.wait(lock, [&] { return !state_.turns.taken; });
+  state_.turns.taken = true;
 }
 
 Turn::~Turn() {
   const std::scoped_lock lock(state_.mutex);
-  state_.has_turn = false;
-  state_.turn_over.notify_all();  // under the lock: the state may go with the last that waits
+  state_.turns.taken = false;
+  state_.turns.over.notify_all();  // under the lock, because the last waiting thread may free the state
 }
 
 Status Turn::local_error() const noexcept { return had_to_wait_ ? crowded() : Status{}; }
 
 Status Turn::crowded() noexcept {
   return status_of(Code::bad_argument, [] {
-    return "another thread is in a call on this communicator: one thread at a time, or a communicator for "
-           "each";
+    return "another thread is in a call on this communicator; use one thread at a time, or one communicator "
+           "for each";
   });
 }
 
@@ -38,7 +38,7 @@ struct UnderWay {
   FirstUse* first = nullptr;
 };
 UnderWay& under_way() {
-  static Immortal<UnderWay> u;  // threads may still be here at exit
+  static Immortal<UnderWay> u;  // threads may still use it at exit
   return *u;
 }
 

@@ -1,9 +1,11 @@
-// What keeps the threads of a rank apart where MPI lets only one of them be: in the first use of a
-// communicator, and in its collective calls. Two threads in calls on one communicator come in an order that
-// no other rank knows, so the second call is an error on all ranks.
+// Keeps the threads of a rank apart where MPI allows only one: in the first use of a communicator, and in
+// collective calls on it. If two threads make calls on one communicator, other ranks do not know their order.
+// So the second call is an error on all ranks.
 #pragma once
 
 #include <mpi.h>
+
+#include <condition_variable>
 
 #include "mpi_quant/base/status.hpp"
 
@@ -11,8 +13,14 @@ namespace mq {
 
 class CommState;
 
-// Held by a blocking call from before its agreement to its end. Waits for the call of another thread; then
-// local_error() is this call's error, to be told to all ranks, which still have to come to it.
+// Says whether a thread is in a call on a communicator. CommState::mutex must be held.
+struct Turns {
+  bool taken = false;
+  std::condition_variable over;
+};
+
+// Held by a blocking call from before its agreement to its end. It first waits for the call of another thread
+// to end. Then local_error() is the error of this call. All ranks learn of it, so all have to make the call.
 class Turn {
  public:
   explicit Turn(CommState& state);
@@ -20,7 +28,7 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   Status local_error() const noexcept;
-  // Of a call that another thread starts while somebody has the turn.
+  // The error of a call that another thread starts while a thread has the turn.
   static Status crowded() noexcept;
 
  private:
@@ -28,7 +36,7 @@ class Turn {
   bool had_to_wait_ = false;
 };
 
-// Held while the state of a communicator is looked for and made. Waits for another thread's that is at it.
+// Held while the state of a communicator is looked up and made. Waits for another thread that does the same.
 class FirstUse {
  public:
   explicit FirstUse(MPI_Comm comm);
@@ -38,7 +46,7 @@ class FirstUse {
 
  private:
   MPI_Comm comm_;
-  FirstUse* next_ = nullptr;  // of those that are under way
+  FirstUse* next_ = nullptr;  // the next in the list of those that are held
 };
 
 }  // namespace mq

@@ -20,7 +20,7 @@ void say_where(MPI_Comm comm, int seconds, const char* why, const char* question
   (void)PMPI_Comm_size(comm, &size);
   (void)std::fprintf(stderr,
                      "mpi_quant: rank %d of %d of communicator \"%s\" has waited %d s for others %s; if they "
-                     "are not only late: %s\n",
+                     "never come: %s\n",
                      rank, size, name, seconds, why, question);
 }
 
@@ -45,7 +45,7 @@ Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const 
     int done = 0;
     MQ_TRY(mpi_status(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
     if (done) return {};
-    (void)advance_requests();  // a late rank may be waiting for one of these
+    (void)advance_requests();  // a late rank may be waiting for one of these calls
     if (tests < kSpins) continue;
     sched_yield();
     if (!said && std::chrono::steady_clock::now() - start > std::chrono::seconds(limit)) {

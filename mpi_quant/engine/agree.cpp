@@ -1,4 +1,4 @@
-// The words for a failed agreement.
+// The text of the error when an agreement fails.
 
 #include "mpi_quant/engine/agree.hpp"
 

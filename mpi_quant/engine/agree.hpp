@@ -1,11 +1,11 @@
-// The agreement that opens every call: all ranks learn whether all signatures are equal before any rank waits
-// for data that may never come or touches a residual. Separate from the executor, which may rely on it.
+// The agreement that opens every call. All ranks learn whether all signatures are equal. Only then may a rank
+// wait for data or touch a residual. It is apart from the executor, which may rely on it.
 //
 // Dissemination (Hensgen, Finkel, Manber 1988): in round k, rank r sends what it knows to r + 2^k and learns
-// what r - 2^k knows; after ceil(log2 p) rounds it knows about everyone. What a rank knows is a Hello: the
-// lowest rank it heard of and the lowest whose signature differs from that one's. Two such summaries merge
-// into the summary of both sets, so all ranks end with the same one. The schedule depends on the number of
-// ranks only: calls that disagree in everything else still meet in it.
+// what r - 2^k knows. After ceil(log2 p) rounds it knows about everyone. What a rank knows is a Hello: the
+// lowest rank that it has heard of, and the lowest rank whose signature differs from that one's. Two such
+// summaries merge into the summary of both sets, so all ranks end with the same one. The schedule depends
+// only on the number of ranks, so calls that disagree in everything else still meet in it.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace mq {
 
-// The summary of the union of two sets of ranks from their summaries.
+// Merges the summaries of two sets of ranks into the summary of their union.
 inline Hello merge(const Hello& a, const Hello& b) {
   const bool a_first = a.first_rank <= b.first_rank;
   Hello low = a_first ? a : b;
@@ -34,22 +34,22 @@ inline Hello merge(const Hello& a, const Hello& b) {
   return low;
 }
 
-// Of a collective function that is no reduction ("MPIQ_Residual_flush"), for a call of which nothing but the
-// function has to be the same. Sixteen characters behind "MPIQ_" count.
+// The signature of a collective function that is no reduction ("MPIQ_Residual_flush"). Ranks in such a
+// function have to agree on the function only. The first sixteen characters after "MPIQ_" count.
 Signature signature_of_function(std::string_view function);
 
-// What a summary of all ranks means: ok, or the error with both sides' names.
+// What a summary of all ranks means: ok, or the error, which names both ranks and their calls.
 Status verdict(const Hello& summary);
-// The ranks differ in nothing but how they would reduce, and would rather reduce exactly than fail: the shim
-// chooses by facts that only a rank itself knows.
+// True if intercepted calls differ only in their methods. The ranks then reduce exactly instead of failing,
+// because the shim chooses by facts that only one rank knows.
 bool splits(const Hello& summary);
 
-// The agreement of one call, to be advanced until it is done. Must stay where it is while it is under way,
-// and for ever after an error, because a message may still be coming.
+// The agreement of one call, to be advanced until it is done. The object must stay where it is while the
+// agreement is under way. After an error it must stay for ever, because a message may still arrive in it.
 template <Comm C>
 class Agreement {
  public:
-  // No other agreement that is under way on comm uses this tag.
+  // No other agreement that is under way on comm may use this tag.
   Status start(C& comm, const Signature& mine, double proposal, int tag) {
     known_ = {};
     known_.first_rank = comm.rank();
@@ -59,7 +59,7 @@ class Agreement {
     distance_ = 1;
     return post(comm);
   }
-  // An error is one of the communication.
+  // A returned error means that the communication failed. A disagreement is in summary().
   Status advance(C& comm, std::uint64_t& messages_sent, bool& moved) {
     while (!done()) {
       if (!received_) MQ_TRY(comm.test(receive_, received_, bytes_));
@@ -88,7 +88,7 @@ class Agreement {
   }
   void learn() {
     if (bytes_ != sizeof heard_ || heard_.magic != kHelloMagic || heard_.version != kWireVersion) {
-      // Keep to the schedule, so that nobody waits; every rank learns of the error.
+      // Keeps to the schedule, so that nobody waits. Every rank learns of the error.
       heard_ = known_;
       heard_.first_rank = from_;
       heard_.first.error_code = static_cast<std::uint16_t>(Code::bad_frame);
@@ -99,7 +99,7 @@ class Agreement {
 
   Hello known_, heard_;
   typename C::Request send_{}, receive_{};
-  std::size_t bytes_ = 0;  // received
+  std::size_t bytes_ = 0;  // length of the received message
   int tag_ = 0, distance_ = 1, from_ = 0;
   bool sent_ = true, received_ = true;
 };

@@ -5,7 +5,7 @@
 namespace mq {
 namespace {
 
-// Results of vectors this long leave the caches before the program reads them.
+// Results of vectors of this length leave the caches before the program reads them.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
 std::size_t chunk_bytes(const Job& job, const Layout& layout) {
@@ -57,7 +57,8 @@ std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
   return accumulators_ + static_cast<std::size_t>(job_->facts->accumulator[chunk]) * accumulator_bytes_;
 }
 
-// The chunk's values so far, in the compute type, once half is widened to them.
+// The current values of a chunk, in the compute type. If `half` is set, they must be widened from there
+// first.
 const std::byte* ChunkPlaces::values(std::size_t chunk, Range range, const std::byte*& half) const {
   if (where_[chunk] == Where::accumulator) return accumulator(chunk);
   const std::byte* const stored =
@@ -98,7 +99,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.stream = final && !half && stream_;
   if (final && half) {
     decode.rounded = output;
-    // All ranks lose the same by rounding; the rank that the chunk falls to remembers it.
+    // All ranks lose the same by rounding. One rank keeps the loss in its residual, by number of the chunk.
     if (job_->residual != nullptr &&
         static_cast<int>(chunk % static_cast<std::size_t>(job_->size)) == job_->rank)
       decode.residual = job_->residual + value_bytes(range.begin);

@@ -1,10 +1,11 @@
-// Where the values of a segment's chunks are between two steps, and so what an encode or a decode reads and
-// writes. Pointers only, to the memory of the processor or of a device: shared by Chunks and DeviceChunks.
+// Keeps track of where the values of a segment's chunks are between two steps, and so of what an encode or a
+// decode reads and writes. It handles pointers only, to host or device memory. HostSteps and DeviceSteps
+// share it.
 //
-// A chunk is read from the input until a step writes it. Of several writes only the last goes to the output,
-// around the caches where the vector is long; those before go to an accumulator that stays in L2, so that
-// memory is written once. Vectors of half types are widened on the way in and rounded once, on the way out:
-// sums are accumulated in float, and what the last rounding loses goes to the residual of one rank.
+// A chunk is read from the input until a step writes it. If several steps write it, only the last writes the
+// output, around the caches if the vector is long. Earlier ones write an accumulator that stays in L2. So
+// main memory is written once. Vectors of half types are widened when they are read and rounded once, at the
+// end: sums are accumulated in float, and the loss of the rounding goes to the residual of one rank.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +18,15 @@ namespace mq {
 
 class ChunkPlaces {
  public:
-  // An encode. half: elements to widen to `widened`, which is args.x, before it; or null.
+  // An encode. half: elements to widen to `widened` (which is args.x) before it; null if there are none.
   struct Encode {
     kernels::EncodeArgs args;
     const std::byte* half = nullptr;
     std::byte* widened = nullptr;
   };
-  // A decode. half: elements to widen to `widened`, which is args.base, before it; rounded: where args.x is
-  // rounded to after it, with the residual that gets what is lost. Each null if there is nothing to do.
+  // A decode. half: elements to widen to `widened` (which is args.base) before it. rounded: where to write
+  // the rounded args.x after it. residual: gets the loss of the rounding. Each is null if there is nothing to
+  // do.
   struct Decode {
     kernels::DecodeArgs args;
     const std::byte* half = nullptr;
@@ -33,16 +35,16 @@ class ChunkPlaces {
     std::byte* residual = nullptr;
   };
 
-  // Bytes of memory, a multiple of 64.
+  // Bytes of memory that prepare() needs, a multiple of 64.
   static std::size_t memory_bytes(const Job& job, const Layout& layout);
-  // memory lies at a 64-byte boundary. Allocates only for a plan with more chunks than any before.
+  // memory must be at a 64-byte boundary. Allocates only for a plan with more chunks than any before.
   void prepare(const Job& job, const Layout& layout, std::byte* memory);
   void start_segment(std::size_t segment);
   Range range(const Step& step) const {
     return layout_->chunk(segment_, static_cast<std::size_t>(step.chunk));
   }
 
-  // The steps, in the order of the plan.
+  // What each step reads and writes. To be called in the order of the plan.
   Encode encode(const Step& step, std::byte* wire) const;
   Decode decode(const Step& step, bool final, std::span<const std::byte> wire);
 
@@ -55,7 +57,7 @@ class ChunkPlaces {
   const Job* job_ = nullptr;
   const Layout* layout_ = nullptr;
   std::byte* widened_ = nullptr;       // half types: a chunk as floats
-  std::byte* accumulators_ = nullptr;  // plan's accumulators, of a chunk each
+  std::byte* accumulators_ = nullptr;  // the plan's accumulators, each as long as a chunk
   std::size_t accumulator_bytes_ = 0, element_bytes_ = 4, segment_ = 0;
   bool stream_ = false;
   std::vector<Where> where_;  // by chunk

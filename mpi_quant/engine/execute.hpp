@@ -1,20 +1,21 @@
-// Runs a plan: the only code that turns steps into codec calls and messages. Any codec, any plan, any Comm.
+// Runs a plan. This is the only code that turns steps into codec calls and messages. It works with any codec,
+// any plan and any Comm.
 //
-// Segments run through the plan independently, up to job.lanes of them at a time, each in a lane with slots
-// of its own. A lane goes on until the next step needs a slot whose message is still under way; then the next
-// lane gets its turn. So encoding, the wire and decoding overlap without a second thread, and results do not
-// depend on what arrives first: within a segment the plan fixes the order of all additions, and segments
-// share no element. Receives whose slot is free from the start are posted before anything else. Nothing here
-// blocks: advance() does what can be done and returns, so that a call can be left and taken up again.
+// Segments run through the plan independently, up to job.lanes of them at a time. Each segment in flight has
+// a Lane, with slots of its own. A segment advances until its next step needs a slot whose message is still
+// under way; then the next segment advances. So encoding, the wire and decoding overlap without a second
+// thread. Results do not depend on what arrives first: within a segment the plan fixes the order of all
+// additions, and segments share no element. Receives whose slot is free from the start are posted first.
+// Nothing here blocks: advance() does what can be done and returns, so that a call can be left and resumed.
 //
-// With job.threads > 1 the codec steps of different lanes run side by side (OpenMP); messages stay with the
-// calling thread, and the bytes are the same. An asynchronous backend (job.backend, a device) launches codec
-// steps, and they are not waited for: a lane goes on with steps that its stream orders after them, and is
-// held up where the processor needs what they write. So there, too, encoding, the wire and decoding overlap.
+// With job.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
+// the calling thread, and the bytes are the same. An asynchronous backend (job.backend, a device) launches
+// codec steps and does not wait for them. A segment advances over steps that its stream orders after them,
+// and waits where the processor needs what they write. So encoding, the wire and decoding overlap there, too.
 //
-// Requires that the ranks have agreed (agree.hpp): all hold the same signature, hence the same layout and the
-// same messages. A frame that cannot be used does not end the schedule: the rank goes on with poison frames,
-// so that nobody waits for ever and everyone who depends on it returns an error too.
+// The ranks must have agreed before (agree.hpp): all have the same signature, and so the same layout and the
+// same messages. An unusable frame does not end the schedule. The rank goes on and sends poison frames. So
+// nobody waits for ever, and every rank that depends on that data returns an error too.
 #pragma once
 
 #include <algorithm>
@@ -31,23 +32,23 @@
 
 namespace mq {
 
-// Can be used for one job after the other; allocates only what a larger job than all before needs. Must stay
-// where it is while a job is under way, and for ever after an error of the communication.
+// Can be used for one job after the other. It allocates only if a job needs more than all jobs before. The
+// object must stay where it is while a job is under way, and for ever after the communication has failed.
 template <Comm C>
 class Execution {
  public:
-  // Bytes of host memory that a job needs; pinned memory if its backend is a device.
+  // Bytes of host memory that a job needs. It has to be pinned memory if the backend is a device.
   static std::size_t scratch_bytes(const Job& job) {
     const Layout layout = layout_of(job);
     return lanes_of(job, layout) * lane_bytes(job, layout);
   }
 
-  // Bytes of the longest message of a job, header included.
+  // Bytes of the longest message of a job, including the header.
   static std::size_t frame_bytes(const Job& job) { return slot_bytes_of(job, layout_of(job)); }
 
-  // job and scratch outlive the job's execution; scratch has scratch_bytes(job) at a 64-byte boundary. May
-  // throw std::bad_alloc; nothing can after it, so that a rank short of memory can say so before the ranks
-  // agree.
+  // job and scratch must outlive the execution of the job. scratch has scratch_bytes(job) bytes at a 64-byte
+  // boundary. May throw std::bad_alloc. Nothing after it can, so that a rank without memory can say so before
+  // the ranks agree.
   void prepare(const Job& job, std::byte* scratch) {
     job_ = &job;
     layout_.emplace(layout_of(job));
@@ -80,7 +81,8 @@ class Execution {
     return {};
   }
 
-  // Does whatever can be done now. An error is one of the communication; then nothing must be advanced again.
+  // Does all that can be done now. A returned error means that the communication failed. Then advance() must
+  // not be called again.
   Status advance(C& comm, Tally& tally, bool& moved) {
     for (;;) {
       batch_.clear();
@@ -96,23 +98,23 @@ class Execution {
     }
   }
 
-  // Once the output is complete, or worthless: see failure(). Of a job that may outlast this the last decodes
-  // may still run.
+  // True once the output is complete, or worthless: see failure(). If the backend may outlast the job, the
+  // last decodes may still run.
   bool done() const { return active_ == 0; }
-  // Gives the result up: the schedule goes on, and the other ranks hear of it.
+  // Gives up the result. The schedule goes on, and the other ranks learn of it.
   void give_up(Status why) {
     if (failure_.ok()) failure_ = std::move(why);
   }
-  // Of the result: on an error output and residual are unspecified.
+  // Why there is no result. After an error output and residual are unspecified.
   const Status& failure() const { return failure_; }
 
  private:
   struct Slot {
     bool receiving = false;
     typename C::Request receive{};
-    int sends = 0;  // under way
+    int sends = 0;  // number of sends under way
     std::size_t bytes = 0;
-    bool is_header = false;  // nothing more, and the processor wrote it: see header_place()
+    bool is_header = false;  // a header only, written by the processor: see header_place()
   };
   struct Lane {
     std::byte* frames = nullptr;
@@ -120,14 +122,14 @@ class Execution {
     int index = 0;
     bool active = false;
     std::size_t segment = 0;
-    std::size_t at = 0;  // next step
+    std::size_t at = 0;  // number of the next step
     std::vector<Slot> slots;
-    std::vector<typename C::Request> sends;  // by plan's numbers
-    bool running = false;                    // the step that was just begun was launched
-    StepResult result;                       // else this came of it
+    std::vector<typename C::Request> sends;  // numbered as in PlanFacts::first_send
+    bool running = false;                    // true: the last step to begin was launched
+    StepResult result;                       // its result, if it was not launched
   };
 
-  static std::size_t host_frames(const Job& job) {  // of a lane
+  static std::size_t host_frames(const Job& job) {  // frames in host memory of one segment in flight
     return job.backend->has_frames() ? 0 : static_cast<std::size_t>(job.plan->slots);
   }
   static std::size_t lane_bytes(const Job& job, const Layout& layout) {
@@ -135,15 +137,15 @@ class Execution {
   }
 
   // Lane i runs segments i, i + lanes, ... on every rank, whichever finishes first. So two messages between
-  // the same two ranks that can be under way together differ in lane or round, and a lane's next segment
-  // reuses its tags in order.
+  // the same two ranks that are under way at once differ in lane or round. The next segment of a lane uses
+  // the same tags, in order.
   int tag(const Lane& lane, const Step& step) const {
     return job_->first_tag + lane.index * job_->plan->rounds + step.round;
   }
   std::span<std::byte> frame(const Lane& lane, int slot) const {
     return {lane.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
   }
-  // Where the processor writes a slot's header.
+  // Where the processor writes the header of a slot.
   std::byte* header_place(const Lane& lane, int slot) const {
     return has_frames_ ? lane.steps->header(slot) : frame(lane, slot).data();
   }
@@ -170,7 +172,8 @@ class Execution {
     return comm.receive(step.from, tag(lane, step), frame(lane, step.recv_slot), slot.receive);
   }
 
-  // Runs the lane's exchanges until it must wait, has to encode or decode next, or its segments are used up.
+  // Runs the exchanges of a lane until it must wait, until its next step is an encode or decode, or until no
+  // segment is left.
   Status communicate(C& comm, Lane& lane, Tally& tally, bool& moved, bool& codec_step) {
     while (lane.active) {
       bool ready = false;
@@ -197,7 +200,7 @@ class Execution {
     return {};
   }
 
-  // A slot may be read once its message is here, and written once it is neither being received nor sent.
+  // A slot may be read once its message has arrived. It may be written once it is neither received nor sent.
   Status runnable(C& comm, Lane& lane, const Step& step, Tally& tally, bool& ready) {
     ready = !is_asynchronous_ || !lane.steps->holds_up(step);
     if (!ready) return {};
@@ -250,7 +253,7 @@ class Execution {
     if (step.from != kNobody && !job_->facts->early[lane.at]) MQ_TRY(post_receive(comm, lane, step));
     if (step.to == kNobody) return {};
     Slot& slot = slot_of(lane, step.slot);
-    if (slot.bytes > slot_bytes_) {  // to be forwarded, but it was too long to receive
+    if (slot.bytes > slot_bytes_) {  // a frame to pass on was too long to receive
       if (failure_.ok()) failure_ = frame_too_long(place(lane, step), slot_bytes_);
       write_header(lane, step, Code::bad_frame, 0);
     } else if (has_frames_ && backend_failed_ && !slot.is_header) {
@@ -274,7 +277,7 @@ class Execution {
     }
   }
 
-  // Begins the lane's next step; of a backend that is not asynchronous that is all of it.
+  // Begins the next step of the lane. With a backend that is not asynchronous the step is then over.
   void begin(Lane& lane) const noexcept {
     const Step& step = step_of(lane);
     lane.running = false;
@@ -291,7 +294,8 @@ class Execution {
                                             in.first(bytes).subspan(sizeof(FrameHeader)), lane.result);
   }
 
-  // The header of the slot's frame can only be looked at once the backend has copied it.
+  // True if the frame is in the backend's memory. Its header can be checked only after the backend has copied
+  // it.
   bool is_header_there(const Lane& lane, const Step& step) const {
     return has_frames_ && !lane.slots[static_cast<std::size_t>(step.slot)].is_header;
   }
@@ -303,7 +307,7 @@ class Execution {
     return check_header(place(lane, step), header_place(lane, step.slot), bytes);
   }
 
-  // What follows from a step that is over.
+  // Handles the result of a step that is over.
   void end(Lane& lane, const Step& step, StepResult& result, Tally& tally) {
     (step.op == Op::encode ? tally.encode_s : tally.decode_s) += result.seconds;
     tally.nonfinite += result.encoded.nonfinite;
@@ -317,7 +321,7 @@ class Execution {
       write_header(lane, step, failure_.code(), failure_.ok() ? result.encoded.bytes : 0);
   }
 
-  // Ends the launched steps of a lane that are over.
+  // Handles the launched steps of a lane that are over.
   void end_launched(Lane& lane, Tally& tally, bool& moved) {
     if (!is_asynchronous_) return;
     StepResult result;
@@ -330,7 +334,7 @@ class Execution {
     }
   }
 
-  // The last decodes of a job that may outlast its execution.
+  // True if only the last decodes are left, and the backend may run them after the end of the job.
   bool may_end_without(const Lane& lane) const {
     return job_->backend->may_outlast() && failure_.ok() && lane.segment + n_lanes_ >= layout_->segments() &&
            !lane.steps->is_encoding();
@@ -354,10 +358,10 @@ class Execution {
   const Job* job_ = nullptr;
   std::optional<Layout> layout_;
   std::size_t slot_bytes_ = 0, n_lanes_ = 0, active_ = 0, most_at_once_ = 1;
-  std::vector<Lane> lanes_;  // n_lanes_ of them in use
+  std::vector<Lane> lanes_;  // the first n_lanes_ are in use
   std::vector<Lane*> batch_;
   bool has_frames_ = false, is_asynchronous_ = false, backend_failed_ = false;
-  Status failure_;  // the first; results are worthless from here on, the schedule goes on
+  Status failure_;  // the first one; from then on results are worthless, but the schedule goes on
 };
 
 }  // namespace mq

@@ -1,5 +1,5 @@
-// What goes over the wire besides encoded elements: the hello of a call and the header of a frame. PODs,
-// little-endian hosts.
+// What goes over the wire besides encoded elements: the hello of a call and the header of a frame. They are
+// plain structs of little-endian hosts.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
 inline constexpr std::uint16_t kWireVersion = 5;
 
-// Everything two ranks must agree on before they may talk in frames. Equal on all ranks, or the call fails on
-// all ranks.
+// What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
+// on all ranks.
 struct Signature {
   std::uint64_t count = 0;
   std::uint64_t params_hash = 0;  // 0 for mpi
@@ -27,26 +27,27 @@ struct Signature {
   std::uint16_t plan = 0;         // 0 for mpi
   std::uint8_t element = 0;       // kernels::Element, or kOtherElement
   std::uint8_t kind = 0;          // of the call: kBlocking and so on
-  std::uint16_t error_code = 0;   // Code of what keeps this rank from taking part, else 0
+  std::uint16_t error_code = 0;   // Code of the error that keeps this rank from taking part; 0: none
   std::uint32_t key = 0;          // hash of the residual key; 0: none
   bool operator==(const Signature&) const = default;
 };
 static_assert(sizeof(Signature) == 32);
 inline constexpr std::uint8_t kOtherElement = 0xff;
-// Kinds of calls that cannot meet. Blocking calls meet non-blocking and persistent ones where a codec reduces
-// both; where MPI does, its blocking reduction never meets its non-blocking one.
+// Kinds of calls. Calls of different kinds cannot meet. A blocking call meets a non-blocking or persistent
+// one if a codec reduces both. It does not if MPI reduces, because MPI's blocking reduction never meets its
+// non-blocking one.
 inline constexpr std::uint8_t kBlocking = 0;
-inline constexpr std::uint8_t kIntercepted = 1;  // where only the methods differ, all ranks reduce exactly
-inline constexpr std::uint8_t kNonblocking = 2;  // and reduced by MPI
+inline constexpr std::uint8_t kIntercepted = 1;  // if only the methods differ, all ranks reduce exactly
+inline constexpr std::uint8_t kNonblocking = 2;  // a non-blocking call that MPI reduces
 inline constexpr std::uint8_t kInit = 3;         // nothing is reduced
-// In place of a codec: the functions of sparse reductions, of which params_hash is the hash of the options.
+// In place of a codec: a function of sparse reductions. params_hash is then the hash of its options.
 inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSparseUnion = 0xff03;
-// Likewise: a collective function that is no reduction, whose name without "MPIQ_" is in count and
-// params_hash.
+// In place of a codec: a collective function that is no reduction. Its name without "MPIQ_" is then in count
+// and params_hash.
 inline constexpr std::uint16_t kFunction = 0xff04;
 
-// Two ranks whose signatures differ, if any are known: the lowest rank, and the lowest that differs from it.
-// And the greatest value proposed for a measured parameter (kernels::Codec::propose).
+// What a rank knows about a set of ranks: the lowest rank, and the lowest rank with another signature, if
+// there is one. Also the greatest value that was proposed for a measured parameter (kernels::Codec::propose).
 struct Hello {
   std::uint32_t magic = kHelloMagic;
   std::uint16_t version = kWireVersion;
@@ -58,11 +59,11 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 88);
 
-// Before every encoded chunk. 32 bytes.
+// Precedes every encoded chunk. 32 bytes.
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   std::uint16_t version = kWireVersion;
-  std::uint16_t error_code = 0;  // Code: a poison frame without payload; the sender's result is an error
+  std::uint16_t error_code = 0;  // Code; not 0: a poison frame without payload, the sender has failed
   std::uint64_t call = 0;        // hash of the call's signature
   std::uint32_t segment = 0;
   std::uint32_t chunk = 0;

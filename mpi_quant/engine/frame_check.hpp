@@ -1,5 +1,5 @@
-// Whether a frame that arrived is the one that a step waits for, and the words if it is not. Apart from the
-// executor, which decides what follows.
+// Checks whether a frame that arrived is the one that a step waits for, and words the error if it is not. It
+// is apart from the executor, which decides what follows.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace mq {
 
-// The frame that is expected.
+// Identifies the frame that is expected.
 struct FramePlace {
   std::uint64_t call = 0;  // hash of the call's signature
   std::size_t segment = 0;
   int chunk = 0;
 };
 
-// The header of this frame, but for the length of its payload.
+// The header of this frame, without the length of its payload.
 inline FrameHeader header_of(const FramePlace& place) {
   FrameHeader header;
   header.call = place.call;
@@ -27,7 +27,7 @@ inline FrameHeader header_of(const FramePlace& place) {
   return header;
 }
 
-// text() gives the reason.
+// An error about this frame. text() gives the reason.
 template <class Text>
 Status bad_frame(const FramePlace& place, const Text& text) noexcept {
   return status_of(Code::bad_frame, [&] {
@@ -36,9 +36,9 @@ Status bad_frame(const FramePlace& place, const Text& text) noexcept {
   });
 }
 Status frame_too_long(const FramePlace& place, std::size_t bound) noexcept;
-// room: that the frame was received into; bytes: its length, more than the room if it did not fit.
+// room: bytes that the frame may have; bytes: its length, more than room if it did not fit.
 Status check_length(const FramePlace& place, std::size_t room, std::size_t bytes) noexcept;
-// Of a frame of a sound length. header: where it begins, or a copy of that.
+// For a frame whose length is valid. header: the beginning of the frame, or a copy of it.
 Status check_header(const FramePlace& place, const std::byte* header, std::size_t bytes) noexcept;
 
 }  // namespace mq

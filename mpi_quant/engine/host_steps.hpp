@@ -1,5 +1,5 @@
-// The codec's side of a job on the processor: steps that are over when they return. What is read and written
-// is chunk_places.hpp's.
+// The codec steps of a job on the processor. Each step is over when its function returns. chunk_places.hpp
+// says what a step reads and writes.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace mq {
 
 class HostSteps final : public Steps {
  public:
-  // scratch has ChunkPlaces::memory_bytes() at a 64-byte boundary. Allocates only for a plan with more chunks
-  // than any before.
+  // scratch has ChunkPlaces::memory_bytes() bytes at a 64-byte boundary. Allocates only for a plan with more
+  // chunks than any before.
   void prepare(const Job& job, const Layout& layout, std::byte* scratch);
   void start_segment(std::size_t segment) override { places_.start_segment(segment); }
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;

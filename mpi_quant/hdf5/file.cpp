@@ -10,12 +10,12 @@ namespace {
 constexpr char kFormat[] = "mpi_quant residuals";
 constexpr std::int32_t kVersion = 1;
 constexpr char kDataset[] = "residual";
-constexpr std::uint64_t kMaxResiduals = 1 << 20;  // more are no file of ours
+constexpr std::uint64_t kMaxResiduals = 1 << 20;  // a file with more was not written by this library
 
 hid_t file_type(const MPIQ_Residual& r) { return is_double(r) ? H5T_IEEE_F64LE : H5T_IEEE_F32LE; }
 hid_t memory_type(const MPIQ_Residual& r) { return is_double(r) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT; }
 
-// The place of a piece in a dataset, and its shape in memory.
+// The region of a piece in a dataset, and its shape in memory.
 std::pair<Handle, Handle> spaces(hid_t dataset, int rank, MPI_Count first, MPI_Count n) {
   const std::array<hsize_t, 2> start{static_cast<hsize_t>(rank), static_cast<hsize_t>(first)};
   const std::array<hsize_t, 2> count{1, static_cast<hsize_t>(n)};
@@ -114,7 +114,7 @@ MPIQ_Residual Reader::read_residual(std::size_t index) {
   check(H5Sget_simple_extent_dims(space, shape.data(), nullptr), name);
   if (shape[0] != static_cast<hsize_t>(ranks_) || shape[1] != count || count == 0)
     throw Error(name + ": the residual has another shape");
-  // Every value is in the file, so that memory is not asked for what nobody ever wrote.
+  // Checks that every value is in the file, so that no memory is allocated for values that nobody ever wrote.
   const hsize_t stored = H5Dget_storage_size(dataset);
   if (count > stored / value_bytes(r) / shape[0]) throw Error(name + ": values are missing");
   r.count = static_cast<MPI_Count>(count);

@@ -1,16 +1,18 @@
 // The residual file. One HDF5 file holds the residuals of all keys and ranks of a communicator:
 //
-//   attributes of /        format = "mpi_quant residuals", version = 1, ranks, residuals (how many keys)
-//   /0, /1, ... /N-1       one group a key, whose attributes are
-//                          key (a name may hold any byte but 0, so it cannot be the group's),
-//                          element ("f32", "f64", "f16" or "bf16", type of the key's vectors), count, settled
-//                          (< 0: none)
-//   /I/residual            dataset [ranks, count], 32-bit floats, or 64-bit for f64; row r is rank r's
+//   attributes of /        format = "mpi_quant residuals", version = 1, ranks, residuals (number of keys)
+//   /0, /1, ... /N-1       one group for each key, with these attributes:
+//       key                its name; it may hold any byte but 0, so it cannot be the name of the group
+//       element            "f32", "f64", "f16" or "bf16": type of the key's vectors
+//       count              elements of the key's vectors
+//       settled            the codec's measured parameter; < 0: none
+//   /I/residual            dataset [ranks, count] of 32-bit floats, or 64-bit for f64; row r is rank r's
 //
-// The first 512 bytes are HDF5's user block and hold the file's seal, see seal.hpp.
-// Chunks are parts of one row and carry Fletcher's checksum; HDF5's metadata carry checksums of their own,
-// except for its old formats. Separate from save.cpp and restore.cpp so that the format is in one place;
-// knows no MPI messages.
+// The first 512 bytes are HDF5's user block and hold the file's seal, see seal.hpp. Chunks of the dataset are
+// parts of one row and carry Fletcher's checksum. HDF5's metadata carry checksums of their own, except in its
+// old formats.
+//
+// The format is in this file only; save.cpp and restore.cpp use it. There are no MPI messages here.
 #pragma once
 
 #include <optional>
@@ -24,11 +26,11 @@
 
 namespace mq::h5 {
 
-// Elements of the longest piece, which is what goes over the wire and into a chunk: 1 MiB of doubles.
+// Elements of the longest piece: 1 MiB of doubles. A piece is one message, and one chunk of the dataset.
 inline constexpr MPI_Count kMaxPiece = MPI_Count{1} << 17;
 
-// f(first, n) for the pieces of a residual in ascending order; nearly equal, so that little of the last chunk
-// is wasted.
+// for_each_piece calls f(first, n) for the pieces of a residual in ascending order. All pieces but the last
+// have the same length. They are nearly equal, so that little of the last chunk is wasted.
 inline MPI_Count piece_of(MPI_Count count) {
   const MPI_Count pieces = (count + kMaxPiece - 1) / kMaxPiece;
   return (count + pieces - 1) / pieces;
@@ -46,7 +48,7 @@ inline std::size_t value_bytes(const MPIQ_Residual& r) {
   return is_double(r) ? sizeof(double) : sizeof(float);
 }
 
-// Switches HDF5's printing of errors off while it lives.
+// Turns off HDF5's printing of errors while it lives.
 class Quiet {
  public:
   Quiet();
@@ -55,19 +57,19 @@ class Quiet {
   Quiet& operator=(const Quiet&) = delete;
 
  private:
-  unsigned is_v2_ = 1;  // the program chose between two kinds of printing functions
+  unsigned is_v2_ = 1;  // the program may have set either of two kinds of printing functions
   H5E_auto1_t print1_ = nullptr;
   H5E_auto2_t print2_ = nullptr;
   void* data_ = nullptr;
 };
 
-// Functions of both classes throw Error, among others; pieces are those of for_each_piece.
+// Functions of both classes throw Error, among others. Pieces are those of for_each_piece.
 class Writer {
  public:
   // Keeps the reference to `residuals`.
   Writer(std::string path, int ranks, const std::vector<MPIQ_Residual>& residuals);
   void write(std::size_t residual, int rank, MPI_Count first, MPI_Count n, const void* values);
-  // Without it there is no file.
+  // Without this call there is no file.
   void commit();
 
  private:
@@ -78,7 +80,7 @@ class Writer {
   Quiet quiet_;
   Output output_;
   std::optional<Handle> file_, dataset_;
-  std::size_t current_ = 0;  // whose dataset is open
+  std::size_t current_ = 0;  // the residual whose dataset is open
 };
 
 class Reader {

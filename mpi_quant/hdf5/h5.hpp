@@ -1,5 +1,5 @@
-// HDF5's C interface with handles that close themselves and failures as exceptions, which stay inside the
-// function that uses them. Shared by the residual files and the benchmark's result files.
+// HDF5's C interface, with handles that close themselves, and with exceptions for failures. The exceptions
+// stay inside the function that uses them. The residual files and the benchmark's result files share it.
 #pragma once
 
 #include <hdf5.h>
@@ -15,7 +15,7 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws with HDF5's own reason if an HDF5 call returned a negative number.
+// Returns the result of an HDF5 call. If it is negative, throws with HDF5's own reason.
 hid_t check(hid_t result, const std::string& what);
 
 class Handle {
@@ -38,7 +38,7 @@ class Handle {
   Close close_;
 };
 
-void write_attribute(hid_t object, const char* name, const std::string& value);  // replaces
+void write_attribute(hid_t object, const char* name, const std::string& value);  // replaces an old value
 void write_attribute(hid_t object, const char* name, double value);
 void write_attribute(hid_t object, const char* name, std::int32_t value);
 void write_attribute(hid_t object, const char* name, std::uint64_t value);

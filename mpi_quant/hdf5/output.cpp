@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 #if __has_include(<H5FDdevelop.h>)
-#  include <H5FDdevelop.h>  // HDF5 1.13 moved what a driver needs
+#  include <H5FDdevelop.h>  // since HDF5 1.13 a driver needs this header
 #endif
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace mq::h5 {
 namespace {
 
 constexpr char kName[] = "mpi_quant output";
-// So that a rename is on the disk as well. Not every file system can; the file itself is safe without.
+// Puts a rename on the disk as well. Some file systems cannot do that; the file itself is safe without it.
 void sync_folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -36,7 +36,7 @@ void sync_folder_of(const std::string& path) {
 constexpr haddr_t kMaxAddress = (haddr_t{1} << 62) - 1;
 
 struct File {
-  H5FD_t base{};  // HDF5's part, first
+  H5FD_t base{};  // HDF5's part, which must be first
   Output* output = nullptr;
   haddr_t allocated = 0;
 };
@@ -82,7 +82,7 @@ H5FD_class_t driver() {
   H5FD_class_t d{};
 #if H5_VERSION_GE(1, 13, 2)
   d.version = H5FD_CLASS_VERSION;
-  d.value = static_cast<H5FD_class_value_t>(500);  // of those for drivers that are not registered with HDF5
+  d.value = static_cast<H5FD_class_value_t>(500);  // from the range for drivers that HDF5 has not registered
 #endif
   d.name = kName;
   d.maxaddr = kMaxAddress;
@@ -109,7 +109,7 @@ Output::Output(std::string path)
 }
 
 Output::~Output() {
-  (void)unlink(partial_.c_str());  // gone already if it was committed
+  (void)unlink(partial_.c_str());  // fails after commit(), because the file then has its final name
   (void)close(descriptor_);
 }
 
@@ -119,7 +119,7 @@ Handle Output::create_hdf5() {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "file access properties");
   Output* const self = this;
   h5::check(H5Pset_driver(access, id, &self), "driver");
-  // The newest format that HDF5 1.10 writes: all its metadata have checksums.
+  // The newest format that HDF5 1.10 writes, because all its metadata have checksums.
   h5::check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "format");
   const Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "file creation properties");
   h5::check(H5Pset_userblock(create, kSealBytes), "room for the seal");
@@ -161,7 +161,7 @@ void Output::read(std::uint64_t offset, void* data, std::size_t bytes) const noe
   while (bytes > 0) {
     const ssize_t n = pread(descriptor_, to, bytes, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;  // what was dropped can only be read as zeros; check() will tell
+    if (n <= 0) break;  // data whose write was dropped is read as zeros; check() reports the failure
     to += n;
     bytes -= static_cast<std::size_t>(n);
     offset += static_cast<std::uint64_t>(n);

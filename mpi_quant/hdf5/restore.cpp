@@ -1,9 +1,9 @@
-// MPIQ_Residual_restore: rank 0 reads and sends every rank what becomes its own, piece by piece; when all of
-// it has arrived everywhere, MPIQ_Residual_put gives it to the library, all or nothing.
+// MPIQ_Residual_restore. Rank 0 reads the file and sends every rank its residuals, piece by piece. When all
+// of them have arrived everywhere, MPIQ_Residual_put gives them to the library, all or none.
 //
-// As in save.cpp the schedule depends on what the ranks have agreed on only: for each residual and piece, one
-// message for each old rank o, to rank o mod p. With as many ranks as before each adds up one piece, which is
-// its own.
+// As in save.cpp, the schedule depends only on what the ranks have agreed on. For each residual and piece
+// there is one message for each old rank o, to rank o mod p. A rank adds up what it gets. If there are as
+// many ranks as before, that is its own piece.
 
 #include <algorithm>
 #include <optional>
@@ -23,12 +23,12 @@ struct Restore {
   std::optional<h5::Reader> reader;  // on rank 0
   int old_ranks = 0;
   std::vector<MPIQ_Residual> residuals;
-  std::vector<std::vector<std::byte>> values;  // of each residual, this rank's
-  std::vector<const void*> buffers;            // the same
+  std::vector<std::vector<std::byte>> values;  // this rank's values of each residual
+  std::vector<const void*> buffers;            // pointers to them
   std::vector<double> piece, sum;
 };
 
-// Rank 0 tells what is in the file.
+// Rank 0 tells the others what is in the file.
 Status share_contents(Restore& r, Status& local_error) {
   int numbers[]{r.old_ranks, static_cast<int>(r.residuals.size())};
   MQ_TRY(mpi_status(PMPI_Bcast(numbers, 2, MPI_INT, 0, r.team.comm()), "MPI_Bcast"));
@@ -39,7 +39,7 @@ Status share_contents(Restore& r, Status& local_error) {
     MQ_TRY(mpi_status(PMPI_Bcast(&residual, sizeof residual, MPI_BYTE, 0, r.team.comm()), "MPI_Bcast"));
   local_error = attempt([&] {
     for (MPIQ_Residual& residual : r.residuals) {
-      residual.datatype = h5::residual_type(residual);  // another handle on every rank, perhaps
+      residual.datatype = h5::residual_type(residual);  // the handle may differ between ranks
       const auto count = static_cast<std::size_t>(residual.count);
       r.buffers.push_back(r.values.emplace_back(count * h5::value_bytes(residual)).data());
     }
@@ -55,11 +55,11 @@ void add(std::span<double> sum, const void* values, bool first) {
   const auto* const v = static_cast<const T*>(values);
   for (std::size_t i = 0; i < sum.size(); ++i) {
     const auto value = static_cast<double>(v[i]);
-    sum[i] = first ? value : sum[i] + value;  // not 0 + value: that of -0 is 0
+    sum[i] = first ? value : sum[i] + value;  // not 0 + value, because 0 + -0 is 0
   }
 }
 
-// One piece of one residual: from the file to where it belongs.
+// Moves one piece of one residual from the file to its ranks.
 Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, Status& local_error) {
   const Team& team = r.team;
   const MPIQ_Residual& residual = r.residuals[index];

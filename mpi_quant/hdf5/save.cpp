@@ -1,8 +1,8 @@
-// MPIQ_Residual_save: rank 0 writes what it gets from all ranks, piece by piece.
+// MPIQ_Residual_save. Rank 0 writes what it gets from all ranks, piece by piece.
 //
-// The schedule (for each residual, each rank, each piece: one message to rank 0) depends on what the ranks
-// have agreed on only. A rank that fails on its way keeps to it and says so at the end, so that nobody waits
-// for it.
+// The schedule has one message to rank 0 for each residual, each rank and each piece. It depends only on what
+// the ranks have agreed on. A rank that fails keeps to the schedule and says so at the end, so that nobody
+// waits for it.
 
 #include <optional>
 #include <vector>
@@ -24,7 +24,7 @@ struct Save {
   std::optional<h5::Writer> writer;  // on rank 0
 };
 
-// Throws what is wrong on this rank alone.
+// Throws an error of this rank alone.
 void prepare(Save& s, const char* path, std::string& facts) {
   if (path == nullptr || *path == '\0') throw h5::Error("path is NULL or empty");
   facts = std::string("path ") + path + '\0';
@@ -39,7 +39,7 @@ void prepare(Save& s, const char* path, std::string& facts) {
   s.piece.resize(static_cast<std::size_t>(h5::kMaxPiece));
 }
 
-// An error of MPI ends it at once, any other one only this rank's part.
+// An error of MPI ends it at once. After any other error this rank keeps to the schedule.
 Status collect(Save& s, Status& local_error) {
   const Team& team = s.team;
   for (std::size_t i = 0; i < s.residuals.size(); ++i) {

@@ -16,7 +16,7 @@ namespace {
   throw Error(what + ": " + std::generic_category().message(errno));
 }
 
-// Up to `bytes` bytes; fewer at the end of the file.
+// Reads up to `bytes` bytes; fewer at the end of the file.
 std::size_t read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
@@ -51,7 +51,8 @@ class Descriptor {
 
 }  // namespace
 
-// FNV's steps on words of 8 bytes, each of which is reversible: no single wrong word goes unseen.
+// The steps of FNV on words of 8 bytes. Each step is reversible, so a single wrong word always changes the
+// hash.
 Seal seal_of(int descriptor) {
   Seal seal;
   seal.hash = 0xcbf29ce484222325u;

@@ -1,4 +1,4 @@
-// What save and restore share of MPI: a private communicator, pieces that go from one rank to another, and
+// What save and restore both need: a private communicator, pieces that go from one rank to another, and
 // errors as values.
 #pragma once
 
@@ -39,8 +39,9 @@ class Team {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // On ranks `from` and `to`, which may be the same: `values` of one become those of the other. Synchronous,
-  // so that no pieces pile up in the memory of a rank that is busy with another.
+  // Moves `values` from one rank to another. Does nothing if both are the same, or if this rank is neither.
+  // The send is synchronous, so that pieces do not pile up in the memory of a rank that is busy with another
+  // piece.
   Status move(int from, int to, void* values, MPI_Count n, MPI_Datatype type) const {
     const int count = static_cast<int>(n);
     if (from == to) return {};
@@ -54,7 +55,7 @@ class Team {
   int rank_ = 0, size_ = 1;
 };
 
-// f, with what it throws as a status.
+// Runs f, and turns what it throws into a status.
 template <class F>
 Status attempt(const F& f) noexcept {
   try {
@@ -71,7 +72,8 @@ Status attempt(const F& f) noexcept {
   }
 }
 
-// The end of a function: MPI_SUCCESS, or the error raised on comm with the function's name before it.
+// The end of a function. Returns MPI_SUCCESS, or raises the error on comm with the name of the function
+// before it.
 inline int conclude(MPI_Comm comm, const char* function, const Status& status) {
   if (status.ok()) return MPI_SUCCESS;
   std::string text;

@@ -1,4 +1,4 @@
-// What became of the residual of one call: recorded by the preload library, named in its report.
+// What happened to the residual of one call. The preload library records it, and its report names it.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,17 @@
 
 namespace mq {
 
-// What became of the residual of a call that asked for feedback without naming a key.
+// The outcomes of a call that asked for feedback without naming a key (mpiq_key).
 enum class FeedbackOutcome : std::uint8_t {
-  none,         // no feedback asked for, or none possible
-  unconfirmed,  // nothing shows yet that the vectors under this address or position are one tensor
-  hit,          // the residual of the call before was added
-  fresh,        // the first call with one
-  stranger,     // not fed back: the values are not those of the tensor that is known here
-  shape,        // dropped: another count or type under this key or at this position
-  in_use,       // not fed back: a request of the program's own uses the residual
-  budget,       // dropped or not made: no memory left for residuals
-  not_finite,   // left as it was: NaN or Inf in the vector
+  none,         // no feedback was asked for, or none is possible
+  unconfirmed,  // nothing shows yet that the vectors of this address or position are one tensor
+  hit,          // the residual of an earlier call was added
+  fresh,        // the residual is new: the first call that has one
+  stranger,     // no feedback: the values are not those of the known tensor
+  shape,        // dropped: this key, address or position had another count or type before
+  in_use,       // no feedback: a request of the program uses the residual
+  budget,       // dropped or not made: no memory is left for residuals
+  not_finite,   // left as it was: the vector has NaN or Inf
 };
 inline constexpr std::size_t kFeedbackOutcomes = static_cast<std::size_t>(FeedbackOutcome::not_finite) + 1;
 

@@ -12,12 +12,12 @@ std::string text_of(std::uint64_t number, int base) {
   return {text.data(), std::to_chars(text.begin(), text.end(), number, base).ptr};
 }
 
-// Of the residual of one of the tensors that come in turn under a name.
+// The key of one residual: several tensors may come in turn under one name, and each has its own.
 std::string key_of(const std::string& name, std::size_t phase) {
   return phase == 0 ? name : name + "#" + text_of(phase, 10);
 }
 
-// Those of all tensors that come under a name, but for one that a request of the program's own uses.
+// Drops the residuals of all tensors under a name, except those that a request of the program uses.
 void drop_all(const std::string& name, Residuals& residuals) {
   for (std::size_t phase = 0; phase < Recognizer::kMostPeriod; ++phase)
     if (const std::string key = key_of(name, phase); residuals.idle(key.c_str()).ok()) residuals.drop(key);
@@ -42,7 +42,7 @@ void Identities::begin_call(std::uint64_t step) {
   position_ = next_position_++;
 }
 
-// The names that are made up begin with a character that keys of programs hardly have.
+// Invented names begin with a character that a program's keys hardly ever have.
 std::string Identities::name_of(Identity by, const Sender& sender) const {
   if (by == Identity::off) return "";
   if (!sender.key.empty()) return std::string(sender.key);
@@ -59,10 +59,10 @@ Key Identities::held(Identity by, const Sender& sender, const Residuals& residua
   if (sender.key.empty()) {
     const auto at = places_.find(name);
     if (at == places_.end()) return {};
-    period = at->second.recognizer.period();  // 0: what is there is nobody's yet
+    period = at->second.recognizer.period();  // 0: not confirmed, so no call may use the residual yet
     phase = at->second.recognizer.next_phase();
   }
-  // Of tensors in turn, the next whose residual is still there.
+  // If tensors come in turn: the next one whose residual still exists.
   for (std::size_t i = 0; i < period; ++i) {
     const auto entry = residuals.entries().find(key_of(name, (phase + i) % period));
     if (entry == residuals.entries().end()) continue;
@@ -71,14 +71,14 @@ Key Identities::held(Identity by, const Sender& sender, const Residuals& residua
   return {};
 }
 
-// One of a few: a program whose buffers are new at every call would fill the memory with names.
+// Keeps a limited number of names. Otherwise a program with new buffers at every call would fill the memory.
 Identities::KnownVector& Identities::vector_of(const std::string& name, const Sender& sender,
                                                Residuals& residuals) {
   if (places_.size() >= kMostPlaces && places_.find(name) == places_.end()) {
     const auto oldest = std::min_element(places_.begin(), places_.end(), [](const auto& a, const auto& b) {
       return a.second.last_call < b.second.last_call;
     });
-    drop_all(oldest->first, residuals);  // no request has such a key
+    drop_all(oldest->first, residuals);  // no request of the program has such a key
     places_.erase(oldest);
   }
   const auto [at, made] = places_.try_emplace(name);
@@ -92,7 +92,7 @@ Identities::KnownVector& Identities::vector_of(const std::string& name, const Se
   return place;
 }
 
-// Room for the residual of a name that is believed: those that wait for a confirmation go first.
+// Makes room for the residual of a confirmed name. It drops residuals that wait for a confirmation.
 bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals& residuals,
                            std::uint64_t most_bytes) {
   for (auto at = places_.begin(); at != places_.end() && Held::total() + bytes > most_bytes; ++at)
@@ -104,7 +104,7 @@ bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals
 Identities::Found Identities::promised(const std::string& name, const Sender& sender, Residuals& residuals,
                                        std::uint64_t most_bytes) {
   FeedbackOutcome what = FeedbackOutcome::fresh;
-  // The program's own residual of this key is welcome.
+  // The key may have a residual already, from a request of the program. The call uses it.
   if (const Residuals::Entry* const entry = residuals.find(name)) {
     what = fits(*entry, sender) ? FeedbackOutcome::hit : FeedbackOutcome::shape;
     if (what == FeedbackOutcome::shape) residuals.drop(name);
@@ -128,7 +128,7 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
   const std::string key = key_of(name, finding.phase);
   Residuals::Entry* entry = residuals.find(name);
   if (finding.verdict == Recognizer::Verdict::alone && entry != nullptr) residuals.drop(name);
-  // What several tensors dropped before they were told apart is nobody's.
+  // The residual holds what several tensors left out before they were told apart. It belongs to none of them.
   if (finding.verdict == Recognizer::Verdict::confirmed && place.recognizer.period() > 1)
     drop_all(name, residuals);
   entry = residuals.find(key);
@@ -180,7 +180,7 @@ Identities::Found Identities::identify(Identity by, const Sender& sender, Residu
                                        std::uint64_t most_bytes) {
   const std::string name = name_of(by, sender);
   if (name.empty()) return {};
-  // By a request of the program's own.
+  // A request of the program uses the residual.
   if (const Residuals::Entry* const entry = residuals.find(name); entry != nullptr && entry->users > 0)
     return {{}, FeedbackOutcome::in_use};
   return sender.key.empty() ? recognised(name, sender, residuals, most_bytes)

@@ -1,17 +1,18 @@
-// Whose residual is whose when the program does not say: keys for the residuals of unmodified programs.
+// Keys for the residuals of unmodified programs: finds out which residual belongs to which call.
 //
-// A key that the program states is a promise, and is believed. An address, or a position in a step, is
-// believed once the vectors that came under it have shown that they are one tensor (recognizer.hpp), for a
-// wrong residual is worse than none. Until then
+// A key that the program states is taken as it is. An address, or a position in a step, has to be confirmed
+// first: the vectors that came under it must have shown that they are one tensor (recognizer.hpp). A wrong
+// residual is worse than none.
 //
-//   nothing is fed back, and what each call drops is kept as long as each vector is like the one before;
-//   the first call that is confirmed gets it all, so that nothing of the tensor is lost. Of vectors that
-//   are not like the one before it is dropped: it belongs to nobody who would come again.
+// Until the confirmation nothing is fed back. While each vector is like the one before it, what the calls
+// leave out is kept. The first confirmed call gets all of it, so that nothing of the tensor is lost. When a
+// vector is not like the one before it, what was kept is dropped, because it belongs to no known tensor.
 //
-// A vector that is none of the confirmed tensors is reduced without feedback, and residuals wait for theirs.
+// After the confirmation, a vector that is none of the known tensors is reduced without feedback. The
+// residuals stay and wait for their tensors.
 //
-// Everything here is one rank's own: ranks may come to different keys, and to different drops; that changes
-// numbers, never communication.
+// Everything here is local to one rank. Ranks may choose different keys and drop different residuals. This
+// changes numbers, never communication.
 #pragma once
 
 #include <array>
@@ -29,54 +30,55 @@
 
 namespace mq {
 
-// What is known of a call whose residual is looked for.
+// What is known about a call when its residual is looked up.
 struct Sender {
   const std::byte* input;
   std::size_t count;
   kernels::Element element;
-  std::string_view key;  // by MPI_Pcontrol; "" for none
-  std::uint64_t step;    // how many steps MPI_Pcontrol has announced
-  std::uint64_t flush;   // how many flushes
+  std::string_view key;  // stated with MPI_Pcontrol; "" for none
+  std::uint64_t step;    // number of steps that MPI_Pcontrol has announced
+  std::uint64_t flush;   // number of flushes that MPI_Pcontrol has announced
 };
 
-// Of one communicator.
+// The identities of one communicator.
 class Identities {
  public:
   struct Found {
-    // Of the residual that the call uses; empty: none. With Feedback::unconfirmed that residual is zero
-    // before the call, and what it is afterwards is fed back once the identity is confirmed.
+    // The key of the residual that the call uses. Empty: the call uses none. With
+    // FeedbackOutcome::unconfirmed this residual is zero before the call. What the call leaves in it is fed
+    // back once the identity is confirmed.
     Key key;
     FeedbackOutcome what = FeedbackOutcome::none;
-    // With feedback: how many flushes this residual has seen. The caller's to set, until the next call of
-    // identify(). Else null.
+    // With feedback: the number of flushes that this residual has seen. The caller updates it, before the
+    // next call of identify(). Null without feedback.
     std::uint64_t* flushed = nullptr;
   };
-  // For each sum that comes as far as the policy, before anything else: counts the positions of a step.
+  // Counts the positions of a step. To be called first, for each sum that the policy is asked about.
   void begin_call(std::uint64_t step);
-  // The key for a call, whose residual is then there, of the right shape, and in `residuals`. most_bytes: of
-  // all residuals of the process. Once for each call that a rule with this identity chose. May throw
-  // std::bad_alloc.
+  // Finds the key for a call. Its residual then exists in `residuals` and has the right shape. most_bytes
+  // limits all residuals of the process. To be called once for each call that a rule with this identity
+  // chose. May throw std::bad_alloc.
   Found identify(Identity by, const Sender& sender, Residuals& residuals, std::uint64_t most_bytes);
-  // The key of a call whose residual is there and waits for it; empty if there is none. Changes nothing.
+  // The key of a residual that exists and waits for this call. Empty if there is none. Changes nothing.
   Key held(Identity by, const Sender& sender, const Residuals& residuals) const;
 
  private:
-  // What came under a name that nobody promised.
+  // What is known of the vectors under a name that the program did not state.
   struct KnownVector {
     std::size_t count = 0;
     kernels::Element element = kernels::Element::f32;
     Recognizer recognizer;
-    std::uint64_t unconfirmed = 0;  // calls since something was confirmed last
+    std::uint64_t unconfirmed = 0;  // calls since the last confirmation
     std::uint64_t last_call = 0;
-    std::array<std::uint64_t, Recognizer::kMostPeriod> flushed{};  // of each tensor in turn
+    std::array<std::uint64_t, Recognizer::kMostPeriod> flushed{};  // one for each tensor in turn
   };
   using KnownVectors = std::map<std::string, KnownVector>;
 
-  // So many calls of a name without a confirmation, and the next ones are not looked at: what has no pattern
-  // now will hardly get one, and looking costs some 20 microseconds.
+  // After kPatience calls of a name without a confirmation, calls up to number kPatience + kRest are not
+  // looked at. A pattern that has not shown by then hardly ever will, and a look takes some 20 microseconds.
   static constexpr std::uint64_t kPatience = 64, kRest = 1024;
-  // Names that are remembered. Each of the tensors of one that is confirmed takes some 10 KiB; what is not
-  // confirmed takes up to 35 KiB.
+  // How many names are remembered. A confirmed name takes some 10 KiB for each of its tensors. A name that
+  // is not confirmed takes up to 35 KiB.
   static constexpr std::size_t kMostPlaces = 1024;
 
   std::string name_of(Identity by, const Sender& sender) const;
@@ -89,10 +91,10 @@ class Identities {
   KnownVector& vector_of(const std::string& name, const Sender& sender, Residuals& residuals);
   bool make_room(std::size_t bytes, const std::string& name, Residuals& residuals, std::uint64_t most_bytes);
 
-  std::map<std::string, std::uint64_t> promised_;  // keys, and how many flushes each has seen
+  std::map<std::string, std::uint64_t> promised_;  // stated keys, and how many flushes each has seen
   KnownVectors places_;
   std::uint64_t calls_ = 0, step_ = 0;
-  std::uint64_t next_position_ = 0, position_ = 0;  // of the call after this one, and of this one
+  std::uint64_t next_position_ = 0, position_ = 0;  // position of the next call, and of this one
 };
 
 }  // namespace mq

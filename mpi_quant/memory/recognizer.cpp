@@ -6,26 +6,27 @@
 namespace mq {
 namespace {
 
-// What the constants are for, and what was measured: scripts/identity and results/reference/identity.csv.
+// scripts/identity and results/reference/identity.csv say what the constants are for, and what was measured.
 
-// A confirmation needs this many correlations one after the other, whose sum is so many deviations of
-// chance. All periods are tried at every call, so that it must be far beyond chance.
+// A confirmation needs at least kLeastRun correlations one after the other. Their sum must be kSure standard
+// deviations of chance. The limit is far beyond chance because all periods are tried at every call.
 constexpr std::size_t kLeastRun = 3;
 constexpr double kSure = 6;
-// A vector is of the tensor whose turn it is if its likeness is at least two deviations of chance, and a
-// share of what is usual for the tensor: a quarter, and more where likeness is high and thus steady.
+// A vector belongs to the expected tensor if its likeness is at least two deviations of chance, and at least
+// a share of the tensor's usual likeness. The share is a quarter, and more if the likeness is high, because
+// a high likeness is steady.
 constexpr double kDeviations = 2, kShare = 0.25, kShareOfSquare = 0.6;
-// Of another one of those that come in turn if it is more than that. They are not compared with a vector that
-// has this share of what is usual for the tensor whose turn it is.
+// A vector belongs to another of the tensors in turn if it exceeds these higher limits. The others are not
+// tried if the vector has the share kPlain of the usual likeness of the expected tensor.
 constexpr double kDeviationsOutOfTurn = 4, kShareOutOfTurn = 0.5, kShareOfSquareOutOfTurn = 0.75,
                  kPlain = 0.75;
-// Strangers one after the other until nothing is believed any more.
+// After this many strangers one after the other, nothing is confirmed any more.
 constexpr std::size_t kMostStrangers = 3;
 
 }  // namespace
 
-// Chance by seven rotations of the last pair, smoothed over some eight pairs. Of independent ranks the
-// variance would be 1 / size.
+// Measures chance by correlations with seven rotations of the vector before, smoothed over about eight
+// vectors. If the elements were independent, the variance would be 1 / size.
 void Recognizer::measure_chance(const Sketch& sketch) {
   constexpr std::size_t kRotations = 8, kSmooth = 8;
   double sum = 0, squares = 0;
@@ -41,7 +42,7 @@ void Recognizer::measure_chance(const Sketch& sketch) {
   chance_ = std::sqrt(chance_variance_ + 1 / static_cast<double>(sketch.size()));
 }
 
-// With each of the vectors before. A run ends where a vector is not like its k-th before.
+// Compares the vector with each one before it. The k-th run ends when a vector is not like the k-th before.
 void Recognizer::compare(const Sketch& sketch) {
   for (std::size_t k = 1; k <= before_.size(); ++k) {
     Run& run = runs_[k - 1];
@@ -50,7 +51,7 @@ void Recognizer::compare(const Sketch& sketch) {
   }
 }
 
-// The least period that is beyond doubt.
+// Accepts the smallest period that is beyond doubt.
 bool Recognizer::confirm() {
   for (std::size_t p = 1; p <= before_.size(); ++p) {
     const Run& run = runs_[p - 1];
@@ -82,7 +83,7 @@ bool Recognizer::is_like(const Tensor& tensor, double likeness, bool in_turn) co
   return likeness >= std::max(least * chance_, share * tensor.expected);
 }
 
-// The tensor whose turn it is, or one that is more like the vector.
+// Finds the tensor that the vector belongs to: the expected one, or another one that is more like it.
 Recognizer::Finding Recognizer::follow(const Sketch& sketch) {
   std::size_t phase = next_;
   double like = likeness(tensors_[phase], sketch);
@@ -120,7 +121,7 @@ Recognizer::Finding Recognizer::judge(const Sketch& sketch) {
   }
   before_.push_back(sketch);
   if (before_.size() > kMostPeriod) before_.pop_front();
-  // The newest vector is the last of the tensors in turn: the next one begins with the first.
+  // The newest vector is the last of the tensors in turn. The next call begins with the first.
   if (confirm()) return {Verdict::confirmed, period() - 1};
   return {runs_[0].length > 0 ? Verdict::continues : Verdict::alone, 0};
 }

@@ -1,14 +1,14 @@
-// Whether the vectors that come under one name (an address, a position in a step) are one tensor, several in
-// turn, or strangers. A judgement of sketches alone: no residuals here, no names.
+// Finds out whether the vectors under one name (an address, a position in a step) are one tensor, several
+// tensors in turn, or unrelated. It looks at sketches only and knows no residuals and no names.
 //
 //   One tensor   each vector is like the one before it.
-//   Several      each is like the p-th before it, and not like the one before: a cycle of period p.
-//   Strangers    neither. Noise looks so too: nothing in its magnitudes stays from step to step.
+//   Several      each vector is like the p-th before it, but not like the one before: a cycle of period p.
+//   Strangers    neither. Noise looks the same: its magnitudes do not persist from step to step.
 //
-// A correlation counts as far as it exceeds chance. Vectors with a structure of their own (smooth ones, ones
-// in rows) correlate by chance more than independent numbers do, so chance is measured: by correlations of
-// the same vectors at wrong positions. Correlations add up over calls, as gradients behind tanh or a batch
-// normalisation correlate by 0.1 only, five times chance.
+// Only the part of a correlation that exceeds chance counts. Vectors with a structure of their own (smooth
+// ones, or ones in rows) correlate more by chance than independent numbers do. So chance is measured, by
+// correlations of the same vectors at wrong positions. Correlations are added up over calls, because
+// gradients behind tanh or a batch normalisation correlate by 0.1 only, which is five times chance.
 #pragma once
 
 #include <cstddef>
@@ -26,24 +26,24 @@ class Recognizer {
   enum class Verdict {
     alone,      // not confirmed, and unlike the vector before
     continues,  // not confirmed yet, and like the vector before
-    confirmed,  // from this one on: what comes is one tensor, or as many in turn as period() says
-    known,      // confirmed before, and this is the tensor of finding's phase
-    stranger,   // confirmed before, and this is none of them
-    lost,       // likewise, for so many times that nothing is confirmed any more
+    confirmed,  // confirmed now: there is one tensor, or as many in turn as period() says
+    known,      // confirmed before, and the vector belongs to the tensor of Finding::phase
+    stranger,   // confirmed before, and the vector belongs to none of the tensors
+    lost,       // a stranger after too many others: nothing is confirmed any more
   };
   struct Finding {
     Verdict verdict;
-    std::size_t phase = 0;  // which of the tensors in turn, once confirmed; below period()
+    std::size_t phase = 0;  // which of the confirmed tensors; below period()
   };
-  // Of the next vector, whose sketch is finite and not blank. May throw std::bad_alloc.
+  // Judges the next vector. Its sketch must be finite and not blank. May throw std::bad_alloc.
   Finding judge(const Sketch& sketch);
-  // How many tensors come in turn; 0: nothing is confirmed.
+  // The number of tensors that come in turn. 0: nothing is confirmed.
   std::size_t period() const { return tensors_.size(); }
   // The phase that is expected next.
   std::size_t next_phase() const { return next_; }
 
  private:
-  // The correlations with the k-th vector before, of consecutive vectors that are alike.
+  // The correlations with the k-th vector before, over consecutive vectors that were alike.
   struct Run {
     std::size_t length = 0;
     double sum = 0;
@@ -52,7 +52,7 @@ class Recognizer {
   struct Tensor {
     MeanSketch mean;
     Sketch last;
-    double expected;  // correlation of its next vector with these
+    double expected;  // usual correlation of the next vector with `mean` or `last`
   };
   void measure_chance(const Sketch& sketch);
   void compare(const Sketch& sketch);
@@ -61,12 +61,13 @@ class Recognizer {
   bool is_like(const Tensor& tensor, double likeness, bool in_turn) const;
   Finding follow(const Sketch& sketch);
 
-  std::deque<Sketch> before_;  // the last ones, the newest at the end, as long as nothing is confirmed
+  std::deque<Sketch> before_;  // the last vectors, newest at the end; empty while something is confirmed
   std::array<Run, kMostPeriod> runs_{};
   std::vector<Tensor> tensors_;
-  std::size_t next_ = 0, strangers_ = 0;                       // strangers_: one after the other
-  double chance_mean_ = 0, chance_variance_ = 0, chance_ = 1;  // of a correlation; chance_: its deviation
-  std::size_t measured_ = 0;                                   // how often
+  std::size_t next_ = 0, strangers_ = 0;  // expected phase; number of strangers one after the other
+  // Mean and variance of a correlation by chance; chance_ is its standard deviation.
+  double chance_mean_ = 0, chance_variance_ = 0, chance_ = 1;
+  std::size_t measured_ = 0;  // how often chance was measured
 };
 
 }  // namespace mq

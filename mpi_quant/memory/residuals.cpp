@@ -15,7 +15,7 @@ void add_to(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 }  // namespace
 
-// A program that resets its device takes our memory with it.
+// The memory is gone if the program has reset its device.
 Status Residuals::Entry::still_there() const {
   if (on_device.data() == nullptr) return {};
   Where now;

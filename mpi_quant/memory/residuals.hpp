@@ -1,4 +1,4 @@
-// Residual arrays of one communicator by key: what error feedback carries from one call to the next.
+// Residual arrays of one communicator, by key: what error feedback carries from one call to the next.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace mq {
 
-// Name of a vector: 1 to 63 characters, or empty.
+// The name of a vector: 1 to 63 characters, or empty.
 class Key {
  public:
   static constexpr std::size_t kMax = 63;
@@ -29,7 +29,7 @@ class Key {
   std::size_t size_ = 0;
 };
 
-// Bytes that count as held in this process as long as this lives.
+// Counts bytes of residuals as held by this process, for as long as the object lives.
 class Held {
  public:
   explicit Held(std::size_t bytes) : bytes_(bytes) { total_ += bytes_; }
@@ -51,39 +51,39 @@ class Residuals {
   struct Entry {
     kernels::Element element;  // of the key's vectors
     std::size_t count;
-    // count elements of residual_element(), zero at first, in one of the two: where the vector was last. In
-    // none after restart().
+    // count elements of type residual_element(), zero at first. They are in buffer or on_device, wherever
+    // the vector was last. After restart() they are in neither.
     Buffer buffer;
     DeviceBuffer on_device;
-    Held held;            // what they take
-    Buffer aside{};       // elements that wait elsewhere: set_aside()
-    bool used = false;    // by a call that got past the agreement
-    int users = 0;        // calls in flight
+    Held held;            // counts the memory of this entry
+    Buffer aside{};       // elements that set_aside() put away
+    bool used = false;    // a call that got past the agreement has used it
+    int users = 0;        // calls in flight that use it
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t bytes() const { return count * kernels::element_bytes(residual_element()); }
     std::byte* data() const { return on_device.data() != nullptr ? on_device.data() : buffer.data(); }
-    // The elements are zero again. What all ranks know of the key stays.
+    // Makes the elements zero. What all ranks know about the key stays.
     void restart() noexcept;
-    // Moves the elements to a device's memory, or with null to the host's. No call uses the entry. After an
-    // error they are where they were, but those that are not there any more are zero.
+    // Moves the elements to the memory of `device`, or to the host if it is null. No call may use the entry.
+    // After an error the elements are where they were. Elements whose memory is gone are zero.
     Status move_to(const DeviceApi* api, Device* device);
     Status move_to_host() { return move_to(nullptr, nullptr); }
-    // The elements are zero again, and what they were is kept until take_back() adds it to what is there
-    // then. For calls of which it is not known yet whether they belong together. No call uses the entry.
-    // After an error everything is zero.
+    // set_aside() puts the elements away and starts again at zero; take_back() adds them to what is there
+    // then. It is for calls that are not yet known to belong together. No call may use the entry. After an
+    // error everything is zero.
     Status set_aside();
     Status take_back();
-    // An error if the memory is not there any more.
+    // Returns an error if the memory of the elements is gone.
     Status still_there() const;
-    // Copies bytes, from byte `first` on, to `to`, which may be anywhere.
+    // Copies `bytes` bytes, beginning with byte `first`, to `to`, in host or GPU memory.
     Status fetch(void* to, std::size_t first, std::size_t bytes) const;
   };
   using Map = std::map<std::string, Entry, std::less<>>;
 
-  // The residual of a key, made if there is none. A key belongs to one count and element type. The entry
-  // stays where it is until it is forgotten. A new one is in the memory of `device` if that is not null.
+  // The residual of a key. It is made if there is none: in the memory of `device`, or on the host if that is
+  // null. A key belongs to one count and element type. The pointer is valid until the entry is dropped.
   Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element,
                          const DeviceApi* api = nullptr, Device* device = nullptr);
   // The residual of a key or null.
@@ -91,10 +91,10 @@ class Residuals {
   // An entry of zeros that is in no table yet.
   static Result<Entry> make(std::string_view key, std::size_t count, kernels::Element element,
                             const DeviceApi* api = nullptr, Device* device = nullptr);
-  // Takes all entries of `fresh`; an entry of the same key is replaced, where it is.
+  // Takes all entries of `fresh`. An entry of the same key gets the new content at its old address.
   void replace(Map fresh) noexcept;
 
-  // An error if calls in flight use the residual of this key, or with null of any.
+  // Returns an error if a call in flight uses the residual of this key. key null: of any key.
   Status idle(const char* key) const;
   // Drops the residual of a key, if there is one.
   void drop(std::string_view key);

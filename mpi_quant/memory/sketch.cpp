@@ -12,8 +12,9 @@ namespace {
 
 using Runs = std::array<std::size_t, Sketch::kRuns>;
 
-// Where the runs of a vector of n elements begin: one somewhere in each part, so that no row length of a
-// matrix is met again and again. A multiplication spreads the numbers of the parts (Fibonacci hashing).
+// Where the runs of a vector of n elements begin. Each of kRuns equal parts has one run, somewhere in it.
+// Equal distances would meet the same columns of a matrix again and again. A multiplication spreads the
+// numbers of the parts (Fibonacci hashing).
 Runs runs_of(std::size_t n) {
   Runs begins;
   const double part = static_cast<double>(n - Sketch::kRun) / Sketch::kRuns;
@@ -24,7 +25,7 @@ Runs runs_of(std::size_t n) {
   return begins;
 }
 
-// The sum of products, in lanes that a compiler turns into vectors.
+// The sum of products, in 16 partial sums, so that the compiler can use vector instructions.
 template <class Sum, class A, class B>
 Sum dot(const A& a, const B& b) {
   constexpr std::size_t kLanes = 16;
@@ -37,7 +38,7 @@ Sum dot(const A& a, const B& b) {
   return sum;
 }
 
-// The values that a sketch looks at, one after the other; false if a device did not give them.
+// Copies the values that a sketch looks at. Returns false if they could not be read from a device.
 template <class T>
 bool take(const T* x, std::size_t n, std::array<T, Sketch::kMost>& values) {
   const Result<Where> place = where(x);
@@ -59,7 +60,7 @@ bool take(const T* x, std::size_t n, std::array<T, Sketch::kMost>& values) {
 
 }  // namespace
 
-// Counts instead of sorting: magnitudes that share exponent and three bits of mantissa share their rank.
+// Counts instead of sorting. Magnitudes that share the exponent and three bits of the mantissa share a rank.
 template <class T>
 void Sketch::rank(const T* values) {
   T most = 0;
@@ -70,13 +71,13 @@ void Sketch::rank(const T* values) {
   }
   finite_ = finite;
   if (!finite || most == 0) return;
-  // Within the range of floats, whatever the scale: the greatest is then at least 1 and less than 2.
-  // Two factors, as the inverse of the least number is more than the greatest.
+  // Scales the values so that the greatest is at least 1 and less than 2. All then fit into a float.
+  // Two factors are needed, because the inverse of the least number is more than the greatest.
   int exponent = 0;
   (void)std::frexp(most, &exponent);
   const int half = (1 - exponent) / 2;
   const T first = std::ldexp(T{1}, half), second = std::ldexp(T{1}, 1 - exponent - half);
-  constexpr int kKeptBits = 20;  // of a float's pattern are dropped
+  constexpr int kKeptBits = 20;  // bits that are shifted out of a float's pattern
   constexpr std::size_t kBins = (std::bit_cast<std::uint32_t>(2.0F) >> kKeptBits) + 1;
   std::array<std::uint16_t, kBins> bins{};
   std::array<std::uint16_t, kMost> bin_of;
@@ -106,7 +107,7 @@ Sketch Sketch::of(const std::byte* x, std::size_t n, kernels::Element element) {
     sketch.finite_ = take(first, n, values);
     if (sketch.finite_) sketch.rank(values.data());
   };
-  // Half types have no names in MPI, so that no unmodified program brings any.
+  // MPI has no names for half types, so no unmodified program sends any.
   if (element == kernels::Element::f64) look(reinterpret_cast<const double*>(x));
   if (element == kernels::Element::f32) look(reinterpret_cast<const float*>(x));
   return sketch;

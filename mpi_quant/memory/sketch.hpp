@@ -1,6 +1,6 @@
-// What a vector looks like, for telling whether two vectors are one tensor at two steps of a program: the
-// magnitudes of some 2,000 of its elements, at fixed positions, by rank. Signs of gradients do not correlate
-// from step to step, and their scale moves; which elements are large and which are small stays.
+// A short description of a vector, to tell whether two vectors are one tensor at two steps of a program. It
+// holds the ranks of the magnitudes of some 2,000 elements at fixed positions. Signs of gradients do not
+// correlate from step to step, and their scale moves. Which elements are large and which are small persists.
 #pragma once
 
 #include <array>
@@ -11,18 +11,18 @@
 
 namespace mq {
 
-// Magnitudes at up to kMost positions, as ranks: -127 for the smallest to 127 for the greatest, the same for
-// equal ones. The positions are runs of kRun elements, a cache line of floats each, all over the vector; they
-// depend on its length alone.
+// Magnitudes at up to kMost positions, as ranks: -127 for the smallest to 127 for the greatest. Equal
+// magnitudes have equal ranks. The positions are runs of kRun elements (a cache line of floats), spread over
+// the vector. They depend only on the length of the vector.
 class Sketch {
  public:
   static constexpr std::size_t kRun = 16, kRuns = 128, kMost = kRun * kRuns;
 
-  // Of n elements, on the host or on a device, whose values are copied. Reads 8 KiB of floats.
+  // The sketch of n elements at x, on the host or on a device. Reads up to 8 KiB of floats.
   static Sketch of(const std::byte* x, std::size_t n, kernels::Element element);
-  // False if one of the values is not finite, or could not be read.
+  // False if a value is not finite or could not be read.
   bool finite() const { return finite_; }
-  // All magnitudes are the same: nothing to tell it by.
+  // True if all magnitudes are the same, or if there are fewer than two: the sketch then tells nothing.
   bool blank() const { return norm_ == 0; }
   std::size_t size() const { return size_; }
   const std::array<std::int8_t, kMost>& ranks() const { return ranks_; }  // 0 beyond size()
@@ -38,8 +38,8 @@ class Sketch {
   bool finite_ = true;
 };
 
-// Spearman's rank correlation of two sketches of one size, -1 to 1; the second one rotated by `shift`
-// positions. Neither is blank.
+// Spearman's rank correlation of two sketches of the same size, from -1 to 1. The second one is rotated by
+// `shift` positions. Neither may be blank.
 double correlation(const Sketch& a, const Sketch& b, std::size_t shift = 0);
 
 // The running mean of the sketches of one tensor.
@@ -50,7 +50,7 @@ class MeanSketch {
   double correlation(const Sketch& other) const;
 
  private:
-  // A sketch counts for so much less than the one after it: some twenty sketches speak.
+  // The weight of the newest sketch. The mean then speaks for the last twenty sketches or so.
   static constexpr double kWeight = 0.1;
   std::array<float, Sketch::kMost> mean_{};
   double norm_ = 0;

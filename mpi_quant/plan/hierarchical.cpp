@@ -1,5 +1,5 @@
-// The plan for nodes of several ranks: sums inside a node lose nothing, and only its sum goes to other nodes.
-// Apart from the flat plans because it alone has two kinds of neighbours.
+// The plan for nodes of several ranks. Sums inside a node are exact, and only the sum of a node goes to other
+// nodes. The plan has a file of its own because it alone has two kinds of neighbours.
 
 #include <utility>
 
@@ -8,8 +8,9 @@
 namespace mq {
 namespace {
 
-// Of P = L M ranks, L to a node, this is the local-th of node `node`. Chunk m L + l belongs to rank m L + l,
-// as in direct; here its *gatherer* on a node is the local rank l, which holds the node's sum of it.
+// The steps of one rank: the local-th rank of node `node`. There are P = L M ranks, L on each of M nodes.
+// Chunk m L + l belongs to rank m L + l, as in direct. On each node, local rank l is the *gatherer* of that
+// chunk: it holds the node's sum of the chunk.
 class Hierarchical {
  public:
   explicit Hierarchical(const Ranks& ranks)
@@ -20,7 +21,7 @@ class Hierarchical {
         plan_{.chunks = ranks.size, .slots = 2 * ranks.size - 1, .rounds = 2 * nodes_, .steps = {}} {}
 
   Plan make() {
-    for (int s = 1; s <= nodes_; ++s) give_inside((node_ + s) % nodes_);  // what other nodes wait for first
+    for (int s = 1; s <= nodes_; ++s) give_inside((node_ + s) % nodes_);  // first what other nodes wait for
     for (int s = 1; s < nodes_; ++s) send_sum(s);
     add_inside(node_);
     for (int source = 0; source < nodes_; ++source)
@@ -47,8 +48,8 @@ class Hierarchical {
   int taker(int t) const { return (local_ + t) % per_node_; }
   int giver(int t) const { return (local_ - t + per_node_) % per_node_; }
 
-  // Slots: what is given to and taken from the node's other ranks, L - 1 for each node's chunks; what goes to
-  // and comes from the other nodes; the own sum of all.
+  // Slots, in this order: frames given to the other ranks of the node, and frames taken from them (L - 1 for
+  // the chunks of each node); frames that go to other nodes, and frames that come from them; the sum of all.
   int inside() const { return (per_node_ - 1) * nodes_; }
   int given(int node, int t) const { return node * (per_node_ - 1) + t - 1; }
   int taken(int node, int t) const { return inside() + given(node, t); }
@@ -59,7 +60,7 @@ class Hierarchical {
   void decode(Op op, int node, int local, int slot, bool raw = false) {
     plan_.steps.push_back({.op = op, .chunk = chunk(node, local), .slot = slot, .raw = raw});
   }
-  // To the same local rank s nodes on, from the one s nodes back.
+  // Sends to the same local rank s nodes further, and receives from the one s nodes back.
   void between(int slot, int s, int round) {
     plan_.steps.push_back({.op = Op::exchange,
                            .slot = slot,
@@ -77,7 +78,7 @@ class Hierarchical {
                            .round = round});
   }
 
-  // The own part of a node's chunks to their gatherers here, and theirs of the own.
+  // Gives each gatherer on this node this rank's part of its chunk, and takes the parts of the other ranks.
   void give_inside(int node) {
     for (int t = 1; t < per_node_; ++t) {
       plan_.steps.push_back({.op = Op::encode,
@@ -88,7 +89,7 @@ class Hierarchical {
       within(given(node, t), t, taken(node, t), node);
     }
   }
-  // In rank order, to the own part.
+  // Adds the parts of the other ranks to this rank's own part, in rank order.
   void add_inside(int node) {
     for (int local = 0; local < per_node_; ++local)
       if (local != local_)
@@ -100,7 +101,7 @@ class Hierarchical {
         {.op = Op::encode, .chunk = chunk(to(s), local_), .slot = go(s), .feedback = StepFeedback::carry});
     between(go(s), s, 0);
   }
-  // The encoded sum of all as it is, and theirs.
+  // Passes an encoded sum on unchanged to the other ranks of the node, and receives theirs.
   void forward(int node, int slot) {
     for (int t = 1; t < per_node_; ++t) within(slot, t, taken(node, t), nodes_ + node);
   }
@@ -111,23 +112,25 @@ class Hierarchical {
 
 }  // namespace
 
-// Two levels of owner-computes reduce-scatter and allgather (leaders of a node as in Karonis et al., IPDPS
-// 2000, but all ranks of a node are leaders, each of its share, as in Bayatpour et al., SC 2017). L ranks a
-// node, M = P/L nodes.
-//   1. inside a node: everyone sends each local rank raw frames of the M chunks that it gathers, which adds
-//      them to its own part in rank order. Nothing is lost: residuals go along and become 0.
-//   2. between the gatherers of the same chunks, one a node: direct, of the node's sums. Gatherers of
-//      different chunks do this side by side, over all the node's links.
-//   3. inside a node: everyone passes the M encoded sums of all that it has on to the others, unchanged.
-// One loss for each node and one for the sum, against P of direct, on the residual elements of the gatherer.
-// To other nodes go 2(M-1)/P w a rank, 2(M-1)/M w a node: an L-th of direct's 2(P-L)/P w a rank. Inside a
-// node go (1 - 1/L) n and (1 - 1/L) w a rank. 2(M-1) + 2(L-1)M messages; encodes M/P n by the codec and
-// (1 - 1/L) n raw, decodes (M-1)/P n + n by the codec and (1 - 1/L) n raw.
+// Reduce-scatter and allgather by owners, on two levels. Leaders of a node are as in Karonis et al., IPDPS
+// 2000, but all ranks of a node are leaders, each of its share, as in Bayatpour et al., SC 2017. There are L
+// ranks on a node and M = P/L nodes.
+//   1. Inside a node: everyone sends each local rank raw frames of the M chunks that it gathers. The gatherer
+//      adds them to its own part in rank order. Nothing is lost: the frames include the residuals, which
+//      become 0.
+//   2. Between the gatherers of the same chunks, one on each node: the plan direct, on the sums of the nodes.
+//      Gatherers of different chunks do this side by side, over all links of the node.
+//   3. Inside a node: everyone passes its M encoded sums of all ranks on to the others, unchanged.
+// An element takes one loss for each node and one for the sum, where direct takes P losses. They are kept in
+// the residual of the gatherer.
+// To other nodes a rank sends 2(M-1)/P w, a node 2(M-1)/M w. With direct a rank sends them 2(P-L)/P w, which
+// is L times as much. Inside a node a rank sends (1 - 1/L) n and (1 - 1/L) w. There are 2(M-1) + 2(L-1)M
+// messages. The codec encodes M/P n and decodes (M-1)/P n + n; raw encodes and decodes (1 - 1/L) n each.
 //
-// 2P-1 slots; as in direct, what comes last is received into the slots of the wires that were added first.
-// Rounds 0 to M-1 are of raw frames, by chunk's node, M to 2M-1 of what is passed on; 0 and 1, between nodes,
-// of sums and of the sums of all. On nodes of one rank, or so many that the rounds do not suffice, it is
-// direct.
+// 2P-1 slots. As in direct, the last frames are received into the slots of the wires that were added first.
+// Inside a node, rounds 0 to M-1 are raw frames, one round for the chunks of each node, and rounds M to 2M-1
+// are frames that are passed on. Between nodes, round 0 is sums of nodes and round 1 is sums of all.
+// With one rank on a node, or with more rounds than kMaxRounds, the plan is direct.
 Plan make_hierarchical(const Ranks& ranks) {
   if (ranks.per_node == 1 || 2 * ranks.nodes() > kMaxRounds) return make_direct(ranks);
   return Hierarchical(ranks).make();

@@ -1,5 +1,6 @@
-// How a vector is cut: segments, in each of them the plan's chunks, everything in whole blocks of the codec.
-// Pure arithmetic, separate from the executor so that it can be tested up to 2^63 elements without memory.
+// How a vector is cut: into segments, and each segment into the plan's chunks. All cuts are at whole blocks
+// of the codec. This is pure arithmetic, apart from the executor, so that it can be tested up to 2^63
+// elements without memory.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,11 @@
 
 namespace mq {
 
-// A chunk is worked on from the L2 cache: input, residual and output of 64 Ki floats are 768 KiB. Vectors
-// that are cut into many have longer ones, up to twice as long: fewer messages, and launches on a GPU, while
-// the scratch memory of the segments in flight stays a small part of the vector. Chunks of 1 MiB save another
-// 5 % over shared memory, but cost a fifth over 1 Gbit/s (one-bit, 64 MiB, 2 ranks).
+// A chunk should fit into the L2 cache while it is worked on: input, residual and output of 64 Ki floats are
+// 768 KiB. A vector that is cut into many chunks has longer ones, up to twice as long. They need fewer
+// messages, and fewer launches of kernels on a GPU, while the scratch memory of the segments in flight stays
+// a small part of the vector. Chunks of 1 MiB save another 5 % over shared memory, but cost a fifth over
+// 1 Gbit/s (onebit, 64 MiB, 2 ranks).
 inline constexpr std::size_t kChunkBytes = std::size_t{256} << 10, kLongChunkBytes = 2 * kChunkBytes,
                              kManySegments = 64;
 constexpr std::size_t chunk_bytes(std::size_t count, std::size_t chunks, std::size_t element_bytes) {
@@ -26,8 +28,8 @@ struct Range {
 
 class Layout {
  public:
-  // count elements, cut for a plan of `chunks` chunks; block is the codec's, element_bytes > 0. whole: one
-  // segment, however long its chunks become (kernels::Codec::whole).
+  // Cuts count elements for a plan of `chunks` chunks. `block` is the codec's, and element_bytes > 0. With
+  // `whole` there is one segment, however long its chunks become (kernels::Codec::whole).
   Layout(std::size_t count, int chunks, std::size_t block, std::size_t element_bytes, bool whole = false)
       : count_(count), chunks_(static_cast<std::size_t>(chunks)), block_(block) {
     const std::size_t chunk_blocks =
@@ -42,17 +44,17 @@ class Layout {
     const std::size_t begin = element(first + share(end - first, chunks_, chunk));
     return {begin, element(first + share(end - first, chunks_, chunk + 1)) - begin};
   }
-  // No chunk is longer.
+  // The length of the longest chunk.
   std::size_t max_chunk() const {
     return std::min(count_, parts_of(parts_of(blocks_, segments_), chunks_) * block_);
   }
 
  private:
-  // How many parts of `size` cover `whole`.
+  // How many parts of length `size` cover `whole`.
   static std::size_t parts_of(std::size_t whole, std::size_t size) {
     return whole / size + (whole % size != 0);
   }
-  // The first `part` of `parts` nearly equal parts of `whole`, without overflow.
+  // Where part number `part` begins, if `whole` is cut into `parts` nearly equal parts. Does not overflow.
   static std::size_t share(std::size_t whole, std::size_t parts, std::size_t part) {
     return whole / parts * part + std::min(part, whole % parts);
   }

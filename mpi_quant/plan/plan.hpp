@@ -1,10 +1,10 @@
-// An allreduce as a value: a short program over chunks of the vector and slots of wire memory.
-// Separate from the executor so that a plan can be proved (tests/symbolic.hpp), priced and printed without
+// An allreduce as a value: a short program over chunks of the vector and slots for frames.
+// It is apart from the executor so that a plan can be proved (tests/symbolic.hpp), priced and printed without
 // running it.
 //
-// Words: the vector is cut into *segments*, each reduced by the same plan, several in flight; a segment is
-// cut into plan.chunks *chunks* (slices) of whole blocks, some possibly empty; a *slot* holds one encoded
-// chunk (a frame).
+// Words: the vector is cut into *segments*. Each is reduced by the same plan, and several are in flight at
+// once. A segment is cut into plan.chunks *chunks* of whole blocks, some possibly empty. A *slot* holds one
+// encoded chunk (a frame).
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ enum class StepFeedback : std::uint8_t {
   deposit
 };  // kernels::Feedback, if the call has a residual
 
-// A chunk is read from the input until the first step that writes it, from the output after.
+// A chunk is read from the input until the first step that writes it, and from the output after that step.
 struct Step {
   Op op;
   int chunk = 0;     // encode, decode, decode_add
@@ -38,9 +38,9 @@ struct Step {
   int to = kNobody;  // exchange
   int from = kNobody;
   int recv_slot = 0;  // exchange: written
-  int round = 0;      // exchange: two messages between the same two ranks in one segment differ in it
+  int round = 0;      // exchange: tells messages between the same two ranks in one segment apart
   StepFeedback feedback = StepFeedback::none;
-  bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which loses nothing
+  bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which is lossless
   bool operator==(const Step&) const = default;
 };
 
@@ -50,35 +50,38 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// What an executor wants to know of a plan, worked out once.
+// What an executor needs to know about a plan, computed once.
 struct PlanFacts {
-  // By step: an exchange whose receive slot no earlier step uses, so that the receive can be posted at the
+  // By step: 1 for an exchange whose receive slot no earlier step uses. Its receive can be posted at the
   // start.
   std::vector<char> early;
-  // By step: a decode or decode_add that no other step of this chunk follows: it writes the result.
+  // By step: 1 for the last decode or decode_add of a chunk. It writes the result.
   std::vector<char> final;
-  // By chunk: its accumulator, for chunks that are written more than once; or -1.
+  // By chunk: the number of its accumulator, for chunks that are written more than once; -1 for others.
   std::vector<int> accumulator;
   int accumulators = 0;
-  // Whether a step is raw: then slots need room for the elements themselves, and the job their codec.
+  // True if a step is raw. Slots then need room for the elements themselves, and the job needs their codec.
   bool raw = false;
-  // By slot: where its sends begin when the sends of all slots are numbered; one more entry for their number.
+  // By slot: the number of its first send, if the sends of all slots are numbered. The last entry is the
+  // number of all sends.
   std::vector<int> first_send;
 };
 PlanFacts facts_of(const Plan& plan);
 
-// Who a plan is made for. per_node ranks with consecutive numbers share each node: it divides size, and ranks
-// r with the same r / per_node are on one. 1 where nodes differ in their ranks, or are not to count.
+// Whom a plan is made for. Each node holds per_node ranks with consecutive numbers: ranks with the same
+// r / per_node share a node, and per_node divides size. It is 1 if nodes have different numbers of ranks, or
+// if nodes are to be ignored.
 struct Ranks {
   int rank = 0, size = 2, per_node = 1;
   int nodes() const { return size / per_node; }
 };
 
-// No plan has more rounds: lanes times rounds are the tags of a call (CommState::window_tags).
+// The most rounds of any plan. Segments in flight times rounds are the tags of a call
+// (CallOrder::kTagsPerWindow).
 inline constexpr int kMaxRounds = 960;
 
-// A row of the table of plans. make is a pure function, defined for 0 <= rank < size, every size >= 2 and
-// every per_node >= 1 that divides size. Chunks and rounds are those of all ranks.
+// A row of the table of plans. make is a pure function, defined for 0 <= rank < size, for every size >= 2,
+// and for every per_node >= 1 that divides size. All ranks get the same numbers of chunks and of rounds.
 struct PlanRow {
   std::string_view name;  // the word after '/' in a method
   std::uint16_t id;       // part of the call's signature
@@ -89,7 +92,7 @@ struct PlanRow {
 std::span<const PlanRow> plans() noexcept;
 const PlanRow* find_plan(std::string_view name) noexcept;
 
-// The plan of a call whose method names none: a pure function of the vector's bytes and the number of ranks.
+// The plan for a method that names none. It depends only on the bytes of the vector and the number of ranks.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept;
 
 }  // namespace mq

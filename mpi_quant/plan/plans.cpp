@@ -1,9 +1,9 @@
-// The plans: who encodes what, for whom, and when. Pure functions of Ranks, apart from everything that runs
-// them, so that tests/plan_test.cpp can prove each for every rank at once.
+// The plans: who encodes what, for whom, and when. They are pure functions of Ranks, apart from everything
+// that runs them, so that tests/plan_test.cpp can prove each for every rank.
 //
-// n is the vector, w the encoded vector, P the number of ranks, alpha one message's latency. Steps are
-// ordered for overlap: whatever another rank waits for is made first, and no step writes a slot that a send
-// may still be reading, so a rank waits for data and for nothing else.
+// n is the vector, w the encoded vector, P the number of ranks, alpha the latency of one message, C and D
+// encode and decode. Steps are ordered for overlap: what another rank waits for is made first. No step writes
+// a slot that a send may still be reading, so a rank waits for data only.
 
 #include <algorithm>
 #include <array>
@@ -13,16 +13,17 @@
 
 namespace mq {
 
-// Owner-computes reduce-scatter and allgather (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al.,
-// MLHPC 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends the owner C(its slice), and
-// the owner adds them to its own part, which is not encoded, in rank order. Round 1: the owner encodes the
-// aggregate, adopts what the others will decode, and sends it to all. Each element of the residual array
-// takes one loss: the contribution's, or on the owner the aggregate's.
+// Reduce-scatter and allgather by owners (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al., MLHPC
+// 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends each owner C(the owner's slice).
+// The owner adds what it receives to its own part, which is not encoded, in rank order. Round 1: the owner
+// encodes the sum, replaces its own copy by what the others will decode, and sends the encoded sum to all.
+// Each element of the residual array takes one loss: that of the contribution, or on the owner that of the
+// sum.
 // 2(P-1) messages, 2(P-1)/P w sent; encodes n, decodes 2n(P-1)/P + n/P elements.
 //
-// 2P-1 slots: P-1 to send from, P-1 to receive into, one for the aggregate. Round 1 receives into the slots
-// of round 0, whose wires have been added by then. The aggregate has a slot of its own because the first
-// sends may still be under way, and owners must not wait for slow receivers.
+// 2P-1 slots: P-1 to send from, P-1 to receive into, and one for the sum. Round 1 receives into the slots of
+// round 0, whose wires have been added by then. The sum has a slot of its own because the first sends may
+// still be under way, and owners must not wait for slow receivers.
 Plan make_direct(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
@@ -62,9 +63,9 @@ Plan make_direct(const Ranks& ranks) {
 
 namespace {
 
-// Everyone sends its encoded vector to everyone and adds all of them, its own included, in rank order. One
-// loss an element and contribution, and half the messages of direct, but P/2 times its bytes. P-1 messages,
-// (P-1) w sent; encodes n, decodes P n elements. P slots: slot q holds the wire of rank q.
+// Everyone sends its encoded vector to everyone and adds all of them in rank order, its own included. Each
+// element takes one loss for each contribution. Against direct: half the messages, P/2 times the bytes.
+// P-1 messages, (P-1) w sent; encodes n, decodes P n elements. P slots: slot q holds the wire of rank q.
 Plan make_allgather(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = 1, .slots = size, .rounds = 1, .steps = {}};
@@ -79,9 +80,9 @@ Plan make_allgather(const Ranks& ranks) {
   return plan;
 }
 
-// A rank beyond the largest power of two: gives its vector to a core rank before round 1 and gets the two
-// wires of the core's last round, hence the core's result without another loss. 3 slots: its own wire and
-// both of those.
+// The plan of a rank beyond the largest power of two. It gives its vector to a core rank before round 1. It
+// gets the two wires of the core rank's last round, and so the same result without another loss. 3 slots: its
+// own wire and these two.
 Plan make_extra(int rank, int core) {
   const int last = std::countr_zero(static_cast<unsigned>(core)), partner = rank - core;
   Plan plan{.chunks = 1, .slots = 3, .rounds = last + 3, .steps = {}};
@@ -96,15 +97,17 @@ Plan make_extra(int rank, int core) {
   return plan;
 }
 
-// Recursive doubling: in round k = 1, 2, ... the partners whose ranks differ in bit k-1 encode their partial
-// sums, swap them, and both replace theirs by D(lower rank's) + D(upper rank's). After round k groups of 2^k
-// ranks hold the same bits, so they write the same wire in round k+1 and its loss goes to the residual of
-// one, the lowest. With core the largest power of two <= P, rank core + i joins by way of rank i
-// (make_extra). log2(core) messages of w; as many losses an element, on growing partial sums: for short
-// vectors, where the messages of direct cost more. Encodes log2(core) n, decodes 2 log2(core) n elements.
+// Recursive doubling. In round k = 1, 2, ... two partners, whose ranks differ in bit k-1, encode their
+// partial sums and swap them. Both replace their sum by D(lower rank's) + D(upper rank's). After round k
+// groups of 2^k ranks hold the same bits. So they write the same wire in round k+1, and only one of them, the
+// lowest, keeps its loss in the residual. If P is not a power of two, core is the largest one below it, and
+// rank core + i joins by way of rank i (make_extra). log2(core) messages of w; encodes log2(core) n, decodes
+// 2 log2(core) n elements. An element takes log2(core) losses, on growing partial sums. The plan is for short
+// vectors, where the messages of direct cost more.
 //
-// 2 log2(core) slots, two a round (one more for the wire of an extra rank): no round waits for the sends of
-// an earlier one, and all receives can be posted at the start. Rounds 0 and the last two are for extra ranks.
+// 2 log2(core) slots, two for each round, and one more for the wire of an extra rank. So no round waits for
+// the sends of an earlier one, and all receives can be posted at the start. Round 0 and the last two rounds
+// are for extra ranks.
 Plan make_recursive_doubling(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
@@ -155,25 +158,24 @@ constexpr std::array kPlans{
     PlanRow{"recursive_doubling", 3,
             "sums re-encoded between 2, 4, 8, ... ranks: log2 P messages and vectors sent",
             make_recursive_doubling},
-    PlanRow{
-        "hierarchical", 4,
-        "direct between nodes of L ranks, of their exact sums: 2(P/L-1)/P vectors sent, and inside a node "
-        "1-1/L of them, raw and encoded",
-        make_hierarchical},
+    PlanRow{"hierarchical", 4,
+            "exact sums inside nodes of L ranks, then direct between nodes: 2(P/L-1)/P vectors sent to other "
+            "nodes, and 1-1/L of a vector inside the node, both raw and encoded",
+            make_hierarchical},
 };
 constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2];
 
-// Bytes of the vector whose coding and sending takes as long as one message's latency: about 3 us against
-// 0.2 ns a byte (coding at 10 GB/s both ways, an encoded byte in 30 on the wire). 16 KiB is also where LBANN
-// changed its algorithm. Not tuned yet to measurements of this library.
+// How many bytes of a vector take as long to encode and send as the latency of one message: about 3 us
+// against 0.2 ns a byte (coding at 10 GB/s both ways, one encoded byte on the wire for 30). 16 KiB is also
+// where LBANN changed its algorithm. Not tuned yet to measurements of this library.
 constexpr std::uint64_t kLatencyBytes = 16 << 10;
 
-// Below this many bytes latency decides. With m = bytes / kLatencyBytes and alpha = 1:
+// Below this many bytes latency decides. With m = bytes / kLatencyBytes and alpha = 1 the plans cost
 //   direct     2(P-1) (1 + m/P)
 //   allgather   (P-1) (1 + m)    is cheaper for      m < P / (P-2)
 //   doubling       L  (1 + 2m)   is cheaper if       m < (2(P-1) - L) / 2L,  L = ceil(log2 P)
-// where the m/P of direct is left out in the last line: a doubling result carries L losses instead of two,
-// and has to be clearly faster.
+// The last line leaves out the m/P of direct: a result of doubling carries L losses instead of two, so it has
+// to be clearly faster.
 constexpr std::uint64_t latency_bound_below(std::uint64_t p) {
   if (p <= 4) return kLatencyBytes * p / (p - 2);
   const auto rounds = static_cast<std::uint64_t>(std::bit_width(p - 1));
@@ -213,11 +215,11 @@ const PlanRow* find_plan(std::string_view name) noexcept {
   return at == kPlans.end() ? nullptr : &*at;
 }
 
-// Not hierarchical: nothing here says how much slower messages between nodes are than memory, and where all
-// ranks are on one node it does nothing that direct does not do with fewer bytes.
+// Never chooses hierarchical. Nothing here says how much slower messages between nodes are than memory. With
+// all ranks on one node, hierarchical does no more than direct and sends more bytes.
 //
-// At two ranks allgather sends what direct sends, in half the messages and with half the losses. Up to four
-// it decodes no more than recursive doubling does.
+// At two ranks allgather sends as many bytes as direct, in half the messages and with half the losses. Up to
+// four ranks it decodes no more than recursive doubling does.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept {
   if (ranks <= 2) return kAllgather;
   if (bytes >= latency_bound_below(static_cast<std::uint64_t>(ranks))) return kDirect;

@@ -1,4 +1,4 @@
-// The plans that a file of its own makes, or that another plan falls back to; for the table of plans.cpp.
+// The makers of plans that several files use: the table of plans is in plans.cpp.
 #pragma once
 
 #include "mpi_quant/plan/plan.hpp"

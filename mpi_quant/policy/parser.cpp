@@ -1,5 +1,5 @@
-// The parser of the control language. One cursor over the text; every error names what it found
-// and where, counting characters from 1. Numbers are read by std::from_chars, whose result no locale changes.
+// The parser of the control language. It is one cursor over the text. Every error names what was found and
+// where, counting characters from 1. Numbers are read by std::from_chars, whose result no locale changes.
 
 #include "mpi_quant/policy/policy.hpp"
 
@@ -18,7 +18,7 @@ bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// Text of the user inside a message: short, and no control characters that a terminal would obey.
+// Text of the user for a message: shortened, and without control characters that a terminal would obey.
 std::string quoted(std::string_view word) {
   constexpr std::size_t kLongest = 40;
   std::string out = "\"";
@@ -31,7 +31,7 @@ std::string known_codecs() {
       kernels::codecs(), [](const auto& c) { return c.name; }, ", ", std::string(kExact));
 }
 
-// "block: power of two, 32 to 4096"; "format: auto, gap or u16"
+// "block: power of two, 32 to 4096"; "format: auto|gap|u16"
 std::string describe(const kernels::ParamSpec& spec) {
   if (spec.kind == kernels::ParamKind::word)
     return std::string(spec.name) + ": " +
@@ -47,8 +47,8 @@ std::string known_params(const kernels::Codec& codec) {
   return "known: " + joined(codec.specs, describe, "; ");
 }
 
-// The value of a parameter, if the word is one: an integer for integer kinds, a finite number for real ones,
-// the position of a word.
+// The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
+// word. Nothing if the text is not a value of the parameter.
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {
   if (spec.kind == kernels::ParamKind::word) {
     const auto at = std::find(spec.words.begin(), spec.words.end(), word);
@@ -158,7 +158,7 @@ class Parser {
     return {};
   }
 
-  // feedback=..., guard=... or error=...; `given` has a bit for each.
+  // feedback=..., guard=... or error=...; `given` has a bit for each and finds repetitions.
   Status option(Rule& out, unsigned& given) {
     const std::size_t start = skip();
     const std::string_view name = word();
@@ -200,7 +200,7 @@ class Parser {
     return {};
   }
 
-  // A size alone would match vectors of exactly so many bytes: who writes "1M" means all from there on.
+  // A size alone would match vectors of exactly this many bytes. Who writes "1M" means "1M and more".
   Status not_alone(const Range& bytes) const {
     if (!bytes.single) return {};
     return error(bytes.at, "a rule for exactly " + std::to_string(*bytes.first) + " bytes",

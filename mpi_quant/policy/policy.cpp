@@ -11,7 +11,7 @@
 namespace mq {
 namespace {
 
-// Does a name match a pattern, in which * stands for any text and ? for one character?
+// True if a name matches a pattern, in which * stands for any text and ? for one character.
 bool matches_glob(std::string_view name, std::string_view glob) {
   std::size_t n = 0, g = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {
@@ -47,7 +47,7 @@ std::string print_selectors(const Rule& rule) {
   return out;
 }
 
-// " feedback=address guard=64 error=0.05", what differs from the preset.
+// " feedback=address guard=64 error=0.05": only what differs from the preset.
 std::string print_safeguards(const Safeguards& safeguards) {
   std::string out;
   if (safeguards.feedback != Safeguards{}.feedback)
@@ -57,7 +57,7 @@ std::string print_safeguards(const Safeguards& safeguards) {
   return out;
 }
 
-// "block=512,bits=4" of the parameters of which wanted(position) holds.
+// "block=512,bits=4": the parameters for which wanted(position) is true.
 template <class Wanted>
 std::string print_params(const Method& method, Wanted wanted) {
   std::string out;

@@ -1,5 +1,5 @@
-// The control language: rule text to the method of a call. The one parser for MPIQ_POLICY, MPI_Info values,
-// MPIQ_Comm_set_policy, mpiq-bench --methods and result files.
+// The control language: how the text of rules becomes the method of a call. This is the one parser for
+// MPIQ_POLICY, MPI_Info values, MPIQ_Comm_set_policy, mpiq-bench --methods and result files.
 //
 //   policy       := [rule {';' rule}]          the last matching rule wins; no match means mpi
 //   rule         := selectors ':' method {option}
@@ -11,16 +11,16 @@
 //   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X
 //
-// 'site', 'small' and the options are for MPI_Allreduce of unmodified programs (preload/intercept.hpp): a
-// call site is a fact of one rank, on which ranks may disagree; a rule matches sums below 64 KiB only if it
-// says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its relatives have no call site,
-// and no use for the options.
+// 'site', 'small' and the options are for MPI_Allreduce of unmodified programs (preload/intercept.hpp).
+// A call site is a fact of one rank, and ranks may differ in it. A rule matches sums below 64 KiB only if it
+// says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its relatives have no call site
+// and ignore the options.
 //
-// Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap), ranges of ranks
-// include it ("@2-4" is 2, 3, 4). Calls are counted from 0, on each communicator: every call of
-// MPIQ_Allreduce and its relatives, and of the preload library's every sum that it may compress. White space
-// between words and numbers has no meaning. Numbers take K, M, G = 2^10, 2^20, 2^30. A choice is a function
-// of values that MPI makes equal on every rank, the call site aside.
+// Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap). Ranges of ranks
+// include it ("@2-4" is 2, 3, 4). Calls are counted from 0 on each communicator. Every call of MPIQ_Allreduce
+// and its relatives counts, and every sum that the preload library may compress. White space between words
+// and numbers has no meaning. Numbers take the suffixes K, M, G = 2^10, 2^20, 2^30. A choice depends only on
+// values that MPI makes equal on every rank, except for the call site.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ struct Method {
   bool operator==(const Method&) const = default;
 };
 
-// "onebit(block=512)/direct" and back. to_string writes only what differs from the preset, and parses to an
-// equal Method.
+// Prints and parses "onebit(block=512)/direct". to_string writes only what differs from the preset. Its text
+// parses to an equal Method.
 Result<Method> parse_method(std::string_view text);
 std::string to_string(const Method&);
 std::string params_to_string(const Method&);  // "block=512": every parameter of the codec, "" for none
@@ -53,35 +53,35 @@ std::string params_to_string(const Method&);  // "block=512": every parameter of
 // "64K" -> 65536; the whole text must be a number with an optional suffix.
 Result<std::uint64_t> parse_size(std::string_view text);
 
-// No sum below this many bytes is compressed for MPI_Allreduce unless a rule says "small": scalars, norms and
-// flags live there. And none at all below the other.
+// MPI_Allreduce of unmodified programs: no sum below kFloorBytes is compressed unless a rule says "small",
+// because scalars, norms and flags are that short. No sum at all below kSmallFloorBytes is compressed.
 inline constexpr std::uint64_t kFloorBytes = 64 << 10, kSmallFloorBytes = 4 << 10;
 
-// What a choice may depend on: equal on all ranks, but for the call site.
+// What a choice may depend on. Everything is equal on all ranks, except for the call site.
 struct CallFacts {
   std::uint64_t bytes = 0;
   int ranks = 1;
   kernels::Element element = kernels::Element::f32;
-  std::uint64_t number = 0;    // of calls on its communicator before this one
+  std::uint64_t number = 0;    // calls on its communicator before this one
   std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
-  bool intercepted = false;    // MPI_Allreduce of an unmodified program: has a floor
+  bool intercepted = false;    // MPI_Allreduce of an unmodified program: short sums are never compressed
   std::string_view site = {};  // where the program called, if it is known
 };
 
-// By what the preload library tells whose residual is whose.
+// How the preload library knows which residual belongs to which call.
 enum class Identity : std::uint8_t {
   off,       // no feedback
   key,       // the name that MPI_Pcontrol gave for the call; no feedback without one
-  address,   // or else the address, count and type of the input
-  sequence,  // or else the position after MPI_Pcontrol's last "step"
+  address,   // the stated key, or without one the address, count and type of the input
+  sequence,  // the stated key, or without one the position after MPI_Pcontrol's last "step"
 };
 std::string_view name(Identity);
 
-// What is to be done beside the method for a call of an unmodified program.
+// What a rule asks for beside the method. For calls of unmodified programs.
 struct Safeguards {
   Identity feedback = Identity::key;
-  std::uint64_t guard = 0;  // every so manieth call is compared with the exact result; 0: none
-  double error = 0;         // relative L2 error beyond which the rule is given up; 0: none
+  std::uint64_t guard = 0;  // one call in this many is compared with the exact result; 0: none
+  double error = 0;         // relative L2 error beyond which the rule is no longer used; 0: no limit
   bool operator==(const Safeguards&) const = default;
 };
 
@@ -91,15 +91,15 @@ struct Rule {
   int element = -1;  // kernels::Element, or -1: any
   std::uint64_t calls_min = 0, calls_end = std::numeric_limits<std::uint64_t>::max();  // [min, end)
   std::string comm, site;                                                              // patterns, or "": any
-  bool small = false;  // below kFloorBytes too
+  bool small = false;  // matches below kFloorBytes too
   Method method;
   Safeguards safeguards;
   bool matches(const CallFacts&) const;
-  // Leaving the call site aside: equal on all ranks.
+  // Like matches(), but ignores the call site. The answer is equal on all ranks.
   bool may_match(const CallFacts&) const;
   bool operator==(const Rule&) const = default;
 };
-// "onebit feedback=address": what stands behind the colon.
+// The text after the colon: "onebit feedback=address".
 std::string action_text(const Rule&);
 
 class Policy {
@@ -107,18 +107,18 @@ class Policy {
   Policy() = default;  // no rules: everything is exact
   static Result<Policy> parse(std::string_view text);
   Method choose(const CallFacts&) const;
-  // The rule that decides, or null: mpi.
+  // The rule that decides. Null: no rule matches, so the method is mpi.
   const Rule* rule_for(const CallFacts&) const;
-  // What ranks that call from different sites may come to: equal on all ranks.
+  // What ranks that call from different sites may get. Equal on all ranks.
   struct Prospect {
-    bool may_compress = false;  // some site's rule compresses
-    bool by_site = false;       // sites differ
+    bool may_compress = false;  // the rule of some site compresses
+    bool by_site = false;       // the choice may depend on the site
   };
   Prospect prospect(const CallFacts&) const;
-  // Smaller sums of unmodified programs match no rule.
+  // Sums of unmodified programs that are smaller match no rule.
   std::uint64_t floor_bytes() const;
   bool always_exact() const;
-  // Whether a rule has a plan that goes by the nodes of the ranks.
+  // True if a rule has a plan that depends on which ranks share a node.
   bool by_nodes() const;
   const std::vector<Rule>& rules() const { return rules_; }
   std::string to_string() const;  // canonical text; parses to an equal policy
@@ -128,7 +128,7 @@ class Policy {
   std::vector<Rule> rules_;
 };
 
-// Why rules cannot be parsed, with where they stand: the line of this file, or with "" MPIQ_POLICY.
+// Adds to an error of the parser where the rules are: the line of this file, or MPIQ_POLICY if file is "".
 Status explain(const Status& why, const std::string& file, std::string_view source = "MPIQ_POLICY_FILE");
 
 }  // namespace mq

@@ -1,4 +1,4 @@
-// Words and numbers of the control language that its parser and its printer share.
+// Words and numbers of the control language. Its parser and its printer share them.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ inline constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max(
 inline constexpr int kNoMax = std::numeric_limits<int>::max();
 inline constexpr std::int64_t kExactIntegers = std::int64_t{1} << 53;  // every integer up to here is a double
 
-// name_of(item) of all items, each after `separator` unless it comes first.
+// name_of(item) of all items, with `separator` between them.
 template <class Range, class Name>
 std::string joined(const Range& range, Name name_of, std::string_view separator, std::string out = "") {
   for (const auto& item : range) out.append(out.empty() ? "" : separator).append(name_of(item));
   return out;
 }
 
-// "64K": the largest suffix that loses nothing.
+// "64K": with the largest suffix that divides the number.
 inline std::string size_text(std::uint64_t bytes) {
   std::string suffix;
   for (const char c : {'K', 'M', 'G'}) {
@@ -56,7 +56,7 @@ inline std::string number(double v) {
   return {text.begin(), end};
 }
 
-// A parameter's value as it is written.
+// The value of a parameter as text.
 inline std::string value_text(const kernels::ParamSpec& spec, double value) {
   return spec.kind == kernels::ParamKind::word ? std::string(spec.words[static_cast<std::size_t>(value)])
                                                : number(value);

@@ -16,7 +16,7 @@ std::atomic<bool> switched_off = false;
 std::atomic<int> exact_depth = 0;
 std::atomic<std::uint64_t> steps = 0, flushes = 0;
 
-// Without a destructor: MPI may be called while those of the thread run.
+// A key needs no destructor: MPI may be called while the destructors of the thread run.
 Key& next_key() {
   thread_local Key key;
   return key;
@@ -51,7 +51,7 @@ struct Unknown {
   UnknownCommands seen;
 };
 Unknown& unknown() {
-  static Immortal<Unknown> u;  // MPI may be called while statics are torn down
+  static Immortal<Unknown> u;  // MPI may be called while statics are destroyed
   return *u;
 }
 

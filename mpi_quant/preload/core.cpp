@@ -1,5 +1,5 @@
-// What the preload library calls of this one: a table, because the two are compiled apart and meet in the
-// running program.
+// What the preload library calls in this one. It is a table of functions, because the two are compiled apart
+// and meet only in the running program.
 
 #include <type_traits>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// A handle or pointer of MPI out of its slot.
+// The handle or pointer of MPI that a slot holds.
 template <class T>
 T from_slot(mpiq_slot slot) {
   if constexpr (std::is_pointer_v<T>)

@@ -14,7 +14,7 @@ static void say(const char* what, const char* detail) {
   char** variable;
   for (variable = environ; variable != NULL && *variable != NULL; ++variable)
     if (strncmp(*variable, "MPIQ_", 5) == 0) {
-      fprintf(stderr, "mpi_quant: %s%s; MPI_Allreduce stays the MPI library's\n", what, detail);
+      fprintf(stderr, "mpi_quant: %s%s; MPI_Allreduce is not replaced\n", what, detail);
       return;
     }
 }
@@ -43,8 +43,9 @@ static int copy_path(struct dl_phdr_info* info, size_t size, void* data) {
   return 1;
 }
 
-/* As MPI is in a plugin opened with RTLD_LOCAL: the loaded objects one by one. Not from within
- * dl_iterate_phdr, whose lock another thread's dlopen takes after its own. */
+/* For an MPI library in a plugin that was opened with RTLD_LOCAL: looks into the loaded objects one by one.
+ * It opens them outside dl_iterate_phdr, because another thread's dlopen takes its own lock before that of
+ * dl_iterate_phdr. */
 void* mpiq_next_in_objects(const char* name) {
   static struct object object;
   int i;
@@ -66,7 +67,7 @@ static void* next(const char* name) {
   return found != NULL ? found : mpiq_next_in_objects(name);
 }
 
-/* "mpich", "openmpi", or null with the reason said. */
+/* "mpich" or "openmpi". Null if there is no such library, after saying why. */
 static const char* family_of_process(void) {
   static char version[MPIQ_VERSION_BYTES];
   int length = 0;
@@ -89,8 +90,8 @@ static const char* family_of_process(void) {
   return family;
 }
 
-/* The folder of this library, with a slash, as it was when the program began: a relative path means nothing
- * after a chdir. */
+/* The folder of this library, with a slash at its end. It is found when the program begins, because a
+ * relative path means nothing after a chdir. */
 static char folder[4096];
 __attribute__((constructor)) static void remember_folder(void) {
   Dl_info self;
@@ -106,8 +107,8 @@ __attribute__((constructor)) static void remember_folder(void) {
   free(path);
 }
 
-/* A core needs no MPI library by name: it takes its functions from the global scope, where that of a plugin
- * or of a Python module is not. It is opened once more, and stays. */
+/* A core takes MPI's functions from the global scope, whatever the MPI library is called. The MPI library of
+ * a plugin or of a Python module is not there. So it is opened once more, and stays open. */
 static void make_mpi_global(void) {
   static const char name[] = "PMPI_Get_library_version";
   void* const address = next(name);
@@ -116,7 +117,7 @@ static void make_mpi_global(void) {
     (void)dlopen(library.dli_fname, RTLD_NOLOAD | RTLD_LAZY | RTLD_GLOBAL);
 }
 
-/* Of the core beside this library. */
+/* Loads the core that lies beside this library. */
 static const mpiq_core* load_core(const char* family) {
   static char path[sizeof folder + 64];
   void* handle;
@@ -130,7 +131,7 @@ static const mpiq_core* load_core(const char* family) {
   return dlsym(handle, "mpiq_core_v1");
 }
 
-/* Has the core found the MPI library that the program runs? */
+/* True if the core has found the MPI library that the program runs. */
 static int same_library(const mpiq_core* found) {
   typedef int (*get_initialized)(int*);
   const get_initialized get = (get_initialized)mpiq_as_function(next("PMPI_Initialized"));
@@ -147,7 +148,7 @@ const mpiq_core* mpiq_find_core(void) {
   const char* const family = family_of_process();
   const mpiq_core* found;
   if (family == NULL) return NULL;
-  found = dlsym(RTLD_DEFAULT, "mpiq_core_v1"); /* of libmpi_quant, if the program is linked with it */
+  found = dlsym(RTLD_DEFAULT, "mpiq_core_v1"); /* in libmpi_quant, if the program is linked with it */
   if (found == NULL || !fits(found, family)) found = load_core(family);
   if (found == NULL) return NULL;
   if (!fits(found, family))

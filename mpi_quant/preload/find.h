@@ -5,16 +5,16 @@
 #include "mpi_quant/base/front.h"
 
 typedef void (*mpiq_function)(void);
-mpiq_function mpiq_as_function(void* address); /* ISO C has no cast for it */
+mpiq_function mpiq_as_function(void* address); /* ISO C has no cast for this */
 
-/* The object a function lives in. */
+/* The base of the object that holds a function; null if there is none. */
 const void* mpiq_owner(void* address);
 
-/* A symbol of a library that is in no global scope. Null: no loaded object has it. */
+/* A symbol of a library that is not in the global scope. Null: no loaded object has it. */
 void* mpiq_next_in_objects(const char* name);
 
-/* The core for the MPI library of this process. Null: there is none, and one line on stderr says why if the
- * environment has a variable of this library; without one nobody waits for anything. */
+/* The core for the MPI library of this process. Null if there is none. One line on stderr then says why, if
+ * the environment has a variable of this library. Without one nobody expects the library to act. */
 const mpiq_core* mpiq_find_core(void);
 
 #endif

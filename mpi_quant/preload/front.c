@@ -1,15 +1,15 @@
-/* libmpi_quant_pmpi.so, to preload under or link into a program: MPI_Allreduce in place of the MPI library's.
+/* libmpi_quant_pmpi.so, to preload under a program or to link into it. It replaces MPI_Allreduce.
  *
- * It stands *below* PMPI: it defines MPI_X and PMPI_X, and reaches the real PMPI_X by its address. Fortran's
- * layers call MPI_X in MPICH and PMPI_X in Open MPI, and PMPI tools call PMPI_X: all of them end here, once
- * for each call of the program, whether a tool is loaded before this library, after it, or linked into the
- * program.
+ * It stands *below* PMPI: it defines MPI_X and PMPI_X, and reaches the real PMPI_X by its address. The
+ * Fortran layer calls MPI_X in MPICH and PMPI_X in Open MPI, and PMPI tools call PMPI_X. All of them end
+ * here, once for each call of the program, whether a tool is loaded before this library, after it, or linked
+ * into the program.
  *
- * It knows no MPI: no mpi.h, no dependence on a library. At the first call it asks the MPI library of the
- * process for its version and loads the core compiled for that family, which lies beside it (find.c); a
- * program that is linked with libmpi_quant has one already, and shares its state. So one preload value serves
- * the programs of all MPIs, and children that are no MPI programs are not touched. Where there is no core,
- * everything stays MPI's. */
+ * It knows no MPI: it includes no mpi.h and depends on no library. At the first call it asks the MPI library
+ * of the process for its version and loads the core for that family, which lies beside it (find.c). A program
+ * that is linked with libmpi_quant has a core already, and shares its state. So one preload value serves the
+ * programs of all MPIs, and child processes that are no MPI programs are left alone. If there is no core, all
+ * calls go to MPI. */
 #define _GNU_SOURCE
 #include "mpi_quant/base/front.h"
 
@@ -27,15 +27,15 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Fewer elements than this are never compressed, whatever a rule says: less than 4 KiB of any element type.
- */
+/* Shorter vectors are never compressed, whatever a rule says: they have less than 4 KiB with any element
+ * type. */
 enum { kFewestElements = 4096 / 8 };
 
 extern const mpiq_front mpiq_front_v1;
 
 typedef mpiq_function function;
-/* All arguments of any function of MPI that is caught here; those that it has not are zero, which no callee
- * looks at. */
+/* The arguments of any function of MPI that is caught here. Arguments that a function does not have are zero,
+ * and it does not look at them. */
 enum { kArguments = 8 };
 typedef mpiq_slot arguments[kArguments];
 typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
@@ -60,17 +60,18 @@ static const char* const names[kHooks] = {
     "PMPI_Allreduce",      "PMPI_Allreduce_c",      "PMPI_Iallreduce",      "PMPI_Iallreduce_c",
     "PMPI_Allreduce_init", "PMPI_Allreduce_init_c", "PMPIX_Allreduce_init", "PMPI_Init",
     "PMPI_Init_thread",    "PMPI_Pcontrol",         "PMPI_Comm_set_info",   "PMPI_Comm_dup_with_info"};
-static function real[kHooks]; /* MPI's own; null: it has none */
+static function real[kHooks]; /* MPI's own function; null: MPI has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
-static const mpiq_core* core; /* null: everything is MPI's */
+static const mpiq_core* core; /* null: all calls go to MPI */
 static pthread_once_t resolved_once = PTHREAD_ONCE_INIT, attached_once = PTHREAD_ONCE_INIT;
-static int is_ready = 0; /* set once both are done: a look at it costs nothing */
+static int is_ready = 0; /* 1 once both are done; cheap to look at */
 
 static void resolve(void) {
   int i, in_global_scope = 0;
   for (i = 0; i < kHooks; ++i) {
     void* mpi = dlsym(RTLD_NEXT, names[i]);
-    /* Where PMPI_Allreduce is in a global scope, what is not there is nowhere: Open MPI 4 has no _c. */
+    /* If PMPI_Allreduce is in the global scope, a function that is not there does not exist, such as the _c
+     * functions in Open MPI 4. */
     if (i == kAllreduce) in_global_scope = mpi != NULL;
     if (mpi == NULL && !in_global_scope) mpi = mpiq_next_in_objects(names[i]);
     void* const above = dlsym(RTLD_NEXT, names[i] + 1); /* "MPI_..." */
@@ -80,7 +81,7 @@ static void resolve(void) {
 }
 
 static void attach(void) {
-  /* Of two copies of this library the first decides, and the others pass through. */
+  /* If there are two copies of this library, the first one decides, and the others pass calls on. */
   if (dlsym(RTLD_DEFAULT, "mpiq_front_v1") == (const void*)&mpiq_front_v1) core = mpiq_find_core();
 }
 
@@ -96,8 +97,8 @@ static inline void ready(void) {
   if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) make_ready();
 }
 
-/* An MPI library without this function cannot have been asked for it by a program that was compiled for it:
- * any error will do. */
+/* A program that was compiled for an MPI library without this function cannot have called it. So any error
+ * code will do. */
 enum { kNoSuchFunction = 15 };
 
 static int call(function f, const arguments a) {
@@ -116,15 +117,15 @@ static int allreduce(enum hook hook, const arguments a, int64_t count) {
   return call(real[hook], a);
 }
 
-/* Nothing here may wait for other ranks: they may be in a different call, which is legal. */
+/* Nothing here may wait for other ranks. They may be in a different call, which is legal. */
 static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
   ready();
   if (core != NULL && watched()) core->counted(what, count, a[3], a[4], a[5]);
   return call(real[hook], a);
 }
 
-/* The core is looked for once MPI is initialized, so that it can tell which MPI is; and not at all at this
- * time unless somebody waits for its report. */
+/* The core is looked up once MPI is initialized, so that it can tell which MPI that is. It is looked up here
+ * only if a report is wanted. Otherwise the first call does it. */
 static int init(enum hook hook, const arguments a) {
   int code;
   resolved();
@@ -171,13 +172,13 @@ static inline __attribute__((always_inline)) int run(enum hook hook, const argum
   }
 }
 
-/* MPI_X with a tool behind this library is the tool's, which comes back through PMPI_X. */
+/* If there is a tool behind this library, MPI_X is the tool's. The tool comes back through PMPI_X. */
 static int enter(enum hook hook, const arguments a) {
   if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) resolved();
   return tool[hook] != NULL ? call(tool[hook], a) : run(hook, a);
 }
 
-/* The functions themselves, by their number of arguments. */
+/* The functions themselves, by number of arguments. */
 #define CAUGHT(hook, name, parameters, ...)                                    \
   PUBLIC int P##name parameters;                                               \
   PUBLIC int name parameters;                                                  \
@@ -220,7 +221,7 @@ static void* real_by_name(const char* name) {
   return address;
 }
 
-/* MPI_Pcontrol has arguments that only the level tells of. */
+/* Only the level tells whether MPI_Pcontrol has more arguments. */
 static const char* command_of(int level, va_list rest) {
   return level == MPIQ_PCONTROL ? va_arg(rest, const char*) : NULL;
 }
@@ -234,8 +235,8 @@ PUBLIC int PMPI_Pcontrol(const int level, ...) {
   return pcontrol(level, command);
 }
 
-/* What else a program says to a tool behind this library only the two know: the registers and a piece of the
- * stack go on as they came. */
+/* A program may have other arguments for a tool behind this library, which only these two know. So the
+ * registers and a piece of the stack are passed on as they came. */
 PUBLIC int MPI_Pcontrol(const int level, ...) {
   const char* command;
   va_list rest;

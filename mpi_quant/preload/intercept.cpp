@@ -8,8 +8,9 @@
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
-#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/guard.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/site.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 using kernels::Element;
 
-// All ranks are in MPI_COMM_WORLD: others, spawned or connected, may run without this library.
+// True if all ranks are in MPI_COMM_WORLD. Others, spawned or connected, may run without this library.
 bool inside_world(MPI_Comm comm) {
   int initialized = 0, result = MPI_UNEQUAL;
   if (PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized) return false;
@@ -36,34 +37,25 @@ bool inside_world(MPI_Comm comm) {
   return known && result == MPI_IDENT;
 }
 
-// What a call is, as far as its arguments tell; Reason::compressed: it could be ours.
-Reason classify(const Call& call, std::optional<Element>& element) {
-  if (call.comm == MPI_COMM_NULL || call.datatype == MPI_DATATYPE_NULL || call.op == MPI_OP_NULL ||
-      call.count < 0)
-    return Reason::handle;
-  element = element_of(call.datatype);
-  if (!element) return Reason::type;
-  if (call.op != MPI_SUM) return Reason::op;
-  if (static_cast<std::uint64_t>(call.count) < kSmallFloorBytes / kernels::element_bytes(*element))
-    return Reason::small;
-  int inter = 0, size = 0;
-  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS) return Reason::handle;
-  if (inter) return Reason::inter;
-  if (PMPI_Comm_size(call.comm, &size) != MPI_SUCCESS || size < 2) return Reason::alone;
-  return Reason::compressed;
+// Why MPI reduces a call with these arguments on this communicator. None: the library may reduce it.
+std::optional<Reason> classify(const Call& call, std::optional<Element>& element) {
+  if (const auto exact = exact_by_arguments(call, kSmallFloorBytes, element)) return exact;
+  return exact_by_ranks(call.comm);
 }
 
-// One call under way.
+// One call that is under way.
 class Interception {
  public:
-  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {}
+  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {
+    options_.may_fall_back = true;
+  }
   Outcome run();
 
  private:
   CallFacts facts() const;
-  Reason agreed_reason();
-  Reason decide() noexcept;
-  Reason choose();
+  std::optional<Reason> count();
+  std::optional<Reason> choose_here() noexcept;
+  std::optional<Reason> choose();
   Sender sender() const;
   void identify();
   void deliver_held();
@@ -86,14 +78,14 @@ class Interception {
   const Rule* rule_ = nullptr;
   Method method_;
   CallOptions options_;
-  Control said_;            // by MPI_Pcontrol
-  Key key_;                 // likewise
-  std::uint64_t kind_ = 0;  // of the calls that are guarded together
+  Control said_;            // what MPI_Pcontrol said
+  Key key_;                 // the key that MPI_Pcontrol named
+  std::uint64_t kind_ = 0;  // identifies the calls that are guarded together
   GuardedCall guarded_;
-  GuardWindow* window_ = nullptr;     // that this call has joined
-  std::unique_ptr<GuardWindow> own_;  // that, if it is the last call of it
+  GuardWindow* window_ = nullptr;     // the window that this call has joined
+  std::unique_ptr<GuardWindow> own_;  // the same, if this is the last call of the window
   bool is_guarded_ = false;           // the call is judged
-  std::uint64_t* flushed_ = nullptr;  // set: this call flushes a residual
+  std::uint64_t* flushed_ = nullptr;  // not null: this call flushes a residual
   bool retires_ = false;              // this call delivers the residual of a rule that was given up
 };
 
@@ -101,82 +93,82 @@ CallFacts Interception::facts() const {
   int size = 0;
   (void)PMPI_Comm_size(call_.comm, &size);
   const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(element_);
-  return {bytes, size, element_, number_, state_->name, true, note_.site};
+  return {bytes, size, element_, number_, state_->policy.comm_name, true, note_.site};
 }
 
-// What all ranks know: Reason::compressed if some of them may compress.
-Reason Interception::agreed_reason() {
+// Counts the call. Returns why no rank compresses it; none if some rank may.
+std::optional<Reason> Interception::count() {
   const std::uint64_t bytes = facts().bytes;
-  if (bytes >= state_->policy.floor_bytes()) {
-    number_ = state_->policy_calls++;
+  if (bytes >= state_->policy.rules.floor_bytes()) {
+    number_ = state_->policy.calls++;
     said_ = control();
     key_ = take_key();
-    state_->identities.begin_call(said_.step);
+    state_->intercepted.identities.begin_call(said_.step);
   }
-  if (state_->stats.exact_mode != 0) return state_->stats.exact_mode == 1 ? Reason::differs : Reason::version;
-  if (state_->policy.prospect(facts()).may_compress) return Reason::compressed;
-  return bytes < state_->policy.floor_bytes() ? Reason::small : Reason::rule;
+  return exact_on_all_ranks(*state_, facts());
 }
 
-// What this rank would do: Reason::compressed: compress. Whatever fails here is told to the others.
-Reason Interception::decide() noexcept {
+// Returns why this rank would not compress the call; none if it would. All ranks learn of an error here.
+std::optional<Reason> Interception::choose_here() noexcept {
   try {
-    if (watching() || state_->policy.prospect(facts()).by_site) note_.site = call_site();
-    const Reason chosen = choose();
+    if (watching() || state_->policy.rules.prospect(facts()).by_site) note_.site = call_site();
+    const std::optional<Reason> exact = choose();
     if (rule_ != nullptr && !rule_->method.exact() && watching()) note_.method = action_text(*rule_);
-    if (state_->mode != Mode::on) return chosen;
-    if (chosen == Reason::compressed) prepare_compressed();
-    if (chosen == Reason::guard) deliver_held();
-    return chosen;
+    if (state_->policy.mode != Mode::on) return exact;
+    if (!exact) prepare_compressed();
+    if (exact == Reason::guard) deliver_held();
+    return exact;
   } catch (const std::bad_alloc&) {
     options_.local_error = {Code::no_memory, "out of memory"};
     method_ = {};
     is_guarded_ = false;
-    if (window_ != nullptr && own_ == nullptr) state_->guards[kind_].window.reset();
+    if (window_ != nullptr && own_ == nullptr) state_->intercepted.guards[kind_].window.reset();
     return Reason::failed;
   }
 }
 
-Reason Interception::choose() {
+std::optional<Reason> Interception::choose() {
   if (said_.off) return Reason::switched_off;
-  rule_ = state_->policy.rule_for(facts());
-  if (rule_ == nullptr || rule_->method.exact()) return Reason::rule;
-  method_ = rule_->method;
+  const Decision decision = decide(*state_, facts(), options_);
+  rule_ = decision.rule;
+  method_ = decision.method;
+  if (decision.exact) return decision.exact;
   const Safeguards& safeguards = rule_->safeguards;
   // Feedback and guard are part of what the ranks have to agree on.
   options_.safeguards = Hash{}.add(safeguards.feedback).add(safeguards.guard).add(safeguards.error).value();
   kind_ = options_.safeguards ^ hash_of(method_.params) ^ (std::uint64_t{method_.codec->id} << 48);
-  const auto guard = state_->guards.find(kind_);
-  return guard != state_->guards.end() && guard->second.tripped ? Reason::guard : Reason::compressed;
+  const auto guard = state_->intercepted.guards.find(kind_);
+  if (guard != state_->intercepted.guards.end() && guard->second.tripped) return Reason::guard;
+  return {};
 }
 
 void Interception::prepare_compressed() {
   identify();
   if (rule_->safeguards.guard == 0 || kernels::element_bytes(element_) < sizeof(float)) return;
-  // What a flush delivers was dropped by calls of the window.
-  if (flushed_ != nullptr) return state_->guards[kind_].window.reset();
+  // A flush delivers what calls of the window left out, so the window can no longer be judged.
+  if (flushed_ != nullptr) return state_->intercepted.guards[kind_].window.reset();
   const bool captured = is_captured(sender().input) || is_captured(call_.recvbuf);
   const bool is_due = plan_guard(captured);
   if (!is_due) return;
-  // Only this call has to be the same on all ranks: where one judges and another does not, it is exact.
+  // The ranks have to agree on judging this call only. If some judge it and others do not, it is exact.
   options_.safeguards = Hash{}.add(options_.safeguards).add(window_ != nullptr ? window_->hash() : 0).value();
   const Residuals::Entry* const entry =
       options_.key.empty() ? nullptr : state_->residuals.find(options_.key.view());
   is_guarded_ = !captured;
   if (!captured) options_.local_error = guarded_.prepare(call_, element_, entry, window_);
-  // What has no memory for our ways may have some for MPI's. In a capture the guard's copies would be an
-  // error. In both cases the call is exact, on all ranks, as without a guard.
+  // If this library lacks memory, MPI may have enough. During a capture the copies of the guard would be an
+  // error. In both cases the call is exact on all ranks, as without a guard.
   if (!captured && options_.local_error.code() != Code::no_memory) return;
   options_.local_error = {};
   is_guarded_ = false;
   method_ = {};
 }
 
-// True if this call is judged: alone, or as the last one of a window, which it joins here.
+// True if this call is judged: either alone, or as the last call of a window. It joins its window here.
 bool Interception::plan_guard(bool captured) {
-  Guard& guard = state_->guards[kind_];
+  Guard& guard = state_->intercepted.guards[kind_];
   if (options_.key.empty()) return guard.calls >= guard.next_alone;
-  constexpr std::uint64_t kForgotten = 4096;  // calls in which a window's residual did not come
+  constexpr std::uint64_t kForgotten = 4096;  // calls without the residual of a window, until it is dropped
   const auto count = static_cast<std::size_t>(call_.count);
   if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
   if (guard.window == nullptr) guard.window = GuardWindow::open(options_.key.view(), count, element_);
@@ -187,7 +179,7 @@ bool Interception::plan_guard(bool captured) {
   }
   window_ = guard.window.get();
   if (window_->calls() < rule_->safeguards.guard) return false;
-  own_ = std::move(guard.window);  // whatever becomes of this call, the window is over
+  own_ = std::move(guard.window);  // however this call ends, the window is over
   return true;
 }
 
@@ -201,11 +193,11 @@ Sender Interception::sender() const {
           said_.flush};
 }
 
-// The residual of the call, if the rule asks for one and there is no doubt whose it is.
+// Finds the residual of the call, if the rule asks for one and it is certain whose it is.
 void Interception::identify() {
   if (sender().input == nullptr) return;
-  const Identities::Found found = state_->identities.identify(rule_->safeguards.feedback, sender(),
-                                                              state_->residuals, env()->residual_bytes);
+  const Identities::Found found = state_->intercepted.identities.identify(
+      rule_->safeguards.feedback, sender(), state_->residuals, env()->residual_bytes);
   options_.key = found.key;
   note_.feedback = found.what;
   if (found.flushed == nullptr || *found.flushed == said_.flush) return;
@@ -213,14 +205,14 @@ void Interception::identify() {
   send_all();
 }
 
-// Of a rule that was given up: what still waits in this call's residual goes with it.
+// The rule was given up. If something still waits in the residual of this call, this call delivers it.
 void Interception::deliver_held() {
-  options_.key = state_->identities.held(rule_->safeguards.feedback, sender(), state_->residuals);
+  options_.key = state_->intercepted.identities.held(rule_->safeguards.feedback, sender(), state_->residuals);
   retires_ = !options_.key.empty();
   if (retires_) send_all();
 }
 
-// Sum and residual, exactly: raw leaves nothing to wait. The ranks agree to it, or do not.
+// Sends the sum and the residual exactly: raw leaves nothing out. The ranks have to agree on it.
 void Interception::send_all() {
   method_ = {};
   method_.codec = kernels::find_codec("raw");
@@ -232,9 +224,9 @@ Outcome Interception::operate_compressed() {
   const Outcome outcome = operate(*state_, call_, options_, method_);
   {
     const std::scoped_lock lock(state_->mutex);
-    // Where the ranks did not agree to flush, what waits goes on waiting.
+    // If the ranks did not agree to flush, the residual waits on.
     if (outcome.status.ok() && flushed_ != nullptr) *flushed_ = said_.flush;
-    // Delivered; or other ranks have nothing that waits for this call, and it would wait for ever.
+    // The residual was delivered. Or other ranks have no residual for this call, and it would wait for ever.
     if (outcome.status.ok() && retires_) state_->residuals.drop(options_.key.view());
     if (rule_->safeguards.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
   }
@@ -244,16 +236,17 @@ Outcome Interception::operate_compressed() {
 
 void Interception::count_guarded(const Outcome& outcome) {
   constexpr std::uint64_t kMostSplits = 3;
-  Guard& guard = state_->guards[kind_];
-  guard.calls += outcome.ran;  // on all ranks alike, also where it failed on some
+  Guard& guard = state_->intercepted.guards[kind_];
+  guard.calls += outcome.ran;  // the same on all ranks, also if it failed on some
   const bool is_alone = is_guarded_ && window_ == nullptr;
   if (is_alone) guard.splits = outcome.split ? guard.splits + 1 : 0;
-  // Ranks of which some have a residual never judge alone together: the others leave it for a while.
+  // If some ranks have a residual and others do not, those that would judge alone never agree. They stop
+  // trying for a while.
   if (is_alone && (outcome.ran || guard.splits == kMostSplits)) {
     guard.next_alone = guard.calls - outcome.ran + rule_->safeguards.guard;
     guard.splits = 0;
   }
-  // On all ranks that have one: else windows that began at different calls would never end together.
+  // All ranks that have a window drop it. Windows that began at different calls never end at the same call.
   if (outcome.split) guard.window.reset();
   if (guard.window == nullptr || window_ != guard.window.get()) return;
   const bool added = outcome.ran && outcome.status.ok() && window_->add_result(call_.recvbuf).ok();
@@ -268,17 +261,18 @@ Status Interception::judge(const Status& ran) {
   note_.guard_error = verdict->error;
   if (!verdict->replaced) return {};
   const std::scoped_lock lock(state_->mutex);
-  if (verdict->given_up) state_->guards[kind_].tripped = true;
+  if (verdict->given_up) state_->intercepted.guards[kind_].tripped = true;
   if (!options_.key.empty()) state_->residuals.drop(options_.key.view());
   note_.reason = verdict->given_up ? Reason::guard : Reason::failed;
   return verdict->delivered;
 }
 
 Outcome Interception::run() {
-  if (CommState::find(call_.comm) == nullptr) {
+  if (find_state(call_.comm) == nullptr) {
     if (!inside_world(call_.comm)) return exact(Reason::foreign);
     watch(false);
   }
+  bool compresses = false;  // or delivers what waits in a residual
   note_.reason = Reason::failed;
   const Result<CommState*> found = CommState::obtain(call_.comm, CommState::Initial::environment);
   if (!found.ok()) return {found.status(), false};
@@ -286,29 +280,24 @@ Outcome Interception::run() {
   if (state_ == nullptr) return exact(Reason::outside);
   {
     const std::scoped_lock lock(state_->mutex);
-    Reason chosen = agreed_reason();
-    note_.advisable = state_->mode == Mode::advise && facts().bytes >= kFloorBytes;
-    if (chosen == Reason::compressed && state_->mode == Mode::on) {
+    std::optional<Reason> why_exact = count();
+    note_.advisable = state_->policy.mode == Mode::advise && facts().bytes >= kFloorBytes;
+    if (!why_exact && state_->policy.mode == Mode::on) {
       const Result<bool> active = state_->activate(call_.comm, Use::messages);
       if (!active.ok()) return {active.status(), false};
-      if (!*active) chosen = Reason::no_communicator;
+      if (!*active) why_exact = Reason::no_communicator;
     }
-    if (chosen == Reason::compressed) {
-      chosen = decide();
-      if (state_->mode == Mode::on)
-        note_.reason = chosen;
-      else
-        return exact(chosen == Reason::compressed ? Reason::would_be_compressed : chosen);
-    } else {
+    if (why_exact) {
       ++state_->stats.calls;
-      return exact(chosen);
+      return exact(*why_exact);
     }
+    why_exact = choose_here();
+    if (state_->policy.mode != Mode::on) return exact(why_exact.value_or(Reason::would_be_compressed));
+    note_.reason = why_exact.value_or(Reason::compressed);
+    compresses = !why_exact || retires_;
     note_.before(state_->stats);
   }
-  options_.may_fall_back = true;
-  const Outcome outcome = note_.reason == Reason::compressed || retires_
-                              ? operate_compressed()
-                              : operate(*state_, call_, options_, {});
+  const Outcome outcome = compresses ? operate_compressed() : operate(*state_, call_, options_, {});
   const std::scoped_lock lock(state_->mutex);
   note_.after(state_->stats);
   if (!outcome.status.ok() || outcome.split) note_.reason = outcome.split ? Reason::split : Reason::failed;
@@ -320,10 +309,9 @@ Outcome Interception::run() {
 int intercepted_allreduce(const Call& call) {
   const bool watched = watching();
   std::optional<Element> element;
-  const Reason reason = classify(call, element);
-  if (reason != Reason::compressed) {
+  if (const std::optional<Reason> exact = classify(call, element)) {
     if (!watched) return exact_allreduce(call, element);
-    ExactCall counted(call, reason);
+    ExactCall counted(call, *exact);
     const int code = exact_allreduce(call, element);
     counted.end();
     return code;

@@ -17,7 +17,7 @@ std::string_view file_name(const char* path) {
   return all.substr(all.rfind('/') + 1);
 }
 
-// An object of the MPI library, its language layers, or this library.
+// True for an object of the MPI library, of its language layers, or of this library.
 bool is_between(std::string_view object) {
   for (const std::string_view known :
        {"libmpi", "libpmpi", "libmpich", "libmpifort", "libmpicxx", "libboost_mpi"})

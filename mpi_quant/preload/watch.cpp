@@ -25,6 +25,7 @@
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/report/gather.hpp"
@@ -40,9 +41,9 @@ void set_watching(bool on) { std::atomic_ref(internal::watching_word).store(on, 
 
 std::uint64_t start_ticks = 0;
 double start_s = 0, start_wait_s = 0;
-bool all_ranks = false;  // come to finalize with a record
+bool all_ranks = false;  // all ranks come to finalize with a record
 
-// The first line, with blanks for tabs.
+// The first line of a text, with blanks in place of tabs.
 std::string first_line(std::string text) {
   text.resize(std::min(text.find_first_of("\n\r"), text.size()));
   std::replace(text.begin(), text.end(), '\t', ' ');
@@ -79,7 +80,7 @@ ReportFacts facts_of_run(double elapsed_s, int ranks) {
   return facts;
 }
 
-// Seconds so far in which this process was ready to run and had no core; 0 if the system does not say.
+// Seconds so far in which this process was ready to run but had no core; 0 if the system does not say.
 double waited_for_core_s() {
   double ran_ns = 0, waited_ns = 0;
   std::ifstream file("/proc/self/schedstat");
@@ -99,15 +100,15 @@ RankFacts facts_of_rank() {
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) == 0)
     facts.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-  const CommState::Memory held = CommState::memory();
+  const HeldMemory held = held_memory();
   facts.scratch_bytes = held.scratch_bytes;
   facts.residual_bytes = held.residual_bytes;
-  facts.unfinished_requests = CommState::unfinished_requests();
+  facts.unfinished_requests = unfinished_requests();
   facts.unknown_commands = unknown_commands();
   return facts;
 }
 
-// Ticks into seconds.
+// The record of this rank, with ticks converted into seconds.
 Record finished_record(double elapsed_s) {
   Record record = whole_record();
   const double elapsed_ticks = static_cast<double>(ticks() - start_ticks);
@@ -117,7 +118,7 @@ Record finished_record(double elapsed_s) {
   return record;
 }
 
-// What one rank brings: this, its record, its samples.
+// What one rank sends: this head, its record, its samples.
 struct Head {
   RankFacts facts;
   Cores cores;
@@ -133,7 +134,7 @@ std::string bring(double elapsed_s) {
   return env()->mode == Mode::advise ? text + to_text(own_samples()) : text;
 }
 
-// What all ranks brought.
+// What all ranks have sent.
 struct Evidences {
   std::vector<RankFacts> facts;
   std::vector<Record> records;
@@ -177,7 +178,7 @@ void write(const std::string& text, const std::string& path) {
     (void)std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  // A symbolic link may lead a report over a file of the user's that somebody else chose.
+  // A symbolic link that somebody else made could lead the report over a file of the user.
   const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   bool written = descriptor >= 0;
   for (std::size_t at = 0; written && at < text.size();) {
@@ -205,7 +206,7 @@ std::string text_of(const Report& report, const Evidence& evidence, bool json) {
   return to_table(report) + "\n" + advice_text(evidence) + spent.data();
 }
 
-// One report of all ranks, by rank 0.
+// One report of all ranks. Rank 0 writes it.
 Status conclude_together(const std::string& mine, double elapsed_s, int rank, int size) {
   const Result<std::vector<std::string>> texts = gather(MPI_COMM_WORLD, mine);
   if (!texts.ok()) return texts.status();
@@ -238,7 +239,7 @@ void conclude_alone(const std::string& mine, double elapsed_s, int rank, int siz
   (void)std::fprintf(
       stderr,
       "mpi_quant: a report of 1 of %d ranks: the others have another MPIQ_MODE, or no MPIQ_REPORT, or "
-      "MPI was there before the library\n",
+      "MPI was initialized before the library was loaded\n",
       size);
 }
 
@@ -248,15 +249,15 @@ Status conclude_run() {
   MQ_TRY(mpi_status(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
   const std::string mine = bring(elapsed_s);
-  // What the ranks learned of each other at the world's first large sum, if there was one.
-  const CommState* const world = CommState::find(MPI_COMM_WORLD);
-  if (size == 1 || (all_ranks && (world == nullptr || world->same_watch)))
+  // same_watch is what the ranks learned of each other at the first large sum of the world, if there was one.
+  const CommState* const world = find_state(MPI_COMM_WORLD);
+  if (size == 1 || (all_ranks && (world == nullptr || world->policy.same_watch)))
     return conclude_together(mine, elapsed_s, rank, size);
   conclude_alone(mine, elapsed_s, rank, size);
   return {};
 }
 
-// A report that cannot be made is no reason to disturb the end of a program.
+// A report that cannot be made must not disturb the end of a program.
 void conclude() {
   set_watching(false);
   try {
@@ -273,7 +274,7 @@ void watch(bool after_init) noexcept {
   static std::atomic<bool> asked = false;
   if (asked.exchange(true)) return;
   try {
-    if (!env().ok() || env()->report.empty() || !CommState::watch_finalize().ok()) return;
+    if (!env().ok() || env()->report.empty() || !watch_finalize().ok()) return;
   } catch (const std::bad_alloc&) {
     return;
   }
@@ -281,7 +282,7 @@ void watch(bool after_init) noexcept {
   start_ticks = ticks();
   start_s = now_s();
   start_wait_s = waited_for_core_s();
-  CommState::at_finalize(conclude);
+  at_finalize(conclude);
   set_watching(true);
 }
 

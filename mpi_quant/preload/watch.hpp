@@ -1,4 +1,4 @@
-// The report of a run: started with MPI, written when MPI is finalized.
+// The report of a run. It is begun when MPI is initialized and written when MPI is finalized.
 #pragma once
 
 #include <atomic>
@@ -6,15 +6,15 @@
 namespace mq {
 
 namespace internal {
-extern int watching_word;  // the front reads it, hence no std::atomic
+extern int watching_word;  // no std::atomic, because the front reads it
 }
-// A report is wanted, of all calls.
+// True if a report is wanted. It covers all calls.
 inline bool watching() {
   return std::atomic_ref(internal::watching_word).load(std::memory_order_relaxed) != 0;
 }
 
-// Once: if a report is wanted, sees to it. Local. after_init: MPI_Init has just returned, on all ranks; else
-// some ranks may never come here, and each writes for itself.
+// Begins the report if one is wanted. Only the first call counts. Local. after_init: MPI_Init has just
+// returned, on all ranks. Otherwise some ranks may never come here, and each rank writes a report of its own.
 void watch(bool after_init) noexcept;
 
 }  // namespace mq

@@ -14,33 +14,10 @@
 #include <vector>
 
 #include "mpi_quant/memory/feedback_outcome.hpp"
+#include "mpi_quant/policy/reason.hpp"
 
 namespace mq {
 
-// What became of a call, and why.
-enum class Reason : std::uint8_t {
-  compressed,
-  would_be_compressed,  // MPIQ_MODE is explain or advise
-  small,                // below the floor of 64 KiB, and no rule says "small"
-  type,                 // not MPI_FLOAT or MPI_DOUBLE
-  op,                   // not MPI_SUM
-  handle,               // null or invalid: MPI's error
-  inter,                // on an intercommunicator
-  alone,                // on one rank
-  foreign,              // the communicator reaches beyond MPI_COMM_WORLD
-  rule,                 // the policy says mpi, or has no rule for it
-  differs,              // the ranks have different policies
-  version,              // the ranks have different versions of the library
-  switched_off,         // by MPI_Pcontrol
-  split,                // the ranks chose differently: call sites, keys or MPI_Pcontrol
-  guard,                // guarded, and the error was over the budget, now or before
-  nonblocking,          // MPI_Iallreduce
-  persistent,           // MPI_Allreduce_init
-  outside,              // before MPI_Init or after MPI_Finalize began
-  no_communicator,      // MPI had none left for this library
-  failed,               // ended in an error of this library
-};
-inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed) + 1;
 std::string_view name(Reason);   // "small": in JSON
 std::string_view words(Reason);  // "below the floor of 64 KiB": in tables
 

@@ -33,7 +33,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   const Result<bool> active = state_->activate(user_comm, Use::all);
   MQ_TRY(active.status());
   if (!*active) return no_communicator();
-  comm_.emplace(*state_->comm);
+  comm_.emplace(state_->channel.comm());
   sparse_state(*state_).memory.reset();
   return {};
 }
@@ -45,9 +45,9 @@ Status BlockingSparse::enter(std::uint32_t sequence) {
     {
       const std::scoped_lock lock(state_->mutex);
       MQ_TRY(state_->broken);
-      const int window = state_->enter(position_, sequence);
+      const int window = state_->order.enter(position_, sequence);
       if (window >= 0) {
-        first_tag_ = state_->first_tag(window);
+        first_tag_ = state_->channel.first_tag(window);
         entered_ = true;
         return {};
       }
@@ -61,7 +61,7 @@ void BlockingSparse::leave() {
   if (!entered_) return;
   entered_ = false;
   const std::scoped_lock lock(state_->mutex);
-  state_->leave(sequence_);
+  state_->order.leave(sequence_);
 }
 
 // All ranks' signatures and proposals. The agreement is the state's, which outlives messages that are under
@@ -87,7 +87,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   if (state_ == nullptr) return local_error;
   {
     const std::scoped_lock lock(state_->mutex);
-    sequence_ = signature.sequence = state_->sequence++;
+    sequence_ = signature.sequence = state_->order.next_number();
   }
   id_ = hash_of(signature);
   MQ_TRY(enter(sequence_));
@@ -121,7 +121,7 @@ Status BlockingSparse::dense(void* vector, std::size_t count, MPI_Datatype datat
   for (bool turn = false; !turn;) {
     {
       const std::scoped_lock lock(state_->mutex);
-      turn = state_->may_reduce(sequence_);
+      turn = state_->order.may_reduce(sequence_);
     }
     if (!turn) comm_->idle();
   }

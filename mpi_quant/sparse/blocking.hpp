@@ -86,7 +86,7 @@ class BlockingSparse {
   CommState* state() { return state_.get(); }  // null on one rank
   std::uint64_t id() const { return id_; }     // of the call, equal on all ranks
   int first_tag() const { return first_tag_; }
-  static constexpr int kTags = CommState::window_tags - 1;  // the last is the agreement's
+  static constexpr int kTags = CallOrder::kTagsPerWindow - 1;  // the last is the agreement's
 
  private:
   Status enter(std::uint32_t sequence);

@@ -83,7 +83,7 @@ Signature sign(const SparseArguments& a, const SparseOptions& options, const Pre
 // Tags that belong to one set of routes, beyond those of calls in flight. Counted alike on all ranks.
 Status take_tags(BlockingSparse& call, int& first_tag) {
   if (call.state() == nullptr) return {};
-  constexpr int kFirst = static_cast<int>(CommState::kWindows) * CommState::window_tags;
+  constexpr int kFirst = static_cast<int>(CallOrder::kWindows) * CallOrder::kTagsPerWindow;
   void* value = nullptr;
   int found = 0, most = 32767;
   if (PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found) == MPI_SUCCESS && found)
@@ -224,7 +224,7 @@ Status SparseRun::make(const SparseArguments& a, MPI_Comm comm, const SparseOpti
     MQ_TRY(call.agree(sign(a, options, made, kSparseInit), local_error, none));
     run->out_values_ = a.out_values;
     run->in_values_ = a.in_values;
-    run->comm_ = call.state() != nullptr ? *call.state()->comm : MpiComm(comm, false);
+    run->comm_ = call.state() != nullptr ? call.state()->channel.comm() : MpiComm(comm, false);
     sparse::KylixSetting setting = setting_of(options, made, call);
     MQ_TRY(take_tags(call, setting.first_tag));
     if (options.degrees.empty()) MQ_TRY(call.network(setting.network));

@@ -1,4 +1,4 @@
-#include "mpi_quant/core/operation.hpp"
+#include "mpi_quant/core/call_run.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace mq {
 namespace {
 
-// What a vector may take more than its elements: headers of one block, and of blocks.
+// How much longer than its elements an encoded vector may be: headers of one block and of many blocks.
 constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
 
 bool overlaps(const Call& call, std::optional<kernels::Element> element) {
@@ -43,13 +43,12 @@ Status check_arguments(const Call& call, std::optional<kernels::Element> element
   return {};
 }
 
-Operation::Operation(CommState& state, Exact exact)
-    : state_(state), exact_(exact), vectors_(state.device_pool) {}
+CallRun::CallRun(CommState& state, Exact exact)
+    : state_(state), exact_(exact), vectors_(state.scratch.devices) {}
 
-Operation::~Operation() { state_.scratch_bytes -= held_bytes_; }
+CallRun::~CallRun() { state_.scratch.host_bytes -= held_bytes_; }
 
-void Operation::prepare(const Call& call, const CallOptions& options, Method method,
-                        bool rehearsal) noexcept {
+void CallRun::prepare(const Call& call, const CallOptions& options, Method method, bool rehearsal) noexcept {
   call_ = call;
   key_ = options.key;
   method_ = method;
@@ -68,27 +67,27 @@ void Operation::prepare(const Call& call, const CallOptions& options, Method met
   const std::optional<kernels::Element> element = element_of(call.datatype);
   if (!method_.exact() && method_.plan == nullptr) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
-    method_.plan = &choose_plan(bytes, state_.comm->size());
+    method_.plan = &choose_plan(bytes, state_.channel.comm().size());
   }
   try {
     local_error_ = options.local_error;
-    // What to make of an unmodified program's overlapping vectors is MPI's affair.
+    // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (may_fall_back_ && overlaps(call, element)) method_ = {};
     if (local_error_.ok()) local_error_ = check_arguments(call, element, may_fall_back_);
     if (local_error_.ok() && !method_.exact()) local_error_ = prepare_run(element);
-    // What has no memory for our ways may have some for MPI's.
+    // Where memory for this library is missing, MPI may still have enough.
     if (local_error_.code() == Code::no_memory && may_fall_back_ && options.local_error.ok()) {
       local_error_ = {};
       method_ = {};
     }
   } catch (const std::bad_alloc&) {
-    local_error_ = {Code::no_memory, "out of memory"};  // short enough to need none
+    local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
   }
   sign(element);
   stage_ = Stage::idle;
 }
 
-void Operation::prepare_function(std::string_view function, Status local_error) noexcept {
+void CallRun::prepare_function(std::string_view function, Status local_error) noexcept {
   CallOptions options;
   options.local_error = std::move(local_error);
   prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, options, {}, true);
@@ -96,9 +95,10 @@ void Operation::prepare_function(std::string_view function, Status local_error) 
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
 }
 
-// Everything a compressed call needs on this rank; the first thing that is missing becomes its local error.
-Status Operation::prepare_run(std::optional<kernels::Element> element) {
-  const CommState::Program& program = state_.program(*method_.plan, *element);
+// Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
+// error.
+Status CallRun::prepare_run(std::optional<kernels::Element> element) {
+  const Channel::Program& program = state_.channel.program(*method_.plan, *element);
   Job& job = job_;
   job.plan = &program.plan;
   job.facts = &program.facts;
@@ -115,9 +115,9 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
             std::string(job.codec->name) + " with these parameters sends more than the vector"};
   job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
   job.output = static_cast<std::byte*>(call_.recvbuf);
-  job.rank = state_.comm->rank();
-  job.size = state_.comm->size();
-  job.lanes = state_.lanes_of(program.plan);
+  job.rank = state_.channel.comm().rank();
+  job.size = state_.channel.comm().size();
+  job.lanes = state_.channel.lanes_of(program.plan);
   job.threads = env()->threads;
   MQ_TRY(vectors_.locate(job, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();
@@ -135,10 +135,10 @@ Status Operation::prepare_run(std::optional<kernels::Element> element) {
   return {};
 }
 
-// The residual of the key, and what it knows.
-Status Operation::prepare_residual(bool measures, bool& proposes) {
+// Gets the residual of the key, and the measured parameter that is kept with it.
+Status CallRun::prepare_residual(bool measures, bool& proposes) {
   MQ_TRY(place_residual());
-  // A key of one rank alone settles nothing for the others.
+  // A key that only this rank knows settles nothing for the others.
   if (!measures || may_fall_back_) return {};
   const double settled = state_.residuals.find(key_.view())->settled;
   if (settled <= 0) return {};
@@ -147,9 +147,9 @@ Status Operation::prepare_residual(bool measures, bool& proposes) {
   return {};
 }
 
-// The residual has to be in the memory that the job reads. Where the device has no room for it the job is
-// staged; a key of this rank alone is given up.
-Status Operation::place_residual() {
+// Puts the residual into the memory that the job reads. If the device has no room for it, the job is staged
+// through host memory. If that fails too, a key that only this rank knows is dropped.
+Status CallRun::place_residual() {
   Job& job = job_;
   job.residual = nullptr;
   const auto place = [&]() -> Status {
@@ -170,14 +170,14 @@ Status Operation::place_residual() {
     placed = place();
   }
   if (placed.code() == Code::device_failed && may_fall_back_)
-    placed = place();  // it may have gone with its context
+    placed = place();  // the residual may have gone with the context of its device
   if (placed.ok() || !may_fall_back_ || placed.code() == Code::bad_argument) return placed;
   key_ = {};
   return {};
 }
 
-// Of a job that is staged after all the residual moves too.
-Status Operation::prepare_memory(bool measures, std::byte*& scratch) {
+// Gets scratch memory. If the job has to be staged only now, its residual moves to the host, too.
+Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
   Job& job = job_;
   const bool was_there = vectors_.is_on_device();
   MQ_TRY(vectors_.prepare(
@@ -194,21 +194,21 @@ Status Operation::prepare_memory(bool measures, std::byte*& scratch) {
   return {};
 }
 
-// Nothing can be launched that the program's graph would not hold. An unmodified program's call is left to
-// MPI, which may have something to say to it.
-Status Operation::refuse_capture() {
+// Refuses a call during a capture: the library could launch nothing that is not recorded in the program's
+// graph. The call of an unmodified program is left to MPI, which may report an error itself.
+Status CallRun::refuse_capture() {
   if (!may_fall_back_)
     return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
   method_ = {};
   return {};
 }
 
-void Operation::count_memory() {
+void CallRun::count_memory() {
   const std::size_t bytes = scratch_.bytes() + vectors_.bytes();
-  state_.scratch_bytes += bytes - std::exchange(held_bytes_, bytes);
+  state_.scratch.host_bytes += bytes - std::exchange(held_bytes_, bytes);
 }
 
-void Operation::sign(std::optional<kernels::Element> element) {
+void CallRun::sign(std::optional<kernels::Element> element) {
   signature_ = {};
   signature_.count = static_cast<std::uint64_t>(call_.count);
   signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
@@ -226,8 +226,8 @@ void Operation::sign(std::optional<kernels::Element> element) {
   signature_.plan = method_.plan->id;
 }
 
-void Operation::start() noexcept {
-  signature_.sequence = state_.sequence++;
+void CallRun::start() noexcept {
+  signature_.sequence = state_.order.next_number();
   job_.call = hash_of(signature_);
   Residuals::Entry* const entry = job_.residual != nullptr ? state_.residuals.find(key_.view()) : nullptr;
   holds_key_ = entry != nullptr;
@@ -238,16 +238,16 @@ void Operation::start() noexcept {
   (void)advance();
 }
 
-void Operation::abandon() noexcept {
+void CallRun::abandon() noexcept {
   abandoned_ = true;
   if (stage_ == Stage::running) execution_.give_up(abandoned());
 }
 
-bool Operation::advance() noexcept {
+bool CallRun::advance() noexcept {
   bool moved = false;
   const Status status = step(moved);
   if (!status.ok() &&
-      stage_ != Stage::done) {  // the communication failed: nothing of ours can be trusted any more
+      stage_ != Stage::done) {  // the communication failed: no message can be trusted any more
     state_.set_broken(status);
     vectors_.settle();
     finish(status, false);
@@ -255,11 +255,11 @@ bool Operation::advance() noexcept {
   return moved;
 }
 
-// An error is one of the communication.
-Status Operation::step(bool& moved) {
+// A returned error means that the communication failed.
+Status CallRun::step(bool& moved) {
   if (stage_ == Stage::queued) MQ_TRY(enter(moved));
   if (stage_ == Stage::agreeing) {
-    MQ_TRY(agreement_.advance(*state_.comm, state_.stats.messages_sent, moved));
+    MQ_TRY(agreement_.advance(state_.channel.comm(), state_.stats.messages_sent, moved));
     if (agreement_.done()) MQ_TRY(agreed(moved));
   }
   if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
@@ -270,7 +270,7 @@ Status Operation::step(bool& moved) {
     moved = moved || done();
   }
   if (stage_ == Stage::running) {
-    MQ_TRY(execution_.advance(*state_.comm, tally_, moved));
+    MQ_TRY(execution_.advance(state_.channel.comm(), tally_, moved));
     if (execution_.done()) {
       bool over = true;
       Status status = vectors_.deliver(execution_.failure(), over);
@@ -281,19 +281,20 @@ Status Operation::step(bool& moved) {
   return {};
 }
 
-Status Operation::enter(bool& moved) {
+Status CallRun::enter(bool& moved) {
   MQ_TRY(state_.broken);
-  const int window = state_.enter(position_, signature_.sequence);
+  const int window = state_.order.enter(position_, signature_.sequence);
   if (window < 0) return {};
   moved = true;
   entered_ = true;
   stage_ = Stage::agreeing;
-  job_.first_tag = state_.first_tag(window);
-  return agreement_.start(*state_.comm, signature_, proposal_, job_.first_tag + state_.window_tags - 1);
+  job_.first_tag = state_.channel.first_tag(window);
+  return agreement_.start(state_.channel.comm(), signature_, proposal_,
+                          job_.first_tag + CallOrder::kTagsPerWindow - 1);
 }
 
-// All ranks know whether all can go on; on success the call may touch residuals and wait for frames.
-Status Operation::agreed(bool& moved) {
+// All ranks know whether all can go on. If so, the call may touch residuals and wait for frames.
+Status CallRun::agreed(bool& moved) {
   const Status verdict = mq::verdict(agreement_.summary());
   moved = true;
   if (splits(agreement_.summary())) {
@@ -302,7 +303,7 @@ Status Operation::agreed(bool& moved) {
     outcome_.split = true;
   } else if (!verdict.ok()) {
     forget_unused_key();
-    finish(local_error_.ok() ? verdict : local_error_, false);  // this rank's own words first
+    finish(local_error_.ok() ? verdict : local_error_, false);  // this rank's own error has precedence
   } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
     finish({}, method_.exact());
   } else if (method_.exact()) {
@@ -311,42 +312,42 @@ Status Operation::agreed(bool& moved) {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
     position_.past_turn = true;
-    MQ_TRY(execution_.start(*state_.comm));
+    MQ_TRY(execution_.start(state_.channel.comm()));
     if (abandoned_) execution_.give_up(abandoned());
   }
   return {};
 }
 
-// A failed first call does not bind the key to its arguments.
-void Operation::forget_unused_key() {
+// If the first call with a key fails, the key is not bound to the call's count and type.
+void CallRun::forget_unused_key() {
   const Residuals::Entry* const entry = state_.residuals.find(key_.view());
   if (entry != nullptr && !entry->used && entry->users == (holds_key_ ? 1 : 0))
     state_.residuals.drop(key_.view());
 }
 
-// The measured parameter is what the ranks agreed on, and stays with the key.
-Status Operation::settle_parameters() {
+// The measured parameter is the one that the ranks agreed on. It stays with the key.
+Status CallRun::settle_parameters() {
   Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
   if (entry != nullptr) entry->used = true;
   if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
   const double proposal = agreement_.summary().proposal;
   job_.params = job_.codec->settle(job_.params, proposal);
   if (entry != nullptr && proposal > 0 && !may_fall_back_)
-    entry->settled = proposal;  // zeros measure nothing: the next call tries again
+    entry->settled = proposal;  // nothing can be measured on zeros: then the next call tries again
   return {};
 }
 
-Status Operation::take_turn(bool& moved) {
-  if (!state_.may_reduce(signature_.sequence)) return {};
-  MQ_TRY(start_exact(call_, state_.comm->handle(), reduction_));
+Status CallRun::take_turn(bool& moved) {
+  if (!state_.order.may_reduce(signature_.sequence)) return {};
+  MQ_TRY(start_exact(call_, state_.channel.comm().handle(), reduction_));
   stage_ = Stage::reducing;
   position_.past_turn = true;
   moved = true;
   return {};
 }
 
-void Operation::finish(Status status, bool exact) {
-  if (entered_) state_.leave(signature_.sequence);
+void CallRun::finish(Status status, bool exact) {
+  if (entered_) state_.order.leave(signature_.sequence);
   MPIQ_Stats& stats = state_.stats;
   if (stage_ == Stage::running) {
     stats.elements += job_.count;
@@ -360,7 +361,7 @@ void Operation::finish(Status status, bool exact) {
     stats.compressed_calls += status.ok();
     if (!status.ok()) restart_residual();
   } else {
-    vectors_.settle();  // what was copied for nothing
+    vectors_.settle();  // waits for copies that are no longer needed
   }
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};
@@ -368,16 +369,16 @@ void Operation::finish(Status status, bool exact) {
   stage_ = Stage::done;
 }
 
-// Of a call that failed while it ran: part of it may belong to a result that nobody got. Other ranks may not
-// have failed, so what they all know of a key stays.
-void Operation::restart_residual() {
+// The call failed while it ran. Part of the residual may belong to a result that nobody got, so it becomes
+// zero. Other ranks may not have failed, so what all ranks know about the key stays.
+void CallRun::restart_residual() {
   if (may_fall_back_)
     state_.residuals.drop(key_.view());
   else if (Residuals::Entry* const entry = state_.residuals.find(key_.view()))
     entry->restart();
 }
 
-void Operation::release() noexcept {
+void CallRun::release() noexcept {
   if (!holds_key_) return;
   holds_key_ = false;
   if (Residuals::Entry* const entry = state_.residuals.find(key_.view())) --entry->users;

@@ -1,13 +1,13 @@
-// One call from its arguments to its result, resumable: what MPIQ_Allreduce runs to the end, MPIQ_Iallreduce
-// leaves to MPIQ_Test and MPIQ_Wait, and a persistent request does again and again.
+// One call from its arguments to its result. It can be left and resumed: MPIQ_Allreduce runs it to the end,
+// MPIQ_Iallreduce leaves it to MPIQ_Test and MPIQ_Wait, and a persistent request runs it again and again.
 //
 //   prepare   scratch, residual, execution: everything that can fail on one rank alone
-//   start     takes a place in the order of the communicator's calls
-//   agree     all ranks compare their calls' signatures and local errors; else an error on all ranks
+//   start     gives the call its number in the order of the communicator's calls
+//   agree     all ranks compare the signatures and local errors of their calls; else an error on all ranks
 //   run       the executor, or MPI's own reduction
 //
-// Whatever is wrong on one rank alone (memory, a bad argument) becomes the local error, which the signature
-// tells to all ranks. It never leads to a different path.
+// What goes wrong on one rank alone (memory, a bad argument) becomes its local error. The signature carries
+// it to all ranks. It never leads to a different sequence of messages.
 #pragma once
 
 #include <mpi.h>
@@ -17,6 +17,7 @@
 
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/call_order.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/device/placement.hpp"
@@ -27,56 +28,51 @@ namespace mq {
 
 class CommState;
 
-// What MPI would refuse; checked before the agreement, so that it is an error on all ranks. element: of the
-// datatype, if it is one of ours. may_overlap: sendbuf and recvbuf may share memory.
+// Checks for what MPI would refuse. This comes before the agreement, so that it is an error on all ranks.
+// element: the type of the elements, if the library knows it. may_overlap: sendbuf and recvbuf may share
+// memory.
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
 
-// Of a call among those in flight on its communicator.
-struct QueuePosition {
-  bool past_turn =
-      false;  // no later call has to wait for this one to enter MPI, whose order is that of calls
-};
-
-// Must stay where it is from start() to done(), and for ever once the communicator is broken. Not safe to
-// call from two threads at once: see CommState::mutex.
-class Operation final : public InFlight {
+// The object must stay where it is from start() to done(), and for ever once the communicator is broken. Two
+// threads must not call it at once: see CommState::mutex.
+class CallRun final : public InFlight {
  public:
   enum class Exact {
-    by_caller,  // an exact call ends with outcome().exact, and the caller reduces: blocking calls
-    here,       // by MPI's non-blocking reduction on the private communicator
+    by_caller,  // an exact call ends with outcome().exact, and the caller reduces: for blocking calls
+    here,       // MPI's non-blocking reduction on the private communicator
   };
 
-  Operation(CommState& state, Exact exact);
-  ~Operation() override;
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
+  CallRun(CommState& state, Exact exact);
+  ~CallRun() override;
+  CallRun(const CallRun&) = delete;
+  CallRun& operator=(const CallRun&) = delete;
 
-  // Gets everything ready for a call that may be started once; again for the next. Allocates only what no
-  // earlier call needed. rehearsal: the call is to end once the ranks have agreed.
+  // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
+  // earlier call needed. rehearsal: the call ends once the ranks have agreed.
   void prepare(const Call& call, const CallOptions& options, Method method, bool rehearsal = false) noexcept;
-  // The same for a collective function that is no reduction: the call is over once all ranks have agreed that
-  // they are in it. local_error: why this rank cannot take part.
+  // The same for a collective function that is no reduction. The call is over once all ranks have agreed that
+  // they are in this function. local_error: why this rank cannot take part.
   void prepare_function(std::string_view function, Status local_error) noexcept;
   void start() noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }
-  // The call goes on for the other ranks' sake, without the caller's vectors where they are ours to read, and
-  // is an error on all of them.
+  // Nobody will complete the call. It goes on for the other ranks, but no longer uses the caller's vectors
+  // where it can avoid it, and ends in an error on all ranks.
   void abandon() noexcept override;
   const Outcome& outcome() const { return outcome_; }
-  // Once the caller knows the outcome: lets another call have the key. Not earlier, or whether a call finds
-  // its key free would depend on how far each rank has come.
+  // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
+  // each rank's progress would decide whether a call finds its key free.
   void release() noexcept;
   CommState& state() const override { return state_; }
 
  private:
   enum class Stage {
     idle,
-    queued,  // until a window of tags is free
+    queued,  // waits for a free window of tags
     agreeing,
-    turn,      // exact: MPI's collectives must be called in the same order on all ranks
-    reducing,  // by MPI
-    running,   // by us
+    turn,      // exact: waits, because all ranks must call MPI's collectives in the same order
+    reducing,  // MPI reduces
+    running,   // the executor runs
     done,
   };
   Status prepare_run(std::optional<kernels::Element> element);
@@ -115,7 +111,7 @@ class Operation final : public InFlight {
   bool stream_ordered_ = false;
   DevicePlacement vectors_;
   Buffer scratch_;
-  std::size_t held_bytes_ = 0;  // of scratch_ and vectors_, in the communicator's numbers
+  std::size_t held_bytes_ = 0;  // memory of scratch_ and vectors_ that is counted for the communicator
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
   MPI_Request reduction_ = MPI_REQUEST_NULL;

@@ -1,0 +1,42 @@
+// The order of the calls of one communicator, which is the same on all ranks. Calls enter in the order of
+// their numbers, and at most kWindows of them are between enter and leave. Each of these has its own window
+// of tags, so that a message of one call is never taken for a message of another. Not safe for threads: see
+// CommState::mutex.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "mpi_quant/plan/plan.hpp"
+
+namespace mq {
+
+// What other calls need to know about a call in flight.
+struct QueuePosition {
+  // True if no later call has to wait for this one before it enters a collective function of MPI. All ranks
+  // must enter those in the order of the calls.
+  bool past_turn = false;
+};
+
+class CallOrder {
+ public:
+  static constexpr std::uint32_t kWindows = 32;  // divides 2^32, so that numbers may wrap around
+  static constexpr int kTagsPerWindow = 1000;
+  static_assert(kMaxRounds < kTagsPerWindow);  // the last tag of a window is the agreement's
+
+  // Gives a number to the next call that starts.
+  std::uint32_t next_number() { return started_++; }
+  // The window of a call, or -1 if it has to wait. position must stay where it is until leave().
+  int enter(const QueuePosition& position, std::uint32_t number);
+  void leave(std::uint32_t number);
+  // True once all calls before this one have left or gone past their turn.
+  bool may_reduce(std::uint32_t number) const;
+
+ private:
+  std::array<const QueuePosition*, kWindows> window_{};  // by number modulo kWindows; null: it has left
+  std::uint32_t started_ = 0;
+  std::uint32_t entered_ = 0,  // number of the next call to enter
+      oldest_ = 0;             // number of the first call that has not left
+};
+
+}  // namespace mq

@@ -1,0 +1,45 @@
+#include "mpi_quant/core/channel.hpp"
+
+namespace mq {
+
+Result<bool> Channel::open(MPI_Comm user_comm, Use use) {
+  Result<Lease> taken = lease(user_comm, use);
+  if (!taken.ok()) return taken.status();
+  if (taken->comm == nullptr) {
+    refused_[static_cast<std::size_t>(use)] = true;
+    return false;
+  }
+  lease_ = std::move(*taken);
+  comm_.emplace(lease_.comm->handle, is_crowded(1));
+  if (lease_.comm->nodes) take(*lease_.comm->nodes);
+  // With four segments in flight, the codec's work on three of them covers the message of one. If each
+  // segment has messages for many ranks, two segments are enough, and take half the memory.
+  lanes_ = std::clamp(lease_.threads, comm_->size() < 16 ? 4 : 2, kMaxLanes);
+  return true;
+}
+
+Status Channel::find_nodes(MPI_Comm user_comm) {
+  if (per_node_) return {};
+  const Result<Nodes> nodes = nodes_of(user_comm);
+  if (!nodes.ok()) return nodes.status();
+  take(*nodes);
+  return {};
+}
+
+void Channel::take(const Nodes& nodes) {
+  per_node_ = nodes.per_node;
+  comm_.emplace(lease_.comm->handle, is_crowded(nodes.ranks));
+}
+
+const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element) {
+  // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
+  const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
+  const auto at = programs_.find({row.id, per_node});
+  if (at != programs_.end()) return at->second;
+  Plan plan = row.make({comm_->rank(), comm_->size(), per_node});
+  PlanFacts facts = facts_of(plan);
+  return programs_.emplace(std::pair(row.id, per_node), Program{std::move(plan), std::move(facts)})
+      .first->second;
+}
+
+}  // namespace mq

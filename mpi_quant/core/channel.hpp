@@ -1,0 +1,70 @@
+// How the ranks of one communicator exchange the library's messages. It holds the private communicator, which
+// is leased at the first use that needs one, and the plans for its ranks. Most communicators of a program
+// never open a channel.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/core/call_order.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/private_comm.hpp"
+#include "mpi_quant/plan/plan.hpp"
+
+namespace mq {
+
+class Channel {
+ public:
+  // True if it is open for this use.
+  bool serves(Use use) const { return comm_.has_value() && lease_.use >= use; }
+  bool is_open() const { return comm_.has_value(); }
+  // True if MPI had no communicator left when one was asked for.
+  bool was_refused() const { return refused_[0] || refused_[1]; }
+
+  // Collective if the channel does not serve this use yet; before that, all ranks must have agreed that they
+  // are here. False on all ranks if MPI has no communicator left for this use. The answer does not change
+  // later.
+  Result<bool> open(MPI_Comm user_comm, Use use);
+  bool is_refused(Use use) const { return refused_[static_cast<std::size_t>(use)]; }
+  // Collective if the nodes of the ranks are not known yet. The channel must be open.
+  Status find_nodes(MPI_Comm user_comm);
+  // Gives the private communicator back. It must not be used afterwards.
+  void close() { lease_.comm.reset(); }
+
+  // For an open channel:
+  MpiComm& comm() { return *comm_; }
+  // The plan of this row for elements of this type. It is made once.
+  struct Program {
+    Plan plan;
+    PlanFacts facts;
+  };
+  const Program& program(const PlanRow& row, kernels::Element element);
+  // How many segments of a call with this plan may be in flight, so that there are tags for them. The same on
+  // all ranks.
+  int lanes_of(const Plan& plan) const {
+    return std::min(lanes_, (CallOrder::kTagsPerWindow - 1) / plan.rounds);
+  }
+  int first_tag(int window) const { return lease_.first_tag + window * CallOrder::kTagsPerWindow; }
+
+ private:
+  void take(const Nodes& nodes);
+
+  static constexpr int kMaxLanes = 16;  // segments in flight; fewer if a plan has many rounds: lanes_of
+  static_assert(static_cast<int>(CallOrder::kWindows) * CallOrder::kTagsPerWindow == Lease::kTags);
+
+  std::optional<MpiComm> comm_;
+  Lease lease_;
+  std::array<bool, kUses> refused_{};  // MPI has no communicator for this use; never reset
+  int lanes_ = 4;                      // segments in flight; the same on all ranks
+  std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
+  std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
+};
+
+}  // namespace mq
