@@ -385,21 +385,6 @@ class Check(WithFiles):
                     found[name.split("=")[0].strip()] = np.dtype(f"S{size.group(1)}" if size else kinds[kind])
             self.assertEqual(list(found.items()), list(columns.items()), struct)
 
-    def test_the_columns_on_the_page_are_those_of_the_schema(self):
-        with open(os.path.join(ROOT, "results", "README.md"), encoding="utf-8") as file:
-            text = file.read()
-        table = text.split("### Columns of `/points`")[1].split("\n## ")[0]
-        rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
-        columns = {}
-        for names, unit, *_ in rows:
-            names = re.findall(r"`(\w+)`", names)
-            units = [word.strip() for word in unit.split(",")]
-            columns.update(zip(names, units if len(units) == len(names) else units[:1] * len(names)))
-        self.assertEqual(set(columns), {*mpiq_schema.POINTS, *mpiq_schema.LATER, *mpiq_schema.RUN_COLUMN})
-        for name, unit in columns.items():
-            if mpiq_schema.unit(name):
-                self.assertIn(mpiq_schema.unit(name), unit, name)
-
 
 if __name__ == "__main__":
     unittest.main()
