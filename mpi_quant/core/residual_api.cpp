@@ -232,7 +232,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
   const Table residuals(comm);
   if (!residuals) return {};
   for (const auto& [key, entry] : residuals->entries()) {
-    if ((*n)++ >= max) continue;
+    if (is_made_up(key) || (*n)++ >= max) continue;
     MPIQ_Residual& r = *out++;
     r = {};
     key.copy(r.key, MPIQ_MAX_KEY);

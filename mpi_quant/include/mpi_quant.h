@@ -272,7 +272,9 @@ typedef struct MPIQ_Residual {
 } MPIQ_Residual;
 
 /* Describes this rank's residuals, in ascending order of their keys, in the first min(max, *n) elements of
- * list. *n becomes the number of keys that have one. list may be NULL if max is 0. Local. */
+ * list. *n becomes the number of keys that have one. list may be NULL if max is 0. Residuals that the preload
+ * library keeps by address or position are left out, also by MPIQ_Residual_save: they mean nothing to another
+ * run. Local. */
 MPIQ_PUBLIC int MPIQ_Residual_list(MPI_Comm comm, int max, MPIQ_Residual* list, int* n);
 
 /* Copies elements first to first + count - 1 of this rank's residual to buf, in the residual's datatype. It
