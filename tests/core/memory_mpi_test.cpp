@@ -100,5 +100,34 @@ TEST_F(Sparse, a_first_sum_without_memory_on_one_rank_ends_alike_on_all) {
   }
 }
 
+TEST_F(Sparse, a_policy_without_memory_on_one_rank_is_set_on_all_or_on_none) {
+  for (const bool used : {false, true}) {
+    long trials = 0;
+    for (bool any = true; any; ++trials) {
+      ASSERT_LT(trials, 1000) << used;
+      MPI_Comm fresh = MPI_COMM_NULL;
+      MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+      MPI_Comm_set_errhandler(fresh, MPI_ERRORS_RETURN);
+      if (used) {
+        ASSERT_EQ(MPIQ_Comm_set_policy(fresh, ": mpi"), MPI_SUCCESS);
+      }
+      failed = false;
+      until_failure = rank == size - 1 ? trials : -1;
+      const int code = MPIQ_Comm_set_policy(fresh, "0-64K: bf16; 64K-: onebit; 8M-: topk(k=0.01)");
+      until_failure = -1;
+      int mine[2]{code != MPI_SUCCESS, failed}, all[2];
+      MPI_Allreduce(mine, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+      ASSERT_TRUE(all[0] == 0 || all[0] == size) << "allocation " << trials;
+      any = all[1] > 0;
+      std::vector<float> ones(4096, 1);
+      EXPECT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, ones.data(), 4096, MPI_FLOAT, MPI_SUM, fresh, MPI_INFO_NULL),
+                MPI_SUCCESS);
+      EXPECT_EQ(ones[4095], static_cast<float>(size));
+      MPI_Comm_free(&fresh);
+    }
+    EXPECT_GT(trials, 1);
+  }
+}
+
 }  // namespace
 }  // namespace mq::test

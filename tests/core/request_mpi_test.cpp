@@ -291,5 +291,73 @@ TEST_F(Requests, nothing_is_allocated_after_the_first_call) {
     }
 }
 
+TEST_F(Requests, the_first_sum_of_a_communicator_goes_on_with_calls_that_another_rank_waits_for) {
+  const Info info{{"mpiq_method", "bf16"}};
+  const std::vector<float> x(1 << 20, 1);
+  for (const bool has_state : {false, true}) {
+    MPI_Comm first = MPI_COMM_NULL, second = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &first);
+    MPI_Comm_dup(MPI_COMM_WORLD, &second);
+    if (has_state) {
+      ASSERT_EQ(MPIQ_Comm_set_policy(second, ": bf16"), MPI_SUCCESS);
+    }
+    std::vector<float> y(x.size()), z(x.size());
+    MPIQ_Request request = start(x, y, info, first);
+    const auto sum = [&] {
+      return MPIQ_Allreduce(x.data(), z.data(), static_cast<MPI_Count>(x.size()), MPI_FLOAT, MPI_SUM, second,
+                            info);
+    };
+    int code = rank == 0 ? sum() : MPI_SUCCESS;
+    EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+    if (rank != 0) code = sum();
+    EXPECT_EQ(code, MPI_SUCCESS);
+    EXPECT_EQ(y, z);
+    MPI_Comm_free(&first);
+    MPI_Comm_free(&second);
+  }
+}
+
+int handled = 0;
+void count_error(MPI_Comm*, int*, ...) { ++handled; }
+
+TEST_F(Requests, an_error_on_a_freed_communicator_is_returned_if_its_handler_said_so) {
+  if (size == 1) GTEST_SKIP() << "no other rank differs";
+  const Info info{{"mpiq_method", "bf16"}};
+  MPI_Errhandler counting = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(&count_error, &counting);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, counting);
+  MPI_Comm freed = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+  MPI_Comm_set_errhandler(freed, MPI_ERRORS_RETURN);
+  const std::vector<float> x(1000 + static_cast<std::size_t>(rank), 1);
+  std::vector<float> y(x.size());
+  MPIQ_Request request = start(x, y, info, freed);
+  MPI_Comm_free(&freed);
+  EXPECT_NE(MPIQ_Wait(&request), MPI_SUCCESS);
+  EXPECT_EQ(handled, 0);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Errhandler_free(&counting);
+}
+
+TEST_F(Requests, a_persistent_request_outlives_its_communicator) {
+  for (const MPI_Comm parent : {MPI_COMM_SELF, MPI_COMM_WORLD}) {
+    MPI_Comm freed = MPI_COMM_NULL;
+    MPI_Comm_dup(parent, &freed);
+    const std::vector<float> x(5000, 1);
+    std::vector<float> y(x.size());
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    ASSERT_EQ(MPIQ_Allreduce_init(x.data(), y.data(), 5000, MPI_FLOAT, MPI_SUM, freed,
+                                  Info{{"mpiq_method", "bf16"}}, &request),
+              MPI_SUCCESS);
+    MPI_Comm_free(&freed);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(MPIQ_Start(&request), MPI_SUCCESS);
+      ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+    }
+    EXPECT_EQ(y[4999], parent == MPI_COMM_SELF ? 1.0F : static_cast<float>(size));
+    EXPECT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+  }
+}
+
 }  // namespace
 }  // namespace mq::test
