@@ -133,8 +133,8 @@ void CommState::close() {
 
 // The communicator now has to serve more than messages. First there is an agreement over the messages: if a
 // rank makes another kind of call, all ranks get an error, and none hangs.
-Status CommState::meet() {
-  blocking.prepare_function("a function of mpi_quant.h", {});
+Status CommState::meet(std::string_view what) {
+  blocking.prepare_function(what, {});
   blocking.start();
   while (!blocking.done())
     if (!blocking.advance() && !advance_requests()) channel.comm().idle();
@@ -142,14 +142,20 @@ Status CommState::meet() {
 }
 
 Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
-  if (!channel.serves(use)) {
+  const bool opens = !channel.serves(use);
+  if (opens) {
     if (channel.is_refused(use)) return false;
     // Functions that reduce nothing begin in the same way, see meeting.hpp.
-    MQ_TRY(channel.is_open() ? meet() : collective_check(user_comm, {}, "a reduction", wait_in_call));
+    MQ_TRY(channel.is_open() ? meet("first reduction")
+                             : collective_check(user_comm, {}, "a reduction", wait_in_call));
     const Result<bool> opened = channel.open(user_comm, use);
     if (!opened.ok() || !*opened) return opened;
   }
-  if (policy.rules.by_nodes()) MQ_TRY(channel.find_nodes(user_comm));
+  if (policy.rules.by_nodes() && !channel.knows_nodes()) {
+    // MPI splits the program's communicator: all ranks have to be here, also those that come from another function.
+    if (!opens) MQ_TRY(meet("split in nodes"));
+    MQ_TRY(channel.find_nodes(user_comm));
+  }
   return true;
 }
 

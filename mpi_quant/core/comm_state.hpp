@@ -100,7 +100,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
  private:
   CommState() = default;
-  Status meet();
+  Status meet(std::string_view what);
 
   std::shared_ptr<CommState> kept_;  // refers to this state itself, so that it is never freed
 };

@@ -88,8 +88,7 @@ TEST(Recognizers, one_tensor_is_known_from_the_fourth_call_on_at_any_scale) {
   for (const float strength : {0.8F, 1.5F, 3.0F}) {
     const Vector pattern = make.pattern(strength);
     const Count count = judge(100, [&](int t) {
-      const float scales[]{1, 1e-6F, 1e6F, 1e-20F, 3, -5};
-      return make.step_of(pattern, scales[t % 6]);
+      return make.step_of(pattern, std::pow(1.5F, static_cast<float>(t)));  // from 1 to 4e17
     });
     EXPECT_EQ(count.confirmed_at, 3) << strength;
     EXPECT_EQ(count.known, 96) << strength;
@@ -142,6 +141,37 @@ TEST(Recognizers, tensors_in_turn_are_told_apart_whatever_their_scales) {
       ASSERT_EQ(finding.phase, (t + first_phase) % period) << "of " << period << " at " << t;
     }
   }
+}
+
+// The sum and the sum of squares of one vector, or a gradient and its small copy, through one buffer: the ranks of their
+// magnitudes are the same.
+TEST(Recognizers, vectors_with_the_same_ranks_in_turn_are_told_apart_by_scale_and_sign) {
+  for (const bool squares : {true, false}) {
+    Vectors make;
+    Recognizer recognizer;
+    const Vector pattern = make.pattern(1);
+    for (int call = 0; call < 60; ++call) {
+      Vector x = make.step_of(pattern);
+      if (call % 2 == 1)
+        for (float& v : x) v = squares ? v * v : v / 1000;
+      const Recognizer::Finding finding = recognizer.judge(sketch_of(x));
+      EXPECT_NE(recognizer.period(), 1U) << squares << " call " << call;
+      if (call >= 20) {
+        EXPECT_EQ(finding.verdict, Verdict::known) << squares << " call " << call;
+      }
+    }
+    EXPECT_EQ(recognizer.period(), 2U) << squares;
+  }
+}
+
+TEST(Recognizers, a_tensor_whose_scale_drops_for_good_is_known_again_from_the_second_call_on) {
+  Vectors make;
+  Recognizer recognizer;
+  const Vector pattern = make.pattern(1);
+  for (int call = 0; call < 10; ++call) (void)recognizer.judge(sketch_of(make.step_of(pattern)));
+  EXPECT_EQ(recognizer.judge(sketch_of(make.step_of(pattern, 1e-3F))).verdict, Verdict::stranger);
+  for (int call = 0; call < 5; ++call)
+    EXPECT_EQ(recognizer.judge(sketch_of(make.step_of(pattern, 1e-3F))).verdict, Verdict::known) << call;
 }
 
 TEST(Recognizers, more_tensors_in_turn_than_are_remembered_stay_strangers) {
