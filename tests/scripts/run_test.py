@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-RUN, MPIEXEC, PROGRAM = sys.argv[1], sys.argv[2], sys.argv[3]
+RUN, MPIEXEC, PROGRAM = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3]
 
 
 def run(*arguments, ranks=0, **environment):
@@ -49,11 +49,26 @@ class Program(unittest.TestCase):
         done = run("/usr/bin/env", LD_PRELOAD="/tmp/none.so")
         self.assertRegex(done.stdout, r"(?m)^LD_PRELOAD=/.*/libmpi_quant_pmpi\.so[.0-9]*:/tmp/none\.so$")
 
+    def test_the_library_may_be_named_from_the_folder_it_is_in(self):
+        real = re.search(r"LD_PRELOAD=(\S+)", run("/usr/bin/env").stdout).group(1)
+        done = subprocess.run([RUN, "--library", os.path.basename(real), "/usr/bin/env"], cwd=os.path.dirname(real), text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertIn(f"LD_PRELOAD={real}\n", done.stdout)
+
     def test_the_exit_status_is_the_programs(self):
         self.assertEqual(run("/bin/sh", "-c", "exit 7").returncode, 7)
 
 
 class Errors(unittest.TestCase):
+    def test_a_folder_that_ld_preload_cannot_name_is_an_error(self):
+        real = re.search(r"LD_PRELOAD=(\S+)", run("/usr/bin/env").stdout).group(1)
+        for name in ("with blank", "with:colon"):
+            with tempfile.TemporaryDirectory() as folder:
+                copy = os.path.join(folder, name, os.path.basename(real))
+                os.mkdir(os.path.dirname(copy))
+                shutil.copy(real, copy)
+                self.refused("LD_PRELOAD takes no path with a blank or a colon", "--library", copy, PROGRAM)
+
     def refused(self, text, *arguments, ranks=0):
         done = run(*arguments, ranks=ranks)
         self.assertNotEqual(done.returncode, 0)

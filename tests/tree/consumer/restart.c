@@ -38,9 +38,10 @@ int main(int argc, char** argv) {
 
   reduce(y);
   MPIQ_Comm_get_stats(MPI_COMM_WORLD, &before);
-  MPI_Allreduce(x, y, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  for (i = 0; i < 6; ++i) /* enough for a residual under the address, if the policy has it */
+    MPI_Allreduce(x, y, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   MPIQ_Comm_get_stats(MPI_COMM_WORLD, &after);
-  expect(after.calls - before.calls == (argc > 2),
+  expect(after.calls - before.calls == (argc > 2 ? 6u : 0u),
          "MPI_Allreduce and MPIQ_ functions have states of their own");
 
   MPIQ_Residual_save(MPI_COMM_WORLD, argv[1]);
