@@ -25,9 +25,9 @@ class Compare(scripts_common.InTemporaryFolder):
 
     def setUp(self):
         super().setUp()
-        for folder in ("scripts", "programs"):
-            os.mkdir(self.path(folder))
-        self.script = shutil.copy(scripts_common.script("compare_preload"), self.path("scripts"))
+        self.copy_scripts("compare_preload")
+        os.mkdir(self.path("programs"))
+        self.script = self.path("scripts", "compare_preload")
         self.launcher = self.write("launcher", LAUNCHER)
 
     def write(self, name, text, mode=0o755):
@@ -154,6 +154,7 @@ class Hangs(Compare):
         self.program("hangs", f"touch {self.path('begun')}; sleep {self.seconds}")
         with subprocess.Popen(self.words("--library", LIBRARY), stdout=subprocess.DEVNULL) as script:
             while not os.path.exists(self.path("begun")):
+                self.assertIsNone(script.poll())
                 time.sleep(0.05)
             script.send_signal(signal.SIGTERM)
             self.assertEqual(script.wait(30), 143)

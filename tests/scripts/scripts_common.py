@@ -86,3 +86,10 @@ class InTemporaryFolder(unittest.TestCase):
 
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
+
+    def copy_scripts(self, *names):
+        """Copies scripts, and what all of them import, to scripts/ of the folder: in this tree they find nothing that was built."""
+        os.mkdir(self.path("scripts"))
+        for name in (*names, "mpiq_arguments.py"):
+            shutil.copy(script(name), self.path("scripts"))
+        shutil.copy(os.path.join(ROOT, "CMakeLists.txt"), self.path("."))  # the version

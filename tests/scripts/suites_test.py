@@ -16,11 +16,9 @@ class Suites(scripts_common.InTemporaryFolder):
 
     def setUp(self):
         super().setUp()
-        for folder in ("scripts", "suite", "suite/coll"):
+        self.copy_scripts("suites", "compare_preload")
+        for folder in ("suite", "suite/coll"):
             os.mkdir(self.path(folder))
-        for name in ("suites", "compare_preload", "mpiq_arguments.py"):
-            shutil.copy(scripts_common.script(name), self.path("scripts"))
-        shutil.copy(scripts_common.script("../CMakeLists.txt"), self.path("."))  # the version
         self.launcher = self.program("launcher", LAUNCHER)
 
     def program(self, name, text):
