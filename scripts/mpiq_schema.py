@@ -1,5 +1,5 @@
 """What a result file has: columns with their types and units, attributes, datasets. Schema version 1, as bench/rows.cpp and
-bench/report.cpp write it; tests/check_results_test.py compares the columns with bench/rows.hpp."""
+bench/report.cpp write it; tests/scripts/check_results_test.py compares the columns with bench/rows.hpp."""
 import numpy as np
 
 SEVERAL = "several"  # a text attribute of a merged file whose runs differ in it

@@ -1,6 +1,6 @@
 // The language in which kernels are written: a small part of CUDA C++ behind functions. The same source is
 // compiled by nvcc for a GPU (simt_device.cuh) and by the host's compiler for the tests' emulator
-// (simt_host.cuh, tests/simt/). Both define, in mq::simt:
+// (simt_host.cuh, tests/device/simt/). Both define, in mq::simt:
 //
 //   MQ_KERNEL(name, Args, threads) { ... args ... }   a kernel of this name, with at most `threads` per block
 //   MQ_KERNEL_RESIDENT(name, Args, threads, blocks)   ... of which `blocks` should fit a multiprocessor

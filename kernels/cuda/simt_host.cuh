@@ -1,4 +1,4 @@
-// The kernel language (simt.cuh) on the host: what the emulator (tests/simt/emulator.cpp) defines, and the
+// The kernel language (simt.cuh) on the host: what the emulator (tests/device/simt/emulator.cpp) defines, and the
 // functions that kernels call. The threads of a thread block take turns on one host thread.
 #pragma once
 

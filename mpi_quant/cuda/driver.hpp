@@ -1,6 +1,6 @@
 // The part of the CUDA driver API that the library needs. It is declared here, so the library builds without
 // CUDA's headers and runs without CUDA's libraries: it looks the functions up in the driver that the program
-// has mapped. tests/device_declarations.cpp compares every declaration with cuda.h.
+// has mapped. tests/device/device_declarations.cpp compares every declaration with cuda.h.
 #pragma once
 
 #include <cstddef>

@@ -93,10 +93,8 @@ std::string decision_table(const Policy& policy) {
   });
   out +=
       "\nUpper ends of bytes and calls are excluded. MPI_Allreduce of a program is MPI's below 64K (4K where "
-      "a "
-      "rule says\nsmall), on one rank, and for f16 and bf16 where MPI has no name for them; these rules then "
-      "count "
-      "for MPIQ_Allreduce alone.\n";
+      "a rule says\nsmall), on one rank, and for f16 and bf16 where MPI has no name for them; these rules "
+      "then count for MPIQ_Allreduce alone.\n";
   if (columns.has_comms() || columns.has_sites())
     out +=
         "A row of a pattern is for names that match this pattern alone; else the last rule that matches "
