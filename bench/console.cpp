@@ -74,8 +74,7 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                                             "the others all");
   text +=
       "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n"
-      "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB "
-      "= 10^9 B\n"
+      "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n"
       "# ratio: bytes of an uncompressed optimal allreduce over bytes sent\n"
       "# speedup: paired over interleaved repetitions against " +
       o.baseline +

@@ -34,8 +34,7 @@ std::string codec_text(const kernels::Codec& codec) {
 }
 
 constexpr const char* kOnGpu =
-    "\nVectors in the memory of a GPU (--memory cuda): mpi copies them to pinned host memory and back in its "
-    "time;\n"
+    "\nVectors in the memory of a GPU (--memory cuda): mpi copies them to pinned host memory and back in its time;\n"
     "  mpi-direct gives MPI their addresses, if it says that it takes them; nccl is NCCL, one GPU a rank\n";
 
 std::string algorithms_text() {
@@ -54,10 +53,8 @@ std::string list_text() {
   std::string text =
       "A method is 'mpi' (the MPI library's own reduction), mpi/ALGORITHM or codec(param=value,...)/plan; "
       "parameters and plan may be left out, and with --matrix {side} stands for a number. METHOD#2, #3 ...: "
-      "the same "
-      "once more, as a method of its own ('mpi,mpi#2': how far apart equal things come out).\n\nCodecs (at "
-      "most "
-      "so many bytes for each f32 element of 1 Mi, and the fraction of raw):\n";
+      "the same once more, as a method of its own ('mpi,mpi#2': how far apart equal things come out).\n\n"
+      "Codecs (at most so many bytes for each f32 element of 1 Mi, and the fraction of raw):\n";
   for (const kernels::Codec& codec : kernels::codecs()) text += codec_text(codec);
   text += "\nPlans:\n";
   for (const PlanRow& plan : plans()) text += fmt::format("  {:<12} {}\n", plan.name, plan.what);

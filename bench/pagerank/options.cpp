@@ -10,8 +10,7 @@ namespace {
 
 constexpr const char* kWhat =
     "PageRank of a graph whose edges are spread over the ranks: every iteration is one sparse allreduce, of "
-    "sums at the targets of a rank's edges, which returns ranks at their sources. Start it with its MPI's "
-    "mpiexec:\n\n"
+    "sums at the targets of a rank's edges, which returns ranks at their sources. Start it with its MPI's mpiexec:\n\n"
     "  mpiexec -n 4 mpiq-pagerank --scale 18 --methods kylix,dense --check\n"
     "  mpiexec -n 4 mpiq-pagerank web.mtx.gz --methods kylix,kylix/2x2\n\n"
     "Methods: kylix (configured once, then values only), fused (MPIQ_Sparse_allreduce in every iteration), "

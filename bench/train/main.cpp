@@ -79,8 +79,7 @@ class Program {
     if (rank_ != 0) return;
     print_out(fmt::format(
         "# {}: {} parameters, {} ranks, batch {}, {} at rate {}{}\n"
-        "{}# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so "
-        "far\n"
+        "{}# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so far\n"
         "{:<24} {:>5} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}\n",
         options_.network, parameters, size_, options_.batch, kRules[static_cast<std::size_t>(options_.rule)],
         options_.rate, options_.half_batches ? ", half batches" : "",
