@@ -22,7 +22,7 @@ Result<std::vector<SparseMethod>> methods_of(const std::string& text) {
   if (!words.ok()) return words.status();
   std::vector<SparseMethod> methods;
   for (const std::string& word : *words) {
-    // The name that says what is sent; it is the densify of mpiq-bench.
+    // "dense" says what is sent; mpiq-bench calls the same method densify.
     auto method = parse_sparse_method(word == "dense" ? "densify" : word);
     if (!method.ok()) return method.status();
     methods.push_back(std::move(*method));
