@@ -37,9 +37,8 @@ class Pool {
   std::byte* place(std::size_t i) const {
     return gpu_ ? device_.data() + kGuardBytes + i * slot_stride(vector_bytes_) : slot(i);
   }
-  std::uint64_t offset_bytes(std::size_t i) const {
-    return i * slot_stride(vector_bytes_);
-  }  // from one slot to the next guard
+  // Of slot i, from slot 0.
+  std::uint64_t offset_bytes(std::size_t i) const { return i * slot_stride(vector_bytes_); }
   std::span<std::byte> all() const { return {data_.get() + kGuardBytes, capacity_}; }
 
   // Copies between the image and the GPU. They do nothing for a pool on the host.
