@@ -1,5 +1,5 @@
 """The contents of a result file: columns with their types and units, attributes, datasets. This is schema version 1, as
-bench/rows.cpp and bench/report.cpp write it. tests/check_results_test.py compares the columns with bench/rows.hpp."""
+bench/rows.cpp and bench/report.cpp write it. tests/scripts/check_results_test.py compares the columns with bench/rows.hpp."""
 import numpy as np
 
 SEVERAL = "several"  # a text attribute of a merged file if it differs between runs

@@ -1,6 +1,6 @@
 // The language kernels are written in: a small part of CUDA C++ behind functions, so that the same source is
 // compiled by nvcc for a GPU (simt_device.cuh) and by the host's compiler for the tests' emulator
-// (simt_host.cuh, tests/simt/). What both give, all in mq::simt:
+// (simt_host.cuh, tests/device/simt/). What both give, all in mq::simt:
 //
 //   MQ_KERNEL(name, Args, threads) { ... args ... }   a kernel of this name, of at most `threads` a block
 //   MQ_KERNEL_RESIDENT(name, Args, threads, blocks)   ... of which so many blocks should fit a multiprocessor

@@ -1,4 +1,4 @@
-// The kernel language (simt.cuh) on the host: what the emulator (tests/simt/emulator.cpp) defines, and the
+// The kernel language (simt.cuh) on the host: what the emulator (tests/device/simt/emulator.cpp) defines, and the
 // functions kernels call. A thread block's threads take turns on one thread of the host.
 #pragma once
 

@@ -19,6 +19,7 @@
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/turn.hpp"
+#include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {
 namespace {
@@ -32,13 +33,20 @@ bool is_half(std::optional<kernels::Element> element) {
 // that over the program's own communicator.
 Outcome without_messages(const Call& call, const CallOptions& options) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
-  Status local_error = options.local_error;
-  if (local_error.ok()) local_error = check_arguments(call, element, false);
-  if (local_error.ok() && ((options.method && !options.method->exact()) || is_half(element)))
-    local_error = no_communicator();
-  const std::string facts =
-      "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
-  const Status agreed = collective_check(call.comm, local_error, facts + '\0');
+  Status local_error;
+  std::string facts;
+  try {
+    local_error = options.local_error;
+    if (local_error.ok()) local_error = check_arguments(call, element, false);
+    if (local_error.ok() && ((options.method && !options.method->exact()) || is_half(element)))
+      local_error = no_communicator();
+    facts =
+        "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
+    facts.push_back('\0');
+  } catch (const std::bad_alloc&) {
+    local_error = {Code::no_memory, "out of memory"};
+  }
+  const Status agreed = collective_check(call.comm, local_error, facts, wait_in_call);
   return {agreed, agreed.ok()};
 }
 

@@ -54,6 +54,11 @@ int half_type(kernels::Element half, MPI_Datatype* datatype) {
   return raise(MPI_COMM_SELF, made.status());
 }
 
+// comm is null if it is freed and its handler was MPI_ERRORS_RETURN.
+int raise_of_request(MPI_Comm comm, const Status& status) {
+  return comm == MPI_COMM_NULL ? code_of(status) : raise(comm, status);
+}
+
 }  // namespace
 }  // namespace mq
 
@@ -84,25 +89,25 @@ int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI
 int MPIQ_Start(MPIQ_Request* request) {
   MPI_Comm comm = MPI_COMM_SELF;
   const Status status = guarded_status([&] { return start(request, comm); });
-  return raise(comm, status);
+  return raise_of_request(comm, status);
 }
 
 int MPIQ_Test(MPIQ_Request* request, int* flag) {
   MPI_Comm comm = MPI_COMM_SELF;
   const Status status = guarded_status([&] { return test(request, flag, comm); });
-  return raise(comm, status);
+  return raise_of_request(comm, status);
 }
 
 int MPIQ_Wait(MPIQ_Request* request) {
   MPI_Comm comm = MPI_COMM_SELF;
   const Status status = guarded_status([&] { return wait(request, comm); });
-  return raise(comm, status);
+  return raise_of_request(comm, status);
 }
 
 int MPIQ_Request_free(MPIQ_Request* request) {
   MPI_Comm comm = MPI_COMM_SELF;
   const Status status = guarded_status([&] { return request_free(request, comm); });
-  return raise(comm, status);
+  return raise_of_request(comm, status);
 }
 
 int MPIQ_Type_float16(MPI_Datatype* datatype) { return half_type(kernels::Element::f16, datatype); }

@@ -33,6 +33,7 @@ class Channel {
   // later.
   Result<bool> open(MPI_Comm user_comm, Use use);
   bool is_refused(Use use) const { return refused_[static_cast<std::size_t>(use)]; }
+  bool knows_nodes() const { return per_node_.has_value(); }
   // Collective if the nodes of the ranks are not known yet. The channel must be open.
   Status find_nodes(MPI_Comm user_comm);
   // Gives the private communicator back. It must not be used afterwards.

@@ -53,7 +53,12 @@ Status difference(MPI_Comm comm, int rank, int size, std::string_view facts) {
 
 }  // namespace
 
-Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts) {
+Status wait_for_ranks(MPI_Comm, MPI_Request& request) {
+  return mpi_status(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+}
+
+Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts,
+                        Status (*wait)(MPI_Comm, MPI_Request&)) {
   int rank = 0, size = 1;
   MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
@@ -63,7 +68,10 @@ Status collective_check(MPI_Comm comm, const Status& local_error, std::string_vi
   const auto in_trouble = static_cast<std::uint64_t>(local_error.ok() ? size : rank);
   const std::uint64_t mine[]{in_trouble, hash.value(), ~hash.value()};
   std::uint64_t least[3];
-  MQ_TRY(mpi_status(real_mpi().allreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm), "MPI_Allreduce"));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MQ_TRY(mpi_status(real_mpi().iallreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm, &request),
+                    "MPI_Iallreduce"));
+  MQ_TRY(wait(comm, request));
   if (const auto first = static_cast<int>(least[0]); first < size) {
     Text words = to_text(local_error.text());
     MQ_TRY(tell(comm, first, words));

@@ -15,6 +15,11 @@ namespace mq {
 // with a null character at its end. Otherwise an error on every rank. A rank with a local error gets its own;
 // the others get the error of the first such rank. If facts differ, the error shows the first line that does,
 // as it is on rank 0 and on the first rank that has another one.
-Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts);
+//
+// wait completes the request of the first reduction, after which all ranks are known to be in it. In a call of a program pass
+// wait_in_call of watchdog.hpp: another rank may come only after a call in flight, which this rank has to advance.
+Status wait_for_ranks(MPI_Comm comm, MPI_Request& request);
+Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts,
+                        Status (*wait)(MPI_Comm, MPI_Request&) = &wait_for_ranks);
 
 }  // namespace mq

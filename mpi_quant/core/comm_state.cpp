@@ -16,7 +16,7 @@ namespace {
 
 struct Agreed {
   std::string text;  // of rank 0
-  bool same_text, same_version, same_name, same_facts;
+  bool same_text = false, same_version = false, same_name = false, same_facts = false;
 };
 
 // Collective. Returns the text of rank 0, and whether all ranks have the same. An error on every rank if
@@ -30,8 +30,16 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
     return hash.value();
   };
   constexpr int kValues = 4;  // the same in every version of the library, so that versions can be compared
+  Agreed agreed{};
+  Status local_error = local;
+  if (local_error.ok()) try {
+      agreed.text =
+          text;  // now: after the reduction it would be too late to tell the others of missing memory
+    } catch (const std::bad_alloc&) {
+      local_error = {Code::no_memory, "out of memory"};
+    }
   const std::uint64_t mine[kValues]{kWireVersion, hash_of_text(text),
-                                    static_cast<std::uint64_t>(local.code()) << 32 | facts,
+                                    static_cast<std::uint64_t>(local_error.code()) << 32 | facts,
                                     hash_of_text(name)};
   std::uint64_t pairs[2 * kValues], least[2 * kValues];
   for (int i = 0; i < kValues; ++i) {
@@ -43,11 +51,14 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
                     "MPI_Iallreduce"));
   MQ_TRY(wait_watched(comm, request, "at the first large sum", "is the library loaded on every rank?"));
   const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
-  if (!local.ok()) return local;
+  if (!local_error.ok()) return local_error;
   if (~least[5] >> 32 != 0)  // the greatest code
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
-  Agreed agreed{std::string(text), same(1), same(0), same(3), same(2)};
+  agreed.same_text = same(1);
+  agreed.same_version = same(0);
+  agreed.same_name = same(3);
+  agreed.same_facts = same(2);
   if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
   MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));
@@ -122,8 +133,8 @@ void CommState::close() {
 
 // The communicator now has to serve more than messages. First there is an agreement over the messages: if a
 // rank makes another kind of call, all ranks get an error, and none hangs.
-Status CommState::meet() {
-  blocking.prepare_function("a function of mpi_quant.h", {});
+Status CommState::meet(std::string_view what) {
+  blocking.prepare_function(what, {});
   blocking.start();
   while (!blocking.done())
     if (!blocking.advance() && !advance_requests()) channel.comm().idle();
@@ -131,25 +142,38 @@ Status CommState::meet() {
 }
 
 Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
-  if (!channel.serves(use)) {
+  const bool opens = !channel.serves(use);
+  if (opens) {
     if (channel.is_refused(use)) return false;
     // Functions that reduce nothing begin in the same way, see meeting.hpp.
-    MQ_TRY(channel.is_open() ? meet() : collective_check(user_comm, {}, "a reduction"));
+    MQ_TRY(channel.is_open() ? meet("first reduction")
+                             : collective_check(user_comm, {}, "a reduction", wait_in_call));
     const Result<bool> opened = channel.open(user_comm, use);
     if (!opened.ok() || !*opened) return opened;
   }
-  if (policy.rules.by_nodes()) MQ_TRY(channel.find_nodes(user_comm));
+  if (policy.rules.by_nodes() && !channel.knows_nodes()) {
+    // MPI splits the program's communicator: all ranks have to be here, also those that come from another function.
+    if (!opens) MQ_TRY(meet("split in nodes"));
+    MQ_TRY(channel.find_nodes(user_comm));
+  }
   return true;
 }
 
 Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {
-  const Result<Agreed> agreed = compare(user_comm, rules, {}, 0, {}, "rules");
+  // All memory before the first message.
+  Status local_error;
+  Result<Policy> parsed = Policy();
+  try {
+    parsed = Policy::parse(rules);
+  } catch (const std::bad_alloc&) {
+    local_error = {Code::no_memory, "out of memory"};
+  }
+  const Result<Agreed> agreed = compare(user_comm, rules, {}, 0, local_error, "memory for rules");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_version) return {Code::mismatch, "the ranks run incompatible versions of mpi_quant"};
   if (!agreed->same_text)
     return {Code::mismatch, "the ranks gave different rules; rank 0: \"" + agreed->text +
                                 "\", this rank: \"" + std::string(rules) + "\""};
-  Result<Policy> parsed = Policy::parse(rules);
   if (!parsed.ok()) return parsed.status();
   const std::scoped_lock lock(mutex);
   policy.rules = std::move(*parsed);

@@ -93,13 +93,14 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Scratch scratch;
   MPIQ_Stats stats{};
   std::unique_ptr<Extension> extension;
+  bool orphan_returns = false;                         // its error handler was MPI_ERRORS_RETURN
   bool orphan = false;                                 // the user's communicator is freed
   Status broken;                                       // why this communicator cannot be used any more
   CallRun blocking{*this, CallRun::Exact::by_caller};  // runs blocking calls, one at a time
 
  private:
   CommState() = default;
-  Status meet();
+  Status meet(std::string_view what);
 
   std::shared_ptr<CommState> kept_;  // refers to this state itself, so that it is never freed
 };

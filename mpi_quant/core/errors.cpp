@@ -78,6 +78,8 @@ Status misfit() {
                                   ": link libmpi_quant_" + other};
 }
 
+int code_of(const Status& status) { return status.ok() ? MPI_SUCCESS : error_code(status); }
+
 int raise(MPI_Comm comm, const Status& status) {
   if (status.ok()) return MPI_SUCCESS;
   const int code = error_code(status);

@@ -14,6 +14,8 @@ namespace mq {
 // returns the code. The handler may not return. MPI must be initialised. If the MPI does not fit, comm is no
 // handle of that MPI, so the handler is the one of the program's MPI_COMM_WORLD.
 int raise(MPI_Comm comm, const Status& status);
+// The same without a handler.
+int code_of(const Status& status);
 
 // True if the process runs an MPI of the family that this library was compiled for. If not, no handle that
 // the program passes may be used. misfit() is the error for such a call.

@@ -4,6 +4,7 @@
 
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/watchdog.hpp"
 
 namespace mq {
 
@@ -27,7 +28,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
     }
   }
   // Without a private communicator, reductions begin in the same way: see CommState::activate.
-  if (!is_private) return collective_check(comm, turn_->local_error(), function);
+  if (!is_private) return collective_check(comm, turn_->local_error(), function, wait_in_call);
   complete(state_->blocking);
   const std::scoped_lock lock(state_->mutex);
   return state_->blocking.outcome().status;

@@ -105,6 +105,8 @@ Status make(MPI_Comm user_comm, PrivateComm& made) {
 }  // namespace
 
 PrivateComm::~PrivateComm() {
+  int finalized = 0;  // a request may be freed after MPI_Finalize
+  if (PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized) return;
   if (handle != MPI_COMM_NULL) (void)PMPI_Comm_free(&handle);
   if (ranks != MPI_GROUP_NULL && ranks != MPI_GROUP_EMPTY) (void)PMPI_Group_free(&ranks);
 }

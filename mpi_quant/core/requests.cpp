@@ -16,7 +16,12 @@
 // rank is over when it is started.
 struct MPIQ_Request_object {
   MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Decision& decision, bool again)
-      : call(c), options(w), method(decision.method), persistent(again), state(decision.state) {}
+      : call(c),
+        options(w),
+        method(decision.method),
+        persistent(again),
+        is_alone(decision.exact == mq::Reason::alone),
+        state(decision.state) {}
   explicit MPIQ_Request_object(MPI_Comm comm)
       : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
   mq::InFlight* in_flight() const { return run != nullptr ? run->in_flight() : nullptr; }
@@ -26,6 +31,7 @@ struct MPIQ_Request_object {
   const mq::CallOptions options;
   const mq::Method method;
   const bool persistent;
+  const bool is_alone = false;                             // on one rank
   bool input_on_device = false, output_on_device = false;  // for a persistent call, when it was made
   bool active = false;
   std::shared_ptr<mq::CommState> state;
@@ -68,9 +74,10 @@ class AllreduceRun final : public Startable {
 
 Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
-// The communicator for errors: the user's, unless it is freed.
+// The communicator for errors: the user's, unless it is freed. Null: no handler is to be called.
 MPI_Comm comm_of(const MPIQ_Request_object& r) {
-  return r.state != nullptr && r.state->orphan ? MPI_COMM_SELF : r.call.comm;
+  if (r.state == nullptr || !r.state->orphan) return r.call.comm;
+  return r.state->orphan_returns ? MPI_COMM_NULL : MPI_COMM_SELF;
 }
 
 // Makes a request that is not active yet. It has no run if MPI alone reduces. Every rank has to come to the
@@ -136,9 +143,11 @@ Status start_alone(MPIQ_Request_object& r) {
     r.run->start({});
     return {};
   }
-  const Result<bool> copied = copies_alone(r.call);
+  Call call = r.call;
+  if (r.is_alone) call.comm = MPI_COMM_SELF;  // the program may have freed its own
+  const Result<bool> copied = copies_alone(call);
   if (!copied.ok() || *copied) return copied.status();
-  return start_exact(r.call, r.call.comm, r.reduction);
+  return start_exact(call, call.comm, r.reduction);
 }
 
 Status start_now(MPIQ_Request_object& r) {

@@ -232,7 +232,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
   const Table residuals(comm);
   if (!residuals) return {};
   for (const auto& [key, entry] : residuals->entries()) {
-    if ((*n)++ >= max) continue;
+    if (is_made_up(key) || (*n)++ >= max) continue;
     MPIQ_Residual& r = *out++;
     r = {};
     key.copy(r.key, MPIQ_MAX_KEY);
@@ -330,7 +330,7 @@ Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* con
 template <class F>
 int conclude(MPI_Comm comm, const char* function, const F& f) {
   return raise(comm, guarded_status([&]() -> Status {
-                 const Status status = f();
+                 Status status = f();
                  if (status.ok()) return status;
                  return {status.code(), std::string(function) + ": " + status.text()};
                }));

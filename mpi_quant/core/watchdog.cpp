@@ -55,4 +55,8 @@ Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const 
   }
 }
 
+Status wait_in_call(MPI_Comm comm, MPI_Request& request) {
+  return wait_watched(comm, request, "in a collective call", "are all ranks in it?");
+}
+
 }  // namespace mq

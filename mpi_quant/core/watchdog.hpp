@@ -15,6 +15,9 @@ namespace mq {
 // says so once on stderr and goes on waiting. why: "at the first large sum"; question: what may be wrong.
 Status wait_watched(MPI_Comm comm, MPI_Request& request, const char* why, const char* question);
 
+// The same for the first reduction of a collective_check().
+Status wait_in_call(MPI_Comm comm, MPI_Request& request);
+
 // Says on stderr that requests of this rank were not completed, when no call is left that could return the
 // error. Says nothing if MPIQ_WATCHDOG is 0. To be called before MPI is finalized.
 void say_unfinished(std::size_t requests);

@@ -1,6 +1,6 @@
 // The CUDA driver API as far as the library needs it, declared here so that it is built without CUDA's
 // headers and runs without its libraries: the functions are looked up in the driver that the program has
-// mapped. tests/device_declarations.cpp compares every declaration with cuda.h.
+// mapped. tests/device/device_declarations.cpp compares every declaration with cuda.h.
 #pragma once
 
 #include <cstddef>

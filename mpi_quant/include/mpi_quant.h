@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define MPIQ_VERSION_MAJOR 0
-#define MPIQ_VERSION_MINOR 1
+#define MPIQ_VERSION_MINOR 2
 #define MPIQ_VERSION_PATCH 0
 
 #ifdef __cplusplus
@@ -88,11 +88,13 @@ extern "C" {
  *   same stream later. An error that the library finds that late is returned by a later call that uses its
  *   memory.
  *
- * Communicators: the first call on a communicator makes one for the library's own messages. MPI has few of
- * them (MPICH about 2,000). If MPI has none left, this communicator goes without for as long as it lives,
- * on all ranks: MPIQ_Allreduce is exact if no rank names a method and the type is not a half type, and
- * every other reduction of this library is an error (MPIQ_Stats.exact_mode is 3). With the preload library
- * MPI_Allreduce is then MPI's own. The error handler of comm does not see MPI's error.
+ * Communicators: the first call on a communicator waits for all ranks, also if it is MPIQ_Iallreduce or
+ * MPIQ_Allreduce_init. Ranks that use several communicators for the first time must begin with them in the
+ * same order. The first call makes a communicator for the library's own messages. MPI has few of them (MPICH
+ * about 2,000). If MPI has none left, this communicator goes without for as long as it lives, on all ranks:
+ * MPIQ_Allreduce is exact if no rank names a method and the type is not a half type, and every other
+ * reduction of this library is an error (MPIQ_Stats.exact_mode is 3). With the preload library MPI_Allreduce
+ * is then MPI's own. The error handler of comm does not see MPI's error.
  *
  * GPUs: each rank may choose by itself where its vectors are. Messages and results are the same, so MPI
  * needs no support for GPUs. Vectors are encoded and decoded where they are. mpiq_stream and
@@ -272,7 +274,9 @@ typedef struct MPIQ_Residual {
 } MPIQ_Residual;
 
 /* Describes this rank's residuals, in ascending order of their keys, in the first min(max, *n) elements of
- * list. *n becomes the number of keys that have one. list may be NULL if max is 0. Local. */
+ * list. *n becomes the number of keys that have one. list may be NULL if max is 0. Residuals that the preload
+ * library keeps by address or position are left out, also by MPIQ_Residual_save: they mean nothing to another
+ * run. Local. */
 MPIQ_PUBLIC int MPIQ_Residual_list(MPI_Comm comm, int max, MPIQ_Residual* list, int* n);
 
 /* Copies elements first to first + count - 1 of this rank's residual to buf, in the residual's datatype. It

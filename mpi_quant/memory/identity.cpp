@@ -47,9 +47,9 @@ std::string Identities::name_of(Identity by, const Sender& sender) const {
   if (by == Identity::off) return "";
   if (!sender.key.empty()) return std::string(sender.key);
   if (by == Identity::address)
-    return "~address:" + text_of(reinterpret_cast<std::uintptr_t>(sender.input), 16) + ":" +
+    return std::string(kAddressKey) + text_of(reinterpret_cast<std::uintptr_t>(sender.input), 16) + ":" +
            text_of(sender.count, 10) + ":" + std::string(kernels::name(sender.element));
-  if (by == Identity::sequence && sender.step > 0) return "~sequence:" + text_of(position_, 10);
+  if (by == Identity::sequence && sender.step > 0) return std::string(kSequenceKey) + text_of(position_, 10);
   return "";
 }
 

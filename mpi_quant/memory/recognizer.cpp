@@ -46,8 +46,11 @@ void Recognizer::measure_chance(const Sketch& sketch) {
 void Recognizer::compare(const Sketch& sketch) {
   for (std::size_t k = 1; k <= before_.size(); ++k) {
     Run& run = runs_[k - 1];
-    const double c = correlation(sketch, before_[before_.size() - k]) - chance_mean_;
-    run = c < std::max(chance_, run.mean() * kShare) ? Run{} : Run{run.length + 1, run.sum + c};
+    const Sketch& other = before_[before_.size() - k];
+    const double c = correlation(sketch, other) - chance_mean_;
+    run = differ_in_kind(sketch, other) || c < std::max(chance_, run.mean() * kShare)
+              ? Run{}
+              : Run{run.length + 1, run.sum + c};
   }
 }
 
@@ -96,7 +99,11 @@ Recognizer::Finding Recognizer::follow(const Sketch& sketch) {
       like = other;
       known = is_like(tensors_[i], like, false);
     }
+  // A tensor that has another scale from now on, as after a drop of the learning rate, shows it twice in a row.
+  if (known && differ_in_kind(sketch, tensors_[phase].last))
+    known = changed_ && !differ_in_kind(sketch, *changed_);
   next_ = (known ? phase + 1 : next_ + 1) % period();
+  changed_ = known ? std::optional<Sketch>() : sketch;
   if (!known) return {++strangers_ < kMostStrangers ? Verdict::stranger : Verdict::lost, 0};
   strangers_ = 0;
   constexpr double kFollow = 0.25;

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "mpi_quant/memory/sketch.hpp"
@@ -64,6 +65,7 @@ class Recognizer {
   std::deque<Sketch> before_;  // the last vectors, newest at the end; empty while something is confirmed
   std::array<Run, kMostPeriod> runs_{};
   std::vector<Tensor> tensors_;
+  std::optional<Sketch> changed_;         // the vector before, if it was a stranger
   std::size_t next_ = 0, strangers_ = 0;  // expected phase; number of strangers one after the other
   // Mean and variance of a correlation by chance; chance_ is its standard deviation.
   double chance_mean_ = 0, chance_variance_ = 0, chance_ = 1;

@@ -46,6 +46,13 @@ class Held {
   std::size_t bytes_;
 };
 
+// True for a key that identity.hpp has made for a call whose program stated none. It names an address or a position of this run
+// on this rank, and means nothing to another rank or run.
+inline constexpr std::string_view kAddressKey = "~address:", kSequenceKey = "~sequence:";
+inline bool is_made_up(std::string_view key) {
+  return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey);
+}
+
 class Residuals {
  public:
   struct Entry {

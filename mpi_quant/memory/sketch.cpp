@@ -65,12 +65,18 @@ template <class T>
 void Sketch::rank(const T* values) {
   T most = 0;
   bool finite = true;
+  std::size_t negative = 0;
   for (std::size_t i = 0; i < size_; ++i) {
     finite &= std::isfinite(values[i]);
     most = std::max(most, std::abs(values[i]));
+    negative += values[i] < 0;
   }
   finite_ = finite;
   if (!finite || most == 0) return;
+  negative_ = static_cast<double>(negative) / static_cast<double>(size_);
+  double sum = 0;  // of parts of the greatest: their sum cannot overflow
+  for (std::size_t i = 0; i < size_; ++i) sum += static_cast<double>(std::abs(values[i]) / most);
+  scale_ = std::log2(static_cast<double>(most)) + std::log2(sum / static_cast<double>(size_));
   // Scales the values so that the greatest is at least 1 and less than 2. All then fit into a float.
   // Two factors are needed, because the inverse of the least number is more than the greatest.
   int exponent = 0;
@@ -120,6 +126,14 @@ double correlation(const Sketch& a, const Sketch& b, std::size_t shift) {
   std::rotate_copy(begin, begin + static_cast<std::ptrdiff_t>(shift),
                    begin + static_cast<std::ptrdiff_t>(b.size()), rotated.begin());
   return dot<std::int32_t>(a.ranks(), rotated) / (a.norm() * b.norm());
+}
+
+bool differ_in_kind(const Sketch& a, const Sketch& b) {
+  constexpr double kScale = 3;                     // a factor of eight
+  constexpr double kOneSign = 0.01, kMixed = 0.1;  // shares of the rarer sign
+  const auto rarer = [](const Sketch& s) { return std::min(s.negative(), 1 - s.negative()); };
+  const auto [low, high] = std::minmax({rarer(a), rarer(b)});
+  return std::abs(a.scale() - b.scale()) > kScale || (low <= kOneSign && high >= kMixed);
 }
 
 void MeanSketch::add(const Sketch& next) {

@@ -1,6 +1,7 @@
 // A short description of a vector, to tell whether two vectors are one tensor at two steps of a program. It
 // holds the ranks of the magnitudes of some 2,000 elements at fixed positions. Signs of gradients do not
 // correlate from step to step, and their scale moves. Which elements are large and which are small persists.
+// Two facts beside the ranks tell vectors apart that share them, like x and x * x: the scale, and whether all signs are alike.
 #pragma once
 
 #include <array>
@@ -27,6 +28,10 @@ class Sketch {
   std::size_t size() const { return size_; }
   const std::array<std::int8_t, kMost>& ranks() const { return ranks_; }  // 0 beyond size()
   double norm() const { return norm_; }
+  // log2 of the mean magnitude.
+  double scale() const { return scale_; }
+  // The share of values below zero.
+  double negative() const { return negative_; }
 
  private:
   template <class T>
@@ -35,12 +40,17 @@ class Sketch {
   std::array<std::int8_t, kMost> ranks_{};
   std::size_t size_ = 0;
   double norm_ = 0;  // Euclidean, of the ranks
+  double scale_ = 0, negative_ = 0;
   bool finite_ = true;
 };
 
 // Spearman's rank correlation of two sketches of the same size, from -1 to 1. The second one is rotated by
 // `shift` positions. Neither may be blank.
 double correlation(const Sketch& a, const Sketch& b, std::size_t shift = 0);
+
+// True if the scale differs by a factor of more than eight, or if one vector has one sign and the other has both. One tensor
+// rarely does that from step to step.
+bool differ_in_kind(const Sketch& a, const Sketch& b);
 
 // The running mean of the sketches of one tensor.
 class MeanSketch {

@@ -1,5 +1,5 @@
 // An allreduce as a value: a short program over chunks of the vector and slots for frames.
-// It is apart from the executor so that a plan can be proved (tests/symbolic.hpp), priced and printed without
+// It is apart from the executor so that a plan can be proved (tests/plan/symbolic.hpp), priced and printed without
 // running it.
 //
 // Words: the vector is cut into *segments*. Each is reduced by the same plan, and several are in flight at

@@ -1,5 +1,5 @@
 // The plans: who encodes what, for whom, and when. They are pure functions of Ranks, apart from everything
-// that runs them, so that tests/plan_test.cpp can prove each for every rank.
+// that runs them, so that tests/plan/plan_test.cpp can prove each for every rank.
 //
 // n is the vector, w the encoded vector, P the number of ranks, alpha the latency of one message, C and D
 // encode and decode. Steps are ordered for overlap: what another rank waits for is made first. No step writes

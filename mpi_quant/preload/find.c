@@ -67,6 +67,12 @@ static void* next(const char* name) {
   return found != NULL ? found : mpiq_next_in_objects(name);
 }
 
+/* The last part of a path. */
+static const char* file_of(const char* path) {
+  const char* const slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
 /* "mpich" or "openmpi". Null if there is no such library, after saying why. */
 static const char* family_of_process(void) {
   static char version[MPIQ_VERSION_BYTES];
@@ -80,7 +86,7 @@ static const char* family_of_process(void) {
     say("no MPI library found", "");
     return NULL;
   }
-  if (dladdr(address, &library) != 0 && strstr(library.dli_fname, "mpi_abi") != NULL) {
+  if (dladdr(address, &library) != 0 && strstr(file_of(library.dli_fname), "mpi_abi") != NULL) {
     say("no core for the standard ABI: ", library.dli_fname);
     return NULL;
   }

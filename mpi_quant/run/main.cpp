@@ -37,9 +37,13 @@ int fail(const std::string& what) {
   return 2;
 }
 
-bool exists(const std::string& path) {
+// The whole path of a regular file, "" if there is none.
+std::string real_file(const std::string& path) {
   struct stat status {};
-  return stat(path.c_str(), &status) == 0;
+  char* const real = realpath(path.c_str(), nullptr);
+  const std::string found = real != nullptr ? real : "";
+  std::free(real);
+  return stat(found.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? found : "";
 }
 
 // The preload library of this installation or build tree, "" if there is none.
@@ -50,21 +54,21 @@ std::string find_library() {
   std::string bin(self, static_cast<std::size_t>(length));
   bin.resize(bin.rfind('/'));
   for (const char* const lib : {"/../" MPIQ_LIBDIR, "/../lib"}) {
-    const std::string path = bin + lib + "/libmpi_quant_pmpi.so." MPIQ_SOVERSION;
-    char* const real = realpath(path.c_str(), nullptr);
-    if (real == nullptr) continue;
-    const std::string found = real;
-    std::free(real);
-    return found;
+    std::string found = real_file(bin + lib + "/libmpi_quant_pmpi.so." MPIQ_SOVERSION);
+    if (!found.empty()) return found;
   }
   return "";
 }
 
 int start(const Options& options) {
-  const std::string library = options.library.empty() ? find_library() : options.library;
-  if (library.empty() || !exists(library))
-    return fail("no preload library " + (library.empty() ? "beside this program" : "\"" + library + "\"") +
+  const std::string& named = options.library;
+  const std::string library = named.empty() ? find_library() : real_file(named);
+  if (library.empty())
+    return fail("no preload library " + (named.empty() ? "beside this program" : "\"" + named + "\"") +
                 "; name it with --library");
+  if (library.find_first_of(" :") != std::string::npos)
+    return fail("the preload library is \"" + library +
+                "\": LD_PRELOAD takes no path with a blank or a colon");
   mq::prepend_preload(library);
   if (options.has_policy) mq::pass_on_policy(options.policy);
   mq::pass_on("MPIQ_ISA", options.isa);

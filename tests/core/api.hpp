@@ -1,0 +1,130 @@
+// What tests of the public interface under MPI share: infos, a fixture with a communicator of its own, norms.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant.h"
+#include "tests/kernels/inputs.hpp"
+#include "tests/kernels/rows.hpp"
+
+namespace mq::test {
+
+template <class T>
+MPI_Datatype mpi_type() {
+  return sizeof(T) == 4 ? MPI_FLOAT : MPI_DOUBLE;
+}
+
+// An MPI_Info from key, value pairs.
+class Info {
+ public:
+  Info(std::initializer_list<std::pair<std::string, std::string>> pairs) {
+    MPI_Info_create(&info_);
+    for (const auto& [key, value] : pairs) MPI_Info_set(info_, key.c_str(), value.c_str());
+  }
+  ~Info() { MPI_Info_free(&info_); }
+  Info(const Info&) = delete;
+  Info& operator=(const Info&) = delete;
+  operator MPI_Info() const { return info_; }
+
+ private:
+  MPI_Info info_ = MPI_INFO_NULL;
+};
+
+class Api : public testing::Test {
+ protected:
+  void SetUp() override {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+  }
+  void TearDown() override {
+    still_works();
+    MPI_Comm_free(&comm);
+  }
+  template <class T>
+  std::vector<T> input(std::size_t n, Input kind = Input::normal) const {
+    return make_input<T>(kind, n, seed() + static_cast<std::uint64_t>(rank));
+  }
+  template <class T>
+  bool same_on_all_ranks(const std::vector<T>& x) const {
+    std::vector<T> root = x;
+    MPI_Bcast(root.data(), static_cast<int>(root.size() * sizeof(T)), MPI_BYTE, 0, comm);
+    int same = same_bits(x, root), all = 0;
+    MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_MIN, comm);
+    return all != 0;
+  }
+  static std::string text_of(int code) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    return text;
+  }
+  // All ranks got an error, and its text names `what`.
+  void expect_error_everywhere(int code, const std::string& what) const {
+    EXPECT_NE(code, MPI_SUCCESS) << "rank " << rank << ": " << what;
+    if (code != MPI_SUCCESS) {
+      EXPECT_NE(text_of(code).find(what), std::string::npos) << text_of(code);
+    }
+  }
+  template <class T>
+  double norms_of_all_ranks(const std::vector<T>& x) const {
+    double mine = 0, sum = 0;
+    for (const T v : x) mine += static_cast<double>(v) * static_cast<double>(v);
+    mine = std::sqrt(mine);
+    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
+    return sum;
+  }
+  // A compressed call on the same communicator succeeds, whatever happened before.
+  void still_works() const {
+    const std::vector<float> x(1000, 0.5F);
+    std::vector<float> y(1000);
+    ASSERT_EQ(
+        MPIQ_Allreduce(x.data(), y.data(), 1000, MPI_FLOAT, MPI_SUM, comm, Info{{"mpiq_method", "onebit"}}),
+        MPI_SUCCESS);
+    for (const float v : y) ASSERT_EQ(v, 0.5F * static_cast<float>(size));
+  }
+  MPIQ_Stats stats() const {
+    MPIQ_Stats s;
+    EXPECT_EQ(MPIQ_Comm_get_stats(comm, &s), MPI_SUCCESS);
+    return s;
+  }
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0, size = 1;
+};
+
+// |x - y|, Euclidean.
+template <class T>
+double norm(const std::vector<T>& x, const std::vector<T>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    sum += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2);
+  return std::sqrt(sum);
+}
+
+template <class T>
+double relative_error(const std::vector<T>& x, const std::vector<T>& reference) {
+  const double energy = norm(reference, std::vector<T>(reference.size()));
+  return energy > 0 ? norm(x, reference) / energy : 0;
+}
+
+// What one encode of n normal numbers may lose, relative to their norm.
+inline double loss(const kernels::Codec& codec, std::size_t n) {
+  if (codec.lossless) return 1e-6;  // the additions
+  if (codec.name == "bf16" || codec.name == "f16") return 0x1p-8;
+  // What few elements hold of the norm, threshold, adaptive and topk send; no code sends less than nothing.
+  if (codec.name == "threshold" || codec.name == "adaptive" || codec.name == "topk") return 1;
+  return n < 1000 ? 1 : 0.63;  // sqrt(1 - 2 / pi) = 0.603 for one bit and many elements; never more than
+                               // sending nothing
+}
+
+}  // namespace mq::test

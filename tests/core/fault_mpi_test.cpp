@@ -1,0 +1,105 @@
+// When MPI itself fails, or the program's error handler throws: the error comes back, the communicator says
+// so from then on, everything else goes on working, and MPI_Finalize is reached.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <dlfcn.h>
+#include <stdexcept>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "tests/core/api.hpp"
+
+namespace {
+int sends_until_failure = -1;  // < 0: never
+}
+
+// In front of MPI's own: the library calls PMPI_ names only. Fails like an MPI that has lost its network.
+extern "C" int PMPI_Isend(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+                          MPI_Request* request) {
+  using Function = int (*)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+  static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "PMPI_Isend"));
+  if (sends_until_failure == 0) return MPI_ERR_OTHER;
+  if (sends_until_failure > 0) --sends_until_failure;
+  return real(buf, count, type, dest, tag, comm, request);
+}
+
+namespace mq::test {
+namespace {
+
+class Faults : public Api {
+ protected:
+  void TearDown() override { MPI_Comm_free(&comm); }  // a broken communicator need not work
+  int call(MPI_Comm on, MPI_Info info) {
+    return MPIQ_Allreduce(MPI_IN_PLACE, x.data(), static_cast<MPI_Count>(x.size()), MPI_FLOAT, MPI_SUM, on,
+                          info);
+  }
+  std::vector<float> x = std::vector<float>(300000, 1.0F);
+};
+
+TEST_F(Faults, an_mpi_error_comes_back_and_marks_the_communicator_broken) {
+  const Info keyed{{"mpiq_method", "onebit"}, {"mpiq_key", "w"}};
+  const int dissemination = size == 2 ? 1 : 2;  // messages of the agreement
+  for (const int at : {0, dissemination, dissemination + 1}) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    MPI_Comm_dup(comm, &copy);
+    ASSERT_EQ(call(copy, keyed), MPI_SUCCESS);
+    sends_until_failure = at;  // on all ranks: none waits for a message that does not come
+    expect_error_everywhere(call(copy, keyed), "MPI_Isend");
+    sends_until_failure = -1;
+    expect_error_everywhere(call(copy, keyed), "MPI_Isend");
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    expect_error_everywhere(
+        MPIQ_Iallreduce(MPI_IN_PLACE, x.data(), 1000, MPI_FLOAT, MPI_SUM, copy, keyed, &request),
+        "MPI_Isend");
+    EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+    EXPECT_EQ(call(comm, keyed), MPI_SUCCESS) << "another communicator is none the worse";
+    MPI_Comm_free(&copy);
+  }
+}
+
+TEST_F(Faults, an_mpi_error_reaches_the_requests_under_way) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(comm, &copy);
+  const Info info{{"mpiq_method", "onebit"}};
+  std::vector<float> y(x.size()), z(x.size());
+  MPIQ_Request a = MPIQ_REQUEST_NULL, b = MPIQ_REQUEST_NULL;
+  const auto n = static_cast<MPI_Count>(x.size());
+  ASSERT_EQ(MPIQ_Allreduce_init(x.data(), y.data(), n, MPI_FLOAT, MPI_SUM, copy, info, &a), MPI_SUCCESS);
+  sends_until_failure = 0;
+  ASSERT_EQ(MPIQ_Start(&a), MPI_SUCCESS);
+  (void)MPIQ_Iallreduce(x.data(), z.data(), n, MPI_FLOAT, MPI_SUM, copy, info, &b);
+  expect_error_everywhere(MPIQ_Wait(&a), "MPI_Isend");
+  if (b != MPIQ_REQUEST_NULL) expect_error_everywhere(MPIQ_Wait(&b), "MPI_Isend");
+  sends_until_failure = -1;
+  EXPECT_NE(a, MPIQ_REQUEST_NULL);
+  EXPECT_EQ(MPIQ_Request_free(&a), MPI_SUCCESS);
+  EXPECT_EQ(call(comm, info), MPI_SUCCESS);
+  MPI_Comm_free(&copy);
+}
+
+void throwing(MPI_Comm*, int* code, ...) {
+  if (*code != MPI_SUCCESS) throw std::runtime_error("thrown by an error handler");
+}
+
+TEST_F(Faults, an_error_handler_may_throw) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(throwing, &handler);
+  MPI_Comm_set_errhandler(comm, handler);
+  const Info bad{{"mpiq_method", "twobit"}}, good{{"mpiq_method", "onebit"}};
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_THROW((void)call(comm, bad), std::runtime_error);
+    MPIQ_Request request = MPIQ_REQUEST_NULL;
+    ASSERT_EQ(MPIQ_Iallreduce(MPI_IN_PLACE, x.data(), 1000, MPI_FLOAT, MPI_SUM, comm, bad, &request),
+              MPI_SUCCESS);
+    EXPECT_THROW((void)MPIQ_Wait(&request), std::runtime_error);
+    EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+    EXPECT_EQ(call(comm, good), MPI_SUCCESS);
+  }
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Errhandler_free(&handler);
+}
+
+}  // namespace
+}  // namespace mq::test

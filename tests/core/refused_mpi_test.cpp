@@ -1,0 +1,125 @@
+// When MPI has no communicator left for the library, or on one rank only: all ranks know it, sums are exact
+// or an error as mpi_quant.h says, and the program's error handler hears of nothing that the program did not
+// do.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <dlfcn.h>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "tests/core/api.hpp"
+
+namespace {
+bool refuses = false;  // on this rank
+int refused = 0, heard = 0;
+void hear(MPI_Comm*, int*, ...) { ++heard; }
+}  // namespace
+
+// In front of MPI's own: fails like an MPI that has no communicator left, on the ranks that say so.
+extern "C" int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
+  using Function = int (*)(MPI_Comm, int, int, MPI_Comm*);
+  static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "PMPI_Comm_split"));
+  const int code = real(comm, color, key, made);
+  if (!refuses || code != MPI_SUCCESS) return code;
+  ++refused;
+  PMPI_Comm_free(made);
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+namespace mq::test {
+namespace {
+
+class Refused : public Api {
+ protected:
+  void SetUp() override {
+    Api::SetUp();
+    heard = refused = 0;
+  }
+  // A communicator with a policy and an error handler, on which the last rank alone is refused.
+  MPI_Comm bereft(const char* rules) {
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    MPI_Comm_dup(comm, &made);
+    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_set_errhandler(made, handler);
+    MPI_Errhandler_free(&handler);
+    EXPECT_EQ(MPIQ_Comm_set_policy(made, rules), MPI_SUCCESS);
+    refuses = rank == size - 1;
+    return made;
+  }
+  int sum(MPI_Comm on, MPI_Info info) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>((i * 17 + static_cast<std::size_t>(rank) * 31) % 101);
+    return MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(x.size()), MPI_FLOAT, MPI_SUM, on, info);
+  }
+  void expect_exact() const {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      std::size_t whole = 0;
+      for (int r = 0; r < size; ++r) whole += (i * 17 + static_cast<std::size_t>(r) * 31) % 101;
+      ASSERT_EQ(y[i], static_cast<float>(whole)) << "at " << i;
+    }
+  }
+  std::vector<float> x = std::vector<float>(20000), y = x;
+};
+
+TEST_F(Refused, a_sum_that_the_policy_compresses_is_exact_on_all_ranks_and_no_handler_hears_of_it) {
+  MPI_Comm on = bereft(": onebit");
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(sum(on, MPI_INFO_NULL), MPI_SUCCESS);
+    expect_exact();
+  }
+  EXPECT_EQ(refused, rank == size - 1 ? 1 : 0) << "asked for once";
+  refuses = false;
+  ASSERT_EQ(sum(on, MPI_INFO_NULL), MPI_SUCCESS);
+  expect_exact();
+  MPIQ_Stats s;
+  MPIQ_Comm_get_stats(on, &s);
+  EXPECT_EQ(s.exact_mode, 3U);
+  EXPECT_EQ(s.compressed_calls, 0U);
+  EXPECT_EQ(heard, 0);
+  MPI_Comm_free(&on);
+}
+
+TEST_F(Refused, a_method_of_the_call_is_an_error_on_all_ranks_also_if_one_rank_names_it) {
+  MPI_Comm on = bereft("");
+  const Info method{{"mpiq_method", "onebit"}}, exact{{"mpiq_method", "mpi"}};
+  expect_error_everywhere(sum(on, method), "no communicator left");
+  EXPECT_EQ(heard, 1) << "that of the call itself";
+  expect_error_everywhere(sum(on, rank == 0 ? static_cast<MPI_Info>(method) : MPI_INFO_NULL),
+                          "no communicator left");
+  expect_error_everywhere(
+      MPIQ_Allreduce(x.data(), y.data(), rank == 0 ? 10 : 20, MPI_FLOAT, MPI_SUM, on, MPI_INFO_NULL),
+      "count 10");
+  ASSERT_EQ(sum(on, exact), MPI_SUCCESS);
+  expect_exact();
+  refuses = false;
+  MPI_Comm_free(&on);
+}
+
+TEST_F(Refused, requests_half_types_and_sparse_reductions_are_errors_on_all_ranks) {
+  MPI_Comm on = bereft(": onebit");
+  MPIQ_Request request = MPIQ_REQUEST_NULL;
+  MPI_Datatype half = MPI_DATATYPE_NULL;
+  ASSERT_EQ(MPIQ_Type_bfloat16(&half), MPI_SUCCESS);
+  expect_error_everywhere(
+      MPIQ_Iallreduce(x.data(), y.data(), 100, MPI_FLOAT, MPI_SUM, on, MPI_INFO_NULL, &request),
+      "no communicator left");
+  expect_error_everywhere(
+      MPIQ_Allreduce_init(x.data(), y.data(), 100, MPI_FLOAT, MPI_SUM, on, MPI_INFO_NULL, &request),
+      "no communicator left");
+  EXPECT_EQ(request, MPIQ_REQUEST_NULL);
+  expect_error_everywhere(MPIQ_Allreduce(x.data(), y.data(), 100, half, MPI_SUM, on, MPI_INFO_NULL),
+                          "no communicator left");
+  const std::int64_t index = 7;
+  expect_error_everywhere(MPIQ_Sparse_allreduce(1, &index, x.data(), 1, &index, y.data(), 1, MPI_FLOAT,
+                                                MPI_SUM, on, MPI_INFO_NULL),
+                          "no communicator left");
+  refuses = false;
+  MPI_Comm_free(&on);
+}
+
+}  // namespace
+}  // namespace mq::test

@@ -1,0 +1,199 @@
+// An allreduce whose vectors are in the memory of the tests' GPUs (device_table.hpp), beside the same on the
+// host: what the tests of the executor's device side share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/device/device_table.hpp"
+#include "tests/engine/scene.hpp"
+
+namespace mq::test {
+
+// Where a rank's vectors are.
+struct Kinds {
+  bool input = true, output = true;
+};
+
+// What a rank keeps from call to call.
+struct Keeper {
+  DevicePool pool;
+  DevicePlacement call{pool};
+};
+
+// An allreduce with the vectors of rank r on device r, as kinds(r) says.
+struct DeviceScene {
+  Scene scene;
+  std::function<Kinds(int)> kinds = [](int) { return Kinds{}; };
+  unsigned device_wire = 0;  // bit r: rank r has its frames on its device, if it can
+  bool stream_ordered = false, rendezvous = false, is_timed = false;
+  std::vector<std::unique_ptr<Keeper>>* keepers = nullptr;
+};
+
+// In place of the agreement: whether all ranks can go on.
+struct Agreed {
+  explicit Agreed(int ranks) : here(ranks) {}
+  bool all(bool mine) {
+    if (!mine) failed = true;
+    here.arrive_and_wait();
+    return !failed;
+  }
+  std::barrier<> here;
+  std::atomic<bool> failed = false;
+};
+
+template <class T>
+std::byte* place(int device, const std::vector<T>& values, bool on_device) {
+  const std::size_t bytes = values.size() * sizeof(T);
+  if (!on_device) return nullptr;
+  Device* const gpu = &Gpus::get().device(device);
+  std::byte* const p = Gpus::get().place(gpu, bytes);
+  // Still under way when the call is made.
+  Gpus::get().enqueue(Gpus::get().program(gpu),
+                      [=, copy = values] { Gpus::get().write(p, copy.data(), bytes); });
+  return p;
+}
+
+template <class T>
+class RankRun {
+ public:
+  using E = Execution<Loopback::Rank>;
+  RankRun(const DeviceScene& s, Loopback::Rank& comm, const std::vector<T>& input, std::vector<T>& output,
+          std::vector<Compute<T>>& residual)
+      : s_(s), comm_(comm), rank_(comm.rank()), input_(input), output_(output), residual_(residual) {
+    if (s.keepers == nullptr) own_ = std::make_unique<Keeper>();
+  }
+  Status run(Tally& tally, Agreed& agreed) {
+    const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
+    const Plan plan = s_.scene.plan->make({comm_.rank(), comm_.size(), half ? 1 : s_.scene.per_node});
+    const PlanFacts facts = facts_of(plan);
+    Job job = describe(plan, facts);
+    DevicePlacement& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
+    E execution;
+    std::vector<std::byte> scratch;
+    const Status trouble = prepare(job, call, execution, scratch);
+    if (!agreed.all(trouble.ok())) {
+      call.settle();
+      return trouble.ok() ? Status{Code::peer_failed, "another rank cannot take part"} : trouble;
+    }
+    Status status = complete(comm_, execution, tally);
+    for (bool over = false; !over;) {
+      over = true;
+      status = call.deliver(execution.failure(), over);
+    }
+    take_back();
+    return status;
+  }
+
+ private:
+  Job describe(const Plan& plan, const PlanFacts& facts) {
+    const Kinds kinds = s_.kinds(rank_);
+    Job job;
+    job.plan = &plan;
+    job.facts = &facts;
+    job.codec = s_.scene.codec;
+    job.element = element_of<T>;
+    job.ops = job.codec->ops(job.element, kernels::best_isa());
+    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
+    job.convert = kernels::convert(job.element, kernels::best_isa());
+    job.params = s_.scene.params();
+    job.count = input_.size();
+    device_output_ = place(rank_, output_, kinds.output);
+    job.output = device_output_ ? device_output_ : reinterpret_cast<std::byte*>(output_.data());
+    if (s_.scene.in_place) {
+      job.input = job.output;
+    } else {
+      const std::byte* const device_input = place(rank_, input_, kinds.input);
+      job.input = device_input ? device_input : reinterpret_cast<const std::byte*>(input_.data());
+    }
+    job.call = 7;
+    job.rank = rank_;
+    job.size = comm_.size();
+    job.lanes = s_.scene.lanes;
+    return job;
+  }
+  Status prepare(Job& job, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {
+    MQ_TRY(call.locate(job, Gpus::get().rows((s_.device_wire >> rank_ & 1) != 0, s_.is_timed)));
+    if (s_.scene.feedback) {
+      device_residual_ = place(rank_, residual_, call.residual_device() != nullptr);
+      job.residual = device_residual_ ? device_residual_ : reinterpret_cast<std::byte*>(residual_.data());
+    }
+    const std::size_t bytes = E::scratch_bytes(job);
+    const DeviceOrder order{DeviceSync::legacy, s_.stream_ordered,
+                            Gpus::get().program(&Gpus::get().device(rank_))};
+    MQ_TRY(call.prepare(job, {order, s_.stream_ordered, false, false, bytes}));
+    if (!call.is_on_device()) {
+      scratch.resize(E::scratch_bytes(job) + 64);
+      bring_residual(job);
+    }
+    auto* const aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
+    execution.prepare(job, call.is_on_device() ? call.frames() : aligned);
+    return {};
+  }
+  // Staged after all: the residual, too, is needed on the host.
+  void bring_residual(Job& job) {
+    if (device_residual_ == nullptr) return;
+    Gpus::get().read(residual_.data(), device_residual_, residual_.size() * sizeof(Compute<T>));
+    device_residual_ = nullptr;
+    job.residual = reinterpret_cast<std::byte*>(residual_.data());
+  }
+  void take_back() {
+    if (s_.stream_ordered) Gpus::get().finish(Gpus::get().program(&Gpus::get().device(rank_)));
+    if (device_output_) Gpus::get().read(output_.data(), device_output_, output_.size() * sizeof(T));
+    if (device_residual_)
+      Gpus::get().read(residual_.data(), device_residual_, residual_.size() * sizeof(Compute<T>));
+  }
+
+  const DeviceScene& s_;
+  Loopback::Rank& comm_;
+  const int rank_;
+  const std::vector<T>& input_;
+  std::vector<T>& output_;
+  std::vector<Compute<T>>& residual_;
+  std::unique_ptr<Keeper> own_;
+  std::byte *device_output_ = nullptr, *device_residual_ = nullptr;
+};
+
+template <class T>
+Outcome<T> run_on_devices(const DeviceScene& s, const Vectors<T>& input, Vectors<Compute<T>> residual) {
+  const auto ranks = static_cast<std::size_t>(s.scene.ranks);
+  Outcome<T> out{Vectors<T>(ranks, std::vector<T>(input[0].size())), std::move(residual),
+                 std::vector<Status>(ranks), std::vector<Tally>(ranks), 0};
+  if (s.scene.in_place) out.output = input;
+  Loopback net(s.scene.ranks, s.scene.delay_seed, s.scene.tamper);
+  if (s.rendezvous) net.set_rendezvous();
+  if (s.device_wire != 0) net.set_copy(&Gpus::carry);
+  Agreed agreed(s.scene.ranks);
+  net.run([&](Loopback::Rank& comm) {
+    const auto r = static_cast<std::size_t>(comm.rank());
+    out.status[r] = RankRun<T>(s, comm, input[r], out.output[r], out.residual[r]).run(out.tally[r], agreed);
+  });
+  out.leaked = net.leaked();
+  return out;
+}
+
+template <class T>
+void expect_same(const DeviceScene& s, std::size_t n, const std::string& what) {
+  const auto x = inputs<T>(s.scene.ranks, n);
+  const auto e = inputs<Compute<T>>(s.scene.ranks, n, Input::laplace);
+  const Outcome<T> expected = run(s.scene, x, e);
+  Gpus::get().forget();
+  const Outcome<T> got = run_on_devices(s, x, e);
+  const std::string where = s.scene.describe(n) + what;
+  expect_sound(got, where);
+  for (std::size_t r = 0; r < x.size(); ++r) {
+    ASSERT_EQ(0, std::memcmp(expected.output[r].data(), got.output[r].data(), n * sizeof(T))) << where;
+    ASSERT_TRUE(same_bits(expected.residual[r], got.residual[r])) << where << " rank " << r;
+    ASSERT_EQ(expected.tally[r].sent_bytes, got.tally[r].sent_bytes) << where;
+    ASSERT_EQ(expected.tally[r].nonfinite, got.tally[r].nonfinite) << where;
+  }
+}
+
+}  // namespace mq::test

@@ -1,0 +1,356 @@
+// Blocks run in a window of one or a few; a block's warps in turns, each as far as it comes. All state is the
+// host thread's own, so that ranks as threads may each run kernels.
+
+#include "tests/device/simt/emulator.hpp"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/cuda/simt.cuh"
+#include "tests/device/simt/fiber.hpp"
+
+namespace mq::simt {
+namespace {
+
+std::map<std::string_view, Kernel>& table() {
+  static std::map<std::string_view, Kernel> kernels;
+  return kernels;
+}
+
+enum class State : std::uint8_t { fresh, ready, at_warp, at_barrier, paused, done };
+
+struct Block;
+struct Thread : Here {  // Here comes first: `here` points at it
+  State state;
+  std::uint32_t meetings;
+  Fiber* fiber;
+  Block* home;
+};
+
+struct SharedObject {
+  const void* type;
+  std::byte* at;
+};
+
+struct Block {
+  std::vector<Thread> thread;
+  std::vector<std::uint64_t> slots;  // of each warp two times 32, for meetings in turn
+  std::vector<std::byte> shared;     // the dynamic part, then objects as they are first asked for
+  std::byte* dynamic = nullptr;
+  std::size_t used = 0;
+  std::vector<SharedObject> objects;
+  std::uint32_t sum[2] = {}, barriers = 0;
+};
+
+constexpr std::size_t kSharedObjects = 64 << 10;  // bytes, at most
+
+struct Emulator {
+  FiberPool pool;
+  Fiber main;  // where run() is
+  const Kernel* kernel = nullptr;
+  const void* args = nullptr;
+  // The warp whose turn it is, and the order of its lanes.
+  Thread* lanes = nullptr;
+  std::uint32_t place = 0;
+  bool descending = false;
+  std::size_t shared_most = 0;  // of a block, objects and the dynamic part together
+  std::uint64_t seed = 0;
+  std::string error;
+  std::vector<std::unique_ptr<Block>> idle;
+
+  Thread& at(std::uint32_t where) { return lanes[descending ? 31 - where : where]; }
+};
+thread_local Emulator emulator;
+
+bool fail(const char* what) {
+  Emulator& e = emulator;
+  if (e.error.empty()) e.error = (e.kernel ? std::string(e.kernel->name) + ": " : std::string()) + what;
+  return false;
+}
+
+// The next lane of this turn that can go on, or null.
+Thread* next_lane() {
+  Emulator& e = emulator;
+  while (++e.place < 32)
+    if (Thread& t = e.at(e.place); t.state == State::fresh || t.state == State::ready) return &t;
+  return nullptr;
+}
+
+void fiber_main(Fiber*);
+
+// Where a lane, or run(), hands the turn on: to `next`, or back to run() if null.
+void hand_on(Fiber& from, Thread* next) {
+  Emulator& e = emulator;
+  if (next == nullptr) return change_fiber(from, e.main);
+  here = next;
+  if (next->state == State::fresh) next->fiber = e.pool.take(&fiber_main);
+  change_fiber(from, *next->fiber);
+}
+
+// A fiber runs threads from their beginnings, one after the other as long as they end.
+void fiber_main(Fiber* self) {
+  Emulator& e = emulator;
+  for (;;) {
+    auto* const t = static_cast<Thread*>(here);
+    t->fiber = self;
+    e.kernel->run(e.args);
+    t->state = State::done;
+    t->fiber = nullptr;
+    Thread* const next = next_lane();
+    if (next != nullptr && next->state == State::fresh) {
+      here = next;
+      continue;
+    }
+    e.pool.give_back(self);  // runs on until it hands on, and from there when it is taken again
+    hand_on(*self, next);
+  }
+}
+
+Thread& wait(State state) {
+  auto* const t = static_cast<Thread*>(here);
+  t->state = state;
+  hand_on(*t->fiber, next_lane());
+  return *t;
+}
+
+// One turn of a warp: each lane as far as it comes, again while all meet at warp functions. True if a lane
+// has moved.
+bool turn(Block& b, std::uint32_t w) {
+  Emulator& e = emulator;
+  e.lanes = b.thread.data() + std::size_t{32} * w;
+  bool moved = false;
+  for (;;) {
+    e.place = ~0u;
+    Thread* const first = next_lane();
+    if (first == nullptr) return moved;
+    moved = true;
+    hand_on(e.main, first);
+    std::uint32_t met = 0, paused = 0;
+    for (std::uint32_t l = 0; l < 32; ++l) {
+      met += e.lanes[l].state == State::at_warp;
+      paused += e.lanes[l].state == State::paused;
+    }
+    if (met == 32) {
+      for (std::uint32_t l = 0; l < 32; ++l) e.lanes[l].state = State::ready;
+      continue;
+    }
+    if (met > 0 && paused == 0) return fail("a warp function that not all lanes of the warp come to");
+    return moved;
+  }
+}
+
+// One turn of a block. `over`: all threads have come to their ends.
+bool turn(Block& b, std::mt19937_64* random, bool& over) {
+  const auto warps = static_cast<std::uint32_t>(b.thread.size() / 32);
+  std::vector<std::uint32_t> order;
+  if (random != nullptr) {
+    order.resize(warps);
+    std::iota(order.begin(), order.end(), 0u);
+    std::shuffle(order.begin(), order.end(), *random);
+  }
+  bool moved = false;
+  for (std::uint32_t w = 0; w < warps; ++w) {
+    if (random != nullptr) emulator.descending = ((*random)() & 1) != 0;
+    moved |= turn(b, random != nullptr ? order[w] : w);
+    if (!emulator.error.empty()) return false;
+  }
+  std::size_t done = 0, met = 0;
+  bool paused = false;
+  for (Thread& t : b.thread) {
+    done += t.state == State::done;
+    met += t.state == State::at_barrier;
+    if (t.state == State::paused) {
+      t.state = State::ready;
+      paused = true;
+    }
+  }
+  over = done == b.thread.size();
+  if (!over && done + met == b.thread.size()) {
+    for (Thread& t : b.thread)
+      if (t.state == State::at_barrier) t.state = State::ready;
+    b.sum[++b.barriers & 1] = 0;
+  } else if (!over && !paused && !moved) {
+    return fail("a barrier that not all threads of the block come to");
+  }
+  return true;
+}
+
+// Bytes before the dynamic part, which only align it.
+std::size_t unused_head(const Block& b) { return static_cast<std::size_t>(b.dynamic - b.shared.data()); }
+
+std::unique_ptr<Block> open_block(const kernels::Launch& launch, std::uint32_t index) {
+  Emulator& e = emulator;
+  std::unique_ptr<Block> b;
+  if (e.idle.empty()) {
+    b = std::make_unique<Block>();
+  } else {
+    b = std::move(e.idle.back());
+    e.idle.pop_back();
+  }
+  b->thread.resize(launch.block);
+  for (std::uint32_t t = 0; t < launch.block; ++t) {
+    b->thread[t] = Thread{};
+    b->thread[t].thread = t;
+    b->thread[t].block = index;
+    b->thread[t].threads = launch.block;
+    b->thread[t].blocks = launch.grid;
+    b->thread[t].home = b.get();
+  }
+  b->slots.resize(std::size_t{2} * launch.block);
+  b->shared.resize(launch.shared_bytes + kSharedObjects + 32);
+  const auto address = reinterpret_cast<std::uintptr_t>(b->shared.data());
+  b->dynamic = b->shared.data() + (16 - address % 16) % 16;
+  std::memset(b->dynamic, 0xa5, launch.shared_bytes);  // what a GPU leaves there is anything
+  b->used = unused_head(*b) + (launch.shared_bytes + 15) / 16 * 16;
+  b->objects.clear();
+  b->sum[0] = b->sum[1] = b->barriers = 0;
+  return b;
+}
+
+// The kernel cannot go on: its fibers are dropped where they are.
+void drop(std::vector<std::unique_ptr<Block>>& window) {
+  for (const auto& b : window)
+    for (const Thread& t : b->thread)
+      if (t.fiber != nullptr) emulator.pool.abandon(t.fiber);
+  window.clear();
+}
+
+bool run_grid(const kernels::Launch& launch) {
+  Emulator& e = emulator;
+  std::mt19937_64 random(e.seed);
+  std::mt19937_64* const shuffled = e.seed != 0 ? &random : nullptr;
+  const std::size_t width = e.seed != 0 ? 1 + e.seed % 4 : 1;
+  std::vector<std::uint32_t> order;
+  if (shuffled != nullptr) {
+    order.resize(launch.grid);
+    std::iota(order.begin(), order.end(), 0u);
+    std::shuffle(order.begin(), order.end(), random);
+  }
+  e.descending = false;
+  std::vector<std::unique_ptr<Block>> window;
+  std::uint32_t opened = 0;
+  for (std::size_t idle_turns = 0; opened < launch.grid || !window.empty();) {
+    while (window.size() < width && opened < launch.grid) {
+      window.push_back(open_block(launch, shuffled != nullptr ? order[opened] : opened));
+      ++opened;
+    }
+    const std::size_t at = shuffled != nullptr ? random() % window.size() : 0;
+    bool over = false;
+    if (!turn(*window[at], shuffled, over)) {
+      drop(window);
+      return false;
+    }
+    if (over) {
+      e.idle.push_back(std::move(window[at]));
+      window.erase(window.begin() + static_cast<std::ptrdiff_t>(at));
+      idle_turns = 0;
+    } else if (++idle_turns > 300000) {
+      drop(window);
+      return fail("blocks wait for ever");
+    }
+  }
+  return true;
+}
+
+// The launcher's context is the shared memory that its blocks may have.
+void launch_now(void* context, const kernels::Launch& launch) noexcept {
+  run(launch, static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(context)));
+}
+
+}  // namespace
+
+constinit thread_local Here* here = nullptr;
+
+bool add_kernel(const Kernel& kernel) {
+  if (!table().emplace(kernel.name, kernel).second) std::fprintf(stderr, "two kernels %s\n", kernel.name);
+  return true;
+}
+
+const std::uint64_t* meet_warp(std::uint64_t value) {
+  auto* const t = static_cast<Thread*>(here);
+  std::uint64_t* const slots =
+      t->home->slots.data() + std::size_t{64} * (t->thread / 32) + std::size_t{32} * (t->meetings++ & 1);
+  slots[t->thread % 32] = value;
+  wait(State::at_warp);
+  return slots;
+}
+
+std::uint32_t meet_block(std::uint32_t value) {
+  Block& b = *static_cast<Thread*>(here)->home;
+  std::uint32_t& sum = b.sum[b.barriers & 1];
+  sum += value;
+  wait(State::at_barrier);
+  return sum;
+}
+
+void pause() { wait(State::paused); }
+
+std::byte* dynamic_shared() { return static_cast<Thread*>(here)->home->dynamic; }
+
+std::byte* shared_object(const void* type, std::size_t bytes) {
+  Block& b = *static_cast<Thread*>(here)->home;
+  for (const SharedObject& o : b.objects)
+    if (o.type == type) return o.at;
+  if (b.used + bytes > b.shared.size() || b.used + bytes > unused_head(b) + emulator.shared_most) {
+    fail("more shared memory than a block has");
+    b.used = 0;  // somewhere, for the thread goes on until it waits
+  }
+  std::byte* const at = b.shared.data() + b.used;
+  std::memset(at, 0xa5, bytes);
+  b.used += (bytes + 15) / 16 * 16;
+  b.objects.push_back({type, at});
+  return at;
+}
+
+void set_order(std::uint64_t seed) noexcept { emulator.seed = seed; }
+const char* error() noexcept { return emulator.error.c_str(); }
+void clear_error() noexcept { emulator.error.clear(); }
+bool known(const char* kernel) noexcept { return table().count(kernel) != 0; }
+
+bool run(const kernels::Launch& launch, std::uint32_t shared_most) noexcept {
+  Emulator& e = emulator;
+  const auto found = table().find(launch.kernel);
+  if (found == table().end()) return fail((std::string("no kernel ") + launch.kernel).c_str());
+  e.kernel = &found->second;
+  if (!e.error.empty()) return false;
+  if (launch.args_bytes != e.kernel->args_bytes || launch.args_bytes > kernels::kMaxArgsBytes)
+    return fail("arguments of another size");
+  if (launch.block == 0 || launch.block % 32 != 0 || launch.block > e.kernel->threads || launch.grid == 0)
+    return fail("threads or blocks that it cannot have");
+  if (launch.shared_bytes > shared_most) return fail("more shared memory than a block has");
+  alignas(16) std::byte args[kernels::kMaxArgsBytes];
+  std::memcpy(args, launch.args, launch.args_bytes);
+  e.args = args;
+  e.shared_most = shared_most;
+  const unsigned environment = _mm_getcsr();
+  _mm_setcsr(0x1f80);  // a GPU knows nothing of the program's
+  const bool ok = run_grid(launch);
+  _mm_setcsr(environment);
+  e.kernel = nullptr;
+  return ok;
+}
+
+namespace {
+constinit kernels::Launcher elsewhere{};
+}
+kernels::Launcher launcher(std::uint32_t shared_most) noexcept {
+  void* const context = reinterpret_cast<void*>(std::uintptr_t{shared_most});  // NOLINT: a number
+  return on_device() ? elsewhere : kernels::Launcher{context, &launch_now};
+}
+void use(const kernels::Launcher& launcher) noexcept { elsewhere = launcher; }
+bool on_device() noexcept { return elsewhere.launch != nullptr; }
+void report(const char* error) noexcept {
+  if (emulator.error.empty()) emulator.error = error;
+}
+
+}  // namespace mq::simt

@@ -1,0 +1,217 @@
+// One allreduce among threads as ranks: a codec over a plan, inputs and residuals in, results and tallies
+// out; and what every such result must be. Shared by the tests of the executor.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/convert.hpp"
+#include "mpi_quant/engine/execute.hpp"
+#include "mpi_quant/engine/host_steps.hpp"
+#include "tests/engine/loopback.hpp"
+#include "tests/kernels/inputs.hpp"
+#include "tests/kernels/rows.hpp"
+#include "tests/sanitized.hpp"
+
+namespace mq::test {
+
+using kernels::Codec;
+
+// Elements of half types; tests make them of floats.
+template <kernels::Element kType>
+struct Half {
+  std::uint16_t bits = 0;
+  Half() = default;
+  explicit Half(double v) {
+    const auto f = static_cast<float>(v);
+    kernels::convert(kType, kernels::Isa::scalar)->narrow(&f, &bits, nullptr, 1);
+  }
+  explicit operator double() const {
+    float f = 0;
+    kernels::convert(kType, kernels::Isa::scalar)->widen(&bits, &f, 1);
+    return static_cast<double>(f);
+  }
+};
+using F16 = Half<kernels::Element::f16>;
+using Bf16 = Half<kernels::Element::bf16>;
+
+template <class T>
+constexpr kernels::Element element_of = std::is_same_v<T, F16>      ? kernels::Element::f16
+                                        : std::is_same_v<T, Bf16>   ? kernels::Element::bf16
+                                        : std::is_same_v<T, double> ? kernels::Element::f64
+                                                                    : kernels::Element::f32;
+template <class T>  // of residuals
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class T>
+using Vectors = std::vector<std::vector<T>>;  // by rank
+
+template <class T>
+struct Outcome {
+  Vectors<T> output;
+  Vectors<Compute<T>> residual;
+  std::vector<Status> status;
+  std::vector<Tally> tally;
+  std::size_t leaked = 0;
+};
+
+struct Scene {
+  const Codec* codec = nullptr;
+  const PlanRow* plan = nullptr;
+  int ranks = 2;
+  bool feedback = true, in_place = false;
+  std::uint64_t delay_seed = 0;
+  Loopback::Tamper tamper = {};
+  int lanes = 4, threads = 1;
+  bool short_blocks = true;                                 // many in short vectors
+  std::vector<std::pair<std::size_t, double>> values = {};  // of parameters, by position
+  int per_node = 1;                                         // of Ranks
+  kernels::Params params() const {
+    kernels::Params p = kernels::preset_params(*codec);
+    for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
+      if (codec->specs[i].name == "block") p.value[i] = 64;
+    for (const auto& [i, value] : values) p.value[i] = value;
+    return p;
+  }
+  std::string describe(std::size_t n) const {
+    return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
+           (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
+           (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
+  }
+};
+
+// Runs a prepared execution to its end.
+template <class C>
+Status complete(C& comm, Execution<C>& execution, Tally& tally) {
+  MQ_TRY(execution.start(comm));
+  while (!execution.done()) {
+    bool moved = false;
+    MQ_TRY(execution.advance(comm, tally, moved));
+    if (!moved) comm.idle();
+  }
+  return execution.failure();
+}
+
+// One allreduce of input[rank] with residual[rank].
+template <class T>
+Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual) {
+  const auto ranks = static_cast<std::size_t>(scene.ranks);
+  const std::size_t n = input[0].size();
+  Outcome<T> out{Vectors<T>(ranks, std::vector<T>(n)), std::move(residual), std::vector<Status>(ranks),
+                 std::vector<Tally>(ranks), 0};
+  if (scene.in_place) out.output = input;
+  Loopback net(scene.ranks, scene.delay_seed, scene.tamper);
+  net.run([&](Loopback::Rank& comm) {
+    const auto r = static_cast<std::size_t>(comm.rank());
+    Job job;
+    job.element = element_of<T>;
+    const bool half = kernels::compute_element(job.element) != job.element;
+    const Plan plan = scene.plan->make({comm.rank(), comm.size(), half ? 1 : scene.per_node});
+    const PlanFacts facts = facts_of(plan);
+    job.plan = &plan;
+    job.facts = &facts;
+    job.codec = scene.codec;
+    job.ops = scene.codec->ops(job.element, kernels::best_isa());
+    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
+    job.convert = kernels::convert(job.element, kernels::best_isa());
+    job.params = scene.params();
+    job.count = n;
+    job.output = reinterpret_cast<std::byte*>(out.output[r].data());
+    job.input = scene.in_place ? job.output : reinterpret_cast<const std::byte*>(input[r].data());
+    job.residual = scene.feedback ? reinterpret_cast<std::byte*>(out.residual[r].data()) : nullptr;
+    job.call = 7;
+    job.rank = comm.rank();
+    job.size = comm.size();
+    job.lanes = scene.lanes;
+    job.threads = scene.threads;
+    HostBackend backend;
+    job.backend = &backend;
+    std::vector<std::byte> scratch(Execution<Loopback::Rank>::scratch_bytes(job));
+    Execution<Loopback::Rank> execution;
+    execution.prepare(job, scratch.data());
+    out.status[r] = complete(comm, execution, out.tally[r]);
+  });
+  out.leaked = net.leaked();
+  return out;
+}
+
+template <class T>
+Vectors<T> inputs(int ranks, std::size_t n, Input kind = Input::normal) {
+  Vectors<T> x;
+  for (int r = 0; r < ranks; ++r) {
+    const auto values = make_input<Compute<T>>(kind, n, seed() + static_cast<std::uint64_t>(r));
+    x.emplace_back();
+    for (const Compute<T> v : values) x.back().push_back(static_cast<T>(v));
+  }
+  return x;
+}
+
+template <class T>
+Vectors<T> zeros(int ranks, std::size_t n) {
+  return Vectors<T>(static_cast<std::size_t>(ranks), std::vector<T>(n));
+}
+
+inline std::vector<int> rank_counts() {
+  if (kSanitized) return {2, 3, 4, 6, 9};
+  return {2, 3, 4, 5, 6, 7, 8, 9, 13};
+}
+
+// Ranks per node to run a plan with. Proofs are about all (plan_test.cpp); on nodes of one rank hierarchical
+// is direct.
+inline std::vector<int> node_sizes(const PlanRow& plan, int ranks) {
+  if (plan.name != "hierarchical") return {1};
+  std::vector<int> all;
+  for (const int per_node : {2, 3, 4})
+    if (ranks % per_node == 0) all.push_back(per_node);
+  return all;
+}
+
+// Every codec x plan x rank count x length around the interesting ones.
+template <class F>
+void for_each_scene(const F& property) {
+  for (const Codec& codec : kernels::codecs())
+    for (const PlanRow& plan : plans())
+      for (const int ranks : rank_counts())
+        for (const int per_node : node_sizes(plan, ranks))
+          for (const std::size_t n : {0, 1, ranks - 1, ranks, ranks + 1, 64 * ranks + 5, 5000}) {
+            Scene scene{&codec, &plan, ranks};
+            scene.per_node = per_node;
+            property(scene, n);
+          }
+}
+
+template <class T>
+void expect_sound(const Outcome<T>& got, const std::string& where) {
+  for (std::size_t r = 0; r < got.output.size(); ++r) {
+    ASSERT_TRUE(got.status[r].ok()) << where << "rank " << r << ": " << got.status[r].text();
+    ASSERT_TRUE(same_bits(got.output[r], got.output[0])) << where << "rank " << r << " differs from rank 0";
+  }
+  ASSERT_EQ(got.leaked, 0u) << where << "requests or messages left";
+}
+
+// |sum over ranks of (x + e) - result - sum of e'| stays within rounding, element by element, in double.
+template <class T>
+void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<Compute<T>>& e,
+                      const std::string& where) {
+  constexpr double kUnit = static_cast<double>(std::numeric_limits<Compute<T>>::epsilon()) / 2;
+  for (std::size_t i = 0; i < x[0].size(); ++i) {
+    double left = static_cast<double>(got.output[0][i]), right = 0, magnitude = 0;
+    for (std::size_t r = 0; r < x.size(); ++r) {
+      left += static_cast<double>(got.residual[r][i]);
+      right += static_cast<double>(x[r][i]) + static_cast<double>(e[r][i]);
+      magnitude += std::abs(static_cast<double>(x[r][i])) + std::abs(static_cast<double>(e[r][i])) +
+                   std::abs(static_cast<double>(got.residual[r][i]));
+    }
+    magnitude += std::abs(static_cast<double>(got.output[0][i]));
+    ASSERT_NEAR(left, right, 2 * kUnit * (static_cast<double>(x.size()) + 4) * magnitude)
+        << where << "at " << i;
+  }
+}
+
+}  // namespace mq::test

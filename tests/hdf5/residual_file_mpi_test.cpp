@@ -1,0 +1,220 @@
+// Residual files under real MPI: a restored run goes on bit for bit, on another number of ranks nothing is
+// lost, and a disk that is no good is an error on every rank that changes nothing.
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <mpi.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/hdf5/residual_file.hpp"
+
+namespace mq::test {
+namespace {
+
+// A communicator that frees itself.
+class Sub {
+ public:
+  Sub(MPI_Comm comm, int ranks, int rank) {
+    MPI_Comm_split(comm, rank < ranks ? 0 : MPI_UNDEFINED, rank, &comm_);
+    if (comm_ != MPI_COMM_NULL) MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  ~Sub() {
+    if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+  }
+  Sub(const Sub&) = delete;
+  Sub& operator=(const Sub&) = delete;
+  operator MPI_Comm() const { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+TEST_F(ResidualFile, a_restored_run_goes_on_bit_for_bit) {
+  const std::vector<float> x = input<float>(300001);  // three pieces
+  const std::vector<double> d = input<double>(1000);
+  const std::string keys[]{"layer/1", "/", "..", "\xc3\xa4\xe6\xbc\xa2\n\x01\xff",
+                           std::string(MPIQ_MAX_KEY, 'k')};
+  for (int call = 0; call < 2; ++call) {
+    reduce(comm, "big", x);
+    for (const std::string& key : keys) reduce(comm, key, d);
+  }
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  const Sub restarted(comm, size, rank);
+  ASSERT_EQ(MPIQ_Residual_restore(restarted, path.c_str()), MPI_SUCCESS);
+  EXPECT_EQ(held(restarted), held(comm));
+  EXPECT_EQ(held(comm).size(), size > 1 ? 6u : 0u);
+  for (int call = 0; call < 2; ++call) {
+    EXPECT_TRUE(same_bits(reduce(restarted, "big", x), reduce(comm, "big", x)));
+    for (const std::string& key : keys)
+      EXPECT_TRUE(same_bits(reduce(restarted, key, d), reduce(comm, key, d)));
+  }
+}
+
+TEST_F(ResidualFile, saved_or_restored_while_a_rank_reduces_is_an_error_on_all_ranks_that_names_both) {
+  if (size == 1) return;
+  reduce(comm, "w", input<float>(100));
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  std::vector<float> x(100), y(100);
+  for (const bool saves : {true, false}) {
+    int code = MPI_SUCCESS;
+    if (rank == 0)
+      code =
+          MPIQ_Allreduce(x.data(), y.data(), 100, MPI_FLOAT, MPI_SUM, comm, Info{{"mpiq_method", "onebit"}});
+    else
+      code = saves ? MPIQ_Residual_save(comm, path.c_str()) : MPIQ_Residual_restore(comm, path.c_str());
+    expect_error_everywhere(code, saves ? "MPIQ_Residual_save" : "MPIQ_Residual_restore");
+    expect_error_everywhere(code, "MPIQ_Allreduce: count 100");
+  }
+}
+
+TEST_F(ResidualFile, many_keys_and_values_come_back) {
+  std::vector<float> hard{0.0F, -0.0F, 1e-45F, -1e-40F, 3.4e38F, -3.4e38F};
+  for (int k = 0; k < 100; ++k) {
+    hard.push_back(static_cast<float>(rank));
+    put(comm, "key " + std::to_string(k), hard);
+  }
+  put(comm, "doubles", input<double>(5, Input::subnormal));
+  const Held before = held(comm);
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_reset(comm, nullptr), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_restore(comm, path.c_str()), MPI_SUCCESS);
+  EXPECT_EQ(held(comm), before);
+}
+
+TEST_F(ResidualFile, keys_of_the_file_are_replaced_and_others_stay) {
+  const std::vector<float> one(10, 1.0F), two(20, 2.0F);
+  put(comm, "a", one);
+  put(comm, "b", one);
+  const Held in_file = held(comm);
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  put(comm, "b", two);
+  put(comm, "c", two);
+  Held expected = held(comm);
+  expected["a"] = in_file.at("a");
+  expected["b"] = in_file.at("b");
+  ASSERT_EQ(MPIQ_Residual_restore(comm, path.c_str()), MPI_SUCCESS);
+  EXPECT_EQ(held(comm), expected);
+}
+
+TEST_F(ResidualFile, without_residuals_is_a_file_as_well) {
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_restore(comm, path.c_str()), MPI_SUCCESS);
+  EXPECT_TRUE(held(comm).empty());
+}
+
+TEST_F(ResidualFile, on_another_number_of_ranks_residuals_are_added_in_order) {
+  const auto check = [&]<class T>(T, const std::string& key, int from, int to) {
+    const std::size_t n = 140000;  // two pieces
+    const auto of = [&](int r) {
+      return make_input<T>(Input::mixed_scales, n, seed() + static_cast<std::uint64_t>(r));
+    };
+    const Sub old(comm, from, rank), fresh(comm, to, rank);
+    if (rank < from) {
+      put(old, key, of(rank));
+      ASSERT_EQ(MPIQ_Residual_save(old, path.c_str()), MPI_SUCCESS);
+    }
+    MPI_Barrier(comm);
+    if (rank < to) {
+      ASSERT_EQ(MPIQ_Residual_restore(fresh, path.c_str()), MPI_SUCCESS);
+      std::vector<double> sum(n);
+      for (int r = rank; r < from; r += to) {
+        const std::vector<T> values = of(r);
+        for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<double>(values[i]);
+      }
+      std::vector<T> got(n);
+      ASSERT_EQ(MPIQ_Residual_get(fresh, key.c_str(), 0, static_cast<MPI_Count>(n), got.data()), MPI_SUCCESS);
+      EXPECT_TRUE(same_bits(got, std::vector<T>(sum.begin(), sum.end()))) << from << " to " << to;
+    }
+    MPI_Barrier(comm);
+  };
+  for (int ranks = 1; ranks <= size; ++ranks) {
+    check(float{}, "f", size, ranks);
+    check(double{}, "d", ranks, size);
+  }
+}
+
+TEST_F(ResidualFile, a_flush_after_a_restart_on_fewer_ranks_delivers_all) {
+  const std::vector<float> x = input<float>(1000);
+  reduce(comm, "w", x);
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  std::vector<float> expected(1000), got(1000);
+  ASSERT_EQ(MPIQ_Residual_flush(expected.data(), 1000, MPI_FLOAT, comm, "w"), MPI_SUCCESS);
+  for (int ranks = 1; ranks <= size; ++ranks) {
+    const Sub fewer(comm, ranks, rank);
+    if (rank >= ranks) continue;
+    ASSERT_EQ(MPIQ_Residual_restore(fewer, path.c_str()), MPI_SUCCESS);
+    ASSERT_EQ(MPIQ_Residual_flush(got.data(), 1000, MPI_FLOAT, fewer, "w"), MPI_SUCCESS);
+    EXPECT_LE(norm(got, expected), 1e-5 * size * std::sqrt(1000.0));
+  }
+}
+
+TEST_F(ResidualFile, that_is_not_there_or_named_differently_is_an_error) {
+  expect_error_everywhere(MPIQ_Residual_restore(comm, path.c_str()), "No such file");
+  expect_error_everywhere(MPIQ_Residual_restore(comm, folder.c_str()), "cannot open");
+  expect_error_everywhere(MPIQ_Residual_restore(comm, nullptr), "path");
+  expect_error_everywhere(MPIQ_Residual_save(comm, ""), "path");
+  if (size == 1) return;
+  const bool odd = rank == size - 1;
+  expect_error_everywhere(MPIQ_Residual_restore(comm, odd ? "b" : path.c_str()), "No such file");
+  expect_error_everywhere(MPIQ_Residual_save(comm, odd ? "b" : path.c_str()), ": path b");
+  expect_error_everywhere(MPIQ_Residual_save(comm, odd ? nullptr : path.c_str()), "path is NULL");
+}
+
+TEST_F(ResidualFile, is_not_written_if_the_ranks_hold_different_residuals) {
+  put(comm, "a", std::vector<float>(10, 1.0F));
+  put(comm, "b", std::vector<float>(10, 1.0F));
+  if (size == 1) return;
+  ASSERT_EQ(MPIQ_Residual_reset(comm, rank == size - 1 ? "b" : "c"), MPI_SUCCESS);
+  expect_error_everywhere(MPIQ_Residual_save(comm, path.c_str()), "rank 0: key \"b\", 10 f32, settled 0.125");
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST_F(ResidualFile, stays_as_it_was_if_the_new_one_cannot_be_written) {
+  put(comm, "w", input<float>(300000));
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  const Bytes old = read(path);
+  put(comm, "w", std::vector<float>(300000, 1.0F));
+  expect_error_everywhere(MPIQ_Residual_save(comm, (path + "/x").c_str()), "Not a directory");
+  expect_error_everywhere(MPIQ_Residual_save(comm, (folder + "/no/x").c_str()), "No such file");
+  expect_error_everywhere(MPIQ_Residual_save(comm, folder.c_str()), "directory");  // cannot be replaced
+  // A disk that is full after so many bytes.
+  rlimit unlimited;
+  getrlimit(RLIMIT_FSIZE, &unlimited);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t bytes : {0, 1000, 500000, 1200000}) {
+    const rlimit limit{bytes, unlimited.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const int code = MPIQ_Residual_save(comm, path.c_str());
+    setrlimit(RLIMIT_FSIZE, &unlimited);
+    expect_error_everywhere(code, "File too large");
+  }
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(read(path), old);
+  MPI_Barrier(comm);
+  EXPECT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  EXPECT_NE(read(path), old);
+}
+
+herr_t my_printer(hid_t, void*) { return 0; }
+
+TEST_F(ResidualFile, leaves_the_printing_of_hdf5_errors_as_it_was) {
+  int mine = 0;
+  ASSERT_GE(H5Eset_auto2(H5E_DEFAULT, my_printer, &mine), 0);
+  expect_error_everywhere(MPIQ_Residual_restore(comm, folder.c_str()), "cannot open");
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  H5E_auto2_t printer = nullptr;
+  void* data = nullptr;
+  ASSERT_GE(H5Eget_auto2(H5E_DEFAULT, &printer, &data), 0);
+  EXPECT_EQ(printer, my_printer);
+  EXPECT_EQ(data, &mine);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+}  // namespace
+}  // namespace mq::test

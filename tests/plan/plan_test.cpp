@@ -1,0 +1,295 @@
+// Proofs about every row of the table of plans, for every number of ranks up to 64 and some beyond, and every
+// number of ranks per node that divides it, on the symbolic machine of symbolic.hpp. That the prover
+// can fail is prover_test.cpp's to show.
+//
+// Vocabulary of the failure messages: g1.2 and e1.2 are rank 1's input and residual of chunk 2, Q(v) is
+// D(C(v)), L(v) is the loss v - Q(v).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "mpi_quant/plan/plan.hpp"
+#include "tests/plan/promises.hpp"
+#include "tests/sanitized.hpp"
+
+namespace mq::test {
+namespace {
+
+std::vector<int> sizes() {
+  std::vector<int> all;
+  for (int p = 2; p <= (kSanitized ? 20 : 64); ++p) all.push_back(p);
+  all.insert(all.end(), {65, kSanitized ? 72 : 128});
+  return all;
+}
+
+// The rank of ranks is of no account.
+void for_each_plan(
+    const std::function<void(const PlanRow&, const Ranks& ranks, const std::vector<Plan>&)>& f) {
+  for (const PlanRow& row : plans())
+    for (const int size : sizes())
+      for (const int per_node : node_sizes(row, size)) {
+        SCOPED_TRACE(name_of(row, size, per_node));
+        f(row, {0, size, per_node}, make_all(row, size, per_node));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+}
+
+TEST(Plan, names_and_ids_are_unique_and_every_row_is_complete) {
+  std::set<std::string_view> names;
+  std::set<std::uint16_t> ids;
+  for (const PlanRow& row : plans()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_TRUE(ids.insert(row.id).second) << row.name;
+    EXPECT_NE(row.id, 0) << row.name << ": 0 means mpi";
+    EXPECT_FALSE(row.what.empty());
+    EXPECT_EQ(find_plan(row.name), &row);
+  }
+  EXPECT_EQ(find_plan("nosuch"), nullptr);
+  EXPECT_EQ(find_plan(""), nullptr);
+}
+
+TEST(Plan, every_rank_ends_with_the_same_expression) {
+  for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
+    for (const bool feedback : {false, true}) {
+      Terms terms;
+      const Outcome out = interpret(all, feedback, terms);
+      ASSERT_EQ(out.error, "");
+      for (const auto& output : out.output) ASSERT_EQ(output, out.output[0]);
+    }
+  });
+}
+
+TEST(Plan, the_result_is_the_documented_sum_in_the_documented_order) {
+  for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
+    ASSERT_EQ(all[0].chunks, promise(row).chunks(ranks.size));
+    for (const bool feedback : {false, true}) {
+      Terms terms;
+      const Outcome out = interpret(all, feedback, terms);
+      ASSERT_EQ(out.error, "");
+      for (int c = 0; c < all[0].chunks; ++c)
+        ASSERT_EQ(out.output[0][static_cast<std::size_t>(c)],
+                  promise(row).formula(terms, ranks, c, feedback));
+    }
+  });
+}
+
+TEST(Plan, with_feedback_every_contribution_enters_once_and_every_loss_stays_in_one_residual) {
+  for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
+    Terms terms;
+    const Outcome out = interpret(all, true, terms);
+    ASSERT_EQ(out.error, "");
+    for (int c = 0; c < all[0].chunks; ++c) ASSERT_EQ(unbalanced(out, c, terms), "");
+  });
+}
+
+TEST(Plan, direct_encodes_its_own_slice_only_after_adding_all_others) {
+  for (const int size : sizes())
+    for (int r = 0; r < size; ++r) {
+      int added = 0, encoded = 0;
+      for (const Step& s : find_plan("direct")->make({r, size}).steps) {
+        added += s.op == Op::decode_add;
+        if (s.op != Op::encode || s.chunk != r) continue;
+        ++encoded;
+        EXPECT_EQ(added, size - 1) << size << " ranks, rank " << r;
+      }
+      EXPECT_EQ(encoded, 1) << size << " ranks, rank " << r;
+    }
+}
+
+TEST(Plan, every_rank_sends_the_wires_of_the_theory) {
+  for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
+    Terms terms;
+    const Outcome out = interpret(all, false, terms);
+    for (int r = 0; r < ranks.size; ++r) {
+      const Ranks of{r, ranks.size, ranks.per_node};
+      ASSERT_EQ(out.sent[static_cast<std::size_t>(r)], promise(row).sent(of)) << "rank " << r;
+      ASSERT_EQ(out.sent_raw[static_cast<std::size_t>(r)], promise(row).sent_raw(of)) << "rank " << r;
+    }
+  });
+}
+
+TEST(Plan, every_send_has_its_receive) {
+  for (const PlanRow& row : plans())
+    for (const auto& [size, per_node] :
+         {std::pair{2, 1}, {2, 2}, {3, 1}, {8, 1}, {8, 4}, {100, 1}, {100, 5}, {257, 1}, {258, 2}}) {
+      std::vector<std::tuple<int, int, int>> sends, receives;
+      for (int r = 0; r < size; ++r)
+        for (const Step& s : row.make({r, size, per_node}).steps) {
+          if (s.op != Op::exchange) continue;
+          if (s.to != kNobody) sends.emplace_back(r, s.to, s.round);
+          if (s.from != kNobody) receives.emplace_back(s.from, r, s.round);
+        }
+      std::sort(sends.begin(), sends.end());
+      std::sort(receives.begin(), receives.end());
+      EXPECT_EQ(sends, receives) << row.name << ", " << size << " ranks";
+      EXPECT_EQ(std::adjacent_find(sends.begin(), sends.end()), sends.end()) << row.name << ", " << size;
+    }
+}
+
+TEST(Plan, slots_and_rounds_are_as_many_as_needed) {
+  for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
+    int rounds = 0;
+    for (int r = 0; r < ranks.size; ++r) {
+      const Plan& plan = all[static_cast<std::size_t>(r)];
+      std::set<int> used;
+      for (const Step& s : plan.steps) {
+        if (s.op != Op::exchange || s.to != kNobody) used.insert(s.slot);
+        if (s.op == Op::exchange && s.from != kNobody) used.insert(s.recv_slot);
+        rounds = std::max(rounds, s.round + 1);
+      }
+      ASSERT_EQ(plan.slots, promise(row).slots({r, ranks.size, ranks.per_node})) << "rank " << r;
+      ASSERT_EQ(used.size(), static_cast<std::size_t>(plan.slots)) << "rank " << r;
+    }
+    for (const Plan& plan : all) ASSERT_EQ(plan.rounds, rounds);
+    EXPECT_LE(rounds, kMaxRounds);
+  });
+}
+
+TEST(Plan, facts_name_early_receives_last_writes_accumulators_and_sends) {
+  for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
+    for (const Plan& plan : all) {
+      const PlanFacts facts = facts_of(plan);
+      ASSERT_EQ(facts.early.size(), plan.steps.size());
+      ASSERT_EQ(facts.final.size(), plan.steps.size());
+      std::set<int> touched, finished;  // slots, chunks
+      std::map<int, int> writes, sends;
+      for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+        const Step& s = plan.steps[i];
+        const bool receives = s.op == Op::exchange && s.from != kNobody;
+        EXPECT_EQ(facts.early[i] != 0, receives && touched.count(s.recv_slot) == 0);
+        if (receives) touched.insert(s.recv_slot);
+        if (s.op != Op::exchange || s.to != kNobody) touched.insert(s.slot);
+        if (s.op == Op::exchange && s.to != kNobody) ++sends[s.slot];
+        if (s.op != Op::decode && s.op != Op::decode_add) {
+          EXPECT_FALSE(facts.final[i]);
+          continue;
+        }
+        ++writes[s.chunk];
+        EXPECT_EQ(finished.count(s.chunk), 0u) << "written after its last write";
+        if (facts.final[i]) finished.insert(s.chunk);
+      }
+      EXPECT_EQ(finished.size(), static_cast<std::size_t>(plan.chunks)) << "each chunk has a last write";
+      std::set<int> accumulators;
+      for (int c = 0; c < plan.chunks; ++c) {
+        const int at = facts.accumulator[static_cast<std::size_t>(c)];
+        EXPECT_EQ(at >= 0, writes[c] > 1);
+        if (at >= 0) {
+          EXPECT_TRUE(accumulators.insert(at).second) << "two chunks in one accumulator";
+        }
+      }
+      EXPECT_EQ(static_cast<int>(accumulators.size()), facts.accumulators);
+      for (int slot = 0; slot < plan.slots; ++slot)
+        EXPECT_EQ(facts.first_send[static_cast<std::size_t>(slot) + 1] -
+                      facts.first_send[static_cast<std::size_t>(slot)],
+                  sends[slot]);
+    }
+  });
+}
+
+TEST(Plan, steps_grow_at_most_linearly_in_the_ranks) {
+  for (const PlanRow& row : plans())
+    for (const int size : {2, 3, 5, 64, 1000, 1024, 4099})
+      for (const int r : {0, 1, size / 2, size - 1})
+        for (const int per_node : node_sizes(row, size))
+          EXPECT_LE(row.make({r, size, per_node}).steps.size(), static_cast<std::size_t>(5 * size))
+              << name_of(row, size, per_node) << ", rank " << r;
+}
+
+TEST(Plan, a_thousand_ranks_are_no_different) {
+  for (const int size : {1000, 1023, 1024})
+    EXPECT_EQ(flaw(*find_plan("recursive_doubling"), make_all(*find_plan("recursive_doubling"), size)), "");
+  EXPECT_EQ(flaw(*find_plan("allgather"), make_all(*find_plan("allgather"), 300)), "");
+  EXPECT_EQ(flaw(*find_plan("hierarchical"), make_all(*find_plan("hierarchical"), 256, 8), 8), "");
+}
+
+TEST(Plan, only_hierarchical_minds_the_nodes_and_is_direct_on_nodes_of_one_rank) {
+  for (const int size : sizes())
+    for (const int r : {0, 1, size / 2, size - 1}) {
+      for (const PlanRow& row : plans())
+        if (!minds_nodes(row)) {
+          EXPECT_EQ(row.make({r, size, 1}), row.make({r, size, size})) << row.name;
+        }
+      EXPECT_EQ(find_plan("hierarchical")->make({r, size, 1}), find_plan("direct")->make({r, size}));
+    }
+}
+
+TEST(Plan, rounds_always_suffice_for_a_lane_and_too_many_nodes_go_direct) {
+  const PlanRow& hierarchical = *find_plan("hierarchical");
+  for (const int nodes : {479, 480, 481, 2000}) {
+    const Ranks ranks{5, 2 * nodes, 2};
+    const Plan plan = hierarchical.make(ranks);
+    EXPECT_LE(plan.rounds, kMaxRounds);
+    EXPECT_EQ(plan == find_plan("direct")->make(ranks), nodes > 480) << nodes;
+  }
+  for (const PlanRow& row : plans())
+    EXPECT_LE(row.make({.size = 1 << 20, .per_node = 1 << 10}).rounds, kMaxRounds) << row.name;
+}
+
+// Direct sends 2(P-L)/P vectors to other nodes a rank.
+TEST(Plan, hierarchical_sends_an_lth_of_direct_s_wires_to_other_nodes_and_raw_ones_to_none) {
+  for (const int size : sizes())
+    for (const int per_node : node_sizes(*find_plan("hierarchical"), size))
+      for (const int r : {0, 1, size / 2, size - 1}) {
+        const auto away = [&](const Plan& plan) {
+          return std::count_if(plan.steps.begin(), plan.steps.end(), [&](const Step& s) {
+            return s.op == Op::exchange && s.to != kNobody && s.to / per_node != r / per_node;
+          });
+        };
+        const Plan plan = find_plan("hierarchical")->make({r, size, per_node});
+        EXPECT_EQ(away(plan) * per_node, away(find_plan("direct")->make({r, size})));
+        std::set<int> raw;  // slots
+        for (const Step& s : plan.steps) {
+          if (s.op == Op::encode && s.raw) raw.insert(s.slot);
+          if (s.op == Op::exchange && s.to / per_node != r / per_node) {
+            EXPECT_FALSE(raw.contains(s.slot));
+          }
+        }
+      }
+}
+
+TEST(Plan, facts_say_whether_a_step_is_raw) {
+  for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
+    for (const Plan& plan : all) ASSERT_EQ(facts_of(plan).raw, minds_nodes(row) && ranks.per_node > 1);
+  });
+}
+
+TEST(Plan, is_a_pure_function_of_rank_and_size) {
+  for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
+    for (int r = ranks.size - 1; r >= 0; --r)
+      ASSERT_EQ(row.make({r, ranks.size, ranks.per_node}), all[static_cast<std::size_t>(r)]) << "rank " << r;
+  });
+}
+
+TEST(ChoosePlan, two_ranks_gather_long_vectors_go_direct_and_short_ones_avoid_messages) {
+  constexpr std::uint64_t kLong = std::numeric_limits<std::uint64_t>::max();
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1} << 20, kLong})
+    EXPECT_EQ(choose_plan(bytes, 2).name, "allgather") << bytes;
+  for (int ranks = 3; ranks < 5000; ++ranks) {
+    EXPECT_EQ(choose_plan(kLong, ranks).name, "direct") << ranks;
+    EXPECT_EQ(choose_plan(64 << 20, ranks).name, "direct") << ranks;
+    EXPECT_EQ(choose_plan(4096, ranks).name, ranks <= 4 ? "allgather" : "recursive_doubling") << ranks;
+  }
+  EXPECT_EQ(choose_plan(kLong, std::numeric_limits<int>::max()).name, "direct");
+}
+
+TEST(ChoosePlan, once_direct_stays_direct_for_longer_vectors) {
+  for (int ranks = 3; ranks <= 1024; ++ranks) {
+    bool direct_before = false;
+    for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 40; bytes += bytes / 2 + 1) {
+      const bool now = choose_plan(bytes, ranks).name == "direct";
+      EXPECT_TRUE(now || !direct_before) << ranks << " ranks, " << bytes << " bytes";
+      direct_before = now;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mq::test

@@ -1,0 +1,183 @@
+// What each row of the table of plans promises, written down independently of its steps, and the check of a
+// set of plans against it. Separate from the tests because proofs and mutations use the same check.
+#pragma once
+
+#include <bit>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi_quant/plan/plan.hpp"
+#include "tests/plan/symbolic.hpp"
+
+namespace mq::test {
+
+using symbolic::interpret;
+using symbolic::Outcome;
+using symbolic::Terms;
+
+inline std::vector<Plan> make_all(const PlanRow& row, int size, int per_node = 1) {
+  std::vector<Plan> all;
+  for (int r = 0; r < size; ++r) all.push_back(row.make({r, size, per_node}));
+  return all;
+}
+
+// Plans that are not the same for every number of ranks per node.
+inline bool minds_nodes(const PlanRow& row) { return row.name == "hierarchical"; }
+inline std::vector<int> node_sizes(const PlanRow& row, int size) {
+  std::vector<int> all{1};
+  for (int per_node = 2; per_node <= size && minds_nodes(row); ++per_node)
+    if (size % per_node == 0) all.push_back(per_node);
+  return all;
+}
+
+inline std::string name_of(const PlanRow& row, int size, int per_node) {
+  return std::string(row.name) + ", " + std::to_string(size) + " ranks, " + std::to_string(per_node) +
+         " a node";
+}
+
+// The result of one chunk, written down independently of the steps. Everything is added from the left.
+// The rank of ranks is of no account.
+using Formula = Terms::Id (*)(Terms&, const Ranks& ranks, int chunk, bool feedback);
+
+inline Terms::Id own(Terms& t, int rank, int chunk, bool feedback) {  // what a rank encodes of its input
+  const Terms::Id g = t.input(rank, chunk);
+  return feedback ? t.sum(g, t.residual(rank, chunk)) : g;
+}
+
+inline Terms::Id direct(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  Terms::Id total = t.input(chunk, chunk);
+  for (int r = 0; r < ranks.size; ++r)
+    if (r != chunk) total = t.sum(total, t.decoded(own(t, r, chunk, feedback)));
+  return t.decoded(feedback ? t.sum(total, t.residual(chunk, chunk)) : total);
+}
+
+inline Terms::Id allgather(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  Terms::Id total = t.decoded(own(t, 0, chunk, feedback));
+  for (int r = 1; r < ranks.size; ++r) total = t.sum(total, t.decoded(own(t, r, chunk, feedback)));
+  return total;
+}
+
+// A node's sum: its gatherer's input, and what its other ranks give raw.
+inline Terms::Id node_sum(Terms& t, const Ranks& ranks, int node, int chunk, bool feedback) {
+  const int gatherer = node * ranks.per_node + chunk % ranks.per_node;
+  Terms::Id total = t.input(gatherer, chunk);
+  for (int r = node * ranks.per_node; r < (node + 1) * ranks.per_node; ++r)
+    if (r != gatherer) total = t.sum(total, own(t, r, chunk, feedback));
+  return total;
+}
+
+inline Terms::Id hierarchical(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  const int owner = chunk / ranks.per_node, local = chunk % ranks.per_node;
+  Terms::Id total = node_sum(t, ranks, owner, chunk, feedback);
+  for (int node = 0; node < ranks.nodes(); ++node) {
+    if (node == owner) continue;
+    const Terms::Id sum = node_sum(t, ranks, node, chunk, feedback);
+    const int gatherer = node * ranks.per_node + local;
+    total = t.sum(total, t.decoded(feedback ? t.sum(sum, t.residual(gatherer, chunk)) : sum));
+  }
+  return t.decoded(feedback ? t.sum(total, t.residual(chunk, chunk)) : total);
+}
+
+inline Terms::Id recursive_doubling(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  const int size = ranks.size;
+  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  std::vector<Terms::Id> part;
+  for (int r = 0; r < core; ++r) {
+    Terms::Id v = t.input(r, chunk);
+    if (r + core < size) v = t.sum(v, t.decoded(own(t, r + core, chunk, feedback)));
+    part.push_back(feedback ? t.sum(v, t.residual(r, chunk)) : v);
+  }
+  while (part.size() > 1) {
+    std::vector<Terms::Id> pairs;
+    for (std::size_t i = 0; i < part.size(); i += 2)
+      pairs.push_back(t.sum(t.decoded(part[i]), t.decoded(part[i + 1])));
+    part = pairs;
+  }
+  return part[0];
+}
+
+// What a row promises; a new row needs an entry.
+struct Promise {
+  Formula formula;
+  int (*chunks)(int size);
+  int (*sent)(const Ranks&);      // encoded wires of one chunk
+  int (*sent_raw)(const Ranks&);  // raw ones
+  int (*slots)(const Ranks&);
+};
+
+inline int log2_floor(int size) { return std::bit_width(static_cast<unsigned>(size)) - 1; }
+inline bool is_extra(int rank, int size) { return rank >= 1 << log2_floor(size); }
+inline bool has_extra(int rank, int size) { return rank + (1 << log2_floor(size)) < size; }
+
+inline int none(const Ranks&) { return 0; }
+
+inline const Promise& promise(const PlanRow& row) {
+  static const std::map<std::string_view, Promise> all{
+      {"direct",
+       {direct, [](int size) { return size; }, [](const Ranks& r) { return 2 * (r.size - 1); }, none,
+        [](const Ranks& r) { return 2 * r.size - 1; }}},
+      {"allgather",
+       {allgather, [](int) { return 1; }, [](const Ranks& r) { return r.size - 1; }, none,
+        [](const Ranks& r) { return r.size; }}},
+      {"recursive_doubling",
+       {recursive_doubling, [](int) { return 1; },
+        [](const Ranks& r) {
+          return is_extra(r.rank, r.size) ? 1 : log2_floor(r.size) + 2 * has_extra(r.rank, r.size);
+        },
+        none,
+        [](const Ranks& r) {
+          return is_extra(r.rank, r.size) ? 3 : 2 * log2_floor(r.size) + has_extra(r.rank, r.size);
+        }}},
+      {"hierarchical",
+       {hierarchical, [](int size) { return size; },
+        [](const Ranks& r) { return 2 * (r.nodes() - 1) + r.size - r.nodes(); },
+        [](const Ranks& r) { return r.size - r.nodes(); }, [](const Ranks& r) { return 2 * r.size - 1; }}},
+  };
+  return all.at(row.name);
+}
+
+inline std::string place(int rank, int chunk) {
+  return "rank " + std::to_string(rank) + ", chunk " + std::to_string(chunk) + ": ";
+}
+
+// Inputs and residuals before = result and residuals after, for one chunk; and each of them once in the
+// result.
+inline std::string unbalanced(const Outcome& out, int chunk, Terms& terms) {
+  const auto c = static_cast<std::size_t>(chunk);
+  Terms::Linear result;
+  terms.add(result, out.output[0][c], 1);
+  Terms::Linear gap = result;
+  for (int r = 0; r < static_cast<int>(out.output.size()); ++r) {
+    for (const Terms::Id atom : {terms.input(r, chunk), terms.residual(r, chunk)}) {
+      if (!result.contains(atom) || result[atom] != 1) return terms.text(atom) + " is not once in the result";
+      terms.add(gap, atom, -1);
+    }
+    terms.add(gap, out.residual[static_cast<std::size_t>(r)][c], 1);
+  }
+  return gap.empty() ? "" : terms.text(gap.begin()->first) + " is lost or counted twice";
+}
+
+// Why these plans do not do what the row promises; empty if they do.
+inline std::string flaw(const PlanRow& row, const std::vector<Plan>& all, int per_node = 1) {
+  const int size = static_cast<int>(all.size());
+  for (const bool feedback : {false, true}) {
+    Terms terms;
+    const Outcome out = interpret(all, feedback, terms);
+    if (!out.error.empty()) return out.error;
+    for (int c = 0; c < all[0].chunks; ++c) {
+      const Terms::Id expected = promise(row).formula(terms, {0, size, per_node}, c, feedback);
+      for (int r = 0; r < size; ++r) {
+        const Terms::Id got = out.output[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
+        if (got != expected) return place(r, c) + terms.text(got) + " instead of " + terms.text(expected);
+      }
+      if (!feedback) continue;
+      const std::string imbalance = unbalanced(out, c, terms);
+      if (!imbalance.empty()) return "chunk " + std::to_string(c) + ": " + imbalance;
+    }
+  }
+  return "";
+}
+
+}  // namespace mq::test

@@ -1,0 +1,156 @@
+// Mutations: the prover of plan_test.cpp rejects a plan that differs in one step from a right one.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mpi_quant/plan/plan.hpp"
+#include "tests/plan/promises.hpp"
+
+namespace mq::test {
+namespace {
+
+constexpr int kMutantSizes[]{2, 3, 4, 5, 7, 8};
+
+struct Kind {
+  const PlanRow& row;
+  int per_node;
+};
+std::string flaw(const Kind& kind, const std::vector<Plan>& all) {
+  return test::flaw(kind.row, all, kind.per_node);
+}
+
+// Calls f for every step of every rank of every row, for sizes small enough to try all mutants.
+void for_each_step(
+    const std::function<void(const Kind&, const std::vector<Plan>&, std::size_t rank, std::size_t step)>& f) {
+  for (const PlanRow& row : plans())
+    for (const int size : kMutantSizes)
+      for (const int per_node : node_sizes(row, size)) {
+        if (minds_nodes(row) && per_node == 1) continue;  // direct
+        const Kind kind{row, per_node};
+        const std::vector<Plan> all = make_all(row, size, per_node);
+        ASSERT_EQ(flaw(kind, all), "") << name_of(row, size, per_node);
+        for (std::size_t r = 0; r < all.size(); ++r)
+          for (std::size_t i = 0; i < all[r].steps.size(); ++i) f(kind, all, r, i);
+      }
+}
+
+std::string where(const Kind& kind, const std::vector<Plan>& all, std::size_t rank, std::size_t step) {
+  return name_of(kind.row, static_cast<int>(all.size()), kind.per_node) + ", rank " + std::to_string(rank) +
+         ", step " + std::to_string(step);
+}
+
+TEST(Prover, rejects_every_plan_that_lacks_a_step) {
+  for_each_step([](const Kind& kind, std::vector<Plan> all, std::size_t r, std::size_t i) {
+    all[r].steps.erase(all[r].steps.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_NE(flaw(kind, all), "") << where(kind, all, r, i);
+  });
+}
+
+TEST(Prover, rejects_every_plan_that_does_a_step_twice) {
+  for_each_step([](const Kind& kind, std::vector<Plan> all, std::size_t r, std::size_t i) {
+    auto& steps = all[r].steps;
+    const Step again = steps[i];
+    steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(i), again);
+    // To decode twice into the same chunk costs time and changes nothing.
+    EXPECT_EQ(flaw(kind, all) == "", again.op == Op::decode) << where(kind, all, r, i);
+  });
+}
+
+// All steps that differ from s in one field that its op reads.
+std::vector<Step> variants(const Step& s, const Plan& plan, int rank, int size) {
+  std::vector<Step> all;
+  const auto vary = [&](auto Step::*field, auto value) {
+    Step changed = s;
+    changed.*field = value;
+    if (!(changed == s)) all.push_back(changed);
+  };
+  const bool exchanges = s.op == Op::exchange;
+  if (!exchanges || s.to != kNobody)
+    for (int i = 0; i < plan.slots; ++i) vary(&Step::slot, i);
+  if (!exchanges)
+    for (int c = 0; c < plan.chunks; ++c) vary(&Step::chunk, c);
+  if (s.op == Op::encode)
+    for (const auto f : {StepFeedback::none, StepFeedback::carry, StepFeedback::deposit})
+      vary(&Step::feedback, f);
+  if (!exchanges) vary(&Step::raw, !s.raw);
+  if (s.op == Op::decode) vary(&Step::op, Op::decode_add);
+  if (s.op == Op::decode_add) vary(&Step::op, Op::decode);
+  if (!exchanges) return all;
+  for (int i = 0; i < plan.slots && s.from != kNobody; ++i) vary(&Step::recv_slot, i);
+  for (int i = 0; i < plan.rounds; ++i) vary(&Step::round, i);
+  for (int peer = kNobody; peer < size; ++peer) {
+    if (peer == rank) continue;
+    vary(&Step::to, peer);
+    vary(&Step::from, peer);
+  }
+  return all;
+}
+
+TEST(Prover, rejects_every_plan_with_another_slot_chunk_peer_round_operation_feedback_or_codec) {
+  for_each_step([](const Kind& kind, std::vector<Plan> all, std::size_t r, std::size_t i) {
+    const Step original = all[r].steps[i];
+    for (const Step& s : variants(original, all[r], static_cast<int>(r), static_cast<int>(all.size()))) {
+      all[r].steps[i] = s;
+      EXPECT_NE(flaw(kind, all), "") << where(kind, all, r, i);
+    }
+  });
+}
+
+// Two steps of a rank that may trade places: neither writes what the other reads or writes.
+bool independent(const Step& a, const Step& b) {
+  struct Access {
+    std::vector<int> reads, writes;  // slots from 0 up, chunks and residuals from -1 down
+  };
+  const auto access = [](const Step& s) -> Access {
+    const int chunk = -1 - 2 * s.chunk, residual = chunk - 1;
+    switch (s.op) {
+      case Op::encode: return {{chunk}, {s.slot, residual}};
+      case Op::decode: return {{s.slot}, {chunk}};
+      case Op::decode_add: return {{s.slot, chunk}, {chunk}};
+      case Op::exchange: break;
+    }
+    Access out;
+    if (s.to != kNobody) out.reads.push_back(s.slot);
+    if (s.from != kNobody) out.writes.push_back(s.recv_slot);
+    return out;
+  };
+  const auto overlap = [](const std::vector<int>& u, const std::vector<int>& v) {
+    return std::find_first_of(u.begin(), u.end(), v.begin(), v.end()) != u.end();
+  };
+  const Access x = access(a), y = access(b);
+  return !overlap(x.writes, y.reads) && !overlap(x.writes, y.writes) && !overlap(x.reads, y.writes);
+}
+
+TEST(Prover, accepts_a_plan_with_two_neighbours_swapped_only_if_they_are_independent) {
+  for_each_step([](const Kind& kind, std::vector<Plan> all, std::size_t r, std::size_t i) {
+    if (i + 1 == all[r].steps.size()) return;
+    const bool harmless = independent(all[r].steps[i], all[r].steps[i + 1]);
+    std::swap(all[r].steps[i], all[r].steps[i + 1]);
+    EXPECT_EQ(flaw(kind, all) == "", harmless) << where(kind, all, r, i) << ": " << flaw(kind, all);
+  });
+}
+
+TEST(Prover, finds_the_deadlock_of_writing_a_slot_before_its_send_can_end) {
+  // Rank 0 wants to reuse its slot before it posts the receive that rank 1 needs in order to go on.
+  const Step encode{.op = Op::encode, .slot = 0}, send{.op = Op::exchange, .slot = 0, .to = 1};
+  const Step receive{.op = Op::exchange, .from = 1, .recv_slot = 1};
+  const Plan zero{.chunks = 1, .slots = 2, .rounds = 1, .steps = {encode, send, encode, receive}};
+  const Step wait{.op = Op::decode, .slot = 0};
+  const Plan one{.chunks = 1,
+                 .slots = 2,
+                 .rounds = 1,
+                 .steps = {{.op = Op::encode, .slot = 1},
+                           {.op = Op::exchange, .slot = 1, .to = 0},
+                           {.op = Op::encode, .slot = 1},
+                           {.op = Op::exchange, .from = 0, .recv_slot = 0},
+                           wait}};
+  Terms terms;
+  EXPECT_NE(interpret({zero, one}, false, terms).error.find("deadlock"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mq::test

@@ -1,0 +1,390 @@
+"""Tests of scripts/check_results on copies of committed result files, with one thing changed in each.
+
+Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/check_results_test.py
+"""
+import json
+import os
+import re
+import unittest
+
+import h5py
+import numpy as np
+
+from result_files import OTHER, OVER, PUBLICATION, SMALL, WithFiles, points_of, rekey, tool
+from scripts_common import ROOT, committed
+
+import mpiq_file
+import mpiq_recompute
+import mpiq_results
+import mpiq_schema
+
+COMMITTED = committed("*.h5")
+
+
+class Check(WithFiles):
+    def violations(self, path):
+        """[(row or None, what)] of a file, after exit code and summary were looked at."""
+        done = tool("check_results", path)
+        lines = done.stdout.splitlines()
+        self.assertEqual(done.stderr, "")
+        pattern = re.escape(path) + r": (?:row (\S+): )?(.*?): expected (.*), found (.*)"
+        found = [re.fullmatch(pattern, line) for line in lines[:-1]]
+        self.assertNotIn(None, found, done.stdout)
+        self.assertEqual(done.returncode, 1 if found else 0)
+        self.assertRegex(lines[-1], rf", {len(found)} violations?$")
+        return [(match.group(1), match.group(2)) for match in found]
+
+    def only(self, path, row, *whats):
+        """The violations are these, all of one row."""
+        key = points_of(path)["key"][row].decode()
+        self.assertEqual(self.violations(path), [(key, what) for what in whats])
+
+    def test_all_committed_files_pass(self):
+        done = tool("check_results", "-v", *COMMITTED)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        rows = sum(len(points_of(path)) for path in COMMITTED)
+        self.assertIn(f"{len(COMMITTED)} files, {rows} rows, 0 violations", done.stdout)
+        self.assertIn(f"{SMALL}: remark: written before there were the columns matrix_side", done.stdout)
+        self.assertIn(f"{SMALL}: 18 rows, 0 violations, 18 keys computed again", done.stdout)
+
+    def test_every_number_that_follows_from_samples_is_computed_again(self):
+        for column in ("t_median_s", "t_ci_lo_s", "t_ci_hi_s", "t_min_s", "t_mean_s", "t_p5_s", "t_p95_s", "t_mad_s", "lag1",
+                       "algbw_Bps", "busbw_Bps", "wirebw_Bps", "ratio_achieved", "speedup", "speedup_lo", "speedup_hi", "snr_db"):
+            path = self.copy()
+            row = 4
+            self.change(path, **{column: (row, points_of(path)[column][row] * (1 + 1e-8))})
+            self.only(path, row, column)
+
+    def test_whole_numbers_are_computed_again(self):
+        for column, change in (("outliers_mild", 1), ("outliers_severe", 1), ("nodes", 1), ("point_id", 1)):
+            path = self.copy()
+            self.change(path, **{column: (2, points_of(path)[column][2] + change)})
+            expected = {"nodes": ("key", "nodes, ranks_per_node")}.get(column, (column,))
+            self.only(path, 2, *expected)
+
+    def test_a_p99_of_few_repetitions_is_a_violation(self):
+        path = self.copy()
+        row = int(np.nonzero(points_of(path)["reps"] < 100)[0][0])
+        self.only(self.change(path, t_p99_s=(row, 1.0)), row, "t_p99_s")
+
+    def test_a_changed_sample_shows_in_what_was_computed_from_it(self):
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            file["samples/t_max_s"][4, 0] = 2 * file["samples/t_max_s"][4, :20].max()
+        whats = {what for _, what in self.violations(path)}
+        self.assertLessEqual({"t_mean_s", "lag1"}, whats)
+
+    def test_a_dropped_repetition_is_a_violation(self):
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            file["samples/t_max_s"][4, file["points"]["reps"][4] - 1] = np.nan
+        self.assertIn("repetitions in /samples", [what for _, what in self.violations(path)])
+
+    def test_what_identifies_a_row_is_in_its_key(self):
+        for column, value in (("count", 1), ("ranks", 1), ("launch", 7), ("link", b"other"), ("method", b"none"),
+                              ("place", b"in"), ("model", b"resnet50"), ("buffers", b"warm"), ("key", b"0" * 32)):
+            path = self.change(self.copy(), **{column: (1, value)})
+            self.assertIn("key", [what for _, what in self.violations(path)], column)
+
+    def test_a_key_stands_twice_only_after_a_failure(self):
+        source = points_of(SMALL)
+        again = list(range(18)) + [15, 16, 17]  # the last point once more
+        path = self.part(again, "twice.h5")
+        found = self.violations(path)
+        self.assertEqual([what for _, what in found if what == "key"], ["key"] * 3)
+        self.assertEqual(found[0][0], source["key"][15].decode())
+        with h5py.File(path, "a") as file:
+            table = file["points"][...]
+            table["status"][16], table["note"][16] = b"failed", b"first call on rank 0: no memory"
+            file["points"][...] = table
+        self.assertNotIn("key", [what for _, what in self.violations(path)])
+
+    def test_a_status_that_is_not_ok_has_a_reason(self):
+        self.only(self.change(self.copy(), status=(5, b"invalid")), 5, "note")
+        self.only(self.change(self.copy(), status=(5, b"fine")), 5, "status", "note")
+        self.assertEqual(self.violations(self.change(self.copy(), status=(5, b"invalid"), note=(5, b"1 wrong elements"))), [])
+
+    def test_wrong_elements_are_not_ok(self):
+        self.only(self.change(self.copy(), n_wrong=(3, 2)), 3, "n_wrong")
+        self.only(self.change(self.copy(), n_wrong=(3, -1)), 3, "n_wrong")
+        row = int(np.nonzero(points_of(SMALL)["compressor"] == b"onebit")[0][0])
+        self.only(self.change(self.copy(), replicas_equal=(row, 0)), row, "replicas_equal")
+
+    def test_the_reason_to_stop_fits_the_interval(self):
+        reasons = points_of(SMALL)["stop_reason"]
+        for was, said in ((b"ci", b"budget"), (b"budget", b"ci"), (b"ci", b"max_reps"), (b"ci", b"deadline"), (b"ci", b"")):
+            row = int(np.nonzero(reasons == was)[0][0])
+            self.assertIn("stop_reason", [what for _, what in self.violations(self.change(self.copy(), stop_reason=(row, said)))])
+
+    def test_the_columns_of_the_method_say_what_it_is(self):
+        row = int(np.nonzero(points_of(SMALL)["compressor"] == b"onebit")[0][0])
+        self.only(self.change(self.copy(), compressor=(row, b"bf16")), row, "compressor")
+        self.only(self.change(self.copy(), feedback=(row, 0)), row, "feedback")
+        self.only(self.change(self.copy(), ratio_target=(row, -1.0)), row, "ratio_target")
+        mpi = int(np.nonzero(points_of(SMALL)["compressor"] == b"none")[0][0])
+        self.only(self.change(self.copy(), algorithm=(mpi, b"ring")), mpi, "algorithm")
+        self.only(self.change(self.copy(), ratio_target=(mpi, 2.0)), mpi, "ratio_target")
+        path = self.copy(OVER)
+        params = points_of(path)["comp_params"][points_of(path)["method"] == b"adaptive"][0]
+        self.assertEqual(self.violations(self.change(path, comp_params=(0, params))), [], "parameters that nobody asked for")
+
+    def test_a_point_took_as_long_as_its_calls(self):
+        reasons = points_of(SMALL)["stop_reason"]
+        row = int(np.nonzero(reasons == b"ci")[0][0])
+        self.only(self.change(self.copy(), wall_s=(row, 1e-3)), row, "wall_s")
+
+    def test_what_cannot_be_negative_is_not(self):
+        for column in ("warmup", "batch", "invalid_reps", "t_first_s", "err_max_abs", "layers_alike"):
+            self.only(self.change(self.copy(), **{column: (3, -2)}), 3, column)
+
+    def test_a_budget_was_spent(self):
+        row = int(np.nonzero(points_of(SMALL)["stop_reason"] == b"budget")[0][0])
+        self.only(self.change(self.copy(), wall_s=(row, 1.0)), row, "wall_s", "wall_s")
+
+    def test_few_repetitions_need_an_option(self):
+        path = self.copy(OVER)
+        with h5py.File(path, "a") as file:
+            for name in ("t_max_s", "t_span_s", "skew_in_s", "order", "valid"):
+                data = file["samples"][name]
+                data[:, 19] = data.fillvalue
+            table = file["points"][...]
+            table["reps"] = 19
+            file["points"][...] = table
+        self.assertEqual([what for _, what in self.violations(path)].count("reps"), 5)
+
+    def test_more_ranks_than_processors_are_said(self):
+        self.only(self.change(self.copy(), oversubscribed=(0, 1)), 0, "oversubscribed")
+        self.only(self.change(self.copy(OVER), oversubscribed=(0, 0)), 0, "oversubscribed")
+
+    def test_the_order_is_that_of_interleaved_calls(self):
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            order = file["samples/order"]
+            first, second = order[0, 0], order[0, 1]
+            order[0, 0], order[0, 1] = second, first
+        self.only(path, 0, "order")
+        with h5py.File(path, "a") as file:  # whole blocks, but the same one in every block: no Latin square
+            order = file["samples/order"]
+            n = file["points"]["reps"][0]
+            for m in range(3):
+                order[m, :n] = 3 * np.arange(n) + m
+        self.only(path, 0, "order")
+
+    def test_a_publication_has_a_clean_commit_and_ten_launches(self):
+        path = self.change(self.copy(), grade=(0, PUBLICATION))
+        self.only(path, 0, "grade")
+        with h5py.File(path, "a") as file:
+            file.attrs["git_dirty"] = np.uint8(1)
+        self.only(path, 0, "grade", "grade")
+
+    def test_a_grade_is_not_above_what_was_asked_for(self):
+        path = self.change(self.copy(), grade=(0, b"normal"))
+        self.assertEqual(self.violations(path), [])
+        for name, value in (("rel_ci", 0.1), ("min_reps", 10), ("check", False)):
+            changed = self.copy(path, "changed.h5")
+            with h5py.File(changed, "a") as file:
+                config = {**json.loads(file["run"].attrs["config_json"]), name: value}
+                file["run"].attrs["config_json"] = np.bytes_(json.dumps(config))
+            self.assertIn("grade", [what for _, what in self.violations(changed)], name)
+        self.only(self.change(self.copy(OVER), grade=(0, b"normal")), 0, "grade")
+
+    def test_a_method_may_be_listed_again_by_its_number(self):
+        row = int(np.nonzero(points_of(SMALL)["method"] == b"bf16")[0][0])
+        for word, whats in ((b"bf16#2", []), (b"bf16#12", []), (b"bf16#1", ["method"]), (b"bf16#", ["method"])):
+            path = self.change(self.copy(), method=(row, word))
+            rekey(path)
+            self.assertEqual([what for _, what in self.violations(path)], whats, word)
+
+    def late(self, row, repetition):
+        """A copy that began every repetition by agreement, and one of them was missed."""
+        path = self.change(self.copy(), sync=(slice(None), b"round"))
+        rekey(path)
+        with h5py.File(path, "a") as file:
+            file["samples/valid"][row, repetition] = 0
+            table = file["points"][...]
+            table["reps"][row] -= 1
+            table["invalid_reps"][row] = 1
+            file["points"][...] = table
+        return self.restated(path, row)
+
+    def restated(self, path, row):
+        """The statistics of a row made anew, and its speedup."""
+        content = mpiq_file.load(path)
+        mine = mpiq_recompute.times_of(content, row)
+        stats = mpiq_recompute.summary(mine[~np.isnan(mine)])
+        group = next(group for group in content.together() if row in group)
+        base = next(i for i in group if content.text(i, "method") == "mpi")
+        other = mpiq_recompute.times_of(content, base)
+        ratios = mpiq_results.paired_speedup(other, mine, len(group) - 1)
+        values = {**stats, **mpiq_recompute.rates(content.points[row], stats["t_median_s"]),
+                  **dict(zip(("speedup", "speedup_lo", "speedup_hi"), ratios))}
+        return self.change(path, **{name: (row, value) for name, value in values.items()})
+
+    def test_repetitions_that_began_too_late_are_in_no_statistic(self):
+        row = int(np.nonzero(points_of(SMALL)["compressor"] == b"bf16")[0][1])
+        path = self.late(row, 3)
+        self.assertEqual(self.violations(path), [])
+        self.only(self.change(self.copy(path, "few.h5"), invalid_reps=(row, 0)), row, "repetitions in /samples")
+        both = self.copy(path, "valid.h5")
+        with h5py.File(both, "a") as file:
+            file["samples/valid"][row, 3] = 1
+        self.assertIn("samples valid", [what for _, what in self.violations(both)])
+        kept = self.change(self.copy(path, "kept.h5"), t_mean_s=(row, points_of(SMALL)["t_mean_s"][row]))
+        self.only(kept, row, "t_mean_s")
+
+    def test_only_a_start_that_was_agreed_on_can_be_missed(self):
+        path = self.change(self.late(4, 3), sync=(slice(None), b"barrier"))
+        rekey(path)
+        self.only(path, 4, "invalid_reps")
+        self.only(self.change(self.copy(), sync=(4, b"other")), 4, "sync", "key")
+
+    def test_readers_leave_out_repetitions_that_do_not_count(self):
+        results = mpiq_results.read(self.late(4, 3))
+        self.assertTrue(np.isnan(results.samples[4, 3]))
+        self.assertTrue(np.isfinite(results.samples[4, :3]).all())
+
+    def with_ranks(self):
+        """A copy with the times of both ranks, of which the first is late in every repetition."""
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            t = file["samples/t_max_s"][...]
+            data = file["samples"].create_dataset("t_rank_s", data=np.stack([t, 0.5 * t], axis=2), fillvalue=np.nan)
+            data.attrs["units"] = np.bytes_("s")
+            file["samples/rank"] = np.arange(2)
+            file["samples/rank"].make_scale("rank")
+            for axis, name in enumerate(("point", "rep", "rank")):
+                data.dims[axis].attach_scale(file["samples"][name])
+        return path
+
+    def test_the_longest_time_of_a_rank_is_that_of_the_repetition(self):
+        path = self.with_ranks()
+        self.assertEqual(self.violations(path), [])
+        merged = self.path("merged.h5")
+        self.assertEqual(tool("merge", path, OTHER, "--out", merged).returncode, 0)
+        self.assertEqual(self.violations(merged), [])
+        for value in (np.nan, 1e3, 1e-9):
+            with h5py.File(path, "a") as file:
+                file["samples/t_rank_s"][4, 2, 0] = value
+            self.only(path, 4, "samples t_rank_s")
+        with h5py.File(path, "a") as file:
+            file["samples/t_rank_s"].attrs["units"] = np.bytes_("ms")
+        self.assertEqual(self.violations(path), [(None, "units and dimension scales of /samples/t_rank_s")])
+
+    def test_an_isolated_method_has_no_speedup(self):
+        path = self.part([0], "alone.h5")
+        nothing = {name: (0, np.nan) for name in ("speedup", "speedup_lo", "speedup_hi")}
+        self.change(path, mode=(0, b"isolated"), base_key=(0, b""), **nothing)
+        with h5py.File(path, "a") as file:  # its calls follow each other
+            order, n = file["samples/order"], int(file["points"]["reps"][0])
+            order[0, :n] = np.arange(n)
+        content = mpiq_file.load(path)
+        self.change(path, key=(0, mpiq_recompute.row_key(content.points[0], content.runs[0]).encode()))
+        self.assertEqual(self.violations(path), [])
+        self.only(self.change(path, speedup=(0, 1.0)), 0, "speedup")
+
+    def test_calls_timed_together_are_not_too_many(self):
+        point, long = slice(15, 18), {"wall_s": (slice(15, 18), 1e6)}
+        self.assertEqual(self.violations(self.change(self.copy(), batch=(point, 3), **long)), [])
+        self.only(self.change(self.copy(), batch=(17, 3), **long), 15, "batch")
+        found = self.violations(self.change(self.copy(), batch=(point, 1001), **long))
+        self.assertEqual([what for _, what in found], ["batch"] * 3)
+
+    def test_a_build_outside_of_git_is_a_remark(self):
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            file.attrs["git_commit"] = np.bytes_("")
+        done = tool("check_results", "--verbose", path)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("remark: run 0 names no commit", done.stdout)
+
+    def test_a_method_that_failed_before_it_was_timed_has_no_numbers(self):
+        path = self.copy()
+        rows, last = points_of(path), 17  # of the last point, which has three
+        numbers = {name: (last, np.nan) for name in mpiq_recompute.summary(np.empty(0)) if rows.dtype[name].kind == "f"}
+        rates = {name: (last, np.nan) for name in ("algbw_Bps", "busbw_Bps", "wirebw_Bps", "ratio_achieved", "speedup",
+                                                   "speedup_lo", "speedup_hi", "err_rel_l2", "snr_db", "cosine")}
+        self.change(path, **numbers, **rates, reps=(last, 0), outliers_mild=(last, 0), outliers_severe=(last, 0),
+                    base_key=(last, b""), wire_bytes_max=(last, -1), wire_bytes_sum=(last, -1), n_wrong=(last, -1),
+                    replicas_equal=(last, -1), status=(last, b"failed"), note=(last, b"warm-up: no memory"),
+                    stop_reason=(last, b"error"))
+        with h5py.File(path, "a") as file:
+            for data in (file["samples"][name] for name in mpiq_schema.SAMPLES):
+                data[last] = data.fillvalue
+            order = file["samples/order"]  # the two others took turns
+            n = int(rows["reps"][15])
+            start, blocks = int(order[15:17, :n].min()), np.arange(n)
+            order[15, :n] = start + 2 * blocks + blocks % 2
+            order[16, :n] = start + 2 * blocks + 1 - blocks % 2
+        self.assertEqual(self.violations(path), [])
+        self.only(self.change(path, t_median_s=(last, 1.0)), last, "t_median_s")
+
+    def test_missing_columns_and_wrong_types_are_named(self):
+        def without(table):
+            return table[[name for name in table.dtype.names if name != "busbw_Bps"]]
+
+        def narrow(table):
+            return table.astype([(n, "f4" if n == "t_median_s" else table.dtype[n]) for n in table.dtype.names])
+
+        self.assertEqual(self.violations(self.retype(self.copy(), without)), [(None, "column /points.busbw_Bps")])
+        self.assertEqual(self.violations(self.retype(self.copy(), narrow)), [(None, "type of column /points.t_median_s")])
+
+    def test_attributes_units_and_scales_are_there(self):
+        path = self.copy()
+        with h5py.File(path, "a") as file:
+            del file.attrs["git_commit"]
+            del file["run"].attrs["config_json"]
+            units = json.loads(file["points"].attrs["units"])
+            units["t_median_s"] = "ms"
+            file["points"].attrs["units"] = np.bytes_(json.dumps(units))
+            del file["samples/order"]
+            file["samples/t_span_s"].dims[1].detach_scale(file["samples/rep"])
+        self.assertEqual(self.violations(path), [
+            (None, "attribute / git_commit"), (None, "attribute /run config_json"), (None, "unit of column t_median_s"),
+            (None, "dimension scales of /samples/t_span_s"), (None, "dataset /samples/order")])
+
+    def test_damaged_files_are_violations_without_a_traceback(self):
+        path = self.copy()
+        os.truncate(path, os.path.getsize(path) // 2)
+        done = tool("check_results", path, SMALL)
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        self.assertIn(f"{path}: damaged HDF5 file", done.stdout)
+        self.assertIn("2 files, 18 rows, 1 violation", done.stdout)
+
+    def test_no_flipped_byte_gives_a_traceback(self):
+        with open(SMALL, "rb") as file:
+            whole = file.read()
+        chance, paths = np.random.default_rng(1), []
+        for i in range(60):
+            damaged = bytearray(whole)
+            for at in chance.integers(0, min(len(whole), 40000), 40):
+                damaged[at] ^= 1 << int(chance.integers(8))
+            paths.append(self.path(f"{i}.h5"))
+            with open(paths[-1], "wb") as file:
+                file.write(damaged)
+        done = tool("check_results", *paths)
+        self.assertNotIn("Traceback", done.stderr)  # the C library may complain there
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"60 files, \d+ rows, \d+ violations\n$")
+
+    def test_a_file_that_is_not_there_is_a_usage_error(self):
+        self.assertEqual(tool("check_results", self.path("none.h5")).returncode, 2)
+
+    def test_the_schema_is_that_of_the_harness(self):
+        with open(os.path.join(ROOT, "bench", "rows.hpp"), encoding="utf-8") as file:
+            text = file.read()
+        kinds = {"std::int8_t": "i1", "std::int16_t": "i2", "std::int32_t": "i4", "std::int64_t": "i8", "std::uint64_t": "u8",
+                 "double": "f8"}
+        for struct, columns in (("PointRow", {**mpiq_schema.POINTS, **mpiq_schema.LATER}), ("InputRow", mpiq_schema.INPUTS),
+                                ("EventRow", mpiq_schema.EVENTS), ("EnvRow", mpiq_schema.ENV), ("NodeRow", mpiq_schema.NODES),
+                                ("RankRow", mpiq_schema.RANKS), ("GpuRow", mpiq_schema.GPUS)):
+            body = re.sub(r"//.*", "", re.search(rf"struct {struct} {{(.*?)\n}};", text, re.S).group(1))
+            found = {}
+            for kind, names in re.findall(r"(std::\w+|double|Text<\d+>)\s+([^;]+);", body):
+                for name in names.split(","):
+                    size = re.fullmatch(r"Text<(\d+)>", kind)
+                    found[name.split("=")[0].strip()] = np.dtype(f"S{size.group(1)}" if size else kinds[kind])
+            self.assertEqual(list(found.items()), list(columns.items()), struct)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,143 @@
+"""Every program and script: --help and --version, and exit code 2 for what cannot be meant: command_lines_test.py BIN MPIEXEC."""
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-shim-cost", "mpiq-bare", "mpiq-run"]
+TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds before it hands them on
+
+
+def scripts():
+    """Every file of scripts/ and slurm/ that can be started."""
+    found = []
+    for folder in ("scripts", "slurm", "slurm/lib"):
+        paths = (os.path.join(ROOT, folder, name) for name in sorted(os.listdir(os.path.join(ROOT, folder))))
+        found += [path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)]
+    return found
+
+
+def started():
+    programs = [os.path.join(BIN, name) for name in PROGRAMS]
+    return [*(path for path in programs if os.path.exists(path)), *scripts()]
+
+
+def call(*words, **options):
+    return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=120, **options)
+
+
+class EveryCommand(unittest.TestCase):
+    def test_all_programs_and_scripts_are_looked_at(self):
+        self.assertGreater(len(scripts()), 25)
+        self.assertGreater(len(started()), len(scripts()) + 5)
+
+    def test_has_help(self):
+        for path in started():
+            done = call(path, "--help")
+            self.assertEqual((path, done.returncode, done.stderr), (path, 0, ""))
+            self.assertGreater(len(done.stdout), 40, path)
+
+    def test_says_its_name_and_version(self):
+        for path in started():
+            done = call(path, "--version")
+            self.assertEqual((path, done.returncode, done.stderr), (path, 0, ""))
+            self.assertRegex(done.stdout, rf"^(scripts/|slurm/(lib/)?)?{os.path.basename(path)} \d+\.\d+\.\d+.*\n$")
+
+    def test_refuses_an_unknown_option_with_exit_code_2(self):
+        for path in started():
+            if path != TAKES_CTEST_OPTIONS:
+                done = call(path, "--no-such-option")
+                self.assertEqual((path, done.returncode, done.stdout), (path, 2, ""))
+                self.assertNotEqual(done.stderr, "", path)
+
+    def test_refuses_a_file_that_is_not_there_with_exit_code_2(self):
+        none = "/no/such/file"
+        for words in (["check_results", none + ".h5"], ["compare", none, none], ["export", none], ["merge", none, "-o", "x.h5"],
+                      ["mnist_table", none + ".csv"], ["khat", none + ".csv", none + ".h5"], ["paper_table", none, "-o", "x"],
+                      ["plot", "speedup", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
+                      ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
+            done = call(os.path.join(ROOT, "scripts", words[0]), *words[1:])
+            self.assertEqual((words, done.returncode), (words, 2), done.stderr)
+        for words in (["mpiq-bench", "allreduce", "--data", "file:" + none], ["mpiq-quality", "--data", "file:" + none],
+                      ["mpiq-bench", "--config", none, "allreduce"], ["mpiq-bench", "allreduce", "--layers", none],
+                      ["mpiq-pagerank", none], ["mpiq-train", "--data", none], ["mpiq-run", "--policy-file", none, "true"],
+                      ["mpiq-run", "--policy", ": onebt", "true"], ["mpiq-quality", "-O", none + "/x"]):
+            if os.path.exists(os.path.join(BIN, words[0])):
+                done = call(os.path.join(BIN, words[0]), *words[1:])
+                self.assertEqual((words, done.returncode), (words, 2), done.stderr)
+
+
+class Resume(unittest.TestCase):
+    def test_a_result_file_with_40_changed_bits_is_refused_and_left_as_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.h5")
+            words = [os.path.join(BIN, "mpiq-bench"), "allreduce", "--sizes", "4K", "--methods", "mpi", "-n", "6", "--buffers", "warm",
+                     "-O", path]
+            self.assertEqual(call(*words).returncode, 0)
+            again = call(*words)
+            self.assertEqual(again.returncode, 0)
+            self.assertIn("1 of 1 points are in", again.stdout)
+            with open(path, "rb") as file:
+                damaged = bytearray(file.read())
+            chance = random.Random(1)
+            for at in chance.sample(range(len(damaged)), 40):
+                damaged[at] ^= 1 << chance.randrange(8)
+            with open(path, "wb") as file:
+                file.write(damaged)
+            done = call(*words)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is truncated or damaged", done.stderr)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), damaged)
+
+
+class Pagerank(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def run_on(self, text, *options):
+        path = os.path.join(self.folder.name, "graph")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return call(MPIEXEC, "-n", "2", os.path.join(BIN, "mpiq-pagerank"), path, "--methods", "kylix,dense", *options)
+
+    def ranks(self, text):
+        out = os.path.join(self.folder.name, "ranks")
+        done = self.run_on(text, "--check", "-n", "60", "--output", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(out, encoding="utf-8") as file:
+            head, *lines = file.read().splitlines()
+        self.assertEqual(head, "# vertex\trank")
+        return [(int(line.split("\t")[0]), float(line.split("\t")[1])) for line in lines]
+
+    def test_writes_every_vertex_as_the_graph_names_it_and_ranks_that_add_up_to_one(self):
+        found = self.ranks("0 1\n1 2\n2 0\n5 0\n")  # 3 and 4 have no edges
+        self.assertEqual([vertex for vertex, _ in found], list(range(6)))
+        rank = dict(found)
+        self.assertAlmostEqual(sum(rank.values()), 1, places=12)
+        self.assertAlmostEqual(rank[3], 0.15 / 6, delta=0.1)
+        self.assertEqual(rank[3], rank[4])
+        self.assertGreater(rank[0], rank[1])
+        matrix = self.ranks("%%MatrixMarket matrix coordinate pattern general\n3 3 3\n1 2\n2 3\n3 1\n")
+        self.assertEqual([vertex for vertex, _ in matrix], [1, 2, 3])
+
+    def test_refuses_a_vertex_far_beyond_memory_in_words(self):
+        done = self.run_on("0 1\n0 9000000000\n")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("graph:2: vertex 9000000000", done.stderr)
+        self.assertNotIn("bad_alloc", done.stderr)
+
+    def test_refuses_files_that_cannot_be_written_before_it_measures(self):
+        for option in ("--csv", "--output"):
+            done = self.run_on("0 1\n", option, "/no/such/folder/file")
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"{option}: cannot create /no/such/folder/file", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

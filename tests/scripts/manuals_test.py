@@ -1,0 +1,27 @@
+"""The manual pages of the programs: manuals_test.py BIN MAN, the folders of the programs and of their pages."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+BIN, MAN = sys.argv[1:3]
+
+
+class Manuals(unittest.TestCase):
+    def test_a_page_names_the_program_and_every_option_that_help_prints(self):
+        pages = sorted(os.listdir(MAN))
+        self.assertIn("mpiq-run.1", pages)
+        for page in pages:
+            program = page.removesuffix(".1")
+            help_text = subprocess.run([os.path.join(BIN, program), "--help"], capture_output=True, text=True, check=True).stdout
+            with open(os.path.join(MAN, page), encoding="utf-8") as file:
+                text = re.sub(r"\\f.", "", file.read()).replace("\\-", "-")
+            with self.subTest(program):
+                self.assertRegex(text, rf"\.SH NAME\n{program} - \w+")
+                options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", help_text))
+                self.assertEqual({option for option in options if option not in text}, set())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

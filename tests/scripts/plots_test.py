@@ -1,0 +1,334 @@
+"""Tests of every plot: the numbers behind figures are those of the file, and what cannot be drawn fails with a message.
+
+Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_test.py
+"""
+import contextlib
+import csv
+import importlib.machinery
+import importlib.util
+import io
+import json
+import math
+import os
+import re
+import unittest
+
+import h5py
+import numpy as np
+
+import training_files
+from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
+from scripts_common import InTemporaryFolder, script
+
+import mpiq_results
+from mpiq_plots import PLOTS
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def command(name):
+    """A program of scripts/ as a module: starting one for every test takes long."""
+    loader = importlib.machinery.SourceFileLoader(f"mpiq_{name}_command", script(name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+PROGRAMS = {name: command(name) for name in ("plot", "report")}
+
+
+def rows_over(values, column, methods=(("mpi", 1e-3), ("onebit", 2.5e-4)), **changes):
+    """Every method for each value of a column, with keys of their own."""
+    out = []
+    for value in values:
+        for method, time in methods:
+            key = f"{method}-{column}-{value}"
+            more = {"key": key, "base_key": f"mpi-{column}-{value}", column: value, **changes}
+            size = more.pop("bytes", MIB)
+            out.append(point(method, size, time, **more))
+    return out
+
+
+def linear(alpha=1e-5, beta=1e-9, gamma=1e-10, sizes=(64 * KIB, MIB, 16 * MIB, 64 * MIB)):
+    """Rows that the model explains without a rest: 2 ranks send size bytes in the dense one, a quarter in onebit, whose codec
+    works while a segment of 256 KiB is sent."""
+    out = []
+    for size in sizes:
+        dense, wire, codec = alpha + beta * size, beta * size / 4, gamma * size
+        ours = alpha + max(wire, codec) + min(wire, codec) * min(1, 256 * KIB / size)
+        out.append(point("mpi", size, dense, speedup=1, speedup_lo=1, speedup_hi=1))
+        out.append(point("onebit", size, ours, speedup=dense / ours, speedup_lo=dense / ours, speedup_hi=dense / ours,
+                         wire_bytes_max=size // 4, algorithm="allgather", ratio_target=4, ratio_achieved=4.5))
+    return out
+
+
+class Drawn(InTemporaryFolder):
+    def run_program(self, name, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = PROGRAMS[name].main([str(a) for a in arguments])
+            except SystemExit as ended:  # of argparse
+                status = ended.code
+        return status, out.getvalue(), err.getvalue()
+
+    def draw(self, name, *arguments):
+        """Rows of the CSV of a plot."""
+        status, _, problem = self.run_program("plot", name, *arguments, "-o", self.path("out"), "--name", "f", "--format", "png")
+        self.assertEqual((status, problem), (0, ""))
+        self.assertGreater(os.path.getsize(self.path("out", f"f-{name}.png")), 5000)
+        with open(self.path("out", f"f-{name}.csv"), encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def refused(self, name, reason, *arguments):
+        status, out, problem = self.run_program("plot", name, *arguments, "-o", self.path("out"))
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn(reason, problem)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def file(self, rows, samples=False, name="a.h5", data=None, **attributes):
+        path = write_results(self.path(name), rows, steady(rows) if samples else None, **attributes)
+        with h5py.File(path, "a") as file:
+            file["run"]["nodes"] = np.array([(b"host", b"cpu")], dtype=[("host", "S8"), ("cpu_model", "S8")])
+            if data:
+                table = np.array([(i, d.encode(), 0.0) for i, d in enumerate(data)], dtype=file["inputs"].dtype)
+                del file["inputs"]
+                file["inputs"] = table
+        return path
+
+    def with_dataset(self, path, name, values):
+        with h5py.File(path, "a") as file:
+            file[name] = values
+        return path
+
+    def columns(self, rows, *names):
+        """Texts as they are, numbers as numbers."""
+        def number(word):
+            try:
+                return float(word)
+            except ValueError:
+                return word
+        return [tuple(number(row[n]) for n in names) for row in rows]
+
+
+class Plots(Drawn):
+    """A test for every plot, named after it; see Register."""
+
+    def test_time(self):
+        self.assertEqual(self.columns(self.draw("time", self.file(sweep())), "method", "bytes", "t_median_s")[0],
+                         ("mpi", 64 * KIB, 1e-3))
+
+    def test_speedup(self):
+        self.assertEqual(self.columns(self.draw("speedup", self.file(sweep())), "method", "speedup"), [("onebit", 4)] * 2)
+
+    def test_error(self):
+        self.assertEqual(self.columns(self.draw("error", self.file(sweep())), "err_rel_l2")[-1], (0.5,))
+
+    def test_paper(self):
+        rows = [point("mpi", 4 * side * side, 1e-3, matrix_side=side, key=f"m{side}") for side in (64, 128)]
+        self.assertEqual(self.columns(self.draw("paper", self.file(rows, True)), "matrix_side"), [(64,), (128,)])
+
+    def test_busbw(self):
+        rows = rows_over([4, 8], "ranks", nodes=4, link="lab-10gbit")
+        found = self.columns(self.draw("busbw", self.file(rows)), "ranks", "method", "busbw", "busbw_lo", "busbw_hi")[0]
+        self.assertEqual(found[:2], (4, "mpi"))
+        self.assertTrue(np.allclose(found[2:], [1.5 * MIB / t for t in (1e-3, 1.1e-3, 0.9e-3)], rtol=1e-8), found)
+        import plots.busbw
+        self.assertEqual([plots.busbw.wire_limit(n) for n in ("lab-10gbit", "100 Mbit", "shm")], [1.25e9, 1.25e7, None])
+
+    def test_winners(self):
+        rows = sweep() + [point("bf16", MIB, 2.6e-4)]
+        drift = np.tile([1.0, 1.1], 10)
+        samples = np.array([row["t_median_s"] * (drift if row["compressor"] != b"bf16" else drift[::-1]) for row in rows])
+        path = write_results(self.path("a.h5"), rows, samples)
+        found = self.columns(self.draw("winners", path), "bytes", "method", "runner_up", "certain", "speedup")
+        self.assertEqual(found, [(64 * KIB, "onebit", "mpi", 1, 4), (MIB, "onebit", "bf16", 0, 4)])
+
+    def test_ratio_size(self):
+        rows = linear() + [point("bf16", MIB, 2e-3, ratio_target=2, speedup=0.5, speedup_lo=0.4, speedup_hi=0.6)]
+        found = self.draw("ratio-size", self.file(rows))
+        self.assertEqual(self.columns(found, "method", "ratio_target", "bytes")[0], ("bf16", 2, MIB))
+        self.assertTrue(math.isnan(float(found[0]["model_speedup"])))
+        for row in found[1:]:
+            self.assertAlmostEqual(float(row["model_speedup"]), float(row["speedup"]), 5)
+
+    def test_pareto(self):
+        rows = [point("mpi", MIB, 1e-3), point("bf16", MIB, 5e-4, err_rel_l2=1e-3), point("onebit", MIB, 2e-4, err_rel_l2=0.5),
+                point("threshold", MIB, 4e-4, err_rel_l2=0.9)]
+        found = self.columns(self.draw("pareto", self.file(rows)), "method", "err_rel_l2", "speedup", "efficient")
+        self.assertEqual(found, [("mpi", 3e-8, 1, 1), ("bf16", 1e-3, 2, 1), ("onebit", 0.5, 5, 1), ("threshold", 0.9, 2.5, 0)])
+
+    def test_ratio(self):
+        found = self.columns(self.draw("ratio", self.file(linear(sizes=(MIB,)))), "method", "ratio_target", "ratio_achieved")
+        self.assertEqual(found, [("onebit", 4, 4.5)])
+
+    def test_phases(self):
+        rows = sweep()
+        path = self.file(rows)
+        nothing, parts = [np.nan] * 4, [1e-4, 0.0, 1e-4, 5e-5]
+        self.with_dataset(path, "phases/exposed_s", np.array([nothing if r["compressor"] == b"none" else parts for r in rows]))
+        self.with_dataset(path, "phases/phase", np.array([(n,) for n in (b"encode", b"wait", b"decode", b"other")],
+                                                         dtype=[("name", "S24")]))
+        found = self.columns(self.draw("phases", path), "method", "bytes", "phase", "exposed_s", "share")
+        self.assertEqual(found, [("onebit", MIB, "encode", 1e-4, 0.4), ("onebit", MIB, "wait", 0, 0),
+                                 ("onebit", MIB, "decode", 1e-4, 0.4), ("onebit", MIB, "other", 5e-5, 0.2)])
+
+    def test_scaling(self):
+        rows = rows_over([2, 4], "ranks") + rows_over([8], "ranks", oversubscribed=1)
+        found = self.columns(self.draw("scaling", self.file(rows)), "fixed", "method", "ranks", "drawn", "t_median_s")
+        self.assertEqual([f for f in found if f[1] == "onebit"], [("vector", "onebit", 2, "line", 2.5e-4),
+                         ("vector", "onebit", 4, "line", 2.5e-4), ("vector", "onebit", 8, "oversubscribed", 2.5e-4)])
+
+    def test_scaling_with_the_share_of_a_rank_fixed(self):
+        rows = [point("mpi", ranks * MIB, 1e-3 * ranks, ranks=ranks) for ranks in (2, 4)]
+        self.assertEqual(self.columns(self.draw("scaling", self.file(rows)), "fixed", "fixed_bytes", "ranks"),
+                         [("share", MIB, 2), ("share", MIB, 4)])
+
+    def test_distribution(self):
+        rows = [point("mpi", MIB, 2e-3)]
+        path = write_results(self.path("a.h5"), rows, np.array([[3e-3, 1e-3, 9.0, 2e-3, np.nan]]))
+        self.assertEqual(self.columns(self.draw("distribution", path), "t_max_s", "share"),
+                         [(1e-3, 0.25), (2e-3, 0.5), (3e-3, 0.75), (9, 1)], "the tail is kept")
+
+    def test_launches(self):
+        rows = [point("mpi", MIB, t, key=f"k{i}", launch=i, oversubscribed=int(i == 2)) for i, t in enumerate((1e-3, 2e-3, 3e-3))]
+        self.assertEqual(self.columns(self.draw("launches", self.file(rows)), "launch", "t_median_s", "drawn"),
+                         [(0, 1e-3, "line"), (1, 2e-3, "line"), (2, 3e-3, "oversubscribed")])
+
+    def test_drift(self):
+        rows = [point("mpi", MIB, 2e-3)]
+        path = write_results(self.path("a.h5"), rows, np.array([[3e-3, 1e-3, 2e-3, np.nan]]))
+        self.with_dataset(path, "samples/order", np.array([[12, 10, 11, mpiq_results.NO_ORDER]], dtype="u4"))
+        self.assertEqual(self.columns(self.draw("drift", path), "order", "t_max_s", "over_median"),
+                         [(0, 1e-3, 0.5), (1, 2e-3, 1), (2, 3e-3, 1.5)])
+
+    def test_ranks(self):
+        rows = [point("mpi", MIB, 2e-3)]
+        path = self.with_dataset(self.file(rows), "samples/t_rank_s", np.array([[[1e-3, 2e-3], [3e-3, 4e-3], [np.nan] * 2]]))
+        self.assertEqual(self.columns(self.draw("ranks", path), "repetition", "rank", "t_rank_s"),
+                         [(0, 0, 1e-3), (0, 1, 2e-3), (1, 0, 3e-3), (1, 1, 4e-3)])
+
+    def test_layers(self):
+        rows = [point(m, size, t, model="net", layer=f"l{size}", layers_alike=alike) for size, t, alike in
+                ((4 * KIB, 1e-3, 3), (MIB, 5e-3, 1)) for m in ("mpi", "onebit")]
+        rows[-1]["oversubscribed"] = 1
+        found = self.columns(self.draw("layers", self.file(rows)), "method", "layer", "layers_alike", "cumulative_s")
+        self.assertEqual(found[:2], [("mpi", "l4096", 3, 3e-3), ("mpi", f"l{MIB}", 1, 8e-3)])
+        self.assertTrue(all(math.isnan(f[-1]) for f in found[2:]), "a step with a bad layer has no sum")
+
+    def test_data(self):
+        rows = rows_over([0, 1], "input_id")
+        rows[1]["speedup"] = 3
+        path = self.file(rows, data=["x density=0.1", "x density=0.01"])
+        found = self.columns(self.draw("data", path), "data", "method", "speedup")
+        self.assertEqual(found, [("x density=0.01", "onebit", 4), ("x density=0.1", "onebit", 3)])
+
+    def test_model(self):
+        found = self.draw("model", self.file(linear()))
+        for row in found:
+            self.assertAlmostEqual(float(row["residual"]), 0, 4)
+            self.assertAlmostEqual(float(row["beta_s_per_B"]), 1e-9, 15)
+        self.assertAlmostEqual(float(found[-1]["gamma_s_per_B"]), 1e-10, 13)
+        self.assertAlmostEqual(float(found[0]["alpha_s"]), 1e-5, 10)
+
+    def test_extrapolate(self):
+        found = self.draw("extrapolate", self.file([row for row in linear() if row.__setitem__("nodes", 2) is None]))
+        self.assertEqual({(r["method"], r["source"]) for r in found}, {("onebit", "modelled"), ("onebit", "measured")})
+
+    def test_training(self):
+        found = self.draw("training", training_files.three_methods(self.path("t.csv")))
+        self.assertEqual(self.columns(found, "method", "epoch", "accuracy_lo", "accuracy", "accuracy_hi")[1],
+                         ("mpi", 2, 0.96, 0.965, 0.97))
+
+    def test_frontier(self):
+        found = self.draw("frontier", self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None]))
+        self.assertEqual({(r["method"], r["baseline"], r["ranks"]) for r in found}, {("onebit", "mpi/fastest", "2")})
+
+    def test_roofline(self):
+        path = self.path("kernels.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"context": {"host_name": "h", "num_cpus": 2}, "benchmarks": [
+                {"name": f"onebit/{work}/f32/{isa}/1024KiB/manual_time", "real_time": 100.0 * slow, "time_unit": "us",
+                 "moved_GB/s": 20 / slow, "triad_GB/s": 25.0} for work in ("encode+feedback", "decode+add", "encode")
+                for isa, slow in (("scalar", 4), ("avx2", 1))]}, file)
+        found = self.columns(self.draw("roofline", path), "work", "isa", "elements_per_s", "elements_per_B")
+        self.assertEqual(found, [(work, "avx2", 2621440000, 0.131072) for work in ("encode+feedback", "decode+add")])
+
+    def test_history(self):
+        old = self.file(sweep(), name="old.h5", git_commit="a" * 40, created_utc="2026-01-01T00:00:00Z")
+        new = self.file([point("mpi", MIB, 3e-3), point("new", MIB, 1e-3)], name="new.h5", git_commit="b" * 40,
+                        created_utc="2026-02-01T00:00:00Z")
+        self.assertEqual(self.columns(self.draw("history", new, old), "method", "bytes", "commit", "date", "t_median_s"),
+                         [("mpi", MIB, "a" * 10, "2026-01-01", 1e-3), ("mpi", MIB, "b" * 10, "2026-02-01", 3e-3)])
+
+
+class Register(Drawn):
+    def test_every_plot_has_a_test_words_and_a_file(self):
+        folder = os.listdir(script("plots"))
+        for name, function in PLOTS.items():
+            self.assertTrue(hasattr(Plots, "test_" + name.replace("-", "_")), name)
+            self.assertTrue(function.__doc__ and function.read, f"{name}: what it shows and how to read it")
+            self.assertIn(name.replace("-", "_") + ".py", folder)
+
+    def test_all_draws_what_applies_and_nothing_else(self):
+        path = self.file(linear(), True)
+        status, out, problem = self.run_program("plot", "all", path, "-o", self.path("out"), "--format", "png")
+        self.assertEqual((status, problem), (0, ""))
+        drawn = {re.search(r"a-([\w-]+)\.csv", line).group(1) for line in out.splitlines()}
+        self.assertEqual(drawn, {"busbw", "distribution", "error", "model", "ratio", "speedup", "time", "winners"})
+
+    def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
+        lonely = self.file([point("mpi", MIB, 1e-3)])
+        reasons = {"ratio": "asked for a ratio", "ratio-size": "has a speedup", "paper": "no row is of a matrix",
+                   "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples",
+                   "launches": "more than one launch", "drift": "/samples/order", "ranks": "/samples/t_rank_s",
+                   "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
+                   "extrapolate": "a rank a host", "frontier": "a link with a rate",
+                   "history": "more than one commit", "roofline": "kernels.json",
+                   "training": "TRAIN.csv"}
+        for name, reason in reasons.items():
+            with self.subTest(name):
+                self.refused(name, reason, lonely)
+
+    def test_an_empty_selection_is_refused_by_every_plot(self):
+        path = self.file(sweep())
+        for name, function in PLOTS.items():
+            if function.takes == "results":
+                with self.subTest(name):
+                    self.refused(name, "no rows match", path, "--where", "ranks=64")
+
+    def test_other_json_is_refused(self):
+        path = self.path("k.json")
+        for content in ("{", "[]", '{"benchmarks": [{"name": "a"}], "context": {}}'):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+            self.refused("roofline", "k.json: ", path)
+
+    def test_bad_points_are_never_quoted(self):
+        rows = [point(m, s, t, oversubscribed=1) for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("onebit", 2e-4))]
+        path = self.file(rows, True)
+        self.refused("winners", "nothing can win", path)
+        self.refused("distribution", "without oversubscription", path)
+        self.assertEqual(self.columns(self.draw("busbw", path), "drawn"), [("oversubscribed",)] * 4)
+
+    def test_rows_without_intervals_are_drawn(self):
+        none = dict.fromkeys(("t_ci_lo_s", "t_ci_hi_s", "speedup_lo", "speedup_hi"), float("nan"))
+        rows = [point(m, s, t, **none)
+                for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("onebit", 2e-4))]
+        for name, drawn in (("time", 4), ("speedup", 2), ("busbw", 4)):
+            self.assertEqual(len(self.draw(name, self.file(rows))), drawn)
+
+    def test_a_figure_is_the_same_bytes_when_made_again(self):
+        path, seen = self.file(linear(), True), []
+        for _ in range(2):
+            status, _, _ = self.run_program("plot", "model", path, "-o", self.path("out"), "--format", "png,pdf,svg")
+            self.assertEqual(status, 0)
+            seen.append({})
+            for suffix in ("png", "pdf", "svg", "csv"):
+                with open(self.path("out", f"a-model.{suffix}"), "rb") as file:
+                    seen[-1][suffix] = file.read()
+        self.assertEqual(seen[0], seen[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,109 @@
+"""The files that say what the project is, against the tree: versions, the workflow, hooks, the list of examples.
+
+Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/project_files_test.py
+"""
+import os
+import re
+import unittest
+
+from scripts_common import ROOT
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def found(pattern, *path):
+    """What the pattern's group is, in the one place where it matches."""
+    matches = re.findall(pattern, read(*path), re.M)
+    if len(matches) != 1:
+        raise AssertionError(f"{os.path.join(*path)}: {len(matches)} matches of {pattern}")
+    return matches[0]
+
+
+VERSION = found(r"^project\(mpi_quant VERSION ([\d.]+)", "CMakeLists.txt")
+EXAMPLES = sorted(name for name in os.listdir(os.path.join(ROOT, "examples")) if name.endswith((".c", ".cpp", ".f90", ".py")))
+
+
+class Version(unittest.TestCase):
+    def test_the_header_has_the_version_of_the_build(self):
+        header = "mpi_quant", "include", "mpi_quant.h"
+        parts = [found(rf"^#define MPIQ_VERSION_{part} (\d+)$", *header) for part in ("MAJOR", "MINOR", "PATCH")]
+        self.assertEqual(".".join(parts), VERSION)
+
+    def test_the_citation_has_it(self):
+        self.assertEqual(found(r"^version: (.*)$", "CITATION.cff"), VERSION)
+
+    def test_it_is_the_newest_of_the_changelog(self):
+        versions = re.findall(r"^## \[(.*?)\](?: - (.*))?$", read("CHANGELOG.md"), re.M)
+        self.assertEqual(versions[0], ("Unreleased", ""))
+        self.assertEqual(versions[1][0], VERSION)
+        for _, date in versions[1:]:
+            self.assertRegex(date, r"^\d{4}-\d\d-\d\d$")
+        dates = [date for _, date in versions[1:]]
+        self.assertEqual(dates, sorted(dates, reverse=True))
+
+    def test_the_changelog_has_the_headings_of_keep_a_changelog(self):
+        kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+        self.assertEqual(set(re.findall(r"^### (.*)$", read("CHANGELOG.md"), re.M)) - kinds, set())
+
+
+class Citation(unittest.TestCase):
+    def test_what_the_format_demands(self):
+        self.assertEqual(found(r"^cff-version: (.*)$", "CITATION.cff"), "1.2.0")
+        for key in ("message", "title", "type", "authors"):
+            found(rf"^{key}:", "CITATION.cff")
+
+    def test_the_licence_is_that_of_the_project(self):
+        self.assertEqual(found(r"^license: (.*)$", "CITATION.cff"), "Apache-2.0")
+        self.assertIn("Apache License\n                           Version 2.0", read("LICENSE"))
+
+
+class Checks(unittest.TestCase):
+    def test_the_workflow_runs_all_checks_on_debian_12(self):
+        workflow = read(".github", "workflows", "ci.yml")
+        self.assertRegex(workflow, r"(?m)^ *- run: \.ci/run$")
+        self.assertRegex(workflow, r"(?m)^ *container: debian:12$")
+        self.assertTrue(os.access(os.path.join(ROOT, ".ci", "run"), os.X_OK))
+
+    def test_hooks_are_scripts_of_the_tree_and_download_nothing(self):
+        hooks = read(".pre-commit-config.yaml")
+        self.assertEqual(re.findall(r"repo: (.*)", hooks), ["local"])
+        entries = re.findall(r"entry: (\S+)", hooks)
+        self.assertEqual(len(entries), len(re.findall(r"language: system$", hooks, re.M)))
+        for entry in entries:
+            if entry != "shellcheck":
+                self.assertTrue(os.access(os.path.join(ROOT, entry), os.X_OK), entry)
+
+    def test_the_editor_wraps_where_the_formatter_does(self):
+        self.assertEqual(found(r"^max_line_length = (\d+)$", ".editorconfig"), found(r"^ColumnLimit: (\d+)$", ".clang-format"))
+
+
+class Examples(unittest.TestCase):
+    def test_there_is_one_of_each_language_and_each_way(self):
+        self.assertGreaterEqual(len(EXAMPLES), 9)
+        self.assertEqual({os.path.splitext(name)[1] for name in EXAMPLES}, {".c", ".cpp", ".f90", ".py"})
+
+    def test_the_page_lists_each(self):
+        self.assertEqual(sorted(re.findall(r"^\| \[(\S+)\]\(\1\) \|", read("examples", "README.md"), re.M)), EXAMPLES)
+
+    def test_each_is_short_and_says_how_to_run_it(self):
+        for name in EXAMPLES:
+            with self.subTest(example=name):
+                lines = read("examples", name).splitlines()
+                self.assertTrue(20 <= len(lines) <= 60, len(lines))
+                opening = "\n".join(lines[:6])
+                self.assertRegex(opening, r"Run: +mpiexec -n 2 ")
+                if not name.endswith(".py"):
+                    self.assertIn(f" {name} -o ", opening)
+
+    def test_each_is_built_or_run_by_a_test(self):
+        build = read("examples", "CMakeLists.txt")
+        loops = " ".join(re.findall(r"foreach\(name ([^)]*)\)", build))
+        for name in EXAMPLES:
+            self.assertTrue(name in build or os.path.splitext(name)[0] in loops.split(), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,156 @@
+"""Tests of scripts/report: the verdict is what the numbers imply, and the page stands alone, is well-formed and repeatable.
+
+Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/report_page_test.py
+"""
+import os
+import re
+import unittest
+import xml.etree.ElementTree
+
+import h5py
+
+from plots_test import KIB, MIB, Drawn, linear
+from results_test import point, sweep
+
+import mpiq_results
+import mpiq_verdict
+
+CONDITION = "Only where what one call leaves out is added to the next (error feedback, as for gradients), use onebit "
+
+
+def words(page):
+    """The text of the page; parsing it also proves that it is well-formed."""
+    body = xml.etree.ElementTree.fromstring(page).find("body")
+    return " ".join(" ".join(body.itertext()).split())
+
+
+class Verdicts(Drawn):
+    def of(self, rows):
+        points = mpiq_results.read(self.file(rows)).points
+        return mpiq_verdict.of_panel(points, ["mpi"])
+
+    def speeds(self, method, speeds, **changes):
+        """speeds: (low, speedup, high) at 64 KiB, 1 MiB, 16 MiB ..."""
+        return [point(method, 64 * KIB << (4 * i), 1e-3 / s[1], speedup_lo=s[0], speedup=s[1], speedup_hi=s[2], **changes)
+                for i, s in enumerate(speeds)]
+
+    def test_a_method_wins_from_the_size_on_where_its_interval_leaves_one(self):
+        found = self.of(self.speeds("onebit", [(0.5, 0.6, 0.7), (0.9, 1.2, 1.4), (2, 2.5, 3)]))
+        self.assertEqual((found.kind, found.best.method, found.best.first, found.reaches_the_largest),
+                         ("wins", "onebit", 16 * MIB, True))
+        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce"), [
+            CONDITION + "from 16 MiB on: expected speed-up 2.5 [2, 3] at 16 MiB [95 %], relative L2 error of one call 0.5.",
+            "Below that keep MPI_Allreduce.", "Nothing was measured below 64 KiB or above 16 MiB."])
+
+    def test_nothing_wins_when_every_interval_includes_one(self):
+        found = self.of(self.speeds("onebit", [(0.9, 1.3, 1.6)] * 3) + self.speeds("bf16", [(0.5, 0.6, 0.7)] * 3))
+        self.assertEqual(found.kind, "loses")
+        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce"), [
+            "Keep MPI_Allreduce: at no measured size (64 KiB to 16 MiB) is a compressed method faster with 95 % certainty."])
+
+    def test_a_win_in_the_middle_is_called_one(self):
+        found = self.of(self.speeds("onebit", [(0.5, 0.6, 0.7), (2, 2.5, 3), (0.5, 0.6, 0.7)]))
+        self.assertTrue(mpiq_verdict.sentences(found, "MPI_Allreduce")[0].startswith(CONDITION + "at 1 MiB only"))
+        self.assertIn("Above 1 MiB keep MPI_Allreduce.", mpiq_verdict.sentences(found, "MPI_Allreduce"))
+
+    def test_of_two_that_win_at_the_largest_size_the_faster_there_is_advised(self):
+        found = self.of(self.speeds("bf16", [(4, 4, 4), (2, 2, 2)]) + self.speeds("onebit", [(1.1, 1.1, 1.1), (3, 3, 3)]))
+        self.assertEqual((found.best.method, [c.method for c in found.others]), ("onebit", ["bf16"]))
+
+    def test_one_size_is_no_range(self):
+        found = self.of(self.speeds("onebit", [(120, 130, 140)], err_rel_l2=1e-8))
+        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "Use onebit at 64 KiB, the only size measured: "
+                         "expected speed-up 130 [120, 140] at 64 KiB [95 %], relative L2 error of one call 1e-08, "
+                         "no more than rounding.")
+
+    def test_a_method_whose_single_results_are_wrong_is_advised_with_its_condition_in_the_same_sentence(self):
+        for error, condition in ((0.099, False), (0.1, True), (0.6, True)):
+            said = mpiq_verdict.sentences(self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, err_rel_l2=error)), "MPI_Allreduce")
+            self.assertEqual([s for s in said if "onebit" in s], said[:1])
+            self.assertEqual(said[0].startswith(CONDITION), condition, said[0])
+            self.assertEqual(said[0].startswith("Use onebit"), not condition, said[0])
+
+    def test_bad_rows_win_nothing(self):
+        for changes in ({"oversubscribed": 1}, {"status": "invalid"}):
+            found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, **changes))
+            self.assertEqual((found.kind, found.left_out), ("unknown", 2))
+            self.assertIn("No verdict", mpiq_verdict.sentences(found, "MPI_Allreduce")[0])
+
+
+class Report(Drawn):
+    def page(self, *arguments):
+        out = self.path("r.html")
+        status, _, problem = self.run_program("report", *arguments, "-o", out)
+        self.assertEqual((status, problem), (0, ""))
+        with open(out, encoding="utf-8") as file:
+            return file.read()
+
+    def test_the_first_words_are_what_the_numbers_imply(self):
+        text = words(self.page(self.file(linear(), True)))
+        self.assertIn(CONDITION + "from 64 KiB on: expected speed-up 2.29 [2.29, 2.29] at 64 KiB to 3.99 [3.99, 3.99] at 64 MiB "
+                      "[95 %], relative L2 error of one call 0.5.", text)
+        self.assertLess(text.index("Verdict"), text.index("Figures"))
+
+    def test_it_says_so_when_nothing_wins(self):
+        rows = [point(m, s, t) for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("onebit", 2e-3))]
+        text = words(self.page(self.file(rows, True)))
+        self.assertIn("Keep the fastest MPI_Allreduce: at no measured size (1 MiB to 2 MiB)", text)
+        self.assertNotIn("use onebit", text.lower())
+
+    def test_the_baseline_can_be_chosen(self):
+        rows = sweep() + [point("mpi/ring", s, 5e-4, base_key=f"mpi-{s}") for s in (64 * KIB, MIB)]
+        path = self.file(rows, True)
+        self.assertIn("expected speed-up 2 [2, 2]", words(self.page(path)))
+        self.assertIn("expected speed-up 4 [3.6, 4.4]", words(self.page(path, "--baseline", "own")))
+
+    def test_a_page_needs_nothing_from_elsewhere_and_runs_nothing(self):
+        page = self.page(self.file(linear(), True))
+        self.assertEqual(re.findall(r"https?:|//\w|<script|<link|@import|url\(", re.sub(r"base64,[^\"]*", "", page)), [])
+        self.assertEqual(set(re.findall(r'src="([^,]*),', page)), {"data:image/svg+xml;base64"})
+
+    def test_figures_have_captions_and_names(self):
+        tree = xml.etree.ElementTree.fromstring(self.page(self.file(linear(), True)))
+        figures = list(tree.iter("figure"))
+        self.assertEqual([f.get("id") for f in figures][:3], ["speedup", "time", "winners"])
+        self.assertTrue(all(f.find("img").get("alt") and "".join(f.find("figcaption").itertext()).strip() for f in figures))
+
+    def test_texts_of_files_are_escaped(self):
+        rows = [point(m, s, t, link="<b>&\"'") for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("<script>x</script>", 2e-4))]
+        page = self.page(self.file(rows, True, git_commit="<i>", uuid="x"))
+        self.assertNotIn("<script", page)
+        self.assertNotIn("<i>", page)
+        self.assertIn("use <script>x</script> from 1 MiB on", words(page))
+
+    def test_a_page_is_the_same_bytes_when_made_again(self):
+        path = self.file(linear(), True)
+        self.assertEqual(self.page(path), self.page(path))
+
+    def test_tables_and_metadata_are_those_of_the_file(self):
+        path = self.file(sweep(), True)
+        with h5py.File(path, "a") as file:
+            file["run"].attrs.update({"sync_method": "barrier: ours", "build": "Release,\x01 GNU 12",
+                                      "command_line": "/home/me/bench x"})
+            file["points"].attrs["speedup.formula"] = "a over b"
+        text = words(self.page(path))
+        for said in ("barrier: ours", "Release, GNU 12", "MPICH 4.0.2", "0123456789", "a over b", "250.000 us", "bench x"):
+            self.assertIn(said, text)
+        self.assertNotIn("/home/me", text)
+
+    def test_doubts_are_said(self):
+        text = words(self.page(self.file(sweep() + [point("onebit", 2 * MIB, 1e-4, oversubscribed=1)], True)))
+        self.assertIn("within 1 launch", text)
+        self.assertIn("1 of 5 rows have more ranks than cores", text)
+
+    def test_bad_input_is_named(self):
+        with open(self.path("k.json"), "w", encoding="utf-8") as file:
+            file.write("{}")
+        for code, reason, *arguments in ((2, "no such file", self.path("none.h5")), (1, "FILE.h5", self.path("k.json")),
+                                         (1, "no rows match", self.file(sweep()), "--where", "ranks=64")):
+            status, _, problem = self.run_program("report", *arguments, "-o", self.path("r.html"))
+            self.assertEqual(status, code)
+            self.assertIn(reason, problem)
+            self.assertFalse(os.path.exists(self.path("r.html")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,149 @@
+"""Tests of slurm/*.sbatch with made-up commands of Slurm: what a job does when its launch ends or cannot begin, and what it says.
+
+Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/scripts/slurm_cells_test.py
+"""
+import glob
+import os
+import unittest
+
+from slurm_fakes import SLURM, WithFakes
+
+import mpiq_folder
+
+
+class Cells(WithFakes):
+    """A job by hand: the same script, with the variables that Slurm would set."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.submit("--nodes", "2", "--launches", "2", "--yes", "--max-restarts", "3").returncode, 0)
+        self.first = mpiq_folder.Folder(self.run_folder).cells()[0].name
+        os.remove(self.path("calls"))
+
+    def job(self, **env):
+        slurm = {"SLURM_JOB_ID": "101", "SLURM_ARRAY_JOB_ID": "101", "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_NUM_NODES": "2",
+                 "SLURM_JOB_NODELIST": "n[1-2]", "SECRET_TOKEN": "xyzzy"}
+        return self.call("bash", os.path.join(SLURM, "allreduce.sbatch"), self.run_folder, **{**slurm, **env})
+
+    def expect(self, code, state, why, **env):
+        done = self.job(**env)
+        found = self.state(self.first)
+        self.assertEqual((done.returncode, found.state), (code, state), done.stderr)
+        self.assertIn(why, found.why)
+        return done
+
+    def settings(self, **changed):
+        with open(os.path.join(self.run_folder, "settings.sh"), "a", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in changed.items())
+
+    def test_a_launch_is_told_where_and_bound(self):
+        self.expect(0, "done", "")
+        (call,) = self.calls("srun")
+        for word in ("--mpi=pmi2", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=1",
+                     "--distribution=block:block", "--cpu-bind=verbose,cores", "--kill-on-bad-exit=1", "--expect-ranks 2",
+                     "--deadline auto", "--link slurm-toy"):
+            self.assertIn(" " + word, call)
+        self.assertEqual(self.job().returncode, 0)
+        self.assertEqual(len(self.calls("srun")), 1, "what is done is not done again")
+
+    def test_points_left_requeue_exactly_this_task(self):
+        # SLURM_JOB_ID is that of the whole array here: to requeue it would start every task again.
+        self.expect(75, "failed", "did not come", FAKE_SRUN="75")
+        self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
+        self.assertIn("101_0", self.state(self.first).job)
+
+    def test_a_cell_does_not_begin_again_for_ever(self):
+        self.expect(1, "failed", "left after 3 restarts", FAKE_SRUN="75", SLURM_RESTART_COUNT="3")
+        self.expect(1, "failed", "gave up after 3 restarts", SLURM_RESTART_COUNT="4")
+        self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], [])
+
+    def test_other_ends(self):
+        self.expect(2, "failed", "refused its options", FAKE_SRUN="2")
+        self.expect(1, "failed", "a point failed", FAKE_SRUN="1")
+        self.expect(1, "failed", "137 (SIGKILL)", FAKE_SRUN="137")
+
+    def test_other_launchers(self):
+        for name, program, expected in (("openmpi", "mpirun", "-n 2 --map-by ppr:1:node:PE=1 --bind-to core --report-bindings"),
+                                        ("hydra", "mpiexec.hydra", "-n 2 -ppn 1 -bind-to core:1")):
+            self.file("bin/" + program, f'#!/bin/sh\necho "{program} $*" >>"{self.folder}/calls"\n')
+            os.chmod(self.path("bin", program), 0o755)
+            self.settings(launcher=name)
+            self.expect(0, "done", "")
+            self.assertTrue(self.calls(program)[0].startswith(f"{program} {expected} "), self.calls(program))
+            os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
+        self.assertEqual(self.calls("srun"), [])
+
+    def test_an_allocation_of_another_size(self):
+        self.expect(2, "failed", "plan says 2 nodes, the allocation has 1", SLURM_JOB_NUM_NODES="1")
+
+    def test_what_is_missing_is_named(self):
+        self.settings(modules="nosuch/1")
+        self.expect(69, "failed", "there is no 'module' command")
+        self.settings(modules="", bin="/none")
+        self.expect(69, "failed", "no program /none/mpiq-bench")
+        self.assertEqual(self.calls("srun"), [])
+
+    def test_a_module_that_does_not_load(self):
+        with open(os.path.join(self.run_folder, "site.sh"), "w", encoding="utf-8") as site:
+            site.write('module() { [ "$2" = good/1 ] || { echo "Unable to locate a modulefile for $2"; }; }\n')
+        self.settings(modules="'good/1 bad/2'")
+        self.expect(69, "failed", "module bad/2 cannot be loaded")
+
+    def test_the_outcome_without_python_says_what_the_jobs_said(self):
+        self.settings(modules="python/9")
+        self.expect(69, "failed", "there is no 'module' command")
+        self.settings(python="/none/python3")
+        done = self.call("bash", os.path.join(SLURM, "outcome.sbatch"), self.run_folder, SLURM_JOB_ID="109")
+        self.assertEqual(done.returncode, 1)
+        with open(os.path.join(self.run_folder, "outcome.txt"), encoding="utf-8") as file:
+            outcome = file.read()
+        for text in ("no /none/python3 on ", f"{self.first}: failed: module python/9"):
+            self.assertIn(text, outcome)
+
+    def test_a_full_disk(self):
+        self.settings(min_free_mb="999999999")
+        self.expect(74, "failed", "is full")
+
+    def test_a_disk_that_is_full_only_in_writing(self):
+        probe = os.path.join(self.run_folder, "cells", self.first + ".probe")
+        os.symlink("/dev/full", probe)
+        done = self.expect(74, "failed", "cannot write to")
+        self.assertIn("No space left", done.stderr)
+        self.assertEqual(self.calls("srun"), [])
+
+    def test_a_disk_that_fills_during_the_launch(self):
+        self.settings(min_free_mb="0")
+        self.file("bin/srun", f"#!/bin/sh\nln -s /dev/full {self.run_folder}/cells/{self.first}.probe\nexit 1\n")
+        self.expect(74, "failed", "cannot write to")
+
+    def test_a_disk_too_full_to_say_so(self):
+        os.mkdir(os.path.join(self.run_folder, "state", self.first + ".state"))  # which nobody can write to, not even root
+        done = self.job()
+        self.assertEqual(done.returncode, 74)  # which slurm/status explains
+        self.assertIn("cannot write", done.stderr)
+
+    def test_the_lock_of_a_job_that_has_ended_goes(self):
+        lock = os.path.join(self.run_folder, "cells", self.first + ".h5.lock")
+        with open(lock, "w", encoding="utf-8") as file:
+            file.write("other/12345678 77 55 9\n")
+        self.file("queue", "55\n")
+        self.expect(0, "done", "")
+        self.assertTrue(os.path.exists(lock), "its owner runs")
+        os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
+        self.file("queue", "555\n")
+        self.expect(0, "done", "")
+        self.assertFalse(os.path.exists(lock))
+
+    def test_the_environment_is_not_written_down(self):
+        self.expect(0, "done", "", SLURM_CPU_BIND_TYPE="mask_cpu", UCX_TLS="sm")
+        text = ""
+        for path in glob.glob(os.path.join(self.run_folder, "**"), recursive=True):
+            if os.path.isfile(path):
+                with open(path, encoding="utf-8") as file:
+                    text += file.read()
+        self.assertIn("UCX_TLS=sm", text)
+        self.assertNotIn("xyzzy", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

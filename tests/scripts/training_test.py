@@ -1,0 +1,235 @@
+"""Tests of what reads mpiq-train's files: tables, the figure, the report's section, the formula of 1-bit SGD; and of bad files.
+
+Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/training_test.py
+"""
+import math
+import os
+import unittest
+
+import training_files
+from model_test import TRUE, measured
+from plots_test import PROGRAMS, Drawn, command
+from report_page_test import words
+import mpiq_khat
+import mpiq_results
+import mpiq_training
+from mpiq_selection import Selection
+
+
+PROGRAMS.update({name: command(name) for name in ("khat", "mnist_table")})
+
+
+class WithTraining(Drawn):
+    def three(self, name="t.csv", **changes):
+        return training_files.three_methods(self.path(name), **changes)
+
+    def host(self, shared=False):
+        """A result file to which the model can be fitted; shared: all ranks are on one host."""
+        rows = measured()
+        for row in rows:
+            row["nodes"] = 1 if shared else row["nodes"]
+        return self.file(rows, samples=True, name="host.h5")
+
+    def groups(self, path):
+        return next(iter(mpiq_training.read([path]).groups.values()))
+
+
+class Statistics(WithTraining):
+    def test_differences_and_speedups_are_paired_by_seed(self):
+        methods = self.groups(self.three())
+        mean, half = mpiq_training.difference(methods["onebit", "on"], methods["mpi", ""])
+        self.assertAlmostEqual(mean, -0.5)
+        self.assertLess(half, 1e-9, "seeds differ by a point, methods always by a half")
+        for found, true in zip(mpiq_training.speedup(methods["onebit", "on"], methods["mpi", ""]), (2, 2, 2)):
+            self.assertAlmostEqual(found, true)
+
+    def test_the_interval_is_student_s(self):
+        mean, half = mpiq_training.mean_and_half_interval([1, 2, 3])
+        self.assertEqual((mean, round(half, 3)), (2, round(4.303 / math.sqrt(3), 3)))
+        self.assertEqual(mpiq_training.mean_and_half_interval([5]), (5, None))
+
+    def test_the_target_is_what_dense_gradients_reach_with_every_seed(self):
+        methods = self.groups(self.three())
+        target = mpiq_training.target_of(methods)
+        self.assertEqual(target, 0.96)
+        reached = mpiq_training.to_target(methods["onebit", "on"], target)
+        self.assertIsNone(reached[1])
+        self.assertEqual(reached[2][1], 200)
+        self.assertAlmostEqual(reached[2][0], 200 * 0.01 * 1.02)
+
+    def test_runs_that_a_target_ended_had_reached_it(self):
+        methods = self.groups(training_files.write(
+            self.path("t.csv"), training_files.rows_of(accuracies=(0.9, 0.95, 0.978)),
+            training_files.rows_of("onebit", accuracies=(0.9, 0.9753)), training_files.rows_of("bf16", accuracies=(0.9, 0.95, 0.96))))
+        self.assertEqual(mpiq_training.target_of(methods), 0.975)
+
+    def test_of_a_run_in_two_files_the_last_counts(self):
+        old = training_files.write(self.path("a.csv"), training_files.rows_of(accuracies=(0.1, 0.2)))
+        new = training_files.write(self.path("b.csv"), training_files.rows_of(accuracies=(0.8, 0.9)))
+        groups = mpiq_training.read([old, new]).groups
+        self.assertEqual([run[-1]["accuracy"] for run in next(iter(groups.values()))["mpi", ""].values()], [0.9])
+
+    def test_runs_that_differ_in_more_than_the_method_are_not_compared(self):
+        groups = mpiq_training.read([self.three(), self.three("u.csv", batch=100), self.three("v.csv", ranks=4)]).groups
+        self.assertEqual(sorted((dict(zip(mpiq_training.SETTING, s))["batch"], ranks) for s, ranks in groups),
+                         [(100, 2), (200, 2), (200, 4)])
+
+    def test_files_from_before_a_column_got_another_name_are_read(self):
+        path = self.three()
+        with open(path, encoding="utf-8") as file:
+            old = file.read().replace(",adapt,", ",adagrad,", 1)
+        with open(self.path("old.csv"), "w", encoding="utf-8") as file:
+            file.write(old)
+        self.assertEqual(mpiq_training.read([path]).groups, mpiq_training.read([self.path("old.csv")]).groups)
+
+    def test_runs_that_ended_early_are_named(self):
+        path = training_files.write(self.path("t.csv"), training_files.rows_of(), training_files.rows_of("onebit", accuracies=(0.9,)))
+        self.assertEqual(mpiq_training.stopped_early(self.groups(path)), ["onebit (1 of 1)"])
+
+    def test_mnist_table(self):
+        status, out, problem = self.run_program("mnist_table", self.three(), training_files.write(
+            self.path("n.csv"), training_files.rows_of("onebit", feedback=0)))
+        self.assertEqual((status, problem), (0, ""))
+        lines = out.splitlines()
+        self.assertEqual(lines[0], "mlp:64x64, 50000 parameters, sgd, batch 200, 2 epochs, MNIST; mean over the seeds and its 95 % "
+                         "interval (Student's t).")
+        self.assertEqual([line.split(" | ")[1:4] for line in lines[4:]],
+                         [["`mpi`", "", "2"], ["`bf16`", "on", "2"], ["`onebit`", "on", "2"], ["`onebit`", "off", "1"]])
+        self.assertIn("-0.500 ± 0.000 | 1.000 |", lines[6])
+
+
+class BadFiles(WithTraining):
+    def refuse(self, reason, content):
+        path = self.path("bad.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+        host = self.host()
+        for program in (("plot", "training", path, "-o", self.path("out")), ("report", host, path, "-o", self.path("r.html")),
+                        ("mnist_table", path), ("khat", path, host)):
+            status, out, problem = self.run_program(*program)
+            self.assertEqual((status, out), (1, ""), problem)
+            self.assertIn("bad.csv: ", problem)
+            self.assertIn(reason, problem)
+
+    def good(self, **changes):
+        with open(training_files.write(self.path("g.csv"), training_files.rows_of(**changes)), encoding="utf-8") as file:
+            return file.read()
+
+    def test_files_that_are_none_of_mpiq_train_s(self):
+        for reason, content in (("lacks the columns method", ""), ("nothing was trained", ",".join(training_files.HEAD) + "\n"),
+                                ("lacks the columns", "a,b\n1,2\n"), ("lacks the columns", "\x00\x01\n")):
+            with self.subTest(reason):
+                self.refuse(reason, content)
+
+    def test_a_truncated_line_is_named(self):
+        self.refuse("line 3: ", self.good()[:-60])
+
+    def test_numbers_that_are_none_are_named(self):
+        for name, value in (("accuracy", "nan"), ("accuracy", 1.5), ("accuracy", "x"), ("step", 0), ("ranks", "two"), ("train_s", -1),
+                            ("sent_bytes", "many"), ("compute_s", "inf")):
+            with self.subTest(name=name, value=value):
+                self.refuse(f"line 2: {name} is '{value}'", self.good(**{name: value}))
+
+    def test_no_such_file(self):
+        for program in ("mnist_table", "khat"):
+            status, _, problem = self.run_program(program, self.path("none.csv"), *([self.host()] if program == "khat" else []))
+            self.assertEqual(status, 2)
+            self.assertIn("none.csv", problem)
+
+
+class Report(WithTraining):
+    def page(self, *arguments):
+        status, _, problem = self.run_program("report", *arguments, "-o", self.path("r.html"))
+        self.assertEqual((status, problem), (0, ""))
+        with open(self.path("r.html"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_accuracy_speed_and_target(self):
+        text = words(self.page(self.host(), self.three()))
+        for said in ("onebit on 2 96.00 ± 6.35 -0.50 ± 0.00 1.000", "onebit on 2.00 2.00 .. 2.00 1.50 1.50 .. 1.50",
+                     "accuracy of 96.0 %", "in 1 of 2 seeds", "How many ranks: the formula of 1-bit SGD", "Seide"):
+            self.assertIn(said, text)
+        self.assertLess(text.index("Training"), text.index("How it was measured"))
+
+    def test_ranks_without_a_core_of_their_own_have_no_times(self):
+        text = words(self.page(self.host(), self.three(oversubscribed=1)))
+        self.assertIn("Accuracy only: 2 ranks were more than", text)
+        for never in ("Time of a step", "Speed-up of a whole step", "How many ranks"):
+            self.assertNotIn(never, text)
+
+    def test_links_are_settings_of_their_own(self):
+        text = words(self.page(self.host(), self.three(), self.three("u.csv", link="lab-1gbit")))
+        self.assertIn("rate 0.1, 2 ranks", text)
+        self.assertIn("rate 0.1, lab-1gbit, 2 ranks", text)
+
+    def test_the_same_files_make_the_same_bytes(self):
+        host, csv = self.host(), self.three()
+        self.assertEqual(self.page(host, csv), self.page(host, csv))
+
+    def test_words_of_files_are_escaped(self):
+        page = self.page(self.host(), self.three(network="<script>alert(1)</script>"))
+        self.assertNotIn("<script", page)
+
+    def test_one_seed_has_no_interval(self):
+        path = training_files.write(self.path("t.csv"), training_files.rows_of(), training_files.rows_of("onebit", step_s=0.005))
+        self.assertIn("onebit on 1 95.00 +0.00 1.000", words(self.page(self.host(), path)))
+
+    def test_times_are_drawn_only_where_ranks_have_cores(self):
+        for oversubscribed in (0, 1):
+            rows = self.draw("training", self.three(oversubscribed=oversubscribed), self.host())
+            self.assertEqual({math.isnan(float(r["train_s"])) for r in rows}, {oversubscribed == 1})
+            self.assertEqual({r["method"] for r in rows}, {"mpi", "bf16", "onebit"})
+
+
+class KHat(WithTraining):
+    def constants(self, **changes):
+        return mpiq_khat.constants(mpiq_training.read([self.three(**changes)]))[0]
+
+    def test_the_formula_is_that_of_the_paper(self):
+        c = mpiq_khat.Constants((), 2, 1, batch=1000, frame_s=1e-4, update_s=0.01, post_s=0.02)
+        self.assertAlmostEqual(c.best(0.08), (500 * 1e-4 + 0.02) / (0.08 - 0.01))
+        best = c.best(0.08)
+        self.assertAlmostEqual(c.calc(best), 0.08, msg="at K-hat computing takes as long as the exchange")
+        self.assertIsNone(c.best(0.01))
+        self.assertIsNone(c.best(0.005))
+
+    def test_constants_are_those_of_the_dense_runs(self):
+        c = self.constants()
+        self.assertAlmostEqual(c.frame_s, 4e-3 / (200 / 2))
+        self.assertAlmostEqual(c.update_s, 1e-3)
+
+    def test_rows_are_the_links_and_the_methods_that_were_trained(self):
+        training = mpiq_training.read([self.three(parameters=1000000)])
+        found = {r["method"]: r for r in mpiq_khat.rows(training, Selection([mpiq_results.read(self.host())], [], ""))}
+        self.assertEqual(set(found), {"dense", "onebit"}, "bf16 has no rows in the file")
+        self.assertAlmostEqual(found["dense"]["float_s"] / (2 * 4e6 * TRUE["beta"]), 1, 2)
+        self.assertAlmostEqual(found["onebit"]["z"] / 32, 1, 2)
+        self.assertAlmostEqual(found["dense"]["best"] / (100 * 4e-5 / (8e-3 - 1e-3)), 1, 1)
+        self.assertIsNone(found["onebit"]["best"], "the update takes longer")
+
+    def test_the_best_by_the_model_is_the_fewest_ranks_that_are_as_good(self):
+        training = mpiq_training.read([self.three(parameters=1000)])
+        for row in mpiq_khat.rows(training, Selection([mpiq_results.read(self.host())], [], "")):
+            ranks, seconds = row["model"]
+            c = row["constants"]
+            self.assertLess(ranks, 128, "the update alone takes 1 ms, computing 4 ms by ranks")
+            self.assertLess(seconds, 1.1 * (c.update_s + 1e-3))
+
+    def test_khat_prints_markdown(self):
+        status, out, problem = self.run_program("khat", self.three(parameters=1000000), self.host())
+        self.assertEqual((status, problem), (0, ""))
+        self.assertIn("| lab-1gbit, normal | mpi (fp32) | 1 | 8.0", out)
+        self.assertIn("Interspeech 2014", out)
+
+    def test_khat_refuses_what_it_cannot_answer(self):
+        for reason, run, host in (("more ranks than cores", {"oversubscribed": 1}, {}), ("a rank a host", {}, {"shared": True})):
+            host = self.host(**host)
+            status, _, problem = self.run_program("khat", self.three(**run), host)
+            self.assertEqual((status, reason in problem), (1, True), problem)
+            os.remove(host)
+        self.assertEqual(self.run_program("khat", self.three())[0], 2)
+        self.assertEqual(self.run_program("khat", "--help")[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

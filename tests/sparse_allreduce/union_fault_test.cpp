@@ -1,0 +1,170 @@
+// The union allreduce when messages or ranks fail: errors in time, no waiting for ever, no wrong result taken
+// for a right one.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/sparse_allreduce/union_scene.hpp"
+
+namespace mq::sparse {
+namespace {
+
+using test::Loopback;
+using test::UnionCase;
+
+// dense is left out where ranks do not all get as far as the caller's reduction, which would wait for them.
+constexpr Algorithm kOwn[] = {Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling,
+                              Algorithm::ssar, Algorithm::dsar};
+constexpr int kHeaders = 5, kPayloads = 6;  // tags
+
+UnionCase small_case(Algorithm algorithm, int ranks) {
+  UnionCase c{.algorithm = algorithm, .ranks = ranks, .size = 6000, .density = .02};
+  c.timeout_s = 20;  // never reached in tests of damage: nobody waits for what will not come
+  return c;
+}
+// Runs a case whose message number `victim` is damaged; ranks that end well have the right result. Gives how
+// many ranks ended with an error.
+template <class T = float>
+int errors_with_damage(const UnionCase& c, int tag, int victim,
+                       const std::function<void(Loopback::Message&)>& damage, bool results_hold = true) {
+  const auto inputs = test::union_inputs<T>(c);
+  const auto expected = test::union_expected<T>(c, inputs);
+  std::atomic<int> seen{0};
+  std::size_t leaked = 0;
+  const auto outcomes =
+      test::run_union<T>(c, inputs, &leaked, [&](int, int, int of, Loopback::Message& message) {
+        if (of == tag && !message.empty() && seen++ == victim) damage(message);
+      });
+  int errors = 0;
+  for (const auto& out : outcomes) {
+    EXPECT_NE(out.status.code(), Code::timed_out) << test::describe(c) << " message " << victim;
+    errors += !out.status.ok();
+    if (!out.status.ok() || !results_hold) continue;
+    EXPECT_TRUE(test::same_bits(out.values, expected.values)) << test::describe(c) << " message " << victim;
+    EXPECT_TRUE(test::same_bits(out.indices, expected.indices)) << test::describe(c);
+  }
+  EXPECT_EQ(leaked, 0u) << test::describe(c) << " message " << victim;
+  return seen > victim ? errors : -1;  // -1: there were fewer messages
+}
+
+TEST(UnionFaults, ATruncatedPayloadIsAnErrorAndNobodyWaits) {
+  for (const Algorithm algorithm : kOwn)
+    for (const int ranks : {2, 3, 4, 5, 8})
+      for (int victim = 0; victim < 24; ++victim) {
+        const int errors = errors_with_damage(
+            small_case(algorithm, ranks), kPayloads, victim,
+            [&](auto& message) { message.resize(message.size() - 1 - message.size() / 2); });
+        if (errors < 0) break;
+        EXPECT_GT(errors, 0) << static_cast<int>(algorithm) << " ranks " << ranks << " message " << victim;
+      }
+}
+
+TEST(UnionFaults, APayloadThatIsTooLongIsAnErrorAndNobodyWaits) {
+  for (const Algorithm algorithm : kOwn)
+    for (int victim = 0; victim < 10; ++victim)
+      EXPECT_NE(errors_with_damage(small_case(algorithm, 5), kPayloads, victim,
+                                   [](auto& message) { message.resize(message.size() + 100); }),
+                0);
+}
+
+TEST(UnionFaults, AHeaderWithAnyBitWrongNeverMakesAnyoneWait) {
+  std::mt19937_64 random(3);
+  for (const Algorithm algorithm : kOwn)
+    for (const int ranks : {2, 3, 5})
+      for (std::size_t byte = 0; byte < sizeof(Header); ++byte) {
+        // The values a header speaks of are not protected: a count may lie and the payload still parse.
+        errors_with_damage(
+            small_case(algorithm, ranks), kHeaders, static_cast<int>(random() % 6),
+            [&](auto& message) { message[byte] ^= std::byte(1u << random() % 8); }, false);
+      }
+}
+
+TEST(UnionFaults, AForeignHeaderIsAnError) {
+  for (const Algorithm algorithm : kOwn)
+    for (const std::size_t byte : {std::size_t{0}, std::size_t{4}, std::size_t{8}, std::size_t{16}})
+      EXPECT_GT(errors_with_damage(small_case(algorithm, 4), kHeaders, 2,
+                                   [&](auto& message) { message[byte] ^= std::byte{64}; }),
+                0);
+}
+
+TEST(UnionFaults, ARankInTroubleIsAnErrorOnEveryRankThatDependsOnIt) {
+  for (const Algorithm algorithm : kOwn)
+    for (const int ranks : {2, 3, 5, 8}) {
+      UnionCase c = small_case(algorithm, ranks);
+      const auto inputs = test::union_inputs<float>(c);
+      std::atomic<int> seen{0};
+      std::size_t leaked = 1;
+      // As if the last rank had no memory from the start: the first headers it sends say so.
+      const auto outcomes =
+          test::run_union<float>(c, inputs, &leaked, [&](int from, int, int tag, auto& message) {
+            if (from != ranks - 1) return;
+            if (tag == kPayloads) message.clear();
+            if (tag != kHeaders || message.size() != sizeof(Header)) return;
+            auto* const header = reinterpret_cast<Header*>(message.data());
+            header->trouble = static_cast<std::uint16_t>(Code::no_memory);
+            header->payload_bytes = 0;
+            ++seen;
+          });
+      EXPECT_EQ(leaked, 0u);
+      int failed = 0;
+      for (const auto& out : outcomes) {
+        EXPECT_NE(out.status.code(), Code::timed_out);
+        failed += !out.status.ok();
+      }
+      EXPECT_GE(failed, ranks - 1) << test::describe(c);
+    }
+}
+
+TEST(UnionFaults, RandomPayloadsNeverCrash) {
+  std::mt19937_64 random(5);
+  for (const Algorithm algorithm : kOwn)
+    for (int trial = 0; trial < 30; ++trial) {
+      UnionCase c = small_case(algorithm, 3);
+      c.density = trial % 2 ? .02 : .7;
+      errors_with_damage(
+          c, kPayloads, trial % 8,
+          [&](auto& message) {
+            for (std::size_t i = trial % 3 ? message.size() / 2 : 0; i < message.size(); ++i)
+              message[i] = std::byte(random());
+          },
+          false);
+    }
+}
+
+TEST(UnionFaults, ADeadRankIsATimeOutAndNeverAPartialSum) {
+  for (const Algorithm algorithm : kOwn)
+    for (const int dead : {0, 2, 4}) {
+      UnionCase c = small_case(algorithm, 5);
+      c.timeout_s = .2;
+      c.dead = dead;
+      const auto inputs = test::union_inputs<float>(c);
+      const double start = clock_s();
+      const auto outcomes = test::run_union(c, inputs);
+      EXPECT_LT(clock_s() - start, 5);
+      for (int r = 0; r < c.ranks; ++r)
+        if (r != dead) {
+          EXPECT_EQ(outcomes[static_cast<std::size_t>(r)].status.code(), Code::timed_out)
+              << test::describe(c) << " rank " << r;
+        }
+    }
+}
+
+TEST(UnionFaults, DamagedPresenceIsAnErrorAndTheVectorsAreReducedAllTheSame) {
+  for (const int ranks : {2, 3, 5})
+    for (const int tag : {kHeaders, kPayloads})
+      for (int victim = 0; victim < 6; ++victim) {
+        const int errors = errors_with_damage(
+            small_case(Algorithm::dense, ranks), tag, victim,
+            [&](auto& message) {
+              if (tag == kHeaders)
+                message[0] ^= std::byte{1};
+              else
+                message.resize(message.size() / 2);
+            },
+            false);
+        EXPECT_NE(errors, 0) << ranks << " " << victim;
+      }
+}
+
+}  // namespace
+}  // namespace mq::sparse

@@ -1,0 +1,176 @@
+// A union allreduce over threads as ranks: inputs, the caller's dense reduction, what each rank got, and what
+// it should have got.
+#pragma once
+
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sparse_allreduce/union.hpp"
+#include "tests/engine/loopback.hpp"
+#include "tests/sparse_allreduce/sparse_inputs.hpp"
+
+namespace mq::test {
+
+struct UnionCase {
+  sparse::Algorithm algorithm = sparse::Algorithm::automatic;
+  int ranks = 2;
+  std::uint64_t size = 1000;
+  double density = .1;
+  Spread spread = Spread::uniform;
+  std::size_t stride = 1;
+  sparse::Op op = sparse::Op::sum;
+  bool dense_output = false;
+  ValueKind kind = ValueKind::integers;
+  std::uint64_t max = ~std::uint64_t{0};  // of the list; default: as many as the result can have
+  std::uint64_t delay_seed = 0;
+  double timeout_s = 0;
+  int dead = -1;  // a rank that does not take part
+  std::uint64_t seed = 1;
+};
+inline std::string describe(const UnionCase& c) {
+  return std::string(sparse::kAlgorithmNames[static_cast<std::size_t>(c.algorithm)]) + " ranks " +
+         std::to_string(c.ranks) + " size " + std::to_string(c.size) + " density " +
+         std::to_string(c.density) + " " + name(c.spread) + " stride " + std::to_string(c.stride) + " op " +
+         std::to_string(static_cast<int>(c.op)) + (c.dense_output ? " vector" : " list") + " seed " +
+         std::to_string(c.seed);
+}
+
+template <class T>
+struct UnionInput {
+  std::vector<std::uint64_t> indices;
+  std::vector<T> values;
+};
+template <class T>
+std::vector<UnionInput<T>> union_inputs(const UnionCase& c) {
+  std::vector<UnionInput<T>> all;
+  for (int r = 0; r < c.ranks; ++r) {
+    const auto count = static_cast<std::uint64_t>(std::ceil(c.density * static_cast<double>(c.size)));
+    all.push_back({sparse_indices({c.spread, c.size, count, r, c.ranks, c.seed}), {}});
+    all.back().values = sparse_values<T>(c.kind, all.back().indices.size() * c.stride, c.seed, r);
+  }
+  return all;
+}
+
+template <class T>
+struct UnionOutcome {
+  Status status;
+  sparse::UnionResult result;
+  std::vector<std::uint64_t> indices;
+  std::vector<T> values;
+  sparse::Traffic traffic;
+};
+
+// Left fold in the order of the ranks, in type A: as a list, or as the vector it is.
+template <class T, class A, class O>
+UnionOutcome<T> union_expected_as(const UnionCase& c, const std::vector<UnionInput<T>>& inputs) {
+  std::map<std::uint64_t, std::vector<A>> all;
+  for (const UnionInput<T>& in : inputs)
+    for (std::size_t i = 0; i < in.indices.size(); ++i) {
+      const T* const row = in.values.data() + i * c.stride;
+      const auto [at, fresh] = all.try_emplace(in.indices[i], row, row + c.stride);
+      for (std::size_t s = 0; s < c.stride && !fresh; ++s)
+        at->second[s] = O::apply(at->second[s], static_cast<A>(row[s]));
+    }
+  UnionOutcome<T> expected;
+  if (c.dense_output) expected.values.assign(c.size * c.stride, O::template absent<T>());
+  for (const auto& [index, row] : all) {
+    expected.indices.push_back(index);
+    for (std::size_t s = 0; s < c.stride; ++s) {
+      const T value = static_cast<T>(row[s]);
+      if (c.dense_output)
+        expected.values[index * c.stride + s] = value;
+      else
+        expected.values.push_back(value);
+    }
+  }
+  if (c.dense_output) expected.indices.clear();
+  return expected;
+}
+template <class T, class A = T>
+UnionOutcome<T> union_expected(const UnionCase& c, const std::vector<UnionInput<T>>& inputs) {
+  switch (c.op) {
+    case sparse::Op::min: return union_expected_as<T, A, sparse::Min>(c, inputs);
+    case sparse::Op::max: return union_expected_as<T, A, sparse::Max>(c, inputs);
+    case sparse::Op::sum: break;
+  }
+  return union_expected_as<T, A, sparse::Sum>(c, inputs);
+}
+
+// The reduction of whole vectors that an MPI library would do: a left fold.
+template <class T>
+class DenseReduction {
+ public:
+  DenseReduction(int ranks, sparse::Op op)
+      : barrier_(ranks), vectors_(static_cast<std::size_t>(ranks)), op_(op) {}
+  Status operator()(int rank, void* inout, std::uint64_t elements) {
+    vectors_[static_cast<std::size_t>(rank)] = static_cast<T*>(inout);
+    barrier_.arrive_and_wait();
+    std::vector<T> sum(vectors_[0], vectors_[0] + elements);
+    for (std::size_t r = 1; r < vectors_.size(); ++r)
+      for (std::uint64_t i = 0; i < elements; ++i)
+        sum[i] = op_ == sparse::Op::sum   ? sparse::Sum::apply(sum[i], vectors_[r][i])
+                 : op_ == sparse::Op::min ? sparse::Min::apply(sum[i], vectors_[r][i])
+                                          : sparse::Max::apply(sum[i], vectors_[r][i]);
+    barrier_.arrive_and_wait();
+    std::copy(sum.begin(), sum.end(), static_cast<T*>(inout));
+    return {};
+  }
+
+ private:
+  std::barrier<> barrier_;
+  std::vector<T*> vectors_;
+  sparse::Op op_;
+};
+
+template <class T>
+std::vector<UnionOutcome<T>> run_union(const UnionCase& c, const std::vector<UnionInput<T>>& inputs,
+                                       std::size_t* leaked = nullptr, Loopback::Tamper tamper = {}) {
+  std::vector<UnionOutcome<T>> outcomes(inputs.size());
+  DenseReduction<T> dense(c.ranks, c.op);
+  std::uint64_t most = 0, all = 0;
+  for (const UnionInput<T>& in : inputs) {
+    most = std::max<std::uint64_t>(most, in.indices.size());
+    all += in.indices.size();
+  }
+  const std::uint64_t max = std::min(c.max, std::min(all, c.size));
+  Loopback net(c.ranks, c.delay_seed, std::move(tamper));
+  net.run([&](Loopback::Rank& comm) {
+    if (comm.rank() == c.dead) return;
+    const auto r = static_cast<std::size_t>(comm.rank());
+    UnionOutcome<T>& out = outcomes[r];
+    out.indices.resize(c.dense_output ? 0 : max);
+    out.values.resize((c.dense_output ? c.size : max) * c.stride);
+    sparse::UnionJob job;
+    job.entry = {sizeof(T) == 8 ? kernels::Element::f64 : kernels::Element::f32, c.op, c.stride};
+    job.size = c.size;
+    job.list = {inputs[r].indices, reinterpret_cast<const std::byte*>(inputs[r].values.data())};
+    job.algorithm = c.algorithm;
+    job.most_entries = most;
+    job.call = 77;
+    job.first_tag = 5;
+    job.timeout_s = c.timeout_s;
+    job.output = {c.dense_output, out.indices.data(), reinterpret_cast<std::byte*>(out.values.data()), max};
+    sparse::Workspace memory;
+    const auto reduce = [&](void* inout, std::uint64_t elements) {
+      return dense(comm.rank(), inout, elements);
+    };
+    out.status = sparse::union_allreduce(comm, job, memory, out.traffic, reduce, out.result);
+    if (out.status.ok() && !c.dense_output) {
+      out.indices.resize(out.result.count);
+      out.values.resize(out.result.count * c.stride);
+    }
+  });
+  if (leaked) *leaked = net.leaked();
+  return outcomes;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+}  // namespace mq::test
