@@ -9,7 +9,7 @@ struct BuildInfo {
   bool git_dirty;          // the work tree differed from that commit
   const char* build_type;
   const char* compiler;
-  const char* flags;  // those of the build type; cmake/mpiq_compile.cmake adds the same ones to every build
+  const char* flags;  // of the build type; cmake/mpiq_compile.cmake adds the same flags to every build
 };
 
 const BuildInfo& build_info();

@@ -10,7 +10,7 @@
 namespace mq::bench {
 namespace {
 
-constexpr const char* kKey = "mpiq-bench";  // one vector on each communicator
+constexpr const char* kKey = "mpiq-bench";  // the same key for all: each communicator has one vector
 
 }  // namespace
 
@@ -84,8 +84,8 @@ int Call::operator()(const void* send, void* receive) const {
   return mpi_sum(send, receive, count_, type_, comm_);
 }
 
-// One copy each way of pinned memory, and MPI's reduction in place: nothing is cheaper on an MPI that knows
-// no GPU, and whole vectors.
+// Copies to pinned memory, reduces there in place with MPI, and copies back. For whole vectors nothing is
+// cheaper if MPI does not know GPU memory.
 int Call::staged(const void* send, void* receive) const try {
   gpu_->to_host(pinned_.data(), send == MPI_IN_PLACE ? receive : send, bytes_);
   const int error = mpi_sum(MPI_IN_PLACE, pinned_.data(), count_, type_, comm_);

@@ -1,7 +1,7 @@
-// One method, ready to be called: "mpi" is the program's own MPI_Allreduce, everything else goes through
-// MPIQ_Allreduce as a user's program would. Vectors in the memory of a GPU: "mpi" is then what such a program
-// does around an MPI that knows no GPU, copy, reduce, copy. Each has a communicator of its own, so that
-// residuals, plans, connections and statistics belong to one method at one point and go away with it.
+// One method, ready to be called. "mpi" is the program's own MPI_Allreduce; everything else goes through
+// MPIQ_Allreduce, as in a user's program. If vectors are in the memory of a GPU, "mpi" copies, reduces and
+// copies back, as a program must whose MPI does not know GPU memory. Each Call has a communicator of its own.
+// So residuals, plans, connections and statistics belong to one method at one point and are freed with it.
 #pragma once
 
 #include <mpi.h>
@@ -18,26 +18,27 @@ namespace mq::bench {
 
 MPI_Datatype mpi_type(kernels::Element element);
 
-// The program's own MPI_Allreduce, whatever the MPI version makes of large counts. Under the preload library
-// this is what an unmodified program gets.
+// The program's own MPI_Allreduce; from MPI 4 on the form for large counts. Under the preload library it does
+// what an unmodified program gets.
 int mpi_sum(const void* send, void* receive, MPI_Count count, MPI_Datatype type, MPI_Comm comm);
 
 class Call {
  public:
-  // Collective over comm, as is the destructor. gpu: where the vectors are, null for the host. Throws
-  // std::bad_alloc for want of pinned memory.
+  // Collective over comm, as is the destructor. gpu: the GPU that holds the vectors; null: they are on the
+  // host. Throws std::bad_alloc if there is no pinned memory.
   Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
        std::shared_ptr<const Gpu> gpu = nullptr);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  int operator()(const void* send, void* receive) const;           // an MPI error code; never aborts
-  const std::string& unavailable() const { return unavailable_; }  // why not, "" if it can; agreed on
-  MPIQ_Stats stats() const;                                        // all zero for mpi
-  bool exact() const { return exact_; }                            // must agree with MPI's sum up to rounding
-  // What one call drops is added to the next. Of half types also a lossless codec drops something: its sums
-  // are rounded.
+  int operator()(const void* send, void* receive) const;  // an MPI error code; never aborts
+  // the reason why it cannot be used, equal on all ranks; "" if it can
+  const std::string& unavailable() const { return unavailable_; }
+  MPIQ_Stats stats() const;              // all zero for mpi
+  bool exact() const { return exact_; }  // its result must agree with MPI's sum up to rounding
+  // What one call leaves out is added to the next. For half types this holds for lossless codecs too, because
+  // their sums are rounded.
   bool carries() const { return carries_; }
   bool compresses() const { return compresses_; }
 
@@ -49,14 +50,14 @@ class Call {
   MPI_Count count_;
   std::size_t bytes_;
   std::shared_ptr<const Gpu> gpu_;
-  GpuMemory pinned_;  // of the staged reduction
+  GpuMemory pinned_;  // for the staged reduction
   std::unique_ptr<Nccl> nccl_;
   std::string unavailable_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-// Whether this MPI library says that it takes addresses on a GPU, here and now.
+// Whether this MPI library reports, here and now, that it takes addresses on a GPU.
 bool mpi_takes_gpu_memory();
 
 std::string error_text(int mpi_error);

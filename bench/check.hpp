@@ -1,6 +1,6 @@
-// Is the result right, and how far off? The exact sum is made again from the generator, by each rank for its
-// own slice of the vector: p n / p elements of work a rank, whatever p. The hash of the whole result, equal
-// on all ranks, makes the slices speak for every replica.
+// Checks whether a result is right, and how large its error is. Each rank makes the exact sum of its own
+// slice of the vector again from the generator. That is p n / p elements of work per rank, for every p. The
+// hash of the whole result is equal on all ranks, so the slices together check every rank's copy.
 #pragma once
 
 #include <mpi.h>
@@ -38,19 +38,20 @@ class ErrorSums {
     largest_ = error > largest_ || std::isnan(error) ? error : largest_;
   }
   void add_wrong(std::size_t n) { wrong_ += static_cast<std::int64_t>(n); }
-  Verdict over_ranks(MPI_Comm comm) const;  // all but replicas_equal. Collective
+  Verdict over_ranks(MPI_Comm comm) const;  // everything except replicas_equal. Collective
 
  private:
   double error2_ = 0, sum2_ = 0, result2_ = 0, product_ = 0, largest_ = 0;
   std::int64_t wrong_ = 0;
 };
 
-// Whether x is within what any order of additions on p ranks may make of numbers that add up to `sum`, and
-// their magnitudes to `magnitude`.
+// Whether x is a possible result of adding, in any order, p numbers whose sum is `sum` and whose magnitudes
+// have the sum `magnitude`.
 template <class T>
 bool within_rounding(double x, double sum, double magnitude, int p) {
   constexpr bool kDouble = std::is_same_v<T, double>, kHalf = sizeof(T) == 2;
-  // A double's reference was itself rounded to double: one more rounding than the p - 1 of the sum.
+  // For doubles the reference is a rounded double too. So there is one rounding more than the p - 1 of the
+  // sum.
   const double roundings = static_cast<double>(p) - (kDouble ? 0.0 : 1.0);
   const double u = Rounding<std::conditional_t<kDouble, double, float>>::unit;
   double tolerance = roundings * u / (1.0 - roundings * u) * magnitude;
@@ -63,12 +64,13 @@ bool equal_on_all(std::uint64_t value, MPI_Comm comm);  // Collective
 
 class Checker {
  public:
-  // For the sum over the ranks of comm of elements [first, first + count) of the generator. Collective.
+  // Checks sums over the ranks of comm, of elements [first, first + count) of the generator. Collective.
   Checker(const Generator& generator, kernels::Element element, std::uint64_t first, std::uint64_t count,
           MPI_Comm comm);
-  // exact: wrong is an element that is not within gamma_m sum |x_r|, gamma_m = m u / (1 - m u) (Higham 2002,
-  // section 4.2): what any order of m additions may do. Half types are summed in float: the u of float, and
-  // one rounding of the sum. Else wrong is an element that is not finite. Collective.
+  // If exact, an element is wrong if it is not within gamma_m sum |x_r| of the sum, where gamma_m = m u / (1
+  // - m u) (Higham 2002, section 4.2). This is the bound for m additions in any order. Half types are summed
+  // in float: u is that of float, and the sum is rounded once more. If not exact, an element is wrong if it
+  // is not finite. Collective.
   Verdict compare(const void* result, bool exact) const;
 
  private:
@@ -80,11 +82,12 @@ class Checker {
   kernels::Element element_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  std::uint64_t count_, begin_ = 0, end_ = 0;  // my slice
+  std::uint64_t count_, begin_ = 0, end_ = 0;  // this rank's slice
   std::vector<double> sum_, magnitude_;
 };
 
-// The first rank that says no, the number of ranks if all say yes: the same answer on every rank. Collective.
+// The first rank whose `mine` is false, or the number of ranks if there is none. The same on every rank.
+// Collective.
 int first_no(bool mine, MPI_Comm comm);
 bool all_agree(bool mine, MPI_Comm comm);
 

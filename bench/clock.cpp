@@ -8,22 +8,23 @@ namespace mq::bench {
 namespace {
 
 constexpr int kClockTag = 3;
-constexpr int kExchanges = 10;  // for one reading
+constexpr int kExchanges = 10;  // per reading
 constexpr int kFirstReadings = 20;
-constexpr long kPauseNs = 20'000'000;  // between readings: drift shows only over time
-constexpr double kLeastSpan_s = 0.1;   // errors of 1 us over less would be a drift of more than 1e-5
+constexpr long kPauseNs = 20'000'000;  // between readings, because drift shows only over time
+// over a shorter span, errors of 1 us would look like a drift of more than 1e-5
+constexpr double kLeastSpan_s = 0.1;
 constexpr std::size_t kMostReadings = 1000;
 
 }  // namespace
 
 void ClockFit::add(double local_s, double ahead_s) {
-  if (local_s_.size() == kMostReadings) {  // the temperature, and with it the drift, changes in the long run
+  if (local_s_.size() == kMostReadings) {  // old readings go, because the drift changes with the temperature
     local_s_.erase(local_s_.begin());
     ahead_s_.erase(ahead_s_.begin());
   }
   local_s_.push_back(local_s);
   ahead_s_.push_back(ahead_s);
-  // Relative to the first reading: times since boot have 6 digits before the point.
+  // Times are relative to the first reading, because times since boot have 6 digits before the point.
   const auto n = static_cast<double>(local_s_.size());
   double t = 0, a = 0, tt = 0, ta = 0;
   for (std::size_t i = 0; i < local_s_.size(); ++i) {
@@ -54,7 +55,7 @@ void GlobalClock::synchronise(int readings) {
   int rank = 0, size = 1;
   PMPI_Comm_rank(comm_, &rank);
   PMPI_Comm_size(comm_, &size);
-  for (int known = 1; known < size; known *= 2) {  // so many ranks have the clock of rank 0
+  for (int known = 1; known < size; known *= 2) {  // `known` ranks know the clock of rank 0
     if (rank >= known && rank < 2 * known) learn(rank - known, readings);
     if (rank < known && rank + known < size) teach(rank + known, readings);
   }

@@ -9,7 +9,7 @@
 namespace mq::bench {
 namespace {
 
-// Of --layers: their number, and a hash in place of what may be long.
+// The layers of --layers as their number and a hash, because their list may be long.
 std::string layers_json(const std::vector<Layer>& layers) {
   if (layers.empty()) return "null";
   std::string all;
@@ -24,7 +24,8 @@ std::string config_json(const Options& o) {
   for (const kernels::Element e : o.elements) elements.push_back(json_quote(name(e)));
   for (const MethodWord& m : o.methods) methods.push_back(json_quote(m.text));
   const bool range = o.sizes.empty() && o.sides.empty() && o.model.empty() && o.layers_file.empty();
-  std::string lists, memory;  // not said where it is as it was before there was a choice
+  // the defaults are left out, so that files from before these options keep their text
+  std::string lists, memory;
   if (o.memory != Place::host) memory = fmt::format(R"("memory":"{}",)", name(o.memory));
   if (o.sparse) {
     std::vector<std::string> supports;

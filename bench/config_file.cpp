@@ -9,11 +9,12 @@
 namespace mq::bench {
 namespace {
 
-// One line for each key and no comments: CLI11 2.1 takes every # for the beginning of one, also that of
-// mpi#2, and wants the first value of an array beside its bracket.
+// Writes one line for each key, without comments, because of two limits of CLI11 2.1. It takes every # for
+// the start of a comment, also that of mpi#2. And it wants the first value of an array on the line of the
+// bracket.
 std::string flattened(std::istream& input) {
   std::string text;
-  int depth = 0;  // of arrays
+  int depth = 0;  // of nested arrays
   for (std::string line; std::getline(input, line);) {
     char quote = 0;
     bool value = depth > 0;
@@ -42,7 +43,7 @@ class SweepFile : public CLI::ConfigTOML {
     std::erase_if(found, [](const CLI::ConfigItem& item) {
       return !item.parents.empty() && item.parents.front() == "launch";
     });
-    // Our lists are one text with commas in it.
+    // A list of ours is a single text with commas.
     for (CLI::ConfigItem& item : found)
       if (item.inputs.size() > 1) item.inputs = {fmt::format("{}", fmt::join(item.inputs, ","))};
     return found;

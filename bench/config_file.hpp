@@ -1,14 +1,14 @@
-// mpiq-bench --config FILE: a sweep file, of which bench/sweeps/ has examples.
+// mpiq-bench --config FILE reads a sweep file. bench/sweeps/ has examples.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace mq::bench {
 
-// Sections [allreduce] and [sparse] hold the long options of the subcommand of that name, which need not be
-// on the command line; what is there overrides the file. Lists may be arrays. The section [launch] is for
-// what starts launches (scripts/sweep). To be called before the subcommands are added, which must be
-// configurable.
+// The sections [allreduce] and [sparse] hold the long options of the subcommand of that name, which need not
+// be on the command line. An option on the command line overrides the file. Lists may be arrays. The section
+// [launch] is for the program that starts launches (scripts/sweep). Call this before the subcommands are
+// added. They must be configurable.
 void add_config(CLI::App& app);
 
 }  // namespace mq::bench

@@ -19,7 +19,7 @@ std::string number(double value, const char* format) {
 
 std::string gigabytes(double bytes_per_s) { return number(bytes_per_s / 1e9, "{:.2f}"); }
 
-// Setup, warm-up and checks of a method, beside its point time.
+// The time that a method needs for setup, warm-up and checks, in addition to its point time.
 constexpr double kOverhead_s = 0.5;
 
 }  // namespace
@@ -74,8 +74,7 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
                                             "the others all");
   text +=
       "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n"
-      "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB "
-      "= 10^9 B\n"
+      "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n"
       "# ratio: bytes of an uncompressed optimal allreduce over bytes sent\n"
       "# speedup: paired over interleaved repetitions against " +
       o.baseline +
@@ -133,8 +132,9 @@ void print_plan(const Options& o, const std::vector<Point>& points, const Topolo
   std::size_t methods = 0;
   for (const Point& p : points) methods += p.methods.size();
   const std::uint64_t pools = o.buffers == Buffers::cold ? 3 : 2;
-  // Pools, the check's reference, and for each method at most a residual and as much scratch.
-  // Of sparse vectors: result and input dense, the check's sums in double, lists of at most as much each.
+  // The pools, the reference of the check, and for each method at most a residual and as much scratch. For
+  // sparse vectors: result and input as dense vectors, the sums of the check in double, and lists that are at
+  // most as large.
   const std::uint64_t memory = o.sparse ? 12 * largest
                                         : pools * pool_bytes(o, largest, t.ranks_per_node(ranks)) +
                                               4 * largest + 2 * o.methods.size() * largest;

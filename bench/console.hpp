@@ -1,4 +1,4 @@
-// The only place that prints. Results go to standard output, aligned for people; progress and complaints to
+// The only place that prints. Results go to standard output, aligned for people. Progress and errors go to
 // standard error.
 #pragma once
 
@@ -14,15 +14,15 @@
 namespace mq::bench {
 
 void print_out(std::string_view text);
-void print_texts(std::string_view out, std::string_view err);  // as they are
+void print_texts(std::string_view out, std::string_view err);  // without any change
 void print_error(std::string_view text);                       // "mpiq-bench: ..." and a new line
 
 void print_header(const Options&, const Topology&, const std::string& mpi_library);
 void print_row(const PointRow&);
 void print_phases(const Measurement&);  // where the time of a compressed method went
-void print_plan(const Options&, const std::vector<Point>&, const Topology&);  // of a dry run
+void print_plan(const Options&, const std::vector<Point>&, const Topology&);  // for a dry run
 
-// "[ 3/12] 1M f32 4 ranks, 40 s left" on a terminal, else nothing.
+// Prints "[ 3/12] 1M f32 4 ranks, 40 s left" on a terminal, otherwise nothing.
 class Progress {
  public:
   explicit Progress(std::size_t points);

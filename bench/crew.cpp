@@ -6,8 +6,8 @@ namespace mq::bench {
 namespace {
 
 constexpr int kOrderTag = 2;
-// A look for messages costs about 1 us, so waiting takes 0.1 % of a core, and adds 1 ms to a point that takes
-// seconds.
+// Looking for messages costs about 1 us. So waiting takes 0.1 % of a core, and it adds 1 ms to a point that
+// takes seconds.
 constexpr long kNapNs = 1'000'000;
 
 void nap() {

@@ -1,5 +1,6 @@
-// Rank 0 tells the ranks of the launch what to do next. A rank that waits for its orders sleeps: on a machine
-// with as many ranks as cores, one that spins in MPI_Barrier or MPI_Bcast would slow down those that measure.
+// Rank 0 tells the ranks of the launch what to do next. A rank that waits for an order sleeps. If it spun in
+// MPI_Barrier or MPI_Bcast on a machine with as many ranks as cores, it would slow down the ranks that
+// measure.
 #pragma once
 
 #include <mpi.h>
@@ -11,7 +12,7 @@ inline constexpr int kNoMorePoints = -1;
 void send_order(MPI_Comm crew, int order);  // rank 0, to all others
 int wait_for_order(MPI_Comm crew);          // the others
 
-// Sleeps until every rank called it, in place of a barrier that spins.
+// Sleeps until every rank has called it. It replaces a barrier that spins.
 void gather_quietly(MPI_Comm crew);
 
 }  // namespace mq::bench

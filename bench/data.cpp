@@ -17,10 +17,11 @@ namespace mq::bench {
 namespace {
 
 constexpr double kSigma = 1e-3;
-constexpr std::uint64_t kBlock = 1024;  // elements of one deviation in `gradient`, period of `ramp`
+// elements that share a deviation in `gradient`, and the period of `ramp`
+constexpr std::uint64_t kBlock = 1024;
 constexpr int kSines = 8;
-constexpr double kNoise = 0.01;      // of `smooth`
-constexpr double kMostBound = 1e30;  // of `uniform`: sums of floats stay finite
+constexpr double kNoise = 0.01;      // in `smooth`
+constexpr double kMostBound = 1e30;  // of `uniform`, so that sums of floats stay finite
 
 constexpr std::string_view kFile = "file";
 constexpr std::array<std::pair<std::string_view, Distribution>, 10> kNames{
@@ -35,12 +36,12 @@ constexpr std::array<std::pair<std::string_view, Distribution>, 10> kNames{
      {"const", Distribution::constant},
      {"ramp", Distribution::ramp}}};
 
-// Independent streams of one seed. Those of a rank come after the common ones.
+// Independent streams of one seed. The streams of the ranks follow the common ones.
 enum Stream : std::uint64_t { kCommonScore, kCommonMask, kBlockScale, kCommonSines, kCommonStreams };
 enum RankStream : std::uint64_t { kScore, kMask, kBits, kSinePhase, kRankStreams };
 
-// Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that passes the usual batteries on a
-// counter.
+// The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection whose values for a counter pass the
+// usual test batteries.
 constexpr std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
@@ -63,8 +64,8 @@ double polynomial(const std::array<double, N>& c, double x) {
   return sum;
 }
 
-// Inverse of the normal distribution function, algorithm AS 241 (Wichura 1988), PPND16: 16 digits, and no
-// logarithm for 85 % of the arguments.
+// The inverse of the normal distribution function: algorithm AS 241 (Wichura 1988), PPND16. It is exact to 16
+// digits, and needs no logarithm for 85 % of the arguments.
 double normal_quantile(double u) {
   static constexpr std::array a{3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
                                 1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
@@ -114,8 +115,8 @@ double normal_quantile(double u) {
 
 double normal_fraction(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-// The top bits as a T. Exponent fields of the top 16 (f32: 2^113 and up) lose their leading bit; of float16,
-// which has 32, the top 8.
+// Makes a finite T from the top bits. An exponent field among the top 16 (f32: 2^113 and up) loses its
+// leading bit. For float16, whose field has 32 values, this holds for the top 8.
 template <class T>
 T finite_from(std::uint64_t bits) {
   constexpr int kExponentBits = std::is_same_v<T, double> ? 11 : std::is_same_v<T, Float16> ? 5 : 8;
@@ -217,8 +218,8 @@ double Generator::smooth(int rank, std::uint64_t index) const {
     double sum = 0;
     for (int k = 0; k < kSines; ++k) {
       const double phase = open_fraction(random_bits(spec_.seed, stream, static_cast<std::uint64_t>(k)));
-      // Wavelengths 4096, 2048, ... 32 elements; the index is reduced first, so that every one is as exact as
-      // the last.
+      // The wavelengths are 4096, 2048, ... 32 elements. The index is reduced first, so that all indices give
+      // equally exact values.
       const std::uint64_t wavelength = 4096U >> k;
       const double turn = static_cast<double>(index % wavelength) / static_cast<double>(wavelength) + phase;
       sum += std::sin(2.0 * std::numbers::pi * turn);

@@ -1,8 +1,8 @@
-// Input vectors from a counter: element = f(seed, rank, index), so that any rank can recompute any element of
-// any other, and the exact sum with it, without communication. A tensor is a range of indices.
+// Input vectors from a counter: element = f(seed, rank, index). So any rank can compute any element of any
+// other rank, and the exact sum, without communication. A tensor is a range of indices.
 //
-// Ranks are correlated by a Gaussian copula: the normal scores of rank r are sqrt(rho) g + sqrt(1 - rho) e_r
-// with a common g, and every distribution is a function of the scores, so rho changes no marginal.
+// A Gaussian copula correlates the ranks. The normal scores of rank r are sqrt(rho) g + sqrt(1 - rho) e_r
+// with a common g. Every distribution is a function of the scores, so rho changes no marginal distribution.
 #pragma once
 
 #include <cstddef>
@@ -18,31 +18,30 @@
 namespace mq::bench {
 
 enum class Distribution : std::uint8_t {
-  normal,    // N(0, 1e-3^2): dense gradients
-  laplace,   // scale 1e-3: heavier tails
-  gradient,  // N with a log-normal(ln 1e-3, 1.5) deviation for each 1024 elements, the same on all ranks
-  sparse,    // sparse:p is normal with probability p, else 0
+  normal,    // N(0, 1e-3^2), as dense gradients
+  laplace,   // scale 1e-3; heavier tails
+  gradient,  // normal; each 1024 elements have a log-normal(ln 1e-3, 1.5) deviation, the same on all ranks
+  sparse,    // sparse:p is normal with probability p, otherwise 0
   smooth,    // 8 sines and 1 % noise
   uniform,   // uniform:a is U(-a, a)
-  bits,      // random bits, exponents kept below the point where 128 ranks overflow
+  bits,      // random bits; exponents stay below the point where 128 ranks overflow
   zeros,
   constant,  // 1e-3
   ramp,      // (index mod 1024 + rank) * 1e-3
-  file,      // file:PATH is what stands there, see recording.hpp
+  file,      // file:PATH is the contents of a file, see recording.hpp
 };
 
 struct DataSpec {
   Distribution distribution = Distribution::normal;
-  double density = 0.01;  // of sparse
-  double bound = 1;       // of uniform
+  double density = 0.01;  // of `sparse`
+  double bound = 1;       // of `uniform`
   double rho = 0;
   std::uint64_t seed = 1;
-  std::string path = {};  // of file
-  int steps = 1;          // of its {step}, once they are known
+  std::string path = {};  // of `file`
+  int steps = 1;          // of its {step}, when they are known
 };
 
-// "normal", "sparse:0.01", "uniform:4" and so on. rho and seed are set by the caller and checked by
-// check_data.
+// Reads "normal", "sparse:0.01", "uniform:4" and so on. The caller sets rho and seed; check_data checks them.
 Result<DataSpec> parse_data(std::string_view text);
 Status check_data(const DataSpec&);
 std::string to_string(const DataSpec&);  // the word of --data
@@ -50,7 +49,7 @@ std::string distribution_names();        // for messages and help
 
 class Generator {
  public:
-  // A recording is what Distribution::file is about, and nothing to the others.
+  // Distribution::file needs the recording; the other distributions ignore it.
   explicit Generator(const DataSpec&, std::shared_ptr<const Recording> recording = nullptr);
   template <class T>  // of elements.hpp
   T value(int rank, std::uint64_t index) const;
@@ -66,7 +65,7 @@ class Generator {
   double common_ = 0, own_ = 1;  // sqrt(rho), sqrt(1 - rho)
 };
 
-// What a compressor can hope for: stored with each input.
+// Facts that bound what a compressor can reach; stored with each input.
 struct DataFacts {
   double entropy_bits = 0;  // of the bytes, 8 is incompressible byte by byte
   double zero_frac = 0;

@@ -16,9 +16,10 @@
 namespace mq::bench {
 namespace {
 
-constexpr std::size_t kFactsElements = std::size_t{1} << 20;  // of the input, for its entropy and range
+// of the input; its entropy and range are computed from them
+constexpr std::size_t kFactsElements = std::size_t{1} << 20;
 
-// A write that no compiler leaves out.
+// A write that no compiler removes.
 void touch(std::byte& b) {
   auto& byte = reinterpret_cast<volatile unsigned char&>(b);
   byte = static_cast<unsigned char>(byte + 1U);
@@ -46,12 +47,12 @@ class DenseCollective final : public Collective {
   const std::shared_ptr<const Recording> recording;
   const std::shared_ptr<const Gpu> gpu;
   Pool in, out;
-  std::vector<std::byte> sweeper;  // at least twice the caches; with cold buffers, else empty
-  GpuMemory gpu_sweeper;           // likewise of the GPU's
-  std::uint64_t in_hash = 0;       // of all of it
+  std::vector<std::byte> sweeper;  // at least twice the caches; empty unless the buffers are cold
+  GpuMemory gpu_sweeper;           // the same for the caches of a GPU
+  std::uint64_t in_hash = 0;       // of the whole pool
 
   std::size_t steps() const { return recording ? recording->steps() : 1; }
-  // Index of the generator's element that the vector of a step begins with.
+  // The index of the generator's element with which the vector of a step begins.
   std::uint64_t first(const Point& point, std::size_t step) const {
     return recording ? recording->first(point.layer_word(), step) : 0;
   }
@@ -83,7 +84,7 @@ class DenseWorkload final : public Workload {
         std::memcpy(receive_, send_, point_.bytes());
       send_ = MPI_IN_PLACE;
     }
-    // Writing to every line of more memory than they hold leaves nothing else in the caches.
+    // Writes to every line of a memory larger than the caches, so that nothing else stays in them.
     for (std::size_t i = 0; i < all_.sweeper.size(); i += kAlignment) touch(all_.sweeper[i]);
     if (all_.gpu && !all_.sweeper.empty()) all_.gpu->zero(all_.gpu_sweeper.data(), all_.sweeper.size());
   }
@@ -108,7 +109,7 @@ class DenseWorkload final : public Workload {
 
   const void* send() const { return send_; }
   void* receive() const { return receive_; }
-  const void* result() const {  // for the host to look at
+  const void* result() const {  // for the host to read
     all_.out.pull_slot(slot_);
     return all_.out.slot(slot_);
   }
@@ -157,7 +158,7 @@ std::unique_ptr<Workload> DenseCollective::at(const Point& point, MPI_Comm comm)
   return std::make_unique<DenseWorkload>(*this, point, comm);
 }
 
-// Where steps or layers have files of their own, slot i holds step i; else the pool is one long vector.
+// If steps or layers have files of their own, slot i holds step i. Otherwise the pool is one long vector.
 void DenseCollective::fill(const Point& point) {
   const bool paged = recording && recording->paged();
   if (filled_ == point.element && !paged) return;

@@ -1,4 +1,5 @@
-// The measured allreduce of dense vectors: pools of vectors that are marched through, made once for a sweep.
+// The measured allreduce of dense vectors. The pools of vectors are made once for a sweep, and calls use one
+// slot after another.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,9 @@
 
 namespace mq::bench {
 
-// pool_bytes: of each of the two pools. recording: the input, if it is a file. gpu: where the vectors are,
-// null with --memory host. Throws std::bad_alloc, and as long as it lives GpuError.
+// pool_bytes: of each of the two pools. recording: the input, if it is a file. gpu: the GPU that holds the
+// vectors; null with --memory host. Throws std::bad_alloc; while the collective lives, its functions may
+// throw GpuError.
 std::unique_ptr<Collective> make_dense_collective(const Options& options, std::uint64_t pool_bytes, int rank,
                                                   std::shared_ptr<const Recording> recording,
                                                   std::shared_ptr<const Gpu> gpu);

@@ -1,5 +1,5 @@
-// The C++ type of each element type: float, double, and the two half types as bit patterns that are converted
-// from and to double by arithmetic. Separate from the conversions of kernels/ on purpose: what checks a
+// The C++ type of each element type: float, double, and the two half types as bit patterns, which arithmetic
+// converts from and to double. They do not use the conversions of kernels/ on purpose, because the check of a
 // result must not share its mistakes.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace mq::bench {
 
-// IEEE 754 binary interchange format of 16 bits with this exponent field, or bfloat16.
+// A format of 16 bits: the IEEE 754 binary interchange format with this exponent field, or bfloat16.
 template <int kExponentBits>
 class Half {
  public:
@@ -51,8 +51,8 @@ class Half {
       magnitude = kInfinity;
     } else if (x != 0) {
       const int exponent = std::max(std::ilogb(x), kLeastExponent);
-      // In units of the last place of this exponent. One that rounds up to the next power of two carries into
-      // the exponent field, as it should.
+      // In units of the last place of this exponent. A number that rounds up to the next power of two carries
+      // into the exponent field, as it should.
       const double units = std::nearbyint(std::ldexp(std::abs(x), kFractionBits - exponent));
       const int above = std::min(exponent - kLeastExponent, kEndExponent);
       magnitude =
@@ -66,7 +66,8 @@ class Half {
 using Float16 = Half<5>;
 using Bfloat16 = Half<8>;
 
-// Largest relative error of rounding a number in the normal range, and the distance of subnormal numbers.
+// The largest relative error of rounding a number in the normal range, and the distance between subnormal
+// numbers.
 template <class T>
 struct Rounding {
   static constexpr double unit = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
@@ -79,7 +80,7 @@ struct Rounding<Half<kExponentBits>> {
   static inline const double least = std::ldexp(1.0, Format::kLeastExponent - Format::kFractionBits);
 };
 
-// f(T{}) with the type of the element.
+// Calls f(T{}) with the C++ type of the element.
 template <class F>
 decltype(auto) with_type(kernels::Element element, const F& f) {
   switch (element) {

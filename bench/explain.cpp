@@ -9,7 +9,7 @@
 namespace mq::bench {
 namespace {
 
-// As they are written; units of people.
+// The options as the user writes them, in units for people.
 struct Words {
   int ranks = 64;
   std::string size = "16M", entries, distribution = "uniform", dtype = "f32", degrees, lists = "same";
@@ -97,7 +97,7 @@ CommandLine explain_kylix(int argc, const char* const* argv) {
                fmt::format("mpiq-bench {}", kExplain)};
   add_options(app, words);
   CommandLine line;
-  if (!parse(app, argc - 1, argv + 1, line)) return line;  // kExplain in place of the program's name
+  if (!parse(app, argc - 1, argv + 1, line)) return line;  // kExplain takes the place of the program's name
   sparse::KylixQuestion question;
   if (const Status s = take_words(words, question); !s.ok()) {
     line.exit_code = kUsage;

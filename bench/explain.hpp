@@ -1,5 +1,5 @@
-// mpiq-bench --explain-kylix: the degrees that Kylix would have and what they cost by the model, layer by
-// layer. Needs no launcher and no MPI.
+// mpiq-bench --explain-kylix shows the degrees that Kylix would choose and, layer by layer, what they cost by
+// the model. It needs no launcher and no MPI.
 #pragma once
 
 #include "bench/options.hpp"
@@ -8,7 +8,8 @@ namespace mq::bench {
 
 inline constexpr const char* kExplain = "--explain-kylix";
 
-// Of a command line whose first argument is kExplain: what to print, or why not. Never a run.
+// For a command line whose first argument is kExplain. The result is a text to print or an error, never a
+// run.
 CommandLine explain_kylix(int argc, const char* const* argv);
 
 }  // namespace mq::bench

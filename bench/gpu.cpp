@@ -12,7 +12,7 @@
 namespace mq::bench {
 namespace {
 
-// The driver's interface, version 11 and later: names, numbers and types as its manual has them.
+// The driver's interface, version 11 and later, with the names, numbers and types of its manual.
 using Result32 = int;
 using Context = void*;
 using Address = unsigned long long;
@@ -30,7 +30,7 @@ enum Attribute : int {
 
 Status none(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..." -> "580.65.06"; "" elsewhere.
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ..." -> "580.65.06"; "" on other systems.
 std::string kernel_driver() {
   std::string word;
   std::ifstream file("/proc/driver/nvidia/version");
@@ -67,7 +67,7 @@ struct Gpu::Driver {
   Result32 (*copy)(Address, Address, std::size_t) = nullptr;
   Result32 (*set_bytes)(Address, unsigned char, std::size_t, void*) = nullptr;
 
-  // The name of the first function that is missing, null if none.
+  // Returns the name of the first function that is missing, or null.
   const char* find_all() {
     const char* missing = nullptr;
     const auto find = [&](auto& function, const char* name) {
@@ -92,7 +92,7 @@ struct Gpu::Driver {
     find(copy, "cuMemcpy");
     find(set_bytes, "cuMemsetD8Async");
     const char* const needed = missing;
-    find(device_uuid, "cuDeviceGetUuid_v2");  // of a part of a GPU its own
+    find(device_uuid, "cuDeviceGetUuid_v2");  // it tells the parts of one GPU apart
     if (device_uuid == nullptr) find(device_uuid, "cuDeviceGetUuid");
     find(device_bytes, "cuDeviceTotalMem_v2");
     return needed;
@@ -111,7 +111,7 @@ Address address(const void* p) { return reinterpret_cast<Address>(p); }
 
 Gpu::Gpu(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
-// The driver stays mapped: it has threads of its own.
+// The driver stays mapped, because it has threads of its own.
 Gpu::~Gpu() {
   if (driver_->context != nullptr) (void)driver_->release(driver_->device);
 }
@@ -201,7 +201,7 @@ void Gpu::free_pinned(void* p) const noexcept {
 
 void Gpu::to_device(void* device, const void* host, std::size_t bytes) const {
   check(driver_->copy(address(device), address(host), bytes), "copy to the GPU");
-  // From pageable memory the call may return once the bytes are staged.
+  // A copy from pageable memory may return as soon as the bytes are staged.
   wait();
 }
 

@@ -1,7 +1,6 @@
-// One GPU as the benchmark needs it: memory, copies, facts. On the driver's own interface, found at run time:
-// building needs no CUDA toolkit, and a run over host memory never maps a driver. Apart from the library's
-// DeviceApi, because the benchmark is the program under test's program: it must not measure the library with
-// the library's own eyes.
+// One GPU as the benchmark needs it: memory, copies, facts. It uses the driver's own interface, found at run
+// time. So building needs no CUDA toolkit, and a run over host memory never maps a driver. It does not use
+// the library's DeviceApi, because the benchmark must not measure the library with the library's own code.
 #pragma once
 
 #include <cstddef>
@@ -15,32 +14,33 @@
 
 namespace mq::bench {
 
-// A GPU that fails while it is used cannot be measured any further.
+// After an error of the GPU nothing more can be measured on it.
 struct GpuError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class Gpu {
  public:
-  // GPU number (local rank modulo the number of GPUs) of those that the driver shows. Maps libcuda.so.1, and
-  // makes the GPU's primary context the calling thread's current one, as a program on the CUDA runtime has
-  // it.
+  // Opens GPU number (local rank modulo the number of GPUs) of those that the driver shows. It maps
+  // libcuda.so.1 and makes the GPU's primary context current on the calling thread, as in a program that uses
+  // the CUDA runtime.
   static Result<std::shared_ptr<const Gpu>> open(int local_rank);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
   GpuRow facts() const;
-  // All of these throw: std::bad_alloc without memory, else GpuError. Copies are complete on return.
-  void* allocate(std::size_t bytes) const;         // of the device
-  void* allocate_pinned(std::size_t bytes) const;  // of the host, which copies run fast from
+  // All of these throw std::bad_alloc if there is no memory, and GpuError for other failures. Copies are
+  // complete on return.
+  void* allocate(std::size_t bytes) const;         // on the device
+  void* allocate_pinned(std::size_t bytes) const;  // on the host; copies from it are fast
   void free(void* p) const noexcept;
   void free_pinned(void* p) const noexcept;
   void to_device(void* device, const void* host, std::size_t bytes) const;
   void to_host(void* host, const void* device, std::size_t bytes) const;
-  void within(void* to, const void* from, std::size_t bytes) const;  // both of the device
+  void within(void* to, const void* from, std::size_t bytes) const;  // both on the device
   void zero(void* device, std::size_t bytes) const;
-  void wait() const;  // until the GPU has done all that this process gave it
+  void wait() const;  // until the GPU has finished all work of this process
 
  private:
   struct Driver;
@@ -50,7 +50,7 @@ class Gpu {
   std::unique_ptr<Driver> driver_;
 };
 
-// Memory that goes away with its owner. Without a GPU it owns none.
+// Memory that is freed with its owner. Without a GPU it owns nothing.
 class GpuMemory {
  public:
   enum class Kind : std::uint8_t { device, pinned };

@@ -10,9 +10,9 @@
 namespace mq::bench::h5 {
 namespace {
 
-constexpr std::size_t kGrowth = std::size_t{1} << 20;  // of the file in memory, bytes
+constexpr std::size_t kGrowth = std::size_t{1} << 20;  // bytes by which the file in memory grows
 constexpr hsize_t kTableChunk = 64;                    // rows
-// Name of the file in memory: HDF5 refuses to open an image if a file of its name exists on disk.
+// The name of the file in memory. HDF5 refuses to open an image if a file of that name exists on disk.
 constexpr const char* kNowhere = "/dev/null/mpiq-bench";
 
 Handle memory_access() {
@@ -51,7 +51,7 @@ Types types_of(ColumnType type) {
   return {-1, -1};
 }
 
-// The compound as it lies in memory, or packed with fixed types as it lies in the file.
+// The compound as it lies in memory, or with fixed types and no gaps as it lies in the file.
 Handle compound(std::span<const Column> columns, std::size_t row_bytes, bool in_file) {
   std::size_t size = row_bytes;
   if (in_file)
@@ -147,7 +147,8 @@ void create_matrix(hid_t file, const char* path, hid_t file_type, std::size_t co
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, path);
   check(H5Pset_chunk(properties, rank, chunk.data()), path);
   check(H5Pset_fill_value(properties, fill_type, fill), path);
-  // Most chunks are mostly fill: a row takes as much as the longest row of its time.
+  // Most chunks contain mostly the fill value, because a row takes as much room as the longest row of its
+  // time.
   check(H5Pset_shuffle(properties), path);
   check(H5Pset_deflate(properties, 1), path);
   const Handle dataset(H5Dcreate2(file, path, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT),

@@ -1,5 +1,5 @@
 // What a result file needs of HDF5 beyond mpi_quant/hdf5/h5.hpp: tables and matrices that grow. Failures are
-// exceptions that stay inside report.cpp. The file lives in memory; image() is what goes to disk.
+// exceptions that do not leave report.cpp. The file lives in memory; image() is written to disk.
 #pragma once
 
 #include <hdf5.h>
@@ -15,13 +15,13 @@ namespace mq::bench::h5 {
 using namespace mq::h5;
 
 Handle create_in_memory();
-Handle open_image(std::vector<std::byte> image);  // writable, in memory
-std::vector<std::byte> image(hid_t file);         // flushed
+Handle open_image(std::vector<std::byte> image);  // the file is writable and lives in memory
+std::vector<std::byte> image(hid_t file);         // after a flush
 
-Handle group(hid_t file, const char* path);  // created if missing
+Handle group(hid_t file, const char* path);  // creates it if it is missing
 bool exists(hid_t file, const char* path);
 
-// Tables of rows; columns are matched by name, so a file with more columns, or fewer, can be read.
+// Tables of rows. Columns are matched by name, so a file with more or fewer columns can be read.
 void create_table(hid_t file, const char* path, std::span<const Column> columns);
 void append_rows(hid_t file, const char* path, std::span<const Column> columns, const void* rows,
                  std::size_t row_bytes, std::size_t n);
@@ -40,15 +40,15 @@ std::vector<Row> read(hid_t file, const char* path) {
   return rows;
 }
 
-// Matrices with one row for each point, in chunks of (1, chunk columns), all axes extensible. With a depth,
-// each element of a row is a vector of so many.
+// Matrices with one row for each point. A chunk is (1, chunk columns), and all axes can grow. With a depth,
+// each element of a row is a vector of that length.
 void create_matrix(hid_t file, const char* path, hid_t file_type, std::size_t columns, const void* fill,
                    hid_t fill_type, std::size_t depth = 0);
-// Writes row `row`, n elements or vectors of them, growing the axes as needed.
+// Writes n elements (or vectors) to row number `row`. The axes grow as needed.
 void write_matrix_row(hid_t file, const char* path, std::size_t row, hid_t memory_type, const void* values,
                       std::size_t n, std::size_t depth = 0);
 void create_scale(hid_t file,
-                  const char* path);  // absolute path; 0, 1, 2 ... with the dimension scale attributes
+                  const char* path);  // absolute path; 0, 1, 2, ... with the attributes of a dimension scale
 void grow_scale(hid_t file, const char* path, std::size_t n);
 void attach_scale(hid_t file, const char* matrix, const char* scale, unsigned axis);
 

@@ -1,9 +1,9 @@
-// Device rows as a share of the device-to-device copy, which is measured again before each of them.
+// Measures device rows as a share of the device-to-device copy, which is measured again before each row.
 //
-// bytes moved, the least the algorithm must: as on the host (kernels_main.cpp), and decode-add reads and
-// writes the sectors of 32 bytes to which something is added. The rate of the copy counts what it reads and
-// what it writes. Times are the GPU's own, between two events. 1 GiB finds nothing of it in the L2 cache, 8
-// MiB all (hot; several calls together, of which the first is not timed).
+// The bytes moved are the least that the algorithm must move, as on the host (kernels_main.cpp); decode-add
+// reads and writes the sectors of 32 bytes to which something is added. The rate of the copy counts both what
+// it reads and what it writes. Times are the GPU's own, between two events. A vector of 1 GiB is never in the
+// L2 cache. One of 8 MiB is always there (hot: several calls are timed together after one that is not).
 #include "bench/kernels_cuda.hpp"
 
 #include <benchmark/benchmark.h>
@@ -27,21 +27,21 @@ using namespace mq::kernels;
 constexpr std::size_t kTile = std::size_t{16}
                               << 20;  // bytes of noise made on the host; longer vectors repeat it
 constexpr std::size_t kSector = 32;
-constexpr int kRampUp = 40;  // calls until a threshold's residual is as it stays
+constexpr int kRampUp = 40;  // calls until the residual of threshold is in its steady state
 constexpr double kHotTime_s = 0.01, kColdTime_s = 0.1;
 
 enum class Work { encode, encode_feedback, decode, decode_add };
 constexpr Work kWorks[]{Work::encode, Work::encode_feedback, Work::decode, Work::decode_add};
 constexpr const char* kWorkNames[]{"encode", "encode+feedback", "decode", "decode+add"};
 
-struct Ops {  // a row, or an earlier version of it
+struct Ops {  // a row, or an earlier version of one
   std::string name;
   const Codec* codec;
   Element element;
   const DeviceOps* ops;
 };
 
-// The GPU and the way the library drives it.
+// The GPU, and the library's way to drive it.
 struct Driver {
   std::shared_ptr<const Gpu> gpu;
   const DeviceApi* api = nullptr;
@@ -52,7 +52,7 @@ struct Driver {
   void check(const Status& s) const {
     if (!s.ok()) throw GpuError(s.text());
   }
-  // Seconds on the GPU.
+  // Returns seconds on the GPU.
   template <class F>
   double seconds(const F& work) const {
     check(api->record(from, stream));
@@ -86,11 +86,12 @@ Status open(Driver& d) {
 }
 
 Driver& driver() {
-  static Driver& only = *new Driver;  // as long as the process: streams end with it
+  static Driver& only = *new Driver;  // never destroyed, because the process's end destroys its streams
   return only;
 }
 
-// What the library's launches write of an encode or a decode, in memory of both.
+// What the library's launches report about an encode or a decode. It lies in memory that host and device
+// share.
 struct Verdict {
   DeviceEncoded encoded;
   std::uint32_t malformed;
@@ -108,7 +109,8 @@ std::string name_of(const Case& c) {
 }
 
 Params params_of(const Case& c) {
-  constexpr double kQuantile = 1.2175e-3, kMeanMagnitude = 0.4667e-3;  // of noise(): 1 / 32 is above; E |x|
+  // of noise(): 1 / 32 of it is larger than kQuantile; kMeanMagnitude is E |x|
+  constexpr double kQuantile = 1.2175e-3, kMeanMagnitude = 0.4667e-3;
   Params params = preset_params(*c.row.codec);
   if (c.row.codec->name == "threshold")
     params.value[0] = c.work == Work::encode_feedback ? 32 * kMeanMagnitude : kQuantile;
@@ -189,7 +191,7 @@ class Arrays {
     }
     return 0;
   }
-  // Of all sectors the share to which something other than 0 is added, from the first tile.
+  // The bytes of the sectors to which something other than 0 is added, extrapolated from the first tile.
   std::size_t bytes_changed() {
     decode(nullptr);
     d_.check(d_.api->synchronize(d_.stream));
@@ -218,7 +220,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// Of short vectors several calls are timed together: a launch takes some microseconds.
+// For short vectors several calls are timed together, because a launch takes some microseconds.
 int inner_calls(const Case& c) { return c.bytes >= (std::size_t{256} << 20) ? 1 : 8; }
 
 void run(benchmark::State& state, const Case& c) try {
@@ -248,7 +250,7 @@ void run(benchmark::State& state, const Case& c) try {
   state.SkipWithError(e.what());
 }
 
-// Every device row, and the ladder: rows as they were before.
+// Every device row, and also the earlier versions of rows that are kept for comparison.
 std::vector<Ops> rows() {
   std::vector<Ops> all;
   for (const Codec& codec : codecs())
@@ -287,7 +289,8 @@ bool register_gpu_cases() {
   for (const std::size_t bytes : {std::size_t{1} << 30, std::size_t{8} << 20})
     for (const Ops& row : rows())
       for (const Work work : kWorks) {
-        if (row.element == Element::f64 && bytes > kTile) continue;  // the time is for floats
+        // to save time, long vectors are floats only
+        if (row.element == Element::f64 && bytes > kTile) continue;
         const Case c{row, work, bytes};
         benchmark::RegisterBenchmark(name_of(c).c_str(), [c](benchmark::State& state) { run(state, c); })
             ->UseManualTime()

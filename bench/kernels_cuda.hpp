@@ -3,10 +3,11 @@
 
 namespace mq::bench {
 
-// Registers them with Google Benchmark. False, having said why on stderr, if there is no GPU to use.
+// Registers the cases with Google Benchmark. If there is no GPU to use, it prints the reason to stderr and
+// returns false.
 bool register_gpu_cases();
 
-// Normal-looking noise: sum of four uniform numbers from a 64-bit mixer of the index, times 1e-3.
+// Noise that is nearly normal: the sum of four uniform numbers from a 64-bit mixer of the index, times 1e-3.
 double noise(unsigned long long index);
 
 }  // namespace mq::bench

@@ -1,20 +1,19 @@
-// mpiq-kernels: every codec row on every instruction set, as a fraction of the memory bandwidth one core
-// reaches in this run.
+// mpiq-kernels measures every codec row on every instruction set, as a fraction of the memory bandwidth that
+// one core reaches in this run.
 //
-// bytes moved, the least the algorithm must: encode reads x, reads and writes the residual (with feedback),
-// writes the wire; decode reads the wire and writes x; decode-add, in place, reads the wire and reads and
-// writes the cache lines of x to which something other than 0 is added: all of them for a dense code, 0.4 of
-// them for floats of which one in 32 is sent. The bandwidth is that of the triad a = b + s c, 12 bytes an
-// element for floats, the better of ordinary and streaming (non-temporal) stores; of_triad is the ratio of
-// the two rates.
+// The bytes moved are the least that the algorithm must move. Encode reads x, reads and writes the residual
+// (with feedback), and writes the wire. Decode reads the wire and writes x. Decode-add, in place, reads the
+// wire, and reads and writes the cache lines of x to which something other than 0 is added: all of them for a
+// dense code, 0.4 of them for floats of which one in 32 is sent. The bandwidth is that of the triad a = b + s
+// c, with 12 bytes per element for floats; the better of ordinary and streaming (non-temporal) stores counts.
+// of_triad is the ratio of the two rates.
 //
-// threshold sends one element in 32. Its residual is that of many calls before, because only then does what
-// it sends balance what comes in; without feedback, and for decoding, tau is that quantile of the input.
+// threshold sends one element in 32. Its residual is the one after many calls, because only then does it send
+// as much as comes in. Without feedback, and for decoding, tau is the matching quantile of the input.
 //
-// With --memory cuda the rows of GPUs in place of all that, see kernels_cuda.cpp.
+// With --memory cuda the rows of GPUs are measured instead, see kernels_cuda.cpp.
 //
-// The triad is measured again before each row and the ratio taken with that neighbour, because machines
-// drift.
+// The triad is measured again before each row, and the ratio uses that measurement, because machines drift.
 
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
@@ -37,7 +36,7 @@ namespace {
 
 using namespace mq::kernels;
 
-// Page-aligned floats on huge pages where the system grants them, every page touched.
+// Floats at the start of a page, on huge pages if the system grants them. Every page is touched.
 class Vector {
  public:
   explicit Vector(std::size_t bytes) : bytes_((bytes + kHuge - 1) / kHuge * kHuge) {
@@ -92,7 +91,7 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// apart: the base is not x and lies in the L2 cache, as the executor's does. streamed: DecodeArgs::stream.
+// apart: the base is not x and lies in the L2 cache, as in the executor. streamed: see DecodeArgs::stream.
 constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
 enum class Work {
   encode,
@@ -126,14 +125,15 @@ std::string name_of(const Case& c) {
 }
 
 Params params_of(const Case& c) {
-  constexpr double kQuantile = 1.2175e-3, kMeanMagnitude = 0.4667e-3;  // of fill(): 1 / 32 is above; E |x|
+  // of fill(): 1 / 32 of it is larger than kQuantile; kMeanMagnitude is E |x|
+  constexpr double kQuantile = 1.2175e-3, kMeanMagnitude = 0.4667e-3;
   Params params = preset_params(*c.codec);
   if (c.codec->name == "threshold")
     params.value[0] = c.work == Work::encode_feedback ? 32 * kMeanMagnitude : kQuantile;
   return params;
 }
 
-// The arrays of one case: x, residual or base, wire; and three for the triad of the same size.
+// The arrays of one case: x, residual or base, and wire; and three for the triad of the same size.
 struct Arrays {
   explicit Arrays(const Case& k)
       : bytes(k.vector_bytes),
@@ -157,7 +157,7 @@ struct Arrays {
         encoded = ops->encode({x.data(), residual.data(), Feedback::carry, n, params, wire.data()}).bytes;
     moved = bytes_moved(k);
   }
-  // What the algorithm must move between core and memory.
+  // The bytes that the algorithm must move between core and memory.
   std::size_t bytes_moved(const Case& k) const {
     switch (k.work) {
       case Work::encode: return k.vector_bytes + encoded;
@@ -185,7 +185,8 @@ struct Arrays {
   std::size_t encoded = 0, moved = 0;
 };
 
-// Decodes chunk by chunk into the residual, always the wire of the first chunk and onto the same base.
+// Decodes chunk by chunk into the residual. The wire is always that of the first chunk, and the base is
+// always the same.
 void add_apart(const Case& c, const Arrays& m, bool streamed) {
   const std::size_t chunk_bytes = m.n * element_bytes(c.element);
   for (std::size_t begin = 0; begin < c.vector_bytes; begin += chunk_bytes)
@@ -216,14 +217,15 @@ void work(const Case& c, const Arrays& m) {
   }
 }
 
-// Of short vectors several calls are timed together, so that they find them in the cache.
+// For short vectors several calls are timed together, so that they find the vectors in the cache.
 int inner_calls(const Case& c) {
   return static_cast<int>(std::max<std::size_t>(1, (std::size_t{4} << 20) / c.vector_bytes));
 }
-// Google Benchmark counts one call of an iteration, but the others and the triads take their time too.
+// Google Benchmark counts only one call of an iteration, but the other calls and the triads take time too.
 constexpr double kShortTime_s = 0.005;
 
-// Kernel and both triads alternate, so that all see the same machine; rates are bytes over median times.
+// The kernel and both triads alternate, so that all see the machine in the same state. Rates are bytes over
+// median times.
 void run(benchmark::State& state, const Case& c) {
   const Arrays m(c);
   const std::size_t floats = c.vector_bytes / 4;
@@ -267,7 +269,8 @@ void register_cases() {
           }
 }
 
-// Takes `--memory host|cuda` out of the arguments, of which Google Benchmark gets the rest. "": no such word.
+// Removes `--memory host|cuda` from the arguments; Google Benchmark gets the rest. Returns "" for an unknown
+// word.
 std::string take_memory(int& argc, char** argv) {
   std::string memory = "host";
   int kept = 1;

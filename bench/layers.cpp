@@ -8,7 +8,8 @@
 namespace mq::bench {
 namespace {
 
-constexpr std::size_t kLongestName = 40;  // the column has 48, of which a bucket's "+n" takes some
+// the column has 48 characters; the "+n" of a bucket takes some of them
+constexpr std::size_t kLongestName = 40;
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 std::string_view trim(std::string_view text) {

@@ -1,4 +1,4 @@
-// Layers as vectors of a sweep: from a file of the user's, and fused as training frameworks fuse gradients.
+// Layers as the vectors of a sweep: from a user's file, and fused as training frameworks fuse gradients.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace mq::bench {
 
-// Lines NAME,COUNT; empty ones, those that begin with '#' and a head "name,count" say nothing. Names have at
-// most 40 characters. An error names the line.
+// Reads lines NAME,COUNT. Empty lines, lines that begin with '#' and a head "name,count" are ignored. Names
+// have at most 40 characters. An error names the line.
 Result<std::vector<Layer>> parse_layers(std::string_view text);
 
-// Neighbouring layers with at most so many elements together, a larger layer alone; the last layers, whose
-// gradients are there first, make the first bucket. A bucket of n + 1 layers is called as the first of them
-// that is ready, "NAME+n".
+// Puts neighbouring layers with at most most_elements elements together; a larger layer stays alone. The last
+// layers make the first bucket, because their gradients are ready first. A bucket of n + 1 layers is called
+// "NAME+n" after the layer that is ready first.
 std::vector<Layer> fuse_layers(const std::vector<Layer>& layers, std::uint64_t most_elements);
 
 }  // namespace mq::bench

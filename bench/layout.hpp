@@ -1,5 +1,5 @@
-// What an empty result file consists of: attributes, tables, matrices, with the texts that explain them.
-// Separate from the report, which fills them. Throws h5::Error.
+// What an empty result file consists of: attributes, tables and matrices, with the texts that explain them.
+// The report fills them. Throws h5::Error.
 #pragma once
 
 #include <span>
@@ -22,11 +22,11 @@ inline constexpr std::size_t kMinColumns = 16, kMaxColumns = 1024;  // of a chun
 void write_head(hid_t file, const RunInfo& run);
 void write_skeleton(hid_t file);
 
-// At the first point, when the number of repetitions is known that sets the chunks.
+// Called at the first point, when the number of repetitions is known, which sets the size of a chunk.
 void create_matrices(hid_t file, std::size_t repetitions);
 
-// The times of every rank in n repetitions of one row. The first row that has them creates the matrix; from
-// then on a row without them is NaN.
+// Writes the times of every rank in n repetitions of one row. The first row with such times creates the
+// matrix. Later rows without them are NaN.
 void write_ranks(hid_t file, std::size_t row, std::span<const double> times, std::size_t n);
 
 }  // namespace mq::bench::layout

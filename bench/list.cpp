@@ -34,8 +34,7 @@ std::string codec_text(const kernels::Codec& codec) {
 }
 
 constexpr const char* kOnGpu =
-    "\nVectors in the memory of a GPU (--memory cuda): mpi copies them to pinned host memory and back in its "
-    "time;\n"
+    "\nVectors in the memory of a GPU (--memory cuda): mpi copies them to pinned host memory and back in its time;\n"
     "  mpi-direct gives MPI their addresses, if it says that it takes them; nccl is NCCL, one GPU a rank\n";
 
 std::string algorithms_text() {

@@ -1,4 +1,5 @@
-// What --list prints: the tables of codecs and plans, so that nothing has to be documented twice.
+// The output of --list: the tables of codecs and plans. They come from the code, so that no document has to
+// repeat them.
 #pragma once
 
 #include <string>

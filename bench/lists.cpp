@@ -20,7 +20,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// Every word of a list through one parser, stopping at the first that fails.
+// Parses every word of a list with one parser, and stops at the first that fails.
 template <class T, class Parse>
 Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
   auto words = split_list(text);
@@ -61,8 +61,8 @@ Result<MethodWord> parse_plain(const std::string& word) {
   return MethodWord{mq::to_string(*method), *method, ""};
 }
 
-// "mpi#2" -> 2, the number in front of which the method ends; 1 without one. N is 2 or more, without leading
-// zeros: a number has one way to be written.
+// "mpi#2" -> 2; 1 for a word without a number. The number is 2 or more and has no leading zeros, so that it
+// can be written in one way only.
 Result<int> number_of_variant(std::string_view word) {
   const std::size_t at = word.rfind(kAgain);
   if (at == std::string_view::npos) return 1;

@@ -1,4 +1,4 @@
-// Lists as they are written on the command line.
+// Reads lists as the user writes them on the command line.
 #pragma once
 
 #include <cstdint>
@@ -13,44 +13,48 @@
 
 namespace mq::bench {
 
-// "mpi, onebit(block=512,x=1)/direct" -> two words: a comma inside parentheses belongs to the word. Blanks
-// around words are dropped; an empty word or an open parenthesis is an error.
+// "mpi, onebit(block=512,x=1)/direct" -> two words, because a comma inside parentheses belongs to the word.
+// Blanks around words are dropped. An empty word or an open parenthesis is an error.
 Result<std::vector<std::string>> split_list(std::string_view text);
 
-Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);  // "64K,1M", bytes, none zero
-Result<std::vector<int>> parse_ranks(std::string_view text);  // "2,4,8", ascending in the result, each once
+// "64K,1M"; in bytes, none of them zero
+Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);
+// "2,4,8"; the result is ascending and has each number once
+Result<std::vector<int>> parse_ranks(std::string_view text);
 Result<std::vector<kernels::Element>> parse_elements(std::string_view text);
 
-// How a reduction that is not this library's finds vectors that are in the memory of a GPU.
+// How a reduction that is not this library's handles vectors in the memory of a GPU.
 enum class Dense : std::uint8_t {
-  host,    // "mpi": copied to pinned host memory and back around MPI's reduction, or on the host anyway
-  direct,  // "mpi-direct": MPI is given the addresses on the GPU, if it says that it can
-  nccl,    // "nccl": NCCL in place of MPI, where it is installed
+  // "mpi": copies them to pinned host memory and back around MPI's reduction; also for vectors on the host
+  host,
+  direct,  // "mpi-direct": gives MPI the addresses on the GPU, if MPI reports that it takes them
+  nccl,    // "nccl": uses NCCL in place of MPI, where it is installed
 };
 
-// A word of --methods: what mq::parse_method takes, and in place of a parameter's value {side}, the side of
-// the matrix that is reduced; or mpi/ALGORITHM, see mpi_algorithm.hpp. Behind any of them #2, #3 ...: the
-// same method once more, measured as one of its own, which shows what differences mean nothing.
+// A word of --methods. It is what mq::parse_method takes, where {side} may stand for the value of a
+// parameter: the side of the matrix that is reduced. Or it is mpi/ALGORITHM, see mpi_algorithm.hpp. #2, #3
+// and so on may follow any of them. They name the same method again, measured separately, which shows how
+// large differences without meaning are.
 struct MethodWord {
   std::string text;                         // canonical: names one series of results over all sizes
-  Method method;                            // of a word with {side} only after at_side
-  std::string algorithm;                    // of the MPI library's own reduction; "": the library's choice
-  std::optional<SparseMethod> sparse = {};  // for lists, in place of all that
-  Dense dense = Dense::host;                // of what is not this library's
+  Method method;                            // for a word with {side}, valid only after at_side
+  std::string algorithm;                    // of the MPI library's own reduction; "": the library chooses
+  std::optional<SparseMethod> sparse = {};  // for lists; replaces all members above
+  Dense dense = Dense::host;                // for methods that are not this library's
   std::string plain_text() const;           // without #N
 };
-// 'mpi/*' stands for every algorithm but auto. The same method twice is an error. Methods for lists are words
-// of a sweep over sparse vectors only.
+// 'mpi/*' stands for every algorithm except auto. The same method twice is an error. Methods for lists are
+// allowed only in a sweep over sparse vectors.
 Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse = false);
 
 Result<std::vector<double>> parse_densities(std::string_view text);  // "0.01,0.1", each in (0, 1]
 
-// The word for a matrix of this side; 0: for a vector that is none. Its text stays.
+// The method for a matrix of this side; 0: for a vector that is not a matrix. Its text does not change.
 Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side);
 
-// From min to max inclusive by powers of factor (at least 2).
+// All sizes from min to max inclusive, growing by `factor` (at least 2).
 std::vector<std::uint64_t> size_range(std::uint64_t min_bytes, std::uint64_t max_bytes, std::uint64_t factor);
 
-std::string human_size(std::uint64_t bytes);  // "64K" where exact, else "63.5K"
+std::string human_size(std::uint64_t bytes);  // "64K" if that is exact, otherwise "63.5K"
 
 }  // namespace mq::bench

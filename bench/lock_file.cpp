@@ -18,7 +18,8 @@
 namespace mq::bench {
 namespace {
 
-constexpr auto kDying = std::chrono::seconds(1);  // that long a process that was killed may still be seen
+// a process that was killed may still be seen for this long
+constexpr auto kDying = std::chrono::seconds(1);
 
 struct Owner {
   std::string host, job;
@@ -27,7 +28,7 @@ struct Owner {
   bool operator==(const Owner&) const = default;
 };
 
-// The host name alone is not enough: containers of different machines may share it.
+// The host name alone is not enough, because containers on different machines may have the same one.
 std::string machine() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -36,12 +37,13 @@ std::string machine() {
   return std::string(host.data()) + "/" + boot.substr(0, 8);
 }
 
-// When a process began, in ticks since the machine did, for numbers are given again; 0 if it has ended, be it
-// that nobody has waited for it yet; -1 if it exists and that is all that can be known.
+// When a process began, in clock ticks since boot. It tells processes apart because process ids are reused. 0
+// if the process has ended, even if nobody has waited for it yet. -1 if it exists but nothing more can be
+// known.
 long long began(long pid) {
   std::string text, word;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), text);
-  const std::size_t name_end = text.rfind(')');  // the name may hold blanks and parentheses
+  const std::size_t name_end = text.rfind(')');  // the name may contain blanks and parentheses
   if (name_end == std::string::npos) return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH ? 0 : -1;
   std::istringstream words(text.substr(name_end + 1));
   words >> word;
@@ -80,8 +82,9 @@ bool write_owner(const std::string& path, int flags, const Owner& me) {
   return written;
 }
 
-// False with errno EEXIST if there is a lock. It appears with its contents, where the file system has hard
-// links: who is killed between creating and writing would leave a lock of nobody.
+// Returns false with errno EEXIST if there is a lock. If the file system has hard links, the lock appears
+// together with its contents. Otherwise a process that is killed between creating and writing would leave a
+// lock without an owner.
 bool create(const std::string& path, const std::string& draft, const Owner& me) {
   if (!write_owner(draft, O_TRUNC, me)) return false;
   const bool linked = link(draft.c_str(), path.c_str()) == 0;
@@ -92,8 +95,8 @@ bool create(const std::string& path, const std::string& draft, const Owner& me) 
   return write_owner(path, O_EXCL, me);
 }
 
-// Moved, not removed: of two processes that find the same dead owner only one succeeds. And what the other
-// one may have put there meanwhile goes back.
+// Moves the lock before it is removed. If two processes find the same dead owner, only one of the moves
+// succeeds. If the moved lock is a new one of the other process, it is put back.
 void remove_lock(const std::string& path, const std::string& grave, const Owner& dead) {
   if (rename(path.c_str(), grave.c_str()) != 0) return;
   if (read_owner(grave) != dead) (void)!link(grave.c_str(), path.c_str());

@@ -1,5 +1,5 @@
-// One writer for each result file: NAME.lock, created exclusively, with host, process, job and beginning of
-// the owner.
+// Allows one writer for each result file. NAME.lock is created exclusively; it contains the host, process,
+// job and start time of the owner.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ namespace mq::bench {
 class LockFile {
  public:
   LockFile() = default;
-  // Fails with a message that names the owner. A lock whose owner certainly ended (a process of this machine
-  // that is gone, or an earlier life of this Slurm job) is taken over, with `force` any lock.
+  // If it fails, the message names the owner. A lock is taken over if its owner has certainly ended (a
+  // process of this machine that is gone, or an earlier run of this Slurm job). With `force` any lock is
+  // taken over.
   static Result<LockFile> acquire(const std::string& path, bool force);
   LockFile(LockFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   LockFile& operator=(LockFile&& other) noexcept {
@@ -23,7 +24,7 @@ class LockFile {
   ~LockFile();
 
  private:
-  std::string path_;  // "" if not held
+  std::string path_;  // "" if no lock is held
 };
 
 }  // namespace mq::bench

@@ -1,5 +1,5 @@
-// mpiq-bench: parses the command line before MPI starts, so that --list, --help and usage errors need no
-// launcher, then runs the sweep on MPI_COMM_WORLD.
+// mpiq-bench parses the command line before MPI starts, so that --list, --help and usage errors need no
+// launcher. Then it runs the sweep on MPI_COMM_WORLD.
 #include <mpi.h>
 
 #include <cstdlib>
@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   }
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
-  // The library is to ask the clocks of GPUs for what is printed, unless the user knows better.
+  // The library must read the GPUs' clocks for the times that --phases prints, unless the user has set the
+  // variable.
   if (line.options.phases) (void)setenv("MPIQ_CUDA_TIME", "on", 0);
   MPI_Init(&argc, &argv);
   if (!mpiq_launched_by_own_mpi("mpiq-bench")) {
@@ -31,8 +32,8 @@ int main(int argc, char** argv) {
   int exit_code = kPointFailed;
   try {
     exit_code = run_sweep(line.options, command_line, MPI_COMM_WORLD);
-  } catch (const std::exception& e) {  // of one rank: no memory, or a GPU that fails
-    print_error(e.what());             // what was measured is in the file
+  } catch (const std::exception& e) {  // on one rank: no memory, or a GPU that fails
+    print_error(e.what());             // the file has what was measured so far
     PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
   }
   MPI_Finalize();

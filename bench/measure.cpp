@@ -21,10 +21,11 @@ namespace {
 constexpr double kSteady = 0.10;  // warm-up is over when the last three calls lie within this
 constexpr int kMostWarmup = 50;
 constexpr double kMostWarmup_s = 0.5;
-constexpr double kGrowth = 1.5;         // of the number of repetitions between two looks at the interval
-constexpr std::size_t kFewestReps = 6;  // below, the median has no 95 % interval
-constexpr int kMostTries = 5;           // for each valid repetition that must be
-constexpr double kClockErrors = 100;    // a shorter call is timed together with others
+constexpr double kGrowth = 1.5;         // of the number of repetitions between two checks of the interval
+constexpr std::size_t kFewestReps = 6;  // with fewer, the median has no 95 % interval
+constexpr int kMostTries = 5;           // per required valid repetition
+// a call shorter than this many clock errors is timed together with others
+constexpr double kClockErrors = 100;
 constexpr double kMostBatch = 1000;
 
 class PointRun {
@@ -69,11 +70,11 @@ class PointRun {
   std::size_t turn_ = 0;
   std::vector<Entry> entries_;
   std::vector<Entry*> living_;
-  std::vector<std::size_t> rows_;  // what is left of the present Latin square
+  std::vector<std::size_t> rows_;  // the rest of the current Latin square
   std::vector<std::size_t> base_;
   Random random_;
   double began_s_ = 0;
-  std::optional<GlobalClock> clock_;  // where there is one
+  std::optional<GlobalClock> clock_;  // set if a global clock is needed
   std::optional<Starter> starter_;
 };
 
@@ -97,8 +98,7 @@ PointRun::PointRun(const Bench& bench, const Point& point, Workload& workload, M
   }
 }
 
-// Everything but the calls themselves happens outside of the measured time. All of them have the same
-// buffers.
+// Only the calls themselves are in the measured time. All of them use the same buffers.
 Sample PointRun::repeat(Entry& entry, int calls, std::size_t repetition) {
   workload_.prepare(turn_++, repetition);
   const MPIQ_Stats before = entry.variant->stats();
@@ -122,7 +122,7 @@ void PointRun::fail(Entry& entry, std::string_view status, std::string note) {
   if (entry.outcome.note.empty()) entry.outcome.note = std::move(note);
 }
 
-// A call may have failed on one rank only; rank 0 gets the text of the first that knows one.
+// A call may have failed on one rank only. Rank 0 gets the text of the first rank that has one.
 void PointRun::agree_on_errors(Entry& entry, std::string_view when) {
   const int first = first_no(entry.error == MPI_SUCCESS, sync_);
   if (first == size_) return;
@@ -136,7 +136,7 @@ void PointRun::agree_on_errors(Entry& entry, std::string_view when) {
   entry.outcome.stop_reason = "error";
 }
 
-// The first call on an empty residual gives the error that is reported, and the price of connections and
+// The first call has an empty residual. It gives the error that is reported, and the cost of connections and
 // plans.
 void PointRun::first_call(Entry& entry) {
   turn_ = 0;
@@ -149,7 +149,7 @@ void PointRun::first_call(Entry& entry) {
   const Verdict v = entry.variant->compare(entry.variant->exact());
   entry.outcome.verdict = v;
   if (v.n_wrong > 0) fail(entry, "invalid", fmt::format("{} wrong elements in the first call", v.n_wrong));
-  // MPI does not promise it of its own reduction.
+  // MPI does not promise equal bits for its own reduction.
   if (!v.replicas_equal && entry.variant->ours()) fail(entry, "invalid", "ranks ended with different bits");
   check_guards(entry);
   if (all_agree(workload_.input_intact(), sync_)) return;
@@ -157,7 +157,7 @@ void PointRun::first_call(Entry& entry) {
   workload_.restore_input();
 }
 
-// Once broken, they are made anew, so that the next method is not blamed.
+// Broken guards are made again, so that the next method is not blamed for them.
 void PointRun::check_guards(Entry& entry) {
   if (all_agree(workload_.guards_intact(), sync_)) return;
   fail(entry, "invalid", "wrote outside of the receive buffer");
@@ -184,15 +184,16 @@ void PointRun::warm_up(Entry& entry) {
   entry.before = entry.variant->stats();
 }
 
-// On rank 0: so many that the clock is off by less than 1 % of the time. In place each call would be given
-// the sum of the one before, which soon overflows.
+// On rank 0: the number of calls for which the clock error is below 1 % of the time. In place it is always 1,
+// because each call would get the sum of the call before, which soon overflows.
 int PointRun::calls_of_batch(double call_s) const {
   if (options_.in_place) return 1;
   const double calls = std::ceil(kClockErrors * bench_.clock_error_s / std::max(call_s, 1e-9));
   return static_cast<int>(std::clamp(calls, 1.0, kMostBatch));
 }
 
-// One for all methods of a point: calls in a row find other caches than calls alone.
+// All methods of a point use the same number, because calls in a row find other cache contents than single
+// calls.
 void PointRun::share_batch() {
   int batch = 1;
   for (const Entry& e : entries_)
@@ -202,7 +203,8 @@ void PointRun::share_batch() {
     if (e.lives()) e.outcome.batch = batch;
 }
 
-// Blocks follow the rows of cyclic Latin squares: every method once in every place, then a new random square.
+// Blocks follow the rows of cyclic Latin squares: each method has each place once, then a new random square
+// begins.
 void PointRun::run_batch(std::size_t blocks) {
   const std::size_t methods = living_.size();
   if (clock_) clock_->adjust();
@@ -249,8 +251,8 @@ void PointRun::reduce_batch(const std::vector<Sample>& mine) {
     living_[k / ranks % methods]->outcome.t_rank.push_back(times[k]);
 }
 
-// "" while the method needs more repetitions. Only valid ones tell anything, but invalid ones have an end
-// too.
+// "" while the method needs more repetitions. Only valid repetitions count for the statistics, but the number
+// of invalid ones is limited too.
 std::string PointRun::finished(const Entry& entry, std::size_t done, double now) const {
   if (options_.iters > 0) return done >= static_cast<std::size_t>(options_.iters) ? "max_reps" : "";
   const auto fewest = static_cast<std::size_t>(options_.min_reps);
@@ -262,7 +264,7 @@ std::string PointRun::finished(const Entry& entry, std::size_t done, double now)
   return "";
 }
 
-// Rank 0: how many repetitions there are to be at the next look; `done` means stop.
+// On rank 0: the number of repetitions at the next check. `done` means stop.
 std::size_t PointRun::next_target(std::size_t done) {
   const double now = now_s();
   bool all = true;
@@ -279,7 +281,7 @@ std::size_t PointRun::next_target(std::size_t done) {
   double target =
       done < fewest ? static_cast<double>(fewest) : std::ceil(kGrowth * static_cast<double>(done));
   if (done >= kFewestReps) {
-    // Not further than the time left allows, at the pace so far.
+    // Limited by the time that is left, at the pace so far.
     const double pace = (now - began_s_) / static_cast<double>(done);
     double left = bench_.deadline_s - now;
     if (done >= fewest)
@@ -328,11 +330,12 @@ void PointRun::last_look(Entry& entry) {
     o.residual_bytes = static_cast<std::int64_t>(most[2]);
   }
   if (!options_.check || !entry.lives()) return;
-  turn_ = 0;  // the buffers that the reference was made for
+  turn_ = 0;  // the buffers that the reference is made for
   (void)repeat(entry);
   agree_on_errors(entry, "last call");
   if (!entry.lives()) return;
-  // A method with a residual rightly differs from its first call; its replicas may not.
+  // The result of a method with a residual may differ from that of its first call, but its replicas must be
+  // equal.
   const Verdict v = entry.variant->compare(entry.variant->exact() && !entry.variant->carries());
   if (v.n_wrong > 0)
     fail(entry, "invalid", fmt::format("{} wrong elements after the timed calls", v.n_wrong));

@@ -19,11 +19,11 @@ extern char** environ;
 namespace mq::bench {
 namespace {
 
-// What every rank tells all others; plain bytes.
+// What every rank sends to all others, as plain bytes.
 struct Answer {
   RankRow rank;
   NodeRow node;
-  GpuRow gpu;  // without a name if there is none
+  GpuRow gpu;  // has no name if there is no GPU
   cpu_set_t cpus;
   std::uint64_t machine;
 };
@@ -34,7 +34,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// The chosen one of "a [b] c", as the kernel prints switches.
+// The chosen word of "a [b] c". The kernel prints switches in this way.
 std::string bracketed(const std::string& text) {
   const auto open = text.find('['), close = text.find(']');
   return open == std::string::npos || close == std::string::npos ? ""
@@ -86,7 +86,7 @@ Answer answer(MPI_Comm comm, const Gpu* gpu) {
   MPI_Comm node = MPI_COMM_NULL;
   PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, a.rank.rank, MPI_INFO_NULL, &node);
   PMPI_Comm_rank(node, &a.rank.local_rank);
-  a.rank.node_index = a.rank.rank;  // of the node's first rank; made dense in survey
+  a.rank.node_index = a.rank.rank;  // the rank of the node's first rank; survey() numbers the nodes
   PMPI_Bcast(&a.rank.node_index, 1, MPI_INT, 0, node);
   PMPI_Comm_free(&node);
   if (gpu != nullptr) {
@@ -136,7 +136,7 @@ Topology survey(MPI_Comm comm, const Gpu* gpu) {
   std::vector<Answer> all(static_cast<std::size_t>(size));
   PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm);
   Topology t;
-  std::map<int, int> index_of;  // leading rank of a node -> its number
+  std::map<int, int> index_of;  // first rank of a node -> number of the node
   std::vector<cpu_set_t> cpus;
   for (Answer& a : all) {
     const auto [found, fresh] = index_of.try_emplace(a.rank.node_index, static_cast<int>(index_of.size()));
@@ -169,8 +169,8 @@ int Topology::ranks_per_node(int first_ranks) const {
   return most;
 }
 
-// By machine and not by node: virtual nodes (network namespaces, MPIR_CVAR_NOLOCAL) share the processors of
-// one machine.
+// Counts by machine, not by node, because virtual nodes (network namespaces, MPIR_CVAR_NOLOCAL) share the
+// processors of one machine.
 bool Topology::oversubscribed(int first_ranks) const {
   std::map<std::uint64_t, int> on_machine, cpus_of;
   for (int r = 0; r < first_ranks; ++r) {

@@ -1,5 +1,5 @@
-// What is stored about the machine, and where the ranks are. An allow-list: never the whole environment,
-// which holds secrets.
+// What is stored about the machine, and where the ranks are. It stores a fixed list of variables and never
+// the whole environment, which contains secrets.
 #pragma once
 
 #include <mpi.h>
@@ -12,27 +12,27 @@
 
 namespace mq::bench {
 
-// The ranks of a communicator that share a machine, of all of which rank 0 knows.
+// Where the ranks of a communicator are: which of them share a node and a machine.
 struct Topology {
   std::vector<RankRow> ranks;
   std::vector<NodeRow> nodes;
-  std::vector<GpuRow> gpus;             // each once, in the order of the ranks that use them
-  std::vector<int> allowed_cpus;        // of each node: CPUs that any of its ranks may run on
-  std::vector<std::uint64_t> machine;   // of each rank: equal where ranks share a kernel, and so a clock
+  std::vector<GpuRow> gpus;             // each GPU once, in the order of the ranks that use them
+  std::vector<int> allowed_cpus;        // of each node: the CPUs that any of its ranks may run on
+  std::vector<std::uint64_t> machine;   // of each rank; equal for ranks that share a kernel, and so a clock
   int nodes_of(int first_ranks) const;  // distinct nodes of ranks 0 .. first_ranks - 1
-  int ranks_per_node(int first_ranks) const;  // the most
+  int ranks_per_node(int first_ranks) const;  // the largest number
   bool oversubscribed(int first_ranks) const;
   bool one_clock(int first_ranks) const;
 };
-// gpu: the one that this rank uses, null for none. Collective; the same on every rank.
+// gpu: the GPU that this rank uses; null: none. Collective; the same on every rank.
 Topology survey(MPI_Comm comm, const Gpu* gpu = nullptr);
-int local_rank(MPI_Comm comm);  // among those of the same node. Collective
+int local_rank(MPI_Comm comm);  // among the ranks of its node. Collective
 
 std::vector<EnvRow> allowed_environment();
 std::string mpi_library();
 std::string isa_name();
 
-// The rank that the launcher gave this process, before MPI_Init; 0 without a launcher.
+// The rank that the launcher gave this process, known before MPI_Init; 0 without a launcher.
 int launcher_rank();
 
 }  // namespace mq::bench

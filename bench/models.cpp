@@ -16,7 +16,7 @@ Layer convolution(std::string name, Count in, Count out, Count side) {
   return {std::move(name), in * out * side * side + out};
 }
 
-// Convolution without bias, with the two vectors of its batch normalisation.
+// A convolution without bias, with the two vectors of its batch normalisation.
 Layer normalised_convolution(std::string name, Count in, Count out, Count side) {
   return {std::move(name), in * out * side * side + 2 * out};
 }

@@ -1,5 +1,5 @@
-// Layer sizes of well-known models: the vectors that data-parallel training really reduces. The tables are
-// built from the published architectures; the unit test compares their sums with the published numbers of
+// Layer sizes of well-known models: the vectors that data-parallel training reduces in practice. The tables
+// are built from the published architectures. The unit test compares their sums with the published numbers of
 // parameters.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace mq::bench {
 
-// Weights and bias of one layer; a batch normalisation counts with the convolution before it.
+// Weights and bias of one layer. A batch normalisation counts as part of the convolution before it.
 struct Layer {
   std::string name;
   std::uint64_t count;  // parameters

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kVariable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM";
 
-// The control variable, held until the process ends.
+// The control variable, which stays open until the process ends.
 class Variable {
  public:
   Variable() {
@@ -78,7 +78,7 @@ std::vector<std::string> algorithm_names(std::string_view description) {
     std::size_t begin = end;
     while (begin > 0 && in_name(description[begin - 1])) --begin;
     std::string_view name = description.substr(begin, end - begin);
-    // Some versions lose the line break after "Force ring algorithm".
+    // Some versions leave out the line break after "Force ring algorithm".
     if (name.starts_with(kGlued)) name.remove_prefix(kGlued.size());
     if (!name.empty()) names.emplace_back(name);
   }

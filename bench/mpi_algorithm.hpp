@@ -1,11 +1,11 @@
-// Which algorithm the MPI library's own allreduce uses, chosen at run time: a compressed method should be
-// compared with the best dense one, which is not always the library's default. Separate because it is the one
-// place that speaks to the tool interface (MPI_T).
+// Chooses, at run time, the algorithm of the MPI library's own allreduce. A compressed method should be
+// compared with the best dense one, which is not always the library's default. This is the only place that
+// uses the tool interface (MPI_T).
 //
-// MPICH has the control variable MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM, an integer of process scope that is
-// read in every call. It comes without an MPI_T enumeration: the names are taken from its description, of
-// which MPICH's build generates the enumeration in the same order. Where an algorithm cannot serve a call,
-// MPICH silently uses another. Other libraries offer no choice here.
+// MPICH has the control variable MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM: an integer of process scope that every
+// call reads. It has no MPI_T enumeration. So the names are taken from its description; MPICH's build
+// generates the enumeration from it in the same order. If an algorithm cannot serve a call, MPICH silently
+// uses another. Other libraries offer no choice here.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@
 
 namespace mq::bench {
 
-inline constexpr std::string_view kAutomatic = "auto";  // the name of the library's own choice
+inline constexpr std::string_view kAutomatic = "auto";  // the name for the library's own choice
 
-// By value of the variable; empty if there is no choice. Callable before MPI_Init.
+// The names by value of the variable; empty if there is no choice. May be called before MPI_Init.
 const std::vector<std::string>& mpi_algorithms();
 std::string mpi_algorithm_in_force();  // "" if there is no choice
 
 // The names in the description of an MPICH variable, in order: "... auto - Internal ... nb - Force ...".
 std::vector<std::string> algorithm_names(std::string_view description);
 
-// For its lifetime MPI_Allreduce uses the algorithm of this name, one of mpi_algorithms(); "" changes
-// nothing. Of this process only: every rank must choose the same.
+// While it exists, MPI_Allreduce uses the algorithm of this name, which is one of mpi_algorithms(); ""
+// changes nothing. It sets the variable of this process only, so every rank must choose the same algorithm.
 class MpiAlgorithm {
  public:
   explicit MpiAlgorithm(std::string_view name);
@@ -33,7 +33,7 @@ class MpiAlgorithm {
   MpiAlgorithm& operator=(const MpiAlgorithm&) = delete;
 
  private:
-  int before_ = -1;  // -1: nothing to put back
+  int before_ = -1;  // -1: nothing to restore
 };
 
 }  // namespace mq::bench

@@ -12,7 +12,7 @@
 namespace mq::bench {
 namespace {
 
-// NCCL's interface, version 2: names, numbers and types as its manual has them.
+// NCCL's interface, version 2, with the names, numbers and types of its manual.
 struct UniqueId {
   char internal[128];
 };
@@ -32,7 +32,7 @@ Status no(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
 using Uuid = std::array<char, 48>;
 
-// Whether two ranks have the same GPU, which NCCL does not serve. Collective.
+// Whether two ranks have the same GPU, which NCCL does not support. Collective.
 bool shared(const std::string& gpu_uuid, MPI_Comm comm) {
   int size = 1;
   PMPI_Comm_size(comm, &size);

@@ -1,5 +1,5 @@
-// The sum of NCCL, to compare with where it is installed. Only for vectors in the memory of GPUs, one GPU a
-// rank. Opened at run time: a binary that could use it runs without it.
+// The sum of NCCL, for comparison where it is installed. Only for vectors in the memory of GPUs, with one GPU
+// per rank. It is opened at run time, so that the binary also runs without it.
 #pragma once
 
 #include <mpi.h>
@@ -14,15 +14,15 @@ namespace mq::bench {
 
 class Nccl {
  public:
-  // Collective over comm; the same verdict on all ranks. An error says why it cannot be used: not built in,
-  // not installed, several ranks on one GPU, or what NCCL says. gpu_uuid: of the GPU of this rank, whose
-  // context is current.
+  // Collective over comm; all ranks get the same verdict. The error says why NCCL cannot be used: not built
+  // in, not installed, several ranks on one GPU, or NCCL's own message. gpu_uuid: of the GPU of this rank,
+  // whose context is current.
   static Result<std::unique_ptr<Nccl>> make(kernels::Element element, MPI_Count count,
                                             const std::string& gpu_uuid, MPI_Comm comm);
   ~Nccl();
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
-  // The sum over the ranks; returns when the GPU has done it. False: it failed.
+  // The sum over the ranks. Returns when the GPU has finished. False if it failed.
   bool operator()(const void* send, void* receive) const;
 
  private:

@@ -16,15 +16,15 @@ namespace mq::bench {
 namespace {
 
 constexpr double kSlurmMargin_s = 60;
-constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // its square in bytes fits 64 bits
+constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // the bytes of its square fit 64 bits
 
-// What CLI11 leaves as text because it has a grammar of ours.
+// The options that CLI11 leaves as text, because their grammar is our own.
 struct Words {
   std::string min_bytes, max_bytes, range, sizes, matrix,
       dtype = "f32", ranks, methods = "mpi,bf16,onebit", baseline = "mpi", data = "normal",
       buffers = "rotate", memory = "host", resume = "on", deadline, sync = "barrier", mode = "interleaved",
       bucket;
-  // Of sparse vectors.
+  // For sparse vectors.
   std::string density = "0.01", distribution = "uniform", stride = "1", in = "own", lists = "same";
 };
 
@@ -105,7 +105,7 @@ void add_sparse_options(CLI::App& app, Words& w) {
   app.add_option("--data", w.data, "values: " + distribution_names())->capture_default_str();
 }
 
-// How a repetition is made, which is part of what its time means.
+// Options for how a repetition is made. This is part of what its time means.
 void add_method_options(CLI::App& app, Options& o, Words& w) {
   app.add_option(
          "--sync", w.sync,
@@ -168,7 +168,7 @@ Status take(std::string_view option, Result<T> value, T& into) {
   return {};
 }
 
-// One of a few values by its name.
+// Finds one of a few values by its name.
 template <class T>
 Status take_word(std::string_view option, const std::string& word, std::initializer_list<T> values, T& into) {
   std::vector<std::string> names;

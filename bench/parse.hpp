@@ -1,5 +1,5 @@
-// Parsing a command line to the end, or to the texts that are printed in place of a run. Of any struct with
-// exit_code, out and err.
+// Parses a command line. The outcome is either the options of a run, or texts that are printed in place of a
+// run. `Line` is any struct with exit_code, out and err.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@
 
 namespace mq::bench {
 
-// False if the program is to print line's texts and exit with its code: for --help, --version, or an error.
+// Returns false if the program must print line's texts and exit with its code: after --help, --version, or an
+// error.
 template <class Line>
 bool parse(CLI::App& app, int argc, const char* const* argv, Line& line) {
   app.set_version_flag(

@@ -1,6 +1,6 @@
-// A fixed pseudo-random permutation of 0 .. size-1 as a function, without a table: a Feistel network over the
-// next even power of two, walked until it comes back into the range (Black and Rogaway 2002). Spreads what is
-// numbered by popularity over the index space.
+// A fixed pseudo-random permutation of 0 .. size-1 as a function, without a table. It spreads things that are
+// numbered by popularity over the index space. It is a Feistel network over the next even power of two,
+// applied until the value is back in the range (Black and Rogaway 2002).
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ class Permutation {
     Random random(seed);
     for (std::uint64_t& key : keys_) key = random.next();
   }
-  // Of i < size; less than size too, and different for every i.
+  // For i < size. The result is below size too, and differs for every i.
   std::uint64_t operator()(std::uint64_t i) const {
     do i = shuffled(i);
     while (i >= size_);

@@ -22,7 +22,8 @@ struct Size {
   std::uint64_t side = 0;
 };
 
-// Layers of one size cost the same: measured once, with the number of them beside it.
+// Layers of one size cost the same. So one of them is measured, and the number of such layers is stored with
+// it.
 std::vector<Size> layer_sizes(std::vector<Layer> layers) {
   std::vector<Size> sizes;
   for (Layer& layer : layers) {
@@ -74,7 +75,8 @@ Result<std::vector<MethodWord>> methods_at(const Options& o, kernels::Element el
   return methods;
 }
 
-// Those of a sweep of sparse vectors at one number of ranks and one type; methods as they are.
+// Adds the points of a sweep of sparse vectors for one number of ranks and one type. The methods are those of
+// the options.
 Status add_sparse_points(const Options& o, int ranks, kernels::Element element, std::vector<Point>& points) {
   const auto unusable = [](std::string text) { return Status{Code::bad_argument, std::move(text)}; };
   if (element != kernels::Element::f32 && element != kernels::Element::f64)
@@ -159,8 +161,8 @@ std::string sparse_params(const Options& o, const Point& p) {
 }
 
 std::string variables_json(const Options& o, const Point& p, const MethodWord& m, const Placement& where) {
-  // scripts/mpiq_recompute.py makes the same text from a row, to check its key.
-  // Keys of dense vectors are as they were before there were sparse ones: their files go on.
+  // scripts/mpiq_recompute.py makes the same text from a row, to check its key. Keys of dense vectors do not
+  // mention lists, so that files from before there were sparse vectors can be continued.
   const std::string lists =
       o.sparse ? fmt::format(R"("lists":{},)", json_quote(sparse_params(o, p))) : std::string();
   return fmt::format(
@@ -173,8 +175,8 @@ std::string variables_json(const Options& o, const Point& p, const MethodWord& m
       p.ranks, where.ranks_per_node, o.data.rho, o.data.seed, name(o.sync));
 }
 
-// Two independently seeded 64-bit FNV-1a sums, each finished by a mixer. Not for adversaries: a sweep has at
-// most some 10^5 keys, which collide by chance with probability 10^-28.
+// Two independently seeded 64-bit FNV-1a sums, each finished by a mixer. It does not resist adversaries. A
+// sweep has at most some 10^5 keys, which collide by chance with a probability of 10^-28.
 std::string hash128(std::string_view text) {
   std::uint64_t a = 0xcbf29ce484222325U, b = 0x6c62272e07bb0142U;
   for (const char c : text) {
@@ -187,11 +189,11 @@ std::string hash128(std::string_view text) {
 std::uint64_t pool_bytes(const Options& o, std::uint64_t largest_bytes, int ranks_per_node) {
   const std::uint64_t slot = slot_stride(largest_bytes);
   const std::uint64_t steps =
-      static_cast<unsigned>(o.data.steps) * slot;  // a slot for each, whatever the size
+      static_cast<unsigned>(o.data.steps) * slot;  // one slot for each step, whatever its size
   if (o.buffers == Buffers::warm) return steps;
-  // Of a GPU at least twice the L2 cache of the largest.
+  // On a GPU: at least twice the largest L2 cache.
   const std::uint64_t floor = std::uint64_t{o.memory == Place::cuda ? 256U : 64U} << 20;
-  // Twice the cache of one die; some processors report the sum of all dies, of which a core reaches one.
+  // Twice the cache of one die. Some processors report the sum of all dies, but a core reaches only one.
   constexpr std::uint64_t kMostCache = std::uint64_t{192} << 20;
   const auto cache = static_cast<std::uint64_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
   const std::uint64_t share = std::min(2 * cache / static_cast<unsigned>(ranks_per_node), kMostCache);

@@ -1,5 +1,5 @@
-// The sweep as a list of points. A point is what is held fixed while all methods are measured in turn; a
-// point and a method make a row of the result file, whose key is a hash of every independent variable.
+// The sweep as a list of points. A point is what is fixed while all methods are measured in turn. A point and
+// a method make a row of the result file. The key of a row is a hash of every independent variable.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,38 @@ struct Point {
   kernels::Element element;
   int ranks;
   std::uint64_t count;     // elements
-  std::string layer;       // "" for a size that is no layer's
-  int layers_alike = 1;    // layers of the model with this many parameters; layer is the first of them
+  std::string layer;       // "" if the size is not that of a layer
+  int layers_alike = 1;    // layers of the model with this many parameters; `layer` is the first of them
   std::uint64_t side = 0;  // of the square matrix; 0: a vector
-  std::vector<MethodWord> methods = {};  // those of the options, {side} replaced; isolated: one of them
-  SupportSpec support = {};              // of sparse vectors
-  std::uint64_t stride = 1;              // likewise; elements at an index
-  std::size_t number = 0;                // of the size among those asked for, in their order
-  // What stands for {layer} in the path of a recording.
+  std::vector<MethodWord> methods = {};  // those of the options, with {side} replaced; isolated: one of them
+  SupportSpec support = {};              // for sparse vectors
+  std::uint64_t stride = 1;              // for sparse vectors; elements at an index
+  std::size_t number = 0;                // of the size among the sizes of the options, in their order
+  // The word that replaces {layer} in the path of a recording.
   std::string layer_word() const { return layer.empty() ? std::to_string(number) : layer; }
   std::uint64_t bytes() const { return count * kernels::element_bytes(element); }
 };
 
-// Every point once, in the order to run them: the same on all ranks. Fails if a size is not whole elements, a
-// method cannot be used at some point or the launch has too few ranks.
+// Every point once, in the order to run them; the same on all ranks. Fails if a size is not a whole number of
+// elements, if a method cannot be used at some point, or if the launch has too few ranks.
 Result<std::vector<Point>> make_points(const Options&, int launch_ranks);
 
 struct Placement {
   int nodes = 1, ranks_per_node = 1;
 };
 
-// What the columns `model` and `mode` say: a model with its buckets ("resnet50/26214400") is another than
-// without; a method may also be isolated for want of others.
+// The text of the columns `model` and `mode`. A model with its buckets ("resnet50/26214400") differs from the
+// same model without. A method is also called isolated if it is the only one.
 std::string model_label(const Options&);
 const char* mode(const Options&);
 
-// What identifies a row, as canonical JSON, and its 128-bit hash (32 hexadecimal digits).
+// What identifies a row, as canonical JSON; and the 128-bit hash of this text (32 hexadecimal digits).
 std::string variables_json(const Options&, const Point&, const MethodWord&, const Placement&);
 std::string hash128(std::string_view text);
 // The part of it that only sparse vectors have: "density=0.01,distribution=uniform,...".
 std::string sparse_params(const Options&, const Point&);
 
-// Bytes of one of the two pools of a rank, see buffers.hpp.
+// The size of one of the two pools of a rank in bytes, see buffers.hpp.
 std::uint64_t pool_bytes(const Options&, std::uint64_t largest_bytes, int ranks_per_node);
 
 }  // namespace mq::bench

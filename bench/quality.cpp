@@ -18,7 +18,7 @@ namespace {
 using kernels::Codec;
 using kernels::Feedback;
 
-constexpr double kPrecision = 1e-6;  // relative errors below are rounding of floats
+constexpr double kPrecision = 1e-6;  // smaller relative errors are only the rounding of floats
 
 template <class H>
 double rounding_error(std::span<const float> v, std::span<const float>) {
@@ -42,7 +42,7 @@ double sparse(std::span<const float> v, std::span<const float> decoded) {
       v, decoded.size() - static_cast<std::size_t>(std::count(decoded.begin(), decoded.end(), 0.0F)));
 }
 
-// The least squared error of a block; the second argument is what the codec decoded.
+// The least squared error of a block. The second argument is what the codec decoded.
 using Optimum = double (*)(std::span<const float>, std::span<const float>);
 struct Kind {
   std::string_view codec;
@@ -56,8 +56,8 @@ constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>},
                             Kind{"topk", sparse}};
 
 constexpr std::array<std::string_view, 5> kVariants{
-    "onebit(block=64)",             // what shorter blocks gain where scales differ
-    "threshold(quantile=0.96875)",  // 1 of 32 elements is sent, as the adaptive preset does
+    "onebit(block=64)",             // shows what shorter blocks gain if scales differ
+    "threshold(quantile=0.96875)",  // sends 1 of 32 elements, as the adaptive preset does
     "adaptive(pi=64)", "adaptive(pi=256)", "topk(k=0.001)"};
 
 double norm2(std::span<const float> v) {
@@ -68,7 +68,7 @@ double norm2(std::span<const float> v) {
 
 double ratio(double error2, double of2) { return error2 == 0 ? 0 : std::sqrt(error2 / of2); }
 
-// A method at work: what it keeps from call to call.
+// A method with the state that it keeps from call to call.
 struct Coder {
   Coder(const MethodWord& word, std::size_t n)
       : codec(word.method.codec),
@@ -77,7 +77,7 @@ struct Coder {
         residual(n),
         decoded(n) {}
 
-  // The parameter that is measured, if there is one, on the first vector.
+  // Measures the codec's parameter on the first vector, if it has one to measure.
   void settle(std::span<const float> x) {
     if (codec->propose != nullptr && codec->proposes(params))
       params = codec->settle(params, codec->propose(x.data(), x.size(), kernels::Element::f32, params));
@@ -89,7 +89,7 @@ struct Coder {
   void decode(std::size_t bytes) {
     if (ops->decode({wire.data(), bytes, decoded.size(), params, nullptr, decoded.data()}) !=
         kernels::Decoded::ok)
-      std::abort();  // a codec that cannot read its own bytes; its tests say so
+      std::abort();  // cannot happen: a codec can read its own bytes, and its tests check that
   }
 
   const Codec* codec;
@@ -128,7 +128,8 @@ void first_call(Coder& c, std::span<const float> x, Quality& q) {
   if (q.optimum > kPrecision) q.over_optimum = q.rel_err / q.optimum;
 }
 
-// (sum of the first i)^2 / i for i = 0 ... n: what a level for the first i elements takes off the error.
+// (sum of the first i)^2 / i for i = 0, ..., n: how much a level for the first i elements takes off the
+// error.
 template <class Order>
 std::vector<double> gains(std::vector<double> v, Order order) {
   std::sort(v.begin(), v.end(), order);
@@ -150,7 +151,7 @@ double two_level_error(std::span<const float> v) {
   for (const double a : x) mean += a / static_cast<double>(x.size());
   double total = 0;
   for (double& a : x) {
-    a -= mean;  // so that little is subtracted from little
+    a -= mean;  // avoids cancellation
     total += a * a;
   }
   const auto low = gains(x, std::less<>()), high = gains(x, std::greater<>());

@@ -1,15 +1,17 @@
-// How far off is a codec, and how far off would the best code of its kind be? Separate from mpiq-bench: no
-// ranks take part, and all numbers are a function of the arguments.
+// How large is the error of a codec, and how large would be that of the best code of its kind? It is separate
+// from mpiq-bench because no ranks take part, and all numbers are a function of the arguments.
 //
-// The kinds, and the least squared error of each in a block of n elements:
+// The kinds of code, and the least squared error of each in a block of n elements:
 //
-// - rounding (bf16, f16): every element to the nearest number of the format;
-// - two levels (onebit): the best scalar quantizer with two values, that is 2-means in one dimension. The two
-//   sets are neighbours in sorted order: n log n for the sort, then a scan of all n - 1 cuts over prefix sums.
-// - ternary (threshold, adaptive): values below, 0, above, of which k are not 0, k as the codec chose it. With
-//   i elements above, these are the i largest, and their mean is the best value; it takes (sum of them)^2 / i
-//   off the error. Likewise below. A scan over i.
-// - sparse (topk): all but k elements, k as the codec chose it, are 0: the squares of the least n - k.
+// - rounding (bf16, f16): every element becomes the nearest number of the format.
+// - two levels (onebit): the best scalar quantizer with two values, which is 2-means in one dimension. The two
+//   sets are neighbours in sorted order. So it takes a sort (n log n), and a scan of all n - 1 cuts over prefix
+//   sums.
+// - ternary (threshold, adaptive): values below, at or above 0. k of them are not 0, where k is the codec's
+//   choice. If i elements are above, they are the i largest, and their mean is the best value; it takes
+//   (sum of them)^2 / i off the error. The same holds for those below. It takes a scan over i.
+// - sparse (topk): all but k elements are 0, where k is the codec's choice. The error is the sum of the n - k
+//   smallest squares.
 #pragma once
 
 #include <cstddef>
@@ -32,22 +34,23 @@ double sparse_error(std::span<const float> v, std::size_t k);   // squared, k <=
 struct Quality {
   std::string method, data;
   std::size_t elements = 0;
-  double bytes_per_element = kUnknown;  // of one encode
+  double bytes_per_element = kUnknown;  // per encode
   double rel_err = kUnknown;            // |v - decoded| / |v|; 0 for v = 0
-  double optimum = kUnknown;            // the same of the best code of this kind, where the kind is known
-  double over_optimum = kUnknown;  // rel_err / optimum; unknown if that is beyond the precision of floats
+  double optimum = kUnknown;            // rel_err of the best code of this kind, if the kind is known
+  double over_optimum = kUnknown;       // rel_err / optimum; unknown if floats are not precise enough for it
   int calls = 0;
-  double residual = kUnknown;  // |residual| / |x| after so many calls with feedback, each on a new x
+  double residual = kUnknown;  // |residual| / |x| after `calls` calls with feedback, each on a new x
 };
 
-// All codecs with their preset parameters, and with every other word of each parameter that is a word; and
-// those of quality_variants() whose codec exists.
+// All codecs with their preset parameters; the same with every other word of each parameter that is a word;
+// and those of quality_variants() whose codec exists.
 std::vector<MethodWord> quality_methods();
-std::span<const std::string_view> quality_variants();  // numbers that tell more than the preset
+std::span<const std::string_view> quality_variants();  // numbers that show more than the presets do
 
-// One for each method, on vectors of floats from the generator: the first of rank 0, the later ones of ranks
-// 1, 2 ...: fresh numbers, of the same scales where the distribution has some. Of a recording, the steps one
-// after the other, or, if it has none, the next n elements.
+// One row for each method, on vectors of floats from the generator. The first vector is that of rank 0; the
+// later ones are those of ranks 1, 2, and so on, which have new numbers but the same scales, if the
+// distribution has scales. For a recording the vectors are its steps in order or, if it has none, the next n
+// elements.
 std::vector<Quality> measure_quality(std::span<const MethodWord> methods, const DataSpec& data, std::size_t n,
                                      int calls, std::shared_ptr<const Recording> recording = nullptr);
 

@@ -1,5 +1,5 @@
-// mpiq-quality: the error of every codec on every kind of data, beside the least error of a code of its kind,
-// as CSV.
+// mpiq-quality prints, as CSV, the error of every codec on every kind of data, beside the least error of a
+// code of its kind.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ struct Task {
   std::vector<Input> inputs;
 };
 
-constexpr std::uint64_t kElements = 256U << 10;  // of what is no file
+constexpr std::uint64_t kElements = 256U << 10;  // for data that is not a file
 
 Result<Input> read_input(const std::string& word, std::uint64_t elements) {
   auto spec = parse_data(word);

@@ -1,4 +1,4 @@
-// Reproducible shuffles: std::shuffle may differ between standard libraries, and all ranks must agree on an
+// Reproducible shuffles. std::shuffle may differ between standard libraries, and all ranks must agree on an
 // order.
 #pragma once
 
@@ -19,8 +19,7 @@ class Random {  // splitmix64 (Steele, Lea, Flood 2014)
     return z ^ (z >> 31);
   }
   template <class T>
-  void shuffle(
-      std::vector<T>& items) {  // the bias of the remainder is below 2^-50 for any list that fits a sweep
+  void shuffle(std::vector<T>& items) {  // the remainder's bias is below 2^-50 for any list of a sweep
     for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[next() % i]);
   }
 

@@ -33,7 +33,8 @@ std::string replaced(std::string text, std::string_view word, const std::string&
   return text;
 }
 
-// The digits that stand for {step} in the files that there are, in ascending order. path has no other words.
+// The digits that stand for {step} in the names of the existing files, ascending. `path` has no other words
+// in braces.
 std::vector<std::string> steps_of(const std::string& path) {
   namespace fs = std::filesystem;
   const std::size_t at = path.find(kStep), slash = path.rfind('/', at);
@@ -70,7 +71,8 @@ std::string path_of_rank(const std::string& path, int rank) {
 }
 
 Result<Recording::File> Recording::map(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not be waited for
+  // O_NONBLOCK: must not wait for a pipe
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return bad(path, std::strerror(errno));
   struct stat info {};
   Status status;

@@ -1,5 +1,6 @@
-// Input vectors from files: recorded gradients, fields of a simulation. Raw numbers in the machine's byte
-// order, doubles if the name ends in .f64, else floats, as mpiq-train --record writes them.
+// Input vectors from files, such as recorded gradients or fields of a simulation. A file has raw numbers in
+// the machine's byte order: doubles if the name ends in .f64, otherwise floats. mpiq-train --record writes
+// such files.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,20 @@
 
 namespace mq::bench {
 
-// {rank} in a path is the number of the rank, each of which then has a file; without it all share one, and
-// each begins at a place of its own in it. Past its end a vector goes on at another place, and past the end
-// of the file at its beginning: with n elements in the file, element i of rank r is the one at (i +
-// offset(seed, r, i / n)) mod n, where offset is random, but 0 for the first n of a rank's own file.
+// If the path contains {rank}, the number of the rank replaces it and each rank has its own file. Otherwise
+// all ranks share one file, and each begins at its own place in it. When a vector reaches the length of the
+// file, it goes on at another place; at the end of the file it goes on at the beginning. With n elements in
+// the file, element i of rank r is the one at (i + offset(seed, r, i / n)) mod n. offset is random, but it is
+// 0 for the first n elements of a rank's own file.
 //
-// {layer} is one of the words that the caller names, {step} the digits in the names of the files that there
-// are, in ascending order. Each layer and step is a page of 2^40 indices, of which first() is the first.
+// {layer} is one of the words that the caller names. {step} is the digits in the names of the existing files,
+// ascending. Each layer and step is a page of 2^40 indices; first() gives the first of them.
 class Recording {
  public:
-  // Maps the files of that many ranks, all of which every rank must be able to read: the check of a result
-  // makes the sum again from them. An error names the first that is missing, empty, or no whole number of
-  // elements; or, of the rank `mine`, has an element that is not finite or so large that its sum over the
-  // ranks might not be in one of the types.
+  // Maps the files of `ranks` ranks. Every rank must be able to read all of them, because the check of a
+  // result makes the sum again from them. The error names the first file that is missing, empty, or not a
+  // whole number of elements. For rank `mine` it also names a file with an element that is not finite, or so
+  // large that its sum over the ranks might not fit one of the types.
   static Result<std::shared_ptr<const Recording>> open(const std::string& path, int ranks, int mine,
                                                        std::span<const kernels::Element> types,
                                                        std::uint64_t seed,
@@ -72,7 +74,7 @@ class Recording {
 
 // The path with the number of a rank in place of each {rank}.
 std::string path_of_rank(const std::string& path, int rank);
-// Whether a path asks for one of the words.
+// Whether a path contains the word.
 bool has_step(const std::string& path);
 bool has_layer(const std::string& path);
 

@@ -27,7 +27,7 @@ Status bad_file(const std::string& path, std::string_view what) {
   return {Code::bad_argument, fmt::format("{}: {}", path, what)};
 }
 
-// Runs HDF5 work; what it throws becomes a Status that names the file.
+// Runs a function that uses HDF5. What it throws becomes a Status that names the file.
 template <class Work>
 Status guarded(const std::string& path, std::string_view what, const Work& work) try {
   work();
@@ -65,7 +65,7 @@ Report::~Report() = default;
 
 namespace {
 
-// Two long texts from the word on in which they first differ.
+// Two long texts, each from the word on in which they first differ.
 std::string excerpt(const std::string& text, const std::string& other) {
   constexpr std::size_t kLongest = 60;
   const auto differ = std::mismatch(text.begin(), text.end(), other.begin(), other.end()).first;
@@ -75,7 +75,7 @@ std::string excerpt(const std::string& text, const std::string& other) {
   return text.substr(begin, kLongest);
 }
 
-// Names the first thing in which a file and this run differ, "" if none.
+// Names the first thing in which the file and this run differ; "" if there is none.
 std::string difference(hid_t file, const RunInfo& run) {
   const h5::Handle group = h5::group(file, "/run");
   const auto compare = [](const char* what, const std::string& there, const std::string& here) {
@@ -104,7 +104,7 @@ Status check_schema(const std::string& path, hid_t file) {
 
 Result<Report> Report::open(const std::string& path, Resume resume, const RunInfo& run) {
   h5::check(H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr),
-            "HDF5 error printing");  // reasons travel in the messages
+            "HDF5 error printing");  // the messages contain the reasons
   std::unique_ptr<State> state;
   if (path.empty() || !std::filesystem::exists(path)) {
     const Status created = guarded(path, "cannot be begun", [&] {
@@ -257,7 +257,7 @@ Status replace_file(const std::string& path, std::span<const std::byte> bytes) {
     unlink(temporary.c_str());
     return status;
   }
-  // Makes the rename itself durable; a file system that cannot sync directories has nothing to add.
+  // Makes the rename itself durable. If a file system cannot sync directories, nothing more can be done.
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0) {

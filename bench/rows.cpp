@@ -17,7 +17,7 @@ constexpr ColumnType column_type() {
   return ColumnType::text;
 }
 
-// The name of a column is that of the member, which must not be written twice.
+// The name of a column is that of the member, so that it is written only once.
 #define MQ_COLUMN(row, member, unit) \
   Column { #member, column_type < decltype(row::member)>(), offsetof(row, member), sizeof(row::member), unit }
 

@@ -1,5 +1,5 @@
-// The compound rows of a result file as structs, each with the table of its columns. Separate from the file
-// format so that whoever fills a row sees no HDF5. Unknown values are NaN, -1 or "": never 0.
+// The compound rows of a result file as structs, each with the table of its columns. They are separate from
+// the file format, so that code that fills a row sees no HDF5. Unknown values are NaN, -1 or "", never 0.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace mq::bench {
 
-// Fixed-length text as HDF5 stores it: padded with zeros, cut if too long, not necessarily terminated.
+// Text of fixed length as HDF5 stores it: padded with zeros, cut if it is too long, not always terminated.
 template <std::size_t N>
 struct Text {
   char data[N] = {};
@@ -31,7 +31,7 @@ enum class ColumnType : std::uint8_t {
   u64,
   f64,
   text
-};  // width in bits, where H5T and C count so
+};  // the width in bits, where H5T and C count it so
 
 struct Column {
   const char* name;
@@ -42,7 +42,7 @@ struct Column {
 
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// One (point, method). Names, order and types: schema version 1.
+// One point with one method. Names, order and types are those of schema version 1.
 struct PointRow {
   std::int64_t point_id = -1;
   Text<32> key;
@@ -77,7 +77,7 @@ struct PointRow {
   Text<32> start_utc;
   double wall_s = kUnknown;
   Text<96> note;
-  // Appended to the columns of the schema's first page.
+  // Columns that were appended later to those of the schema's first version.
   double t_p5_s = kUnknown;
   std::int8_t feedback = -1;
   std::int32_t layers_alike = -1;
@@ -113,15 +113,15 @@ struct RankRow {
   Text<48> gpu_uuid;
 };
 
-// A GPU of some rank; only where vectors are in the memory of GPUs.
+// A GPU of some rank. The table exists only if the vectors are in the memory of GPUs.
 struct GpuRow {
   Text<48> gpu_uuid;
   std::int32_t node_index = -1;
   Text<64> name;
   Text<32> driver;                 // of the kernel
-  std::int32_t cuda_version = -1;  // that the driver serves: 13000 is 13.0
+  std::int32_t cuda_version = -1;  // the version that the driver supports: 13000 is 13.0
   Text<8> capability;
-  std::int32_t multiprocessors = -1, clock_sm_kHz = -1, clock_mem_kHz = -1;  // clocks: the highest
+  std::int32_t multiprocessors = -1, clock_sm_kHz = -1, clock_mem_kHz = -1;  // the highest clocks
   std::int64_t mem_B = -1, l2_B = -1;
   std::int8_t ecc = -1;
 };

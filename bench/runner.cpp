@@ -57,7 +57,7 @@ class Sweep {
   bool gate_holds() const;
   double barrier_skew();
 
-  Options options_;  // with what --layers holds, from prepare() on
+  Options options_;  // with the contents of --layers after prepare()
   std::string command_line_;
   MPI_Comm crew_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
@@ -89,7 +89,7 @@ Sweep::~Sweep() {
   PMPI_Comm_free(&crew_);
 }
 
-// Median of the time from the first to the last rank that leaves the barrier.
+// The median of the time from the first to the last rank that leaves the barrier.
 double Sweep::barrier_skew() {
   if (!topology_.one_clock(size_)) return kUnknown;
   std::vector<double> skews;
@@ -132,17 +132,17 @@ Status Sweep::begin_report(double barrier_skew_s) {
   auto report = Report::open(options_.output, options_.resume, run);
   if (!report.ok()) return report.status();
   report_.emplace(std::move(*report));
-  return report_->save(FileState::running);  // finds out now whether the place can be written
+  return report_->save(FileState::running);  // checks now whether the file can be written
 }
 
-// The same answer on all ranks; the first that has an error says which.
+// The same answer on all ranks. The first rank that has an error prints it.
 bool Sweep::agreed(const Status& mine) {
   const int first = first_no(mine.ok(), crew_);
   if (first == rank_) print_error(mine.text());
   return first == size_;
 }
 
-// Rank 0's file is that of all: layers decide what is sent.
+// All ranks use the file of rank 0, because layers decide what is sent.
 Status Sweep::read_layers() {
   if (options_.layers_file.empty()) return {};
   std::string text;
@@ -188,7 +188,7 @@ Status Sweep::open_gpu() {
   return {};
 }
 
-// Everything that can fail before the first measurement, with one answer for all ranks.
+// Does everything that can fail before the first measurement. All ranks get the same answer.
 int Sweep::prepare() {
   if (options_.expect_ranks > 0 && options_.expect_ranks != size_) {
     if (root())
@@ -235,7 +235,7 @@ int Sweep::prepare() {
   return failed;
 }
 
-// The first `ranks` of the launch; MPI_COMM_NULL on the others. Collective over those ranks only.
+// The first `ranks` ranks of the launch; MPI_COMM_NULL on the others. Collective over those ranks only.
 MPI_Comm Sweep::comm_of(int ranks) {
   for (const auto& [known, comm] : comms_)
     if (known == ranks) return comm;
@@ -313,8 +313,8 @@ Status Sweep::record(const Point& point, const Circumstances& given, std::vector
   return report_->save(FileState::running);
 }
 
-// Rank 0 orders point after point. The first one is always tried, so that repeated short lives get somewhere;
-// a later one only if the longest so far would end before the deadline.
+// Rank 0 orders one point after another. The first one is always tried, so that repeated short runs make
+// progress. A later one is tried only if the longest so far would end before the deadline.
 void Sweep::lead() {
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < points_.size(); ++i)
@@ -353,15 +353,15 @@ void Sweep::follow() {
     do_point(static_cast<std::size_t>(order));
 }
 
-// --min-speedup, for every row of this sweep, also those of an earlier life. The lower end counts, not the
-// estimate.
+// Checks --min-speedup for every row of this sweep, also those of an earlier run. The lower end of the
+// interval counts, not the estimate.
 bool Sweep::gate_holds() const {
   bool holds = true;
   for (const Point& p : points_)
     for (const MethodWord& m : p.methods) {
       const MethodWord base{options_.baseline, {}, ""};
       if (options_.min_speedup <= 0 || m.plain_text() == base.plain_text())
-        continue;  // also not against itself
+        continue;  // nor is the baseline compared with itself
       const PointRow* row = report_->find(key(p, m));
       if (row != nullptr && row->speedup_lo >= options_.min_speedup) continue;
       print_error(fmt::format("--min-speedup {}: {} {} {} ranks {}: interval begins at {:.3g}",

@@ -1,4 +1,4 @@
-// The sweep: brings points, measurement and result file together.
+// The sweep: connects points, measurement and result file.
 #pragma once
 
 #include <mpi.h>

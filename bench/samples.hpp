@@ -1,5 +1,5 @@
-// From what each rank saw of a call to what is known of the repetition: reduced over the ranks for each
-// repetition, never after averaging.
+// Combines what each rank saw of a call into what is known of the repetition. Times are reduced over the
+// ranks for each repetition, never after averaging.
 #pragma once
 
 #include <mpi.h>
@@ -13,7 +13,7 @@
 
 namespace mq::bench {
 
-// One repetition on this rank, in seconds for one call.
+// One repetition on this rank, in seconds per call.
 struct Sample {
   double start_s = 0, end_s = 0;  // on the global clock, if there is one
   Began began = Began::in_time;
@@ -23,14 +23,14 @@ struct Sample {
 struct Repetition {
   double t_max = kUnknown;
   double t_span = kUnknown, skew_in = kUnknown;  // unknown without a global clock
-  Began began = Began::in_time;                  // of the rank that began worst; only in_time is valid
-  std::array<double, kPhases> phase_s{};         // of the critical rank; other is the rest of its time
+  Began began = Began::in_time;                  // of the rank with the worst start; only in_time is valid
+  std::array<double, kPhases> phase_s{};         // of the critical rank; `other` is the rest of its time
 };
 
-// One for each sample, the same on all ranks. Collective.
+// One repetition for each sample, the same on all ranks. Collective.
 std::vector<Repetition> over_ranks(std::span<const Sample> mine, bool global_clock, MPI_Comm comm);
 
-// Rank 0: the time of every rank, rank by rank within a sample; empty on the others. Collective.
+// On rank 0: the times of all ranks, rank by rank within a sample; empty on the others. Collective.
 std::vector<double> of_every_rank(std::span<const Sample> mine, MPI_Comm comm);
 
 }  // namespace mq::bench

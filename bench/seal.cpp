@@ -12,10 +12,10 @@
 namespace mq::bench {
 namespace {
 
-constexpr std::string_view kMark = "\nmpiq-bench crc32 ";  // scripts/mpiq_results.py looks for the same
-constexpr std::size_t kLength = kMark.size() + 9;          // eight hexadecimal digits, end of line
+constexpr std::string_view kMark = "\nmpiq-bench crc32 ";  // scripts/mpiq_results.py looks for the same text
+constexpr std::size_t kLength = kMark.size() + 9;          // eight hexadecimal digits and the end of the line
 
-// Of HDF5's superblock: its version, and in version 0, which is what we write, where the file ends.
+// Offsets in HDF5's superblock: its version and, in version 0, which we write, the end of the file.
 constexpr std::size_t kVersionAt = 8, kEndAt = 40, kSuperblock = 48;
 
 std::string line_for(std::span<const std::byte> image) {
@@ -24,7 +24,7 @@ std::string line_for(std::span<const std::byte> image) {
   return fmt::format("{}{:08x}\n", kMark, sum);
 }
 
-// Whether there is more than HDF5 knows of.
+// Whether the image is longer than HDF5 knows.
 bool has_more(std::span<const std::byte> image) {
   if (image.size() < kSuperblock || image[kVersionAt] != std::byte{0}) return false;
   std::uint64_t end = 0;

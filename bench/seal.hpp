@@ -1,5 +1,5 @@
-// The checksum at the end of a result file, behind what HDF5 knows of: a line of text that no reader of HDF5
-// looks at. HDF5 itself does not notice most changed bits in such a file, and crashes on some.
+// The checksum at the end of a result file: a line of text after the part that HDF5 knows, so that readers of
+// HDF5 ignore it. HDF5 itself does not notice most changed bits in such a file, and crashes on some.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace mq::bench {
 // Appends the line to the image of a file.
 void seal(std::vector<std::byte>& image);
 
-// Verifies the line and takes it off. An image that ends where HDF5 says that it ends has none: it is of an
-// older version, or other tools have changed it, and it is left as it is. An error says what is wrong.
+// Verifies the line and removes it. An image that ends where HDF5 says has no such line: it is of an older
+// version, or other tools have changed it. Such an image is not changed. The error says what is wrong.
 Status unseal(std::vector<std::byte>& image);
 
 }  // namespace mq::bench

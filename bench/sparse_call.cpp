@@ -17,7 +17,7 @@ void scatter(std::span<const std::int64_t> indices, const void* values, const Sp
              void* vector) {
   const std::size_t width = shape.width();
   std::memset(vector, 0, shape.size * width);
-  const auto copy = [&]<std::size_t kWidth>() {  // of a width known to the compiler, 0: of any
+  const auto copy = [&]<std::size_t kWidth>() {  // the compiler knows the width; 0: any width
     const std::size_t w = kWidth == 0 ? width : kWidth;
     const auto* from = static_cast<const std::byte*>(values);
     for (const std::int64_t i : indices) {

@@ -1,6 +1,6 @@
-// One way to reduce sparse vectors, ready to be called as a user's program would call it. Shared by the
-// measurements of mpiq-bench and by mpiq-pagerank. Each has a communicator of its own, so that plans, index
-// lists and statistics belong to it and go away with it.
+// One way to reduce sparse vectors, ready to be called as in a user's program. mpiq-bench and mpiq-pagerank
+// both use it. Each has a communicator of its own, so that plans, index lists and statistics belong to it and
+// are freed with it.
 #pragma once
 
 #include <mpi.h>
@@ -15,19 +15,19 @@
 namespace mq::bench {
 
 struct SparseShape {
-  std::uint64_t size = 0, stride = 1;  // of the vector: indices, and values at each
+  std::uint64_t size = 0, stride = 1;  // of the vector: the number of indices, and of values at each
   kernels::Element element = kernels::Element::f32;
   std::size_t width() const { return stride * kernels::element_bytes(element); }  // bytes at each index
 };
 
-// One rank's lists, both strictly ascending, and room for its result; of the three forms only the one that
-// the method has needs to be there.
+// The two lists of a rank, both strictly ascending, and memory for its result. There are three forms of
+// result; only the one that the method uses has to be set.
 struct SparseBuffers {
   std::span<const std::int64_t> out_indices, in_indices;
   const void* out_values = nullptr;
-  void* in_values = nullptr;              // of kylix and fused, at in_indices
-  void* vector = nullptr;                 // of densify and union/dense: all of it
-  std::span<std::int64_t> union_indices;  // of union; as long on every rank
+  void* in_values = nullptr;              // for kylix and fused, at in_indices
+  void* vector = nullptr;                 // for densify and union/dense: the whole vector
+  std::span<std::int64_t> union_indices;  // for union; equally long on every rank
   void* union_values = nullptr;
 };
 
@@ -36,15 +36,15 @@ ResultForm form_of(const SparseMethod&);
 
 class SparseCall {
  public:
-  // Collective over comm, as is the destructor. fresh: kylix is configured in every call, as where the lists
-  // are others each time; else in the first one.
+  // Collective over comm, as is the destructor. fresh: kylix is configured in every call, as a program must
+  // if its lists change each time. Otherwise kylix is configured in the first call only.
   SparseCall(SparseMethod method, const SparseShape& shape, bool fresh, MPI_Comm comm);
   ~SparseCall();
   SparseCall(const SparseCall&) = delete;
   SparseCall& operator=(const SparseCall&) = delete;
 
-  // What kylix does before its first start; nothing for the others. Collective, as is a call. MPI error
-  // codes.
+  // What kylix does before its first start; the other methods do nothing. Collective, as is a call. Returns
+  // MPI error codes.
   int configure(const SparseBuffers& buffers);
   int operator()(const SparseBuffers& buffers);
   std::size_t union_count() const { return static_cast<std::size_t>(union_count_); }  // of the last call
@@ -65,7 +65,7 @@ class SparseCall {
   MPI_Count union_count_ = 0;
 };
 
-// vector[indices[i]] = values[i], of width bytes; the rest is 0.
+// Sets vector[indices[i]] = values[i], where a value has `width` bytes, and everything else to 0.
 void scatter(std::span<const std::int64_t> indices, const void* values, const SparseShape& shape,
              void* vector);
 

@@ -11,7 +11,7 @@
 namespace mq::bench {
 namespace {
 
-// f(T) for the two element types of sparse reductions.
+// Calls f with a T of one of the two element types of sparse reductions.
 template <class F>
 void with_sparse_type(kernels::Element element, const F& f) {
   if (element == kernels::Element::f64)
@@ -133,8 +133,9 @@ Verdict SparseChecker::compare_wanted(std::span<const std::int64_t> indices, con
   return v;
 }
 
-// Ranks want different indices: for each value of the union, the bits that are 1 on some rank and those that
-// are 0 on some rank. Where all that have the value have the same, no bit is both.
+// Ranks want different indices. So for each value of the union it collects the bits that are 1 on some rank
+// and the bits that are 0 on some rank. If all ranks that have the value have the same bits, no bit is in
+// both sets.
 bool SparseChecker::same_bits(std::span<const std::int64_t> indices, const void* values) const {
   const std::size_t width = shape_.width(), element = kernels::element_bytes(shape_.element);
   std::vector<std::uint64_t> seen(2 * reference_.sum.size(), 0);
@@ -149,7 +150,7 @@ bool SparseChecker::same_bits(std::span<const std::int64_t> indices, const void*
       seen[2 * (at * shape_.stride + j) + 1] = ~bits;
     }
   }
-  constexpr std::size_t kPiece = std::size_t{1} << 24;  // an int counts it
+  constexpr std::size_t kPiece = std::size_t{1} << 24;  // fits the int count of MPI
   for (std::size_t i = 0; i < seen.size(); i += kPiece)
     PMPI_Allreduce(MPI_IN_PLACE, &seen[i], static_cast<int>(std::min(kPiece, seen.size() - i)), MPI_UINT64_T,
                    MPI_BOR, comm_);

@@ -1,5 +1,5 @@
-// Is the result of a sparse reduction right? The sum of all ranks' lists, made again from the generators in
-// double, and the comparison of every form of result with it.
+// Checks the result of a sparse reduction. The sum of all ranks' lists is made again from the generators in
+// double, and every form of result is compared with it.
 #pragma once
 
 #include <mpi.h>
@@ -15,7 +15,7 @@
 
 namespace mq::bench {
 
-// The lists of a point and their values, any rank's by any rank.
+// The lists of a point and their values. Every rank can make those of any rank.
 struct SparseInputs {
   SparseShape shape;
   SupportGenerator support;
@@ -26,7 +26,7 @@ struct SparseInputs {
     const auto i = static_cast<std::uint64_t>(index) + number * shape.size;
     return values.value<T>(rank, i * shape.stride + j);
   }
-  // Those of a list, in its order.
+  // The values of a list, in its order.
   std::vector<std::byte> list_values(int rank, std::uint64_t number,
                                      std::span<const std::int64_t> indices) const;
 };
@@ -35,19 +35,20 @@ struct SparseInputs {
 struct SparseSum {
   std::uint64_t stride = 1;
   std::vector<std::int64_t> indices;
-  std::vector<double> sum, magnitude;  // of the values, of their magnitudes: stride of each at an index
+  // of the values, and of their magnitudes: `stride` of each at an index
+  std::vector<double> sum, magnitude;
 };
 SparseSum sum_of_lists(const SparseInputs& inputs, std::uint64_t number, int ranks);
 
 class SparseChecker {
  public:
   SparseChecker(SparseSum reference, const SparseShape& shape, MPI_Comm comm);
-  // Of every element of the result on every rank; n_wrong counts those of all ranks. exact as in Checker; of
-  // what no rank holds nothing but 0 is exact. Collective.
+  // Compares every element of the result, on every rank; n_wrong is the sum over all ranks. exact has the
+  // same meaning as in Checker. Where no rank has an index, only 0 is exact. Collective.
   Verdict compare_vector(const void* vector, bool exact) const;
-  // A list must be the union.
+  // The list must be the union.
   Verdict compare_list(std::span<const std::int64_t> indices, const void* values) const;
-  // Values at the indices that this rank wants, strictly ascending.
+  // The values at the indices that this rank wants, strictly ascending.
   Verdict compare_wanted(std::span<const std::int64_t> indices, const void* values) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 struct Word {
   std::string_view name;
   Support support;
-  double preset, least, most;  // of the parameter; none if preset is 0
+  double preset, least, most;  // of the parameter; preset 0: there is none
   std::string_view meaning;
 };
 constexpr std::array<Word, 4> kWords{
@@ -38,13 +38,14 @@ std::uint64_t stream_of(std::uint64_t seed, std::uint64_t number, std::uint64_t 
 
 double fraction(Random& random) { return (static_cast<double>(random.next() >> 11) + 0.5) * 0x1p-53; }
 
-// Failures before the next success of trials that succeed with probability p in (0, 1]; at most `most`.
+// The number of failures before the next success, for trials that succeed with probability p in (0, 1]. At
+// most `most`.
 std::uint64_t failures(Random& random, double p, std::uint64_t most) {
   const double n = std::floor(std::log(fraction(random)) / std::log1p(-p));
   return n < static_cast<double>(most) ? static_cast<std::uint64_t>(n) : most;
 }
 
-// Calls f with every success of trials first .. end - 1, in ascending order.
+// Calls f with every success among trials first .. end - 1, in ascending order.
 template <class F>
 void for_successes(Random& random, double p, std::uint64_t first, std::uint64_t end, const F& f) {
   for (std::uint64_t i = first + failures(random, p, end - first); i < end;
@@ -96,7 +97,7 @@ Result<SupportSpec> parse_support(std::string_view text) {
                 fmt::format("unknown distribution '{}'; known: {}", text, support_names())};
 }
 
-// The sum term by term for the popular ones, then by the midpoint rule on 64 pieces of every octave, where
+// The popular terms are added one by one. After them the midpoint rule is used on 64 pieces of every octave;
 // the terms change by less than 5 % over a piece.
 double powerlaw_rate(double density, double exponent, std::uint64_t size) {
   constexpr std::uint64_t kExact = 1024, kPieces = 64;
@@ -112,7 +113,7 @@ double powerlaw_rate(double density, double exponent, std::uint64_t size) {
     }
     return sum / static_cast<double>(size);
   };
-  // At the upper end even the least popular index is held with probability 1 in double precision.
+  // At the upper end, even the least popular index has probability 1 in double precision.
   double lo = std::log(1e-12), hi = std::log(50.0) + exponent * std::log(static_cast<double>(size));
   for (int i = 0; i < 60; ++i) {
     const double middle = (lo + hi) / 2;
@@ -126,8 +127,9 @@ SupportGenerator::SupportGenerator(const SupportSpec& spec, std::uint64_t size)
   if (spec.support == Support::powerlaw) rate_ = powerlaw_rate(spec.density, spec.parameter, size);
 }
 
-// Within an octave of popularity no probability exceeds that of its first index: candidates by that one, of
-// which each is kept in proportion. Work in proportion to the indices held, not to the size.
+// Within an octave of popularity, no probability exceeds that of the first index. So candidates are drawn
+// with that one, and each is kept with the ratio of its own to it. The work grows with the number of indices
+// held, not with the size.
 std::vector<std::int64_t> SupportGenerator::powerlaw(std::uint64_t stream) const {
   std::vector<std::int64_t> indices;
   Random random(stream);
@@ -144,7 +146,7 @@ std::vector<std::int64_t> SupportGenerator::powerlaw(std::uint64_t stream) const
   return indices;
 }
 
-// A Markov chain in its steady state: runs of 1 and more indices, gaps of 0 and more, both geometric.
+// A Markov chain in its steady state: runs of 1 or more indices and gaps of 0 or more, both geometric.
 std::vector<std::int64_t> SupportGenerator::clustered(std::uint64_t stream) const {
   std::vector<std::int64_t> indices;
   Random random(stream);
@@ -162,8 +164,8 @@ std::vector<std::int64_t> SupportGenerator::clustered(std::uint64_t stream) cons
   return indices;
 }
 
-// Each rank decides for each index, with probability sqrt(rho), to do as a list common to all ranks does, and
-// else as one of its own: two ranks follow the common list both with probability rho.
+// For each index, each rank decides with probability sqrt(rho) to follow a list common to all ranks, and
+// otherwise to follow a list of its own. So two ranks both follow the common list with probability rho.
 std::vector<std::int64_t> SupportGenerator::correlated(std::uint64_t stream, std::uint64_t common) const {
   const double follows = std::sqrt(spec_.parameter);
   const std::uint64_t choice = stream_of(stream, 0, 0, kChoice);

@@ -1,6 +1,7 @@
-// Index lists of sparse vectors, from a seed: a list is a function of (seed, rank, number), so any rank can
-// make any other's without communication, and whatever the number of ranks is. Each index is held with the
-// same probability everywhere but in `powerlaw`; the density is the mean of these probabilities, not a quota.
+// Index lists of sparse vectors from a seed. A list is a function of (seed, rank, number). So any rank can
+// make the list of any other without communication, and it does not depend on the number of ranks. Except for
+// `powerlaw`, each index is held with the same probability. The density is the mean of these probabilities,
+// not a quota.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +29,17 @@ struct SupportSpec {
   std::uint64_t seed = 1;
 };
 
-// "uniform", "powerlaw:1.1", "clustered:64", "correlated:0.5"; the parameter may be left out. Density and
-// seed are the caller's.
+// "uniform", "powerlaw:1.1", "clustered:64", "correlated:0.5". The parameter may be left out. The caller sets
+// density and seed.
 Result<SupportSpec> parse_support(std::string_view text);
 std::string to_string(const SupportSpec&);  // the word
 std::string support_names();                // for messages and help
 
 class SupportGenerator {
  public:
-  // Of lists of indices below size; density in (0, 1].
+  // Makes lists of indices below size; density is in (0, 1].
   SupportGenerator(const SupportSpec&, std::uint64_t size);
-  // Strictly ascending. `number` tells several lists of a rank apart.
+  // The result is strictly ascending. `number` distinguishes several lists of a rank.
   std::vector<std::int64_t> indices(int rank, std::uint64_t number) const;
 
  private:
@@ -49,10 +50,10 @@ class SupportGenerator {
   SupportSpec spec_;
   std::uint64_t size_;
   Permutation place_;  // of popularity
-  double rate_ = 0;    // of powerlaw: c
+  double rate_ = 0;    // c of powerlaw
 };
 
-// The c for which the mean over r = 1 .. size of 1 - exp(-c r^-exponent) is the density.
+// The c for which the mean of 1 - exp(-c r^-exponent) over r = 1 .. size is the density.
 double powerlaw_rate(double density, double exponent, std::uint64_t size);
 
 }  // namespace mq::bench

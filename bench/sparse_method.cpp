@@ -15,7 +15,7 @@ namespace {
 using Kind = SparseMethod::Kind;
 constexpr std::array<std::pair<std::string_view, Kind>, 4> kKinds{
     {{"densify", Kind::densify}, {"union", Kind::unite}, {"kylix", Kind::kylix}, {"fused", Kind::fused}}};
-// Values of the library's key mpiq_algorithm.
+// Values of the library's info key mpiq_algorithm.
 constexpr std::array<std::string_view, 7> kAlgorithms{"auto",  "allgather", "split", "recursive_doubling",
                                                       "dense", "ssar",      "dsar"};
 
@@ -23,7 +23,7 @@ Status bad(std::string_view word, std::string_view why) {
   return {Code::bad_argument, fmt::format("'{}': {}", word, why)};
 }
 
-// name(parameter)/form
+// The parts of name(parameter)/form.
 struct Parts {
   std::string_view name, parameter, form;
 };

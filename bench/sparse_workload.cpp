@@ -25,7 +25,7 @@ SparseInputs inputs_of(const Options& o, const Point& p) {
 struct SparseList {
   std::vector<std::int64_t> indices, wanted;
   std::vector<std::byte> values;
-  std::vector<std::byte> vector;  // the same, dense; empty if no method needs it
+  std::vector<std::byte> vector;  // the same as a dense vector; empty if no method needs it
   std::uint64_t hash() const {
     return hash_bytes(indices.data(), indices.size() * sizeof(std::int64_t)) ^
            hash_bytes(values.data(), values.size()) ^ (hash_bytes(vector.data(), vector.size()) << 1) ^
@@ -33,7 +33,7 @@ struct SparseList {
   }
 };
 
-// A pool that is one slot.
+// A pool with a single slot.
 Pool slot_for(std::size_t bytes) {
   Pool pool(slot_stride(std::max<std::size_t>(bytes, 1)));
   pool.cut(bytes);
@@ -196,7 +196,7 @@ class SparseCollective final : public Collective {
     if (!all_agree(workload != nullptr, comm)) workload.reset();
     return workload;
   }
-  // Of rank 0's list.
+  // Describes rank 0's list.
   InputRow input(const Point& point) const override {
     const SparseInputs inputs = inputs_of(options_, point);
     const auto indices = inputs.support.indices(0, 0);

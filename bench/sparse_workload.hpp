@@ -1,5 +1,5 @@
-// The measured reduction of sparse vectors: lists from a seed, and what every method needs of them. Buffers
-// are always the same ones, because a persistent request is bound to them.
+// The measured reduction of sparse vectors: lists from a seed, and everything that each method needs of them.
+// The buffers are always the same, because a persistent request is bound to its buffers.
 #pragma once
 
 #include <memory>

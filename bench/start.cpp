@@ -9,10 +9,10 @@ namespace mq::bench {
 namespace {
 
 constexpr int kBroadcasts = 20;
-constexpr double kMargin = 4;            // broadcasts, between the choice of a start and the start
-constexpr double kLeastAhead_s = 10e-6;  // one rank needs no broadcast, but some time to look at its clock
-constexpr double kMostAhead_s = 0.1;     // further does not help: a rank is without a processor
-constexpr double kMostBehind_s = 1e-6;   // many times what a look at the clock takes
+constexpr double kMargin = 4;            // in broadcast times: from the choice of a start time to the start
+constexpr double kLeastAhead_s = 10e-6;  // a single rank needs no broadcast, but some time to read its clock
+constexpr double kMostAhead_s = 0.1;     // more does not help, because a rank is then without a processor
+constexpr double kMostBehind_s = 1e-6;   // many times the cost of reading the clock
 constexpr double kToleratedLate = 0.1;
 
 }  // namespace
@@ -36,7 +36,7 @@ Starter::Starter(Sync sync, const GlobalClock* clock, MPI_Comm comm)
   if (sync == Sync::round) ahead_s_ = std::clamp(kMargin * broadcast_time_s(), kLeastAhead_s, kMostAhead_s);
 }
 
-// Rank 0: the median of the time until the last rank has what rank 0 sends.
+// On rank 0: the median of the time until the last rank has received what rank 0 sends.
 double Starter::broadcast_time_s() const {
   std::vector<double> times;
   for (int i = 0; i < kBroadcasts; ++i) {

@@ -1,12 +1,13 @@
-// How the ranks start a repetition together (--sync). Separate because it is part of the method, stored with
-// each row.
+// How the ranks start a repetition together (--sync). It is part of the method and stored with each row, so
+// it is separate.
 //
-// - barrier: after a dissemination barrier.
-// - round: rank 0 picks a time a little ahead on the global clock and broadcasts it, and every rank spins
-//   until then (Hunold, Carpen-Amarie: ReproMPI). A rank that gets the time too late, or loses its processor
-//   while it spins, makes the repetition invalid. The time ahead is a multiple of what a broadcast takes;
-//   rank 0 alone changes it.
-// - none: back to back.
+//
+// - barrier: they start after a dissemination barrier.
+// - round: rank 0 picks a time a little ahead on the global clock and broadcasts it; every rank spins until
+//   then (Hunold, Carpen-Amarie: ReproMPI). If a rank gets the time too late, or loses its processor while it
+//   spins, the repetition is invalid. The time ahead is a multiple of the time of a broadcast. Only rank 0
+//   changes it.
+// - none: repetitions run back to back.
 #pragma once
 
 #include <mpi.h>
@@ -24,17 +25,18 @@ const char* description(Sync sync);  // for the result file
 // How a rank began, from good to bad.
 enum class Began : std::uint8_t {
   in_time,
-  held_up,  // had the time early enough, but no processor when it came: more time ahead would not help
-  late,     // had it too late
+  held_up,  // had the time early enough, but no processor when it came; more time ahead would not help
+  late,     // got the time too late
 };
 
 class Starter {
  public:
-  // Collective. clock may be null unless sync is round; it and comm must outlive this.
+  // Collective. clock may be null unless sync is round. clock and comm must outlive this object.
   Starter(Sync sync, const GlobalClock* clock, MPI_Comm comm);
-  // Returns when this rank is to begin. Collective.
+  // Returns when this rank must begin. Collective.
   Began operator()() const;
-  // Rank 0 hears in what part of the last repetitions a rank was late, and plans further ahead if in many.
+  // Rank 0 learns in which part of the last repetitions a rank was late. If the part is large, it plans
+  // further ahead.
   void adapt(double late_fraction);
   double ahead_s() const { return ahead_s_; }
 

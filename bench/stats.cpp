@@ -54,7 +54,7 @@ void classify_outliers(std::span<const double> sorted, Summary& s) {
 std::size_t median_interval_rank(std::size_t n, double confidence) {
   const double tail = (1.0 - confidence) / 2.0;
   const auto count = static_cast<double>(n);
-  // C(n,i) / 2^n by its logarithm: 2^n overflows a double from n = 1024 on.
+  // C(n,i) / 2^n is computed by its logarithm, because 2^n overflows a double from n = 1024 on.
   double log_term = -count * std::log(2.0), sum = 0;
   std::size_t j = 0;
   while (2 * (j + 1) <= n) {

@@ -1,5 +1,5 @@
-// Order statistics of repeated times: no mean, no normality. What is reported and when to stop follow from
-// here.
+// Order statistics of repeated times. They use no mean and assume no normal distribution. Reported numbers
+// and the stop rule both come from here.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@
 namespace mq::bench {
 
 // The exact binomial confidence interval of a median is [x_(j), x_(n+1-j)] of the sorted sample. Returns the
-// largest j with sum_{i<j} C(n,i) / 2^n <= (1 - confidence) / 2, or 0 if there is none (at 95 %: below n =
-// 6).
+// largest j with sum_{i<j} C(n,i) / 2^n <= (1 - confidence) / 2, or 0 if there is none (for 95 %: if n < 6).
 std::size_t median_interval_rank(std::size_t n, double confidence);
 
 struct Interval {
@@ -28,21 +27,21 @@ struct Summary {
   std::size_t n = 0;
   double median, ci_lo, ci_hi;  // at kConfidence
   double min, mean, p5, p95;
-  double p99;  // NaN below n = 100, where it would be the maximum
+  double p99;  // NaN if n < 100, where it would be the maximum
   double mad;  // median absolute deviation, not scaled
-  // Outside Tukey's fences: 1.5 to 3, and more than 3 interquartile ranges beyond the quartiles. Counted,
-  // never dropped.
+  // Values outside Tukey's fences: 1.5 to 3, and more than 3 interquartile ranges beyond the quartiles. They
+  // are counted, never dropped.
   int outliers_mild = 0, outliers_severe = 0;
   double lag1;  // autocorrelation; above 0.3 the interval is too narrow. NaN if the sample does not vary
 };
 Summary summarize(std::span<const double> sample);  // in the order of measurement
 
-// Half of the interval over the median, NaN without one.
+// Half of the interval divided by the median; NaN if there is no interval.
 double relative_half_width(const Summary&);
 
-// Paired: sample k of both was measured in the same block. exp(median of ln base - ln variant), with the
-// interval that the sign test gives. `comparisons` variants are compared with one base, so each interval is
-// taken at 1 - (1 - kConfidence) / comparisons (Bonferroni).
+// A paired comparison: sample k of both was measured in the same block. The value is exp(median of ln base -
+// ln variant), with the interval of the sign test. `comparisons` variants are compared with one base, so each
+// interval is taken at 1 - (1 - kConfidence) / comparisons (Bonferroni).
 struct Speedup {
   double ratio, lo, hi;
 };

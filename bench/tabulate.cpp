@@ -11,7 +11,7 @@ const char* dense_name(Dense dense) {
   return dense == Dense::nccl ? "nccl" : dense == Dense::direct ? "mpi-direct" : "mpi";
 }
 
-// The columns that name a method. Of sparse vectors comp_params says what the lists are like too.
+// Fills the columns that name a method. For sparse vectors comp_params describes the lists too.
 void name_method(PointRow& row, const Options& o, const Point& p, const MethodWord& m) {
   row.method = m.text;
   if (m.sparse) {
@@ -31,8 +31,9 @@ void name_method(PointRow& row, const Options& o, const Point& p, const MethodWo
   row.comp_params = params;
 }
 
-// What one launch is good for: normal, or smoke if less was asked for than the stop rule does by itself, or
-// times are none. scripts/merge makes publications of ten normal launches.
+// The grade of one launch. It is "smoke" if the options asked for less than the stop rule does by itself, or
+// if there were more ranks than processors; otherwise it is "normal". scripts/merge combines ten normal
+// launches into a publication.
 const char* grade(const Options& o, const Circumstances& c) {
   const Options preset;
   const bool less = o.iters > 0 || o.rel_ci > preset.rel_ci || o.min_reps < preset.min_reps ||
@@ -99,7 +100,7 @@ void derive_rates(PointRow& row, const Outcome& out, const Point& p, const Metho
   const double bytes = static_cast<double>(p.bytes()), ranks = p.ranks;
   row.algbw_Bps = bytes / row.t_median_s;
   row.busbw_Bps = row.algbw_Bps * 2.0 * (ranks - 1.0) / ranks;
-  // A union that the library leaves to MPI_Allreduce sends nothing that is counted.
+  // If the library leaves a union to MPI_Allreduce, the bytes sent are not counted.
   const bool counted = !m.sparse || out.wire_bytes_sum > 0 || p.ranks == 1;
   row.wire_bytes_max = counted ? out.wire_bytes_max : -1;
   row.wire_bytes_sum = counted ? out.wire_bytes_sum : -1;
@@ -130,7 +131,7 @@ void judge(PointRow& row, const Outcome& out, bool checked) {
   if (checked && out.verdict.n_wrong >= 0) row.replicas_equal = out.verdict.replicas_equal;
 }
 
-// Of the repetitions that count in all of these series.
+// The elements of a series whose repetitions count.
 std::vector<double> chosen(const std::vector<double>& series, const std::vector<std::uint8_t>& valid,
                            const std::vector<std::uint8_t>& also_valid) {
   std::vector<double> some;
@@ -144,9 +145,9 @@ double median(std::vector<double> sample) {
   return median_of_sorted(sample);
 }
 
-// Of steps on the host all is exposed. Those on a GPU run beside each other and beside messages: how long
-// they took, on the GPU's clock, is known, but not how much of it anyone waited for. Both 0 means that the
-// library did not ask that clock, not that there were none.
+// All time of steps on the host is exposed. Steps on a GPU run beside each other and beside messages. Their
+// durations are known from the GPU's clock, but not how much of them anyone waited for. If encode and decode
+// are both 0, the library did not read that clock; it does not mean that there were no such steps.
 void tell_busy_from_exposed(Measurement& m, const Options& o) {
   auto& exposed = m.exposed_s;
   if (o.memory != Place::cuda || exposed[kEncode] != 0 || exposed[kDecode] != 0) {
@@ -156,7 +157,7 @@ void tell_busy_from_exposed(Measurement& m, const Options& o) {
   if (o.memory == Place::cuda) exposed[kEncode] = exposed[kDecode] = exposed[kOther] = kUnknown;
 }
 
-// Of blocks in which both methods began in time. Methods that were not interleaved are no pairs.
+// Uses the blocks in which both methods began in time. Methods that were not interleaved are not paired.
 void compare(PointRow& row, const Outcome& base, const Outcome& mine, int comparisons) {
   const Speedup s = paired_speedup(chosen(base.t_max, base.valid, mine.valid),
                                    chosen(mine.t_max, base.valid, mine.valid), comparisons);

@@ -1,4 +1,4 @@
-// From what was measured to the rows of the result file: every derived number is computed here, once.
+// Turns what was measured into the rows of the result file. Every derived number is computed here, once.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mq::bench {
 
-struct Circumstances {  // of a point, equal for its methods
+struct Circumstances {  // of a point, equal for all its methods
   Placement placement;
   bool oversubscribed = false;
   std::int32_t input_id = -1;
@@ -20,7 +20,7 @@ struct Circumstances {  // of a point, equal for its methods
   double wall_s = kUnknown;
 };
 
-// One for each method, in the order of point.methods.
+// One measurement for each method, in the order of point.methods.
 std::vector<Measurement> tabulate(const Options&, const Point&, const Circumstances&,
                                   std::vector<Outcome> outcomes);
 

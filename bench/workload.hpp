@@ -1,5 +1,5 @@
 // What is measured at a point: the part that differs between collectives. The measurement itself, with its
-// blocks, warm-up and stop rule, is the same for all (measure.hpp).
+// blocks, warm-up and stop rule, is the same for all of them (measure.hpp).
 #pragma once
 
 #include <mpi.h>
@@ -23,17 +23,17 @@ class Variant {
   virtual ~Variant() = default;
   Variant(const Variant&) = delete;
   Variant& operator=(const Variant&) = delete;
-  // Why it cannot be measured here, "" if it can: the same on all ranks.
+  // The reason why it cannot be measured here; "" if it can. The same on all ranks.
   virtual std::string unavailable() const { return ""; }
-  virtual int call() = 0;  // on the buffers of the last prepare(); an MPI error code, never aborts
-  virtual Verdict compare(bool exact) const = 0;  // the result of the last call with the reference
+  virtual int call() = 0;  // on the buffers of the last prepare(); returns an MPI error code, never aborts
+  virtual Verdict compare(bool exact) const = 0;  // compares the result of the last call with the reference
   virtual MPIQ_Stats stats() const = 0;           // all zero unless ours()
-  virtual bool exact() const = 0;                 // must agree with the sum up to rounding
-  virtual bool carries() const = 0;               // what one call drops is added to the next
-  virtual bool ours() const = 0;                  // of this library, which promises and counts
+  virtual bool exact() const = 0;                 // the result must agree with the sum up to rounding
+  virtual bool carries() const = 0;               // what one call leaves out is added to the next
+  virtual bool ours() const = 0;  // a method of this library, which promises equal replicas and counts bytes
 };
 
-// The buffers of a point on this rank. All of it is collective over the ranks of the point.
+// The buffers of a point on this rank. All functions are collective over the ranks of the point.
 class Workload {
  public:
   Workload() = default;
@@ -41,14 +41,15 @@ class Workload {
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
   virtual std::unique_ptr<Variant> variant(const MethodWord& method) = 0;
-  // Chooses buffers for the next call and makes them ready; repetition: of the method, which says what it
-  // sends where inputs differ. 0 and 0: the buffers that the reference is made for.
+  // Chooses the buffers of the next call and makes them ready. `repetition` counts the repetitions of the
+  // method; it selects the input where inputs differ. With 0 and 0, the buffers are those that the reference
+  // is made for.
   virtual void prepare(std::size_t turn, std::size_t repetition) = 0;
   virtual bool guards_intact() const = 0;
   virtual void arm_guards() = 0;
-  virtual bool input_intact() const = 0;       // what turn 0 sends
+  virtual bool input_intact() const = 0;       // the input of turn 0
   virtual void restore_input() = 0;            // likewise
-  virtual bool all_inputs_intact() const = 0;  // whatever the turn
+  virtual bool all_inputs_intact() const = 0;  // the inputs of all turns
 };
 
 // What the points of a sweep have in common.
@@ -58,7 +59,8 @@ class Collective {
   virtual ~Collective() = default;
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
-  // Collective over comm, which has the ranks of the point. Null on all ranks where one has not the memory.
+  // Collective over comm, which has the ranks of the point. Null on all ranks if one of them has too little
+  // memory.
   virtual std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) = 0;
   virtual InputRow input(const Point& point) const = 0;  // of the last point
 };

@@ -1,4 +1,5 @@
-"""What the command lines of all scripts have in common: --version, and files that must be there, which is usage (exit code 2)."""
+"""What the command lines of all scripts share: --version, and files that must exist. A missing file is a usage error (exit code
+2)."""
 import argparse
 import os
 import re
@@ -14,7 +15,7 @@ def add_version(parser):
 
 
 def existing_file(path):
-    """For add_argument(type=...)."""
+    """The type of an argument of add_argument that names a file."""
     if os.path.isdir(path):
         raise argparse.ArgumentTypeError(f"{path}: is a folder")
     if not os.path.exists(path):

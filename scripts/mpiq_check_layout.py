@@ -1,5 +1,5 @@
-"""Checks of the layout of a result file: attributes, tables, columns and their types, units, shapes. Every check yields
-(row or None, what, expected, found)."""
+"""Checks the layout of a result file: attributes, tables, columns and their types, units, shapes. Every check yields (row or
+None, what, expected, found)."""
 import json
 import re
 
@@ -23,7 +23,7 @@ def attributes(where, attrs, wanted, optional=False):
 
 
 def table(where, found, wanted, later=()):
-    """Columns and their types; those in later may be missing."""
+    """Checks columns and their types. Columns in `later` may be missing."""
     for name, kind in wanted.items():
         if name not in (found.dtype.names or ()):
             if name not in later:
@@ -33,7 +33,7 @@ def table(where, found, wanted, later=()):
 
 
 def _heads(file):
-    """Attributes of / and of every run."""
+    """Checks the attributes of / and of every run."""
     yield from attributes("/", file.attrs, schema.ROOT_ATTRIBUTES)
     for i, run in enumerate(file.runs):
         where = f"/runs/{i}" if file.merged else "/run"
@@ -118,7 +118,7 @@ def check(file):
 
 
 def remarks(file):
-    """What is no violation, but to be known."""
+    """Yields facts that are no violation, but that a user should know."""
     names = file.points.dtype.names
     absent = [name for name in schema.LATER if name not in names]
     if absent:

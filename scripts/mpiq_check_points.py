@@ -1,5 +1,5 @@
-"""Checks of rows of a result file against each other: keys, order of the calls, paired speedups, launches behind a grade. Every
-check yields (row, what, expected, found)."""
+"""Checks the rows of a result file against each other: keys, order of the calls, paired speedups, launches behind a grade.
+Every check yields (row, what, expected, found)."""
 import re
 
 import numpy as np
@@ -11,7 +11,7 @@ from mpiq_check_rows import resumed
 
 
 def _keys(file):
-    """A key comes twice only where its point was measured again because something in it had failed, or on demand."""
+    """A key may occur twice only if its point was measured again, on demand or because something in it had failed."""
     forced = {int(p) for p, text in zip(file.events["point_id"], file.events["text"]) if b"replaces" in text}
     done, seen = file.done(), {}
     for i, key in enumerate(file.points["key"]):
@@ -21,7 +21,8 @@ def _keys(file):
 
 
 def _latin_squares(members, order):
-    """Every method once in each block; in every full square once at each place of a block. order: a line for each member."""
+    """Every method occurs once in each block, and in every full square once at each place of a block. order: a line for each
+    member."""
     methods, n = order.shape
     first = order.min()
     expected = first + np.arange(n * methods).reshape(n, methods)
@@ -42,7 +43,7 @@ def _latin_squares(members, order):
 
 
 def _order(file, groups):
-    """Calls of a point are interleaved in whole blocks, and points follow each other."""
+    """The calls of a point are interleaved in whole blocks, and points follow each other."""
     end, restarts = {}, {}
     for group in groups:
         counts = {i: int((file.samples["order"][i] != schema.NO_ORDER).sum()) for i in group}
@@ -52,7 +53,7 @@ def _order(file, groups):
         if len({counts[i] for i in members}) > 1:
             yield members[0], "reps", "as many of each method of a point", " ".join(str(counts[i]) for i in members)
             continue
-        batches = sorted({int(b) for b in file.points["batch"][members] if b > 0})  # others break a rule of their row
+        batches = sorted({int(b) for b in file.points["batch"][members] if b > 0})  # other values break a rule of their row
         if len(batches) > 1:
             yield members[0], "batch", "the same for all methods of a point", " ".join(map(str, batches))
         wanted = b"interleaved" if len(group) > 1 else b"isolated"
@@ -70,7 +71,7 @@ def _order(file, groups):
 
 
 def _base(file, group):
-    """The row of the baseline among rows measured together; None if it was not measured."""
+    """The row of the baseline among rows measured together; None if the baseline was not measured."""
     baseline = file.runs[file.run_of[group[0]]].config().get("baseline")
     for i in group:
         if "method" in file.points.dtype.names and file.text(i, "method") == baseline and len(recompute.sample_of(file, i)):
@@ -100,7 +101,7 @@ def _speedups(file, groups):
 
 
 def _duration(file, groups):
-    """A point took as long as its calls, and one that ran out of time took that time."""
+    """A point took as long as its calls. A point that ran out of time took all of its time."""
     for group in groups:
         calls = sum(float(np.nansum(recompute.times_of(file, i))) * int(file.points["batch"][i]) for i in group)
         for i in group:

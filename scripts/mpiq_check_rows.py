@@ -1,4 +1,4 @@
-"""Checks of each row of a result file by itself: every number that follows from others is computed again. Every check yields
+"""Checks each row of a result file by itself: every number that follows from others is computed again. Every check yields
 (what, expected, found)."""
 import math
 import operator
@@ -10,9 +10,9 @@ import mpiq_check_layout as layout
 import mpiq_recompute as recompute
 import mpiq_schema as schema
 
-FEWEST = 6  # repetitions: the median of less has no 95 % interval
-FEWEST_UNASKED = 20  # where nobody asked for a number with -n
-# Options that ask for less than the harness does by itself: name -> its preset and whether a value is less.
+FEWEST = 6  # repetitions; with fewer, the median has no 95 % interval
+FEWEST_UNASKED = 20  # the least number if the user gave none with -n
+# Options that ask for less than the harness does by itself: name -> its preset, and whether a value is less.
 _PRESETS = {"iters": (0, operator.gt), "rel_ci": (0.02, operator.gt), "min_reps": (20, operator.lt),
             "max_reps": (10000, operator.lt), "point_time_s": (2, operator.lt), "check": (True, operator.lt)}
 _CLOCK_SLACK_S = 1e-9  # rounding of differences of times since boot
@@ -26,7 +26,7 @@ def _differences(wanted, row, slack=0.0):
 
 
 def resumed(file, run):
-    """How often a run went on with its file."""
+    """How often a run continued its file."""
     mine = [file.run_of[p] == run if 0 <= p < len(file.points) else True for p in file.events["point_id"]]
     return sum(b.startswith(b"resumed") for b in file.events["text"][mine])
 
@@ -74,8 +74,8 @@ def _params(text):
 
 
 def _method(file, i, row):
-    """What the method is said to be made of: `word(name=value,...)/plan` and the columns that say the same. `#2` behind it
-    is the same method measured again."""
+    """Compares the parts of the method, `word(name=value,...)/plan`, with the columns that repeat them. `#2` after the method
+    means the same method measured again."""
     if "method" not in row.dtype.names:
         return
     parts = re.fullmatch(r"([^(/#]+)(?:\(([^#]*)\))?(?:/([^#]*))?(?:#(?:[2-9]|[1-9][0-9]+))?", file.text(i, "method"))
@@ -107,7 +107,7 @@ def _method(file, i, row):
 
 
 def _ranges(file, i, row):
-    """Columns that follow from nothing in the file, but cannot be anything."""
+    """Checks columns that do not follow from anything in the file, but have limits."""
     measured = row["reps"] > 0
     warmup = int(file.runs[file.run_of[i]].config().get("warmup", 0))
     least = {"batch": int(measured), "invalid_reps": 0, "layers_alike": 1, "scratch_bytes": -1, "residual_bytes": -1,
@@ -132,7 +132,7 @@ def _ranges(file, i, row):
 
 
 def _repetitions(file, i, row):
-    """The samples themselves: as many as reps, first to last, positive, consistent with each other."""
+    """Checks the samples themselves: there are `reps` of them without gaps, positive and consistent with each other."""
     t_max, valid, order = (file.samples[name][i] for name in ("t_max_s", "valid", "order"))
     good, n = int(row["reps"]), int(row["reps"]) + max(int(row["invalid_reps"]), 0)
     if not 0 <= good <= n <= len(t_max):
@@ -159,12 +159,12 @@ def _repetitions(file, i, row):
 
 
 def _ranks(file, i, row, n):
-    """Of n repetitions, where every rank's time was kept: the largest is that of the repetition."""
+    """If every rank's time was kept, the largest of a repetition must be the time of the repetition."""
     if "t_rank_s" not in file.samples:
         return
     times, ranks = file.samples["t_rank_s"], int(row["ranks"])
     if np.isnan(times[i]).all() and not file.runs[file.run_of[i]].config().get("keep_ranks"):
-        return  # of a run without them, in a merged file
+        return  # in a merged file: the row is of a run without these times
     known = ~np.isnan(times[i])
     if not known[:n, :ranks].all() or known[n:].any() or known[:, ranks:].any() or known.shape[0] < n or known.shape[1] < ranks:
         yield "samples t_rank_s", f"{n} repetitions of {ranks} ranks", f"{int(known.any(axis=1).sum())} of {int(known.any(axis=0).sum())}"
@@ -177,13 +177,13 @@ def _statistics(file, i, row):
     lag1 = stats.pop("lag1")
     yield from _differences({name: value for name, value in stats.items() if name != "reps"}, row)
     yield from _differences({"lag1": lag1}, row, _LAG1_SLACK)
-    # From the samples and not from the column, so that a changed column is one violation and not five.
+    # Computed from the samples, not from the column, so that one changed column is one violation, not five.
     yield from _differences(recompute.rates(row, stats["t_median_s"]), row)
     yield from _stop(file, i, row, stats)
 
 
 def _stop(file, i, row, stats):
-    """How many repetitions there are, and why there are no more."""
+    """Checks how many repetitions there are, and why there are not more."""
     run = file.runs[file.run_of[i]]
     config, reason, n = run.config(), file.text(i, "stop_reason"), stats["reps"]
     tried = n + max(int(row["invalid_reps"]), 0)
@@ -227,14 +227,14 @@ def _correctness(file, i, row):
         if row["replicas_equal"] < 0 <= row["n_wrong"]:
             yield "replicas_equal", "known, as n_wrong is", row["replicas_equal"]
     most, total, ranks = int(row["wire_bytes_max"]), int(row["wire_bytes_sum"]), int(row["ranks"])
-    # Means over the repetitions, each cut to a whole number.
+    # Both are means over the repetitions, cut to a whole number.
     if (most < 0) != (total < 0) or most >= 0 and not most <= total <= ranks * (most + 1):
         yield "wire_bytes_sum", f"from {most} to {ranks} times that", total
 
 
 def _placement(file, i, row):
     run = file.runs[file.run_of[i]]
-    if resumed(file, file.run_of[i]) == 0:  # else some rows are of another launch than /run speaks of
+    if resumed(file, file.run_of[i]) == 0:  # otherwise some rows are of another launch than /run describes
         where = recompute.placement(row, run)
         if where is None:
             yield "ranks", f"at most {len(run.tables.get('ranks', ()))}, those in /run/ranks", row["ranks"]

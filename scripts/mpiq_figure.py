@@ -1,6 +1,6 @@
 """What all figures of scripts/plot share: one look per method, axes, footer, and the three files of a figure.
 
-Separate from the plots so that every figure of the project follows the same conventions without repeating them.
+All plots use it, so that every figure of the project follows the same conventions.
 """
 import csv
 import os
@@ -18,7 +18,8 @@ from matplotlib import ticker  # noqa: E402
 from mpiq_results import bytes_label  # noqa: E402
 from mpiq_schema import DENSE  # noqa: E402
 
-# Colours of Okabe and Ito, told apart by colour-blind readers; marker and dashes tell methods apart without colour.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
+# colour.
 LOOKS = {
     "mpi": ("#000000", "o", "-"),
     "mpi/fastest": ("#000000", "o", "-"),
@@ -34,18 +35,18 @@ OTHER_DASHES = ((0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 2)), (0, (5, 1, 2,
 
 DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 
-most_columns = 3  # of panels; a report, whose pages are narrow, sets 2
+most_columns = 3  # of panels; a report sets 2, because its pages are narrow
 
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
-    "svg.hashsalt": "mpi_quant",  # names inside an SVG follow from its content
+    "svg.hashsalt": "mpi_quant",  # so that names inside an SVG depend on its content only
 })
 
 
 def look(method):
-    """Colour, marker and dashes of a method: the same in every figure, whatever else is in it. A variant of a codec keeps
-    the codec's colour; its marker and dashes follow from its words."""
+    """Colour, marker and dashes of a method. They are the same in every figure. A variant of a codec has the codec's colour;
+    its marker and dashes depend on its words."""
     if method in LOOKS:
         return LOOKS[method]
     codec = method.split("(")[0].split("/")[0]
@@ -55,7 +56,7 @@ def look(method):
 
 
 def looks(methods):
-    """The look of each; where two of one figure would look alike, the later one takes the next free marker."""
+    """The look of each method. If two would look alike in one figure, the later one takes the next free marker."""
     out = {}
     for method in methods:
         colour, marker, dashes = look(method)
@@ -65,7 +66,7 @@ def looks(methods):
 
 
 def order(method):
-    """Key to sort methods by: the MPI library's own first."""
+    """Key to sort methods by: those of the MPI library come first."""
     return not is_dense(method), method
 
 
@@ -77,7 +78,7 @@ def is_dense(method):
 
 
 def label(method, dtypes):
-    """Legend text: who does it, and in which type where the figure has only one."""
+    """Legend text: the method and, if the figure has only one element type, the type."""
     if not is_dense(method):
         return f"{method} (ours)"
     if method in ELSEWHERE:
@@ -88,12 +89,12 @@ def label(method, dtypes):
 
 
 def columns_of(panels_in_all):
-    """How many panels stand side by side."""
+    """The number of panels side by side."""
     return 2 if panels_in_all == 4 else min(most_columns, panels_in_all)
 
 
 def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.4):
-    """A figure with one panel per title, and its axes; sizes and values have the same scale in all of them, unless not share."""
+    """A figure with one panel per title, and its axes. With `share`, all panels have the same scales."""
     columns = columns_of(len(titles))
     rows = -(-len(titles) // columns)
     figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
@@ -113,7 +114,7 @@ def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=
 
 
 def bytes_axis(axis, sizes):
-    """x in powers of two with KiB and MiB, at most seven labels, on multiples of one factor."""
+    """Labels x in powers of two with KiB and MiB: at most seven labels, at multiples of one factor."""
     axis.set_xscale("log", base=2)
     first, last = int(np.floor(np.log2(min(sizes)))), int(np.ceil(np.log2(max(sizes))))
     step = max(1, -(-(last - first) // 6))
@@ -124,7 +125,7 @@ def bytes_axis(axis, sizes):
 
 
 def side_axis(axis, sides):
-    """x in powers of two, a label at each side that was measured."""
+    """Labels x in powers of two, with a label at each side that was measured."""
     axis.set_xscale("log", base=2)
     axis.set_xticks(sorted(set(sides)))
     axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda side, _: f"{side:g}"))
@@ -133,7 +134,7 @@ def side_axis(axis, sides):
 
 
 def log_axis(axis, base, formatter, low, high):
-    """y in powers of base from low to high; also at 2 and 5 where less than three decades are shown, for enough labels."""
+    """Labels y in powers of base from low to high. If less than three decades are shown, 2 and 5 get labels too."""
     axis.set_yscale("log", base=base)
     axis.set_ylim(low / 1.3, high * 1.3)
     few = base == 10 and np.log10(high / low) < 3
@@ -143,7 +144,8 @@ def log_axis(axis, base, formatter, low, high):
 
 
 def draw_series(axis, points, method_look, x="bytes"):
-    """Lines with a band through the good points of a method, broken where a point is not good; those hollow, on their own."""
+    """Draws a line with a band through the good points of a method. The line breaks at points that are not good; these are
+    hollow and alone."""
     colour, marker, dashes = method_look
     x = np.array([p[x] for p in points], dtype=float)
     good = np.array([p["drawn"] == "line" for p in points])
@@ -151,20 +153,20 @@ def draw_series(axis, points, method_look, x="bytes"):
     line = np.where(good, y, np.nan)
     axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=1.5)
     axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
-    # Where neighbours are not joined the band has no width: an interval is drawn at each point.
+    # A band between points that are not joined would have no width. So each point gets its interval.
     known = good & np.isfinite(low) & np.isfinite(high)
     axis.vlines(x[known], low[known], high[known], color=colour, linewidth=1.2)
     axis.plot(x[~good], y[~good], color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor="white")
 
 
 def _legend_columns(figure, labels):
-    """As many as fit the width: a label takes some 0.075 inches a letter, and its line with the space around 0.75."""
+    """As many columns as fit the width: a label takes about 0.075 inches per letter, its line and the space around it 0.75."""
     fitting = int(figure.get_figwidth() / (0.75 + 0.075 * max(map(len, labels))))
     return max(1, min(len(labels), fitting))
 
 
 def legend(figure, method_looks, dtypes, more=()):
-    """One legend for all panels, above them."""
+    """Draws one legend for all panels, above them."""
     handles = []
     for method, (colour, marker, dashes) in method_looks.items():
         handles.append(plt.Line2D([], [], color=colour, marker=marker, linestyle=dashes, label=label(method, dtypes)))
@@ -175,7 +177,7 @@ def legend(figure, method_looks, dtypes, more=()):
 
 
 def note(axis, title, texts, method_looks):
-    """A small legend in a panel: what is to be said about some methods, under their markers."""
+    """Draws a small legend in a panel: remarks about some methods, next to their markers."""
     handles = [plt.Line2D([], [], color=method_looks[m][0], marker=method_looks[m][1], linestyle="none", markersize=5, label=text)
                for m, text in texts.items() if m in method_looks]
     if handles:
@@ -184,7 +186,7 @@ def note(axis, title, texts, method_looks):
 
 
 def values_axis(axis, values, low, high):
-    """x in powers of two with as many labels as fit."""
+    """Labels x in powers of two, with as many labels as fit."""
     axis.set_xscale("log", base=2)
     axis.set_xlim(low, high)
     axis.set_xticks(values)
@@ -193,7 +195,7 @@ def values_axis(axis, values, low, high):
 
 
 def heat(axis, columns, rows, cells):
-    """Squares on a grid of labels: cells[(row, column)] = (colour, text, hatched). Empty cells stay white."""
+    """Draws squares on a grid of labels: cells[(row, column)] = (colour, text, hatched). Empty cells stay white."""
     for (row, column), (colour, text, hatched) in cells.items():
         axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
         if hatched:
@@ -212,7 +214,7 @@ def heat(axis, columns, rows, cells):
 
 
 def marks_legend(figure, method_looks, dtypes, more=()):
-    """As legend, where nothing is joined by lines."""
+    """Like legend(), for figures without lines."""
     handles = [plt.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label(method, dtypes))
                for method, (colour, marker, _) in method_looks.items()]
     handles += more
@@ -221,7 +223,7 @@ def marks_legend(figure, method_looks, dtypes, more=()):
 
 
 def mark(axis, x, point, method_look, horizontal=False):
-    """A marker with its interval, hollow where the point is not good."""
+    """Draws a marker with its interval. It is hollow if the point is not good."""
     colour, marker, _ = method_look
     y, good = point["value"], point["drawn"] == "line"
     bar = (axis.hlines if horizontal else axis.vlines)
@@ -236,7 +238,8 @@ HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white"
 
 
 def finish(figure, title, footer):
-    """Title on top, the conditions of the measurement below. A long legend makes the figure higher, not the panels lower."""
+    """Adds the title at the top and the conditions of the measurement at the bottom. A long legend makes the figure higher, not
+    the panels lower."""
     labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     legend_rows = -(-len(labels) // _legend_columns(figure, labels)) if labels else 0
     height = figure.get_figheight() + 0.2 * max(0, legend_rows - 3)
@@ -245,7 +248,7 @@ def finish(figure, title, footer):
         legend.set_bbox_to_anchor((0.5, 1 - 0.33 / height))
     figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
     text = figure.text(0.012, 0.06 / height, "", fontsize=7, color="#444444", va="bottom", linespacing=1.25)
-    for letters in (20, 19, 18, 17):  # an inch; as many as fit
+    for letters in (20, 19, 18, 17):  # letters per inch: as many as fit
         lines = [line for sentence in footer for line in textwrap.wrap(sentence, width=int(figure.get_figwidth() * letters))]
         text.set_text("\n".join(lines))
         if text.get_window_extent().x1 <= figure.bbox.x1:
@@ -255,7 +258,7 @@ def finish(figure, title, footer):
 
 
 def save(figure, rows, path, formats):
-    """path.png, path.pdf and the numbers as path.csv; returns the paths. The same input makes the same bytes."""
+    """Writes path.png, path.pdf and the numbers as path.csv; returns the paths. The same input gives the same bytes."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     written = []
     for suffix in formats:
@@ -272,17 +275,17 @@ def save(figure, rows, path, formats):
 
 
 def tint(colour, depth=0.45):
-    """A colour mixed with white, for areas that carry text."""
+    """A colour mixed with white, for areas that contain text."""
     return tuple(1 - depth * (1 - c) for c in matplotlib.colors.to_rgb(colour))
 
 
 def shorter(method, letters=26):
-    """A name for where there is little room."""
+    """A shortened name, for places with little room."""
     return method if len(method) <= letters else method[:letters - 3] + "..."
 
 
 def patch_legend(figure, method_looks, dtypes, hatched):
-    """As legend, for areas instead of lines."""
+    """Like legend(), with areas instead of lines."""
     handles = [plt.Rectangle((0, 0), 1, 1, facecolor=tint(colour), label=label(method, dtypes))
                for method, (colour, _, _) in method_looks.items()]
     handles.append(plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="#666666", hatch="///", linewidth=0, label=hatched))

@@ -1,5 +1,5 @@
-"""A whole result file in memory, every row as it was written, and how to write one: what scripts/check_results, merge and
-export share. mpiq_results.read is for who only wants the rows that count."""
+"""A whole result file in memory, with every row as it was written, and how to write one. scripts/check_results, merge and
+export use it. To get only the rows that count, use mpiq_results.read."""
 import dataclasses
 import json
 import os
@@ -15,7 +15,7 @@ from mpiq_results import ResultsError
 
 @dataclasses.dataclass
 class Run:
-    """What one launch says of itself: attributes of / and /run as name -> value, text as bytes, and the tables of /run."""
+    """The facts of one launch: the attributes of / and /run as name -> value, with text as bytes, and the tables of /run."""
 
     attrs: dict
     tables: dict
@@ -25,7 +25,7 @@ class Run:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
     def config(self):
-        """The options as a dict, {} where they cannot be read."""
+        """The options as a dict; {} if they cannot be read."""
         try:
             config = json.loads(self.text("config_json"))
         except ValueError:
@@ -50,14 +50,14 @@ class File:
     runs: list
     run_of: np.ndarray
     merged: bool = False
-    # Of /samples and /phases: name -> its texts, and `scaled`, whether its axes have scales.
+    # For /samples and /phases: name -> its texts, and `scaled`, whether its axes have scales.
     labels: dict = dataclasses.field(default_factory=dict)
 
     def text(self, row, column):
         return self.points[column][row].decode("utf-8", "replace")
 
     def together(self):
-        """Lists of rows that were measured together, as one point: they follow each other and no key comes twice."""
+        """Lists of rows that were measured together, as one point: they follow each other, and no key occurs twice."""
         columns = [c for c in ("start_utc", "block_order_seed", "ranks", "dtype", "count", "input_id")
                    if c in self.points.dtype.names]
         groups, last, keys = [], None, set()
@@ -72,7 +72,7 @@ class File:
         return groups
 
     def done(self):
-        """For each row, whether mpiq-bench would leave its point as it is: all of its methods are ok or skipped."""
+        """For each row, whether mpiq-bench would not measure its point again, because all of its methods are ok or skipped."""
         good = np.isin(self.points["status"], [word.encode() for word in schema.DONE])
         out = np.zeros(len(self.points), dtype=bool)
         for group in self.together():
@@ -127,7 +127,7 @@ def _runs(file, points):
 
 
 def load(path):
-    """Raises ResultsError for what is no result file of this schema, or cannot be read to its end."""
+    """Raises ResultsError if the file is not a result file of this schema, or cannot be read to its end."""
     path = os.fspath(path)
     with mpiq_results.opened(path) as file:
         mpiq_results.check_schema_name(path, file)
@@ -138,7 +138,7 @@ def load(path):
                         points, _table(file, "inputs"), _table(file, "events"),
                         _matrices(file, "samples", ("point", "rep", "rank")), _matrices(file, "phases", ("phase",)),
                         runs, run_of, "runs" in file, _labels(file))
-        except (TypeError, ValueError, AttributeError, IndexError) as error:  # groups where tables should be, and the like
+        except (TypeError, ValueError, AttributeError, IndexError) as error:  # for example groups where tables should be
             raise ResultsError(f"{path}: not laid out as a result file ({error})") from error
 
 
@@ -193,7 +193,7 @@ def _stored(attrs):
 
 
 def save(content, path):
-    """Writes it beside its place and renames it, so that a reader finds the old file or the new one, whole."""
+    """Writes the file beside its place and renames it, so that a reader finds either the old file or the new one, complete."""
     folder = os.path.dirname(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=folder)
     os.close(handle)
@@ -202,7 +202,7 @@ def save(content, path):
             _write(file, content)
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        mask = os.umask(0)  # mkstemp makes files that nobody else may read
+        mask = os.umask(0)  # mkstemp makes files that only the owner can read
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)

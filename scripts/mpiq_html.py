@@ -1,4 +1,4 @@
-"""The bricks of a report: text that is escaped, tables, figures, one style sheet. No scripts, nothing from elsewhere."""
+"""The parts of a report: escaped text, tables, figures, one style sheet. It uses no scripts and nothing from the network."""
 import base64
 import html
 import io
@@ -34,7 +34,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 
 
 def text(value):
-    """Text of a file or of ours as HTML. What XML does not know, such as control characters, is left out."""
+    """A text as HTML. Characters that XML does not allow, such as control characters, are left out."""
     allowed = "".join(c for c in str(value) if c in "\t\n" or 0x20 <= ord(c) < 0xD800 or 0xE000 <= ord(c) < 0xFFFE)
     return html.escape(allowed)
 
@@ -48,7 +48,7 @@ def _css(css):
 
 
 def table(head, rows, left=1, classes=()):
-    """Cells are texts, or (text, class); the first `left` columns are words. classes: a class for each row."""
+    """A table. Cells are texts, or (text, class); the first `left` columns are words. classes: a class for each row."""
     def cell(tag, value, column):
         words, css = value if isinstance(value, tuple) else (value, "")
         css = " ".join(c for c in ("left" if column < left else "", css) if c)
@@ -63,7 +63,7 @@ def table(head, rows, left=1, classes=()):
 
 
 def terms(pairs):
-    """A list of terms and what they are."""
+    """A list of terms with their descriptions."""
     return "<dl>\n" + "\n".join(f"<dt>{text(t)}</dt><dd>{text(d)}</dd>" for t, d in pairs if str(d)) + "\n</dl>"
 
 

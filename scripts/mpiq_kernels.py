@@ -12,7 +12,7 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 @dataclasses.dataclass
 class Kernels:
-    """rows: one dict a benchmark: codec, work, dtype, isa, bytes (of the vector), seconds, moved_Bps, triad_Bps."""
+    """rows: one dict per benchmark: codec, work, dtype, isa, bytes (of the vector), seconds, moved_Bps, triad_Bps."""
 
     rows: list
     hosts: list
@@ -20,7 +20,8 @@ class Kernels:
     title: str = ""
 
     def triad(self, size=None):
-        """Median rate of the triad of one core at this size, at the largest by default: a roof of the memory, B/s."""
+        """The median rate of the triad of one core at this size (default: the largest), in B/s. It is a roof set by the
+        memory."""
         size = size or max(row["bytes"] for row in self.rows)
         return float(np.median([row["triad_Bps"] for row in self.rows if row["bytes"] == size]))
 
@@ -33,7 +34,7 @@ def _row(benchmark):
 
 
 def read(paths, title=""):
-    """Raises PlotError where a file is not of mpiq-kernels."""
+    """Raises PlotError if a file was not written by mpiq-kernels."""
     rows, hosts = [], []
     for path in paths:
         if not os.path.isfile(path):

@@ -4,7 +4,7 @@
     T_comm    = T_comm_float / Z
     K-hat     = ((N/2) T_frm + C T_post) / (T_comm_float / Z - T_upd)       where both take the same time
 
-Below K-hat ranks computing is the bottleneck, above it the exchange is, and more ranks gain nothing.
+With fewer than K-hat ranks, computing is the bottleneck. With more, the exchange is, and more ranks gain nothing.
 """
 import dataclasses
 import statistics
@@ -16,12 +16,12 @@ from mpiq_results import seconds_label
 
 SOURCE = ("F. Seide, H. Fu, J. Droppo, G. Li and D. Yu: 1-bit stochastic gradient descent and its application to data-parallel "
           "distributed training of speech DNNs, Interspeech 2014")
-MOST = 1024  # ranks, of the best by the model
+MOST = 1024  # the most ranks that are tried for the best number by the model
 
 
 @dataclasses.dataclass
 class Constants:
-    """Of one training setting. Seconds; frames are images here."""
+    """The constants of one training setting, in seconds. Frames are images here."""
 
     setting: tuple
     ranks: int
@@ -32,17 +32,18 @@ class Constants:
     post_s: float = 0.0  # C T_post
 
     def calc(self, ranks):
-        """T_calc, s."""
+        """T_calc in seconds."""
         return (self.batch / 2 * self.frame_s + self.post_s) / ranks + self.update_s
 
     def best(self, exchange_s):
-        """K-hat for T_comm = exchange_s, None where the exchange never becomes the bottleneck."""
+        """K-hat for T_comm = exchange_s; None if the exchange never becomes the bottleneck."""
         left = exchange_s - self.update_s
         return (self.batch / 2 * self.frame_s + self.post_s) / left if left > 0 else None
 
 
 def constants(training):
-    """Of each setting, from dense runs (else of all methods) of the fewest ranks of which each had a core."""
+    """The constants of each setting. They come from the runs with the fewest ranks of which each had a core, from dense runs if
+    there are any."""
     found = {}
     for (setting, ranks), methods in sorted(training.groups.items()):
         if not mpiq_training.timed(methods) or setting in found:
@@ -57,7 +58,8 @@ def constants(training):
 
 
 def best_by_model(constants_, fit):
-    """(ranks, seconds of a half batch): the fewest of 2 to MOST that are within 5 % of the least time by the folded model."""
+    """(ranks, seconds of a half batch): the fewest ranks of 2 to MOST that are within 5 % of the least time by the extrapolated
+    model."""
     size = 4 * constants_.parameters
     times = {k: max(constants_.calc(k), mpiq_model.seconds(fit, size, k)) for k in range(2, MOST + 1)}
     best = next(k for k, time in times.items() if time <= 1.05 * min(times.values()))
@@ -65,7 +67,7 @@ def best_by_model(constants_, fit):
 
 
 def rows(training, selection):
-    """A dictionary for each setting, link, input and method: of dense reduction and of the methods that were trained with."""
+    """A dictionary for each setting, link, input and method: for dense reduction and for the methods of the training runs."""
     trained = {method for methods in training.groups.values() for method, _ in methods}
     for c in constants(training):
         size = 4 * c.parameters
@@ -76,7 +78,7 @@ def rows(training, selection):
                     continue
                 share = 1.0 if method == "dense" else mpiq_model.encoded_share(fit, size)
                 if share <= 0:
-                    continue  # nothing was sent, or nothing was counted
+                    continue  # no bytes were sent, or none were counted
                 z = 1 / share
                 yield {"constants": c, "link": key[0] or "not named", "data": key[2], "method": method, "float_s": floats, "z": z,
                        "best": c.best(floats / z), "model": best_by_model(c, fit)}
@@ -90,7 +92,7 @@ HEAD = ("link, input", "method", "Z", "T_comm", "K-hat", "best by the model", "h
 
 
 def table(found):
-    """Texts of the rows under HEAD."""
+    """The rows below HEAD, as texts."""
     for row in found:
         ranks, time = row["model"]
         yield (f"{row['link']}, {row['data']}", "mpi (fp32)" if row["method"] == "dense" else row["method"], f"{row['z']:.3g}",
@@ -98,7 +100,7 @@ def table(found):
 
 
 def symbols(c):
-    """(symbol, what it is and where it was measured) of one setting."""
+    """(symbol, its meaning and where it was measured) for one setting."""
     return [
         ("K-hat", "ranks with which computing a half batch and exchanging its gradient take the same time: ((N/2) T_frm + C T_post) / "
          "(T_comm_float/Z - T_upd). More ranks gain nothing; below 1: the exchange is the bottleneck with any number of ranks"),

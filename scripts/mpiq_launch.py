@@ -1,4 +1,4 @@
-"""One launch of mpiq-bench, here or in a lab: started, watched, ended. What scripts/sweep does with each cell."""
+"""One launch of mpiq-bench, here or in a lab: started, watched, ended. scripts/sweep does this for each cell."""
 import contextlib
 import os
 import selectors
@@ -13,12 +13,12 @@ import h5py
 import mpiq_sweep
 
 LAB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lab")
-DONE, FAILED, USAGE, LEFT = 0, 1, 2, 75  # of mpiq-bench
-NO_LAB = 3  # of scripts/lab
+DONE, FAILED, USAGE, LEFT = 0, 1, 2, 75  # exit codes of mpiq-bench
+NO_LAB = 3  # exit code of scripts/lab
 
 
 def launcher():
-    """MPICH's, where there are several: its name on Debian, where `mpiexec` may be another library's."""
+    """The mpiexec of MPICH if there are several: its name on Debian, where `mpiexec` may belong to another library."""
     return shutil.which("mpiexec.mpich") or shutil.which("mpiexec")
 
 
@@ -27,8 +27,8 @@ def cores():
 
 
 def command(sweep, cell, bench, words, mpiexec):
-    """Bound to a core each where there are enough: a rank that moves loses its caches. A lab binds nothing, because every
-    host would take the same core of this machine."""
+    """Binds each rank to a core if there are enough cores, because a rank that moves loses its caches. In a lab nothing is
+    bound, because every host would take the same core of this machine."""
     if cell.link != mpiq_sweep.SHARED_MEMORY:
         return [LAB, "with", str(mpiq_sweep.hosts_of(cell.link)), mpiq_sweep.rate_of(cell.link), str(cell.ranks), bench, *words]
     bind = sweep.bind or ("core" if cell.ranks <= cores() else "none")
@@ -36,19 +36,19 @@ def command(sweep, cell, bench, words, mpiexec):
 
 
 def is_complete(path):
-    """Whether a result file says that nothing is left, and every point in it is good."""
+    """Whether a result file says that no points are left, and every point in it is good."""
     try:
         with h5py.File(path) as file:
             if file.attrs["status"] not in (b"complete", "complete"):
                 return False
             last = dict(zip(file["points"]["key"], file["points"]["status"]))
             return all(status in (b"ok", b"skipped") for status in last.values())
-    except (OSError, KeyError, ValueError):  # not there, or not a result file: mpiq-bench says what is wrong with it
+    except (OSError, KeyError, ValueError):  # not there, or not a result file; mpiq-bench will report what is wrong
         return False
 
 
 class Launch:
-    """A running launch, which no way out of `with` leaves behind. Its output goes to `show` line by line, and to a log."""
+    """A running launch. Leaving `with` in any way ends it. Its output goes to `show` line by line, and to a log."""
 
     def __init__(self, words, env, log, lab_prefix=""):
         self.words, self.log, self.lab_prefix = words, log, lab_prefix
@@ -56,7 +56,7 @@ class Launch:
 
     def __enter__(self):
         self.file = open(self.log, "ab")  # pylint: disable=consider-using-with
-        # A session of its own: an interrupt at the terminal comes to us alone, and we end the launch in order.
+        # A session of its own, so that an interrupt at the terminal reaches only this script, which ends the launch in order.
         self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         env=self.env, start_new_session=True)
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -69,25 +69,25 @@ class Launch:
         self.process.stdout.close()
 
     def lines(self, wait_s):
-        """What it printed until now, after at most so many seconds."""
+        """What it has printed until now; waits at most this many seconds."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             selector.select(wait_s)
         data = self.process.stdout.read() or b""
         if not data and self.process.poll() is None:
-            time.sleep(0.02)  # closed its output, or nothing came
+            time.sleep(0.02)  # its output is closed, or nothing came
         self.file.write(data)
         self.file.flush()
         *whole, self.rest = (self.rest + data).split(b"\n")
         return [line.decode("utf-8", "replace") for line in whole]
 
     def end(self):
-        """Ends it if it still runs: in order, or by force; and takes its lab down."""
+        """Ends the launch if it still runs, in order or by force, and removes its lab."""
         if self.process.poll() is None:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(15)
-        with contextlib.suppress(ProcessLookupError):  # ranks may be left although their launcher is gone
+        with contextlib.suppress(ProcessLookupError):  # ranks may be left after their launcher has ended
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         if self.lab_prefix:
@@ -95,15 +95,15 @@ class Launch:
 
 
 class Patience:
-    """When to give a launch up. MPI_Finalize hangs now and then (MPICH 4.0 over UCX and TCP) although the file is complete:
-    the file is looked at once after each change, when it is `idle_s` old; reading it disturbs the measurement."""
+    """When to give up a launch. MPI_Finalize sometimes hangs (MPICH 4.0 over UCX and TCP) although the file is complete. After
+    each change the file is read once, when it is `idle_s` old, because reading it disturbs the measurement."""
 
     def __init__(self, path, idle_s, limit_s):
         self.path, self.idle_s, self.limit_s = path, idle_s, limit_s
         self.looked_at = None
 
     def verdict(self, running_s):
-        """`` to go on, else why not."""
+        """`` to go on, otherwise the reason to give up."""
         if running_s > self.limit_s:
             return f"it has not ended after {self.limit_s:.0f} s"
         try:
@@ -117,7 +117,7 @@ class Patience:
 
 
 def run(launch, patience, show):
-    """Exit status of a launch. One that hangs is ended; then its file decides."""
+    """The exit status of a launch. A launch that hangs is ended; then its file decides."""
     with launch:
         while launch.process.poll() is None:
             for line in launch.lines(1.0):

@@ -1,16 +1,23 @@
-"""A model of the time of a call, fitted to measured rows: what latency, wire and codec take.
+"""A model of the time of a call, fitted to measured rows: the costs of latency, wire and codec.
 
     dense       t = alpha m + beta v S, of the algorithm of mpiq_schedules.DENSE for which that is least
     compressed  t = alpha' m + max(w, c) + f min(w, c)    with    w = beta (bytes sent),    c = gamma k S
 
-S: bytes of the vector; m: messages one after the other; v S and the bytes sent: of the busiest rank, of compressed methods
-measured; k: codec work against that at the smallest measured number of ranks (1 there); f: share of the call in which coding
-and sending cannot overlap (mpiq_schedules.share_alone). alpha in s, beta in s per byte sent (the same in all), gamma in s per
-byte of vector; all at least 0. As mpi_quant/advisor/predict.cpp, with coefficients from whole calls instead of parts.
+S        bytes of the vector
+m        messages one after the other
+v S      bytes that the busiest rank sends; for compressed methods the bytes sent are measured
+k        codec work relative to that at the smallest measured number of ranks, where it is 1
+f        share of the call in which coding and sending cannot overlap (mpiq_schedules.share_alone)
+alpha    s
+beta     s per byte sent, the same for all methods
+gamma    s per byte of the vector
 
-Fitted to relative deviations (of logarithms, so that twice and half count the same), robustly: one bad point does not bend the
-rest. Where the wire takes so long that it hides the
-codec, gamma is no less than what encoding and decoding took by the phases of the file, if it has any.
+All coefficients are at least 0. The model is that of mpi_quant/advisor/predict.cpp, but its coefficients come from whole calls
+instead of parts.
+
+It is fitted to relative deviations (of logarithms, so that double and half count the same). The fit is robust: one bad point
+hardly changes it. Where the wire takes so long that it hides the codec, gamma is at least what encoding and decoding took by
+the phases of the file, if it has any.
 """
 import dataclasses
 import functools
@@ -23,15 +30,15 @@ from mpiq_plots import good, summarise
 from mpiq_schedules import DENSE, PLANS, plan_of, share_alone
 from mpiq_selection import PANEL
 
-MIN_SIZES = 3  # fewer say nothing about a line with two coefficients
+MIN_SIZES = 3  # with fewer sizes, a line with two coefficients means nothing
 DRAWS = 200  # of the bootstrap
-STEPS = 160  # values of gamma that are tried at a time
+STEPS = 160  # values of gamma that are tried in one pass
 TURNS = 24  # of a robust fit
 
 
 @dataclasses.dataclass
 class Point:
-    """A measured size: seconds, and what the model says of it."""
+    """A measured size: the seconds measured, and the seconds of the model."""
 
     bytes: int
     ranks: int
@@ -45,8 +52,8 @@ class Point:
 
 @dataclasses.dataclass
 class Fit:
-    """Of one method, or of the fastest dense one. draws: the coefficients again, of each draw of the bootstrap, a column each;
-    spread: of ln(measured / model), for few points corrected; free: its degrees of freedom."""
+    """The fit of one method, or of the fastest dense one. draws: the coefficients of each draw of the bootstrap, one column
+    each; spread: the spread of ln(measured / model), corrected for few points; free: its degrees of freedom."""
 
     method: str
     alpha: float
@@ -56,7 +63,7 @@ class Fit:
     draws: tuple = ()
     spread: float = 0.0
     free: int = 1
-    encode_share: float = 0.5  # of the time of the codec per element, encoding over encoding and decoding
+    encode_share: float = 0.5  # of the codec's time per element: encoding / (encoding + decoding)
     weights: np.ndarray = None
 
     @functools.cached_property
@@ -64,12 +71,12 @@ class Fit:
         return min(self.points, key=lambda p: p.ranks)
 
     def folds(self):
-        """Whether its schedule is known, so that it can be evaluated at other numbers of ranks."""
+        """Whether its schedule is known, so that the fit can be evaluated at other numbers of ranks."""
         return self.method == "dense" or all(p.plan in PLANS for p in self.points)
 
 
 def _codec(plan, ranks, share):
-    """Codec work of a plan in units of one element's encoding and decoding; 1 where the schedule is not known."""
+    """The codec work of a plan, in units of encoding and decoding one element. It is 1 if the schedule is not known."""
     if plan not in PLANS:
         return 1.0
     work = PLANS[plan](ranks)
@@ -77,8 +84,8 @@ def _codec(plan, ranks, share):
 
 
 def conditions(fit, size, ranks, plan=None, wire=None):
-    """(messages, bytes sent, codec work, share without overlap) of a call; without plan and bytes sent, the plan that the
-    library would choose and the measured bytes, interpolated between sizes."""
+    """(messages, bytes sent, codec work, share without overlap) of a call. Without plan and bytes sent, it uses the plan that
+    the library would choose, and the measured bytes, interpolated between sizes."""
     start = fit.start
     plan = plan or (plan_of(fit.method, size, ranks) if fit.folds() else start.plan)
     if plan not in PLANS:
@@ -90,7 +97,8 @@ def conditions(fit, size, ranks, plan=None, wire=None):
 
 
 def encoded_share(fit, size):
-    """Bytes of the encoded vector over those of the vector, headers included, between measured sizes by their logarithm."""
+    """Encoded bytes, with headers, per byte of the vector. Between measured sizes it is interpolated over the logarithm of the
+    size."""
     by_size = {}
     for p in fit.points:
         moved = PLANS[p.plan](p.ranks).moved if p.plan in PLANS else 1.0
@@ -100,19 +108,19 @@ def encoded_share(fit, size):
 
 
 def dense_seconds(alpha, beta, size, ranks):
-    """Of the best algorithm; coefficients may be arrays."""
+    """Seconds of the best dense algorithm. Coefficients may be arrays."""
     return np.min([alpha * w.messages + beta * w.moved * size for w in (make(ranks) for make in DENSE.values())], axis=0)
 
 
 def call_seconds(alpha, beta, gamma, size, at):
-    """Of a compressed method; coefficients may be arrays; at: conditions."""
+    """Seconds of a compressed method. Coefficients may be arrays. at: the conditions."""
     messages, sent, codec, alone = at
     wire, work = beta * sent, gamma * codec * size
     return alpha * messages + np.maximum(wire, work) + alone * np.minimum(wire, work)
 
 
 def seconds(fit, size, ranks, draws=False, slower=None):
-    """Modelled seconds; draws: of each draw of the bootstrap; slower(beta): beta on another link."""
+    """Modelled seconds. draws: of each draw of the bootstrap; slower(beta): beta on another link."""
     alpha, beta, gamma = fit.draws if draws else (fit.alpha, fit.beta, fit.gamma)
     beta = slower(beta) if slower else beta
     if fit.method == "dense":
@@ -121,8 +129,8 @@ def seconds(fit, size, ranks, draws=False, slower=None):
 
 
 class _Robust:
-    """Weights of deviations (of logarithms), turn by turn: first those that make their absolute values least, then, by the usual
-    size that these leave, 1, and less for those beyond it (Huber)."""
+    """Weights of deviations (of logarithms), for each turn. Those of the first half of the turns minimise the absolute
+    deviations. After that, deviations up to 1.5 times their median get weight 1, larger ones get less (Huber)."""
 
     def __init__(self, turns):
         self.left, self.bound = turns // 2, 1e-4
@@ -135,7 +143,8 @@ class _Robust:
 
 
 def _line(m, v, t, weights):
-    """alpha and beta, at least 0, of t = alpha m + beta v by relative least squares; one row of weights and t a draw."""
+    """alpha and beta, at least 0, of t = alpha m + beta v by relative least squares. Each draw has a row of weights and of
+    t."""
     a, b = m / t, v / t
     aa, bb, ab, a1, b1 = ((weights * x).sum(-1) for x in (a * a, b * b, a * b, a, b))
     both = np.maximum(aa * bb - ab**2, 1e-300)
@@ -145,12 +154,13 @@ def _line(m, v, t, weights):
 
 
 def _dense_fit(points, t, weights, robust):
-    """alpha, beta (a value a row of t) and the robust weights. Which algorithm each point is of follows from the fit."""
+    """alpha and beta (a value per row of t) and the robust weights. The fit also decides which algorithm each point uses."""
     works = [[make(p.ranks) for make in DENSE.values()] for p in points]
     size = np.array([p.bytes for p in points], float)
     turns, alpha, beta, huber, lean = _Robust(TURNS), np.zeros(len(t)), np.full(len(t), 1.0), np.ones_like(t), np.ones_like(t)
     for _ in range(TURNS):
-        every = np.array([[(w.messages, w.moved) for w in of_point] for of_point in works])  # point, algorithm, both
+        # axes: point, algorithm, (messages, moved)
+        every = np.array([[(w.messages, w.moved) for w in of_point] for of_point in works])
         cost = alpha[:, None, None] * every[..., 0] + beta[:, None, None] * every[..., 1] * size[:, None]
         best = cost.argmin(-1)
         m, v = (np.take_along_axis(np.broadcast_to(every[..., i], cost.shape), best[..., None], -1)[..., 0] for i in (0, 1))
@@ -163,8 +173,8 @@ def _dense_fit(points, t, weights, robust):
 
 
 def _codec_fit(at, size, beta, least, t, weights, robust):
-    """alpha, gamma and the robust weights, a row of t and a beta each; at: conditions of the points, a row each. All values of
-    gamma from `least` on are tried in three passes, each finer, alpha is the best for each."""
+    """alpha, gamma and the robust weights, for each row of t with its beta. at: the conditions of the points, a row each. All
+    values of gamma from `least` on are tried in three passes, each finer; for each the best alpha is used."""
     m, sent, codec, alone = at
     wire, huber, rows = (beta[:, None] * sent)[:, None, :], np.ones_like(t), np.arange(len(t))
     most = float((t / (codec * size)).max()) * 2
@@ -193,14 +203,16 @@ def _codec_fit(at, size, beta, least, t, weights, robust):
 
 
 def _draws(name, points, spread, free):
-    """(weights of the points, times of the points) a draw: points weighted at random (Rubin 1981), times off by the spread."""
+    """(weights of the points, times of the points) for each draw. Points are weighted at random (Rubin 1981), and times are
+    moved by the spread."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     t = np.array([p.measured for p in points])
     return rng.exponential(size=(DRAWS, len(t))), t * np.exp(spread * np.clip(rng.standard_t(free, (DRAWS, len(t))), -5, 5))
 
 
 def _spread(points, coefficients):
-    """Of ln(measured / model), robust, and no less than the intervals of the points; with its degrees of freedom."""
+    """The robust spread of ln(measured / model), at least as large as the intervals of the points; and its degrees of
+    freedom."""
     off = np.abs([np.log(p.measured / p.model) for p in points])
     free = max(1, len(points) - coefficients)
     half = np.median([(p.high - p.low) / 4 / p.measured for p in points])
@@ -209,7 +221,7 @@ def _spread(points, coefficients):
 
 
 def _points_of(rows, dense):
-    """The good rows of a method as points, by ranks and size; of dense ones the fastest."""
+    """The good rows of a method as points, sorted by ranks and size. Of the dense ones, the fastest at each."""
     out = []
     for ranks, size in sorted({(int(r["ranks"]), int(r["bytes"])) for r in rows}):
         here = rows[(rows["bytes"] == size) & (rows["ranks"] == ranks)]
@@ -222,7 +234,7 @@ def _points_of(rows, dense):
 
 
 def _busy(rows, exposed):
-    """(encode, decode) seconds per byte of vector, of the row with phases where their sum is least; or None."""
+    """(encode, decode) in seconds per byte of the vector, from the row with phases where their sum is least; or None."""
     known = [(exposed[row["key"]], row["bytes"]) for row in rows if row["key"] in exposed]
     parts = np.array([(e["encode"] / size, e["decode"] / size) for e, size in known
                       if e.get("encode", 0) > 0 and e.get("decode", 0) > 0])
@@ -266,7 +278,7 @@ def _fit_method(method, points, base, busy):
 
 
 def fit(rows, exposed=None):
-    """None, or {"dense": Fit, method: Fit} of rows of one link, type and input; exposed: key -> seconds by phase."""
+    """The fits {"dense": Fit, method: Fit} of rows of one link, type and input, or None. exposed: key -> seconds by phase."""
     rows = rows[good(rows) & (rows["ranks"] > 1) & (rows["bytes"] > 0) & (rows["t_median_s"] > 0)]
     is_dense = mpiq_results.dense(rows)
     base = _points_of(rows[is_dense], True)
@@ -298,7 +310,7 @@ def panel(selection, key):
 
 
 def speedups(fitted):
-    """(method, bytes) -> what the model predicts at a measured point, NaN where it says nothing."""
+    """(method, bytes) -> the model's prediction at a measured point; NaN if it has none."""
     if not fitted:
         return lambda method, size: float("nan")
     base = {p.bytes: p.model for p in fitted["dense"].points}

@@ -1,6 +1,6 @@
-"""The register of plots, and what plots share beside their look (mpiq_figure): series with intervals, panels of them, points.
+"""The register of plots, and what plots share besides their look (mpiq_figure): series with intervals, panels of them, points.
 
-A plot is a file of scripts/plots/ with a function (source) -> (figure, rows of the CSV) under one line @plot.
+A plot is a file of scripts/plots/ with a function (source) -> (figure, rows of the CSV) below one line @plot.
 """
 import numpy as np
 
@@ -16,8 +16,8 @@ def always(_source):
 
 
 def plot(name, applies=always, read="", takes="results"):
-    """Registers a function as `scripts/plot NAME`. `all` draws it where applies(source) holds; read: how to read the figure,
-    for the report; takes: whether its source is a Selection of result files (results), the Kernels of files of mpiq-kernels
+    """Registers a function as `scripts/plot NAME`. `all` draws it if applies(source) is true. read: how to read the figure, for
+    the report. takes: the kind of its source: a Selection of result files (results), the Kernels of files of mpiq-kernels
     (kernels) or a Training of files of mpiq-train (training)."""
 
     def register(function):
@@ -29,17 +29,17 @@ def plot(name, applies=always, read="", takes="results"):
 
 
 def good(rows):
-    """Which rows may be quoted as timings."""
+    """Whether each row may be quoted as a timing."""
     return (rows["status"] == "ok") & (rows["oversubscribed"] != 1)
 
 
 def named(key):
-    """The columns of the CSV that say which panel."""
+    """The columns of the CSV that name the panel."""
     return dict(zip(PANEL, key))
 
 
 def sizes_and_methods(selection, sizes=1, methods=1):
-    """Whether a panel has so many good sizes, each of so many methods."""
+    """Whether some panel has enough good sizes, each with enough methods."""
     for _, points in selection.panels():
         points = points[good(points)]
         full = [s for s in set(points["bytes"]) if len(set(points["method"][points["bytes"] == s])) >= methods]
@@ -49,7 +49,7 @@ def sizes_and_methods(selection, sizes=1, methods=1):
 
 
 def summarise(rows, value, low, high):
-    """One point of a series from its launches. Bad rows count only where there are no others."""
+    """One point of a series from its launches. Bad rows count only if there are no others."""
     good = rows[(rows["status"] == "ok") & (rows["oversubscribed"] != 1)]
     drawn = "line" if len(good) else "invalid" if (rows["status"] != "ok").any() else "oversubscribed"
     rows = good if len(good) else rows
@@ -58,7 +58,7 @@ def summarise(rows, value, low, high):
 
 
 def series(points, value, low, high, x):
-    """method -> its points by size, the MPI library's own first."""
+    """method -> its points by size. Those of the MPI library come first."""
     known = points[np.isfinite(points[value])]
     out = {}
     for method in sorted(set(known["method"]), key=fig.order):
@@ -69,7 +69,7 @@ def series(points, value, low, high, x):
 
 
 def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **labels):
-    """Panels with a series for every method of (value, low, high) columns; figure, axes, rows of the CSV."""
+    """Draws panels with a series for every method from (value, low, high) columns; returns figure, axes and rows of the CSV."""
     shown = [(key, series(keep(points), *columns, x)) for key, points in selection.panels()]
     shown = [(key, lines) for key, lines in shown if lines]
     if not shown:
@@ -88,13 +88,14 @@ def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **la
 
 
 def extent(rows, *columns):
-    """From the smallest to the largest value that is drawn, its interval included where it has one: few repetitions have none."""
+    """The smallest and the largest value that is drawn. Intervals count too, but a point with few repetitions has none."""
     found = [row[column] for row in rows for column in columns if np.isfinite(row[column])]
     return min(found), max(found)
 
 
 def at_largest(selection, columns, keep=lambda points: points):
-    """Key, size and series point by method (as summarise) at the largest size of each panel that has the columns' values."""
+    """Key, size, and the point of each method (as of summarise), at the largest size of each panel whose columns have
+    values."""
     for key, size, rows in selection.largest():
         found = series(keep(rows), *columns, "bytes")
         if found:

@@ -1,7 +1,8 @@
-"""What a fitted model says of calls that nobody made: other numbers of ranks, other links, with error bands.
+"""What a fitted model says about calls that nobody made: other numbers of ranks, other links, with error bands.
 
-A band holds 95 % of the draws of the bootstrap (mpiq_model), each times a residual of the size that the fit left. It knows how
-badly the points fix the coefficients, not whether the model still holds where nothing was measured.
+A band holds 95 % of the draws of the bootstrap (mpiq_model). Each draw is multiplied by a residual as large as those of the
+fit. So a band shows how badly the points fix the coefficients. It does not show whether the model still holds where nothing was
+measured.
 """
 import re
 import zlib
@@ -11,19 +12,19 @@ import numpy as np
 import mpiq_model
 from mpiq_selection import natural
 
-GROUP = ("link", "dtype", "data")  # rows of one fit, over all numbers of ranks
+GROUP = ("link", "dtype", "data")  # the rows of one fit, over all numbers of ranks
 ENDS = (0.025, 0.975)
 
 
 def wire_limit(link):
-    """B/s that the name of a link promises ('lab-10gbit'), None if it promises none."""
+    """The B/s that the name of a link states ('lab-10gbit'); None if it states none."""
     found = re.search(r"(\d+(?:\.\d+)?)\s*([gm])bit", link.lower())
     return float(found.group(1)) * {"g": 1e9, "m": 1e6}[found.group(2)] / 8 if found else None
 
 
 def groups(selection):
-    """(key, rows, fit) of each link, type and input, where there is a fit; only ranks that are alone on their host, since more
-    of them share a link."""
+    """(key, rows, fit) of each link, type and input that has a fit. Only ranks that are alone on their host are used, because
+    several ranks of a host share its link."""
     points = selection.points[selection.points["nodes"] == selection.points["ranks"]]
     for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}, key=lambda k: [natural(v) for v in k]):
         rows = points[np.logical_and.reduce([points[c] == v for c, v in zip(GROUP, key)])]
@@ -34,7 +35,7 @@ def groups(selection):
 
 
 def drawn(fit, seconds):
-    """Seconds of each draw (last axis), with a residual of each."""
+    """Seconds of each draw (last axis), each with a residual."""
     rng = np.random.default_rng(zlib.crc32(b"residual" + fit.method.encode()))
     return seconds * np.exp(fit.spread * rng.standard_normal(mpiq_model.DRAWS))
 
@@ -45,21 +46,21 @@ def ends(values):
 
 
 def call(fit, base, size, ranks):
-    """Of one call: seconds, and the speed-up over the base's, as (value, low, high) each."""
+    """The (value, low, high) of one call: of its seconds, and of its speed-up over the base."""
     times = [mpiq_model.seconds(f, size, ranks) for f in (fit, base)]
     draws = [drawn(f, mpiq_model.seconds(f, size, ranks, draws=True)) for f in (fit, base)]
     return (float(times[0]), *ends(draws[0])), (float(times[1] / times[0]), *ends(draws[1] / draws[0]))
 
 
 def host_seconds(fits):
-    """Seconds per byte sent that are the host's and not the link's, at most: the least of what measured links leave above
-    their nominal rate. fits: (B/s of the link, beta) of each."""
+    """An upper bound of the seconds per byte sent that the host takes, not the link: the least excess of the measured links
+    over their nominal rate. fits: (B/s of the link, beta) of each."""
     return max(0.0, min(beta - 1 / rate for rate, beta in fits))
 
 
 def on_links(fit, sizes, ranks, nominal, host, rates):
-    """Seconds at each rate (B/s) and size, and of each draw: of the fitted beta the host's part stays, the rest grows as the
-    link gets slower."""
+    """Seconds at each rate (B/s) and size, for each draw. The host's part of the fitted beta stays; the rest grows as the link
+    gets slower."""
     sizes, scale = np.asarray(sizes, float)[:, None], (nominal / np.asarray(rates))[:, None, None]
     at = np.array([mpiq_model.conditions(fit, s, ranks) for s in sizes[:, 0]]).T[..., None] if fit.method != "dense" else None
 

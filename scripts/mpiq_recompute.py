@@ -1,5 +1,5 @@
-"""What mpiq-bench computes for a row, computed again from what the row was made of: statistics of its samples, rates, key.
-bench/stats.cpp, bench/tabulate.cpp and bench/points.cpp are the definitions."""
+"""Computes again what mpiq-bench computed for a row: the statistics of its samples, its rates and its key. The definitions are
+in bench/stats.cpp, bench/tabulate.cpp and bench/points.cpp."""
 import json
 import math
 import re
@@ -22,7 +22,7 @@ def _median(ordered):
 
 
 def _outliers(ordered):
-    """(mild, severe): beyond 1.5 and beyond 3 interquartile ranges of the quartiles."""
+    """(mild, severe): values more than 1.5 and more than 3 interquartile ranges beyond the quartiles."""
     low, high = _nearest_rank(ordered, 0.25), _nearest_rank(ordered, 0.75)
     beyond, spread = np.maximum(low - ordered, ordered - high), high - low
     severe = int((beyond > 3 * spread).sum())
@@ -36,7 +36,7 @@ def _lag1(sample):
 
 
 def summary(sample):
-    """column -> value of the statistics of one row; sample: its repetitions in the order they ran."""
+    """column -> value for the statistics of one row. sample: its repetitions in the order in which they ran."""
     unknown = {name: math.nan for name in ("t_median_s", "t_ci_lo_s", "t_ci_hi_s", "t_min_s", "t_mean_s", "t_p5_s", "t_p95_s",
                                            "t_p99_s", "t_mad_s", "lag1")}
     if len(sample) == 0:
@@ -58,7 +58,7 @@ def relative_half_width(stats):
 
 
 def rates(row, median):
-    """column -> value of what follows from the median and from the columns that count bytes."""
+    """column -> value for what follows from the median and from the columns that count bytes."""
     ranks, sent, most = int(row["ranks"]), int(row["wire_bytes_sum"]), int(row["wire_bytes_max"])
     algorithm = float(row["bytes"]) / median
     ratio = 1.0 if row["compressor"] == b"none" else \
@@ -68,8 +68,8 @@ def rates(row, median):
 
 
 def same(expected, found, slack=0.0):
-    """Whether two numbers are one, but for the last digits, in which sums and logarithms may differ between programs. slack:
-    for what is near zero as a sum of large terms is."""
+    """Whether two numbers are equal except for the last digits, in which sums and logarithms may differ between programs.
+    slack: for sums of large terms that are close to zero."""
     if isinstance(expected, int):
         return expected == int(found)
     found = float(found)
@@ -79,7 +79,7 @@ def same(expected, found, slack=0.0):
 
 
 def _next(state):
-    """First number of splitmix64 from this state (bench/random.hpp)."""
+    """The first number of splitmix64 from this state (bench/random.hpp)."""
     z = (state + 0x9E3779B97F4A7C15) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -87,7 +87,7 @@ def _next(state):
 
 
 def hash128(text):
-    """bench/points.cpp."""
+    """The hash of bench/points.cpp."""
     a, b = 0xCBF29CE484222325, 0x6C62272E07BB0142
     for c in text.encode():
         a = ((a ^ c) * 0x100000001B3) & _MASK
@@ -96,13 +96,13 @@ def hash128(text):
 
 
 def _as_written(config_text, name):
-    """The text of a number of config_json: its digits are part of the key."""
+    """The text of a number of config_json. Its digits are part of the key."""
     found = re.search(rf'"{name}":([^,{{}}\[\]"]+)', config_text)
     return found.group(1) if found else None
 
 
 def row_key(row, run):
-    """The key that mpiq-bench gives such a row of such a run; None where the columns do not hold all of it."""
+    """The key that mpiq-bench gives to such a row of such a run; None if the columns do not contain all of it."""
     if not {"method", "link"} <= set(row.dtype.names):
         return None
     text, config = run.text("config_json"), run.config()
@@ -127,14 +127,15 @@ def row_key(row, run):
 
 
 def _processors(ranks):
-    """(fewest, most) processors that these ranks of one node may use together: the file has the first and the number of each
-    rank's, not which they are."""
+    """(fewest, most) processors that these ranks of one node may use together. The file contains the first one and the number
+    of those of each rank, but not which they are."""
     return max(int(ranks["cpu_count"].max()), len(set(ranks["cpu_first"]))), int(ranks["cpu_count"].sum())
 
 
 def oversubscribed(row, run):
-    """1 if more of the first ranks of the launch are on one machine than it has processors for them, None where the file does
-    not say. Nodes of one name, kernel and memory are one machine: network namespaces and ranks without shared memory."""
+    """1 if the first ranks of the launch have more ranks on one machine than it has processors for them; None if the file does
+    not say. Nodes with the same name, kernel and memory are one machine: network namespaces, and ranks without shared
+    memory."""
     nodes, ranks = run.tables.get("nodes"), run.tables.get("ranks")
     if nodes is None or ranks is None or len(ranks) < row["ranks"] or (ranks["cpu_count"] <= 0).any():
         return None
@@ -151,7 +152,7 @@ def oversubscribed(row, run):
 
 
 def placement(row, run):
-    """(nodes, ranks per node) of the first ranks of the launch, None where the file does not say."""
+    """(nodes, ranks per node) of the first ranks of the launch; None if the file does not say."""
     ranks = run.tables.get("ranks")
     if ranks is None or len(ranks) < row["ranks"] or row["ranks"] < 1:
         return None
@@ -160,7 +161,7 @@ def placement(row, run):
 
 
 def times_of(file, row):
-    """The repetitions of one row, as many as were measured; NaN where one does not count."""
+    """The repetitions of one row, as many as were measured; NaN for a repetition that does not count."""
     if "t_max_s" not in file.samples:
         return np.empty(0)
     values = file.samples["t_max_s"][row]

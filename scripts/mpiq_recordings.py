@@ -1,6 +1,6 @@
-"""Sequences of vectors for scripts/identity: gradients of small networks, recorded while PyTorch trains them on MNIST, and what
-programs push through one buffer besides. A sequence is a list of steps; a step is the index of a tensor and its vector on each
-rank."""
+"""Sequences of vectors for scripts/identity: gradients of small networks, recorded while PyTorch trains them on MNIST, and
+other data that programs send through one buffer. A sequence is a list of steps. A step is the index of a tensor and its vector
+on each rank."""
 import gzip
 import os
 import struct
@@ -40,8 +40,8 @@ def networks(nn):
 
 
 def gradients(folder, steps, is_wanted):
-    """Name and steps of each tensor of at least 16384 elements, of each network whose name is wanted. Ranks have batches of their own; momentum is
-    the optimizer's, so that gradients are summed without it."""
+    """Name and steps of each tensor of at least 16384 elements, for each network whose name is wanted. Each rank has its own
+    batches. The optimizer applies the momentum, so the summed gradients do not contain it."""
     import torch  # pylint: disable=import-outside-toplevel
     from torch import nn  # pylint: disable=import-outside-toplevel
     images = torch.tensor(read_idx(os.path.join(folder, "train-images-idx3-ubyte.gz")) / np.float32(255)) - 0.13
@@ -78,12 +78,12 @@ def noise_of(random, n):
 
 
 def smooth_of(random, n):
-    """A map with a structure that is long against the distance of the positions that are looked at."""
+    """A map with a structure that is long compared with the distance between the positions that are sampled."""
     return np.interp(np.arange(n), np.linspace(0, n, 40), random.standard_normal(40)).astype(np.float32)
 
 
 def tensors(steps, n=32768):
-    """Sequences of one tensor that are no gradients."""
+    """Sequences of one tensor that are not gradients."""
     random = np.random.default_rng(1)
     for kind, make in (("rough", noise_of), ("smooth", smooth_of)):
         maps = [make(random, n) for _ in range(RANKS)]
@@ -93,7 +93,7 @@ def tensors(steps, n=32768):
 
 
 def strangers(steps, n=32768):
-    """Sequences in which one buffer holds different data: pieces of a map, of different scales, in turn or as they come; or
+    """Sequences in which one buffer holds different data: pieces of a map with different scales, in turn or in random order; or
     noise, in which nothing can be recognised."""
     random = np.random.default_rng(2)
     for pieces in (1, 4, 16):
@@ -111,7 +111,8 @@ def strangers(steps, n=32768):
 
 
 def write(path, sequence):
-    """PATH.RANK for each rank, as tests/preload/replay.c reads it; returns the numbers of elements, steps and tensors."""
+    """Writes PATH.RANK for each rank, as tests/preload/replay.c reads it; returns the numbers of elements, steps and
+    tensors."""
     for rank in range(RANKS):
         with open(f"{path}.{rank}", "wb") as file:
             for tensor, vectors in sequence:

@@ -1,4 +1,4 @@
-"""What a report says: verdicts, cautions, figures, tables, and how it was measured."""
+"""The contents of a report: verdicts, cautions, figures, tables, and how it was measured."""
 import json
 import os
 
@@ -13,7 +13,7 @@ from mpiq_figure import DTYPES, order
 from mpiq_plots import PLOTS, good, summarise
 from mpiq_selection import PLACES, commit, mpi_version, span, words
 
-# The question first, then what is behind the answer; plots that are not named here come last.
+# The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
 READING = ("speedup", "time", "winners", "pareto", "error", "busbw", "ratio-size", "ratio", "data", "layers", "paper", "scaling",
            "phases", "model", "extrapolate", "frontier", "distribution", "drift", "launches", "ranks", "history", "roofline")
 
@@ -23,7 +23,7 @@ def base_words(selection):
 
 
 def verdicts(selection):
-    """A box for each panel."""
+    """Yields a box for each panel."""
     out = []
     for key, points in selection.panels():
         found = mpiq_verdict.of_panel(points, selection.base_methods())
@@ -43,7 +43,7 @@ def place(selection, key):
 
 
 def alternatives(verdict, base):
-    """Winners with a smaller error than the recommended method, and what to do where its error is too large."""
+    """Names winners with a smaller error than the recommended method, and says what to do if its error is too large."""
     if verdict.kind != "wins" or not verdict.best.errors:
         return
     most = max(verdict.best.errors)
@@ -63,7 +63,7 @@ def alternatives(verdict, base):
 
 
 def cautions(selection):
-    """What a careful reader would hold against the numbers."""
+    """What a careful reader would object to the numbers."""
     p, out = selection.points, []
     launches = len(set(p["launch"]))
     if launches < 6:
@@ -88,7 +88,7 @@ def cautions(selection):
 
 
 def figures(sources):
-    """Every plot that applies, in the order of reading; that of training has a section of its own."""
+    """Every plot that applies, in the order of reading. The plot of training has a section of its own."""
     names = [n for n in READING if n in PLOTS] + [n for n in PLOTS if n not in READING]
     for name in names:
         function = PLOTS[name]
@@ -102,7 +102,7 @@ HEAD = ("size", "method", "time", "95 %", "p95", "speed-up", "95 %", "rel. L2 er
 
 
 def tables(selection):
-    """Times, speed-ups and errors of every panel."""
+    """Yields the times, speed-ups and errors of every panel."""
     for key, points in selection.panels():
         rows, classes = [], []
         for size in sorted(set(points["bytes"])):
@@ -121,7 +121,8 @@ def _median(rows, name):
 
 
 def table_cells(rows):
-    """What a table says of a method at one size: of its launches what figures say, from the good ones where there are any."""
+    """A row of the table for a method at one size. It uses the same launches as the figures: the good ones, if there are
+    any."""
     quoted = rows[good(rows)] if good(rows).any() else rows
     time = summarise(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
     gain = summarise(rows, "speedup", "speedup_lo", "speedup_hi")
@@ -147,7 +148,7 @@ def _config(attrs):
 
 
 def _command(attrs):
-    """The command line without folders: those are the machine's, not the measurement's."""
+    """The command line without folders, because folders belong to the machine, not to the measurement."""
     given = str(attrs.get("command_line", "")).split()
     return " ".join(os.path.basename(word) if word.startswith(("/", "./", "../")) else word for word in given)
 
@@ -206,7 +207,7 @@ def _of_file(result):
 
 
 def methods_section(selection):
-    """How it was measured, from the files' own words."""
+    """How it was measured, as the files state it."""
     yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where "
                       "the 95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
     for result in selection.results:

@@ -1,6 +1,6 @@
-"""Reading result files of mpiq-bench (HDF5, schema version 1; results/README.md says what the columns mean).
+"""Reads result files of mpiq-bench (HDF5, schema version 1; results/README.md says what the columns mean).
 
-The one reader: whatever tabulates, draws or compares results imports it. As a program it prints a table:
+Everything that tabulates, draws or compares results uses this reader. As a program it prints a table:
 
     /usr/bin/python3 scripts/mpiq_results.py FILE.h5...
 """
@@ -19,7 +19,7 @@ import mpiq_schema as schema
 SCHEMA_NAME = "mpi_quant.bench"
 SCHEMA_VERSION = 1
 
-# What the readers here use; files may have more columns, in any order.
+# The columns that the readers here use. Files may have more columns, in any order.
 NEEDED = (
     "key status grade algorithm compressor comp_params dtype op memory place ranks nodes count bytes input_id buffers sync "
     "mode launch reps t_median_s t_ci_lo_s t_ci_hi_s t_p95_s speedup speedup_lo speedup_hi err_rel_l2 oversubscribed"
@@ -28,7 +28,7 @@ NEEDED = (
 
 DATASETS = {"samples": "samples/t_max_s", "order": "samples/order", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
 NO_ORDER = 0xFFFFFFFF
-MARK = b"\nmpiq-bench crc32 "  # of the line behind the end of a file, eight digits follow
+MARK = b"\nmpiq-bench crc32 "  # begins the line after the end of a file; eight digits follow
 
 
 class ResultsError(Exception):
@@ -37,11 +37,11 @@ class ResultsError(Exception):
 
 @dataclasses.dataclass
 class Results:
-    """The rows of one file, the last of each key, text as str, with a column `data` (distribution of the input), and
-    `link`, `method`, `feedback` and `matrix_side` even where the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row, NaN beyond the last and where one is
-    not valid; order: the place of each in the sequence of all, NO_ORDER beyond the last; t_rank: samples of every rank;
-    exposed: seconds in each of phases. None if the file has none."""
+    """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
+    `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
+    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
+    not valid. order: the place of each in the sequence of all; NO_ORDER after the last. t_rank: samples of every rank. exposed:
+    seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
@@ -70,7 +70,7 @@ def plain(table):
 
 
 def with_columns(table, columns):
-    """The table and more columns, given as name -> array."""
+    """The table with more columns, given as name -> array."""
     extra = [(name, values.dtype) for name, values in columns.items()]
     out = np.empty(len(table), dtype=table.dtype.descr + extra)
     for name in table.dtype.names:
@@ -81,12 +81,12 @@ def with_columns(table, columns):
 
 
 def _last_of_each_key(points):
-    """Positions of these rows."""
+    """The positions of the rows that count, the last of each key."""
     return sorted({key: row for row, key in enumerate(points["key"])}.values())
 
 
 def _sparsity(row):
-    """' density=0.01 stride=4' of the input of a sparse reduction, '' of a dense one."""
+    """' density=0.01 stride=4' for the input of a sparse reduction, '' for a dense one."""
     params = dict(word.split("=", 1) for word in str(row["params"]).split(",") if "=" in word) \
         if "params" in row.dtype.names else {}
     stride = f" stride={params['stride']}" if params.get("stride", "1") != "1" else ""
@@ -94,7 +94,8 @@ def _sparsity(row):
 
 
 def _distributions(file, input_ids):
-    """What was reduced, for each row: 'normal', 'normal rho=0.9', 'powerlaw:1.1 density=0.01'; '?' if the file does not say."""
+    """What was reduced, for each row: 'normal', 'normal rho=0.9', 'powerlaw:1.1 density=0.01'; '?' if the file does not say
+    it."""
     names = {}
     if "inputs" in file:
         for row in plain(file["inputs"][...]):
@@ -128,7 +129,7 @@ def _attributes(path, file):
     run = file.get("run")
     if run is not None:
         attrs.update({key: _text(value) for key, value in run.attrs.items()})
-    # A file that scripts/merge made has a group for each file it is made of.
+    # A file made by scripts/merge has a group for each file that it was made of.
     groups = [run] if run is not None else []
     groups += list(file["runs"].values()) if "runs" in file else []
     for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
@@ -162,7 +163,8 @@ def _load(path, file):
 
 
 def check_sum(path):
-    """Raises ResultsError for a file that does not fit the checksum behind its end (bench/seal.hpp). Older files have none."""
+    """Raises ResultsError if a file does not match the checksum after its end (bench/seal.hpp). Older files have no
+    checksum."""
     with open(path, "rb") as file:
         content = file.read()
     end = len(content) - len(MARK) - 9
@@ -175,7 +177,8 @@ def check_sum(path):
 
 @contextlib.contextmanager
 def opened(path):
-    """The HDF5 file, for reading; ResultsError for what is none, also where damage shows only while it is read."""
+    """Opens the HDF5 file for reading. Raises ResultsError for other files, also if damage shows only later, while it is
+    read."""
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise ResultsError(f"{path}: no such file")
@@ -187,19 +190,19 @@ def opened(path):
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except (OSError, RuntimeError, KeyError) as error:  # what h5py raises for truncated and damaged files
+    except (OSError, RuntimeError, KeyError) as error:  # h5py raises these for truncated and damaged files
         raise ResultsError(f"{path}: damaged HDF5 file ({error})") from error
 
 
 def read(path):
-    """Results of one file; raises ResultsError."""
+    """The results of one file. Raises ResultsError."""
     with opened(path) as file:
         return _load(os.fspath(path), file)
 
 
 def median_interval(values, confidence=0.95):
-    """Interval of the median by order statistics (exact binomial, as in bench/stats.hpp); NaN where the sample is too small,
-    at 95 % below six."""
+    """The interval of the median by order statistics (exact binomial, as in bench/stats.hpp). NaN if the sample is too small:
+    for 95 %, below six."""
     n, j, total, log_term = len(values), 0, 0.0, -len(values) * math.log(2)
     while 2 * (j + 1) <= n:
         total += math.exp(log_term)
@@ -214,14 +217,15 @@ def median_interval(values, confidence=0.95):
 
 
 def over_launches(rows, value, low, high):
-    """(median, low, high) over the launches of one thing: the interval of one launch, of at least six launches by order
-    statistics, else what the intervals of the launches span."""
+    """(median, low, high) over the launches of one thing. For one launch it is the launch's interval; for six or more it comes
+    from order statistics; otherwise it spans the intervals of the launches."""
     interval = median_interval(rows[value]) if len(rows) >= 6 else (rows[low].min(), rows[high].max())
     return float(np.median(rows[value])), float(interval[0]), float(interval[1])
 
 
 def paired_speedup(base, variant, comparisons):
-    """(ratio, low, high): median of the ratios of samples of one block, sign test, Bonferroni; bench/stats.hpp."""
+    """(ratio, low, high): the median of the ratios of samples of one block, with a sign test and Bonferroni, as in
+    bench/stats.hpp."""
     log_ratio = np.log(base) - np.log(variant)
     log_ratio = log_ratio[np.isfinite(log_ratio)]
     if len(log_ratio) == 0:
@@ -241,7 +245,7 @@ def chosen(points, where):
 
 
 def dense(points):
-    """Which rows are the MPI library's own reduction, whatever its algorithm."""
+    """Which rows are the MPI library's own reduction, with any algorithm."""
     return points["compressor"] == "none"
 
 
@@ -254,27 +258,27 @@ def earlier(points):
 
 
 def fastest(points):
-    """Position of the fastest good row, None if there is none."""
+    """The position of the fastest good row; None if there is none."""
     times = np.where(points["status"] == "ok", points["t_median_s"], np.nan)
     return int(np.nanargmin(times)) if np.isfinite(times).any() else None
 
 
 def fastest_method(points):
-    """The method whose good rows, one a launch, have the smallest median; of all rows where none is good."""
+    """The method whose good rows, one per launch, have the smallest median. If no row is good, all rows are used."""
     good = points[points["status"] == "ok"]
     good = good if len(good) else points
     return min(sorted(set(good["method"])), key=lambda m: np.median(good["t_median_s"][good["method"] == m]))
 
 
 def rebased(results, wanted):
-    """The results with speedups over the fastest good row of those of which wanted(points) holds, at each point, paired
-    sample by sample. base_key names that row; where there is none, speedups are NaN and base_key is empty."""
+    """The results with speedups over the fastest good row for which wanted(points) holds, at each point, paired sample by
+    sample. base_key names that row. If there is none, speedups are NaN and base_key is empty."""
     if results.samples is None:
         raise ResultsError(f"{results.attrs['file']}: has no samples, so there is no other baseline than its own")
     points = results.points.copy()
     for name, value in (("speedup", np.nan), ("speedup_lo", np.nan), ("speedup_hi", np.nan), ("base_key", "")):
         points[name] = value
-    # Rows that were measured together: they have the same base and began at the same time.
+    # Rows that were measured together have the same base and began at the same time.
     old = results.points
     together = [(row["base_key"], row["start_utc"] if "start_utc" in old.dtype.names else "") for row in old]
     for point in sorted(set(together)):
@@ -292,7 +296,7 @@ def rebased(results, wanted):
 
 
 def bytes_label(n, _position=None):
-    """65536 -> '64 KiB'. The second parameter is what matplotlib passes to a tick formatter."""
+    """65536 -> '64 KiB'. matplotlib passes the second parameter to a tick formatter."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if n >= size:
             return f"{n / size:.4g} {unit}"
@@ -300,7 +304,8 @@ def bytes_label(n, _position=None):
 
 
 def method_words(row):
-    """What --methods calls it, from the columns every file has: mpi, mpi/ring, onebit/direct, onebit(block=512)/direct."""
+    """The name of the method in --methods, from columns that every file has: mpi, mpi/ring, onebit/direct,
+    onebit(block=512)/direct."""
     if row["compressor"] in ("none", ""):
         return row["algorithm"] if row["algorithm"] in schema.DENSE else f"mpi/{row['algorithm']}"
     params = f"({row['comp_params']})" if row["comp_params"] else ""

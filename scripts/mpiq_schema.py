@@ -1,8 +1,8 @@
-"""What a result file has: columns with their types and units, attributes, datasets. Schema version 1, as bench/rows.cpp and
-bench/report.cpp write it; tests/scripts/check_results_test.py compares the columns with bench/rows.hpp."""
+"""The contents of a result file: columns with their types and units, attributes, datasets. This is schema version 1, as
+bench/rows.cpp and bench/report.cpp write it. tests/scripts/check_results_test.py compares the columns with bench/rows.hpp."""
 import numpy as np
 
-SEVERAL = "several"  # a text attribute of a merged file whose runs differ in it
+SEVERAL = "several"  # a text attribute of a merged file if it differs between runs
 NO_ORDER = 0xFFFFFFFF  # in /samples/order: no such repetition
 DONE = ("ok", "skipped")  # a point with any other status is measured again
 STATUSES = (*DONE, "invalid", "failed", "timeout")
@@ -11,14 +11,14 @@ PUBLICATION_CUT = "publicat"  # in files whose column has eight bytes
 GRADES = ("smoke", "normal", PUBLICATION, PUBLICATION_CUT)
 SYNCS = ("barrier", "round", "none")
 BUFFERS = ("rotate", "warm", "cold")
-PUBLICATION_LAUNCHES = 10  # of which a publication is the median
+PUBLICATION_LAUNCHES = 10  # a publication is the median of this many
 MOST_BATCH = 1000  # calls timed together
-TRIES = 5  # repetitions for each that must be valid, before a method is given up
+TRIES = 5  # repetitions per required valid one, before a method is given up
 STOP_REASONS = ("ci", "max_reps", "budget", "deadline", "error")
 FILE_STATES = ("running", "complete", "partial")
 MEMORIES = ("host", "cuda")
-# Methods that are not this library's: MPI_Allreduce, with vectors on a GPU staged through the host; MPI given the addresses on the
-# GPU; NCCL.
+# Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI that gets the
+# addresses on the GPU; NCCL.
 DENSE = ("mpi", "mpi-direct", "nccl")
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
@@ -37,11 +37,11 @@ POINTS = _columns(
     "busbw_Bps f8, wirebw_Bps f8, wire_bytes_max i8, wire_bytes_sum i8, scratch_bytes i8, speedup f8, speedup_lo f8, "
     "speedup_hi f8, base_key S32, err_rel_l2 f8, err_max_abs f8, snr_db f8, cosine f8, n_wrong i8, replicas_equal i1, "
     "oversubscribed i1, throttled i1, start_utc S32, wall_s f8, note S96")
-# Columns that are wider than they were in earlier files.
+# Types of columns that were narrower in earlier files.
 NARROWER = {"grade": np.dtype("S8")}
-# Appended to the schema's first columns: files that were written before may lack them.
+# Columns that were added to the schema later. Files from before may lack them.
 LATER = _columns("t_p5_s f8, feedback i1, layers_alike i4, residual_bytes i8, method S128, link S48, matrix_side i8")
-# Which run of a merged file a row belongs to: /runs/<run>. Only scripts/merge writes it.
+# The run of a merged file that a row belongs to: /runs/<run>. Only scripts/merge writes it.
 RUN_COLUMN = {"run": np.dtype("i4")}
 
 INPUTS = _columns("input_id i4, distribution S32, params S96, seed u8, rho f8, entropy_bits f8, zero_frac f8, exp_min i2, "
@@ -51,7 +51,7 @@ ENV = _columns("name S64, value S256")
 NODES = _columns("node_index i4, host S64, cpu_model S96, sockets i2, cores i4, smt i1, mem_B i8, kernel S64, governor S16, "
                  "thp S16, aslr i1, llc_B i8, load1 f8")
 RANKS = _columns("rank i4, node_index i4, local_rank i4, pid i4, cpu_first i4, cpu_count i4, numa i2, gpu_uuid S48")
-# Only where vectors are in the memory of GPUs.
+# Only if vectors are in the memory of GPUs.
 GPUS = _columns("gpu_uuid S48, node_index i4, name S64, driver S32, cuda_version i4, capability S8, multiprocessors i4, "
                 "clock_sm_kHz i4, clock_mem_kHz i4, mem_B i8, l2_B i8, ecc i1")
 RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS, "gpus": GPUS}
@@ -65,46 +65,46 @@ ROOT_ATTRIBUTES = {"schema_name": "S", "schema_version": "i", "uuid": "S", "crea
 RUN_ATTRIBUTES = {"command_line": "S", "config_json": "S", "seed": "u", "sync_method": "S", "clock": "S",
                   "clock_resolution_s": "f", "launch_uuid": "S", "mpi_library": "S", "hdf5_version": "S"}
 
-# name -> type, what stands where there is no repetition, unit
+# name -> type, value for a missing repetition, unit
 SAMPLES = {"t_max_s": ("f8", np.nan, "s"), "t_span_s": ("f8", np.nan, "s"), "skew_in_s": ("f8", np.nan, "s"),
            "order": ("u4", NO_ORDER, ""), "valid": ("u1", 0, "")}
-# With an axis more, the ranks; only with --keep-ranks.
+# These have one more axis, the ranks. Only with --keep-ranks.
 RANK_SAMPLES = {"t_rank_s": ("f8", np.nan, "s")}
 PHASES = {"exposed_s": ("f8", np.nan, "s"), "busy_s": ("f8", np.nan, "s")}
 
 
 def unit(column):
-    """Unit of a column of /points, '' if it has none."""
+    """The unit of a column of /points; '' if it has none."""
     if column in _NO_SUFFIX:
         return _NO_SUFFIX[column]
     return "B/s" if column.endswith("_Bps") else "s" if column.endswith("_s") else ""
 
 
 def unknown(kind):
-    """What stands for an unknown value: NaN, -1, ''; 0 for unsigned numbers, which cannot say it."""
+    """The value for 'unknown': NaN, -1, ''. It is 0 for unsigned numbers, which have no such value."""
     return {"f": np.nan, "i": -1}.get(kind.kind, b"" if kind.kind == "S" else 0)
 
 
 def empty_table(columns, rows):
-    """A table in which nothing is known. columns: name -> type."""
+    """A table of unknown values. columns: name -> type."""
     table = np.empty(rows, dtype=list(columns.items()))
     for name, kind in columns.items():
         table[name] = unknown(kind)
     return table
 
 
-# What tells rows apart besides the launch and the input; what else they differ in was measured or follows.
+# The variables that tell rows apart, besides the launch and the input. Other differences were measured or follow from these.
 VARIABLES = ("collective", "method", "dtype", "op", "memory", "place", "layer", "model", "ranks", "nodes", "ranks_per_node",
              "link", "count", "matrix_side", "feedback", "buffers", "sync", "mode")
 
 
 def lists_of(comp_params):
-    """The part of comp_params that says what the lists of a sparse reduction are like."""
+    """The part of comp_params that describes the lists of a sparse reduction."""
     return comp_params[comp_params.rfind("density="):] if "density=" in comp_params else ""
 
 
 def identities(points):
-    """For each row what tells it apart, but for the launch: equal for what repeated launches measured again."""
+    """What tells each row apart, except for the launch. It is equal for rows that repeated launches measured again."""
     columns = [c for c in VARIABLES if c in points.dtype.names]
     return [(*(row[c].item() for c in columns), int(row["input_id"]), lists_of(row["comp_params"].decode("utf-8", "replace")))
             for row in points]

@@ -1,4 +1,4 @@
-"""The rows that a figure or a report is about: chosen from result files, refused where they must not stand side by side."""
+"""The rows of a figure or a report. They are chosen from result files; rows that must not be compared are refused."""
 import re
 
 import numpy as np
@@ -7,25 +7,25 @@ import mpiq_figure as fig
 import mpiq_results
 
 BEST_DENSE = "best-dense"  # the word of --baseline for the fastest of the MPI library's own algorithms at each point
-FASTEST = "mpi/fastest"  # what that is called in figures
-PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel holds one value of each
-ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ here must not be joined by a line
+FASTEST = "mpi/fastest"  # its name in figures
+PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
+ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
 PLACES = {"in": "in place", "out": "out of place"}
 
 
 class PlotError(Exception):
-    """Nothing sensible can be drawn; the message says why."""
+    """There is nothing sensible to draw; the message says why."""
 
 
 class Selection:
-    """The rows to draw, of all files, and what is to be said about where they come from."""
+    """The rows to draw, of all files, and what figures say about their origin."""
 
     def __init__(self, results, where, title, baseline=None):
         if baseline:
             results = [mpiq_results.rebased(r, _wanted(baseline)) for r in results]
         self.results, self.title, self.baseline, self.where = results, title, baseline, where
-        self.kernels = None  # of kernels.json, where one is given
-        self.fits = {}  # what mpiq_model found, by panel
+        self.kernels = None  # of kernels.json, if one is given
+        self.fits = {}  # results of mpiq_model, by panel
         self.points = _select(results, where)
         timed = np.isin(self.points["status"], ("ok", "invalid")) & np.isfinite(self.points["t_median_s"])
         self.left_out = int((~timed).sum())
@@ -38,20 +38,20 @@ class Selection:
         self.dtypes = sorted(set(self.points["dtype"]))
 
     def panels(self):
-        """Key and rows of each panel, sorted, 1gbit before 10gbit."""
+        """Key and rows of each panel, sorted so that 1gbit comes before 10gbit."""
         keys = sorted({tuple(row[c].item() for c in PANEL) for row in self.points},
                       key=lambda key: [natural(v) for v in key])
         for key in keys:
             yield key, self.points[np.logical_and.reduce([self.points[c] == v for c, v in zip(PANEL, key)])]
 
     def largest(self):
-        """Key, size and rows of the largest size of each panel: the one point of it where a plot has room for only one."""
+        """Key, size and rows of the largest size of each panel, for plots with room for only one point of it."""
         for key, points in self.panels():
             size = points["bytes"].max()
             yield key, int(size), points[points["bytes"] == size]
 
     def matrix(self, name):
-        """key of a row -> its row of a dataset (samples, order, t_rank, exposed) of the file that the row is from."""
+        """key of a row -> its row of a dataset (samples, order, t_rank, exposed) in the file of the row."""
         out = {}
         for result in self.results:
             values = getattr(result, name)
@@ -62,23 +62,23 @@ class Selection:
         return out
 
     def rows_of(self, result):
-        """The rows that were chosen, of one file only."""
+        """The chosen rows of one file."""
         points = mpiq_results.chosen(result.points, self.where)
         return points[np.isin(points["status"], ("ok", "invalid")) & np.isfinite(points["t_median_s"])]
 
     def base_words(self):
-        """What the speedups are over, for titles."""
+        """The baseline of the speedups, for titles."""
         return " or ".join(fig.label(name, self.dtypes) for name in self.base_methods())
 
     def base_methods(self):
-        """The methods that speedups are over; at their own points these are 1."""
+        """The methods that speedups are relative to. At their own points the speedup is 1."""
         if self.baseline == BEST_DENSE:
             return [FASTEST]
         bases = set(self.points["base_key"]) - {""}
         return sorted(set(self.points["method"][np.isin(self.points["key"], list(bases))])) or ["mpi"]
 
     def panel_title(self, key):
-        """Ranks and nodes always; the rest where it tells panels apart or names the link."""
+        """The title of a panel: ranks and nodes always; the rest if it tells panels apart or names the link."""
         link, nodes, ranks, dtype, data = key
         parts = [f"{ranks} ranks on {nodes} node{'s' if nodes != 1 else ''}"] + ([link] if link else [])
         for value, column in ((fig.DTYPES.get(dtype, dtype), "dtype"), (data, "data")):
@@ -87,7 +87,7 @@ class Selection:
         return ", ".join(parts)
 
     def footer(self, meaning, points=None):
-        """The conditions, as sentences; of the points that are drawn, all by default."""
+        """The conditions as sentences, for the points that are drawn (default: all)."""
         p = self.points if points is None else points
         compressed = p[p["compressor"] != "none"]
         feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
@@ -110,7 +110,7 @@ def _wanted(baseline):
 
 
 def one_dense(points):
-    """Of the MPI library's own reductions only the one that is fastest at each size, called mpi/fastest."""
+    """Keeps only the fastest of the MPI library's own reductions at each size, and calls it mpi/fastest."""
     dense = mpiq_results.dense(points)
     kept, sizes = ~dense, [tuple(row[c] for c in (*PANEL, "bytes")) for row in points]
     for size in set(sizes):
@@ -123,7 +123,7 @@ def one_dense(points):
 
 
 def natural(value):
-    """Key to sort by: 1gbit before 10gbit, density=0.001 before density=0.01."""
+    """Key to sort by, so that 1gbit comes before 10gbit and density=0.001 before density=0.01."""
     return [float(w) if i % 2 else w for i, w in enumerate(re.split(r"(\d+(?:\.\d+)?)", str(value)))]
 
 
@@ -149,13 +149,13 @@ def commit(attrs):
 
 
 def mpi_version(attrs):
-    """'MPICH Version: 4.0.2 MPICH Release date: ...' -> 'MPICH 4.0.2'; other libraries begin with name and version."""
+    """'MPICH Version: 4.0.2 MPICH Release date: ...' -> 'MPICH 4.0.2'. Other libraries begin with name and version."""
     words = str(attrs.get("mpi_library", "?")).replace("Version:", " ").split()
     return " ".join(words[:2]).rstrip(",")
 
 
 def _select(results, where):
-    """Rows of all files in the columns that all of them have, filtered by column=value."""
+    """The rows of all files, with the columns that all files have, filtered by column=value."""
     names = [n for n in results[0].points.dtype.names if all(n in r.points.dtype.names for r in results)]
     points = np.concatenate([_columns(r.points, names) for r in results])
     points = points[sorted({key: i for i, key in enumerate(points["key"])}.values())]
@@ -166,7 +166,7 @@ def _select(results, where):
 
 
 def _columns(points, names):
-    """Text as wide as needed in any file, so that tables of several files can be joined."""
+    """Widens text columns to one width, so that tables of several files can be joined."""
     out = np.empty(len(points), dtype=[(n, "U256" if points.dtype[n].kind == "U" else points.dtype[n]) for n in names])
     for name in names:
         out[name] = points[name]

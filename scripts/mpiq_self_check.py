@@ -1,4 +1,5 @@
-"""Is the harness honest? What scripts/self_check computes from result files and from the times of the bare loop."""
+"""Is the harness honest? These functions compute the answer of scripts/self_check from result files and from the times of the
+bare loop."""
 import dataclasses
 import math
 import statistics
@@ -7,8 +8,8 @@ import mpiq_file
 from mpiq_results import ResultsError
 
 BASE, AGAIN = b"mpi", b"mpi#2"
-LEAST_GOOD = 0.95  # of the intervals of equal things have to contain 1
-MOST_CLOCK = 0.01  # of a median may be reading the clock
+LEAST_GOOD = 0.95  # share of the intervals of equal things that must contain 1
+MOST_CLOCK = 0.01  # share of a median that reading the clock may take
 
 
 @dataclasses.dataclass
@@ -22,7 +23,7 @@ class Verdict:
 
 
 def same_against_same(files):
-    """Whether intervals contain 1 where a call was compared with itself; a point that has none counts as bad."""
+    """Whether intervals contain 1 where a call was compared with itself. A point without an interval counts as bad."""
     inside, outside = 0, []
     for file in files:
         for row in file.points:
@@ -40,7 +41,7 @@ def same_against_same(files):
 
 
 def clock_share(files):
-    """The largest part of a row's median that is reading the clock, twice for each timed batch of calls."""
+    """The largest share of a row's median that is reading the clock: twice for each timed batch of calls."""
     shares = []
     for file in files:
         for row, run in zip(file.points, file.run_of):
@@ -54,14 +55,15 @@ def clock_share(files):
 
 
 def against_bare(bytes_, pairs):
-    """pairs: medians of launches, (mpiq-bench, bare loop). No bound: launches themselves differ by some per cent."""
+    """pairs: medians of launches, (mpiq-bench, bare loop). There is no bound, because launches themselves differ by some per
+    cent."""
     ratios = sorted(harness / bare for harness, bare in pairs)
     return Verdict(f"`mpi` by mpiq-bench over the bare loop, {bytes_} B, {len(ratios)} pairs of launches",
                    f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})", "to be looked at", True)
 
 
 def median_of(path):
-    """Of MPI_Allreduce, in a file of one point."""
+    """The median seconds of MPI_Allreduce in a file of one point."""
     rows = [row for row in mpiq_file.load(path).points if row["method"] == BASE and row["status"] == b"ok"]
     if len(rows) != 1:
         raise ResultsError(f"{path}: {len(rows)} rows of {BASE.decode()} where one was expected")

@@ -1,11 +1,11 @@
-"""Reading what figures and reports are made of, by kind of file: FILE.h5 of mpiq-bench, kernels.json, TRAIN.csv of mpiq-train."""
+"""Reads the sources of figures and reports, by kind of file: FILE.h5 of mpiq-bench, kernels.json, TRAIN.csv of mpiq-train."""
 import mpiq_kernels
 import mpiq_results
 import mpiq_training
 from mpiq_selection import PlotError
 
-KINDS = {".json": "kernels", ".csv": "training"}  # all others: results
-PROBLEMS = (PlotError, mpiq_results.ResultsError, mpiq_training.TrainingError, OSError)  # what read raises
+KINDS = {".json": "kernels", ".csv": "training"}  # all other files: results
+PROBLEMS = (PlotError, mpiq_results.ResultsError, mpiq_training.TrainingError, OSError)  # read raises these
 
 
 def kind_of(path):
@@ -13,7 +13,7 @@ def kind_of(path):
 
 
 def read(paths, select, title=""):
-    """Kind -> what there is of it; select(results) makes a Selection of the result files."""
+    """Kind -> its contents, for the kinds that are there. select(results) makes a Selection of the result files."""
     found = {kind: [path for path in paths if kind_of(path) == kind] for kind in ("results", *KINDS.values())}
     sources, results = {}, [mpiq_results.read(path) for path in found["results"]]
     if found["kernels"]:

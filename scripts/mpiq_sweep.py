@@ -1,4 +1,4 @@
-"""Sweep files and the launches they ask for: what scripts/sweep plans. Starts nothing."""
+"""Sweep files and the launches that they ask for. scripts/sweep plans with it. Starts nothing."""
 import dataclasses
 import itertools
 import os
@@ -17,7 +17,7 @@ class SweepError(Exception):
 
 @dataclasses.dataclass
 class Sweep:
-    """A sweep file. varied: option -> its values, of which a launch takes one."""
+    """A sweep file. varied: option -> its values; each launch takes one of them."""
 
     path: str
     section: str
@@ -33,7 +33,7 @@ class Sweep:
 
 @dataclasses.dataclass
 class Cell:
-    """One launch: what it is called, where it runs and what mpiq-bench is told beside the file."""
+    """One launch: its name, where it runs, and the options of mpiq-bench in addition to the file."""
 
     name: str
     link: str
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def label(self):
-        """What --link says: the network, whatever the number of hosts."""
+        """The value of --link: the network, whatever the number of hosts."""
         return self.link if self.link == SHARED_MEMORY else "lab-" + rate_of(self.link)
 
 
@@ -65,7 +65,7 @@ def rate_of(link):
 
 
 def check_links(links, where):
-    """A tuple of them, each once."""
+    """The links as a tuple, each of them once."""
     for link in links:
         if not isinstance(link, str) or link != SHARED_MEMORY and not LAB.fullmatch(link):
             raise SweepError(f"{where}: '{link}' is neither {SHARED_MEMORY} nor HOSTSxRATE, such as 2x1gbit")
@@ -90,7 +90,7 @@ def check_varied(table, where):
 
 
 def read_launch(sweep, launch):
-    """Takes over the section [launch]."""
+    """Reads the section [launch]."""
     where = f"{sweep.path}: [launch]"
     take = {
         "launches": lambda v: setattr(sweep, "launches", positive(v, f"{where} launches")),
@@ -126,7 +126,7 @@ def read(path):
 
 
 def cells(sweep):
-    """In the order in which a merged file has them."""
+    """The cells in the order in which a merged file has them."""
     out, names = [], set()
     combinations = list(itertools.product(*[[(key, value) for value in values] for key, values in sweep.varied.items()]))
     for link in sweep.links:
@@ -140,32 +140,32 @@ def cells(sweep):
 
 
 def unused(name, names):
-    """The name, with a number where two values differ in nothing that a file name can hold."""
+    """The name, with a number added if two values differ only in characters that a file name cannot hold."""
     candidates = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
     names.add(found := next(c for c in candidates if c not in names))
     return found
 
 
 def shuffled(planned, seed):
-    """Launches in random order, so that what drifts with time does not look like a difference between them."""
+    """The launches in random order, so that drift over time does not look like a difference between them."""
     order = list(planned)
     random.Random(seed).shuffle(order)
     return order
 
 
 def near(path):
-    """As it is written into results: relative where it is below the current folder, which launches share."""
+    """The path as it is written into results: relative if it is below the current folder, which launches share."""
     path, here = os.path.realpath(path), os.path.realpath(os.curdir)
     return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
 
 
 def bench_words(sweep, cell, extra):
-    """What follows the program's name, but where to write."""
+    """The words after the program's name, except where to write."""
     return ["--config", near(sweep.path), sweep.section, *cell.options, "--link", cell.label,
             "--launch-index", str(cell.launch), *extra]
 
 
 def record(sweep, cell, extra):
-    """What a cell's file depends on: with something else in it, the file is another cell's."""
+    """What the file of a cell depends on. If any of it differs, the file belongs to another cell."""
     return {"section": sweep.section, "options": sweep.options, "words": [*cell.options, *extra], "link": cell.link,
             "ranks": cell.ranks, "bind": sweep.bind, "env": sweep.env}

@@ -1,4 +1,4 @@
-"""Markdown tables made from results: what scripts/readme_tables and scripts/paper_table have in common."""
+"""Markdown tables made from results. scripts/readme_tables and scripts/paper_table share them."""
 import csv
 import json
 
@@ -21,7 +21,7 @@ def conditions(points):
 
 
 def over_dense(run):
-    """The good rows with speedups over the fastest of the MPI library's own algorithms, where more than one was measured."""
+    """The good rows, with speedups over the fastest of the MPI library's own algorithms if more than one was measured."""
     dense = run.points[results.dense(run.points)]
     rebased = results.rebased(run, results.dense) if len(set(dense["method"])) > 1 else run
     return rebased.points[rebased.points["status"] == "ok"]
@@ -34,7 +34,7 @@ def _base_cell(points, row):
 
 
 def times(points, column, label, title):
-    """A line for each size: time of the baseline, then time and speed-up of every compressed method."""
+    """A line for each size: the time of the baseline, then time and speed-up of every compressed method."""
     compressed = points[~results.dense(points) & (points["base_key"] != "")]
     methods = list(dict.fromkeys(compressed["method"]))
     rows = []
@@ -60,8 +60,8 @@ ISAS = ("scalar", "avx2", "avx512")
 
 
 def kernels(path):
-    """Codecs alone at 64 MiB of floats, as a fraction of the triad of the same run: a line a codec, a column an instruction
-    set."""
+    """The codecs alone at 64 MiB of floats, as a fraction of the triad of the same run. Codecs are lines, instruction sets are
+    columns."""
     with open(path, encoding="utf-8") as file:
         benchmarks = json.load(file)["benchmarks"]
     of_triad = {}
@@ -80,8 +80,9 @@ QUALITY_DATA = ("normal", "laplace", "gradient", "sparse:0.01", "uniform")
 
 
 def quality(path):
-    """A line a method: bytes an element, error of one encode on each distribution and, in brackets, that over the optimum's,
-    and the residual. Left out: lossless codecs, and variants whose errors are those of their codec's preset."""
+    """A line for each method: bytes per element, the error of one encode on each distribution with its ratio to the optimum's
+    in brackets, and the residual. It leaves out lossless codecs, and variants whose errors equal those of their codec's
+    preset."""
     with open(path, encoding="utf-8", newline="") as file:
         numbers = {(row["method"], row["data"]): row for row in csv.DictReader(file)}
     data = [d for d in QUALITY_DATA if any(d == key[1] for key in numbers)]

@@ -1,18 +1,20 @@
-"""Reading what mpiq-train writes (TRAIN.csv), and the statistics of it that tables, figures and reports share.
+"""Reads what mpiq-train writes (TRAIN.csv), and computes the statistics that tables, figures and reports share.
 
-Runs with the same seed have the same first parameters and the same order of images, so methods are compared seed by seed.
-Needs nothing but Python.
+Runs with the same seed have the same first parameters and the same order of images, so methods are compared seed by seed. It
+needs only Python itself.
 """
 import csv
 import dataclasses
 import math
 import statistics
 
-# Student's t, two-sided 95 %, by degrees of freedom; beyond, the normal distribution's is 1 % less at 60.
+# Student's t, two-sided 95 %, by degrees of freedom. For more than 30 degrees the last value is used, which is 2 % too large at
+# 60.
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 DENSE, BF16 = "mpi", "bf16"
-SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "link")  # runs that differ are not compared
+# runs that differ in these are not compared
+SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "link")
 WHOLE = ("seed", "ranks", "oversubscribed", "parameters", "batch", "epoch", "step")
 TIMES = ("train_s", "compute_s", "reduce_s", "update_s", "encode_s", "decode_s", "wait_s")  # since the start, without tests
 NEEDED = ("method", "feedback", *SETTING, "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
@@ -24,8 +26,8 @@ class TrainingError(Exception):
 
 @dataclasses.dataclass
 class Training:
-    """groups: (setting, ranks) -> (method, feedback) -> seed -> the rows of that run, numbers as numbers; feedback is "" for
-    dense gradients, which have none."""
+    """groups: (setting, ranks) -> (method, feedback) -> seed -> the rows of that run, with numbers as numbers. feedback is ""
+    for dense gradients, which have none."""
 
     groups: dict
     files: list
@@ -37,7 +39,7 @@ def timed(methods):
 
 
 def _row(path, line, row):
-    """A row with its numbers; raises TrainingError where one is none."""
+    """A row with its numbers. Raises TrainingError if one is not a number."""
     out = dict(row)
     for name in (*WHOLE, "accuracy", *TIMES, "sent_bytes"):
         try:
@@ -57,7 +59,7 @@ def _row(path, line, row):
 def _read(path, groups):
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        reader.fieldnames = ["adapt" if name == "adagrad" else name for name in reader.fieldnames or ()]  # its name before
+        reader.fieldnames = ["adapt" if name == "adagrad" else name for name in reader.fieldnames or ()]  # the earlier name
         missing = [name for name in NEEDED if name not in reader.fieldnames]
         if missing:
             raise TrainingError(f"{path}: not a file of mpiq-train: lacks the columns {', '.join(missing)}")
@@ -69,7 +71,7 @@ def _read(path, groups):
             key = (setting, row["ranks"]), (row["method"], feedback), row["seed"]
             run = mine.setdefault(key, [])
             if run and row["step"] <= run[-1]["step"]:
-                run.clear()  # it began anew: the last counts
+                run.clear()  # the run began anew, and the last one counts
             run.append(row)
     if not mine:
         raise TrainingError(f"{path}: has no rows: nothing was trained")
@@ -78,7 +80,7 @@ def _read(path, groups):
 
 
 def read(paths):
-    """Training of files; of a run that is in several, the last. Raises TrainingError."""
+    """The Training of files. If a run is in several files, the last counts. Raises TrainingError."""
     groups = {}
     for path in paths:
         try:
@@ -89,7 +91,7 @@ def read(paths):
 
 
 def order(method):
-    """Key to sort (method, feedback) by: dense first, those without feedback last."""
+    """Key to sort (method, feedback) by: dense first, methods without feedback last."""
     return method[1] == "off", method[0] != DENSE, method[0]
 
 
@@ -99,7 +101,7 @@ def name_of(method):
 
 
 def mean_and_half_interval(values):
-    """Of a mean, 95 % by Student's t; None for one value."""
+    """The mean, and half of its 95 % interval by Student's t; the latter is None for a single value."""
     n, mean = len(values), sum(values) / len(values)
     if n < 2:
         return mean, None
@@ -117,26 +119,26 @@ def accuracy(runs):
 
 
 def difference(runs, base):
-    """(mean, half interval) of the accuracy less that of the base, seed by seed, in points; None without common seeds."""
+    """(mean, half interval) of the accuracy minus that of the base, seed by seed, in points; None without common seeds."""
     seeds = sorted(set(runs) & set(base))
     return mean_and_half_interval([100 * (runs[s][-1]["accuracy"] - base[s][-1]["accuracy"]) for s in seeds]) if seeds else None
 
 
 def bytes_sent(runs):
-    """Of the busiest rank, per parameter and step; None where it is not known, as of dense gradients."""
+    """The bytes that the busiest rank sends per parameter and step; None if not known, as for dense gradients."""
     sent = [run[-1]["sent_bytes"] / run[-1]["step"] / run[-1]["parameters"] for run in runs.values()
             if run[-1]["sent_bytes"] is not None]
     return sum(sent) / len(sent) if sent else None
 
 
 def step_seconds(runs, name="train_s"):
-    """Of a step, the median over seeds."""
+    """The seconds per step, the median over seeds."""
     return statistics.median(run[-1][name] / run[-1]["step"] for run in runs.values())
 
 
 def speedup(runs, base):
-    """(ratio, low, high) of the time of a step of the base over that of the runs, seed by seed: geometric mean and its 95 %
-    interval, which is None for one seed; None without common seeds."""
+    """(ratio, low, high): the time of a step of the base divided by that of the runs, seed by seed. It is the geometric mean
+    with its 95 % interval; the interval is None for one seed. None without common seeds."""
     seeds = sorted(set(runs) & set(base))
     ratios = [math.log(base[s][-1]["train_s"] / base[s][-1]["step"]) - math.log(runs[s][-1]["train_s"] / runs[s][-1]["step"])
               for s in seeds if min(base[s][-1]["train_s"], runs[s][-1]["train_s"]) > 0]
@@ -147,8 +149,8 @@ def speedup(runs, base):
 
 
 def target_of(methods):
-    """The highest accuracy in whole thousandths that dense gradients reach with every seed; less where another run ended before
-    the longest, as mpiq-train --target ends runs, and reached less."""
+    """The highest accuracy, in whole thousandths, that dense gradients reach with every seed. It is lower if another run ended
+    before the longest, as mpiq-train --target ends runs, and reached less."""
     longest = max(run[-1]["step"] for runs in methods.values() for run in runs.values())
     least = min(max(row["accuracy"] for row in run) for method, runs in methods.items() for run in runs.values()
                 if method == (DENSE, "") or run[-1]["step"] < longest)
@@ -156,13 +158,13 @@ def target_of(methods):
 
 
 def to_target(runs, target):
-    """(seconds, steps) of each seed until the first test with that accuracy, None where it is not reached."""
+    """(seconds, steps) of each seed until the first test with that accuracy; None if it is not reached."""
     first = {seed: next((row for row in run if row["accuracy"] >= target), None) for seed, run in runs.items()}
     return {seed: row and (row["train_s"], row["step"]) for seed, row in first.items()}
 
 
 def stopped_early(methods):
-    """Names of the methods with runs that ended before the longest one of all, 'onebit (1 of 5)'."""
+    """The names of the methods with runs that ended before the longest of all, 'onebit (1 of 5)'."""
     longest = max(run[-1]["step"] for runs in methods.values() for run in runs.values())
     short = {m: sum(run[-1]["step"] < longest for run in methods[m].values()) for m in sorted(methods, key=order)}
     return [f"{name_of(m)} ({n} of {len(methods[m])})" for m, n in short.items() if n]

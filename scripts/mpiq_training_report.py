@@ -1,4 +1,4 @@
-"""What a report says of training: accuracy, time of a step, time to an accuracy, and how many ranks the formula allows."""
+"""What a report says about training: accuracy, time of a step, time to an accuracy, and how many ranks the formula allows."""
 import statistics
 
 import mpiq_html as h
@@ -63,7 +63,7 @@ def target_rows(methods, target):
 
 
 def _times(methods, ranks):
-    """What is said of times of one group, or why nothing is."""
+    """What is said about the times of one group, or why nothing is said."""
     if not t.timed(methods):
         return [h.paragraph(f"Accuracy only: {ranks} ranks were more than the host has cores, so that the times of these runs mean nothing.")]
     out = [h.paragraph("Time of a step by phase, of the slowest rank, median over seeds. Gradient: forward and backward pass; "
@@ -83,7 +83,7 @@ def _times(methods, ranks):
 
 
 def khat(training, selection):
-    """The table of the formula, and what its symbols are."""
+    """The table of the formula, and the meaning of its symbols."""
     found = list(mpiq_khat.rows(training, selection))
     for c in mpiq_khat.constants(training):
         mine = list(mpiq_khat.table(row for row in found if row["constants"] == c))
@@ -97,7 +97,7 @@ def khat(training, selection):
 
 
 def section(training, selection):
-    """The part of the page, as lines of HTML."""
+    """This part of the page, as lines of HTML."""
     drawn, _ = PLOTS["training"](training)
     plot = PLOTS["training"]
     out = ["<h2>Training</h2>",

@@ -1,4 +1,4 @@
-"""What the paired speedups of a panel say to do: which method from which size on, or none."""
+"""What the paired speedups of a panel recommend: which method from which size on, or none."""
 import dataclasses
 
 import numpy as np
@@ -6,7 +6,7 @@ import numpy as np
 import mpiq_results
 from mpiq_plots import good, series
 
-ROUNDING = 1e-6  # relative errors below come from sums of floats, not from a codec
+ROUNDING = 1e-6  # smaller relative errors come from sums of floats, not from a codec
 LARGE_ERROR = 0.1  # from here on a result by itself is wrong: the advice names its condition
 COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
@@ -16,7 +16,7 @@ class Candidate:
     """A method that is faster than the baseline, with 95 % certainty, at every measured size of a run of sizes."""
 
     method: str
-    points: list  # of the run, as summarise makes them, each with `error`
+    points: list  # the points of the run as summarise makes them, each with `error`
     first: int
     last: int
     elsewhere: list  # sizes outside of the run at which it wins too
@@ -28,7 +28,8 @@ class Candidate:
 
 @dataclasses.dataclass
 class Verdict:
-    """kind: 'wins' (best: the recommended Candidate, up to the largest size or not), 'loses', or 'unknown' without good rows."""
+    """kind: 'wins' (best: the recommended Candidate, which may or may not win up to the largest size), 'loses', or 'unknown'
+    without good rows."""
 
     kind: str
     sizes: list
@@ -46,7 +47,7 @@ def wins(point):
 
 
 def runs(points, sizes):
-    """Stretches of neighbouring measured sizes at which a method wins; a size at which it has no good point ends one."""
+    """The runs of neighbouring measured sizes at which a method wins. A size without a good point of the method ends a run."""
     by_size, run = {p["bytes"]: p for p in points}, []
     for size in sizes:
         if size in by_size and wins(by_size[size]):
@@ -59,7 +60,7 @@ def runs(points, sizes):
 
 
 def candidate(method, points, sizes, errors):
-    """Its best run: the one that ends at the largest size, else the longest; None where it never wins."""
+    """The best run of a method: the one that ends at the largest size, otherwise the longest; None if the method never wins."""
     found = list(runs(points, sizes))
     if not found:
         return None
@@ -71,7 +72,7 @@ def candidate(method, points, sizes, errors):
 
 
 def of_panel(points, baselines):
-    """The verdict on the rows of one panel; baselines: the methods that speedups are over."""
+    """The verdict on the rows of one panel. baselines: the methods that speedups are relative to."""
     compared = ~mpiq_results.dense(points) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
     mine = points[compared]
     quotable = mine[good(mine)]
@@ -110,7 +111,7 @@ def error_words(candidate):
 
 
 def condition_words(candidate):
-    """'Use', or for what alone, where one result by itself may be that wrong or nothing is known of it."""
+    """'Use'; or for what use alone, if a single result may be that wrong or nothing is known of its error."""
     if not candidate.errors:
         return "Where errors are known to do no harm, use"
     if max(candidate.errors) < LARGE_ERROR:
@@ -125,7 +126,7 @@ def gain_words(candidate):
 
 
 def range_words(verdict, found):
-    """'from 1 MiB on', or where it ends before the largest size 'from 1 MiB to 4 MiB', 'at 1 MiB'."""
+    """'from 1 MiB on'; if it ends before the largest size, 'from 1 MiB to 4 MiB' or 'at 1 MiB'."""
     if len(verdict.sizes) == 1:
         return f"at {bytes_words(found.first)}, the only size measured"
     if found.last == verdict.sizes[-1]:

@@ -1,4 +1,4 @@
-// mpiq-pagerank: what a sparse allreduce is worth to a whole program. Makes or reads a graph, runs the
+// mpiq-pagerank shows what a sparse allreduce gains for a whole program. It makes or reads a graph, runs the
 // methods one after another and prints a table.
 #include <fmt/format.h>
 #include <mpi.h>
@@ -56,7 +56,7 @@ class Program {
   int rank_ = 0, size_ = 1;
   std::uint64_t vertices_ = 0, first_name_ = 0, edges_ = 0;
   bool ranks_written_ = false;
-  std::vector<double> reference_;  // of the iterations in reference_iterations_, on rank 0
+  std::vector<double> reference_;  // after reference_iterations_ iterations, on rank 0
   int reference_iterations_ = -1;
   std::string csv_;
 };
@@ -70,7 +70,7 @@ Result<EdgeList> Program::edges(int rank, int ranks) const {
   }
 }
 
-// The first rank in trouble says why.
+// The first rank with an error prints it.
 bool Program::all_well(const Status& mine) const {
   const int first = first_no(mine.ok(), comm_);
   if (first == rank_) fmt::print(stderr, "mpiq-pagerank: rank {}: {}\n", rank_, mine.text());
@@ -112,7 +112,7 @@ void Program::print(const SparseMethod& method, const PagerankResult& r, double 
                       options_.check ? checked : "");
 }
 
-// What could not be written is known before anything is measured.
+// Checks the output files before anything is measured.
 Status Program::check_places() const {
   if (rank_ != 0) return {};
   const auto check = [](std::string_view option, const std::string& path) {
@@ -210,7 +210,7 @@ int main(int argc, char** argv) {
   int code = kPointFailed;
   try {
     code = Program(line.options, comm).run();
-  } catch (const std::exception& e) {  // of one rank: no memory
+  } catch (const std::exception& e) {  // on one rank: no memory
     fmt::print(stderr, "mpiq-pagerank: {}\n", e.what());
     PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
   }

@@ -10,8 +10,7 @@ namespace {
 
 constexpr const char* kWhat =
     "PageRank of a graph whose edges are spread over the ranks: every iteration is one sparse allreduce, of "
-    "sums at the targets of a rank's edges, which returns ranks at their sources. Start it with its MPI's "
-    "mpiexec:\n\n"
+    "sums at the targets of a rank's edges, which returns ranks at their sources. Start it with its MPI's mpiexec:\n\n"
     "  mpiexec -n 4 mpiq-pagerank --scale 18 --methods kylix,dense --check\n"
     "  mpiexec -n 4 mpiq-pagerank web.mtx.gz --methods kylix,kylix/2x2\n\n"
     "Methods: kylix (configured once, then values only), fused (MPIQ_Sparse_allreduce in every iteration), "
@@ -23,7 +22,7 @@ Result<std::vector<SparseMethod>> methods_of(const std::string& text) {
   if (!words.ok()) return words.status();
   std::vector<SparseMethod> methods;
   for (const std::string& word : *words) {
-    // The name that says what is sent; it is the densify of mpiq-bench.
+    // "dense" says what is sent; mpiq-bench calls the same method densify.
     auto method = parse_sparse_method(word == "dense" ? "densify" : word);
     if (!method.ok()) return method.status();
     methods.push_back(std::move(*method));

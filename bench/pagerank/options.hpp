@@ -1,4 +1,4 @@
-// The command line of mpiq-pagerank. Parsed before MPI starts, as in mpiq-bench.
+// The command line of mpiq-pagerank. It is parsed before MPI starts, as in mpiq-bench.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ struct PagerankOptions {
   int iterations = 20;   // at most
   double tolerance = 0;  // stop when the ranks change by less than this in an iteration; 0: never
   bool check = false;
-  std::string csv, output;  // files of the table and of the ranks
+  std::string csv, output;  // files for the table and for the ranks
 };
 
 struct PagerankCommandLine {
-  bool run = false;  // else print the texts and exit with the code
+  bool run = false;  // false: print the texts and exit with the code
   int exit_code = 0;
   std::string out, err;
   PagerankOptions options;

@@ -20,14 +20,14 @@ namespace {
 constexpr std::int64_t kMostVertices = std::int64_t{1}
                                        << 32;  // as R-MAT; every vertex up to the largest counts
 
-// A text file line by line. zlib reads plain files as well as compressed ones.
+// A text file, line by line. zlib reads plain files as well as compressed ones.
 class Lines {
  public:
   explicit Lines(const std::string& path) : file_(gzopen(path.c_str(), "rb"), &gzclose) {
     if (file_) gzbuffer(file_.get(), 1U << 18);
   }
   bool open() const { return file_ != nullptr; }
-  // False at the end, and where the file cannot be read any further (see failed).
+  // Returns false at the end of the file, and if the file cannot be read any further (see failed).
   bool next(std::string_view& line) {
     text_.clear();
     while (piece()) {

@@ -1,7 +1,7 @@
-// Kronecker graphs with the skew of real ones (R-MAT: Chakrabarti, Zhan, Faloutsos, SDM 2004), as Graph500
-// makes them: each edge descends through quadrants of the adjacency matrix, chosen with probabilities a, b, c
-// and d = 1 - a - b - c, and labels are permuted so that they do not tell the degree. Edge i is a function of
-// (seed, i).
+// Kronecker graphs, skewed like real graphs (R-MAT: Chakrabarti, Zhan, Faloutsos, SDM 2004), as Graph500
+// makes them. Each edge descends through quadrants of the adjacency matrix, which are chosen with
+// probabilities a, b, c and d = 1 - a - b - c. Labels are permuted, so that they do not show the degree. Edge
+// i is a function of (seed, i).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Rmat {
   std::uint64_t vertices() const { return std::uint64_t{1} << spec_.scale; }
   std::uint64_t edges() const { return vertices() * spec_.edge_factor; }
   Edge edge(std::uint64_t i) const;
-  // An equal part of the edges for each of `ranks`; together all of them, once.
+  // An equal part of the edges for each of `ranks` ranks. Together the parts have every edge once.
   EdgeList share(int rank, int ranks) const;
 
  private:

@@ -13,7 +13,8 @@
 namespace mq::bench {
 namespace {
 
-// Values of several ranks at the same indices: their sum or minimum, for what is done once.
+// Reduces values of several ranks at the same indices to their sum or minimum. Used for work that is done
+// once.
 int reduce_once(const std::vector<std::int64_t>& out, const std::vector<double>& values,
                 const std::vector<std::int64_t>& in, std::vector<double>& result, MPI_Op op, MPI_Comm comm) {
   result.resize(in.size());
@@ -22,9 +23,9 @@ int reduce_once(const std::vector<std::int64_t>& out, const std::vector<double>&
                                comm, MPI_INFO_NULL);
 }
 
-constexpr std::size_t kPiece = std::size_t{1} << 24;  // elements of a message: an int counts them
+constexpr std::size_t kPiece = std::size_t{1} << 24;  // elements of a message; fits the int count of MPI
 
-// A list to rank 0, whatever its length.
+// Sends a list to rank 0, whatever its length.
 template <class T>
 void send_list(const std::vector<T>& list, MPI_Datatype type, MPI_Comm comm) {
   const std::uint64_t length = list.size();
@@ -44,7 +45,7 @@ std::vector<T> receive_list(int sender, MPI_Datatype type, MPI_Comm comm) {
   return list;
 }
 
-// One method at work on numbers of type T.
+// One method with its state, for numbers of type T.
 template <class T>
 class Iteration {
  public:
@@ -68,8 +69,9 @@ class Iteration {
   std::vector<T> out_, in_, vector_;
   std::vector<std::int64_t> union_indices_;
   std::vector<T> union_values_;
-  std::vector<double> x_, weighted_;  // at the sources; divided by their degrees
-  double dangling_ = 0, base_ = 0;    // rank of vertices without outgoing edges; what every vertex gets
+  std::vector<double> x_, weighted_;  // at the sources; weighted_ is x_ divided by the degrees
+  // dangling_: rank of the vertices without outgoing edges; base_: what every vertex gets
+  double dangling_ = 0, base_ = 0;
   double change_ = 0;
 };
 
@@ -85,7 +87,7 @@ Iteration<T>::Iteration(const SharedGraph& graph, const PagerankOptions& o, cons
       x_(local_.sources.size(), 1 / vertices_),
       weighted_(x_.size()) {}
 
-// What a method needs beside the lists of its own: for every vertex, or for every target of the graph.
+// The vectors that a method needs beside its own lists: for every vertex, or for every target of the graph.
 template <class T>
 bool Iteration<T>::allocate(std::uint64_t most_targets) try {
   const ResultForm form = form_of(call_.method());
@@ -101,7 +103,7 @@ bool Iteration<T>::allocate(std::uint64_t most_targets) try {
   return false;
 }
 
-// The reduced sum at a source, 0 where nobody has edges to it; sources in ascending order.
+// The reduced sum at a source; 0 if no rank has edges to it. Sources come in ascending order.
 template <class T>
 double Iteration<T>::sum_at(std::size_t source, std::size_t& cursor) const {
   switch (form_of(call_.method())) {
@@ -116,7 +118,7 @@ double Iteration<T>::sum_at(std::size_t source, std::size_t& cursor) const {
   return held ? static_cast<double>(union_values_[cursor]) : 0;
 }
 
-// Adds up over all ranks, each vertex once: the rank held by vertices with outgoing edges, and its change.
+// Adds up over all ranks, each vertex once: the rank that vertices with outgoing edges hold, and its change.
 template <class T>
 int Iteration<T>::settle(std::array<double, 2>& sums) const {
   return PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, graph_.comm());
@@ -149,7 +151,7 @@ int Iteration<T>::step(PagerankResult& result) {
   return MPI_SUCCESS;
 }
 
-// Vertices that are no source on this rank have their rank from the last sums, which the targets' ranks hold.
+// A vertex that is no source on this rank gets its rank from the last sums, which are at the targets.
 template <class T>
 int Iteration<T>::look_at_targets(PagerankResult& result) const {
   const std::vector<double> sums(out_.begin(), out_.end());
@@ -234,7 +236,7 @@ std::vector<double> gather_ranks(const SharedGraph& graph, const PagerankResult&
   PMPI_Comm_size(graph.comm(), &size);
   std::vector<double> all;
   if (rank == 0) all.assign(graph.local().vertices, result.other_rank);
-  // The ranks at sources come last: they are what the iteration went on with.
+  // The ranks at the sources come last, because the iteration went on with them.
   const auto collect = [&](const std::vector<std::int64_t>& vertices, const std::vector<double>& values) {
     if (rank != 0) {
       send_list(vertices, MPI_INT64_T, graph.comm());

@@ -15,13 +15,13 @@ constexpr std::uint32_t kMostSide = 4096;
 
 class IdxFile {
  public:
-  // Of the name, or of the name with .gz: zlib reads both kinds.
+  // Opens the file of this name, or of the name with .gz. zlib reads both kinds.
   explicit IdxFile(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), &gzclose) {
     if (file_) return;
     path_ += ".gz";
     file_.reset(gzopen(path_.c_str(), "rb"));
   }
-  // The sizes of an array of bytes with so many dimensions.
+  // The sizes of an array of bytes with kDimensions dimensions.
   template <std::size_t kDimensions>
   Result<std::array<std::uint32_t, kDimensions>> head() {
     if (!file_) return bad("cannot be read");
@@ -67,7 +67,7 @@ Result<Images> read_images(const std::string& folder, const std::string& name, s
     return pictures.bad(fmt::format("has {} images of {} x {}", count, rows, columns));
   Images images{most == 0 ? count : std::min<std::size_t>(count, most), rows, columns, {}, {}};
   std::vector<std::uint8_t> bytes(images.size());
-  // Image by image: a header that lies about the count costs no memory.
+  // Reads image by image, so that a header with a wrong count allocates no memory.
   for (std::size_t i = 0; i < images.count; ++i) {
     if (!pictures.read(bytes.data(), bytes.size()))
       return pictures.bad(fmt::format("ends after {} of {} images", i, count));

@@ -1,4 +1,4 @@
-// The MNIST files: IDX, plain or compressed with gzip.
+// Reads the MNIST files: IDX, plain or compressed with gzip.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Images {
   std::size_t size() const { return rows * columns; }
 };
 
-// Reads <folder>/<name>-images-idx3-ubyte and <name>-labels-idx1-ubyte, with or without .gz; the first `most`
-// images if that is not 0. Labels are below 10.
+// Reads <folder>/<name>-images-idx3-ubyte and <name>-labels-idx1-ubyte, with or without .gz. If `most` is not
+// 0, it reads the first `most` images only. Labels are below 10.
 Result<Images> read_images(const std::string& folder, const std::string& name, std::size_t most = 0);
 
 }  // namespace mq::bench

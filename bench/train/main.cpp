@@ -1,5 +1,5 @@
-// mpiq-train: what compression does to a whole program that trains a network. Runs every method with every
-// seed and prints a table.
+// mpiq-train shows what compression does to a whole program that trains a network. It runs every method with
+// every seed and prints a table.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -49,12 +49,12 @@ class Program {
   }
 
  private:
-  // The table so far: what is interrupted keeps the runs that it has made.
+  // Saves the table so far, so that an interrupted program keeps the runs that it has finished.
   Status save() const {
     if (rank_ != 0 || options_.csv.empty()) return {};
     return replace_file(options_.csv, std::as_bytes(std::span(csv_)));
   }
-  // Whether all ranks are; the first that is not says why.
+  // Whether all ranks are well. The first rank that is not prints the reason.
   bool well(std::string_view what, const Status& mine) const {
     const int first = first_no(mine.ok(), comm_);
     if (first == rank_) fmt::print(stderr, "mpiq-train: rank {}: {}: {}\n", rank_, what, mine.text());
@@ -79,8 +79,7 @@ class Program {
     if (rank_ != 0) return;
     print_out(fmt::format(
         "# {}: {} parameters, {} ranks, batch {}, {} at rate {}{}\n"
-        "{}# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so "
-        "far\n"
+        "{}# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so far\n"
         "{:<24} {:>5} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}\n",
         options_.network, parameters, size_, options_.batch, kRules[static_cast<std::size_t>(options_.rule)],
         options_.rate, options_.half_batches ? ", half batches" : "",
@@ -105,7 +104,7 @@ class Program {
   const TrainOptions& options_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  bool oversubscribed_ = false;  // more ranks than processors: times say nothing
+  bool oversubscribed_ = false;  // more ranks than processors; times mean nothing
   std::size_t parameters_ = 0;
   std::string csv_;
 };
@@ -113,15 +112,15 @@ class Program {
 }  // namespace
 }  // namespace mq::bench
 
-// The velocity of a parameter whose gradients stay away decays to denormal numbers, which take a hundred
-// times as long as others; sparse gradients make many. Training frameworks offer the same.
+// If the gradients of a parameter stay 0, its velocity decays to denormal numbers, which take a hundred times
+// as long as others. Sparse gradients cause many of them. Training frameworks can flush them to zero too.
 static void flush_denormals() {
 #ifdef __SSE2__
   _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zero
 #endif
 }
 
-// OpenBLAS's own, where that is the BLAS: by itself it takes all processors for every rank.
+// A function of OpenBLAS, if that is the BLAS. Without this call every rank would use all processors.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
 
 int main(int argc, char** argv) {

@@ -8,7 +8,7 @@
 namespace mq::bench {
 namespace {
 
-// c = a b, or c += a b; a of m x k and b of k x n, transposed if so said.
+// c = a b, or c += a b. a is m x k and b is k x n; each is transposed if its argument says so.
 void product(bool transpose_a, bool transpose_b, std::size_t m, std::size_t n, std::size_t k, const float* a,
              const float* b, float* c, bool add = false) {
   const auto as = [](std::size_t size) { return static_cast<int>(size); };
@@ -57,8 +57,9 @@ class Dense : public Module {
   bool relu_;
 };
 
-// By im2col, a picture at a time: columns_ holds for each place of the filter what lies under it. The output
-// has the places as rows and the filters as columns, channels last; so has the input but the first.
+// Uses im2col, one picture at a time: columns_ holds, for each place of the filter, the numbers under it. The
+// output has places as rows and filters as columns (channels last). The input has the same layout, except
+// that of the first layer.
 class Convolution : public Module {
  public:
   Convolution(std::string name, Picture picture, std::size_t filters, std::size_t side)
@@ -100,7 +101,8 @@ class Convolution : public Module {
 
  private:
   std::size_t places() const { return rows_ * columns_; }
-  // f(place in the patches, place in the picture) for runs of side x channels numbers that lie together.
+  // Calls f(place in the patches, place in the picture) for runs of side x channels numbers that lie
+  // together.
   template <class F>
   void visit(const F& f) const {
     const std::size_t run = side_ * picture_.channels, row = picture_.columns * picture_.channels;

@@ -1,4 +1,4 @@
-// A network that tells ten classes apart: modules, their parameters and the gradient of a batch.
+// A network that distinguishes ten classes: modules, their parameters and the gradient of a batch.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace mq::bench {
 
-// "mlp:512x512" (widths of the hidden layers; "mlp" has none) or "cnn:8x16" (filters of the two layers).
+// "mlp:512x512" (the widths of the hidden layers; "mlp" has none) or "cnn:8x16" (the filters of the two
+// layers).
 struct NetworkSpec {
   bool convolutional = false;
   std::vector<std::size_t> widths;
 };
 Result<NetworkSpec> parse_network(const std::string& text);
 
-// A tensor's place among all parameters.
+// The place of a tensor among all parameters.
 struct Span {
   std::string name;
   std::size_t begin = 0, count = 0;
@@ -27,16 +28,16 @@ struct Span {
 
 class Network {
  public:
-  // For square pictures of side x side; parameters as He et al. 2015 begin, a function of the seed.
+  // For pictures of side x side. The parameters begin as in He et al. 2015, and are a function of the seed.
   Network(const NetworkSpec& spec, std::size_t side, std::uint64_t seed);
 
   std::span<float> parameters() { return parameters_; }
   const std::vector<Span>& tensors() const { return tensors_; }
-  // Sets gradients (as many as parameters) to scale times the sum of the derivatives of the n images' cross
-  // entropies; gives the sum of the entropies.
+  // Sets gradients (as many as parameters) to `scale` times the sum of the derivatives of the cross entropies
+  // of the n images. Returns the sum of the entropies.
   double gradient(const float* images, const std::uint8_t* labels, std::size_t n, float scale,
                   float* gradients);
-  // How many of n images are recognised.
+  // The number of images, of n, that are recognised.
   std::size_t recognised(const float* images, const std::uint8_t* labels, std::size_t n);
 
  private:

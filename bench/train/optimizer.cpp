@@ -5,7 +5,7 @@
 namespace mq::bench {
 namespace {
 
-constexpr float kTiny = 1e-8F;  // where a gradient was always 0
+constexpr float kTiny = 1e-8F;  // avoids a division by 0 if a gradient was always 0
 
 }  // namespace
 

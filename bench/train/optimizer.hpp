@@ -1,4 +1,4 @@
-// From a gradient to new parameters. Every rank computes the same from the same gradient.
+// Computes new parameters from a gradient. Every rank computes the same from the same gradient.
 #pragma once
 
 #include <span>
@@ -17,14 +17,14 @@ class Optimizer {
 
   // parameters -= rate * step(gradient)
   void update(std::span<const float> gradient, float rate, std::span<float> parameters);
-  // The rule's part that depends on earlier gradients, on a gradient that is yet to be sent. Momentum: the
-  // velocity takes its place, so that what a codec holds back loses none of it (Lin et al.: Deep Gradient
-  // Compression, 2018, section 3.2). AdaGrad: it is divided by the root of the sum of all squares so far
-  // (Seide et al. 2014, section 4).
+  // Applies the part of the rule that depends on earlier gradients, before a gradient is sent. Momentum: the
+  // velocity replaces the gradient, so that what a codec holds back loses none of it (Lin et al.: Deep
+  // Gradient Compression, 2018, section 3.2). AdaGrad: the gradient is divided by the root of the sum of all
+  // squares so far (Seide et al. 2014, section 4).
   void adapt(std::span<float> gradient);
 
  private:
-  float step(std::size_t i, float gradient);  // of parameter i; its state moves on
+  float step(std::size_t i, float gradient);  // of parameter i; updates its state
 
   Rule rule_;
   float momentum_;

@@ -1,4 +1,4 @@
-// The command line of mpiq-train. Parsed before MPI starts, as in mpiq-bench.
+// The command line of mpiq-train. It is parsed before MPI starts, as in mpiq-bench.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ struct TrainOptions {
   std::string network = "mlp:512x512";
   NetworkSpec spec;
   Rule rule = Rule::sgd;
-  bool adapt_before = false;                     // the rule works on each rank's gradient, before it is sent
+  bool adapt_before = false;                     // apply the rule to each rank's gradient before it is sent
   double rate = 0.1, momentum = 0.9, decay = 1;  // decay: of the rate after an epoch
   std::size_t batch = 256;                       // images of all ranks for one step
   int epochs = 5;
-  int evaluate_every = 0;  // steps; 0: after each epoch
+  int evaluate_every = 0;  // in steps; 0: after each epoch
   double target = 0;       // stop at this test accuracy; 0: never
   std::vector<MethodWord> methods;
   bool feedback = true;
-  std::size_t bucket_bytes = std::size_t{4} << 20;  // 0: tensor by tensor
+  std::size_t bucket_bytes = std::size_t{4} << 20;  // 0: each tensor alone
   bool half_batches = false;
   std::vector<std::uint64_t> seeds{1};
-  std::string record;  // folder
+  std::string record;  // a folder
   std::vector<int> record_steps;
   std::string csv;
-  std::string link;  // label of the network, for the table
+  std::string link;  // a label of the network, for the table
 };
 
 struct TrainCommandLine {
-  bool run = false;  // else print the texts and exit with the code
+  bool run = false;  // false: print the texts and exit with the code
   int exit_code = 0;
   std::string out, err;
   TrainOptions options;

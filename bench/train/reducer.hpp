@@ -1,4 +1,4 @@
-// The sum of all ranks' gradients, in pieces, by MPI_Allreduce (which a preloaded library may replace) or by
+// The sum of all ranks' gradients, in pieces. It uses MPI_Allreduce, which a preload library may replace, or
 // a method of this library.
 #pragma once
 
@@ -12,24 +12,26 @@
 
 namespace mq::bench {
 
-// Neighbouring tensors together in pieces of at most so many bytes; each tensor alone if bytes is 0, and one
-// that is longer.
+// Puts neighbouring tensors together in pieces of at most `bytes` bytes. A longer tensor stays alone; if
+// bytes is 0, every tensor does.
 std::vector<Span> make_buckets(const std::vector<Span>& tensors, std::size_t bytes);
 
 class Reducer {
  public:
-  // method "mpi": MPI_Allreduce. feedback: what a method drops is kept, for each piece, until the next call.
+  // method "mpi": MPI_Allreduce. feedback: for each piece, what the method leaves out is kept until the next
+  // call.
   Reducer(const std::string& method, bool feedback, std::vector<Span> buckets, MPI_Comm comm);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // In place; gives an MPI error code. Last pieces first, which a backward pass computes first.
+  // Reduces in place and returns an MPI error code. The last pieces come first, because a backward pass
+  // computes them first.
   int reduce(float* gradients);
-  // The same in two steps, between which gradients belong to MPI.
+  // The same in two steps. Between them the gradients belong to MPI.
   int start(float* gradients);
   int finish();
-  // This rank's so far; of "mpi" the bytes and times are 0.
+  // The statistics of this rank so far. For "mpi" bytes and times are 0.
   MPIQ_Stats stats() const;
 
  private:

@@ -24,7 +24,7 @@ Status reduced(int error) {
   return {Code::mpi_failed, error_text(error)};
 }
 
-// Adds the time since `start` to a phase and gives the time now.
+// Adds the time since `start` to a phase and returns the current time.
 double book(double& phase, double start) {
   const double now = now_s();
   phase += now - start;
@@ -58,7 +58,8 @@ Trainer::Share Trainer::share_of(std::size_t begin, std::size_t n) const {
   return {begin + first, n * (r + 1) / p - first};
 }
 
-// The gradient of this rank's share of n images, in units of the mean over all of them.
+// The gradient of this rank's share of n images. It is divided by n, so that the gradients of all ranks add up
+// to that of the mean over the images.
 void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
   const Share mine = share_of(begin, n);
   batch_.resize(mine.n * train_.size());
@@ -76,12 +77,13 @@ void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
 void Trainer::update(std::span<float> gradients) {
   if (!options_.adapt_before)
     return optimizer_.update(gradients, static_cast<float>(rate_), network_.parameters());
-  // The ranks' velocities add up to that of the sum; what AdaGrad divided is of order 1 on every rank.
+  // The velocities of the ranks add up to that of the sum. Gradients that AdaGrad divided are of order 1 on
+  // every rank, so their sum is divided by the ranks.
   const double parts = options_.rule == Rule::adagrad ? ranks_ : 1;
   Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), network_.parameters());
 }
 
-// Collective: a rank that cannot write must not leave the others in a reduction.
+// Collective, because a rank that cannot write must not leave the others in a reduction.
 Status Trainer::record(const float* gradients) const {
   const auto& steps = options_.record_steps;
   if (std::find(steps.begin(), steps.end(), steps_) == steps.end()) return {};
@@ -118,7 +120,7 @@ Status Trainer::step(std::size_t begin) {
   return {};
 }
 
-// Completes the reduction that is under way, and takes its gradient in.
+// Completes the running reduction and applies its gradient.
 Status Trainer::drain() {
   if (flying_ < 0) return {};
   double t = now_s();
@@ -129,8 +131,8 @@ Status Trainer::drain() {
   return {};
 }
 
-// Seide et al. 2014, section 3.3: the gradient of a half is computed with parameters that lack the half
-// before.
+// Seide et al. 2014, section 3.3: the gradient of a half is computed with parameters that do not contain the
+// half before.
 Status Trainer::half_steps(std::size_t begin) {
   for (int half = 0; half < 2; ++half) {
     const std::size_t n = options_.batch / 2;
@@ -146,7 +148,8 @@ Status Trainer::half_steps(std::size_t begin) {
   return {};
 }
 
-// All ranks' numbers; not OK on every rank if their parameters differ, or if the loss is no number.
+// Combines the numbers of all ranks. It fails on every rank if their parameters differ, or if the loss is not
+// a number.
 Status Trainer::evaluate(Evaluation& now) {
   now = spent_;
   now.step = steps_;

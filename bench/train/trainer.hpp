@@ -12,12 +12,12 @@
 
 namespace mq::bench {
 
-// After some steps. Times: seconds since the start without the evaluations, the slowest rank's of each kind.
-// Bytes: those the busiest rank sent, -1 where MPI does not say.
+// The state after some steps. Times are seconds since the start without the evaluations; each is that of the
+// slowest rank for its kind. Bytes are those that the busiest rank sent, -1 if MPI does not tell.
 struct Evaluation {
   int epoch = 0;
   std::int64_t step = 0;
-  double loss = 0;      // mean over the images of the steps since the evaluation before
+  double loss = 0;      // mean over the images of the steps since the last evaluation
   double accuracy = 0;  // of the test set
   double train_s = 0, compute_s = 0, reduce_s = 0, update_s = 0, encode_s = 0, decode_s = 0, wait_s = 0;
   std::int64_t sent_bytes = -1;
@@ -28,8 +28,8 @@ class Trainer {
   Trainer(const TrainOptions& options, const MethodWord& method, std::uint64_t seed, const Images& train,
           const Images& test, MPI_Comm comm);
 
-  // Collective. Calls `report` on rank 0 after each evaluation. The same Status on all ranks but for its
-  // text.
+  // Collective. Calls `report` on rank 0 after each evaluation. All ranks get the same Status, but its text
+  // may differ.
   Status run(const std::function<void(const Evaluation&)>& report);
   std::size_t parameters() { return network_.parameters().size(); }
   bool reached() const { return reached_; }  // the target accuracy
@@ -59,7 +59,7 @@ class Trainer {
   std::vector<std::uint32_t> order_;  // of the images
   std::vector<float> batch_;          // this rank's images of a step
   std::vector<std::uint8_t> labels_;
-  std::vector<float> gradients_[2];  // the second for half batches
+  std::vector<float> gradients_[2];  // the second is for half batches
   int flying_ = -1;                  // which gradients are being reduced
   double rate_, loss_ = 0;
   std::int64_t steps_ = 0, images_ = 0;  // images since the last evaluation

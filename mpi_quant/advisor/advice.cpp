@@ -92,8 +92,8 @@ bool could_be_served(const ClassId& id, const Numbers* numbers) {
   return numbers == nullptr || numbers->calls[static_cast<std::size_t>(Reason::would_be_compressed)] > 0;
 }
 
-// The method of a class that a rule may name, null: none. The fastest; of those that take about as long the
-// one with the smallest error.
+// The method that a rule for this class may name; null if there is none. It is the fastest method. Among
+// methods that take about as long, the one with the smallest error is chosen.
 const MethodAdvice* best_of(const ClassAdvice& advice, double limit, bool with_feedback) {
   constexpr double kAboutAsLong = 1.25;
   const auto may = [&](const MethodAdvice& m) {
@@ -109,13 +109,14 @@ const MethodAdvice* best_of(const ClassAdvice& advice, double limit, bool with_f
   return best;
 }
 
-// What stands behind the colon.
+// The text after the colon of a rule.
 std::string action_of(const MethodAdvice* method, double limit) {
   if (method == nullptr) return std::string(kExact);
   return std::string(method->method) + (method->within(limit) ? "" : " feedback=address");
 }
 
-// A communicator's name as a pattern: what a rule cannot spell is any character.
+// A communicator's name as a pattern: a character that a rule cannot spell becomes '?', which matches any
+// character.
 std::string pattern_of(const std::string& name) {
   std::string out = name;
   for (char& c : out)
@@ -123,7 +124,7 @@ std::string pattern_of(const std::string& name) {
   return out;
 }
 
-// What a rule can select by, besides the bytes: neighbours in size with the same method become one rule.
+// What a rule can select by, besides the bytes. Neighbouring sizes with the same method become one rule.
 using Selector = std::tuple<std::string, int, kernels::Element>;  // name, ranks, element
 struct Choice {
   int log2_first = 0, log2_end = 0;
@@ -172,8 +173,9 @@ std::vector<ClassAdvice> advise(const Evidence& evidence) {
   return out;
 }
 
-// The last rule that matches wins. So where communicators of one size differ, the one without a name, which
-// no rule can select, comes first, and those with names say what they need, even "mpi".
+// The last rule that matches wins. No rule can select a communicator without a name. So where communicators
+// of one size differ, the rule for the nameless one comes first, and the named ones state what they need,
+// even "mpi".
 std::string policy_of(std::span<const ClassAdvice> classes, double limit, bool with_feedback) {
   std::map<Selector, std::map<int, std::string>> chosen;  // actions by log2 of the bytes
   std::map<std::pair<int, kernels::Element>, std::vector<std::string>> names;

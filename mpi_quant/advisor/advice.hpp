@@ -1,5 +1,5 @@
-// What all ranks saw, turned into advice: for each class of calls that a codec could serve, how long each
-// candidate would take and how wrong it would be, and the policy to try. Knows no MPI.
+// Turns what all ranks saw into advice. For each class of calls that a codec could serve, it says how long
+// each candidate would take and how large its error would be; then it suggests a policy to try. Uses no MPI.
 #pragma once
 
 #include <cmath>
@@ -16,82 +16,86 @@
 
 namespace mq {
 
-// A sum that was made to check the model: what the model said of it, and what it took.
+// A sum that was made to check the model: its predicted and its measured time.
 struct Validation {
   std::string method;  // of a candidate, or kExact: MPI's own sum, with the time that the link alone needs
-  ClassId of;          // the class whose calls it is like
+  ClassId of;          // the class whose calls this sum imitates
   double bytes = 0;
   double predicted_s = 0, measured_s = 0;
 };
 
-// The processors of the program, where they were worst.
+// How busy the processors were during the program, at the worst place.
 struct Cores {
-  double waited = 0;         // share of the run in which a rank was ready and had no core
-  int ranks = 0, cores = 0;  // of the node with most ranks a core; 0: not known
+  double waited = 0;         // share of the run in which a rank was ready to run but had no core
+  int ranks = 0, cores = 0;  // of the node with the most ranks per core; 0: not known
 };
 
-// Everything is of one run; records and samples by rank.
+// What the advice is based on, all of it from one run. Records and samples are ordered by rank.
 struct Evidence {
   std::span<const Record> records;
   std::span<const Samples> samples;
-  std::optional<LinkModel> link;  // none: not measured, nothing is predicted
+  std::optional<LinkModel> link;  // none: the link was not measured, and nothing is predicted
   std::span<const Validation> validations;
   Cores cores = {};
-  double error = 0;  // the largest error of one call that may be suggested, by the user; 0: said nothing
+  double error = 0;  // the largest error of one call that the user accepts; 0: the user gave none
 };
 
-// Rules are made of methods that shorten a call at least so much. Those with errors beyond the limit,
-// kCareful unless the user says another, need feedback.
+// A rule names a method only if it makes a call at least kLeastSpeedup times faster. A method needs feedback
+// if its error exceeds the limit, which is kCareful unless the user gives another.
 inline constexpr double kLeastSpeedup = 1.1, kCareful = 0.01;
 
-// A model that misses a time by a larger factor promises nothing.
+// If the model misses a time by a larger factor, no speed-up is promised.
 inline constexpr double kMostMiss = 3;
 bool misses(double predicted_s, double measured_s);
 
-// Why no speed-up is promised.
+// The reason why no speed-up is promised.
 enum class Doubt : std::uint8_t {
   none,
-  model,   // the exact sum took another time than the model of the link says
-  check,   // so did the method, when it was tried
-  slower,  // when it was tried it was not faster than the exact sum
+  model,   // the exact sum did not take the time that the model of the link predicts
+  check,   // the method did not take its predicted time when it was tried
+  slower,  // when the method was tried, it was not faster than the exact sum
 };
 
 struct MethodAdvice {
   std::string_view method;
   std::optional<double> predicted_s;
   Doubt doubt = Doubt::none;
-  std::optional<double> speedup;  // over the least mean of a rank's dense calls; none where it is in doubt
+  // compared with the shortest mean dense time of any rank; none where it is in doubt
+  std::optional<double> speedup;
   double bytes_per_element = 0;
-  std::optional<double> error;  // relative L2, of one call without feedback; infinite: overflows
+  // relative L2 error of one call without feedback; infinite if a value overflows
+  std::optional<double> error;
   bool fast() const { return speedup && *speedup > kLeastSpeedup && error && std::isfinite(*error); }
   bool within(double limit) const { return error && *error <= limit; }
 };
 
 struct ClassAdvice {
   ClassId id;
-  std::uint64_t calls = 0;                           // of the rank with most
-  double bytes = 0;                                  // mean of a call
-  double min_s = 0, mean_s = 0, max_s = 0;           // seconds of a call: over the means of the ranks
-  std::uint64_t samples = 0;                         // of all ranks
-  kernels::Element element = kernels::Element::f32;  // if there are any
+  std::uint64_t calls = 0;                           // on the rank with the most calls
+  double bytes = 0;                                  // mean per call
+  double min_s = 0, mean_s = 0, max_s = 0;           // seconds per call: over the means of the ranks
+  std::uint64_t samples = 0;                         // on all ranks together
+  kernels::Element element = kernels::Element::f32;  // of the samples, if there are any
   ValueStatistics values;
   double resemblance = 1;             // see advisor.hpp
-  std::optional<double> dense_s;      // of an exact call, by the model
-  std::vector<MethodAdvice> methods;  // none without samples
-  // Could what one call leaves out be added to the next? Not to counts, which are used one by one.
+  std::optional<double> dense_s;      // time of an exact call, by the model
+  std::vector<MethodAdvice> methods;  // empty if there are no samples
+  // Whether the part that one call leaves out can be added to the next call. It cannot for counts, because a
+  // program uses each count by itself.
   bool bears_feedback() const { return !mostly_whole(values); }
 };
 
-// Classes of sums of at least 64 KiB on two ranks or more, those with most time first.
+// Classes of sums of at least 64 KiB on two or more ranks, sorted by time, longest first.
 std::vector<ClassAdvice> advise(const Evidence& evidence);
 
-// Rules for the classes that a method makes faster, "" if there is none: of methods whose error is within the
-// limit; or of all, those beyond it with feedback.
+// Rules for the classes that some method makes faster; "" if there is none. Without with_feedback only
+// methods within the error limit are used. With it all methods are used, and those beyond the limit get
+// feedback.
 std::string policy_of(std::span<const ClassAdvice> classes, double limit, bool with_feedback);
 
-// For people: some hundred columns, ends with a line break.
+// For people: about 100 columns wide; ends with a line break.
 std::string advice_text(const Evidence& evidence);
-// For programs: an array of classes; and the policies to try.
+// For programs: an array of classes, and the policies to try.
 std::string advice_json(const Evidence& evidence);
 std::string suggestion_json(const Evidence& evidence);
 

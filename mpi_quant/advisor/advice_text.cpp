@@ -1,4 +1,4 @@
-// How advice is printed: for people, and as JSON.
+// Prints advice, for people and as JSON.
 
 #include <array>
 #include <cmath>
@@ -13,19 +13,20 @@ namespace {
 
 constexpr std::size_t kMethodWidth = 26, kWidth = 16;
 
-// From so many times the energy on, the vectors of the ranks are said to resemble each other.
+// The vectors of the ranks are said to resemble each other if ClassAdvice::resemblance is above this.
 constexpr double kResemble = 1.5;
 
-// Ranks whose means differ by so large a share of the least: a good part of the time is waiting.
+// If the means of the ranks differ by this share of the smallest mean, a good part of the time is waiting.
 constexpr double kUneven = 0.1;
 
-// Messages that take longer to start wait for more than a network: for the scheduler.
+// A message that takes longer than this to start waits for the scheduler, not only for a network.
 constexpr double kSlowStart_s = 1e-3;
 
-// A rank that is ready and has no core for so large a share of the run is on a busy machine.
+// A machine is busy if a rank was ready to run but had no core for this share of the run.
 constexpr double kBusy = 0.1;
 
-// Speed-ups are said to be less where the measured exact call takes this many times the model's.
+// The text says that speed-ups may be smaller if the measured exact call takes this many times the model's
+// time.
 constexpr double kFarOff = 2;
 
 std::string ms(double seconds) { return short_number(1e3 * seconds); }
@@ -72,7 +73,7 @@ std::string row(std::string_view method, std::string_view predicted, std::string
          (error.empty() ? "" : right_aligned(error, kWidth)) + "\n";
 }
 
-// What the model of the link says of the exact sum, beside what was measured.
+// The model's time of the exact sum, compared with the measured time.
 std::string model_of_exact(const ClassAdvice& c) {
   if (!c.dense_s || !(*c.dense_s > 0) || !(c.min_s > 0)) return {};
   const double ratio = c.min_s / *c.dense_s;
@@ -151,7 +152,7 @@ std::string limit_text(const Evidence& evidence) {
   return evidence.error > 0 ? short_number(evidence.error) + " (--error)" : percent(kCareful);
 }
 
-// Why no method within the limit is suggested.
+// The reason why no method within the limit is suggested.
 std::string why_none(std::span<const ClassAdvice> classes, double limit, const std::string& limit_words) {
   const MethodAdvice* closest = nullptr;
   std::array<bool, 4> doubted{};

@@ -10,10 +10,11 @@
 namespace mq {
 namespace {
 
-// How many samples' worth of time a class leaves to those with fewer samples.
+// A class may save up time for this many samples. It leaves that time to classes with fewer samples.
 constexpr std::uint64_t kMostReserve = 4;
 
-// The program may trap on NaN and overflow, and may read the flags: nothing here is to be seen of either.
+// The program may trap on NaN and overflow, or read the floating-point flags. Nothing that is computed here
+// may cause a trap or change a flag.
 class QuietFloatingPoint {
  public:
   QuietFloatingPoint() { held_ = std::feholdexcept(&environment_) == 0; }
@@ -32,19 +33,19 @@ double mean(double sum, std::uint64_t n) { return sum / static_cast<double>(n); 
 
 }  // namespace
 
-// The time of one visit, counted when it ends.
+// Measures the time of one visit and adds it when the visit ends.
 class Advisor::Timed {
  public:
   explicit Timed(Advisor& advisor) : advisor_(advisor), start_(advisor.clock_()) {
     if (advisor.first_s_ < 0) advisor.first_s_ = start_;
   }
-  // This visit samples so many elements.
+  // States how many elements this visit samples.
   void samples(std::size_t elements) { elements_ = elements; }
   ~Timed() {
     if (elements_ == 0) return;
     const double spent = advisor_.clock_() - start_;
     advisor_.spent_s_ += spent;
-    // What interrupts a sample once is forgotten; that copying a window costs little does not count.
+    // Halving forgets a single interruption. Copying a window is cheap, so it is not counted.
     advisor_.element_s_ = std::max(advisor_.element_s_ / 2, spent / static_cast<double>(elements_));
   }
   Timed(const Timed&) = delete;
@@ -57,7 +58,8 @@ class Advisor::Timed {
   const QuietFloatingPoint quiet_;
 };
 
-// k times the golden section, modulo 1: each number falls into one of the widest gaps of those before.
+// Position k is k times the golden section, modulo 1. Each new position falls into one of the widest gaps
+// between the earlier ones.
 Window window_of(std::uint64_t k, std::size_t count) {
   if (count <= kWindowElements) return {0, count};
   constexpr double kGolden = 0.6180339887498949;
@@ -67,8 +69,8 @@ Window window_of(std::uint64_t k, std::size_t count) {
   return {place * kWindowGrain, kWindowElements};
 }
 
-// A class that has more samples than another needs more time to spare, so that the others come first; not
-// without limit, because some classes never come again.
+// A class with more samples than another needs more spare time, so that the others come first. The amount is
+// limited, because some classes never come again.
 bool Advisor::affords(const ClassSamples& own, std::size_t elements) const {
   if (own.samples == 0) return true;
   std::uint64_t least = own.samples;
@@ -102,7 +104,7 @@ void Advisor::see(const ClassId& id, const std::byte* input, std::size_t count, 
     const std::size_t size = kernels::element_bytes(element), offset = window.begin * size;
     const double memory_s = time_to_read(input + offset, window.n * size);
     sample(own, input + offset, result + offset, window.n, element, memory_s);
-  } catch (const std::bad_alloc&) {  // seen less than there was
+  } catch (const std::bad_alloc&) {  // this sample is lost
   }
 }
 

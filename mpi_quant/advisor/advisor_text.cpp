@@ -1,5 +1,5 @@
-// What a rank sampled as a text and back: fields that end with a blank, strings with their length before
-// them.
+// Writes what a rank sampled as a text, and reads it back. A field ends with a blank; a string has its length
+// before it.
 
 #include <algorithm>
 #include <array>
@@ -38,7 +38,7 @@ class Writer {
   std::string out_;
 };
 
-// Once a field is not what it should be, everything after it is not.
+// After the first wrong field, every later field counts as wrong too.
 class Reader {
  public:
   explicit Reader(std::string_view text) : left_(text) {}
@@ -76,7 +76,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// The fields of a struct in the order in which they are written; `archive` is a Writer or a Reader.
+// Visits the fields of a struct in the order in which they are written. `archive` is a Writer or a Reader.
 template <class Archive, class Numbers>
 void pass_values(Archive& archive, Numbers& v) {
   archive.number(v.n).number(v.zeros).number(v.whole).number(v.nonfinite);
@@ -90,7 +90,7 @@ void pass_trial(Archive& archive, Numbers& t) {
   archive.number(t.error2).number(t.norm2).number(t.decoded2);
 }
 
-// Sums have no sign and are finite.
+// Sums of squares are finite and not negative.
 bool sound(double sum) { return sum >= 0 && std::isfinite(sum); }
 
 bool sound(const ValueStatistics& v) {
@@ -159,7 +159,8 @@ bool parse(std::string_view text, Samples& out) {
   Samples read;
   for (std::size_t i = 0; in.ok() && i < classes; ++i)
     if (!read_class(in, read)) return false;
-  // Written back it must be the same text: nothing in two spellings, nothing out of order.
+  // Written again, the samples must give the same text. So nothing has two spellings, and nothing is out of
+  // order.
   if (!in.word(kEnd).at_end() || to_text(read) != text) return false;
   out = std::move(read);
   return true;

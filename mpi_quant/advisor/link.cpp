@@ -19,7 +19,7 @@ double residual_of(std::span<const LinkPoint> points, const LinkModel& model) {
 
 }  // namespace
 
-// With u = 1 / seconds and v = bytes / seconds: alpha u + beta v = 1 at every point.
+// With u = 1 / seconds and v = bytes / seconds, alpha u + beta v = 1 at every point.
 LinkModel fit(std::span<const LinkPoint> points) {
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
   for (const LinkPoint& p : points)
@@ -33,7 +33,7 @@ LinkModel fit(std::span<const LinkPoint> points) {
     }
   LinkModel model;
   const double determinant = uu * vv - uv * uv;
-  if (determinant > 1e-12 * uu * vv) {  // else all points have the same size
+  if (determinant > 1e-12 * uu * vv) {  // otherwise all points have the same size
     model.alpha_s = (u1 * vv - v1 * uv) / determinant;
     model.beta_s = (v1 * uu - u1 * uv) / determinant;
   } else if (uu > 0) {

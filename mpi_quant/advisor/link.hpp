@@ -1,5 +1,5 @@
-// What a message costs on the links of a communicator: t = alpha + beta bytes (Hockney 1994), measured and
-// fitted. The model of predict.hpp.
+// The cost of a message on the links of a communicator: t = alpha + beta bytes (Hockney 1994), measured and
+// fitted. predict.hpp uses this model.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 namespace mq {
 
 struct LinkModel {
-  double alpha_s = 0, beta_s = 0;  // of a message, and of each of its bytes
+  double alpha_s = 0, beta_s = 0;  // seconds per message, and per byte
   double residual = 0;             // root mean square of (model - measured) / measured
   double seconds(double bytes) const { return alpha_s + beta_s * bytes; }
 };
@@ -16,8 +16,8 @@ struct LinkPoint {
   double bytes = 0, seconds = 0;  // seconds > 0
 };
 
-// Least squares of the relative differences, so that short messages count as much as long ones; neither
-// number below 0. Points without time are left out; without any left, a link that costs nothing.
+// A least squares fit of the relative differences, so that short messages count as much as long ones. Neither
+// alpha nor beta is below 0. Points without time are ignored; if no points are left, the link costs nothing.
 LinkModel fit(std::span<const LinkPoint> points);
 
 }  // namespace mq

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<int, 5> kBytes{1 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20};
 constexpr int kMostRepetitions = 25;  // an odd number has a median
-constexpr double kBudget_s = 0.3;     // of all sizes together
+constexpr double kBudget_s = 0.3;     // for all sizes together
 constexpr std::size_t kLeastPoints = 3;
 constexpr int kTag = 0;
 
@@ -26,13 +26,13 @@ class Pairs {
   }
   int matchings() const { return size_ < 4 ? 1 : 2; }
 
-  // The greatest of all ranks' values.
+  // The largest value of all ranks.
   Status greatest(double& value) const {
     const double mine = value;
     return mpi_status(real_mpi().allreduce(&mine, &value, 1, MPI_DOUBLE, MPI_MAX, comm_), "MPI_Allreduce");
   }
 
-  // One exchange of this rank with its partner; 0 s without one.
+  // One exchange of this rank with its partner; 0 s if it has no partner.
   Status exchange(int matching, int bytes, double& seconds) const {
     const int partner = partner_of(matching);
     seconds = 0;
@@ -45,7 +45,8 @@ class Pairs {
     return {};
   }
 
-  // The median of so many exchanges, of the slowest pair. All ranks begin together.
+  // The median time of `repetitions` exchanges; in each of them the slowest pair counts. All ranks begin
+  // together.
   Status median(int matching, int bytes, int repetitions, std::vector<double>& times, double& seconds) const {
     MQ_TRY(mpi_status(PMPI_Barrier(comm_), "MPI_Barrier"));
     times.resize(static_cast<std::size_t>(repetitions));
@@ -69,13 +70,14 @@ class Pairs {
   int rank_ = 0, size_ = 1;
 };
 
-// The time of one size; takes what it needs from the budget. All numbers are equal on all ranks.
+// The time of one size. The time that it takes is subtracted from the budget. All numbers are equal on all
+// ranks.
 Status measure(const Pairs& pairs, int bytes, double share_s, double& budget_s, std::vector<double>& times,
                double& slowest) {
   slowest = 0;
   for (int matching = 0; matching < pairs.matchings(); ++matching) {
     double warm = 0, seconds = 0;
-    MQ_TRY(pairs.median(matching, bytes, 1, times, warm));  // connections and page faults
+    MQ_TRY(pairs.median(matching, bytes, 1, times, warm));  // sets up connections and causes page faults
     const double fitting = share_s / pairs.matchings() / std::max(warm, 1e-7) - 1;
     const int repetitions = fitting < 1 ? 0 : static_cast<int>(std::min<double>(fitting, kMostRepetitions));
     seconds = warm;
@@ -103,7 +105,7 @@ Result<LinkModel> measure_link(MPI_Comm comm) {
     local_error = 1;
   }
   const Pairs pairs(comm, memory.data());
-  MQ_TRY(pairs.greatest(local_error));  // all ranks or none
+  MQ_TRY(pairs.greatest(local_error));  // all ranks have the memory, or none goes on
   if (local_error > 0) return Status{Code::no_memory, "no memory to measure the link"};
   double budget_s = kBudget_s;
   for (const int bytes : kBytes) {

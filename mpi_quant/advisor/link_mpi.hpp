@@ -8,12 +8,13 @@
 
 namespace mq {
 
-// Collective; the same model on all ranks, in about 0.3 s. comm has at least two ranks, nothing else uses it,
-// and its error handler is MPI_ERRORS_RETURN.
+// Collective; takes about 0.3 s and gives the same model on all ranks. comm has at least two ranks, is used
+// for nothing else, and its error handler is MPI_ERRORS_RETURN.
 //
-// Pairs of ranks exchange messages of 1 KiB to 4 MiB, all pairs at the same time, as in an allreduce; the
-// slowest pair counts. Twice: with the neighbour, and with the rank half the communicator away, which is on
-// another node where ranks are placed node by node. With an odd number of ranks the last is idle.
+// Pairs of ranks exchange messages of 1 KiB to 4 MiB. As in an allreduce, all pairs exchange at the same
+// time, and the slowest pair counts. There are two pairings: with the neighbour, and with the rank half the
+// communicator away, which is on another node if ranks are placed node by node. If the number of ranks is
+// odd, the last rank is idle.
 Result<LinkModel> measure_link(MPI_Comm comm);
 
 }  // namespace mq

@@ -20,18 +20,19 @@ namespace {
 
 Advisor& advisor() {
   static Advisor& a =
-      *new Advisor(env()->isa);  // never destroyed: a program may call while statics are torn down
+      // never destroyed, because a program may make calls while static objects are destroyed
+      *new Advisor(env()->isa);
   return a;
 }
 
-// What all ranks measure: calls of so many elements.
+// What all ranks measure: calls of `count` elements.
 struct Sample {
   std::uint64_t count = 0;  // 0: nothing
   std::uint64_t element = 0;
 };
 
-// The class with most time on all ranks of the program that was sampled, as long as it is not so large that
-// measuring would take long.
+// Of the sampled classes whose calls are made by all ranks of the program, the one with the most time. Larger
+// vectors than kLargest are left out, because measuring them would take long.
 const ClassAdvice* representative(std::span<const ClassAdvice> classes, int ranks) {
   constexpr double kLargest = 64 << 20;
   for (const ClassAdvice& c : classes)
@@ -39,7 +40,7 @@ const ClassAdvice* representative(std::span<const ClassAdvice> classes, int rank
   return nullptr;
 }
 
-// One call with a method, or MPI's own; false: it cannot be made, as this rank sees it.
+// Makes one call with a method, or MPI's own. False if this rank sees that the call cannot be made.
 Result<bool> make(const Method& method, const Call& call) {
   if (method.exact()) {
     MQ_TRY(mpi_status(real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
@@ -53,10 +54,11 @@ Result<bool> make(const Method& method, const Call& call) {
   return outcome.status.ok() && !outcome.exact;
 }
 
-// Seconds of such a call, the slowest rank's, the median of three; < 0: it cannot be made.
+// The seconds of such a call: the median of three, of the slowest rank. Below 0 if the call cannot be made.
 Result<double> measured_seconds(const Method& method, const Call& call) {
   std::array<double, 3> times{};
-  for (int i = -1; i < static_cast<int>(times.size()); ++i) {  // -1: gets memory ready
+  // -1: a call that is not timed, so that memory is ready
+  for (int i = -1; i < static_cast<int>(times.size()); ++i) {
     MQ_TRY(mpi_status(PMPI_Barrier(call.comm), "MPI_Barrier"));
     const double start = now_s();
     const Result<bool> made = make(method, call);
@@ -71,7 +73,7 @@ Result<double> measured_seconds(const Method& method, const Call& call) {
   return times[1];
 }
 
-// Values of all magnitudes and signs, of small weight in the time of any codec.
+// Values of all magnitudes and signs. They have little influence on the time of any codec.
 template <class T>
 void fill(T* x, std::size_t n) {
   std::uint64_t state = 1;
@@ -82,7 +84,7 @@ void fill(T* x, std::size_t n) {
   }
 }
 
-// The vectors of the checks, on this rank.
+// The vectors that this rank uses for the checks.
 struct Vectors {
   Buffer input, output;
   bool make(const Sample& sample) {
@@ -97,7 +99,8 @@ struct Vectors {
   }
 };
 
-// The same on all ranks, but for what rank 0 alone knows and hands back: the checks.
+// Runs the checks. All ranks do the same, but only rank 0 knows the predictions, so only it returns the
+// checks.
 Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, int ranks, int rank) {
   const ClassAdvice* const chosen = rank == 0 ? representative(classes, ranks) : nullptr;
   Sample sample;
@@ -142,7 +145,8 @@ Result<std::vector<Validation>> validate(std::span<const ClassAdvice> classes, i
 
 namespace {
 
-// The advisor reads values with the processor, and times codecs on it: vectors on a GPU are none of its.
+// The advisor reads values with the processor, and times codecs on the processor. So it ignores vectors on a
+// GPU.
 bool is_on_host(const Call& call) {
   const Result<bool> out = is_on_device(call.recvbuf);
   const Result<bool> in = call.sendbuf == MPI_IN_PLACE ? out : is_on_device(call.sendbuf);
@@ -194,7 +198,7 @@ Result<Field> measure_field(const Evidence& evidence) {
   try {
     if (rank == 0) classes = advise(measured);
   } catch (const std::bad_alloc&) {
-    classes.clear();  // the others wait to hear what is measured: nothing
+    classes.clear();  // the other ranks wait to hear what is measured; no class means nothing
   }
   Result<std::vector<Validation>> validations = validate(classes, size, rank);
   if (!validations.ok()) return validations.status();

@@ -1,4 +1,5 @@
-// The advisor in a running program: sees its calls, and at the end measures what the predictions need.
+// The advisor in a running program. It sees the program's calls; at the end it measures what the predictions
+// need.
 #pragma once
 
 #include <mpi.h>
@@ -14,12 +15,12 @@
 
 namespace mq {
 
-// A call that stays exact, before and after MPI makes it.
+// A call that stays exact: the constructor runs before MPI makes the call, after() runs when MPI has made it.
 class AdvisedCall {
  public:
-  // wanted: it is a sum that a codec could serve, and the program runs to be advised.
+  // wanted: the call is a sum that a codec could serve, and the program runs to be advised.
   AdvisedCall(const Call& call, bool wanted) noexcept;
-  // succeeded: the result is there.
+  // succeeded: the result is valid.
   void after(bool succeeded) noexcept;
 
  private:
@@ -28,17 +29,17 @@ class AdvisedCall {
   Advisor::Kept kept_;
 };
 
-// What this rank saw, and the seconds it took.
+// What this rank saw, and the seconds that the advisor took.
 Samples own_samples();
 double advisor_seconds();
 
 // What is measured when the program is over.
 struct Field {
   std::optional<LinkModel> link;
-  std::vector<Validation> validations;  // of each candidate, on the class with most time; at rank 0
+  std::vector<Validation> validations;  // at rank 0: of each candidate, on the class with the most time
 };
-// Collective over MPI_COMM_WORLD, before MPI is finalized. evidence: of all ranks at rank 0, without link;
-// ignored elsewhere. An error: of MPI.
+// Collective over MPI_COMM_WORLD, called before MPI is finalized. evidence: on rank 0 that of all ranks,
+// without a link; ignored on other ranks. An error is one of MPI.
 Result<Field> measure_field(const Evidence& evidence);
 
 }  // namespace mq

@@ -19,7 +19,7 @@ int log2_rounds(int ranks) {
 PlanWork work_of_rank(const Plan& plan) {
   PlanWork work;
   work.chunks = plan.chunks;
-  const double chunk = 1.0 / plan.chunks;  // whose slices are nearly equal
+  const double chunk = 1.0 / plan.chunks;  // the slices of a chunk are nearly equal
   int sent = 0, received = 0;
   std::set<int> rounds;
   for (const Step& s : plan.steps) {
@@ -38,14 +38,15 @@ PlanWork work_of_rank(const Plan& plan) {
 
 }  // namespace
 
-// Rank 0 has the most to do in every plan: in direct and allgather all have the same, in recursive doubling
-// it is the one that serves a rank beyond the power of two.
+// Rank 0 has the most work in every plan. In direct and allgather all ranks have the same work. In recursive
+// doubling rank 0 also serves a rank beyond the power of two.
 PlanWork work_of(const PlanRow& plan, int ranks) {
   return work_of_rank(plan.make({.size = std::max(ranks, 2)}));
 }
 
-// Counted at rank 0: an encode before any decode of its chunk is of a contribution, a later one of a sum. A
-// sum of a plan with one chunk is encoded again by all ranks, one of several chunks by its owner.
+// Counted at rank 0. An encode before any decode of its chunk is of a contribution; a later encode is of a
+// sum. If a plan has one chunk, all ranks encode a sum again; if it has several, only the owner of the chunk
+// does.
 Losses losses_of(const PlanRow& row, int ranks) {
   const Plan plan = row.make({.size = std::max(ranks, 2)});
   std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
@@ -56,7 +57,8 @@ Losses losses_of(const PlanRow& row, int ranks) {
     if (s.op == Op::decode || s.op == Op::decode_add) is_sum = 1;
   }
   if (plan.chunks > 1) return {static_cast<double>(contributions) / plan.chunks, static_cast<double>(sums)};
-  // With a rank beyond the power of two, rank 0 has added its vector before it encodes for the first time.
+  // If there is a rank beyond the power of two, rank 0 has added that rank's vector before its own first
+  // encode.
   return {1, static_cast<double>(contributions + sums - 1)};
 }
 

@@ -22,7 +22,7 @@ std::vector<Candidate> parsed() {
   return out;
 }
 
-// The sums of squares of one part; false if they are not finite.
+// The sums of squares of one part. Returns false if they are not finite.
 template <class T>
 bool compare(const std::byte* x, const std::byte* y, std::size_t n, Trial& sums) {
   double error2 = 0, norm2 = 0, decoded2 = 0;
@@ -61,7 +61,7 @@ bool measures(const Method& method) {
 
 std::span<const Candidate> candidates() {
   static Immortal<std::vector<Candidate>> list(
-      parsed());  // a report may be written while statics are torn down
+      parsed());  // never destroyed, because a report may be written while static objects are destroyed
   return *list;
 }
 
@@ -74,7 +74,7 @@ double time_to_read(const std::byte* x, std::size_t bytes) noexcept {
   unsigned sum = 0;
   const double start = steady_s();
   for (std::size_t i = 0; i < bytes; i += kLine) sum += std::to_integer<unsigned>(x[i]);
-  volatile unsigned sink = sum;  // or nothing would be read
+  volatile unsigned sink = sum;  // otherwise the compiler would remove the reads
   (void)sink;
   return steady_s() - start;
 }
@@ -92,7 +92,7 @@ void Trial::add(const Trial& other) {
   decoded2 += other.decoded2;
 }
 
-// A piece of a window as long as a chunk of the executor, so that what is decoded lies in the same cache.
+// A piece of a window, as long as a chunk of the executor. So decoded data lies in the same cache as there.
 struct Trials::Part {
   const kernels::CodecOps& ops;
   const kernels::Params& params;
@@ -129,7 +129,8 @@ void Trials::run(const Part& part, Trial& trial) {
   in.x = decoded_.data();
   const kernels::Decoded decoded = part.ops.decode(in);
   const double end = steady_s();
-  if (decoded != kernels::Decoded::ok) return;  // a codec reads what it wrote; its tests say so
+  // cannot happen: a codec reads what it wrote, and its tests check that
+  if (decoded != kernels::Decoded::ok) return;
   Trial sums;
   const bool f64 = part.element == kernels::Element::f64;
   const bool finite = f64 ? compare<double>(part.x, decoded_.data(), part.n, sums)
@@ -138,7 +139,7 @@ void Trials::run(const Part& part, Trial& trial) {
     sums.measured = part.n;
   else
     sums = {};
-  // With a NaN on the way in, a block without one of its own may not come out (onebit): that is no overflow.
+  // If a NaN went in, onebit may ruin a block that has no NaN of its own. That is not an overflow.
   if (!finite && encoded.nonfinite == 0)
     sums.ruined = f64 ? count_ruined<double>(part.x, decoded_.data(), part.n)
                       : count_ruined<float>(part.x, decoded_.data(), part.n);
@@ -168,7 +169,8 @@ bool Trials::try_methods(const std::byte* x, std::size_t n, kernels::Element ele
       return Part{ops, params, element, x + at * bytes, std::min(step, n - at)};
     };
     char& warm = warm_[static_cast<std::size_t>(element) * candidates().size() + c];
-    if (!warm) {  // code and scratch come from memory the first time, which would count for few elements
+    // the first trial loads code and scratch from memory, which would be charged to few elements
+    if (!warm) {
       Trial ignored;
       run(part(0), ignored);
       warm = 1;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kGreatest = std::numeric_limits<double>::max();
 
-// Shares of the values from which on a warning is worth a line. Chosen, not measured: half of the values.
+// A warning is given if at least this share of the values is concerned. The share is chosen, not measured.
 constexpr double kMany = 0.5;
 
 int exponent_of(double v) {

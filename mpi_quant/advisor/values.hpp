@@ -1,5 +1,5 @@
-// What the values of a program's vectors look like, for people who have to decide whether they may be
-// rounded: range, zeros, whole numbers, NaN. Knows no MPI.
+// Describes the values of a program's vectors (range, zeros, whole numbers, NaN) for people who must decide
+// whether the values may be rounded. Uses no MPI.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ struct ValueStatistics {
 
   std::uint64_t n = 0;
   std::uint64_t zeros = 0;
-  // Integers other than 0 up to 2^24 (f32) or 2^53 (f64): beyond, every number is one.
+  // Integers other than 0, up to 2^24 (f32) or 2^53 (f64). Beyond that every number is an integer.
   std::uint64_t whole = 0;
   std::uint64_t nonfinite = 0;
-  // e with 2^e <= |v| < 2^(e+1), of values that are finite and not 0.
+  // The exponent e with 2^e <= |v| < 2^(e+1), over the values that are finite and not 0.
   int min_exponent = kNoMin, max_exponent = kNoMax;
-  double squares = 0;  // sum over the finite values; at most the greatest double
+  double squares = 0;  // over the finite values; at most the largest double
 
-  // n elements of f32 or f64, at any alignment; other types are not looked at.
+  // n elements of f32 or f64, at any alignment. Other types are ignored.
   void add(const std::byte* x, std::size_t count, kernels::Element element);
   void merge(const ValueStatistics& other);
   double rms() const;  // of the finite values; 0 if there are none
@@ -33,9 +33,9 @@ struct ValueStatistics {
 
 // "rms 0.0123, magnitudes from 2^-31 to 2^2, 3.1 % zeros".
 std::string words(const ValueStatistics&);
-// Counts or indices, most of them?
+// Whether most values are counts or indices.
 bool mostly_whole(const ValueStatistics&);
-// What speaks against compressing such values, or for another method; a sentence each.
+// Reasons not to compress such values, or to use another method. Each is a sentence.
 std::vector<std::string> warnings(const ValueStatistics&);
 
 }  // namespace mq

@@ -23,7 +23,7 @@ Result<std::vector<std::string>> gather(MPI_Comm comm, const std::string& mine) 
     starts[i] = static_cast<int>(total);
     total += static_cast<std::size_t>(lengths[i]);
   }
-  // Displacements are ints.
+  // MPI's displacements are ints.
   int fits = total <= std::numeric_limits<int>::max();
   MQ_TRY(mpi_status(PMPI_Bcast(&fits, 1, MPI_INT, 0, comm), "MPI_Bcast"));
   if (!fits) return Status{Code::no_memory, "the records of all ranks together are longer than 2 GiB"};

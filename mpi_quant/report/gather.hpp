@@ -1,5 +1,5 @@
-// The texts of all ranks at rank 0, when MPI is finalized. By collectives only: a message on the program's
-// communicator could be taken by a receive of the program's that takes anything.
+// Brings the texts of all ranks to rank 0 when MPI is finalized. It uses collectives only, because a receive
+// of the program with a wildcard could take a message on the program's communicator.
 #pragma once
 
 #include <mpi.h>
@@ -11,8 +11,8 @@
 
 namespace mq {
 
-// Collective over comm: waits for all ranks, and says on stderr what may be wrong if that takes longer than
-// MPIQ_WATCHDOG seconds. By rank, at rank 0; nothing elsewhere.
+// Collective over comm. Waits for all ranks. If that takes longer than MPIQ_WATCHDOG seconds, it prints to
+// stderr what may be wrong. Rank 0 gets the texts in the order of the ranks; the others get nothing.
 Result<std::vector<std::string>> gather(MPI_Comm comm, const std::string& mine);
 
 }  // namespace mq

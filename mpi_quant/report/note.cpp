@@ -10,7 +10,7 @@
 namespace mq {
 namespace {
 
-// A handle as a word, whatever it is.
+// A handle as an integer, whatever its type is in this MPI library.
 template <class T>
 std::uintptr_t word_of(T handle) {
   std::uintptr_t word = 0;
@@ -47,8 +47,8 @@ std::string comm_name(MPI_Comm comm) {
   return text;
 }
 
-// Handles of freed objects are given to new ones. So a communicator is told by a number that it carries in an
-// attribute, and the size of a type is asked for every time.
+// MPI gives the handles of freed objects to new ones. So a communicator is identified by a number in one of
+// its attributes, and the size of a type is asked for every time.
 std::uintptr_t number_of(MPI_Comm comm) {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;
@@ -99,7 +99,8 @@ ClassId class_of(const Call& call) {
 ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
   constexpr std::uint64_t kAllTimed = 64, kOneOf = 16;
   ThreadRecord* const record = ThreadRecord::mine();
-  if (record == nullptr || reason == Reason::handle) return;  // nothing can be asked about invalid handles
+  // an invalid handle must not be used in any call
+  if (record == nullptr || reason == Reason::handle) return;
   try {
     const std::uint64_t bytes = bytes_of(call);
     Numbers& numbers = numbers_of(*record, call, bytes);
@@ -130,7 +131,7 @@ void Note::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) co
   add_call(numbers, reason, bytes);
   numbers.seconds += static_cast<double>(ticks);
   if (method.empty() && wire_bytes_ == 0) return;
-  // What was lossy once is never called lossless.
+  // If a class had one lossy call, its method is never reported as lossless.
   if (!method.empty() && (numbers.method.empty() || !lossless(method) || lossless(numbers.method)))
     numbers.method = method;
   if (feedback != FeedbackOutcome::none) ++numbers.feedback[static_cast<std::size_t>(feedback)];

@@ -1,4 +1,4 @@
-// What is to be remembered of one intercepted call until it is over.
+// Remembers the facts of one intercepted call until the call is over.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@ namespace mq {
 // The class of a call with valid handles.
 ClassId class_of(const Call& call);
 
-// A call that is MPI's from the beginning: from construction to end(), into this thread's record, with ticks
-// for seconds. Looking at the clock costs more than all else, so that only the first calls of a class are
-// timed, and then every 16th for all of them. Nothing is recorded if there is no memory for it.
+// Records a call that MPI makes by itself, from construction to end(), in this thread's record; times are in
+// ticks. Reading the clock costs more than everything else here. So only the first calls of a class are
+// timed; after that every 16th call is timed and stands for all 16. Nothing is recorded if there is no memory
+// for it.
 class ExactCall {
  public:
   ExactCall(const Call& call, Reason reason) noexcept;
@@ -26,11 +27,11 @@ class ExactCall {
 
  private:
   Numbers* numbers_ = nullptr;
-  double weight_ = 0;  // calls that this one stands for; 0: not timed
+  double weight_ = 0;  // the number of calls that this one stands for; 0: not timed
   std::uint64_t begin_ = 0;
 };
 
-// A call that came as far as the policy.
+// A call that reached the policy.
 struct Note {
   Reason reason = Reason::outside;
   FeedbackOutcome feedback = FeedbackOutcome::none;
@@ -38,7 +39,7 @@ struct Note {
   double guard_error = -1;  // < 0: not guarded
   bool advisable = false;   // the program runs to be advised, and a codec could serve this call
 
-  // Around what a codec does for the call.
+  // before() and after() enclose the work that a codec does for the call.
   void before(const MPIQ_Stats& stats) {
     before_ = {stats.wire_bytes_sent, stats.encode_s, stats.decode_s, stats.wait_s};
   }
@@ -48,7 +49,7 @@ struct Note {
     decode_s_ = stats.decode_s - before_.decode_s;
     wait_s_ = stats.wait_s - before_.wait_s;
   }
-  // The same for this one, with all that is known of it.
+  // Adds this call, with all that is known of it, to the record of the calling thread.
   void take(const Call& call, std::uint64_t ticks) const noexcept;
 
  private:

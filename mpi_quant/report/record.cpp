@@ -1,4 +1,5 @@
-// The records of all threads, and a record as text: a line a class or call site, fields between tabs.
+// The records of all threads, and a record as text. Each class or call site is a line, with tabs between its
+// fields.
 
 #include "mpi_quant/report/record.hpp"
 
@@ -43,7 +44,7 @@ constexpr Wording kReasonWords[]{
     {Reason::failed, "failed", "ended in an error"},
 };
 
-// The words follow the name in the footer of a report.
+// In the footer of a report these words follow the name.
 struct FeedbackName {
   FeedbackOutcome feedback;
   std::string_view name;
@@ -77,17 +78,17 @@ constexpr bool tables_are_in_order() {
 static_assert(std::size(kReasonWords) == kReasons && std::size(kFeedbackNames) == kFeedbackOutcomes &&
               tables_are_in_order());
 
-// Which of two methods tells more about calls that had both.
+// A class may have had calls of two methods. The one with the larger weight tells more about them.
 int weight(std::string_view method) {
   if (method.empty()) return 0;
   if (method == "mpi") return 1;
   return lossless(method) ? 2 : 3;
 }
 
-// The larger one; NaN is worse than any error.
+// The larger one of two errors. NaN is worse than any error.
 double worse(double a, double b) { return std::isnan(b) || b > a ? b : a; }
 
-// Never freed: read when MPI is finalized, which may be when static objects have gone.
+// Never freed, because it is read when MPI is finalized, and static objects may be gone then.
 struct Threads {
   std::mutex mutex;
   std::vector<ThreadRecord*> records;
@@ -131,7 +132,7 @@ bool is_escaped(char c) { return static_cast<unsigned char>(c) < 0x20 || c == kE
 
 class Writer {
  public:
-  // The first field of a line.
+  // `first` is the first field of a line.
   explicit Writer(std::string_view first) : line_(first) {}
   void operator()(const std::string& text) {
     constexpr std::string_view digits = "0123456789abcdef";
@@ -147,7 +148,7 @@ class Writer {
   template <class Number>
   requires std::is_arithmetic_v<Number>
   void operator()(Number value) {
-    // One text for all NaNs: their signs mean nothing, and are not read back.
+    // All NaNs have the same text: their signs mean nothing and are not read back.
     if constexpr (std::is_floating_point_v<Number>)
       if (std::isnan(value)) value = std::numeric_limits<Number>::quiet_NaN();
     std::array<char, 64> text;
@@ -159,7 +160,7 @@ class Writer {
   std::string line_;
 };
 
-// Whole text as a number.
+// Reads a whole text as a number.
 template <class Number>
 bool read_number(std::string_view text, Number& value, auto... base) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base...);
@@ -168,7 +169,7 @@ bool read_number(std::string_view text, Number& value, auto... base) {
 
 class Reader {
  public:
-  // A line without its end.
+  // `line` has no line break at its end.
   explicit Reader(std::string_view line) : rest_(line) {}
   std::string_view next() {
     if (ended_) ok_ = false;
@@ -198,7 +199,7 @@ class Reader {
   void operator()(Number& value) {
     if (!read_number(next(), value)) fail();
   }
-  // Were all fields there and sane, and no others?
+  // Whether all fields were there and valid, and no others followed.
   bool complete() const { return ok_ && ended_; }
 
  private:
@@ -227,7 +228,7 @@ bool parse_line(std::string_view line, Record& out) {
   return false;
 }
 
-// Takes a line with its end off the text; false if there is no whole one.
+// Takes the first line, with its line break, off the text. Returns false if there is no whole line.
 bool take_line(std::string_view& text, std::string_view& line) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return false;
@@ -307,7 +308,7 @@ Record whole_record() {
 }
 
 std::string to_text(const Record& record) {
-  // The counts show where a text was cut off.
+  // The counts show whether a text was cut off.
   Writer head(kMagic);
   head(record.classes.size());
   head(record.sites.size());
@@ -340,7 +341,7 @@ bool parse(std::string_view text, Record& out) {
   if (!head.complete()) return false;
   while (!text.empty())
     if (!take_line(text, line) || !parse_line(line, record)) return false;
-  // Other spellings of the same record ("007") are no texts of to_text.
+  // A text that spells the same record in another way ("007") does not come from to_text.
   if (record.classes.size() != classes || record.sites.size() != sites || to_text(record) != whole)
     return false;
   out = std::move(record);

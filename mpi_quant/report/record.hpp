@@ -1,6 +1,6 @@
-// What the preload library saw: for each class of calls how many there were, what became of them and why, and
-// what they cost. Filled call by call, one table a thread; merged and written when MPI is finalized
-// (report.hpp). Knows no MPI: handles are words here, and classes carry names.
+// What the preload library saw: for each class of calls their number, what became of them and why, and what
+// they cost. Each call adds to the table of its thread; the tables are merged and written when MPI is
+// finalized (report.hpp). Uses no MPI: handles are integers here, and classes carry names.
 #pragma once
 
 #include <array>
@@ -18,27 +18,27 @@
 
 namespace mq {
 
-std::string_view name(Reason);   // "small": in JSON
-std::string_view words(Reason);  // "below the floor of 64 KiB": in tables
+std::string_view name(Reason);   // for JSON: "small"
+std::string_view words(Reason);  // for tables: "below the floor of 64 KiB"
 
 std::string_view name(FeedbackOutcome);
-std::string_view words(FeedbackOutcome);  // what it means, for people; "" of none
+std::string_view words(FeedbackOutcome);  // the meaning, for people; "" for none
 
-// How a call fared by its FeedbackOutcome.
+// What a FeedbackOutcome means for the call.
 enum class Fate : std::uint8_t {
   none,     // no feedback asked for
-  fine,     // nothing that could be done better
-  waiting,  // without feedback: it is not sure yet whose residual it would be
-  lost,     // without feedback, and what waited is gone
+  fine,     // nothing could be done better
+  waiting,  // without feedback, because it is not sure yet whose residual would be used
+  lost,     // without feedback, and the waiting residual is gone
 };
 Fate fate(FeedbackOutcome);
 
-// A class of calls: the same on all ranks of the communicator.
+// A class of calls. It is the same on all ranks of the communicator.
 struct ClassId {
   std::string comm;  // name of the communicator, "" if it has none
   int ranks = 0;
-  std::string type, op;  // names of the MPI library: "MPI_FLOAT", "MPI_SUM"
-  int log2_bytes = 0;    // of vectors of [2^k, 2^(k+1)) bytes; -1: of no bytes
+  std::string type, op;  // names in the MPI library: "MPI_FLOAT", "MPI_SUM"
+  int log2_bytes = 0;    // vectors of [2^k, 2^(k+1)) bytes; -1: empty vectors
   auto operator<=>(const ClassId&) const = default;
 };
 
@@ -47,20 +47,20 @@ struct Numbers {
   std::array<std::uint64_t, kReasons> calls{};
   std::array<std::uint64_t, kFeedbackOutcomes> feedback{};
   std::uint64_t bytes = 0;             // of the vectors of all calls
-  std::uint64_t compressed_bytes = 0;  // of them, of compressed calls
+  std::uint64_t compressed_bytes = 0;  // the part of them in compressed calls
   std::uint64_t wire_bytes = 0;        // sent for compressed calls
-  double seconds = 0;                  // in all calls; those of compressed ones are made of:
+  double seconds = 0;                  // in all calls; those of compressed calls consist of:
   double encode_s = 0, decode_s = 0, wait_s = 0;
   std::uint64_t guarded = 0;                        // calls that were compared with the exact result
   double guard_error_sum = 0, guard_error_max = 0;  // relative L2
-  std::string method;                               // of the last call that a rule chose one for; "" for none
+  std::string method;  // of the last call that a rule chose a method for; "" if no rule did
 
   std::uint64_t total_calls() const;
-  // Of two methods a lossy one stays, so that what was lossy once is not taken for exact.
+  // If the two methods differ, a lossy one is kept, so that a class with lossy calls is not taken for exact.
   void add(const Numbers& other);
 };
 
-// Does a compressed call of this method give what an exact sum in another order may give?
+// Whether a compressed call of this method gives a result that an exact sum in another order may give.
 bool lossless(std::string_view method);
 
 // What one rank saw.
@@ -69,22 +69,22 @@ struct Record {
   std::map<std::string, Numbers> sites;  // of calls that could be compressed, by call site
 };
 
-// How the fast path tells classes apart: by words that stay what they are. One class may have several.
+// How the fast path tells classes apart: by values that never change. One class may have several traits.
 struct CallTraits {
   std::uintptr_t comm = 0, datatype = 0, op = 0;
   int log2_bytes = 0;
   bool operator==(const CallTraits&) const = default;
 };
 
-// What `bytes` are in ClassId::log2_bytes.
+// The value of ClassId::log2_bytes for `bytes`.
 constexpr int log2_of(std::uint64_t bytes) { return static_cast<int>(std::bit_width(bytes)) - 1; }
 
-// The table of one thread. Never freed: it outlives the thread, and is read when MPI is finalized.
+// The table of one thread. Never freed: it outlives the thread and is read when MPI is finalized.
 class ThreadRecord {
  public:
-  // Of the calling thread, null if there is no memory.
+  // The table of the calling thread; null if there is no memory.
   static ThreadRecord* mine() noexcept;
-  // The numbers of a class; identify() makes its ClassId, called once for each traits. May throw
+  // The numbers of a class. identify() makes its ClassId; it is called once for each traits. May throw
   // std::bad_alloc.
   template <class Identify>
   Numbers& of(const CallTraits& traits, const Identify& identify) {
@@ -102,22 +102,22 @@ class ThreadRecord {
   };
   Numbers& remember(const CallTraits& traits, const ClassId& id);
   Record record_;
-  // In the order in which they were met. At most kMaxKnown: a program that makes new communicators all the
-  // time must not make the search ever longer. What is dropped is identified again.
+  // Kept in the order in which they were met. There are at most kMaxKnown, so that the search stays short in
+  // a program that always makes new communicators. Traits that were dropped are identified again.
   std::vector<Known> known_;
   static constexpr std::size_t kMaxKnown = 64;
 };
 
-// Of all threads together. No thread may be in a call.
+// The merged record of all threads. No thread may be in a call.
 Record whole_record();
 
 // Texts of MPI_Pcontrol that the library did not understand, of all threads of a rank.
 struct UnknownCommands {
   std::uint64_t commands = 0;
-  std::array<char, 64> first{};  // the beginning of the first, ends with a null character
+  std::array<char, 64> first{};  // the beginning of the first text; ends with a null character
 };
 
-// For the way to the rank that writes the report: a text, and back. parse is for texts of to_text alone, and
+// Used to send a record to the rank that writes the report. parse accepts only texts that to_text made, and
 // returns false for anything else.
 std::string to_text(const Record&);
 bool parse(std::string_view text, Record& out);

@@ -33,7 +33,7 @@ class Object {
   std::string text_ = "{";
 };
 
-// One item a line: people look into these files.
+// One item per line, because people read these files.
 template <class Range, class Json>
 std::string array_of(const Range& range, const Json& json_of) {
   std::string out;
@@ -41,7 +41,7 @@ std::string array_of(const Range& range, const Json& json_of) {
   return "[" + out + (out.empty() ? "]" : "\n ]");
 }
 
-// {"small":3}: counts that are not zero, by the names of an enumeration.
+// Example: {"small":3}. The counts that are not zero, by the names of an enumeration.
 template <class Enum, class Counts>
 std::string counts_json(const Counts& counts) {
   Object out;
@@ -87,7 +87,7 @@ std::string class_json(const std::pair<const ClassId, Merged>& item) {
   const ClassId& id = item.first;
   Object out;
   out.text("comm", id.comm).value("ranks", std::to_string(id.ranks)).text("type", id.type).text("op", id.op);
-  // A class of empty vectors is [0, 1).
+  // A class of empty vectors covers [0, 1).
   out.value("bytes_min", id.log2_bytes < 0 ? "0" : power_json(id.log2_bytes));
   out.value("bytes_end", id.log2_bytes < 0 ? "1" : power_json(id.log2_bytes + 1));
   add_merged(out, item.second);

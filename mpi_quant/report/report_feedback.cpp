@@ -1,4 +1,4 @@
-// What a report says of feedback: whether calls had what they asked for, and what to do where they had not.
+// What a report says about feedback: whether calls got what they asked for, and what to do if they did not.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,8 @@
 namespace mq {
 namespace {
 
-// Shares of a class's calls with feedback from which on it is worth a warning: chosen, not measured.
+// A warning is given if at least this share of the calls with feedback of a class is concerned. The shares
+// are chosen, not measured.
 constexpr double kMostLost = 0.05, kMostWaiting = 0.5;
 
 constexpr std::string_view kStateKey =
@@ -22,7 +23,7 @@ std::uint64_t calls(const Merged& m, FeedbackOutcome feedback) {
   return m.sum.feedback[static_cast<std::size_t>(feedback)];
 }
 
-// The outcome of one fate that most calls came to; some call did.
+// Of the outcomes with this fate, the one that most calls had. At least one call had one.
 FeedbackOutcome most_of(const Merged& m, Fate which) {
   FeedbackOutcome most = FeedbackOutcome::none;
   std::uint64_t greatest = 0;

@@ -16,12 +16,13 @@
 namespace mq {
 namespace {
 
-constexpr std::size_t kWidth = 120;     // of a line, where its contents allow
-constexpr std::size_t kLastWidth = 26;  // of the last column, also beyond
+constexpr std::size_t kWidth = 120;  // of a line, if its contents allow it
+// the least width of the last column; a line may exceed kWidth for it
+constexpr std::size_t kLastWidth = 26;
 constexpr std::size_t kMaxRows = 40;
 constexpr std::size_t kNameWidth = 18, kSiteWidth = 56;
 
-// std::to_chars, for a program may have set a locale with other decimal points.
+// Uses std::to_chars, because a program may have set a locale with another decimal point.
 std::string text_of(double value, std::chars_format format, int precision) {
   std::array<char, 400> text;  // the largest double has 309 digits
   return {text.begin(), std::to_chars(text.begin(), text.end(), value, format, precision).ptr};
@@ -36,7 +37,7 @@ std::string share_text(double part, double whole) {
   return part >= 0 && whole > 0 ? fixed(100 * part / whole, 1) : "-";
 }
 
-// "1.5G".
+// Example: "1.5G".
 std::string amount(std::uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes);
   auto value = static_cast<double>(bytes);
@@ -53,7 +54,7 @@ std::string bucket(int log2_bytes) {
                          log2_bytes < 63 ? std::uint64_t{1} << (log2_bytes + 1) : kNoEnd);
 }
 
-// On one line and in UTF-8, whatever the bytes.
+// The text on one line and in valid UTF-8, whatever bytes it has.
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -68,13 +69,13 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-// Characters of UTF-8.
+// The number of UTF-8 characters.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-// The byte where character number n begins.
+// The index of the byte at which character number n begins.
 std::size_t offset_of(std::string_view text, std::size_t n) {
   std::size_t at = 0;
   for (; at < text.size(); ++at)
@@ -82,7 +83,8 @@ std::size_t offset_of(std::string_view text, std::size_t n) {
   return at;
 }
 
-// The beginning of a name that is too long, or the end: of paths that tells more.
+// Shortens a name that is too long. beginning() keeps its start; end() keeps its end, which tells more about
+// a path.
 std::string beginning(const std::string& text, std::size_t most) {
   return width(text) <= most ? text : text.substr(0, offset_of(text, most - 3)) + "...";
 }
@@ -94,13 +96,13 @@ std::string comm_text(const ClassId& id) {
   return id.comm.empty() ? "(no name)" : beginning(printable(id.comm), kNameWidth);
 }
 
-// "MPI_FLOAT" without what all have in common.
+// "MPI_FLOAT" without the prefix that all names share.
 std::string short_name(const std::string& handle) {
   const std::string text = printable(handle);
   return text.starts_with("MPI_") ? text.substr(4) : text;
 }
 
-// Columns as wide as what is in them; the last one takes several lines where it is too long.
+// A table whose columns are as wide as their contents. The last column takes several lines if it is too long.
 class Table {
  public:
   enum class Side { left, right };
@@ -135,7 +137,7 @@ class Table {
     }
     return (out + wrapped(cells.back(), width(out))).append("\n");
   }
-  // Lines are broken between the items of a list.
+  // Breaks lines between the items of a list.
   static std::string wrapped(std::string_view rest, std::size_t indent) {
     std::string out;
     const std::size_t end = std::max(kWidth, indent + kLastWidth);
@@ -163,7 +165,7 @@ constexpr Table::Side kLeft = Table::Side::left;
 
 using Counts = std::array<std::uint64_t, kReasons>;
 
-// Reasons that occur, those of most calls first.
+// The reasons that occur, sorted by their number of calls.
 std::vector<std::pair<Reason, std::uint64_t>> by_calls(const Counts& calls) {
   std::vector<std::pair<Reason, std::uint64_t>> out;
   for (std::size_t i = 0; i < kReasons; ++i)
@@ -172,8 +174,8 @@ std::vector<std::pair<Reason, std::uint64_t>> by_calls(const Counts& calls) {
   return out;
 }
 
-// "compressed 120, no rule compresses it 20"; a single reason needs no count. In explain the column is a
-// question.
+// Example: "compressed 120, no rule compresses it 20". A single reason needs no count. In mode explain the
+// column answers a question.
 std::string outcome(const Merged& m, bool explain) {
   const auto reasons = by_calls(m.calls);
   const auto answer = [&](Reason reason) {
@@ -190,7 +192,7 @@ std::string outcome(const Merged& m, bool explain) {
 }
 std::string_view outcome_column(bool explain) { return explain ? "would be compressed?" : "outcome"; }
 
-// The items of a map, those of most time first.
+// The items of a map, sorted by time.
 template <class Map>
 auto by_time(const Map& map) {
   std::vector<const typename Map::value_type*> out;
@@ -204,7 +206,7 @@ auto by_time(const Map& map) {
   return out;
 }
 
-// Rows of the first of `items`; the others are summed into one, of these columns.
+// Prints a row for each of the first `items`. The others are summed into one row with these columns.
 template <class Items, class Row, class Rest>
 void fill(const Items& items, const Row& row, const Rest& rest_row) {
   const std::size_t shown = std::min(items.size(), kMaxRows);
@@ -266,7 +268,7 @@ std::string classes_table(const Report& report) {
       "Classes of calls, by time (mean of the ranks; max-min: between ranks, a sign of waiting)");
 }
 
-// "hit 1200, fresh 4".
+// Example: "hit 1200, fresh 4".
 std::string feedback_text(const Merged& m) {
   std::string out;
   for (std::size_t i = 0; i < kFeedbackOutcomes; ++i)
@@ -353,7 +355,7 @@ std::string reasons_table(const Report& report) {
   return table.text("What became of all calls");
 }
 
-// Of each class that has one, those of most time first.
+// The warnings of all classes that have one, sorted by time.
 std::string warnings_text(const Report& report) {
   std::string out;
   for (const auto* const item : by_time(report.classes))

@@ -1,7 +1,7 @@
 // mpiq-run: starts a program with MPI_Allreduce replaced, or shows what a policy decides.
 //
-// Knows no MPI: it sets the environment that the preload library reads and becomes the program, so it works
-// under any launcher and adds no process.
+// It uses no MPI: it sets the environment variables that the preload library reads and then becomes the
+// program (exec). So it works under any launcher and adds no process.
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -22,15 +22,16 @@
 namespace {
 
 struct Options {
-  std::string policy, policy_file, library, report;  // policy: the environment's unless one is given
+  // policy: from the environment unless an option gives one
+  std::string policy, policy_file, library, report;
   bool has_policy = false;
-  std::string isa, error;  // error: as it was given, for the program to read
+  std::string isa, error;  // error: the text as the user gave it; the preload library reads it
   int threads = 0, watchdog = -1;
   bool check = false, explain = false, advise = false;
   std::vector<std::string> program;
 };
 
-// Errors are the same on all ranks: one of them speaks.
+// All ranks find the same errors, so only one of them prints.
 int fail(const std::string& what) {
   if (mq::rank_by_launcher() == 0) fmt::print(stderr, "mpiq-run: {}\n", what);
   return 2;
@@ -83,7 +84,8 @@ int start(const Options& options) {
   return fail(std::string("cannot run \"") + arguments[0] + "\": " + std::strerror(errno));
 }
 
-// Rules of --policy are the user's words of a moment ago; those of a file or a variable have a place.
+// Rules of --policy were typed a moment ago, so the message alone is enough. Rules of a file or a variable
+// need their place named.
 mq::Status explained(const Options& options, const mq::Status& why) {
   if (!options.policy_file.empty()) return mq::explain(why, options.policy_file, "--policy-file");
   return options.has_policy ? why : mq::explain(why, mq::policy_file_of_environment());
@@ -113,8 +115,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Runs an MPI program with MPI_Allreduce of large float vectors compressed as a policy says:\n"
       "  mpiexec -n 8 mpiq-run --advise ./app arguments                  what would help?\n"
-      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app               what would help and keep six "
-      "digits?\n"
+      "  mpiexec -n 8 mpiq-run --advise --error 1e-6 ./app               what would help and keep six digits?\n"
       "  mpiexec -n 8 mpiq-run --explain --policy '1M-: onebit' ./app    what would these rules do?\n"
       "  mpiexec -n 8 mpiq-run --report - --policy '1M-: onebit' ./app   do it, and say what was done\n"
       "Without a policy nothing changes. Works with the launchers of MPICH and Open MPI alike.\n",
@@ -149,7 +150,7 @@ int main(int argc, char** argv) {
   app.add_option("--watchdog", options.watchdog, "seconds, as MPIQ_WATCHDOG")->check(CLI::Range(0, 86400));
   app.add_option("--library", options.library, "the preload library, if it is not beside this program");
   app.set_version_flag("--version", "mpiq-run " MPIQ_VERSION);
-  app.prefix_command();  // what follows the options is the program's
+  app.prefix_command();  // what follows the options belongs to the program
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -13,7 +13,7 @@
 namespace mq {
 namespace {
 
-// Where something begins or ends, ascending.
+// The places where something begins or ends, ascending.
 template <class Number>
 using Cuts = std::set<Number>;
 
@@ -28,13 +28,13 @@ void for_each_place(const Columns& columns, const F& f) {
     for (const std::string& site : columns.sites) f(comm, site);
 }
 
-// Columns for what no rule selects by would say nothing.
+// The table has no columns for properties that no rule selects by.
 struct Columns {
   Cuts<std::uint64_t> bytes{0, kNoEnd}, calls{0, kNoEnd};
   Cuts<std::int64_t> ranks{2, std::int64_t{kNoMax} + 1};  // one rank never compresses
   std::set<std::string> comms{""}, sites{""};
 
-  std::size_t width = 4;  // of what stands behind a colon; of "bf16"
+  std::size_t width = 4;  // of the text after a rule's colon; "bf16" has 4 characters
 
   explicit Columns(const Policy& policy) {
     for (const Rule& rule : policy.rules()) {
@@ -92,13 +92,12 @@ std::string decision_table(const Policy& policy) {
     });
   });
   out +=
-      "\nUpper ends of bytes and calls are excluded. MPI_Allreduce of a program is MPI's below 64K (4K where "
-      "a rule says\nsmall), on one rank, and for f16 and bf16 where MPI has no name for them; these rules "
-      "then count for MPIQ_Allreduce alone.\n";
+      "\nUpper ends of bytes and calls are excluded. MPI_Allreduce of a program is MPI's below 64K (4K where a "
+      "rule says\nsmall), on one rank, and for f16 and bf16 where MPI has no name for them; these rules then "
+      "count for MPIQ_Allreduce alone.\n";
   if (columns.has_comms() || columns.has_sites())
     out +=
-        "A row of a pattern is for names that match this pattern alone; else the last rule that matches "
-        "wins.\n";
+        "A row of a pattern is for names that match this pattern alone; else the last rule that matches wins.\n";
   return out;
 }
 

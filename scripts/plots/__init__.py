@@ -1,4 +1,4 @@
-"""Every plot is a module here; importing the package registers them all, in the order of their names."""
+"""Every plot is a module here. Importing the package registers all of them, in the order of their names."""
 import importlib
 import pkgutil
 

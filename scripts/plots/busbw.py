@@ -15,13 +15,13 @@ def of_bus(points):
 
 
 def limits(selection, panel):
-    """(name, B/s) of what bounds an uncompressed allreduce, where known."""
+    """(name, B/s) of the limits of an uncompressed allreduce, if they are known."""
     link, _, ranks = panel[:3]
     out = []
     if wire_limit(link):
         out.append((f"wire of {link}", wire_limit(link)))
     if selection.kernels:
-        # A rank reads its vector and writes the result at least: 2 bytes moved a byte of vector.
+        # A rank at least reads its vector and writes the result: it moves 2 bytes per byte of the vector.
         out.append(("copy roof: triad of one core", selection.kernels.triad() * (ranks - 1) / ranks))
     return out
 

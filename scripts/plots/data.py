@@ -12,7 +12,7 @@ COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
 
 def groups(selection):
-    """Key, distributions and rows of what was measured on several distributions; of the sizes only the largest."""
+    """Key, distributions and rows of what was measured on several distributions, at the largest size only."""
     points = selection.points[np.isfinite(selection.points["speedup"])]
     points = points[~np.isin(points["method"], selection.base_methods())]
     found = {}

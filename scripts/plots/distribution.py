@@ -8,7 +8,7 @@ from mpiq_selection import PlotError, names_of
 
 
 def pooled(selection):
-    """Key, size, and sorted samples of each method, of all launches of good rows at the largest size."""
+    """Key, size, and sorted samples of each method, from all launches of good rows at the largest size."""
     samples = selection.matrix("samples")
     for key, size, rows in selection.largest():
         rows, found = rows[good(rows)], {}

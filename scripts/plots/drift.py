@@ -9,7 +9,7 @@ from mpiq_selection import PlotError, names_of
 
 
 def sequences(selection):
-    """Key, size, and by method (place in the sequence, seconds), of the first launch of good rows at the largest size."""
+    """Key, size, and by method (place in the sequence, seconds), from the first launch of good rows at the largest size."""
     samples, order = selection.matrix("samples"), selection.matrix("order")
     for key, size, rows in selection.largest():
         rows = rows[good(rows) & np.isin(rows["key"], sorted(set(samples) & set(order)))]

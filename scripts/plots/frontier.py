@@ -12,11 +12,11 @@ from mpiq_selection import PlotError, names_of
 GBIT = 1e9 / 8  # B/s
 RATES = np.geomspace(0.1, 400, 49)  # Gbit/s
 SIZES = 2.0 ** np.arange(10, 30.01, 0.25)
-DENSE_BF16 = "bf16"  # half the bytes, no more error than rounding: what a user without compression would try
+DENSE_BF16 = "bf16"  # half the bytes, no more error than rounding: what a user would try without compression
 
 
 def fits(selection):
-    """(key, B/s of the link, fit) of panels whose link has a rate in its name."""
+    """(key, B/s of the link, fit) of the panels whose link has a rate in its name."""
     for key, _ in selection.panels():
         rate = mpiq_predict.wire_limit(key[0])
         fitted = mpiq_model.panel(selection, key) if rate else None
@@ -29,8 +29,8 @@ def applies(selection):
 
 
 def surfaces(found):
-    """For each panel the fits' seconds by rate and size, and of each draw. The host's part of beta is that of the links of the
-    same ranks, type and input."""
+    """For each panel, the seconds of the fits by rate and size, and of each draw. The host's part of beta is that of the links
+    with the same ranks, type and input."""
     for key, rate, fitted in found:
         alike = [(r, f["dense"].beta) for k, r, f in found if k[1:] == key[1:]]
         host = mpiq_predict.host_seconds(alike)
@@ -38,14 +38,16 @@ def surfaces(found):
 
 
 def crossing(faster):
-    """By rate: the smallest size from which on a method is faster at all larger ones; NaN if at none, 0 if at all."""
+    """By rate: the smallest size from which on a method is faster at all larger sizes; NaN if there is none, 0 if it is every
+    size."""
     lasting = np.logical_and.accumulate(faster[:, ::-1], axis=1)[:, ::-1]
     first = lasting.argmax(axis=1)
     return np.where(lasting.any(axis=1), np.where(first == 0, 0.0, SIZES[first]), np.nan)
 
 
 def draw_panel(axis, key, base, seconds, looks):
-    """Rows of the CSV; a line where base and method take the same time, a thin one where it is sure that the method is faster."""
+    """The rows of the CSV. It draws a line where base and method take the same time, and a thin one where the method is
+    certainly faster."""
     everywhere, rows = {}, []
     for method in (m for m in seconds if m in looks and m != base):
         gain = np.log(seconds[base][0] / seconds[method][0])

@@ -11,7 +11,7 @@ COLUMNS = ("t_median_s", "t_ci_lo_s", "t_ci_hi_s")
 
 
 def commits(selection):
-    """Commit -> its files, in the order of the first of each."""
+    """Commit -> its files. The commits are in the order of their first files."""
     out = {}
     for result in sorted(selection.results, key=lambda r: str(r.attrs.get("created_utc", ""))):
         out.setdefault(commit(result.attrs), []).append(result)
@@ -19,7 +19,8 @@ def commits(selection):
 
 
 def tracked(selection):
-    """(where, size, method) -> [(commit, date, rows)] of what more than one commit measured; where names processor and panel."""
+    """(where, size, method) -> [(commit, date, rows)] of what more than one commit measured. `where` names processor and
+    panel."""
     found = {}
     for name, results in commits(selection).items():
         for result in results:
@@ -33,7 +34,7 @@ def tracked(selection):
 
 
 def at_largest(selection):
-    """Of each panel the largest size: (where, size) -> method -> [(commit, date, summary)]."""
+    """The largest size of each panel: (where, size) -> method -> [(commit, date, summary)]."""
     found = tracked(selection)
     largest = {}
     for where, size, _ in found:

@@ -20,7 +20,8 @@ def applies(selection):
 
 
 def strip(axis, x, rows, look):
-    """The launches of one method side by side, and the median of the good ones with its interval, where six make one."""
+    """Draws the launches of one method side by side and, if there are at least six good ones, their median with its
+    interval."""
     places = x + np.linspace(-0.3, 0.3, len(rows))
     for place, row in zip(places, rows):
         fig.mark(axis, place, {"value": row["t_median_s"], "low": row["t_ci_lo_s"], "high": row["t_ci_hi_s"],

@@ -20,7 +20,7 @@ def applies(selection):
 
 
 def cumulative(key, points):
-    """Rows of the CSV of a panel: each size once, as often as the model has layers of it, and the sum up to it."""
+    """The rows of the CSV of a panel: each size once, with the number of layers of that size, and the sum up to it."""
     alike = {int(size): int(points["layers_alike"][points["bytes"] == size].max()) for size in set(points["bytes"])}
     layer = {int(size): str(points["layer"][points["bytes"] == size][0]) for size in alike}
     for method, measured in series(points, *COLUMNS, "bytes").items():
@@ -34,7 +34,7 @@ def cumulative(key, points):
 
 
 def draw_sums(axis, rows, looks):
-    """A step a layer size; where a layer has no good measurement there is no sum."""
+    """Draws a step for each layer size. If a layer has no good measurement, there is no sum."""
     for method in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == method and np.isfinite(row["cumulative_s"])]
         colour, marker, dashes = looks[method]

@@ -27,7 +27,7 @@ def rows_of(key, fitted):
 
 
 def draw_column(above, below, fitted, looks):
-    """Measured as markers with the model as a line, and the deviations from it."""
+    """Draws the measured values as markers with the model as a line, and the deviations from it."""
     for method, f in fitted.items():
         colour, marker, dashes = looks[method]
         sizes = [p.bytes for p in f.points]
@@ -44,7 +44,8 @@ def draw_column(above, below, fitted, looks):
 
 
 def pairs(columns, rows):
-    """A figure with pairs of axes, (above, below), in reading order: all above share both scales, all below too."""
+    """A figure with pairs of axes, (above, below), in reading order. All upper axes share their scales, and so do all lower
+    ones."""
     figure = fig.plt.figure(figsize=(max(6.4, 4.2 * columns), 4.6 * rows + 1.4))
     outer, out = figure.add_gridspec(rows, columns), []
     for place in range(rows * columns):

@@ -18,7 +18,7 @@ def applies(selection):
 
 
 def efficient(entries):
-    """Those that no other beats in both error and speed, the most accurate first."""
+    """The methods that no other beats in both error and speed, the most accurate first."""
     front = []
     for entry in sorted(entries, key=lambda e: (e["err_rel_l2"], -e["speedup"])):
         if entry["drawn"] == "line" and (not front or entry["speedup"] > front[-1]["speedup"]):
@@ -27,7 +27,7 @@ def efficient(entries):
 
 
 def entries_of(selection):
-    """Rows of the CSV of each panel, those of the largest size."""
+    """The rows of the CSV of each panel, at the largest size."""
     errors = {(key, m): p[0]["value"] for key, _, rows in selection.largest()
               for m, p in series(known(rows), *["err_rel_l2"] * 3, "bytes").items()}
     for key, size, found in at_largest(selection, ("speedup", "speedup_lo", "speedup_hi"), known):

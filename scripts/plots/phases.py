@@ -7,7 +7,7 @@ from mpiq_plots import good, named, one_size, plot
 from mpiq_results import seconds_label
 from mpiq_selection import PlotError, names_of
 
-# A colour of its own for each phase, told apart by hatching too; not those of methods.
+# Each phase has a colour and a hatching of its own. The colours are not those of methods.
 PHASES = {"encode": ("#4477AA", ""), "wait": ("#DDDDDD", "xx"), "decode": ("#CCBB44", "//"), "other": ("#AA3377", "..")}
 SPARE = ("#66CCEE", "\\\\")
 
@@ -17,7 +17,8 @@ def phase_names(selection):
 
 
 def panels(selection):
-    """Key, size, time of the fastest dense method (NaN without), and seconds by phase of each method at the largest size."""
+    """Key, size, time of the fastest dense method (NaN if there is none), and seconds by phase of each method, at the largest
+    size."""
     exposed = selection.matrix("exposed")
     for key, size, rows in selection.largest():
         rows, found = rows[good(rows)], {}
@@ -36,7 +37,7 @@ def applies(selection):
 
 
 def bars(axis, found, names, share):
-    """A stacked bar a method, from 0."""
+    """Draws a stacked bar for each method, from 0."""
     for y, seconds in enumerate(found.values()):
         scale = 100 / seconds.sum() if share else 1
         left = 0.0

@@ -10,7 +10,7 @@ MOST = 6  # methods
 
 
 def by_rank(selection):
-    """Panel key, size, method and (repetition, rank) -> seconds, at the largest size, good rows of the first launch."""
+    """Panel key, size, method and (repetition, rank) -> seconds, from good rows of the first launch at the largest size."""
     times = selection.matrix("t_rank")
     for key, size, rows in selection.largest():
         rows = rows[good(rows) & np.isin(rows["key"], sorted(times))]

@@ -10,7 +10,7 @@ COLUMNS = ("ratio_target", "ratio_achieved")
 
 
 def asked(points):
-    """Valid rows of methods that promise a ratio; that does not depend on who shares the cores."""
+    """The valid rows of methods that promise a ratio. Ratios do not depend on ranks that share cores."""
     if any(c not in points.dtype.names for c in COLUMNS):
         return points[:0]
     return points[~dense(points) & (points["status"] == "ok") & (points["ratio_target"] > 1) & (points["ratio_achieved"] > 0)]
@@ -21,7 +21,8 @@ def applies(selection):
 
 
 def entries(points):
-    """A row of the CSV for each method and size of one distribution; median of links and launches, which send the same."""
+    """A row of the CSV for each method and size of one distribution. It is the median over links and launches, which send the
+    same."""
     for method in sorted(set(points["method"]), key=fig.order):
         for size in sorted(set(points["bytes"])):
             rows = points[(points["method"] == method) & (points["bytes"] == size)]

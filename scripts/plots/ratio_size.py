@@ -11,7 +11,7 @@ COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
 
 def compressed(points):
-    """Good rows with a speedup of methods that are asked for a ratio."""
+    """The good rows with a speedup, of methods that are given a ratio."""
     return points[~dense(points) & good(points) & np.isfinite(points["speedup_lo"]) & (points["ratio_target"] > 1)]
 
 
@@ -23,19 +23,19 @@ def applies(selection):
 
 
 def colour(speedup):
-    """Blue where slower, orange where faster; white at 1, full at 8 times."""
+    """Blue if slower, orange if faster; white at 1, the full colour at 8 times."""
     depth = float(np.clip(np.log2(speedup) / 3, -1, 1))
     return fig.tint("#D55E00" if depth > 0 else "#0072B2", 0.85 * abs(depth))
 
 
 def rows_of(points):
-    """Methods and their ratios, by ratio: the rows of a map."""
+    """Methods and their ratios, sorted by ratio: the rows of a map."""
     pairs = {str(m): float(np.median(points["ratio_target"][points["method"] == m])) for m in set(points["method"])}
     return sorted(pairs.items(), key=lambda pair: (pair[1], pair[0]))
 
 
 def map_rows(key, points, predict):
-    """Rows of the CSV of one panel, a cell each."""
+    """The rows of the CSV of one panel, one per cell."""
     found = series(points, *COLUMNS, "bytes")
     for y, (method, ratio) in enumerate(rows_of(points)):
         for p in found[method]:
@@ -45,7 +45,7 @@ def map_rows(key, points, predict):
 
 
 def frontier(axis, cells):
-    """A line wherever the model says that one of two neighbours is faster than the baseline and the other is not."""
+    """Draws a line wherever the model says that one of two neighbours is faster than the baseline and the other is not."""
     side = {where: row["model_speedup"] > 1 for where, row in cells.items() if np.isfinite(row["model_speedup"])}
     for y, x in side:
         if side.get((y, x + 1), side[y, x]) != side[y, x]:

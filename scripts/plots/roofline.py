@@ -13,7 +13,7 @@ ELEMENT = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
 
 def kernel_rows(kernels):
-    """Rows of the CSV: the best instruction set of each codec, work and size, of floats."""
+    """The rows of the CSV, for floats: the best instruction set of each codec, work and size."""
     best = {}
     for row in kernels.rows:
         name = row["bytes"], row["codec"], row["work"]

@@ -12,7 +12,7 @@ MOST = 3  # panels of each kind
 
 
 def groups(selection):
-    """(kind, size, key, rows) of what has more than one number of ranks: the vector fixed, or its share of a rank."""
+    """(kind, size, key, rows) of what has more than one number of ranks. Either the vector is fixed, or the share of a rank."""
     points = selection.points
     for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}, key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(GROUP, key)])]
@@ -32,7 +32,7 @@ def title(kind, size, key):
 
 
 def ideal(axis, lines, kind):
-    """What the bandwidth alone would make of the first dense point: 2 (ranks - 1) / ranks of the vector on the wire."""
+    """What the bandwidth alone predicts from the first dense point: 2 (ranks - 1) / ranks of the vector on the wire."""
     dense = next((p for m, p in lines.items() if fig.is_dense(m)), None)
     if not dense or dense[0]["ranks"] < 2:
         return []

@@ -14,7 +14,7 @@ def applies(training):
 
 
 def curve(runs):
-    """Of the tests that all seeds have: steps, seconds (mean), accuracy as mean, least and most of the seeds."""
+    """The tests that all seeds have: steps, seconds (mean), and the mean, least and most accuracy of the seeds."""
     by_step = [{row["step"]: row for row in run} for run in runs.values()]
     steps = sorted(set.intersection(*(set(rows) for rows in by_step)))
     accuracy = np.array([[rows[s]["accuracy"] for s in steps] for rows in by_step])
@@ -23,7 +23,7 @@ def curve(runs):
 
 
 def steps_an_epoch(methods):
-    """Of all runs: the last test of an epoch is made after its last step."""
+    """Steps per epoch, over all runs, because the last test of an epoch is made after its last step."""
     return max(row["step"] / row["epoch"] for runs in methods.values() for run in runs.values() for row in run)
 
 
@@ -47,7 +47,7 @@ def dress(axis, errors):
 
 
 def panels_of(training):
-    """(setting, ranks, methods, kind) of each panel: by epoch, and by time where every rank had a core."""
+    """(setting, ranks, methods, kind) of each panel: by epoch and, if every rank had a core, by time."""
     for (setting, ranks), methods in sorted(training.groups.items()):
         yield setting, ranks, methods, "epoch"
         if mpiq_training.timed(methods):

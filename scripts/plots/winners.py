@@ -6,7 +6,7 @@ from mpiq_plots import good, plot, sizes_and_methods, summarise
 from mpiq_results import bytes_label, paired_speedup
 from mpiq_selection import PlotError, names_of, natural
 
-MAP = ("link", "dtype", "data")  # one map for each
+MAP = ("link", "dtype", "data")  # one map for each value of these
 
 
 def by_time(points):
@@ -18,8 +18,8 @@ def by_time(points):
 
 
 def lead(points, winner, second, samples):
-    """(ratio, low, high) of the winner over the runner-up: paired where both were measured together, in one launch; else from
-    the ends of their intervals, which is wider."""
+    """(ratio, low, high) of the winner over the runner-up. It is paired if both were measured together in one launch; otherwise
+    it comes from the ends of their intervals, which is wider."""
     rows = [points[(points["method"] == name) & good(points)] for name, _ in (winner, second)]
     keys = [str(r["key"][0]) for r in rows]
     if all(len(r) == 1 for r in rows) and all(k in samples for k in keys) and rows[0]["base_key"][0] == rows[1]["base_key"][0]:
@@ -29,7 +29,7 @@ def lead(points, winner, second, samples):
 
 
 def cell_row(points, samples):
-    """What the map and the CSV say of the rows of one cell; None where no row is good."""
+    """The contents of one cell in the map and the CSV; None if no row is good."""
     ranking = by_time(points)
     if not ranking:
         return None
@@ -49,7 +49,7 @@ def applies(selection):
 
 
 def maps(selection):
-    """Key of each map, its sizes, its rows (ranks, nodes), and the rows of its cells by (row, column)."""
+    """The key of each map, its sizes, its rows (ranks, nodes), and the rows of its cells by (row, column)."""
     samples, points = selection.matrix("samples"), selection.points
     for key in sorted({tuple(row[c].item() for c in MAP) for row in points}, key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(MAP, key)])]
@@ -94,5 +94,5 @@ def winners(selection):
 
 
 def short(method):
-    """The name without its parameters, and 'MPI' for the library's own."""
+    """The name without its parameters; 'MPI' for the library's own."""
     return "MPI" if fig.is_dense(method) else method.partition("(")[0] + ("(...)" if "(" in method else "")

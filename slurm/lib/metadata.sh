@@ -1,4 +1,5 @@
-# What a cell ran on, in the words of Slurm, as sections of an INI file. Only what is named here: never the whole environment.
+# What a cell ran on, as Slurm describes it, as sections of an INI file. It contains only what is named here, never the whole
+# environment.
 # shellcheck shell=bash
 
 JOB_KEYS='JobId|ArrayJobId|ArrayTaskId|JobName|Partition|QOS|Features|Gres|NodeList|NumNodes|NumCPUs|NumTasks|CPUs/Task'
@@ -17,7 +18,7 @@ ENV_KEYS+='|SLURM_ARRAY_[A-Z_]+|SLURM_CPU_BIND[A-Z_]*|SLURM_GPU[A-Z_]*|CUDA_VISI
 ENV_KEYS+='|(MPIR_CVAR|UCX|FI|OMP|MPIQ|OMPI_MCA)_[A-Za-z0-9_]+'
 readonly ENV_KEYS
 
-# `scontrol show` prints KEY=VALUE words; of a value with blanks only the first word is kept.
+# `scontrol show` prints KEY=VALUE words. If a value contains blanks, only its first word is kept.
 chosen() { tr ' ' '\n' | grep -E "^($1)=" || true; }
 
 write_metadata() {
@@ -50,7 +51,7 @@ write_metadata() {
   env | grep -aE "^($ENV_KEYS)=" | sort
 }
 
-# Of the first node; the result file has the processor of each.
+# The processor of the first node. The result file has the processor of each node.
 write_processor() {
   echo "[processor $(uname -n)]"
   lscpu |

@@ -1,4 +1,4 @@
-"""What is asked of Slurm, and its answers."""
+"""The requests to Slurm, and its answers."""
 import dataclasses
 import getpass
 import re
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 SMALL_MINUTES = {"merge": 15, "report": 15, "outcome": 5}
-# Of slurm/lib/job.sh: exits that say why when nothing else could be written.
+# The exit codes of slurm/lib/job.sh. They explain an end about which nothing else could be written.
 EXITS = {2: "the program or the job was given what it does not take", 69: "a module or a program is missing",
          74: "could not write: a full disk, or no shared folder", 75: "points are left, and it was not requeued"}
 FATES = {"TIMEOUT": "killed by its time limit: give more --time; what was measured is kept",
@@ -16,11 +16,11 @@ FATES = {"TIMEOUT": "killed by its time limit: give more --time; what was measur
 
 
 class BatchError(Exception):
-    """Slurm is not there, or said no."""
+    """Slurm is not there, or refused."""
 
 
 def ask(*words, timeout=60):
-    """What a command of Slurm prints."""
+    """The output of a command of Slurm."""
     if not shutil.which(words[0]):
         raise BatchError(f"no {words[0]} here: run this where jobs are submitted")
     try:
@@ -33,17 +33,17 @@ def ask(*words, timeout=60):
 
 
 def config():
-    """name -> value of `scontrol show config`."""
+    """name -> value, from `scontrol show config`."""
     pairs = (line.split("=", 1) for line in ask("scontrol", "show", "config").splitlines() if "=" in line)
     return {name.strip(): value.strip() for name, value in pairs}
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What the command line and the site ask of Slurm, the same for all jobs of a run."""
+    """What the command line and the site request from Slurm. It is the same for all jobs of a run."""
 
-    options: tuple  # --partition=... and the like, of cells
-    small_options: tuple  # of what comes after them
+    options: tuple  # --partition=... and similar options of cells
+    small_options: tuple  # options of the jobs that come after the cells
     cpus_per_task: int
     gpus: int
     time: str
@@ -51,7 +51,7 @@ class Asked:
 
 
 def cells_command(asked, array, tasks, script, folder, after=()):
-    """sbatch for the cells of an array."""
+    """The sbatch command for the cells of an array."""
     words = ["sbatch", "--parsable", f"--array={tasks}%{asked.at_once}", f"--nodes={array.nodes}",
              f"--ntasks-per-node={array.ranks_per_node}", f"--cpus-per-task={asked.cpus_per_task}", f"--time={asked.time}",
              f"--output={folder.at('log', '%x-%A_%a.log')}"]
@@ -61,7 +61,8 @@ def cells_command(asked, array, tasks, script, folder, after=()):
 
 
 def after_command(asked, role, script, folder, condition, numbers):
-    """sbatch for what comes after other jobs. Without --kill-on-invalid-dep it would wait for ever for one that has failed."""
+    """The sbatch command for a job that comes after others. Without --kill-on-invalid-dep it would wait forever if one of them
+    failed."""
     words = ["sbatch", "--parsable"]
     words += [f"--dependency={condition}:" + ":".join(numbers), "--kill-on-invalid-dep=yes"] if numbers else []
     return [*words, f"--output={folder.at('log', '%x-%j.log')}", f"--time={SMALL_MINUTES[role]}", *asked.small_options, script,
@@ -69,7 +70,7 @@ def after_command(asked, role, script, folder, condition, numbers):
 
 
 def submit(words):
-    """The number of the job."""
+    """Submits the job and returns its number."""
     number = ask(*words).strip().split(";")[0]
     if not re.fullmatch(r"[0-9]+", number):
         raise BatchError(f"sbatch answered '{number}'")
@@ -83,7 +84,7 @@ def cancel(numbers):
 
 @dataclasses.dataclass(frozen=True)
 class Queued:
-    """A job or task that Slurm has not seen the end of."""
+    """A job or task whose end Slurm has not seen."""
 
     number: str
     task: str
@@ -94,7 +95,7 @@ class Queued:
 
 
 def queue(jobs):
-    """Of these jobs, those still queued or running, by (job, task); the task of a job that is no array is ''."""
+    """Those of these jobs that are queued or running, by (job, task). The task of a job without an array is ''."""
     out, names = {}, {job.number: job.name for job in jobs}
     text = ask("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%F|%K|%T|%r|%L|%N|%j") if jobs else ""
     for line in text.splitlines():
@@ -106,7 +107,7 @@ def queue(jobs):
 
 
 def fate(job, task):
-    """In words, how a job ended that said nothing itself, with Slurm's reason where it has one."""
+    """Describes how a job ended that wrote nothing itself, with Slurm's reason if there is one."""
     label = f"{job.number}_{task}" if task else job.number
     known = remembered(label, job.name)
     state, code = accounted(label, job.name) or known[:2]
@@ -118,7 +119,7 @@ def fate(job, task):
 
 
 def accounted(label, name):
-    """(state, exit code) of the accounting, where a site has one and this job is in it."""
+    """(state, exit code) from the accounting, if the site has one and it contains this job."""
     try:
         lines = ask("sacct", "-n", "-X", "-P", "-o", "State,ExitCode,JobName", "-j", label).splitlines()
     except BatchError:
@@ -128,7 +129,8 @@ def accounted(label, name):
 
 
 def remembered(label, name):
-    """(state, exit code, reason) of the controller, which knows a job for some minutes after its end; else empty texts."""
+    """(state, exit code, reason) from the controller, which knows a job for some minutes after its end; otherwise empty
+    texts."""
     try:
         text = ask("scontrol", "-o", "show", "job", label)
     except BatchError:
@@ -141,7 +143,7 @@ def remembered(label, name):
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """What a cluster says of one of its partitions."""
+    """What a cluster tells about one of its partitions."""
 
     name: str
     default: bool
@@ -149,7 +151,7 @@ class Partition:
 
 
 def partitions():
-    """Those that there are; none where Slurm does not say."""
+    """The partitions that exist; none if Slurm does not say."""
     try:
         lines = [line.rsplit("|", 1) for line in ask("sinfo", "-h", "-a", "-o", "%P|%D").splitlines()]
     except BatchError:

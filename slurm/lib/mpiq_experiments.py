@@ -1,4 +1,4 @@
-"""The experiments: what each measures with, and what a cell of it takes."""
+"""The experiments: what each measures with, and what one of its cells takes."""
 import dataclasses
 import os
 import re
@@ -9,7 +9,7 @@ import mpiq_sweep as sweeps
 
 PLAN = re.compile(r"^# (\d+) points of .*about (\S+) bytes on each rank; about ([\d.]+) (us|ms|s|min)", re.M)
 UNIT_S = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
-START_S = 20  # of a cell, beside its points
+START_S = 20  # seconds of a cell, besides its points
 
 
 class ExperimentError(Exception):
@@ -18,8 +18,8 @@ class ExperimentError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """kind: bench (mpiq-bench, by a sweep file), kernels, train or dropin; options, and more with --quick: of its program, where
-    the command line has none of that name; time: of a cell, in place of an estimate."""
+    """kind: bench (mpiq-bench with a sweep file), kernels, train or dropin. options, and more with --quick: options of its
+    program that the command line may replace. time: of a cell, in place of an estimate."""
 
     kind: str
     sweep: str = ""
@@ -33,8 +33,9 @@ class Experiment:
 
 QUICK = ("--point-time=0.3", "--max-reps=40")
 TRAIN = ("--methods=mpi,bf16,onebit,threshold(quantile=0.97),adaptive", "--network=mlp:512x512", "--optimizer=sgd", "--rate=0.6",
-         "--decay=0.7", "--batch=256", "--epochs=6")  # as scripts/mnist
-KERNELS = r"/(encode\+feedback|decode\+add)/f32/.*/65536KiB"  # as scripts/run, what an allreduce of long vectors does
+         "--decay=0.7", "--batch=256", "--epochs=6")  # the same as in scripts/mnist
+# the same as in scripts/run: what an allreduce of long vectors does
+KERNELS = r"/(encode\+feedback|decode\+add)/f32/.*/65536KiB"
 ALL = {
     "allreduce": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml"),
     "scaling": Experiment("bench", "slurm/sweeps/scaling.toml", quick_options=QUICK),
@@ -49,7 +50,7 @@ ALL = {
 
 
 def sweep_of(experiment, options, root):
-    """The sweep file of a bench experiment; for the others one that asks for a launch."""
+    """The sweep file of a bench experiment. Other experiments get one that asks for a single launch."""
     if experiment.kind != "bench":
         if options.sweep:
             raise ExperimentError("--sweep: only for experiments of mpiq-bench")
@@ -63,7 +64,7 @@ def sweep_of(experiment, options, root):
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """Of the longest cell: points, memory of a rank as text, seconds."""
+    """The longest cell: points, memory of a rank as text, seconds."""
 
     points: int
     memory: str
@@ -71,9 +72,9 @@ class Estimate:
 
 
 def estimate(sweep, combinations, words, bench):
-    """What mpiq-bench itself says, so that wrong options are found before anything is submitted; None and why where it does not
-    start here, as on login nodes without the MPI library."""
-    # Parts of a launch: here there is one rank, so each is estimated as if it were that one.
+    """What mpiq-bench itself reports, so that wrong options are found before anything is submitted. None and the reason if it
+    does not start here, for example on login nodes without the MPI library."""
+    # The parts of a launch. There is only one rank here, so each part is estimated as if it were the only one.
     parts = sweep.options.get("ranks", []) if not any(word.split("=")[0] == "--ranks" for word in words) else []
     times = len(parts) if isinstance(parts, list) and parts else 1
     alone = ["--ranks=1"] if parts else []
@@ -96,7 +97,8 @@ def estimate(sweep, combinations, words, bench):
 
 
 def refused_by(program, *words):
-    """Raises ExperimentError with what a program says to options that it does not take; nothing where it does not start."""
+    """Raises ExperimentError with the message of a program that refuses its options. Does nothing if the program does not
+    start."""
     try:
         done = subprocess.run([program, *words], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -106,7 +108,7 @@ def refused_by(program, *words):
 
 
 def value_of(words, option):
-    """Of the last `--option VALUE` or `--option=VALUE`, '' if there is none."""
+    """The value of the last `--option VALUE` or `--option=VALUE`; '' if there is none."""
     found = ""
     for word, following in zip(words, [*words[1:], ""]):
         if word == option:
@@ -117,7 +119,7 @@ def value_of(words, option):
 
 
 def program_version(bench):
-    """Of mpiq-bench, or '' where it does not start."""
+    """The version of mpiq-bench; '' if it does not start."""
     try:
         done = subprocess.run([bench, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
                               timeout=60)
@@ -127,14 +129,14 @@ def program_version(bench):
 
 
 def with_defaults(defaults, words):
-    """The words, after those defaults whose option is in none of them; of two defaults the later counts."""
+    """The words, after those defaults whose option is not among them. If an option has two defaults, the later one counts."""
     given = {word.split("=")[0] for word in words}
     kept = {word.split("=")[0]: word for word in defaults}
     return [*(word for name, word in kept.items() if name not in given), *words]
 
 
 def program_words(name, words):
-    """What comes after --, as jobs are to have it: they run in another folder."""
+    """The words after --, in the form that jobs need, because jobs run in another folder."""
     if name == "dropin":
         if not words:
             raise ExperimentError("dropin: which program? slurm/submit dropin ... -- PROGRAM ARGUMENTS...")
@@ -153,7 +155,7 @@ def program_words(name, words):
 
 
 def varied(name, sweep, options):
-    """option -> values, of which a cell has one each."""
+    """option -> values. Each cell has one value of each option."""
     if name == "dropin":
         return {"variant": ["plain", "advise", *(["policy"] if options.policy else [])]}
     return sweep.varied if sweep else {}

@@ -17,7 +17,7 @@ import shlex
 
 
 class FolderError(Exception):
-    """A folder that is none of a run, or another one's."""
+    """A folder that does not belong to a run, or belongs to another one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Cell:
 
     @property
     def line(self):
-        """Of plan.tsv, which jobs read."""
+        """The line of plan.tsv, which jobs read."""
         return "\t".join([self.name, str(self.nodes), str(self.ranks_per_node), str(self.launch), *self.options])
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What a job said last."""
+    """The last message of a job."""
 
     utc: str
     state: str
@@ -49,7 +49,7 @@ class State:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """role: cells, merge, report or outcome; tasks: as --array has them, or empty. name: '' in folders of older versions. A
+    """role: cells, merge, report or outcome. tasks: in the form of --array, or empty. name: '' in folders of older versions. A
     controller that was set up anew gives the same numbers to other jobs, but not the same names."""
 
     role: str
@@ -59,7 +59,8 @@ class Job:
 
 
 def check_path(path):
-    """Slurm replaces % in the names of logs, and every line of our files is one of text."""
+    """Refuses paths with %, which Slurm replaces in the names of logs, and with characters that would break a line of our
+    files."""
     if re.search(r"[%\\\x00-\x1f\x7f]", path):
         raise FolderError(f"--out: {path!r} has a %, a backslash or a control character in it")
     return path
@@ -86,7 +87,7 @@ def settings_text(settings):
 
 
 class Folder:
-    """A run's folder, there or to be made."""
+    """The folder of a run, which may not exist yet."""
 
     def __init__(self, path):
         self.path = check_path(os.path.abspath(path))
@@ -98,7 +99,7 @@ class Folder:
         return os.path.exists(self.at("record.json"))
 
     def make(self, record, settings, cells, copies):
-        """Writes it, or refuses one that holds something else. copies: name -> content."""
+        """Writes the folder, or refuses one with other contents. copies: name -> content."""
         if self.exists():
             old = self.record()
             other = sorted(key for key in {*record, *old} if record.get(key) != old.get(key))
@@ -112,7 +113,7 @@ class Folder:
             replace(self.at(name), content)
         replace(self.at("settings.sh"), settings_text(settings))
         replace(self.at("plan.tsv"), "".join(cell.line + "\n" for cell in cells))
-        replace(self.at("record.json"), json.dumps(record, indent=1) + "\n")  # last: now it is a run's folder
+        replace(self.at("record.json"), json.dumps(record, indent=1) + "\n")  # last, because it makes the folder that of a run
 
     def record(self):
         try:
@@ -133,7 +134,7 @@ class Folder:
         return out
 
     def state(self, name):
-        """The last whole line, or None."""
+        """The last complete line, or None."""
         try:
             with open(self.at("state", name + ".state"), encoding="utf-8", errors="replace") as file:
                 lines = [line for line in file.read().split("\n") if line.count("\t") == 4]
@@ -142,7 +143,7 @@ class Folder:
         return State(*lines[-1].split("\t")) if lines else None
 
     def jobs(self):
-        """In the order in which they were submitted."""
+        """The jobs in the order in which they were submitted."""
         try:
             with open(self.at("jobs.tsv"), encoding="utf-8") as file:
                 lines = [line.split("\t") for line in file.read().splitlines()]
@@ -155,5 +156,5 @@ class Folder:
             file.write(f"{job.role}\t{job.number}\t{job.tasks}\t{job.name}\n")
 
     def todo(self, cells):
-        """Numbers of the cells that are not done."""
+        """The numbers of the cells that are not done."""
         return [i for i, cell in enumerate(cells) if (state := self.state(cell.name)) is None or state.state != "done"]

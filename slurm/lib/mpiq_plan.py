@@ -1,4 +1,4 @@
-"""What slurm/submit would start: shapes (nodes x ranks per node), cells, their order, time and cost. Starts nothing."""
+"""What slurm/submit would start: shapes (nodes x ranks per node), cells, their order, time and cost. It starts nothing."""
 import dataclasses
 import itertools
 import math
@@ -11,21 +11,22 @@ MOST_CELLS = 100000
 
 
 class PlanError(Exception):
-    """A plan that cannot be made of what was asked for."""
+    """No plan can be made from the request."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """Cells first to last of the plan, on as many nodes each."""
+    """Cells first to last of the plan, all with the same number of nodes."""
 
     nodes: int
-    ranks_per_node: int  # the most of its cells
+    ranks_per_node: int  # the largest of its cells
     first: int
     last: int
 
 
 def numbers(text, where):
-    """'1-64': 1, 2, 4 ... 64, and the end, if it is no power of two times the beginning; '2,3,8-32': these. In order, each once."""
+    """'1-64': 1, 2, 4, ..., 64, and the end if it is not a power of two times the beginning. '2,3,8-32': the numbers of all
+    parts. They come in order, each once."""
     found = set()
     for word in text.split(","):
         match = re.fullmatch(r"([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?", word.strip())
@@ -55,17 +56,19 @@ def seconds(text, where):
 
 
 def limit_for(estimate_s):
-    """Of a cell for which so many seconds are planned: half as much again, the harness's margin of a minute, in steps of five."""
+    """The time limit of a cell that is planned to take this many seconds: half as much again, plus the harness's margin of a
+    minute, in steps of five minutes."""
     return math.ceil((1.5 * estimate_s + 120) / 300) * 300
 
 
 def words_of(varied):
-    """The options of [launch.vary], of which a cell has one value each."""
+    """The options of [launch.vary]. Each cell has one value of each."""
     return list(itertools.product(*[[(key, value) for value in values] for key, values in varied.items()]))
 
 
 def cells(nodes, ranks_per_node, launches, varied, seed, least_ranks):
-    """In the order of the plan: by nodes, shuffled below, so that what drifts with time does not look like a difference."""
+    """The cells in the order of the plan: sorted by nodes, and shuffled within, so that drift over time does not look like a
+    difference."""
     out, names = [], set()
     for n in nodes:
         group = []
@@ -89,7 +92,7 @@ def cells(nodes, ranks_per_node, launches, varied, seed, least_ranks):
 
 
 def arrays(planned):
-    """One for each number of nodes; the tasks of an array are the numbers of lines of the plan."""
+    """One array for each number of nodes. The tasks of an array are line numbers of the plan."""
     out, first = [], 0
     for nodes, group in itertools.groupby(planned, lambda cell: cell.nodes):
         group = list(group)
@@ -99,7 +102,7 @@ def arrays(planned):
 
 
 def task_list(tasks):
-    """[0, 1, 2, 5] -> '0-2,5', as --array takes it."""
+    """[0, 1, 2, 5] -> '0-2,5', the form of --array."""
     out = []
     for _, run in itertools.groupby(enumerate(sorted(tasks)), lambda pair: pair[1] - pair[0]):
         run = [task for _, task in run]

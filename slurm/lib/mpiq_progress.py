@@ -1,4 +1,4 @@
-"""How far a run is: what its jobs said, and what Slurm says where they said nothing."""
+"""How far a run is: what its jobs wrote, and what Slurm says about jobs that wrote nothing."""
 import collections
 import dataclasses
 import re
@@ -8,7 +8,7 @@ import mpiq_batch as batch
 
 DONE, RUNNING, WAITING, FAILED, ENDED = "done", "running", "waiting", "failed", "cut off"
 STEPS = ("merge", "report")
-# Of Slurm's reasons, parts of those that time does not heal.
+# Parts of those reasons of Slurm that waiting does not remove.
 HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionDown",
             "PartitionInactive", "DependencyNeverSatisfied", "JobHeld")
 NEVER = ": does not begin unless something is changed"
@@ -16,7 +16,7 @@ NEVER = ": does not begin unless something is changed"
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A cell, or what comes after the cells: its state, the last job that it had, and why."""
+    """A cell, or a job after the cells: its state, its last job, and why."""
 
     name: str
     state: str
@@ -26,7 +26,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """All parts of a run; link: the name of its result file."""
+    """All parts of a run. link: the name of its result file."""
 
     cells: list
     steps: list
@@ -49,7 +49,7 @@ def last_job(jobs, role, task=None):
 
 
 def part(name, job, task, state, queue):
-    """Slurm's word counts for what is queued; the job's own for what has ended."""
+    """Slurm's state counts for a queued job; the job's own word counts for one that has ended."""
     if job is None:
         return Part(name, DONE if state and state.state == "done" else WAITING, "", "not submitted")
     label = f"{job.number}_{task}" if task else job.number
@@ -59,7 +59,7 @@ def part(name, job, task, state, queue):
             why = queued.reason + (f"; {state.why}" if state and state.state == "left" else "")
             return Part(name, WAITING, label, why)
         return Part(name, RUNNING, label, f"on {queued.nodes}, {queued.left} left")
-    # A word of an earlier submission explains nothing of this one.
+    # A message of an earlier submission does not explain this one.
     current = state is not None and state.job == label
     if state and state.state == "done":
         return Part(name, DONE, label, "")
@@ -69,7 +69,7 @@ def part(name, job, task, state, queue):
 
 
 def look(folder, ignore_job=""):
-    """ignore_job: that of the outcome, which asks."""
+    """ignore_job: the outcome job itself, which asks."""
     folder.record()
     jobs = folder.jobs()
     queue = batch.queue([job for job in jobs if job.number != ignore_job])
@@ -85,7 +85,7 @@ def summary(parts):
 
 
 def reasons(parts):
-    """Why cells wait, in Slurm's words, the most frequent first: [] if none does."""
+    """The reasons why cells wait, in Slurm's words, the most frequent first; [] if none waits."""
     found = collections.Counter(p.why for p in parts if p.state == WAITING)
     return [f"  {number} waiting: {why}{NEVER if any(word in why for word in HOPELESS) else ''}"
             for why, number in found.most_common()]

@@ -1,4 +1,4 @@
-"""A run that is asked for: what slurm/submit makes of its command line."""
+"""The request for a run, which slurm/submit makes from its command line."""
 import os
 import re
 import time
@@ -16,7 +16,7 @@ PROBLEMS = (planning.PlanError, sites.SiteError, folders.FolderError, experiment
 
 
 class Request:
-    """A run before it is submitted: all that the command line, the site and the programs say of it."""
+    """A run before it is submitted: what the command line, the site and the programs say about it."""
 
     def __init__(self, options):
         self.options = options
@@ -69,7 +69,8 @@ class Request:
         return found
 
     def check_partitions(self):
-        """What Slurm would refuse, or never begin. Where it does not answer, or the site's own options choose, nothing is said."""
+        """Finds what Slurm would refuse, or never start. It finds nothing if Slurm does not answer, or if the site's own
+        options choose."""
         known = {p.name: p for p in batch.partitions()}
         if not known or any(o.startswith(("-p", "--partition", "-M", "--clusters")) for o in self.site["sbatch_options"]):
             return
@@ -84,7 +85,7 @@ class Request:
             raise planning.PlanError(f"--nodes: {asked}, but partition {cells} has {most} nodes")
 
     def check_methods(self):
-        """By the programs that know them: what is misspelt is found here, not in the log of a cell."""
+        """Lets the programs check their own options, so that a misspelt one is found here and not in the log of a cell."""
         policy, kind = self.options.policy, self.experiment.kind
         if policy and kind != "dropin":
             raise experiments.ExperimentError("--policy: only for dropin; of the others the program's options choose")
@@ -104,7 +105,7 @@ class Request:
         return experiments.estimate(self.sweep, planning.words_of(self.varied), self.words, os.path.join(self.bin, program))
 
     def time_limit(self):
-        """Seconds."""
+        """The time limit in seconds."""
         text = self.options.time or self.experiment.time
         if text:
             return planning.seconds(text, "--time")
@@ -126,7 +127,7 @@ class Request:
                            f"{minutes // 60}:{minutes % 60:02}:{rest:02}", self.options.at_once)
 
     def record(self):
-        """What results depend on, but not what Slurm is asked."""
+        """What results depend on. The requests to Slurm are not part of it."""
         options = self.options
         version = experiments.program_version(os.path.join(self.bin, "mpiq-bench"))
         return {"experiment": options.experiment, "version": version,
@@ -137,7 +138,7 @@ class Request:
                 "launcher": self.site["launcher"], "order_seed": options.order_seed}
 
     def settings(self):
-        """For jobs."""
+        """The settings for jobs."""
         site, options = self.site, self.options
         return {"root": ROOT, "bin": self.bin, "python": site["python"], "kind": self.experiment.kind, "link": self.link,
                 "modules": site["modules"], "launcher": site["launcher"], "srun_options": site["srun_options"],
@@ -147,7 +148,7 @@ class Request:
                 **{f"export {name}": value for name, value in (self.sweep.env if self.sweep else {}).items()}}
 
     def copies(self):
-        """Files that the folder gets."""
+        """The files that the folder gets."""
         out = {}
         for name, path in (("site.sh", self.site_path), ("sweep.toml", self.sweep and self.sweep.path)):
             if path:
@@ -156,7 +157,7 @@ class Request:
         return out
 
     def source(self):
-        """In brackets, the sweep file."""
+        """The name of the sweep file, in brackets."""
         if not self.sweep:
             return ""
         path = self.sweep.path

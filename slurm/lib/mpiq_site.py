@@ -1,4 +1,4 @@
-"""Settings of a site: a shell file that jobs source, and of which slurm/submit reads what it needs to know."""
+"""The settings of a site: a shell file that jobs source. slurm/submit reads from it what it needs."""
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ TEXTS = {"partition": "", "account": "", "qos": "", "constraint": "", "modules":
 LISTS = ("sbatch_options", "srun_options")
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
-# Prints what is known as NAME=VALUE, each ended by a zero byte; an element of a list on its own.
+# Prints the known settings as NAME=VALUE, each ended by a zero byte. Each element of a list is printed by itself.
 READER = r"""
 source "$1" >&2 || exit 1
 for name in $2; do printf '%s=%s\0' "$name" "${!name-$'\x01'}"; done
@@ -28,7 +28,7 @@ def near_names(here):
 
 
 def find(word, here):
-    """The path of a file, or of an example by its name; None for no site."""
+    """The path of a file, or of an example given by its name; None for no site."""
     if not word:
         return None
     if "/" not in word and word in near_names(here):
@@ -39,10 +39,10 @@ def find(word, here):
 
 
 def read(path):
-    """name -> text or list of words, with defaults for what the file leaves out."""
+    """name -> text or list of words. What the file leaves out has its default."""
     site = {**TEXTS, **{name: [] for name in LISTS}}
     if path:
-        # A clean environment: what happens to be set in a login shell is no setting of the site.
+        # Uses a clean environment, because a variable of a login shell is not a setting of the site.
         env = {name: os.environ[name] for name in ("HOME", "USER", "PATH", "LANG", "SCRATCH", "WORK") if name in os.environ}
         done = subprocess.run(["bash", "-c", READER, "site", path, " ".join(TEXTS), " ".join(LISTS)], env=env, check=False,
                               stdin=subprocess.DEVNULL, capture_output=True)

@@ -13,7 +13,7 @@ import mpiq_plan as planning
 from mpiq_request import SLURM
 
 LONGEST_PAUSE_S = 30
-REFUSALS = 10  # of squeue, one after the other, after which nobody waits: five minutes of a controller that does not answer
+REFUSALS = 10  # failed calls of squeue in a row, after which waiting ends: five minutes without an answer of the controller
 
 
 def script_of(name):
@@ -21,13 +21,13 @@ def script_of(name):
 
 
 def send_all(request, todo, send):
-    """Calls send(role, tasks, command), which returns the number of the job, in the order in which jobs depend on each other."""
+    """Calls send(role, tasks, command), which returns the number of the job, in the order of the dependencies between jobs."""
     asked, folder, cells = request.asked(), request.folder, []
     script = script_of(request.options.experiment)
     for array in request.arrays:
         tasks = planning.task_list(i for i in todo if array.first <= i <= array.last)
         if tasks:
-            # One array after the other where no two cells are to share the network.
+            # One array starts after the other if no two cells may share the network.
             after = cells[-1:] if request.options.at_once == 1 else []
             cells.append(send("cells", tasks, batch.cells_command(asked, array, tasks, script, folder, after)))
     merge = send("merge", "", batch.after_command(asked, "merge", script_of("merge"), folder, "afterok", cells))
@@ -38,7 +38,7 @@ def send_all(request, todo, send):
 
 
 def show(request, todo):
-    """What would be submitted: the commands and, once each, the scripts."""
+    """What would be submitted: the commands, and each script once."""
     scripts = []
 
     def printed(role, _, command):
@@ -54,17 +54,17 @@ def show(request, todo):
 
 
 def refuse_running(folder):
-    """Two jobs would write to one file."""
+    """Refuses a second job that would write to the same file."""
     if folder.exists() and (left := batch.queue(folder.jobs())):
         names = sorted({number for number, _ in left})
         raise folders.FolderError(f"--out: jobs {' '.join(names)} of {folder.path} have not ended: slurm/status, or scancel them")
 
 
 def submit(request, todo):
-    """Numbers of the jobs. If one is refused, those before it are cancelled."""
+    """Submits the jobs and returns their numbers. If one is refused, those before it are cancelled."""
     sent = []
     with contextlib.suppress(FileNotFoundError):
-        os.remove(request.folder.at("outcome.txt"))  # that of an earlier submission
+        os.remove(request.folder.at("outcome.txt"))  # of an earlier submission
 
     token = uuid.uuid4().hex[:8]
 
@@ -83,7 +83,7 @@ def submit(request, todo):
 
 
 def wait_for_end(jobs):
-    """Of the last of these jobs. Asks seldom: the controller is everybody's."""
+    """Waits for the end of the last of these jobs. It asks seldom, because all users share the controller."""
     pause, refused = 0.5, 0
     while True:
         try:
@@ -100,6 +100,6 @@ def wait_for_end(jobs):
 
 
 def wait(folder, numbers):
-    """Until the last has ended; 0 if all is well."""
+    """Waits until the last job has ended; returns 0 if all is well."""
     wait_for_end([job for job in folder.jobs() if job.number in numbers])
     return subprocess.run([sys.executable, os.path.join(SLURM, "status"), folder.path, "--final"], check=False).returncode

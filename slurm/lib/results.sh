@@ -1,7 +1,7 @@
-# What is made of the cells of each kind of experiment; sourced by slurm/merge.sbatch and slurm/report.sbatch.
+# Makes the results from the cells of each kind of experiment. slurm/merge.sbatch and slurm/report.sbatch source it.
 # shellcheck shell=bash
 
-# The files of all cells of the plan, in its order; the first that is missing ends it.
+# The files of all cells in the order of the plan. The job fails at the first that is missing.
 cell_files() {  # cell_files SUFFIX
   local cell rest
   while IFS=$'\t' read -r cell rest; do
