@@ -10,8 +10,8 @@
 #include <string>
 
 #include "bench/gpu.hpp"
-#include "bench/lists.hpp"
 #include "bench/nccl.hpp"
+#include "bench/parse_lists.hpp"
 #include "mpi_quant.h"
 
 namespace mq::bench {

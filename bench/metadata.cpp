@@ -86,7 +86,7 @@ Answer answer(MPI_Comm comm, const Gpu* gpu) {
   MPI_Comm node = MPI_COMM_NULL;
   PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, a.rank.rank, MPI_INFO_NULL, &node);
   PMPI_Comm_rank(node, &a.rank.local_rank);
-  a.rank.node_index = a.rank.rank;  // the rank of the node's first rank; survey() numbers the nodes
+  a.rank.node_index = a.rank.rank;  // the rank of the node's first rank; find_topology() numbers the nodes
   PMPI_Bcast(&a.rank.node_index, 1, MPI_INT, 0, node);
   PMPI_Comm_free(&node);
   if (gpu != nullptr) {
@@ -129,7 +129,7 @@ int local_rank(MPI_Comm comm) {
   return rank;
 }
 
-Topology survey(MPI_Comm comm, const Gpu* gpu) {
+Topology find_topology(MPI_Comm comm, const Gpu* gpu) {
   int size = 1;
   PMPI_Comm_size(comm, &size);
   const Answer mine = answer(comm, gpu);

@@ -25,7 +25,7 @@ struct Topology {
   bool one_clock(int first_ranks) const;
 };
 // gpu: the GPU that this rank uses; null: none. Collective; the same on every rank.
-Topology survey(MPI_Comm comm, const Gpu* gpu = nullptr);
+Topology find_topology(MPI_Comm comm, const Gpu* gpu = nullptr);
 int local_rank(MPI_Comm comm);  // among the ranks of its node. Collective
 
 std::vector<EnvRow> allowed_environment();

@@ -8,7 +8,7 @@
 
 #include "bench/config_file.hpp"
 #include "bench/explain.hpp"
-#include "bench/list.hpp"
+#include "bench/list_output.hpp"
 #include "bench/models.hpp"
 #include "bench/parse.hpp"
 

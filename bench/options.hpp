@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bench/data.hpp"
-#include "bench/lists.hpp"
 #include "bench/models.hpp"
+#include "bench/parse_lists.hpp"
 #include "bench/sparse_data.hpp"
 #include "bench/start.hpp"
 #include "kernels/codec.hpp"

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "bench/data.hpp"
-#include "bench/lists.hpp"
+#include "bench/parse_lists.hpp"
 #include "bench/rows.hpp"
 
 namespace mq::bench {

@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/file_layout.hpp"
 #include "bench/hdf5.hpp"
-#include "bench/layout.hpp"
 #include "bench/seal.hpp"
 
 namespace mq::bench {

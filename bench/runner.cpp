@@ -11,11 +11,11 @@
 #include "bench/build_info.hpp"
 #include "bench/check.hpp"
 #include "bench/console.hpp"
-#include "bench/crew.hpp"
 #include "bench/dense_workload.hpp"
 #include "bench/layers.hpp"
 #include "bench/lock_file.hpp"
 #include "bench/metadata.hpp"
+#include "bench/orders.hpp"
 #include "bench/random.hpp"
 #include "bench/sparse_workload.hpp"
 #include "bench/stats.hpp"
@@ -59,7 +59,7 @@ class Sweep {
 
   Options options_;  // with the contents of --layers after prepare()
   std::string command_line_;
-  MPI_Comm crew_ = MPI_COMM_NULL;
+  MPI_Comm launch_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   double start_s_;
   double clock_resolution_s_ = clock_resolution_s(), clock_cost_s_ = clock_cost_s();
@@ -78,15 +78,15 @@ class Sweep {
 
 Sweep::Sweep(const Options& options, const std::string& command_line, MPI_Comm comm)
     : options_(options), command_line_(command_line), start_s_(now_s()) {
-  PMPI_Comm_dup(comm, &crew_);
-  PMPI_Comm_rank(crew_, &rank_);
-  PMPI_Comm_size(crew_, &size_);
+  PMPI_Comm_dup(comm, &launch_);
+  PMPI_Comm_rank(launch_, &rank_);
+  PMPI_Comm_size(launch_, &size_);
 }
 
 Sweep::~Sweep() {
   for (auto& [ranks, comm] : comms_)
     if (comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
-  PMPI_Comm_free(&crew_);
+  PMPI_Comm_free(&launch_);
 }
 
 // The median of the time from the first to the last rank that leaves the barrier.
@@ -94,11 +94,11 @@ double Sweep::barrier_skew() {
   if (!topology_.one_clock(size_)) return kUnknown;
   std::vector<double> skews;
   for (int i = 0; i < kSkewBarriers; ++i) {
-    dissemination_barrier(crew_);
+    dissemination_barrier(launch_);
     const double now = now_s();
     double last = now, first = -now;
-    PMPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, crew_);
-    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, crew_);
+    PMPI_Allreduce(MPI_IN_PLACE, &last, 1, MPI_DOUBLE, MPI_MAX, launch_);
+    PMPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, launch_);
     skews.push_back(last + first);
   }
   return summarize(skews).median;
@@ -137,7 +137,7 @@ Status Sweep::begin_report(double barrier_skew_s) {
 
 // The same answer on all ranks. The first rank that has an error prints it.
 bool Sweep::agreed(const Status& mine) {
-  const int first = first_no(mine.ok(), crew_);
+  const int first = first_no(mine.ok(), launch_);
   if (first == rank_) print_error(mine.text());
   return first == size_;
 }
@@ -154,10 +154,10 @@ Status Sweep::read_layers() {
       status = {Code::bad_argument, fmt::format("--layers: {} cannot be read", options_.layers_file)};
   }
   int length = status.ok() ? static_cast<int>(text.size()) : -1;
-  PMPI_Bcast(&length, 1, MPI_INT, 0, crew_);
+  PMPI_Bcast(&length, 1, MPI_INT, 0, launch_);
   if (length < 0) return status;
   text.resize(static_cast<std::size_t>(length));
-  PMPI_Bcast(text.data(), length, MPI_CHAR, 0, crew_);
+  PMPI_Bcast(text.data(), length, MPI_CHAR, 0, launch_);
   auto layers = parse_layers(text);
   if (!layers.ok())
     return {Code::bad_argument,
@@ -182,7 +182,7 @@ Status Sweep::open_recording(const std::vector<Point>& points) {
 
 Status Sweep::open_gpu() {
   if (options_.memory != Place::cuda) return {};
-  auto gpu = Gpu::open(local_rank(crew_));
+  auto gpu = Gpu::open(local_rank(launch_));
   if (!gpu.ok()) return {Code::bad_argument, fmt::format("--memory cuda: {}", gpu.status().text())};
   gpu_ = std::move(*gpu);
   return {};
@@ -204,7 +204,7 @@ int Sweep::prepare() {
   if (!agreed(open_recording(*points))) return kUsage;
   points_ = std::move(*points);
   if (!options_.dry_run && !agreed(open_gpu())) return kUsage;
-  topology_ = survey(crew_, gpu_.get());
+  topology_ = find_topology(launch_, gpu_.get());
   if (root() && !options_.dry_run) print_header(options_, topology_, mpi_library());
   if (options_.dry_run) {
     if (root()) print_plan(options_, points_, topology_);
@@ -231,7 +231,7 @@ int Sweep::prepare() {
       failed = kUsage;
     }
   }
-  PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, crew_);
+  PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, launch_);
   return failed;
 }
 
@@ -240,11 +240,11 @@ MPI_Comm Sweep::comm_of(int ranks) {
   for (const auto& [known, comm] : comms_)
     if (known == ranks) return comm;
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-  PMPI_Comm_group(crew_, &all);
+  PMPI_Comm_group(launch_, &all);
   int range[1][3] = {{0, ranks - 1, 1}};
   PMPI_Group_range_incl(all, 1, range, &some);
   MPI_Comm comm = MPI_COMM_NULL;
-  PMPI_Comm_create_group(crew_, some, ranks, &comm);
+  PMPI_Comm_create_group(launch_, some, ranks, &comm);
   PMPI_Group_free(&some);
   PMPI_Group_free(&all);
   comms_.emplace_back(ranks, comm);
@@ -329,7 +329,7 @@ void Sweep::lead() {
     const double now = now_s();
     if (done > 0 && now + longest >= start_s_ + options_.deadline_s) break;
     progress.show(done, points_[todo[done]]);
-    send_order(crew_, static_cast<int>(todo[done]));
+    send_order(launch_, static_cast<int>(todo[done]));
     progress.clear();
     do_point(todo[done]);
     longest = std::max(longest, now_s() - now);
@@ -345,11 +345,11 @@ void Sweep::lead() {
   } else if (exit_code_ == kDone && !gate_holds()) {
     exit_code_ = kPointFailed;
   }
-  send_order(crew_, kNoMorePoints);
+  send_order(launch_, kNoMorePoints);
 }
 
 void Sweep::follow() {
-  for (int order = wait_for_order(crew_); order != kNoMorePoints; order = wait_for_order(crew_))
+  for (int order = wait_for_order(launch_); order != kNoMorePoints; order = wait_for_order(launch_))
     do_point(static_cast<std::size_t>(order));
 }
 
@@ -378,8 +378,8 @@ int Sweep::run() {
     lead();
   else
     follow();
-  PMPI_Bcast(&exit_code_, 1, MPI_INT, 0, crew_);
-  gather_quietly(crew_);
+  PMPI_Bcast(&exit_code_, 1, MPI_INT, 0, launch_);
+  gather_quietly(launch_);
   return exit_code_;
 }
 

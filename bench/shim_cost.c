@@ -13,9 +13,9 @@
 
 #include "bench/launched.h"
 #include "mpi_quant.h"
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 
-extern const mpiq_front mpiq_front_v1;
+extern const mpiq_stub mpiq_stub_v1;
 
 enum { kBlocks = 301, kCalls = 20000 };
 
@@ -41,7 +41,7 @@ static double block_ns(Allreduce f, void* buffer, int count, MPI_Datatype type) 
 
 static void compare(const char* what, int count, MPI_Datatype type) {
   static double shim[kBlocks], mpi[kBlocks], added[kBlocks];
-  void* const address = mpiq_front_v1.real("PMPI_Allreduce");
+  void* const address = mpiq_stub_v1.real("PMPI_Allreduce");
   Allreduce real;
   void* buffer = calloc((size_t)count, sizeof(double));
   int b;

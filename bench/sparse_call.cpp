@@ -9,8 +9,8 @@ namespace mq::bench {
 
 ResultForm form_of(const SparseMethod& method) {
   if (method.butterfly()) return ResultForm::wanted;
-  return method.kind == SparseMethod::Kind::unite && !method.dense_result ? ResultForm::list
-                                                                          : ResultForm::vector;
+  return method.kind == SparseMethod::Kind::make_union && !method.dense_result ? ResultForm::list
+                                                                               : ResultForm::vector;
 }
 
 void scatter(std::span<const std::int64_t> indices, const void* values, const SparseShape& shape,
@@ -63,7 +63,7 @@ int SparseCall::densify(const SparseBuffers& b) const {
   return mpi_sum(MPI_IN_PLACE, b.vector, static_cast<MPI_Count>(shape_.size * shape_.stride), type_, comm_);
 }
 
-int SparseCall::unite(const SparseBuffers& b) {
+int SparseCall::make_union(const SparseBuffers& b) {
   const bool list = !method_.dense_result;
   return MPIQ_Sparse_allreduce_union(static_cast<MPI_Count>(b.out_indices.size()), b.out_indices.data(),
                                      b.out_values, static_cast<MPI_Count>(shape_.size),
@@ -76,7 +76,7 @@ int SparseCall::unite(const SparseBuffers& b) {
 int SparseCall::operator()(const SparseBuffers& b) {
   switch (method_.kind) {
     case SparseMethod::Kind::densify: return densify(b);
-    case SparseMethod::Kind::unite: return unite(b);
+    case SparseMethod::Kind::make_union: return make_union(b);
     case SparseMethod::Kind::fused:
       return MPIQ_Sparse_allreduce(static_cast<MPI_Count>(b.out_indices.size()), b.out_indices.data(),
                                    b.out_values, static_cast<MPI_Count>(b.in_indices.size()),

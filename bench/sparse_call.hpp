@@ -53,7 +53,7 @@ class SparseCall {
 
  private:
   int densify(const SparseBuffers& buffers) const;
-  int unite(const SparseBuffers& buffers);
+  int make_union(const SparseBuffers& buffers);
 
   SparseMethod method_;
   SparseShape shape_;

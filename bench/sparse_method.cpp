@@ -13,8 +13,10 @@ namespace mq::bench {
 namespace {
 
 using Kind = SparseMethod::Kind;
-constexpr std::array<std::pair<std::string_view, Kind>, 4> kKinds{
-    {{"densify", Kind::densify}, {"union", Kind::unite}, {"kylix", Kind::kylix}, {"fused", Kind::fused}}};
+constexpr std::array<std::pair<std::string_view, Kind>, 4> kKinds{{{"densify", Kind::densify},
+                                                                   {"union", Kind::make_union},
+                                                                   {"kylix", Kind::kylix},
+                                                                   {"fused", Kind::fused}}};
 // Values of the library's info key mpiq_algorithm.
 constexpr std::array<std::string_view, 7> kAlgorithms{"auto",  "allgather", "split", "recursive_doubling",
                                                       "dense", "ssar",      "dsar"};
@@ -117,7 +119,7 @@ Result<SparseMethod> parse_sparse_method(std::string_view word) {
                                  [&](const auto& known) { return known.first == parts->name; });
   if (kind == kKinds.end()) return bad(word, "no method for sparse vectors");
   method.kind = kind->second;
-  if (method.kind == Kind::unite) {
+  if (method.kind == Kind::make_union) {
     if (const Status s = take_algorithm(word, *parts, method); !s.ok()) return s;
   } else if (method.butterfly()) {
     if (const Status s = take_degrees(word, *parts, method); !s.ok()) return s;

@@ -17,7 +17,7 @@
 namespace mq::bench {
 
 struct SparseMethod {
-  enum class Kind : std::uint8_t { densify, unite, kylix, fused } kind = Kind::densify;
+  enum class Kind : std::uint8_t { densify, make_union, kylix, fused } kind = Kind::densify;
   std::string algorithm;      // of a union; "": the library chooses
   bool dense_result = false;  // of a union
   std::string degrees;        // of kylix and fused; "": the library chooses

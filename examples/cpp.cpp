@@ -1,6 +1,7 @@
 // The library from C++: a policy for a whole communicator, and errors as exceptions.
 // Build: mpicxx -std=c++20 cpp.cpp -o cpp $(pkg-config --cflags --libs mpi_quant)
 // Run:   mpiexec -n 2 ./cpp
+// SPDX-License-Identifier: Apache-2.0
 #include <mpi_quant.h>
 
 #include <cmath>

@@ -1,7 +1,8 @@
 /* Gradients of an embedding table. A step touches few rows of the table. Each rank sends the rows that its
  * batch touched, and asks for the rows that its next batch needs.
  * Build: mpicc embedding.c -o embedding $(pkg-config --cflags --libs mpi_quant)
- * Run:   mpiexec -n 2 ./embedding */
+ * Run:   mpiexec -n 2 ./embedding
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <mpi_quant.h>
 #include <stdio.h>
 

@@ -1,6 +1,7 @@
 ! A Fortran program with a plain MPI_Allreduce, which the preload library compresses.
 ! Build: mpifort fortran.f90 -o fortran
 ! Run:   mpiexec -n 2 mpiq-run --policy '64K-: bf16' --report - ./fortran
+! SPDX-License-Identifier: Apache-2.0
 program example
   use mpi
   implicit none

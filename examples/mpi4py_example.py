@@ -2,6 +2,7 @@
 
 Run: mpiexec -n 2 mpiq-run --policy '64K-: bf16' --report - python3 mpi4py_example.py
 Use the mpiexec of the MPI library that mpi4py was built for.
+SPDX-License-Identifier: Apache-2.0
 """
 import sys
 

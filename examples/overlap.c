@@ -1,7 +1,8 @@
 /* Sums that run while the program computes. Backpropagation yields the gradients layer by layer, and
  * MPIQ_Iallreduce starts the sum of each layer as soon as its gradient is there.
  * Build: mpicc overlap.c -o overlap -lm $(pkg-config --cflags --libs mpi_quant)
- * Run:   mpiexec -n 2 ./overlap */
+ * Run:   mpiexec -n 2 ./overlap
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <mpi_quant.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* PageRank of a graph whose edges are spread over the ranks. MPIQ_Sparse_allreduce_init sends the indices
  * once, and each iteration sends values only. MPIQ_Sparse_allreduce_union gives every rank the whole result.
  * Build: mpicc pagerank.c -o pagerank -lm $(pkg-config --cflags --libs mpi_quant)
- * Run:   mpiexec -n 2 ./pagerank */
+ * Run:   mpiexec -n 2 ./pagerank
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <mpi_quant.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* A persistent call: prepared once, started many times. With a key each call adds what the call before it
  * left out. At the end MPIQ_Residual_flush delivers the rest, so that nothing is lost.
  * Build: mpicc persistent.c -o persistent -lm $(pkg-config --cflags --libs mpi_quant)
- * Run:   mpiexec -n 2 ./persistent */
+ * Run:   mpiexec -n 2 ./persistent
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <mpi_quant.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* A plain MPI program, which knows nothing of mpi_quant. The preload library compresses its sums.
  * Build: mpicc preload.c -o preload -lm
  * Run:   mpiexec -n 2 mpiq-run --policy '64K-: onebit' --report - ./preload
- * Without mpiq-run the program is exact. With `mpiq-run --advise` you learn what each method would save. */
+ * Without mpiq-run the program is exact. With `mpiq-run --advise` you learn what each method would save.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>

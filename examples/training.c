@@ -1,7 +1,8 @@
 /* Training with compressed gradients. Each rank has its own samples, and the ranks sum their gradients. The
  * info key mpiq_key turns error feedback on: what one call leaves out is added to the next call.
  * Build: mpicc training.c -o training $(pkg-config --cflags --libs mpi_quant)
- * Run:   mpiexec -n 2 ./training */
+ * Run:   mpiexec -n 2 ./training
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <mpi_quant.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/lists.hpp"
 #include "bench/parse.hpp"
+#include "bench/parse_lists.hpp"
 
 namespace mq::bench {
 namespace {

@@ -27,7 +27,7 @@ class Program {
   Program(const TrainOptions& options, MPI_Comm comm) : options_(options), comm_(comm) {
     PMPI_Comm_rank(comm, &rank_);
     PMPI_Comm_size(comm, &size_);
-    oversubscribed_ = survey(comm).oversubscribed(size_);
+    oversubscribed_ = find_topology(comm).oversubscribed(size_);
   }
   int run() {
     auto train = read_images(options_.data, "train", options_.most_images);

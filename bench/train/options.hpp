@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/lists.hpp"
+#include "bench/parse_lists.hpp"
 #include "bench/train/network.hpp"
 #include "bench/train/optimizer.hpp"
 

@@ -13,7 +13,7 @@
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/policy/words.hpp"
-#include "mpi_quant/report/note.hpp"
+#include "mpi_quant/report/call_record.hpp"
 
 namespace mq {
 namespace {
@@ -48,9 +48,9 @@ Result<bool> make(const Method& method, const Call& call) {
                       "MPI_Allreduce"));
     return true;
   }
-  CallOptions wishes;
-  wishes.method = method;
-  const Outcome outcome = requested_allreduce(call, wishes);
+  CallOptions options;
+  options.method = method;
+  const Outcome outcome = requested_allreduce(call, options);
   return outcome.status.ok() && !outcome.exact;
 }
 

@@ -62,7 +62,7 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   outcome_ = {};
   tally_ = {};
   proposal_ = 0;
-  job_.residual = nullptr;
+  reduction_.residual = nullptr;
   holds_key_ = false;
   const std::optional<kernels::Element> element = element_of(call.datatype);
   if (!method_.exact() && method_.plan == nullptr) {
@@ -99,39 +99,41 @@ void CallRun::prepare_function(std::string_view function, Status local_error) no
 // error.
 Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   const Channel::Program& program = state_.channel.program(*method_.plan, *element);
-  Job& job = job_;
-  job.plan = &program.plan;
-  job.facts = &program.facts;
-  job.codec = method_.codec;
-  job.ops = method_.codec->ops(*element, env()->isa);
-  job.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
-  job.convert = kernels::convert(*element, env()->isa);
-  job.params = method_.params;
-  job.element = *element;
-  job.count = static_cast<std::size_t>(call_.count);
-  const std::size_t vector_bytes = job.count * kernels::element_bytes(*element);
-  if (job.codec->wire_bound(job.count, *element, job.params) > vector_bytes + overhead_of(vector_bytes))
+  Reduction& reduction = reduction_;
+  reduction.plan = &program.plan;
+  reduction.facts = &program.facts;
+  reduction.codec = method_.codec;
+  reduction.ops = method_.codec->ops(*element, env()->isa);
+  reduction.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
+  reduction.convert = kernels::convert(*element, env()->isa);
+  reduction.params = method_.params;
+  reduction.element = *element;
+  reduction.count = static_cast<std::size_t>(call_.count);
+  const std::size_t vector_bytes = reduction.count * kernels::element_bytes(*element);
+  if (reduction.codec->wire_bound(reduction.count, *element, reduction.params) >
+      vector_bytes + overhead_of(vector_bytes))
     return {Code::bad_argument,
-            std::string(job.codec->name) + " with these parameters sends more than the vector"};
-  job.input = static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
-  job.output = static_cast<std::byte*>(call_.recvbuf);
-  job.rank = state_.channel.comm().rank();
-  job.size = state_.channel.comm().size();
-  job.pipelines = state_.channel.pipelines_of(program.plan);
-  job.threads = env()->threads;
-  MQ_TRY(vectors_.locate(job, device_rows(mpi_takes_device_memory)));
+            std::string(reduction.codec->name) + " with these parameters sends more than the vector"};
+  reduction.input =
+      static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
+  reduction.output = static_cast<std::byte*>(call_.recvbuf);
+  reduction.rank = state_.channel.comm().rank();
+  reduction.size = state_.channel.comm().size();
+  reduction.pipelines = state_.channel.pipelines_of(program.plan);
+  reduction.threads = env()->threads;
+  MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();
-  const bool measures = job.codec->proposes != nullptr && job.codec->proposes(job.params);
+  const bool measures = reduction.codec->proposes != nullptr && reduction.codec->proposes(reduction.params);
   bool proposes = measures && !rehearsal_;
   if (!key_.empty()) MQ_TRY(prepare_residual(measures, proposes));
-  if (Execution<MpiComm>::frame_bytes(job) > std::numeric_limits<int>::max())
+  if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
   std::byte* scratch = nullptr;
   Status prepared = prepare_memory(measures, scratch);
   count_memory();
   MQ_TRY(std::move(prepared));
-  if (proposes) MQ_TRY(vectors_.propose(job, proposal_));
-  execution_.prepare(job, scratch);
+  if (proposes) MQ_TRY(vectors_.propose(reduction, proposal_));
+  execution_.prepare(reduction, scratch);
   return {};
 }
 
@@ -142,31 +144,31 @@ Status CallRun::prepare_residual(bool measures, bool& proposes) {
   if (!measures || may_fall_back_) return {};
   const double settled = state_.residuals.find(key_.view())->settled;
   if (settled <= 0) return {};
-  job_.params = job_.codec->settle(job_.params, settled);
+  reduction_.params = reduction_.codec->settle(reduction_.params, settled);
   proposes = false;
   return {};
 }
 
-// Puts the residual into the memory that the job reads. If the device has no room for it, the job is staged
+// Puts the residual into the memory that the reduction reads. If the device has no room for it, the reduction is staged
 // through host memory. If that fails too, a key that only this rank knows is dropped.
 Status CallRun::place_residual() {
-  Job& job = job_;
-  job.residual = nullptr;
+  Reduction& reduction = reduction_;
+  reduction.residual = nullptr;
   const auto place = [&]() -> Status {
     Device* const device = vectors_.residual_device();
     const Result<Residuals::Entry*> entry =
-        state_.residuals.acquire(key_.view(), job.count, job.element, vectors_.api(), device);
+        state_.residuals.acquire(key_.view(), reduction.count, reduction.element, vectors_.api(), device);
     if (!entry.ok()) return entry.status();
     if ((*entry)->users > 0)
       return {Code::bad_argument,
               "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
     MQ_TRY((*entry)->move_to(vectors_.api(), device));
-    job.residual = (*entry)->data();
+    reduction.residual = (*entry)->data();
     return {};
   };
   Status placed = place();
   if (placed.code() == Code::no_memory && vectors_.residual_device() != nullptr) {
-    vectors_.stage(job);
+    vectors_.stage(reduction);
     placed = place();
   }
   if (placed.code() == Code::device_failed && may_fall_back_)
@@ -176,18 +178,18 @@ Status CallRun::place_residual() {
   return {};
 }
 
-// Gets scratch memory. If the job has to be staged only now, its residual moves to the host, too.
+// Gets scratch memory. If the reduction has to be staged only now, its residual moves to the host, too.
 Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
-  Job& job = job_;
+  Reduction& reduction = reduction_;
   const bool was_there = vectors_.is_on_device();
-  MQ_TRY(vectors_.prepare(
-      job, {order_, stream_ordered_, rehearsal_, measures, Execution<MpiComm>::scratch_bytes(job)}));
+  MQ_TRY(vectors_.prepare(reduction, {order_, stream_ordered_, rehearsal_, measures,
+                                      Execution<MpiComm>::scratch_bytes(reduction)}));
   if (vectors_.is_on_device()) {
     scratch = vectors_.frames();
     return {};
   }
-  if (was_there && job.residual != nullptr) MQ_TRY(place_residual());
-  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(job);
+  if (was_there && reduction.residual != nullptr) MQ_TRY(place_residual());
+  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(reduction);
   if (!scratch_.reserve(bytes))
     return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
   scratch = scratch_.data();
@@ -222,14 +224,15 @@ void CallRun::sign(std::optional<kernels::Element> element) {
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
   if (method_.exact()) return;
   signature_.codec = method_.codec->id;
-  signature_.params_hash = hash_of(local_error_.ok() ? job_.params : method_.params) ^ safeguards_;
+  signature_.params_hash = hash_of(local_error_.ok() ? reduction_.params : method_.params) ^ safeguards_;
   signature_.plan = method_.plan->id;
 }
 
 void CallRun::start() noexcept {
   signature_.sequence = state_.order.next_number();
-  job_.call = hash_of(signature_);
-  Residuals::Entry* const entry = job_.residual != nullptr ? state_.residuals.find(key_.view()) : nullptr;
+  reduction_.call = hash_of(signature_);
+  Residuals::Entry* const entry =
+      reduction_.residual != nullptr ? state_.residuals.find(key_.view()) : nullptr;
   holds_key_ = entry != nullptr;
   if (holds_key_) ++entry->users;
   stage_ = Stage::queued;
@@ -265,7 +268,7 @@ Status CallRun::step(bool& moved) {
   if (stage_ == Stage::turn) MQ_TRY(take_turn(moved));
   if (stage_ == Stage::reducing) {
     int flag = 0;
-    const int code = PMPI_Test(&reduction_, &flag, MPI_STATUS_IGNORE);
+    const int code = PMPI_Test(&exact_request_, &flag, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS || flag) finish(mpi_status(code, "MPI_Iallreduce"), false);
     moved = moved || done();
   }
@@ -288,14 +291,14 @@ Status CallRun::enter(bool& moved) {
   moved = true;
   entered_ = true;
   stage_ = Stage::agreeing;
-  job_.first_tag = state_.channel.first_tag(window);
+  reduction_.first_tag = state_.channel.first_tag(window);
   return agreement_.start(state_.channel.comm(), signature_, proposal_,
-                          job_.first_tag + CallOrder::kTagsPerWindow - 1);
+                          reduction_.first_tag + CallOrder::kTagsPerWindow - 1);
 }
 
 // All ranks know whether all can go on. If so, the call may touch residuals and wait for frames.
 Status CallRun::agreed(bool& moved) {
-  const Status verdict = mq::verdict(agreement_.summary());
+  const Status verdict = mq::agreed_status(agreement_.summary());
   moved = true;
   if (splits(agreement_.summary())) {
     forget_unused_key();
@@ -329,9 +332,9 @@ void CallRun::forget_unused_key() {
 Status CallRun::settle_parameters() {
   Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
   if (entry != nullptr) entry->used = true;
-  if (job_.codec->proposes == nullptr || !job_.codec->proposes(job_.params)) return {};
+  if (reduction_.codec->proposes == nullptr || !reduction_.codec->proposes(reduction_.params)) return {};
   const double proposal = agreement_.summary().proposal;
-  job_.params = job_.codec->settle(job_.params, proposal);
+  reduction_.params = reduction_.codec->settle(reduction_.params, proposal);
   if (entry != nullptr && proposal > 0 && !may_fall_back_)
     entry->settled = proposal;  // nothing can be measured on zeros: then the next call tries again
   return {};
@@ -339,7 +342,7 @@ Status CallRun::settle_parameters() {
 
 Status CallRun::take_turn(bool& moved) {
   if (!state_.order.may_reduce(signature_.sequence)) return {};
-  MQ_TRY(start_exact(call_, state_.channel.comm().handle(), reduction_));
+  MQ_TRY(start_exact(call_, state_.channel.comm().handle(), exact_request_));
   stage_ = Stage::reducing;
   position_.past_turn = true;
   moved = true;
@@ -350,8 +353,8 @@ void CallRun::finish(Status status, bool exact) {
   if (entered_) state_.order.leave(signature_.sequence);
   MPIQ_Stats& stats = state_.stats;
   if (stage_ == Stage::running) {
-    stats.elements += job_.count;
-    stats.raw_bytes += job_.count * kernels::element_bytes(job_.element);
+    stats.elements += reduction_.count;
+    stats.raw_bytes += reduction_.count * kernels::element_bytes(reduction_.element);
     stats.wire_bytes_sent += tally_.sent_bytes;
     stats.wire_bytes_received += tally_.received_bytes;
     stats.messages_sent += tally_.messages_sent;

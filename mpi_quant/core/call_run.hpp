@@ -101,7 +101,7 @@ class CallRun final : public InFlight {
   Call call_{};
   Key key_;
   Method method_;
-  Job job_;
+  Reduction reduction_;
   Signature signature_;
   double proposal_ = 0;
   Status local_error_;
@@ -114,7 +114,7 @@ class CallRun final : public InFlight {
   std::size_t held_bytes_ = 0;  // memory of scratch_ and vectors_ that is counted for the communicator
   Agreement<MpiComm> agreement_;
   Execution<MpiComm> execution_;
-  MPI_Request reduction_ = MPI_REQUEST_NULL;
+  MPI_Request exact_request_ = MPI_REQUEST_NULL;
 };
 
 }  // namespace mq

@@ -57,28 +57,38 @@ Status wait_for_ranks(MPI_Comm, MPI_Request& request) {
   return mpi_status(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
 }
 
-Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts,
-                        Status (*wait)(MPI_Comm, MPI_Request&)) {
+Status find_extremes(MPI_Comm comm, std::span<const std::uint64_t> mine, std::span<Extremes> extremes,
+                     WaitForRanks wait) {
+  // The complement of the least ~x is the greatest x.
+  std::uint64_t pairs[2 * kMostExtremes], least[2 * kMostExtremes];
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    pairs[2 * i] = mine[i];
+    pairs[2 * i + 1] = ~mine[i];
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  MQ_TRY(mpi_status(real_mpi().iallreduce(pairs, least, static_cast<int>(2 * mine.size()), MPI_UINT64_T,
+                                          MPI_MIN, comm, &request),
+                    "MPI_Iallreduce"));
+  MQ_TRY(wait(comm, request));
+  for (std::size_t i = 0; i < mine.size(); ++i) extremes[i] = {least[2 * i], ~least[2 * i + 1]};
+  return {};
+}
+
+Status collective_check(MPI_Comm comm, const Status& local_error, std::string_view facts, WaitForRanks wait) {
   int rank = 0, size = 1;
   MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
   MQ_TRY(mpi_status(PMPI_Comm_size(comm, &size), "MPI_Comm_size"));
-  Hash hash;
-  for (const char c : facts) hash.add(c);
-  // The minimum of x and of ~x give the minimum and the maximum of x.
-  const auto in_trouble = static_cast<std::uint64_t>(local_error.ok() ? size : rank);
-  const std::uint64_t mine[]{in_trouble, hash.value(), ~hash.value()};
-  std::uint64_t least[3];
-  MPI_Request request = MPI_REQUEST_NULL;
-  MQ_TRY(mpi_status(real_mpi().iallreduce(mine, least, 3, MPI_UINT64_T, MPI_MIN, comm, &request),
-                    "MPI_Iallreduce"));
-  MQ_TRY(wait(comm, request));
-  if (const auto first = static_cast<int>(least[0]); first < size) {
+  const auto rank_with_error = static_cast<std::uint64_t>(local_error.ok() ? size : rank);
+  const std::uint64_t mine[]{rank_with_error, hash_of(facts)};
+  Extremes found[2];
+  MQ_TRY(find_extremes(comm, mine, found, wait));
+  if (const auto first = static_cast<int>(found[0].least); first < size) {
     Text words = to_text(local_error.text());
     MQ_TRY(tell(comm, first, words));
     MQ_TRY(local_error);  // this rank's own error has precedence
     return {Code::peer_failed, "rank " + std::to_string(first) + ": " + words.data()};
   }
-  return least[1] == ~least[2] ? Status{} : difference(comm, rank, size, facts);
+  return found[1].same() ? Status{} : difference(comm, rank, size, facts);
 }
 
 }  // namespace mq

@@ -23,42 +23,31 @@ struct Agreed {
 // `local` is an error on any rank.
 Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view name, std::uint32_t facts,
                        const Status& local, std::string_view what) {
-  // One exact reduction finds any difference: the minimum of x and of ~x give the minimum and the maximum.
-  const auto hash_of_text = [](std::string_view words) {
-    Hash hash;
-    for (const char c : words) hash.add(c);
-    return hash.value();
-  };
-  constexpr int kValues = 4;  // the same in every version of the library, so that versions can be compared
+  // The same in every version of the library, so that versions can be compared.
+  enum Fact { version, text_hash, error_and_facts, name_hash, kFacts };
   Agreed agreed{};
   Status local_error = local;
   if (local_error.ok()) try {
-      agreed.text =
-          text;  // now: after the reduction it would be too late to tell the others of missing memory
+      agreed.text = text;  // now: after the reduction it is too late to tell the others of missing memory
     } catch (const std::bad_alloc&) {
       local_error = {Code::no_memory, "out of memory"};
     }
-  const std::uint64_t mine[kValues]{kWireVersion, hash_of_text(text),
-                                    static_cast<std::uint64_t>(local_error.code()) << 32 | facts,
-                                    hash_of_text(name)};
-  std::uint64_t pairs[2 * kValues], least[2 * kValues];
-  for (int i = 0; i < kValues; ++i) {
-    pairs[2 * i] = mine[i];
-    pairs[2 * i + 1] = ~mine[i];
-  }
-  MPI_Request request = MPI_REQUEST_NULL;
-  MQ_TRY(mpi_status(real_mpi().iallreduce(pairs, least, 2 * kValues, MPI_UINT64_T, MPI_MIN, comm, &request),
-                    "MPI_Iallreduce"));
-  MQ_TRY(wait_watched(comm, request, "at the first large sum", "is the library loaded on every rank?"));
-  const auto same = [&](int i) { return least[2 * i] == ~least[2 * i + 1]; };
+  const std::uint64_t mine[kFacts]{kWireVersion, hash_of(text),
+                                   static_cast<std::uint64_t>(local_error.code()) << 32 | facts,
+                                   hash_of(name)};
+  Extremes found[kFacts];
+  const auto wait = [](MPI_Comm in, MPI_Request& request) {
+    return wait_watched(in, request, "at the first large sum", "is the library loaded on every rank?");
+  };
+  MQ_TRY(find_extremes(comm, mine, found, wait));
   if (!local_error.ok()) return local_error;
-  if (~least[5] >> 32 != 0)  // the greatest code
+  if (found[error_and_facts].greatest >> 32 != 0)
     return Status{Code::peer_failed, "another rank cannot use its " + std::string(what)};
 
-  agreed.same_text = same(1);
-  agreed.same_version = same(0);
-  agreed.same_name = same(3);
-  agreed.same_facts = same(2);
+  agreed.same_text = found[text_hash].same();
+  agreed.same_version = found[version].same();
+  agreed.same_name = found[name_hash].same();
+  agreed.same_facts = found[error_and_facts].same();
   if (agreed.same_text) return agreed;
   std::uint64_t length = text.size();
   MQ_TRY(mpi_status(PMPI_Bcast(&length, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast"));

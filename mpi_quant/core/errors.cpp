@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "mpi_quant/base/family.h"
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/real_mpi.hpp"
 
 namespace mq {

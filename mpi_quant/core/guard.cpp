@@ -19,7 +19,7 @@ auto with_elements(kernels::Element element, std::byte* a, const std::byte* b, c
   return f(reinterpret_cast<float*>(a), reinterpret_cast<const float*>(b));
 }
 
-// |delivered - exact| / |exact|; see Verdict::error.
+// |delivered - exact| / |exact|; see GuardResult::error.
 template <class T>
 double relative_error(const T* exact, const T* delivered, std::size_t n) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -116,7 +116,7 @@ Status GuardedCall::exact_sum(const Call& call) {
   return sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
 }
 
-Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, bool had_keys) {
+Result<GuardResult> GuardedCall::judge(const Call& call, Status ran, double budget, bool had_keys) {
   const auto n = static_cast<std::size_t>(call.count);
   const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
   Status local_error = std::move(ran);
@@ -141,15 +141,15 @@ Result<Verdict> GuardedCall::judge(const Call& call, Status ran, double budget, 
   MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
   // If the GPU of a rank has failed, nothing can be judged. The exact sum is made all the same.
   const bool failed = worst[1] > 0;
-  Verdict verdict;
-  verdict.error = failed ? -1 : worst[0];
-  verdict.given_up = budget > 0 && !(verdict.error <= budget);
-  verdict.replaced = failed || verdict.given_up;
-  if (verdict.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
-  if (verdict.replaced) verdict.delivered = deliver(call, had_keys);
-  if (!verdict.delivered.ok() && !local_error.ok())
-    verdict.delivered = std::move(local_error);  // the error that came first
-  return verdict;
+  GuardResult judged;
+  judged.error = failed ? -1 : worst[0];
+  judged.given_up = budget > 0 && !(judged.error <= budget);
+  judged.replaced = failed || judged.given_up;
+  if (judged.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
+  if (judged.replaced) judged.delivered = deliver(call, had_keys);
+  if (!judged.delivered.ok() && !local_error.ok())
+    judged.delivered = std::move(local_error);  // the error that came first
+  return judged;
 }
 
 // Delivers the exact sum together with what waits in the residuals.

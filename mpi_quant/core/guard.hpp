@@ -27,7 +27,7 @@
 
 namespace mq {
 
-struct Verdict {
+struct GuardResult {
   // Relative L2 error. Inf if a value that is not finite came out finite, or the other way round. < 0: there
   // is nothing to judge, because the exact sum has values that are not finite (a method may be unable to send
   // other values beside them), or because a rank has no result.
@@ -80,7 +80,7 @@ class GuardedCall {
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.
   // ran: the status of the call on this rank. budget: 0 for none. had_keys: some rank may have had a
   // residual, which is delivered with the exact sum. An error comes from MPI.
-  Result<Verdict> judge(const Call& call, Status ran, double budget, bool had_keys);
+  Result<GuardResult> judge(const Call& call, Status ran, double budget, bool had_keys);
 
  private:
   Status exact_sum(const Call& call);

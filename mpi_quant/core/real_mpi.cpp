@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 
 #if MPI_VERSION >= 4
 // Weak, because libraries with the same ABI but an older standard lack them.
@@ -17,8 +17,8 @@ namespace {
 
 // If the preload library is there, it knows the real function.
 template <class F>
-F real(const mpiq_front* front, const char* name, F own) {
-  void* const found = front != nullptr ? front->real(name) : nullptr;
+F real(const mpiq_stub* stub, const char* name, F own) {
+  void* const found = stub != nullptr ? stub->real(name) : nullptr;
   return found != nullptr ? reinterpret_cast<F>(found) : own;
 }
 
@@ -44,14 +44,14 @@ bool is_turned_off(const char* variable) noexcept {
 
 const RealMpi& real_mpi() noexcept {
   static const RealMpi real_functions = [] {
-    const auto* front = static_cast<const mpiq_front*>(dlsym(RTLD_DEFAULT, "mpiq_front_v1"));
-    if (front != nullptr && front->version != MPIQ_FRONT_VERSION) front = nullptr;
+    const auto* stub = static_cast<const mpiq_stub*>(dlsym(RTLD_DEFAULT, "mpiq_stub_v1"));
+    if (stub != nullptr && stub->version != MPIQ_STUB_VERSION) stub = nullptr;
     RealMpi r;
-    r.allreduce = real(front, "PMPI_Allreduce", &PMPI_Allreduce);
-    r.iallreduce = real(front, "PMPI_Iallreduce", &PMPI_Iallreduce);
+    r.allreduce = real(stub, "PMPI_Allreduce", &PMPI_Allreduce);
+    r.iallreduce = real(stub, "PMPI_Iallreduce", &PMPI_Iallreduce);
 #if MPI_VERSION >= 4
-    r.allreduce_c = real(front, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
-    r.iallreduce_c = real(front, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
+    r.allreduce_c = real(stub, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
+    r.iallreduce_c = real(stub, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
 #endif
     return r;
   }();

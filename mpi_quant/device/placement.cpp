@@ -12,12 +12,13 @@ namespace {
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // The proposal of n elements in host memory. Half types are converted to float first.
-double propose_on_host(const Job& job, const std::byte* x) {
-  if (job.convert == nullptr) return job.codec->propose(x, job.count, job.element, job.params);
+double propose_on_host(const Reduction& reduction, const std::byte* x) {
+  if (reduction.convert == nullptr)
+    return reduction.codec->propose(x, reduction.count, reduction.element, reduction.params);
   Buffer widened;
-  if (!widened.reserve(job.count * sizeof(float))) throw std::bad_alloc();
-  job.convert->widen(x, widened.data(), job.count);
-  return job.codec->propose(widened.data(), job.count, kernels::Element::f32, job.params);
+  if (!widened.reserve(reduction.count * sizeof(float))) throw std::bad_alloc();
+  reduction.convert->widen(x, widened.data(), reduction.count);
+  return reduction.codec->propose(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
 }
 
 Result<bool> device_wire(bool (*mpi_takes_device_memory)() noexcept) noexcept {
@@ -44,87 +45,91 @@ DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept {
           env().ok() && env()->cuda_time};
 }
 
-Status DevicePlacement::locate(Job& job, const DeviceRows& rows) {
+Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   mode_ = Mode::host;
-  job.backend = &host_;
+  reduction.backend = &host_;
   rows_ = rows;
-  backend_.job = {};
+  backend_.device_reduction = {};
   if (rows.api == nullptr) return {};
-  MQ_TRY(rows.api->where(job.output, out_));
+  MQ_TRY(rows.api->where(reduction.output, out_));
   in_ = out_;
-  if (job.input != job.output) MQ_TRY(rows.api->where(job.input, in_));
+  if (reduction.input != reduction.output) MQ_TRY(rows.api->where(reduction.input, in_));
   if (in_.memory == Memory::host && out_.memory == Memory::host) return {};
   Device* const device = out_.memory == Memory::device ? out_.device : in_.device;
-  backend_.job.api = rows.api;
-  backend_.job.device = device;
-  backend_.job.ops = rows.ops(*job.codec, kernels::compute_element(job.element));
-  if (job.facts->raw) backend_.job.raw_ops = rows.ops(raw_codec(), kernels::compute_element(job.element));
-  backend_.job.convert = rows.convert(job.element);
-  const bool can_convert = job.convert == nullptr || backend_.job.convert != nullptr;
-  const bool has_rows = backend_.job.ops != nullptr && (!job.facts->raw || backend_.job.raw_ops != nullptr);
+  backend_.device_reduction.api = rows.api;
+  backend_.device_reduction.device = device;
+  backend_.device_reduction.ops = rows.ops(*reduction.codec, kernels::compute_element(reduction.element));
+  if (reduction.facts->raw)
+    backend_.device_reduction.raw_ops = rows.ops(raw_codec(), kernels::compute_element(reduction.element));
+  backend_.device_reduction.convert = rows.convert(reduction.element);
+  const bool can_convert = reduction.convert == nullptr || backend_.device_reduction.convert != nullptr;
+  const bool has_rows = backend_.device_reduction.ops != nullptr &&
+                        (!reduction.facts->raw || backend_.device_reduction.raw_ops != nullptr);
   const char* const no_kernels = rows.api->no_kernels(device);
   if (no_kernels != nullptr) note_no_kernels(no_kernels);
   const bool runs = has_rows && can_convert && no_kernels == nullptr;
-  stage(job);
+  stage(reduction);
   if (!runs) return {};
   if (!rows.device_wire.ok()) return rows.device_wire.status();
-  backend_.job.device_wire = *rows.device_wire;
-  backend_.job.is_timed = rows.is_timed;
+  backend_.device_reduction.device_wire = *rows.device_wire;
+  backend_.device_reduction.is_timed = rows.is_timed;
   mode_ = Mode::device;
   const kernels::DeviceShape* const shape = rows.api->shape(device);
-  if (shape != nullptr) backend_.job.shape = *shape;
-  job.backend = &backend_;
+  if (shape != nullptr) backend_.device_reduction.shape = *shape;
+  reduction.backend = &backend_;
   copies_in_ = in_.device != device;  // even if it is on another device
   copies_out_ = out_.memory == Memory::host;
   return {};
 }
 
-void DevicePlacement::stage(Job& job) {
+void DevicePlacement::stage(Reduction& reduction) {
   mode_ = Mode::staged;
-  job.backend = &host_;
+  reduction.backend = &host_;
   copies_in_ = in_.memory == Memory::device;
   copies_out_ = out_.memory == Memory::device;
 }
 
 bool DevicePlacement::is_captured(const DeviceOrder& order) const {
-  return mode_ != Mode::host && rows_.api->capturing(backend_.job.device, order.stream);
+  return mode_ != Mode::host && rows_.api->capturing(backend_.device_reduction.device, order.stream);
 }
 
-Status DevicePlacement::prepare(Job& job, const Setting& setting) {
+Status DevicePlacement::prepare(Reduction& reduction, const Setting& setting) {
   setting_ = setting;
   delivering_ = false;
   if (mode_ == Mode::host) return {};
-  input_ = job.input;
-  output_ = job.output;
-  vector_bytes_ = job.count * kernels::element_bytes(job.element);
-  if (work_ != nullptr && work_->device() != backend_.job.device) pool_.give(std::move(work_));
-  const bool was_used = work_ != nullptr || pool_.has(backend_.job.device);
-  if (work_ == nullptr) work_ = pool_.take(*rows_.api, backend_.job.device);
+  input_ = reduction.input;
+  output_ = reduction.output;
+  vector_bytes_ = reduction.count * kernels::element_bytes(reduction.element);
+  if (work_ != nullptr && work_->device() != backend_.device_reduction.device) pool_.give(std::move(work_));
+  const bool was_used = work_ != nullptr || pool_.has(backend_.device_reduction.device);
+  if (work_ == nullptr) work_ = pool_.take(*rows_.api, backend_.device_reduction.device);
   MQ_TRY(work_->take_error());
   begun_ = true;
-  Status status = prepare_work(job);
+  Status status = prepare_work(reduction);
   if (!status.ok() && status.code() != Code::no_memory && was_used) {
     // The program may have reset the device since the last call.
     pool_.discard(std::move(work_));
-    work_ = pool_.take(*rows_.api, backend_.job.device);
-    status = prepare_work(job);
+    work_ = pool_.take(*rows_.api, backend_.device_reduction.device);
+    status = prepare_work(reduction);
   }
   if (!status.ok() && mode_ == Mode::device) {
     (void)work_->take_error();
-    stage(job);
-    status = prepare_work(job);
+    stage(reduction);
+    status = prepare_work(reduction);
   }
   if (!status.ok()) settle();
   return status;
 }
 
-const kernels::DeviceProposeOps* DevicePlacement::propose_row(const Job& job) const {
-  return setting_.measures && job.convert == nullptr ? rows_.propose(*job.codec, job.element) : nullptr;
+const kernels::DeviceProposeOps* DevicePlacement::propose_row(const Reduction& reduction) const {
+  return setting_.measures && reduction.convert == nullptr
+             ? rows_.propose(*reduction.codec, reduction.element)
+             : nullptr;
 }
 
-// The memory that a job needs. Pinned: frames, then a proposal; for a staged job the vectors. On the device:
+// The memory that a reduction needs. Pinned: frames, then a proposal; for a staged reduction the vectors. On the device:
 // vectors, then scratch memory.
-DeviceResources::Need DevicePlacement::need(const Job& job) const {
+DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   DeviceResources::Need need;
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
@@ -132,20 +137,21 @@ DeviceResources::Need DevicePlacement::need(const Job& job) const {
     need.pinned_bytes = vectors;
     return need;
   }
-  const Layout layout = layout_of(job);
-  need.pipelines = pipelines_of(job, layout);
-  need.events = static_cast<std::size_t>(job.plan->slots) * (backend_.job.is_timed ? 2 : 1);
-  need.pipeline_bytes = DeviceSteps::device_bytes(job, backend_.job, layout);
+  const Layout layout = layout_of(reduction);
+  need.pipelines = pipelines_of(reduction, layout);
+  need.events =
+      static_cast<std::size_t>(reduction.plan->slots) * (backend_.device_reduction.is_timed ? 2 : 1);
+  need.pipeline_bytes = DeviceSteps::device_bytes(reduction, backend_.device_reduction, layout);
   need.device_bytes = vectors;
   need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(double);
-  if (const kernels::DeviceProposeOps* const row = propose_row(job))
-    need.device_bytes += aligned(row->scratch_bytes(job.count, job.params));
+  if (const kernels::DeviceProposeOps* const row = propose_row(reduction))
+    need.device_bytes += aligned(row->scratch_bytes(reduction.count, reduction.params));
   return need;
 }
 
-// Reserves the memory for copies of the vectors. A staged job can also use memory that is not pinned.
-Status DevicePlacement::reserve(const Job& job, std::byte*& vectors) {
-  DeviceResources::Need needed = need(job);
+// Reserves the memory for copies of the vectors. A staged reduction can also use memory that is not pinned.
+Status DevicePlacement::reserve(const Reduction& reduction, std::byte*& vectors) {
+  DeviceResources::Need needed = need(reduction);
   Status status = work_->reserve(needed);
   if (mode_ == Mode::device) {
     vectors = work_->device_memory();
@@ -158,31 +164,32 @@ Status DevicePlacement::reserve(const Job& job, std::byte*& vectors) {
   return work_->reserve(needed);
 }
 
-Status DevicePlacement::prepare_work(Job& job) {
+Status DevicePlacement::prepare_work(Reduction& reduction) {
   std::byte* at = nullptr;
-  MQ_TRY(reserve(job, at));
-  job.input = input_;
-  job.output = output_;
+  MQ_TRY(reserve(reduction, at));
+  reduction.input = input_;
+  reduction.output = output_;
   if (copies_in_) {
-    job.input = at;
+    reduction.input = at;
     at += aligned(vector_bytes_);
   }
-  if (copies_out_) job.output = at;
+  if (copies_out_) reduction.output = at;
   // In place: one copy serves as input and output.
-  if (copies_in_ && copies_out_ && input_ == output_) job.input = job.output;
-  delivered_ = job.output;
-  backend_.job.pipelines = work_->pipelines();
-  backend_.job.may_outlast = setting_.outlasts && !copies_out_ && !backend_.job.device_wire &&
-                             (job.convert == nullptr || job.residual == nullptr);
-  return setting_.rehearsal ? Status{} : begin(job);
+  if (copies_in_ && copies_out_ && input_ == output_) reduction.input = reduction.output;
+  delivered_ = reduction.output;
+  backend_.device_reduction.pipelines = work_->pipelines();
+  backend_.device_reduction.may_outlast = setting_.outlasts && !copies_out_ &&
+                                          !backend_.device_reduction.device_wire &&
+                                          (reduction.convert == nullptr || reduction.residual == nullptr);
+  return setting_.rehearsal ? Status{} : begin(reduction);
 }
 
-Status DevicePlacement::begin(const Job& job) {
+Status DevicePlacement::begin(const Reduction& reduction) {
   MQ_TRY(work_->follow(setting_.order));
-  const bool is_elsewhere = in_.memory == Memory::device && in_.device != backend_.job.device;
+  const bool is_elsewhere = in_.memory == Memory::device && in_.device != backend_.device_reduction.device;
   if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
   if (copies_in_) {
-    auto* const copy = const_cast<std::byte*>(job.input);  // points to our own memory
+    auto* const copy = const_cast<std::byte*>(reduction.input);  // points to our own memory
     MQ_TRY(rows_.api->copy(work_->main(), copy, input_, vector_bytes_));
   }
   if (mode_ == Mode::device) return work_->fork();
@@ -207,29 +214,29 @@ Status DevicePlacement::follow_elsewhere() {
   return status;
 }
 
-Status DevicePlacement::propose(const Job& job, double& proposal) {
+Status DevicePlacement::propose(const Reduction& reduction, double& proposal) {
   if (mode_ != Mode::device) {
-    proposal = propose_on_host(job, job.input);
+    proposal = propose_on_host(reduction, reduction.input);
     return {};
   }
-  if (const kernels::DeviceProposeOps* const row = propose_row(job))
-    return propose_on_device(job, *row, proposal);
+  if (const kernels::DeviceProposeOps* const row = propose_row(reduction))
+    return propose_on_device(reduction, *row, proposal);
   Buffer copy;
   if (!copy.reserve(vector_bytes_)) throw std::bad_alloc();
-  MQ_TRY(rows_.api->copy(work_->main(), copy.data(), job.input, vector_bytes_));
+  MQ_TRY(rows_.api->copy(work_->main(), copy.data(), reduction.input, vector_bytes_));
   MQ_TRY(rows_.api->synchronize(work_->main()));
-  proposal = propose_on_host(job, copy.data());
+  proposal = propose_on_host(reduction, copy.data());
   return {};
 }
 
-Status DevicePlacement::propose_on_device(const Job& job, const kernels::DeviceProposeOps& row,
+Status DevicePlacement::propose_on_device(const Reduction& reduction, const kernels::DeviceProposeOps& row,
                                           double& proposal) {
   auto* const reported = reinterpret_cast<double*>(work_->pinned() + aligned(setting_.frames_bytes));
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
   *reported = -1;
-  row.propose(job.input, job.count, job.params, reported, work_->device_memory() + vectors,
-              backend_.job.shape, rows_.api->launcher(work_->main()));
+  row.propose(reduction.input, reduction.count, reduction.params, reported, work_->device_memory() + vectors,
+              backend_.device_reduction.shape, rows_.api->launcher(work_->main()));
   Status launched = rows_.api->launch_error(work_->main());
   Status ended = rows_.api->synchronize(work_->main());
   MQ_TRY(std::move(launched));
@@ -243,7 +250,7 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
   over = true;
   if (mode_ == Mode::host) return failure;
   const DeviceApi& api = *rows_.api;
-  if (failure.ok() && backend_.job.may_outlast)
+  if (failure.ok() && backend_.device_reduction.may_outlast)
     backend_.late([&](std::span<const DeviceResult> results) { work_->check_later(results); });
   if (!failure.ok()) {
     settle();
@@ -263,7 +270,7 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
     delivering_ = true;
     return {};
   }
-  if (backend_.job.may_outlast)
+  if (backend_.device_reduction.may_outlast)
     for (const DevicePipeline& pipeline : work_->pipelines())
       if (Status status = api.lead_stream(pipeline.stream, setting_.order.stream); !status.ok())
         return fail(std::move(status), over);

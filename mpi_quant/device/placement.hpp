@@ -18,7 +18,7 @@
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device/resources.hpp"
 #include "mpi_quant/engine/host_steps.hpp"
-#include "mpi_quant/engine/job.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 
@@ -42,19 +42,21 @@ class DevicePlacement {
   DevicePlacement(const DevicePlacement&) = delete;
   DevicePlacement& operator=(const DevicePlacement&) = delete;
 
-  // Call it before a run: finds where job.input and job.output are, and decides how the job runs. Sets
-  // job.backend. If that is a device, prepare() later provides its pipelines.
-  Status locate(Job& job, const DeviceRows& rows);
+  // Call it before a run: finds where reduction.input and reduction.output are, and decides how the reduction runs. Sets
+  // reduction.backend. If that is a device, prepare() later provides its pipelines.
+  Status locate(Reduction& reduction, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream. Then nothing may be
   // launched.
   bool is_captured(const DeviceOrder& order) const;
-  // Turns a job on a device into a staged job, which runs on the processor. Its residual must be in host
+  // Turns a reduction on a device into a staged reduction, which runs on the processor. Its residual must be in host
   // memory.
-  void stage(Job& job);
-  // Whether the job runs on a device.
+  void stage(Reduction& reduction);
+  // Whether the reduction runs on a device.
   bool is_on_device() const { return mode_ == Mode::device; }
   // The device where the residual must be; null: host memory.
-  Device* residual_device() const { return mode_ == Mode::device ? backend_.job.device : nullptr; }
+  Device* residual_device() const {
+    return mode_ == Mode::device ? backend_.device_reduction.device : nullptr;
+  }
   const DeviceApi* api() const { return rows_.api; }
 
   struct Setting {
@@ -62,15 +64,15 @@ class DevicePlacement {
     bool outlasts = false;         // the last decodes may still run after the call
     bool rehearsal = false;        // values are neither read nor written
     bool measures = false;         // propose() may be called
-    std::size_t frames_bytes = 0;  // Execution::scratch_bytes of a job on a device
+    std::size_t frames_bytes = 0;  // Execution::scratch_bytes of a reduction on a device
   };
-  // Gets everything ready and starts copies. Afterwards the job's vectors are those that its run uses, and
-  // for a job on a device frames() is valid. If the device lacks something, the job becomes staged (see
+  // Gets everything ready and starts copies. Afterwards the reduction's vectors are those that its run uses, and
+  // for a reduction on a device frames() is valid. If the device lacks something, the reduction becomes staged (see
   // stage()). An error may come from an earlier stream-ordered call. May throw std::bad_alloc.
-  Status prepare(Job& job, const Setting& setting);
+  Status prepare(Reduction& reduction, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
   // Computes the vector's proposal for the codec's measured parameter. May throw std::bad_alloc.
-  Status propose(const Job& job, double& proposal);
+  Status propose(const Reduction& reduction, double& proposal);
   // Call it after the run until `over` is true: brings the result to the caller's output. Returns the status
   // of the call: `failure`, unless that is ok.
   Status deliver(const Status& failure, bool& over);
@@ -82,18 +84,19 @@ class DevicePlacement {
 
  private:
   enum class Mode : char { host, device, staged };
-  Status prepare_work(Job& job);
-  Status reserve(const Job& job, std::byte*& vectors);
-  Status begin(const Job& job);
+  Status prepare_work(Reduction& reduction);
+  Status reserve(const Reduction& reduction, std::byte*& vectors);
+  Status begin(const Reduction& reduction);
   Status follow_elsewhere();
   Status fail(Status status, bool& over);
   void mark_idle() {
     work_->mark_idle();
     begun_ = false;
   }
-  const kernels::DeviceProposeOps* propose_row(const Job& job) const;
-  DeviceResources::Need need(const Job& job) const;
-  Status propose_on_device(const Job& job, const kernels::DeviceProposeOps& row, double& proposal);
+  const kernels::DeviceProposeOps* propose_row(const Reduction& reduction) const;
+  DeviceResources::Need need(const Reduction& reduction) const;
+  Status propose_on_device(const Reduction& reduction, const kernels::DeviceProposeOps& row,
+                           double& proposal);
 
   DevicePool& pool_;
   DeviceRows rows_;
@@ -104,7 +107,7 @@ class DevicePlacement {
   Setting setting_;
   std::unique_ptr<DeviceResources> work_;
   bool begun_ = false;                                  // work_ is in use by this call
-  Buffer pageable_;                                     // vectors of a staged job without pinned memory
+  Buffer pageable_;                                     // vectors of a staged reduction without pinned memory
   const std::byte* input_ = nullptr;                    // the caller's vectors
   std::byte *output_ = nullptr, *delivered_ = nullptr;  // delivered_: copied to output_
   bool copies_in_ = false, copies_out_ = false, delivering_ = false;

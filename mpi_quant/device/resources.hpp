@@ -10,7 +10,7 @@
 
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device/steps.hpp"
-#include "mpi_quant/engine/job.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 

@@ -15,54 +15,55 @@ constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::ma
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-std::size_t scratch_bytes(const Job& job, const DeviceJob& device, const Layout& layout) {
-  const std::size_t coded = device.ops->scratch_bytes(layout.max_chunk(), job.params);
-  const std::size_t raw = job.facts->raw ? device.raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
+std::size_t scratch_bytes(const Reduction& reduction, const DeviceReduction& device, const Layout& layout) {
+  const std::size_t coded = device.ops->scratch_bytes(layout.max_chunk(), reduction.params);
+  const std::size_t raw = reduction.facts->raw ? device.raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
   return aligned(std::max(coded, raw));
 }
 
-std::size_t wire_bytes(const Job& job, const DeviceJob& device, const Layout& layout) {
-  const auto frames = static_cast<std::size_t>(device.device_wire ? job.plan->slots : 1);
-  return aligned(frames * slot_bytes_of(job, layout));
+std::size_t wire_bytes(const Reduction& reduction, const DeviceReduction& device, const Layout& layout) {
+  const auto frames = static_cast<std::size_t>(device.device_wire ? reduction.plan->slots : 1);
+  return aligned(frames * slot_bytes_of(reduction, layout));
 }
 
 }  // namespace
 
-std::size_t DeviceSteps::device_bytes(const Job& job, const DeviceJob& device, const Layout& layout) {
-  return aligned(ChunkPlaces::memory_bytes(job, layout)) + scratch_bytes(job, device, layout) +
-         wire_bytes(job, device, layout);
+std::size_t DeviceSteps::device_bytes(const Reduction& reduction, const DeviceReduction& device,
+                                      const Layout& layout) {
+  return aligned(ChunkPlaces::memory_bytes(reduction, layout)) + scratch_bytes(reduction, device, layout) +
+         wire_bytes(reduction, device, layout);
 }
 
-std::size_t DeviceSteps::pinned_bytes(const Job& job) {
-  return (static_cast<std::size_t>(job.plan->slots) * sizeof(DeviceResult) + 63) / 64 * 64;
+std::size_t DeviceSteps::pinned_bytes(const Reduction& reduction) {
+  return (static_cast<std::size_t>(reduction.plan->slots) * sizeof(DeviceResult) + 63) / 64 * 64;
 }
 
-void DeviceSteps::prepare(const Job& job, const DeviceJob& device, const Layout& layout,
+void DeviceSteps::prepare(const Reduction& reduction, const DeviceReduction& device, const Layout& layout,
                           const DevicePipeline& pipeline, std::byte* results) {
-  job_ = &job;
+  reduction_ = &reduction;
   device_ = &device;
   pipeline_ = pipeline;
-  places_.prepare(job, layout, pipeline.memory);
-  scratch_ = pipeline.memory + aligned(ChunkPlaces::memory_bytes(job, layout));
-  wire_ = scratch_ + scratch_bytes(job, device, layout);
-  bound_ = slot_bytes_of(job, layout) - sizeof(FrameHeader);
-  results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(job.plan->slots)};
+  places_.prepare(reduction, layout, pipeline.memory);
+  scratch_ = pipeline.memory + aligned(ChunkPlaces::memory_bytes(reduction, layout));
+  wire_ = scratch_ + scratch_bytes(reduction, device, layout);
+  bound_ = slot_bytes_of(reduction, layout) - sizeof(FrameHeader);
+  results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(reduction.plan->slots)};
   std::fill(results_.begin(), results_.end(), DeviceResult{});
-  launched_.clear();  // an earlier job that outlasted its execution may have left some
-  launched_.reserve(job.plan->steps.size());
+  launched_.clear();  // an earlier reduction that outlasted its execution may have left some
+  launched_.reserve(reduction.plan->steps.size());
 }
 
 bool DeviceSteps::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.args.n == 0) {  // the device has nothing to do
-    result.encoded = ops_of(*job_, step).encode(e.args);
+    result.encoded = ops_of(*reduction_, step).encode(e.args);
     return false;
   }
   return launched(step, launch(step, e, header), result);
 }
 
 Status DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
-  const DeviceJob& device = *device_;
+  const DeviceReduction& device = *device_;
   const kernels::Launcher launcher = device.api->launcher(pipeline_.stream);
   DeviceResult& reported = result_of(step);
   reported.encoded = {kNothingWritten, 0};
@@ -78,14 +79,14 @@ bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std:
                          StepResult& result) {
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.args.n == 0 && !fetches_header) {  // the device has nothing to do
-    result.decoded = ops_of(*job_, step).decode(d.args);
+    result.decoded = ops_of(*reduction_, step).decode(d.args);
     return false;
   }
   return launched(step, launch(step, d, fetches_header), result);
 }
 
 Status DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
-  const DeviceJob& device = *device_;
+  const DeviceReduction& device = *device_;
   const kernels::Launcher launcher = device.api->launcher(pipeline_.stream);
   DeviceResult& reported = result_of(step);
   MQ_TRY(begin(step));
@@ -170,12 +171,13 @@ bool DeviceSteps::is_over(const Step& step, StepResult& result) {
   return true;
 }
 
-void DeviceBackend::prepare(const Job& reduction, const Layout& layout, std::size_t pipelines,
+void DeviceBackend::prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines,
                             std::byte* memory, std::size_t stride) {
   if (pipelines_.size() < pipelines) pipelines_.resize(pipelines);
   n_pipelines_ = pipelines;
   for (std::size_t i = 0; i < pipelines; ++i)
-    pipelines_[i].prepare(reduction, job, layout, job.pipelines[i], memory + i * stride);
+    pipelines_[i].prepare(reduction, device_reduction, layout, device_reduction.pipelines[i],
+                          memory + i * stride);
 }
 
 }  // namespace mq

@@ -1,10 +1,10 @@
-// The codec steps of a job on a device. Steps are launched one after the other into the pipeline's stream. An
+// The codec steps of a reduction on a device. Steps are launched one after the other into the pipeline's stream. An
 // event of the step's slot says when the step is complete. Nothing here waits, except after a failed launch.
 //
 // Frames are in pinned host memory. An encode writes its payload there directly, over the bus. A decode first
 // copies a long payload to the device, because decoders read parts of it more than once.
 //
-// With DeviceJob::device_wire, frames are on the device instead. Then the processor cannot read their
+// With DeviceReduction::device_wire, frames are on the device instead. Then the processor cannot read their
 // headers, so headers are copied in the order of the stream. The header of an encoded chunk is known before
 // the encode, except for the length, which the encode writes. A received header is checked after decoding;
 // decoders tolerate arbitrary input. A frame that is only a header is sent from pinned memory, so that a
@@ -22,7 +22,7 @@
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/chunk_places.hpp"
 #include "mpi_quant/engine/frame.hpp"
-#include "mpi_quant/engine/job.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 
@@ -44,9 +44,9 @@ struct DevicePipeline {
   std::byte* memory = nullptr;           // on the device: DeviceSteps::device_bytes
 };
 
-// A job whose codec runs on a device. Input, output and residual are in device memory. Frames are in pinned
+// A reduction whose codec runs on a device. Input, output and residual are in device memory. Frames are in pinned
 // host memory, or in device memory too.
-struct DeviceJob {
+struct DeviceReduction {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
   const kernels::DeviceOps* ops = nullptr;
@@ -66,12 +66,13 @@ class DeviceSteps final : public Steps {
  public:
   // Memory that a pipeline needs on the device, a multiple of 256, and for the results in pinned memory, a
   // multiple of 64.
-  static std::size_t device_bytes(const Job& job, const DeviceJob& device, const Layout& layout);
-  static std::size_t pinned_bytes(const Job& job);
-  // job.plan has the steps that follow. pipeline.memory has device_bytes() bytes, and results has
+  static std::size_t device_bytes(const Reduction& reduction, const DeviceReduction& device,
+                                  const Layout& layout);
+  static std::size_t pinned_bytes(const Reduction& reduction);
+  // reduction.plan has the steps that follow. pipeline.memory has device_bytes() bytes, and results has
   // pinned_bytes() bytes. May throw std::bad_alloc.
-  void prepare(const Job& job, const DeviceJob& device, const Layout& layout, const DevicePipeline& pipeline,
-               std::byte* results);
+  void prepare(const Reduction& reduction, const DeviceReduction& device, const Layout& layout,
+               const DevicePipeline& pipeline, std::byte* results);
 
   void start_segment(std::size_t segment) override { places_.start_segment(segment); }
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
@@ -109,8 +110,8 @@ class DeviceSteps final : public Steps {
     return pipeline_.events[results_.size() + static_cast<std::size_t>(step.slot)];
   }
 
-  const Job* job_ = nullptr;
-  const DeviceJob* device_ = nullptr;
+  const Reduction* reduction_ = nullptr;
+  const DeviceReduction* device_ = nullptr;
   DevicePipeline pipeline_;
   ChunkPlaces places_;
   std::span<DeviceResult> results_;  // by slot
@@ -122,17 +123,17 @@ class DeviceSteps final : public Steps {
 
 class DeviceBackend final : public Backend {
  public:
-  DeviceJob job;  // of the next call
+  DeviceReduction device_reduction;  // of the next call
 
-  std::size_t pipeline_bytes(const Job& reduction, const Layout&) const override {
+  std::size_t pipeline_bytes(const Reduction& reduction, const Layout&) const override {
     return DeviceSteps::pinned_bytes(reduction);
   }
-  void prepare(const Job& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
+  void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;
   Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
   bool is_asynchronous() const override { return true; }
-  bool has_frames() const override { return job.device_wire; }
-  bool may_outlast() const override { return job.may_outlast; }
+  bool has_frames() const override { return device_reduction.device_wire; }
+  bool may_outlast() const override { return device_reduction.may_outlast; }
   // Calls f(results) with the results of each pipeline whose decodes still run.
   template <class F>
   void late(const F& f) const {

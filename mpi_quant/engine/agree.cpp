@@ -95,7 +95,7 @@ bool splits(const Hello& summary) {
   return a == b;
 }
 
-Status verdict(const Hello& summary) {
+Status agreed_status(const Hello& summary) {
   const auto words = [](int rank, const Signature& s) {
     return "rank " + std::to_string(rank) + ": " + describe(s);
   };

@@ -39,7 +39,7 @@ inline Hello merge(const Hello& a, const Hello& b) {
 Signature signature_of_function(std::string_view function);
 
 // What a summary of all ranks means: ok, or the error, which names both ranks and their calls.
-Status verdict(const Hello& summary);
+Status agreed_status(const Hello& summary);
 // True if intercepted calls differ only in their methods. The ranks then reduce exactly instead of failing,
 // because the shim chooses by facts that only one rank knows.
 bool splits(const Hello& summary);

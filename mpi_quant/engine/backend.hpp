@@ -1,4 +1,4 @@
-// Where the codec of a job runs. This is what the executor needs from the processor (host_steps.hpp) or from
+// Where the codec of a reduction runs. This is what the executor needs from the processor (host_steps.hpp) or from
 // a device (device/steps.hpp). It names neither.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace mq {
 
-struct Job;
+struct Reduction;
 
 // The result of one encode or decode.
 struct StepResult {
@@ -61,17 +61,17 @@ class Backend {
  public:
   virtual ~Backend() = default;
   // Bytes of host memory that one segment in flight needs beside its frames. A multiple of 64.
-  virtual std::size_t pipeline_bytes(const Job& job, const Layout& layout) const = 0;
-  // Makes the steps of all segments in flight of a job. Number i gets pipeline_bytes() of memory at
+  virtual std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) const = 0;
+  // Makes the steps of all segments in flight of a reduction. Number i gets pipeline_bytes() of memory at
   // memory + i * stride, at a 64-byte boundary. They are valid until the next call. May throw std::bad_alloc.
-  virtual void prepare(const Job& job, const Layout& layout, std::size_t pipelines, std::byte* memory,
-                       std::size_t stride) = 0;
+  virtual void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines,
+                       std::byte* memory, std::size_t stride) = 0;
   virtual Steps& pipeline(std::size_t i) = 0;
   // True if steps may be launched and run while the processor does something else.
   virtual bool is_asynchronous() const { return false; }
   // True if the frames are in memory that the processor cannot read: Steps::frames().
   virtual bool has_frames() const { return false; }
-  // True if a job may end while its last decodes still run.
+  // True if a reduction may end while its last decodes still run.
   virtual bool may_outlast() const { return false; }
 };
 

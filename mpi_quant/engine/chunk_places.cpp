@@ -8,13 +8,15 @@ namespace {
 // Results of vectors of this length leave the caches before the program reads them.
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
-std::size_t chunk_bytes(const Job& job, const Layout& layout) {
+std::size_t chunk_bytes(const Reduction& reduction, const Layout& layout) {
   const std::size_t bytes =
-      layout.max_chunk() * kernels::element_bytes(kernels::compute_element(job.element));
+      layout.max_chunk() * kernels::element_bytes(kernels::compute_element(reduction.element));
   return (bytes + 63) / 64 * 64;
 }
 
-bool is_half(const Job& job) { return kernels::compute_element(job.element) != job.element; }
+bool is_half(const Reduction& reduction) {
+  return kernels::compute_element(reduction.element) != reduction.element;
+}
 
 kernels::Feedback feedback_of(const Step& step) {
   switch (step.feedback) {
@@ -27,21 +29,22 @@ kernels::Feedback feedback_of(const Step& step) {
 
 }  // namespace
 
-std::size_t ChunkPlaces::memory_bytes(const Job& job, const Layout& layout) {
-  return static_cast<std::size_t>(job.facts->accumulators + (is_half(job) ? 1 : 0)) *
-         chunk_bytes(job, layout);
+std::size_t ChunkPlaces::memory_bytes(const Reduction& reduction, const Layout& layout) {
+  return static_cast<std::size_t>(reduction.facts->accumulators + (is_half(reduction) ? 1 : 0)) *
+         chunk_bytes(reduction, layout);
 }
 
-void ChunkPlaces::prepare(const Job& job, const Layout& layout, std::byte* memory) {
-  job_ = &job;
+void ChunkPlaces::prepare(const Reduction& reduction, const Layout& layout, std::byte* memory) {
+  reduction_ = &reduction;
   layout_ = &layout;
-  element_bytes_ = kernels::element_bytes(job.element);
-  accumulator_bytes_ = chunk_bytes(job, layout);
+  element_bytes_ = kernels::element_bytes(reduction.element);
+  accumulator_bytes_ = chunk_bytes(reduction, layout);
   accumulators_ = memory;
-  widened_ = is_half(job) ? memory + static_cast<std::size_t>(job.facts->accumulators) * accumulator_bytes_
-                          : nullptr;
-  stream_ = job.count >= kStreamBytes / element_bytes_;
-  where_.resize(static_cast<std::size_t>(job.plan->chunks));
+  widened_ = is_half(reduction)
+                 ? memory + static_cast<std::size_t>(reduction.facts->accumulators) * accumulator_bytes_
+                 : nullptr;
+  stream_ = reduction.count >= kStreamBytes / element_bytes_;
+  where_.resize(static_cast<std::size_t>(reduction.plan->chunks));
 }
 
 void ChunkPlaces::start_segment(std::size_t segment) {
@@ -50,11 +53,11 @@ void ChunkPlaces::start_segment(std::size_t segment) {
 }
 
 std::size_t ChunkPlaces::value_bytes(std::size_t n) const {
-  return n * kernels::element_bytes(kernels::compute_element(job_->element));
+  return n * kernels::element_bytes(kernels::compute_element(reduction_->element));
 }
 
 std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
-  return accumulators_ + static_cast<std::size_t>(job_->facts->accumulator[chunk]) * accumulator_bytes_;
+  return accumulators_ + static_cast<std::size_t>(reduction_->facts->accumulator[chunk]) * accumulator_bytes_;
 }
 
 // The current values of a chunk, in the compute type. If `half` is set, they must be widened from there
@@ -62,7 +65,7 @@ std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
 const std::byte* ChunkPlaces::values(std::size_t chunk, Range range, const std::byte*& half) const {
   if (where_[chunk] == Where::accumulator) return accumulator(chunk);
   const std::byte* const stored =
-      (where_[chunk] == Where::input ? job_->input : job_->output) + range.begin * element_bytes_;
+      (where_[chunk] == Where::input ? reduction_->input : reduction_->output) + range.begin * element_bytes_;
   if (widened_ == nullptr) return stored;
   half = stored;
   return widened_;
@@ -72,13 +75,13 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   const Range range = this->range(step);
   Encode encode;
   encode.args.x = values(static_cast<std::size_t>(step.chunk), range, encode.half);
-  if (job_->residual != nullptr) {
-    encode.args.residual = job_->residual + value_bytes(range.begin);
+  if (reduction_->residual != nullptr) {
+    encode.args.residual = reduction_->residual + value_bytes(range.begin);
     encode.args.feedback = feedback_of(step);
   }
   encode.widened = widened_;
   encode.args.n = range.n;
-  encode.args.params = params_of(*job_, step);
+  encode.args.params = params_of(*reduction_, step);
   encode.args.wire = wire;
   return encode;
 }
@@ -91,18 +94,18 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.wire = wire.data();
   decode.args.wire_bytes = wire.size();
   decode.args.n = range.n;
-  decode.args.params = params_of(*job_, step);
+  decode.args.params = params_of(*reduction_, step);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
-  std::byte* const output = job_->output + range.begin * element_bytes_;
+  std::byte* const output = reduction_->output + range.begin * element_bytes_;
   decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output;
   decode.args.stream = final && !half && stream_;
   if (final && half) {
     decode.rounded = output;
     // All ranks lose the same by rounding. One rank keeps the loss in its residual, by number of the chunk.
-    if (job_->residual != nullptr &&
-        static_cast<int>(chunk % static_cast<std::size_t>(job_->size)) == job_->rank)
-      decode.residual = job_->residual + value_bytes(range.begin);
+    if (reduction_->residual != nullptr &&
+        static_cast<int>(chunk % static_cast<std::size_t>(reduction_->size)) == reduction_->rank)
+      decode.residual = reduction_->residual + value_bytes(range.begin);
   }
   where_[chunk] = final ? Where::output : Where::accumulator;
   return decode;

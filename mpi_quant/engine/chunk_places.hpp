@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "mpi_quant/engine/job.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 
@@ -36,9 +36,9 @@ class ChunkPlaces {
   };
 
   // Bytes of memory that prepare() needs, a multiple of 64.
-  static std::size_t memory_bytes(const Job& job, const Layout& layout);
+  static std::size_t memory_bytes(const Reduction& reduction, const Layout& layout);
   // memory must be at a 64-byte boundary. Allocates only for a plan with more chunks than any before.
-  void prepare(const Job& job, const Layout& layout, std::byte* memory);
+  void prepare(const Reduction& reduction, const Layout& layout, std::byte* memory);
   void start_segment(std::size_t segment);
   Range range(const Step& step) const {
     return layout_->chunk(segment_, static_cast<std::size_t>(step.chunk));
@@ -54,7 +54,7 @@ class ChunkPlaces {
   std::size_t value_bytes(std::size_t n) const;  // of n elements in the compute type
   const std::byte* values(std::size_t chunk, Range range, const std::byte*& half) const;
 
-  const Job* job_ = nullptr;
+  const Reduction* reduction_ = nullptr;
   const Layout* layout_ = nullptr;
   std::byte* widened_ = nullptr;       // half types: a chunk as floats
   std::byte* accumulators_ = nullptr;  // the plan's accumulators, each as long as a chunk

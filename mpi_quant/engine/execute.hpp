@@ -1,15 +1,15 @@
 // Runs a plan. This is the only code that turns steps into codec calls and messages. It works with any codec,
 // any plan and any Comm.
 //
-// Segments run through the plan independently, up to job.pipelines of them at a time. Each segment in flight
+// Segments run through the plan independently, up to reduction.pipelines of them at a time. Each segment in flight
 // has a Pipeline, with slots of its own. A segment advances until its next step needs a slot whose message is
 // still under way; then the next segment advances. So encoding, the wire and decoding overlap without a
 // second thread. Results do not depend on what arrives first: within a segment the plan fixes the order of
 // all additions, and segments share no element. Receives whose slot is free from the start are posted first.
 // Nothing here blocks: advance() does what can be done and returns, so that a call can be left and resumed.
 //
-// With job.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
-// the calling thread, and the bytes are the same. An asynchronous backend (job.backend, a device) launches
+// With reduction.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
+// the calling thread, and the bytes are the same. An asynchronous backend (reduction.backend, a device) launches
 // codec steps and does not wait for them. A segment advances over steps that its stream orders after them,
 // and waits where the processor needs what they write. So encoding, the wire and decoding overlap there, too.
 //
@@ -28,49 +28,52 @@
 #include "mpi_quant/base/comm.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame_check.hpp"
-#include "mpi_quant/engine/job.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 
-// Can be used for one job after the other. It allocates only if a job needs more than all jobs before. The
-// object must stay where it is while a job is under way, and for ever after the communication has failed.
+// Can be used for one reduction after the other. It allocates only if a reduction needs more than all jobs before. The
+// object must stay where it is while a reduction is under way, and for ever after the communication has failed.
 template <Comm C>
 class Execution {
  public:
-  // Bytes of host memory that a job needs. It has to be pinned memory if the backend is a device.
-  static std::size_t scratch_bytes(const Job& job) {
-    const Layout layout = layout_of(job);
-    return pipelines_of(job, layout) * pipeline_bytes(job, layout);
+  // Bytes of host memory that a reduction needs. It has to be pinned memory if the backend is a device.
+  static std::size_t scratch_bytes(const Reduction& reduction) {
+    const Layout layout = layout_of(reduction);
+    return pipelines_of(reduction, layout) * pipeline_bytes(reduction, layout);
   }
 
-  // Bytes of the longest message of a job, including the header.
-  static std::size_t frame_bytes(const Job& job) { return slot_bytes_of(job, layout_of(job)); }
+  // Bytes of the longest message of a reduction, including the header.
+  static std::size_t frame_bytes(const Reduction& reduction) {
+    return slot_bytes_of(reduction, layout_of(reduction));
+  }
 
-  // job and scratch must outlive the execution of the job. scratch has scratch_bytes(job) bytes at a 64-byte
+  // reduction and scratch must outlive the execution of the reduction. scratch has scratch_bytes(reduction) bytes at a 64-byte
   // boundary. May throw std::bad_alloc. Nothing after it can, so that a rank without memory can say so before
   // the ranks agree.
-  void prepare(const Job& job, std::byte* scratch) {
-    job_ = &job;
-    layout_.emplace(layout_of(job));
-    slot_bytes_ = slot_bytes_of(job, *layout_);
+  void prepare(const Reduction& reduction, std::byte* scratch) {
+    reduction_ = &reduction;
+    layout_.emplace(layout_of(reduction));
+    slot_bytes_ = slot_bytes_of(reduction, *layout_);
     failure_ = {};
     backend_failed_ = false;
-    has_frames_ = job.backend->has_frames();
-    is_asynchronous_ = job.backend->is_asynchronous();
-    const auto slots = static_cast<std::size_t>(job.plan->slots);
-    n_pipelines_ = pipelines_of(job, *layout_);
+    has_frames_ = reduction.backend->has_frames();
+    is_asynchronous_ = reduction.backend->is_asynchronous();
+    const auto slots = static_cast<std::size_t>(reduction.plan->slots);
+    n_pipelines_ = pipelines_of(reduction, *layout_);
     if (pipelines_.size() < n_pipelines_) pipelines_.resize(n_pipelines_);
     batch_.reserve(n_pipelines_);
-    most_at_once_ = is_asynchronous_ ? n_pipelines_ : static_cast<std::size_t>(job.threads);
-    const std::size_t stride = pipeline_bytes(job, *layout_);
-    job.backend->prepare(job, *layout_, n_pipelines_, scratch + host_frames(job) * slot_bytes_, stride);
+    most_at_once_ = is_asynchronous_ ? n_pipelines_ : static_cast<std::size_t>(reduction.threads);
+    const std::size_t stride = pipeline_bytes(reduction, *layout_);
+    reduction.backend->prepare(reduction, *layout_, n_pipelines_,
+                               scratch + host_frames(reduction) * slot_bytes_, stride);
     for (std::size_t i = 0; i < n_pipelines_; ++i) {
       Pipeline& pipeline = pipelines_[i];
-      pipeline.steps = &job.backend->pipeline(i);
+      pipeline.steps = &reduction.backend->pipeline(i);
       pipeline.frames = has_frames_ ? pipeline.steps->frames() : scratch + i * stride;
       pipeline.index = static_cast<int>(i);
       pipeline.slots.assign(slots, Slot{});
-      pipeline.sends.resize(static_cast<std::size_t>(job.facts->first_send.back()));
+      pipeline.sends.resize(static_cast<std::size_t>(reduction.facts->first_send.back()));
     }
   }
 
@@ -98,7 +101,7 @@ class Execution {
     }
   }
 
-  // True once the output is complete, or worthless: see failure(). If the backend may outlast the job, the
+  // True once the output is complete, or worthless: see failure(). If the backend may outlast the reduction, the
   // last decodes may still run.
   bool done() const { return active_ == 0; }
   // Gives up the result. The schedule goes on, and the other ranks learn of it.
@@ -129,18 +132,20 @@ class Execution {
     StepResult result;                       // its result, if it was not launched
   };
 
-  static std::size_t host_frames(const Job& job) {  // frames in host memory of one segment in flight
-    return job.backend->has_frames() ? 0 : static_cast<std::size_t>(job.plan->slots);
+  static std::size_t host_frames(
+      const Reduction& reduction) {  // frames in host memory of one segment in flight
+    return reduction.backend->has_frames() ? 0 : static_cast<std::size_t>(reduction.plan->slots);
   }
-  static std::size_t pipeline_bytes(const Job& job, const Layout& layout) {
-    return host_frames(job) * slot_bytes_of(job, layout) + job.backend->pipeline_bytes(job, layout);
+  static std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) {
+    return host_frames(reduction) * slot_bytes_of(reduction, layout) +
+           reduction.backend->pipeline_bytes(reduction, layout);
   }
 
   // Pipeline i runs segments i, i + pipelines, ... on every rank, whichever finishes first. So two messages
   // between the same two ranks that are under way at once differ in pipeline or round. The next segment of a
   // pipeline uses the same tags, in order.
   int tag(const Pipeline& pipeline, const Step& step) const {
-    return job_->first_tag + pipeline.index * job_->plan->rounds + step.round;
+    return reduction_->first_tag + pipeline.index * reduction_->plan->rounds + step.round;
   }
   std::span<std::byte> frame(const Pipeline& pipeline, int slot) const {
     return {pipeline.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
@@ -154,15 +159,15 @@ class Execution {
     return {slot.is_header ? header_place(pipeline, index) : frame(pipeline, index).data(), slot.bytes};
   }
   Slot& slot_of(Pipeline& pipeline, int slot) const { return pipeline.slots[static_cast<std::size_t>(slot)]; }
-  const Step& step_of(const Pipeline& pipeline) const { return job_->plan->steps[pipeline.at]; }
+  const Step& step_of(const Pipeline& pipeline) const { return reduction_->plan->steps[pipeline.at]; }
 
   Status start_segment(C& comm, Pipeline& pipeline, std::size_t segment) {
     pipeline.segment = segment;
     pipeline.active = true;
     pipeline.at = 0;
     pipeline.steps->start_segment(segment);
-    for (std::size_t i = 0; i < job_->facts->early.size(); ++i)
-      if (job_->facts->early[i]) MQ_TRY(post_receive(comm, pipeline, job_->plan->steps[i]));
+    for (std::size_t i = 0; i < reduction_->facts->early.size(); ++i)
+      if (reduction_->facts->early[i]) MQ_TRY(post_receive(comm, pipeline, reduction_->plan->steps[i]));
     return {};
   }
 
@@ -178,7 +183,7 @@ class Execution {
     while (pipeline.active) {
       bool ready = false;
       end_launched(pipeline, tally, moved);
-      if (pipeline.at == job_->plan->steps.size()) {
+      if (pipeline.at == reduction_->plan->steps.size()) {
         MQ_TRY(drained(comm, pipeline, ready));
         if (!ready) return {};
         moved = true;
@@ -206,7 +211,7 @@ class Execution {
     if (!ready) return {};
     if (step.op == Op::exchange) {
       if (step.to != kNobody) MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
-      if (ready && step.from != kNobody && !job_->facts->early[pipeline.at])
+      if (ready && step.from != kNobody && !reduction_->facts->early[pipeline.at])
         MQ_TRY(sent(comm, pipeline, step.recv_slot, ready));
     } else {
       MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
@@ -239,18 +244,20 @@ class Execution {
   }
 
   typename C::Request& send_request(Pipeline& pipeline, int slot, int number) const {
-    const int first = job_->facts->first_send[static_cast<std::size_t>(slot)];
+    const int first = reduction_->facts->first_send[static_cast<std::size_t>(slot)];
     return pipeline.sends[static_cast<std::size_t>(first + number)];
   }
 
   Status drained(C& comm, Pipeline& pipeline, bool& ready) {
     ready = !is_asynchronous_ || !pipeline.steps->is_busy() || may_end_without(pipeline);
-    for (int slot = 0; slot < job_->plan->slots && ready; ++slot) MQ_TRY(sent(comm, pipeline, slot, ready));
+    for (int slot = 0; slot < reduction_->plan->slots && ready; ++slot)
+      MQ_TRY(sent(comm, pipeline, slot, ready));
     return {};
   }
 
   Status exchange(C& comm, Pipeline& pipeline, const Step& step, Tally& tally) {
-    if (step.from != kNobody && !job_->facts->early[pipeline.at]) MQ_TRY(post_receive(comm, pipeline, step));
+    if (step.from != kNobody && !reduction_->facts->early[pipeline.at])
+      MQ_TRY(post_receive(comm, pipeline, step));
     if (step.to == kNobody) return {};
     Slot& slot = slot_of(pipeline, step.slot);
     if (slot.bytes > slot_bytes_) {  // a frame to pass on was too long to receive
@@ -287,12 +294,12 @@ class Execution {
     const std::size_t bytes = slot_of(pipeline, step.slot).bytes;
     if (step.op != Op::encode) pipeline.result.status = check_frame(pipeline, step);
     if (!pipeline.result.status.ok()) return;
-    pipeline.running =
-        step.op == Op::encode
-            ? pipeline.steps->encode(step, header_of(place(pipeline, step)), in.data() + sizeof(FrameHeader),
-                                     pipeline.result)
-            : pipeline.steps->decode(step, job_->facts->final[pipeline.at], is_header_there(pipeline, step),
-                                     in.first(bytes).subspan(sizeof(FrameHeader)), pipeline.result);
+    pipeline.running = step.op == Op::encode
+                           ? pipeline.steps->encode(step, header_of(place(pipeline, step)),
+                                                    in.data() + sizeof(FrameHeader), pipeline.result)
+                           : pipeline.steps->decode(
+                                 step, reduction_->facts->final[pipeline.at], is_header_there(pipeline, step),
+                                 in.first(bytes).subspan(sizeof(FrameHeader)), pipeline.result);
   }
 
   // True if the frame is in the backend's memory. Its header can be checked only after the backend has copied
@@ -314,7 +321,7 @@ class Execution {
     tally.nonfinite += result.encoded.nonfinite;
     if (result.status.ok() && result.decoded == kernels::Decoded::malformed)
       result.status = bad_frame(place(pipeline, step), [&] {
-        return "the payload is not what " + std::string(codec_of(*job_, step).name) + " writes";
+        return "the payload is not what " + std::string(codec_of(*reduction_, step).name) + " writes";
       });
     backend_failed_ = backend_failed_ || result.status.code() == Code::device_failed;
     if (failure_.ok() && !result.status.ok()) failure_ = std::move(result.status);
@@ -335,14 +342,14 @@ class Execution {
     }
   }
 
-  // True if only the last decodes are left, and the backend may run them after the end of the job.
+  // True if only the last decodes are left, and the backend may run them after the end of the reduction.
   bool may_end_without(const Pipeline& pipeline) const {
-    return job_->backend->may_outlast() && failure_.ok() &&
+    return reduction_->backend->may_outlast() && failure_.ok() &&
            pipeline.segment + n_pipelines_ >= layout_->segments() && !pipeline.steps->is_encoding();
   }
 
   FramePlace place(const Pipeline& pipeline, const Step& step) const {
-    return {job_->call, pipeline.segment, step.chunk};
+    return {reduction_->call, pipeline.segment, step.chunk};
   }
 
   // A header with an error code is a poison frame.
@@ -356,7 +363,7 @@ class Execution {
     slot.is_header = payload_bytes == 0;
   }
 
-  const Job* job_ = nullptr;
+  const Reduction* reduction_ = nullptr;
   std::optional<Layout> layout_;
   std::size_t slot_bytes_ = 0, n_pipelines_ = 0, active_ = 0, most_at_once_ = 1;
   std::vector<Pipeline> pipelines_;  // the first n_pipelines_ are in use

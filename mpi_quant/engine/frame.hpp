@@ -86,10 +86,13 @@ class Hash {
   std::uint64_t h_ = 0xcbf29ce484222325u;
 };
 
-inline std::uint32_t hash_of_key(std::string_view key) {
+inline std::uint64_t hash_of(std::string_view text) {
   Hash h;
-  for (const char c : key) h.add(c);
-  return key.empty() ? 0 : static_cast<std::uint32_t>(h.value() % 0xffffffffu) + 1;
+  for (const char c : text) h.add(c);
+  return h.value();
+}
+inline std::uint32_t hash_of_key(std::string_view key) {
+  return key.empty() ? 0 : static_cast<std::uint32_t>(hash_of(key) % 0xffffffffu) + 1;
 }
 inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
 inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }

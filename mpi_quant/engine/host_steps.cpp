@@ -4,16 +4,16 @@
 
 namespace mq {
 
-void HostSteps::prepare(const Job& job, const Layout& layout, std::byte* scratch) {
-  job_ = &job;
-  places_.prepare(job, layout, scratch);
+void HostSteps::prepare(const Reduction& reduction, const Layout& layout, std::byte* scratch) {
+  reduction_ = &reduction;
+  places_.prepare(reduction, layout, scratch);
 }
 
 bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, StepResult& result) {
   const double start = now_s();
   const ChunkPlaces::Encode e = places_.encode(step, wire);
-  if (e.half != nullptr) job_->convert->widen(e.half, e.widened, e.args.n);
-  result.encoded = ops_of(*job_, step).encode(e.args);
+  if (e.half != nullptr) reduction_->convert->widen(e.half, e.widened, e.args.n);
+  result.encoded = ops_of(*reduction_, step).encode(e.args);
   result.seconds = now_s() - start;
   return false;
 }
@@ -22,18 +22,18 @@ bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::
                        StepResult& result) {
   const double start = now_s();
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
-  if (d.half != nullptr) job_->convert->widen(d.half, d.widened, d.args.n);
-  result.decoded = ops_of(*job_, step).decode(d.args);
+  if (d.half != nullptr) reduction_->convert->widen(d.half, d.widened, d.args.n);
+  result.decoded = ops_of(*reduction_, step).decode(d.args);
   if (d.rounded != nullptr && result.decoded == kernels::Decoded::ok)
-    job_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
+    reduction_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
   result.seconds = now_s() - start;
   return false;
 }
 
-void HostBackend::prepare(const Job& job, const Layout& layout, std::size_t pipelines, std::byte* memory,
-                          std::size_t stride) {
+void HostBackend::prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines,
+                          std::byte* memory, std::size_t stride) {
   if (pipelines_.size() < pipelines) pipelines_.resize(pipelines);
-  for (std::size_t i = 0; i < pipelines; ++i) pipelines_[i].prepare(job, layout, memory + i * stride);
+  for (std::size_t i = 0; i < pipelines; ++i) pipelines_[i].prepare(reduction, layout, memory + i * stride);
 }
 
 }  // namespace mq

@@ -1,4 +1,4 @@
-// The codec steps of a job on the processor. Each step is over when its function returns. chunk_places.hpp
+// The codec steps of a reduction on the processor. Each step is over when its function returns. chunk_places.hpp
 // says what a step reads and writes.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/chunk_places.hpp"
-#include "mpi_quant/engine/job.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 
@@ -16,23 +16,23 @@ class HostSteps final : public Steps {
  public:
   // scratch has ChunkPlaces::memory_bytes() bytes at a 64-byte boundary. Allocates only for a plan with more
   // chunks than any before.
-  void prepare(const Job& job, const Layout& layout, std::byte* scratch);
+  void prepare(const Reduction& reduction, const Layout& layout, std::byte* scratch);
   void start_segment(std::size_t segment) override { places_.start_segment(segment); }
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
   bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
               StepResult& result) override;
 
  private:
-  const Job* job_ = nullptr;
+  const Reduction* reduction_ = nullptr;
   ChunkPlaces places_;
 };
 
 class HostBackend final : public Backend {
  public:
-  std::size_t pipeline_bytes(const Job& job, const Layout& layout) const override {
-    return ChunkPlaces::memory_bytes(job, layout);
+  std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) const override {
+    return ChunkPlaces::memory_bytes(reduction, layout);
   }
-  void prepare(const Job& job, const Layout& layout, std::size_t pipelines, std::byte* memory,
+  void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;
   Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
 

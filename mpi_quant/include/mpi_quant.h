@@ -16,8 +16,9 @@
  * exact. `mpiq-bench --list` prints the codecs, their parameters and the plans.
  *
  * Terms: a call is "collective" if all ranks of the communicator have to make it, "local" if not. A
- * "residual" is what compression left out and has not delivered yet. A "frame" is one message of compressed
- * elements. */
+ * "residual" is what compression left out and has not delivered yet. A "frame" is a message of compressed
+ * elements.
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MPI_QUANT_H
 #define MPI_QUANT_H
 

@@ -82,14 +82,14 @@ Identities::KnownVector& Identities::vector_of(const std::string& name, const Se
     places_.erase(oldest);
   }
   const auto [at, made] = places_.try_emplace(name);
-  KnownVector& place = at->second;
+  KnownVector& vector = at->second;
   if (made) {
-    place.count = sender.count;
-    place.element = sender.element;
-    place.flushed.fill(sender.flush);
+    vector.count = sender.count;
+    vector.element = sender.element;
+    vector.flushed.fill(sender.flush);
   }
-  place.last_call = calls_;
-  return place;
+  vector.last_call = calls_;
+  return vector;
 }
 
 // Makes room for the residual of a confirmed name. It drops residuals that wait for a confirmation.
@@ -117,33 +117,33 @@ Identities::Found Identities::promised(const std::string& name, const Sender& se
 
 Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& sketch, Residuals& residuals,
                                     std::uint64_t most_bytes) {
-  auto& [name, place] = at;
-  const Recognizer::Finding finding = place.recognizer.judge(sketch);
-  const bool believed = place.recognizer.period() > 0;
-  if (finding.verdict == Recognizer::Verdict::stranger) return {{}, FeedbackOutcome::stranger};
-  if (finding.verdict == Recognizer::Verdict::lost) {
+  auto& [name, vector] = at;
+  const Recognizer::Finding finding = vector.recognizer.judge(sketch);
+  const bool believed = vector.recognizer.period() > 0;
+  if (finding.match == Recognizer::Match::stranger) return {{}, FeedbackOutcome::stranger};
+  if (finding.match == Recognizer::Match::lost) {
     drop_all(name, residuals);
     return {{}, FeedbackOutcome::stranger};
   }
   const std::string key = key_of(name, finding.phase);
   Residuals::Entry* entry = residuals.find(name);
-  if (finding.verdict == Recognizer::Verdict::alone && entry != nullptr) residuals.drop(name);
+  if (finding.match == Recognizer::Match::alone && entry != nullptr) residuals.drop(name);
   // The residual holds what several tensors left out before they were told apart. It belongs to none of them.
-  if (finding.verdict == Recognizer::Verdict::confirmed && place.recognizer.period() > 1)
+  if (finding.match == Recognizer::Match::confirmed && vector.recognizer.period() > 1)
     drop_all(name, residuals);
   entry = residuals.find(key);
   const Found without{{}, believed ? FeedbackOutcome::budget : FeedbackOutcome::unconfirmed};
-  const std::size_t bytes = place.count * kernels::element_bytes(kernels::compute_element(place.element));
-  std::uint64_t* const flushed = believed ? &place.flushed[finding.phase] : nullptr;
+  const std::size_t bytes = vector.count * kernels::element_bytes(kernels::compute_element(vector.element));
+  std::uint64_t* const flushed = believed ? &vector.flushed[finding.phase] : nullptr;
   if (entry == nullptr) {
     const bool has_room =
         believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
-    if (!has_room || !residuals.acquire(key, place.count, place.element).ok()) return without;
+    if (!has_room || !residuals.acquire(key, vector.count, vector.element).ok()) return without;
     return {Key(key), believed ? FeedbackOutcome::fresh : FeedbackOutcome::unconfirmed, flushed};
   }
   if (entry->users > 0) return {{}, FeedbackOutcome::in_use};
   const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
-  if (entry->count != place.count || entry->element != place.element || !has_room ||
+  if (entry->count != vector.count || entry->element != vector.element || !has_room ||
       !(believed ? entry->take_back() : entry->set_aside()).ok()) {
     residuals.drop(key);
     return without;
@@ -153,21 +153,21 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
 
 Identities::Found Identities::recognised(const std::string& name, const Sender& sender, Residuals& residuals,
                                          std::uint64_t most_bytes) {
-  KnownVector& place = vector_of(name, sender, residuals);
-  if (place.count != sender.count || place.element != sender.element) {
+  KnownVector& vector = vector_of(name, sender, residuals);
+  if (vector.count != sender.count || vector.element != sender.element) {
     drop_all(name, residuals);
     places_.erase(name);
     (void)vector_of(name, sender, residuals);
     return {{}, FeedbackOutcome::shape};
   }
-  if (place.recognizer.period() > 0) {
-    place.unconfirmed = 0;
-  } else if (++place.unconfirmed > kPatience) {
-    if (place.unconfirmed == kPatience + 1) {
+  if (vector.recognizer.period() > 0) {
+    vector.unconfirmed = 0;
+  } else if (++vector.unconfirmed > kPatience) {
+    if (vector.unconfirmed == kPatience + 1) {
       drop_all(name, residuals);
-      place.recognizer = Recognizer();
+      vector.recognizer = Recognizer();
     }
-    if (place.unconfirmed == kPatience + kRest) place.unconfirmed = 0;
+    if (vector.unconfirmed == kPatience + kRest) vector.unconfirmed = 0;
     return {{}, FeedbackOutcome::unconfirmed};
   }
   const Sketch sketch = Sketch::of(sender.input, sender.count, sender.element);

@@ -104,20 +104,20 @@ Recognizer::Finding Recognizer::follow(const Sketch& sketch) {
     known = changed_ && !differ_in_kind(sketch, *changed_);
   next_ = (known ? phase + 1 : next_ + 1) % period();
   changed_ = known ? std::optional<Sketch>() : sketch;
-  if (!known) return {++strangers_ < kMostStrangers ? Verdict::stranger : Verdict::lost, 0};
+  if (!known) return {++strangers_ < kMostStrangers ? Match::stranger : Match::lost, 0};
   strangers_ = 0;
   constexpr double kFollow = 0.25;
   Tensor& tensor = tensors_[phase];
   tensor.expected += kFollow * (like - tensor.expected);
   tensor.mean.add(sketch);
   tensor.last = sketch;
-  return {Verdict::known, phase};
+  return {Match::known, phase};
 }
 
 Recognizer::Finding Recognizer::judge(const Sketch& sketch) {
   if (period() > 0) {
     const Finding finding = follow(sketch);
-    if (finding.verdict != Verdict::lost) return finding;
+    if (finding.match != Match::lost) return finding;
     tensors_.clear();
     before_.push_back(sketch);
     return finding;
@@ -129,8 +129,8 @@ Recognizer::Finding Recognizer::judge(const Sketch& sketch) {
   before_.push_back(sketch);
   if (before_.size() > kMostPeriod) before_.pop_front();
   // The newest vector is the last of the tensors in turn. The next call begins with the first.
-  if (confirm()) return {Verdict::confirmed, period() - 1};
-  return {runs_[0].length > 0 ? Verdict::continues : Verdict::alone, 0};
+  if (confirm()) return {Match::confirmed, period() - 1};
+  return {runs_[0].length > 0 ? Match::continues : Match::alone, 0};
 }
 
 }  // namespace mq

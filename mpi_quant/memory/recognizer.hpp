@@ -24,7 +24,7 @@ class Recognizer {
  public:
   static constexpr std::size_t kMostPeriod = 16;
 
-  enum class Verdict {
+  enum class Match {
     alone,      // not confirmed, and unlike the vector before
     continues,  // not confirmed yet, and like the vector before
     confirmed,  // confirmed now: there is one tensor, or as many in turn as period() says
@@ -33,7 +33,7 @@ class Recognizer {
     lost,       // a stranger after too many others: nothing is confirmed any more
   };
   struct Finding {
-    Verdict verdict;
+    Match match;
     std::size_t phase = 0;  // which of the confirmed tensors; below period()
   };
   // Judges the next vector. Its sketch must be finite and not blank. May throw std::bad_alloc.

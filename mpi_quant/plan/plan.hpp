@@ -60,7 +60,7 @@ struct PlanFacts {
   // By chunk: the number of its accumulator, for chunks that are written more than once; -1 for others.
   std::vector<int> accumulator;
   int accumulators = 0;
-  // True if a step is raw. Slots then need room for the elements themselves, and the job needs their codec.
+  // True if a step is raw. Slots then need room for the elements themselves, and the reduction needs their codec.
   bool raw = false;
   // By slot: the number of its first send, if the sends of all slots are numbered. The last entry is the
   // number of all sends.

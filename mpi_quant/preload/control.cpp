@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "mpi_quant/base/front.h"
 #include "mpi_quant/base/immortal.hpp"
+#include "mpi_quant/base/stub.h"
 #include "mpi_quant/memory/residuals.hpp"
 
 namespace mq {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "mpi_quant.h"
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
@@ -54,5 +54,5 @@ int comm_info(mpiq_slot comm, mpiq_slot info) {
 }  // namespace
 
 extern "C" MPIQ_PUBLIC const mpiq_core mpiq_core_v1 = {
-    MPIQ_FRONT_VERSION,           mq::kFamily, sizeof(MPI_Comm), initialized, started,
-    &mq::internal::watching_word, allreduce,   counted,          pcontrol,    comm_info};
+    MPIQ_STUB_VERSION, mq::kFamily, sizeof(MPI_Comm), initialized, started, &mq::internal::watching_word,
+    allreduce,         counted,     pcontrol,         comm_info};

@@ -147,7 +147,7 @@ static int same_library(const mpiq_core* found) {
 }
 
 static int fits(const mpiq_core* found, const char* family) {
-  return found->version == MPIQ_FRONT_VERSION && strcmp(found->family, family) == 0;
+  return found->version == MPIQ_STUB_VERSION && strcmp(found->family, family) == 0;
 }
 
 const mpiq_core* mpiq_find_core(void) {

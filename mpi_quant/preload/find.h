@@ -2,7 +2,7 @@
 #ifndef MPI_QUANT_PMPI_FIND_H
 #define MPI_QUANT_PMPI_FIND_H
 
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 
 typedef void (*mpiq_function)(void);
 mpiq_function mpiq_as_function(void* address); /* ISO C has no cast for this */

@@ -15,7 +15,7 @@
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/site.hpp"
 #include "mpi_quant/preload/watch.hpp"
-#include "mpi_quant/report/note.hpp"
+#include "mpi_quant/report/call_record.hpp"
 
 namespace mq {
 namespace {
@@ -46,7 +46,8 @@ std::optional<Reason> classify(const Call& call, std::optional<Element>& element
 // One call that is under way.
 class Interception {
  public:
-  Interception(const Call& call, Element element, Note& note) : call_(call), note_(note), element_(element) {
+  Interception(const Call& call, Element element, CallRecord& record)
+      : call_(call), record_(record), element_(element) {
     options_.may_fall_back = true;
   }
   Outcome run();
@@ -66,12 +67,12 @@ class Interception {
   void count_guarded(const Outcome& outcome);
   Status judge(const Status& ran);
   Outcome exact(Reason why) {
-    note_.reason = why;
+    record_.reason = why;
     return {{}, true};
   }
 
   const Call& call_;
-  Note& note_;
+  CallRecord& record_;
   const Element element_;
   CommState* state_ = nullptr;
   std::uint64_t number_ = 0;
@@ -93,7 +94,7 @@ CallFacts Interception::facts() const {
   int size = 0;
   (void)PMPI_Comm_size(call_.comm, &size);
   const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(element_);
-  return {bytes, size, element_, number_, state_->policy.comm_name, true, note_.site};
+  return {bytes, size, element_, number_, state_->policy.comm_name, true, record_.site};
 }
 
 // Counts the call. Returns why no rank compresses it; none if some rank may.
@@ -111,9 +112,9 @@ std::optional<Reason> Interception::count() {
 // Returns why this rank would not compress the call; none if it would. All ranks learn of an error here.
 std::optional<Reason> Interception::choose_here() noexcept {
   try {
-    if (watching() || state_->policy.rules.prospect(facts()).by_site) note_.site = call_site();
+    if (watching() || state_->policy.rules.prospect(facts()).by_site) record_.site = call_site();
     const std::optional<Reason> exact = choose();
-    if (rule_ != nullptr && !rule_->method.exact() && watching()) note_.method = action_text(*rule_);
+    if (rule_ != nullptr && !rule_->method.exact() && watching()) record_.method = action_text(*rule_);
     if (state_->policy.mode != Mode::on) return exact;
     if (!exact) prepare_compressed();
     if (exact == Reason::guard) deliver_held();
@@ -199,7 +200,7 @@ void Interception::identify() {
   const Identities::Found found = state_->intercepted.identities.identify(
       rule_->safeguards.feedback, sender(), state_->residuals, env()->residual_bytes);
   options_.key = found.key;
-  note_.feedback = found.what;
+  record_.feedback = found.what;
   if (found.flushed == nullptr || *found.flushed == said_.flush) return;
   flushed_ = found.flushed;
   send_all();
@@ -255,16 +256,16 @@ void Interception::count_guarded(const Outcome& outcome) {
 
 Status Interception::judge(const Status& ran) {
   const Safeguards& safeguards = rule_->safeguards;
-  const Result<Verdict> verdict =
+  const Result<GuardResult> result =
       guarded_.judge(call_, ran, safeguards.error, safeguards.feedback != Identity::off);
-  if (!verdict.ok()) return verdict.status();
-  note_.guard_error = verdict->error;
-  if (!verdict->replaced) return {};
+  if (!result.ok()) return result.status();
+  record_.guard_error = result->error;
+  if (!result->replaced) return {};
   const std::scoped_lock lock(state_->mutex);
-  if (verdict->given_up) state_->intercepted.guards[kind_].tripped = true;
+  if (result->given_up) state_->intercepted.guards[kind_].tripped = true;
   if (!options_.key.empty()) state_->residuals.drop(options_.key.view());
-  note_.reason = verdict->given_up ? Reason::guard : Reason::failed;
-  return verdict->delivered;
+  record_.reason = result->given_up ? Reason::guard : Reason::failed;
+  return result->delivered;
 }
 
 Outcome Interception::run() {
@@ -273,7 +274,7 @@ Outcome Interception::run() {
     watch(false);
   }
   bool compresses = false;  // or delivers what waits in a residual
-  note_.reason = Reason::failed;
+  record_.reason = Reason::failed;
   const Result<CommState*> found = CommState::obtain(call_.comm, CommState::Initial::environment);
   if (!found.ok()) return {found.status(), false};
   state_ = *found;
@@ -281,7 +282,7 @@ Outcome Interception::run() {
   {
     const std::scoped_lock lock(state_->mutex);
     std::optional<Reason> why_exact = count();
-    note_.advisable = state_->policy.mode == Mode::advise && facts().bytes >= kFloorBytes;
+    record_.advisable = state_->policy.mode == Mode::advise && facts().bytes >= kFloorBytes;
     if (!why_exact && state_->policy.mode == Mode::on) {
       const Result<bool> active = state_->activate(call_.comm, Use::messages);
       if (!active.ok()) return {active.status(), false};
@@ -293,14 +294,14 @@ Outcome Interception::run() {
     }
     why_exact = choose_here();
     if (state_->policy.mode != Mode::on) return exact(why_exact.value_or(Reason::would_be_compressed));
-    note_.reason = why_exact.value_or(Reason::compressed);
+    record_.reason = why_exact.value_or(Reason::compressed);
     compresses = !why_exact || retires_;
-    note_.before(state_->stats);
+    record_.before(state_->stats);
   }
   const Outcome outcome = compresses ? operate_compressed() : operate(*state_, call_, options_, {});
   const std::scoped_lock lock(state_->mutex);
-  note_.after(state_->stats);
-  if (!outcome.status.ok() || outcome.split) note_.reason = outcome.split ? Reason::split : Reason::failed;
+  record_.after(state_->stats);
+  if (!outcome.status.ok() || outcome.split) record_.reason = outcome.split ? Reason::split : Reason::failed;
   return outcome;
 }
 
@@ -317,14 +318,14 @@ int intercepted_allreduce(const Call& call) {
     return code;
   }
   const std::uint64_t begin = watched ? ticks() : 0;
-  Note note;
-  const Outcome outcome = with_memory([&] { return Interception(call, *element, note).run(); });
+  CallRecord record;
+  const Outcome outcome = with_memory([&] { return Interception(call, *element, record).run(); });
   if (!watched) return conclude(call, outcome);
   const std::uint64_t middle = ticks();
-  AdvisedCall advised(call, note.advisable);
+  AdvisedCall advised(call, record.advisable);
   const std::uint64_t resumed = ticks();
   const int code = conclude(call, outcome);
-  note.take(call, middle - begin + (ticks() - resumed));
+  record.take(call, middle - begin + (ticks() - resumed));
   advised.after(code == MPI_SUCCESS);
   return code;
 }

@@ -12,13 +12,13 @@
 //   note       Records how the call ended, if a report is wanted.                      record.hpp
 #pragma once
 
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/allreduce.hpp"
 
 namespace mq {
 
 // Makes the call and returns its MPI error code.
 int intercepted_allreduce(const Call& call);
-// Counts a call of another function, which the front makes, if a report is wanted. Local.
+// Counts a call of another function, which the stub makes, if a report is wanted. Local.
 void count_call(mpiq_counted what, const Call& call) noexcept;
 }  // namespace mq

@@ -6,7 +6,7 @@
 namespace mq {
 
 namespace internal {
-extern int watching_word;  // no std::atomic, because the front reads it
+extern int watching_word;  // no std::atomic, because the stub reads it
 }
 // True if a report is wanted. It covers all calls.
 inline bool watching() {

@@ -94,7 +94,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   MQ_TRY(compare_signatures(signature, proposal));
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
-  MQ_TRY(verdict(summary));
+  MQ_TRY(agreed_status(summary));
   proposal = summary.proposal;
   return {};
 }

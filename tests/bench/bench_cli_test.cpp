@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "bench/buffers.hpp"
-#include "bench/lists.hpp"
 #include "bench/models.hpp"
 #include "bench/mpi_algorithm.hpp"
 #include "bench/options.hpp"
+#include "bench/parse_lists.hpp"
 #include "bench/points.hpp"
 
 namespace mq::bench {

@@ -74,11 +74,11 @@ class RankRun {
     const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
     const Plan plan = s_.scene.plan->make({comm_.rank(), comm_.size(), half ? 1 : s_.scene.per_node});
     const PlanFacts facts = facts_of(plan);
-    Job job = describe(plan, facts);
+    Reduction reduction = describe(plan, facts);
     DevicePlacement& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
     E execution;
     std::vector<std::byte> scratch;
-    const Status trouble = prepare(job, call, execution, scratch);
+    const Status trouble = prepare(reduction, call, execution, scratch);
     if (!agreed.all(trouble.ok())) {
       call.settle();
       return trouble.ok() ? Status{Code::peer_failed, "another rank cannot take part"} : trouble;
@@ -93,56 +93,57 @@ class RankRun {
   }
 
  private:
-  Job describe(const Plan& plan, const PlanFacts& facts) {
+  Reduction describe(const Plan& plan, const PlanFacts& facts) {
     const Kinds kinds = s_.kinds(rank_);
-    Job job;
-    job.plan = &plan;
-    job.facts = &facts;
-    job.codec = s_.scene.codec;
-    job.element = element_of<T>;
-    job.ops = job.codec->ops(job.element, kernels::best_isa());
-    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
-    job.convert = kernels::convert(job.element, kernels::best_isa());
-    job.params = s_.scene.params();
-    job.count = input_.size();
+    Reduction reduction;
+    reduction.plan = &plan;
+    reduction.facts = &facts;
+    reduction.codec = s_.scene.codec;
+    reduction.element = element_of<T>;
+    reduction.ops = reduction.codec->ops(reduction.element, kernels::best_isa());
+    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
+    reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
+    reduction.params = s_.scene.params();
+    reduction.count = input_.size();
     device_output_ = place(rank_, output_, kinds.output);
-    job.output = device_output_ ? device_output_ : reinterpret_cast<std::byte*>(output_.data());
+    reduction.output = device_output_ ? device_output_ : reinterpret_cast<std::byte*>(output_.data());
     if (s_.scene.in_place) {
-      job.input = job.output;
+      reduction.input = reduction.output;
     } else {
       const std::byte* const device_input = place(rank_, input_, kinds.input);
-      job.input = device_input ? device_input : reinterpret_cast<const std::byte*>(input_.data());
+      reduction.input = device_input ? device_input : reinterpret_cast<const std::byte*>(input_.data());
     }
-    job.call = 7;
-    job.rank = rank_;
-    job.size = comm_.size();
-    job.pipelines = s_.scene.pipelines;
-    return job;
+    reduction.call = 7;
+    reduction.rank = rank_;
+    reduction.size = comm_.size();
+    reduction.pipelines = s_.scene.pipelines;
+    return reduction;
   }
-  Status prepare(Job& job, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {
-    MQ_TRY(call.locate(job, Gpus::get().rows((s_.device_wire >> rank_ & 1) != 0, s_.is_timed)));
+  Status prepare(Reduction& reduction, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {
+    MQ_TRY(call.locate(reduction, Gpus::get().rows((s_.device_wire >> rank_ & 1) != 0, s_.is_timed)));
     if (s_.scene.feedback) {
       device_residual_ = place(rank_, residual_, call.residual_device() != nullptr);
-      job.residual = device_residual_ ? device_residual_ : reinterpret_cast<std::byte*>(residual_.data());
+      reduction.residual =
+          device_residual_ ? device_residual_ : reinterpret_cast<std::byte*>(residual_.data());
     }
-    const std::size_t bytes = E::scratch_bytes(job);
+    const std::size_t bytes = E::scratch_bytes(reduction);
     const DeviceOrder order{DeviceSync::legacy, s_.stream_ordered,
                             Gpus::get().program(&Gpus::get().device(rank_))};
-    MQ_TRY(call.prepare(job, {order, s_.stream_ordered, false, false, bytes}));
+    MQ_TRY(call.prepare(reduction, {order, s_.stream_ordered, false, false, bytes}));
     if (!call.is_on_device()) {
-      scratch.resize(E::scratch_bytes(job) + 64);
-      bring_residual(job);
+      scratch.resize(E::scratch_bytes(reduction) + 64);
+      bring_residual(reduction);
     }
     auto* const aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
-    execution.prepare(job, call.is_on_device() ? call.frames() : aligned);
+    execution.prepare(reduction, call.is_on_device() ? call.frames() : aligned);
     return {};
   }
   // Staged after all: the residual, too, is needed on the host.
-  void bring_residual(Job& job) {
+  void bring_residual(Reduction& reduction) {
     if (device_residual_ == nullptr) return;
     Gpus::get().read(residual_.data(), device_residual_, residual_.size() * sizeof(Compute<T>));
     device_residual_ = nullptr;
-    job.residual = reinterpret_cast<std::byte*>(residual_.data());
+    reduction.residual = reinterpret_cast<std::byte*>(residual_.data());
   }
   void take_back() {
     if (s_.stream_ordered) Gpus::get().finish(Gpus::get().program(&Gpus::get().device(rank_)));

@@ -24,7 +24,7 @@ std::vector<Status> agree_all(const std::vector<Signature>& signatures, const Lo
     EXPECT_TRUE(agreement.start(comm, signatures[r], static_cast<double>(r), 5).ok());
     for (bool moved = false; !agreement.done(); comm.idle())
       EXPECT_TRUE(agreement.advance(comm, messages, moved).ok());
-    status[r] = verdict(agreement.summary());
+    status[r] = agreed_status(agreement.summary());
     if (status[r].ok()) {
       EXPECT_EQ(agreement.summary().proposal, static_cast<double>(comm.size() - 1));
     }
@@ -118,7 +118,7 @@ TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
     if (field == 5) s.error_code = static_cast<std::uint16_t>(Code::no_memory);
     EXPECT_FALSE(splits(summary(compressed, s))) << field;
     EXPECT_FALSE(splits(summary(s, compressed))) << field;
-    EXPECT_FALSE(verdict(summary(s, compressed)).ok()) << field;
+    EXPECT_FALSE(agreed_status(summary(s, compressed)).ok()) << field;
   }
 }
 

@@ -72,7 +72,7 @@ class Mortal {
 static_assert(Comm<Mortal>);
 
 // Agrees, then reduces; false if it did not end.
-bool call(Mortal& comm, const Job& job, std::byte* scratch, Status& status) {
+bool call(Mortal& comm, const Reduction& reduction, std::byte* scratch, Status& status) {
   Agreement<Mortal> agreement;
   Execution<Mortal> execution;
   Tally tally;
@@ -82,8 +82,8 @@ bool call(Mortal& comm, const Job& job, std::byte* scratch, Status& status) {
     if (!agreement.done()) {
       MQ_TRY(agreement.advance(comm, messages, moved));
       if (!agreement.done()) return {};
-      MQ_TRY(verdict(agreement.summary()));
-      execution.prepare(job, scratch);
+      MQ_TRY(agreed_status(agreement.summary()));
+      execution.prepare(reduction, scratch);
       return execution.start(comm);
     }
     return execution.advance(comm, tally, moved);
@@ -121,23 +121,23 @@ Ends run_mortal(const Scene& scene, const Vectors<float>& input, Fate fate) {
     Mortal comm(rank, life, fate.rank == rank.rank() ? fate.at : -1);
     const Plan plan = scene.plan->make({comm.rank(), comm.size(), scene.per_node});
     const PlanFacts facts = facts_of(plan);
-    Job job;
-    job.plan = &plan;
-    job.facts = &facts;
-    job.codec = scene.codec;
-    job.ops = scene.codec->ops(job.element, kernels::best_isa());
-    job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
-    job.convert = kernels::convert(job.element, kernels::best_isa());
-    job.params = scene.params();
-    job.count = n;
-    job.output = reinterpret_cast<std::byte*>(ends.output[r].data());
-    job.input = reinterpret_cast<const std::byte*>(input[r].data());
-    job.rank = comm.rank();
-    job.size = comm.size();
+    Reduction reduction;
+    reduction.plan = &plan;
+    reduction.facts = &facts;
+    reduction.codec = scene.codec;
+    reduction.ops = scene.codec->ops(reduction.element, kernels::best_isa());
+    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
+    reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
+    reduction.params = scene.params();
+    reduction.count = n;
+    reduction.output = reinterpret_cast<std::byte*>(ends.output[r].data());
+    reduction.input = reinterpret_cast<const std::byte*>(input[r].data());
+    reduction.rank = comm.rank();
+    reduction.size = comm.size();
     HostBackend backend;
-    job.backend = &backend;
-    std::vector<std::byte> scratch(Execution<Mortal>::scratch_bytes(job));
-    ends.ended[r] = call(comm, job, scratch.data(), ends.status[r]);
+    reduction.backend = &backend;
+    std::vector<std::byte> scratch(Execution<Mortal>::scratch_bytes(reduction));
+    ends.ended[r] = call(comm, reduction, scratch.data(), ends.status[r]);
     if (!ends.status[r].ok()) life.gone[r] = true;
     ends.killed[r] = comm.killed();
     ends.operations[r] = comm.operations();

@@ -67,34 +67,35 @@ class Peers {
 
 void run(const Method& method, const Plan& plan, Bytes& bytes, const Ranks& who) {
   const PlanFacts facts = facts_of(plan);
-  Job job;
-  job.element = kernels::kElements[bytes.take<std::uint8_t>() % kernels::kElements.size()];
-  job.count = bytes.below(1000);
+  Reduction reduction;
+  reduction.element = kernels::kElements[bytes.take<std::uint8_t>() % kernels::kElements.size()];
+  reduction.count = bytes.below(1000);
   const bool feedback = bytes.take<std::uint8_t>() % 2 != 0;
-  const std::size_t input_bytes = job.count * kernels::element_bytes(job.element);
+  const std::size_t input_bytes = reduction.count * kernels::element_bytes(reduction.element);
   Guarded output(input_bytes);
-  Guarded residual(job.count * kernels::element_bytes(kernels::compute_element(job.element)));
+  Guarded residual(reduction.count * kernels::element_bytes(kernels::compute_element(reduction.element)));
   std::memset(output.data(), 0x3c, input_bytes);
-  std::memset(residual.data(), 0, job.count * kernels::element_bytes(kernels::compute_element(job.element)));
-  job.plan = &plan;
-  job.facts = &facts;
-  job.codec = method.codec;
-  job.params = method.params;
-  job.ops = method.codec->ops(job.element, kernels::best_isa());
-  job.raw_ops = facts.raw ? raw_codec().ops(job.element, kernels::best_isa()) : nullptr;
-  job.convert = kernels::convert(job.element, kernels::best_isa());
-  job.input = job.output = output.data();
-  job.residual = feedback ? residual.data() : nullptr;
-  job.call = kCall;
-  job.rank = who.rank;
-  job.size = who.size;
+  std::memset(residual.data(), 0,
+              reduction.count * kernels::element_bytes(kernels::compute_element(reduction.element)));
+  reduction.plan = &plan;
+  reduction.facts = &facts;
+  reduction.codec = method.codec;
+  reduction.params = method.params;
+  reduction.ops = method.codec->ops(reduction.element, kernels::best_isa());
+  reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
+  reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
+  reduction.input = reduction.output = output.data();
+  reduction.residual = feedback ? residual.data() : nullptr;
+  reduction.call = kCall;
+  reduction.rank = who.rank;
+  reduction.size = who.size;
   HostBackend backend;
-  job.backend = &backend;
+  reduction.backend = &backend;
   Peers peers(bytes, who.rank, who.size);
   Buffer scratch;
-  require(scratch.reserve(Execution<Peers>::scratch_bytes(job)), "there is memory for the scratch");
+  require(scratch.reserve(Execution<Peers>::scratch_bytes(reduction)), "there is memory for the scratch");
   Execution<Peers> execution;
-  execution.prepare(job, scratch.data());
+  execution.prepare(reduction, scratch.data());
   Tally tally;
   require(execution.start(peers).ok(), "the communication does not fail");
   while (!execution.done()) {

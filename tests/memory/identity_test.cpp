@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 #include "mpi_quant/memory/identity.hpp"
 #include "mpi_quant/preload/control.hpp"
 

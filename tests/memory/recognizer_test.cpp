@@ -15,7 +15,7 @@ namespace mq::test {
 namespace {
 
 using kernels::Element;
-using Verdict = Recognizer::Verdict;
+using Match = Recognizer::Match;
 using Vector = std::vector<float>;
 
 constexpr std::size_t kN = 20000;
@@ -61,7 +61,7 @@ class Vectors {
   std::normal_distribution<float> normal_;
 };
 
-// How often each verdict was given.
+// How often each match was given.
 struct Count {
   int confirmed_at = -1;  // the first time
   int known = 0, strangers = 0, lost = 0;
@@ -73,10 +73,10 @@ Count judge(int calls, const Make& make) {
   Count count;
   for (int t = 0; t < calls; ++t) {
     const Recognizer::Finding finding = recognizer.judge(sketch_of(make(t)));
-    if (finding.verdict == Verdict::confirmed && count.confirmed_at < 0) count.confirmed_at = t;
-    count.known += finding.verdict == Verdict::known;
-    count.strangers += finding.verdict == Verdict::stranger;
-    count.lost += finding.verdict == Verdict::lost;
+    if (finding.match == Match::confirmed && count.confirmed_at < 0) count.confirmed_at = t;
+    count.known += finding.match == Match::known;
+    count.strangers += finding.match == Match::stranger;
+    count.lost += finding.match == Match::lost;
     EXPECT_LT(finding.phase, std::max<std::size_t>(recognizer.period(), 1));
   }
   count.period = recognizer.period();
@@ -157,7 +157,7 @@ TEST(Recognizers, vectors_with_the_same_ranks_in_turn_are_told_apart_by_scale_an
       const Recognizer::Finding finding = recognizer.judge(sketch_of(x));
       EXPECT_NE(recognizer.period(), 1U) << squares << " call " << call;
       if (call >= 20) {
-        EXPECT_EQ(finding.verdict, Verdict::known) << squares << " call " << call;
+        EXPECT_EQ(finding.match, Match::known) << squares << " call " << call;
       }
     }
     EXPECT_EQ(recognizer.period(), 2U) << squares;
@@ -169,9 +169,9 @@ TEST(Recognizers, a_tensor_whose_scale_drops_for_good_is_known_again_from_the_se
   Recognizer recognizer;
   const Vector pattern = make.pattern(1);
   for (int call = 0; call < 10; ++call) (void)recognizer.judge(sketch_of(make.step_of(pattern)));
-  EXPECT_EQ(recognizer.judge(sketch_of(make.step_of(pattern, 1e-3F))).verdict, Verdict::stranger);
+  EXPECT_EQ(recognizer.judge(sketch_of(make.step_of(pattern, 1e-3F))).match, Match::stranger);
   for (int call = 0; call < 5; ++call)
-    EXPECT_EQ(recognizer.judge(sketch_of(make.step_of(pattern, 1e-3F))).verdict, Verdict::known) << call;
+    EXPECT_EQ(recognizer.judge(sketch_of(make.step_of(pattern, 1e-3F))).match, Match::known) << call;
 }
 
 TEST(Recognizers, more_tensors_in_turn_than_are_remembered_stay_strangers) {
@@ -195,7 +195,7 @@ TEST(Recognizers, a_tensor_out_of_its_turn_is_still_known) {
   for (int t = 0; t < 60; ++t) {
     const std::size_t which = make.random_() % 3;
     const Recognizer::Finding finding = recognizer.judge(sketch_of(make.step_of(patterns[which])));
-    ASSERT_EQ(finding.verdict, Verdict::known) << t;
+    ASSERT_EQ(finding.match, Match::known) << t;
     ASSERT_EQ(finding.phase, phase_of[which]) << t;
   }
 }

@@ -1,7 +1,7 @@
-/* Stands in for a core: counts the calls that the front gives it, and makes them MPI's. At the end it prints
+/* Stands in for a core: counts the calls that the stub gives it, and makes them MPI's. At the end it prints
  * "entries N", from which a test sees that each call of the program came through once. */
 #define _GNU_SOURCE
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@ static int entries = 0;
 static int count_and_pass(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, mpiq_slot datatype,
                           mpiq_slot op, mpiq_slot comm) {
   typedef int (*allreduce)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot);
-  const mpiq_front* const front = dlsym(RTLD_DEFAULT, "mpiq_front_v1");
-  void* const address = front->real("PMPI_Allreduce");
+  const mpiq_stub* const stub = dlsym(RTLD_DEFAULT, "mpiq_stub_v1");
+  void* const address = stub->real("PMPI_Allreduce");
   allreduce real;
   memcpy(&real, &address, sizeof real);
   ++entries;
@@ -45,8 +45,8 @@ static int comm_info(mpiq_slot comm, mpiq_slot info) {
 static const int watching = 0;
 
 __attribute__((visibility("default")))
-mpiq_core mpiq_core_v1 = {MPIQ_FRONT_VERSION, "mpich",        sizeof(void*), initialized, started,
-                          &watching,          count_and_pass, counted,       pcontrol,    comm_info};
+mpiq_core mpiq_core_v1 = {MPIQ_STUB_VERSION, "mpich",        sizeof(void*), initialized, started,
+                          &watching,         count_and_pass, counted,       pcontrol,    comm_info};
 
 __attribute__((constructor)) static void take_family(void) {
   const char* const family = getenv("TEST_FAMILY");

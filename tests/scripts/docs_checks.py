@@ -127,7 +127,7 @@ def differences(what, code, docs):
 
 def variables(pages):
     code = set()
-    for path in ("mpi_quant/base/env.cpp", "mpi_quant/preload/front.c"):
+    for path in ("mpi_quant/base/env.cpp", "mpi_quant/preload/stub.c"):
         code |= set(re.findall(r'"(MPIQ_[A-Z_]+)"', read(path)))
     return differences("read from the environment", code, {n for n in first_column(pages[POLICY_PAGE]) if n.startswith("MPIQ_")})
 

@@ -2,8 +2,10 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/project_files_test.py
 """
+import glob
 import os
 import re
+import tomllib
 import unittest
 
 from scripts_common import ROOT
@@ -58,6 +60,19 @@ class Citation(unittest.TestCase):
     def test_the_licence_is_that_of_the_project(self):
         self.assertEqual(found(r"^license: (.*)$", "CITATION.cff"), "Apache-2.0")
         self.assertIn("Apache License\n                           Version 2.0", read("LICENSE"))
+
+
+class Licence(unittest.TestCase):
+    def test_what_users_copy_or_install_names_it(self):
+        files = glob.glob(os.path.join(ROOT, "examples", "*.[cfp]*")) + [os.path.join(ROOT, "mpi_quant", "include", "mpi_quant.h")]
+        self.assertGreater(len(files), 8)
+        for path in files:
+            self.assertIn("SPDX-License-Identifier: Apache-2.0", read(path), path)
+
+    def test_one_rule_covers_all_files(self):
+        rules = tomllib.loads(read("REUSE.toml"))["annotations"]
+        self.assertEqual([(rule["path"], rule["SPDX-License-Identifier"]) for rule in rules], [("**", "Apache-2.0")])
+        self.assertEqual(read("LICENSES", "Apache-2.0.txt"), read("LICENSE"))
 
 
 class Checks(unittest.TestCase):

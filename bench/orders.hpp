@@ -9,10 +9,10 @@ namespace mq::bench {
 
 inline constexpr int kNoMorePoints = -1;
 
-void send_order(MPI_Comm crew, int order);  // rank 0, to all others
-int wait_for_order(MPI_Comm crew);          // the others
+void send_order(MPI_Comm launch, int order);  // rank 0, to all others
+int wait_for_order(MPI_Comm launch);          // the others
 
 // Sleeps until every rank has called it. It replaces a barrier that spins.
-void gather_quietly(MPI_Comm crew);
+void gather_quietly(MPI_Comm launch);
 
 }  // namespace mq::bench

@@ -1,4 +1,4 @@
-#include "bench/layout.hpp"
+#include "bench/file_layout.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "bench/lists.hpp"
+#include "bench/parse_lists.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

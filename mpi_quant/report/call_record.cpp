@@ -1,4 +1,4 @@
-#include "mpi_quant/report/note.hpp"
+#include "mpi_quant/report/call_record.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -115,7 +115,7 @@ ExactCall::ExactCall(const Call& call, Reason reason) noexcept {
   }
 }
 
-void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
+void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
   ThreadRecord* const record = ThreadRecord::mine();
   if (record == nullptr) return;
   try {
@@ -127,7 +127,7 @@ void Note::take(const Call& call, std::uint64_t ticks) const noexcept {
   }
 }
 
-void Note::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
+void CallRecord::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
   add_call(numbers, reason, bytes);
   numbers.seconds += static_cast<double>(ticks);
   if (method.empty() && wire_bytes_ == 0) return;

@@ -18,7 +18,7 @@ namespace mq {
 
 // input and output hold count elements. They may be the same array but must not overlap otherwise. residual
 // holds elements of the compute type. All pointers must outlive the execution.
-struct Job {
+struct Reduction {
   const Plan* plan = nullptr;
   const PlanFacts* facts = nullptr;  // facts_of(*plan)
   const kernels::Codec* codec = nullptr;
@@ -36,7 +36,7 @@ struct Job {
   int rank = 0, size = 1;
   int pipelines = 4;  // segments in flight; the same on all ranks
   int threads = 1;    // codec steps of different segments that may run side by side on the processor
-  int first_tag = 0;  // the job owns rounds * pipelines tags from this one on
+  int first_tag = 0;  // the reduction owns rounds * pipelines tags from this one on
 };
 
 // The codec of raw steps.
@@ -45,19 +45,19 @@ inline const kernels::Codec& raw_codec() {
   return raw;
 }
 // The codec of a step, and the functions and parameters that it runs with.
-inline const kernels::Codec& codec_of(const Job& job, const Step& step) {
-  return step.raw ? raw_codec() : *job.codec;
+inline const kernels::Codec& codec_of(const Reduction& reduction, const Step& step) {
+  return step.raw ? raw_codec() : *reduction.codec;
 }
-inline const kernels::CodecOps& ops_of(const Job& job, const Step& step) {
-  return step.raw ? *job.raw_ops : *job.ops;
+inline const kernels::CodecOps& ops_of(const Reduction& reduction, const Step& step) {
+  return step.raw ? *reduction.raw_ops : *reduction.ops;
 }
-inline kernels::Params params_of(const Job& job, const Step& step) {
-  return step.raw ? kernels::Params{} : job.params;
+inline kernels::Params params_of(const Reduction& reduction, const Step& step) {
+  return step.raw ? kernels::Params{} : reduction.params;
 }
-// Bytes that an encoded chunk of at most n elements may take in any slot of the job.
-inline std::size_t wire_bound(const Job& job, std::size_t n) {
-  const std::size_t coded = job.codec->wire_bound(n, job.element, job.params);
-  return job.facts->raw ? std::max(coded, raw_codec().wire_bound(n, job.element, {})) : coded;
+// Bytes that an encoded chunk of at most n elements may take in any slot of the reduction.
+inline std::size_t wire_bound(const Reduction& reduction, std::size_t n) {
+  const std::size_t coded = reduction.codec->wire_bound(n, reduction.element, reduction.params);
+  return reduction.facts->raw ? std::max(coded, raw_codec().wire_bound(n, reduction.element, {})) : coded;
 }
 
 // What one execution did on this rank.
@@ -66,16 +66,17 @@ struct Tally {
   double encode_s = 0, decode_s = 0, wait_s = 0;
 };
 
-inline Layout layout_of(const Job& job) {
-  return Layout(job.count, job.plan->chunks, job.codec->block(job.params),
-                kernels::element_bytes(kernels::compute_element(job.element)), job.codec->whole(job.params));
+inline Layout layout_of(const Reduction& reduction) {
+  return Layout(reduction.count, reduction.plan->chunks, reduction.codec->block(reduction.params),
+                kernels::element_bytes(kernels::compute_element(reduction.element)),
+                reduction.codec->whole(reduction.params));
 }
-inline std::size_t pipelines_of(const Job& job, const Layout& layout) {
-  return std::min(static_cast<std::size_t>(job.pipelines), layout.segments());
+inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout) {
+  return std::min(static_cast<std::size_t>(reduction.pipelines), layout.segments());
 }
 // Bytes of a slot: the longest frame, including the header.
-inline std::size_t slot_bytes_of(const Job& job, const Layout& layout) {
-  const std::size_t bound = wire_bound(job, layout.max_chunk());
+inline std::size_t slot_bytes_of(const Reduction& reduction, const Layout& layout) {
+  const std::size_t bound = wire_bound(reduction, layout.max_chunk());
   return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
 }
 

@@ -1,4 +1,4 @@
-#include "bench/list.hpp"
+#include "bench/list_output.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -32,7 +32,7 @@ class ExactCall {
 };
 
 // A call that reached the policy.
-struct Note {
+struct CallRecord {
   Reason reason = Reason::outside;
   FeedbackOutcome feedback = FeedbackOutcome::none;
   std::string site, method;

@@ -1,11 +1,11 @@
-/* The interface between the preload library (the front, which knows no MPI) and the library that is compiled
+/* The interface between the preload library (the stub, which knows no MPI) and the library that is compiled
  * for one MPI (a core).
  *
  * Handles are passed as words of 8 bytes. MPI_Comm is an int in MPICH and a pointer in Open MPI. On x86-64
  * and AArch64 both arrive in one register or one stack slot of 8 bytes. Code that reads a slot as an int
  * takes the lower half; the upper half may hold anything. */
-#ifndef MPI_QUANT_BASE_FRONT_H
-#define MPI_QUANT_BASE_FRONT_H
+#ifndef MPI_QUANT_BASE_STUB_H
+#define MPI_QUANT_BASE_STUB_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Increase it with every change in this file, except in the names of the two tables. */
-#define MPIQ_FRONT_VERSION 2
+#define MPIQ_STUB_VERSION 2
 
 typedef intptr_t mpiq_slot;
 
@@ -25,7 +25,7 @@ enum { MPIQ_PCONTROL = 0x4D51 };
 /* Functions of MPI whose calls are only counted. */
 enum mpiq_counted { MPIQ_NONBLOCKING, MPIQ_PERSISTENT };
 
-/* What a core exports for the front, as mpiq_core_v1. */
+/* What a core exports for the stub, as mpiq_core_v1. */
 typedef struct mpiq_core {
   int version;
   const char* family; /* "mpich" or "openmpi": the family that it was compiled for */
@@ -47,13 +47,13 @@ typedef struct mpiq_core {
   int (*comm_info)(mpiq_slot comm, mpiq_slot info);
 } mpiq_core;
 
-/* What the front exports for a core, as mpiq_front_v1. */
-typedef struct mpiq_front {
+/* What the stub exports for a core, as mpiq_stub_v1. */
+typedef struct mpiq_stub {
   int version;
-  /* The function of this name ("PMPI_Allreduce") in the MPI library itself, behind the front. Null if the
+  /* The function of this name ("PMPI_Allreduce") in the MPI library itself, behind the stub. Null if the
    * library has none. */
   void* (*real)(const char* name);
-} mpiq_front;
+} mpiq_stub;
 
 #ifdef __cplusplus
 }

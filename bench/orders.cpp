@@ -1,4 +1,4 @@
-#include "bench/crew.hpp"
+#include "bench/orders.hpp"
 
 #include <time.h>
 
@@ -17,25 +17,25 @@ void nap() {
 
 }  // namespace
 
-void send_order(MPI_Comm crew, int order) {
+void send_order(MPI_Comm launch, int order) {
   int size = 1;
-  PMPI_Comm_size(crew, &size);
-  for (int r = 1; r < size; ++r) PMPI_Send(&order, 1, MPI_INT, r, kOrderTag, crew);
+  PMPI_Comm_size(launch, &size);
+  for (int r = 1; r < size; ++r) PMPI_Send(&order, 1, MPI_INT, r, kOrderTag, launch);
 }
 
-int wait_for_order(MPI_Comm crew) {
+int wait_for_order(MPI_Comm launch) {
   for (int here = 0; here == 0;) {
-    PMPI_Iprobe(0, kOrderTag, crew, &here, MPI_STATUS_IGNORE);
+    PMPI_Iprobe(0, kOrderTag, launch, &here, MPI_STATUS_IGNORE);
     if (here == 0) nap();
   }
   int order = kNoMorePoints;
-  PMPI_Recv(&order, 1, MPI_INT, 0, kOrderTag, crew, MPI_STATUS_IGNORE);
+  PMPI_Recv(&order, 1, MPI_INT, 0, kOrderTag, launch, MPI_STATUS_IGNORE);
   return order;
 }
 
-void gather_quietly(MPI_Comm crew) {
+void gather_quietly(MPI_Comm launch) {
   MPI_Request request = MPI_REQUEST_NULL;
-  PMPI_Ibarrier(crew, &request);
+  PMPI_Ibarrier(launch, &request);
   for (int done = 0; done == 0;) {
     PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done == 0) nap();

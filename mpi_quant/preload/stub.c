@@ -11,7 +11,7 @@
  * programs of all MPIs, and child processes that are no MPI programs are left alone. If there is no core, all
  * calls go to MPI. */
 #define _GNU_SOURCE
-#include "mpi_quant/base/front.h"
+#include "mpi_quant/base/stub.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@
  * type. */
 enum { kFewestElements = 4096 / 8 };
 
-extern const mpiq_front mpiq_front_v1;
+extern const mpiq_stub mpiq_stub_v1;
 
 typedef mpiq_function function;
 /* The arguments of any function of MPI that is caught here. Arguments that a function does not have are zero,
@@ -82,7 +82,7 @@ static void resolve(void) {
 
 static void attach(void) {
   /* If there are two copies of this library, the first one decides, and the others pass calls on. */
-  if (dlsym(RTLD_DEFAULT, "mpiq_front_v1") == (const void*)&mpiq_front_v1) core = mpiq_find_core();
+  if (dlsym(RTLD_DEFAULT, "mpiq_stub_v1") == (const void*)&mpiq_stub_v1) core = mpiq_find_core();
 }
 
 static void resolved(void) { (void)pthread_once(&resolved_once, resolve); }
@@ -253,4 +253,4 @@ PUBLIC int MPI_Pcontrol(const int level, ...) {
   return tool[kPcontrol] != NULL ? ((any_pcontrol)tool[kPcontrol])(level, command) : pcontrol(level, command);
 }
 
-PUBLIC const mpiq_front mpiq_front_v1 = {MPIQ_FRONT_VERSION, real_by_name};
+PUBLIC const mpiq_stub mpiq_stub_v1 = {MPIQ_STUB_VERSION, real_by_name};
