@@ -57,8 +57,10 @@ class DeviceResources {
   DeviceStream* main() const { return main_; }
   DeviceEvent* main_event() const { return main_event_; }
   std::span<const DevicePipeline> pipelines() const { return {pipelines_.data(), used_pipelines_}; }
-  // In addition to the pipelines' memory.
-  std::byte* device_memory() const { return device_memory_ + pipelines_bytes_; }
+  // In addition to the pipelines' memory. Null if there was no memory.
+  std::byte* device_memory() const {
+    return device_memory_ == nullptr ? nullptr : device_memory_ + pipelines_bytes_;
+  }
   std::byte* pinned() const { return pinned_; }
   std::size_t bytes() const { return device_bytes_ + pinned_bytes_; }
 
