@@ -185,34 +185,6 @@ def note(axis, title, texts, method_looks):
                     handletextpad=0.2, labelspacing=0.25, borderaxespad=0.2)
 
 
-def values_axis(axis, values, low, high):
-    """Labels x in powers of two, with as many labels as fit."""
-    axis.set_xscale("log", base=2)
-    axis.set_xlim(low, high)
-    axis.set_xticks(values)
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-    axis.xaxis.set_minor_locator(ticker.NullLocator())
-
-
-def heat(axis, columns, rows, cells):
-    """Draws squares on a grid of labels: cells[(row, column)] = (colour, text, hatched). Empty cells stay white."""
-    for (row, column), (colour, text, hatched) in cells.items():
-        axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
-        if hatched:
-            axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, hatch="///", edgecolor="#666666",
-                                         linewidth=0, alpha=0.6))
-        dark = np.dot(matplotlib.colors.to_rgb(colour), (0.3, 0.59, 0.11)) < 0.45
-        pad = {"facecolor": colour, "edgecolor": "none", "pad": 1.2}
-        axis.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black",
-                  bbox=pad if hatched else None)
-    axis.set_xticks(range(len(columns)), columns)
-    axis.set_yticks(range(len(rows)), rows)
-    axis.set_xlim(-0.5, len(columns) - 0.5)
-    axis.set_ylim(len(rows) - 0.5, -0.5)
-    axis.grid(False)
-    axis.tick_params(length=0)
-
-
 def marks_legend(figure, method_looks, dtypes, more=()):
     """Like legend(), for figures without lines."""
     handles = [plt.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label(method, dtypes))
@@ -274,20 +246,6 @@ def save(figure, rows, path, formats):
     return written + [f"{path}.csv"]
 
 
-def tint(colour, depth=0.45):
-    """A colour mixed with white, for areas that contain text."""
-    return tuple(1 - depth * (1 - c) for c in matplotlib.colors.to_rgb(colour))
-
-
 def shorter(method, letters=26):
     """A shortened name, for places with little room."""
     return method if len(method) <= letters else method[:letters - 3] + "..."
-
-
-def patch_legend(figure, method_looks, dtypes, hatched):
-    """Like legend(), with areas instead of lines."""
-    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=tint(colour), label=label(method, dtypes))
-               for method, (colour, _, _) in method_looks.items()]
-    handles.append(plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="#666666", hatch="///", linewidth=0, label=hatched))
-    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
-                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))

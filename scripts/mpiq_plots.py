@@ -38,16 +38,6 @@ def named(key):
     return dict(zip(PANEL, key))
 
 
-def sizes_and_methods(selection, sizes=1, methods=1):
-    """Whether some panel has enough good sizes, each with enough methods."""
-    for _, points in selection.panels():
-        points = points[good(points)]
-        full = [s for s in set(points["bytes"]) if len(set(points["method"][points["bytes"] == s])) >= methods]
-        if len(full) >= sizes:
-            return True
-    return False
-
-
 def summarise(rows, value, low, high):
     """One point of a series from its launches. Bad rows count only if there are no others."""
     good = rows[(rows["status"] == "ok") & (rows["oversubscribed"] != 1)]

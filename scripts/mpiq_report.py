@@ -14,8 +14,8 @@ from mpiq_plots import PLOTS, good, summarise
 from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
-READING = ("speedup", "time", "winners", "pareto", "error", "busbw", "ratio-size", "ratio", "data", "layers", "paper", "scaling",
-           "phases", "model", "extrapolate", "frontier", "distribution", "drift", "launches", "ranks", "history", "roofline")
+READING = ("speedup", "time", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases", "model", "extrapolate",
+           "frontier", "distribution", "launches", "ranks", "roofline")
 
 
 def base_words(selection):

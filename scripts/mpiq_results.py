@@ -26,8 +26,7 @@ NEEDED = (
 ).split()
 
 
-DATASETS = {"samples": "samples/t_max_s", "order": "samples/order", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
-NO_ORDER = 0xFFFFFFFF
+DATASETS = {"samples": "samples/t_max_s", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
 MARK = b"\nmpiq-bench crc32 "  # begins the line after the end of a file; eight digits follow
 
 
@@ -40,13 +39,11 @@ class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
     `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
     `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
-    not valid. order: the place of each in the sequence of all; NO_ORDER after the last. t_rank: samples of every rank. exposed:
-    seconds in each of phases. None if the file has none."""
+    not valid. t_rank: samples of every rank. exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
     samples: np.ndarray = None
-    order: np.ndarray = None
     t_rank: np.ndarray = None
     exposed: np.ndarray = None
     phases: tuple = ()

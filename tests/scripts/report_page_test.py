@@ -111,7 +111,7 @@ class Report(Drawn):
     def test_figures_have_captions_and_names(self):
         tree = xml.etree.ElementTree.fromstring(self.page(self.file(linear(), True)))
         figures = list(tree.iter("figure"))
-        self.assertEqual([f.get("id") for f in figures][:3], ["speedup", "time", "winners"])
+        self.assertEqual([f.get("id") for f in figures][:3], ["speedup", "time", "error"])
         self.assertTrue(all(f.find("img").get("alt") and "".join(f.find("figcaption").itertext()).strip() for f in figures))
 
     def test_texts_of_files_are_escaped(self):

@@ -100,7 +100,7 @@ class Plot(WithResults):
     def test_all_plots_are_written_as_png_pdf_and_csv(self):
         done = self.plot("all", write_results(self.path("a.h5"), sweep()))
         self.assertEqual(done.returncode, 0, done.stderr)
-        expected = [f"a-{plot}.{suffix}" for plot in ("busbw", "error", "speedup", "time", "winners")
+        expected = [f"a-{plot}.{suffix}" for plot in ("busbw", "error", "speedup", "time")
                     for suffix in ("csv", "pdf", "png")]
         self.assertEqual(sorted(os.listdir(self.path("out"))), expected)
 
