@@ -268,8 +268,8 @@ def fastest_method(points):
 
 
 def rebased(results, wanted):
-    """The results with speedups over the fastest good row for which wanted(points) holds, at each point, paired sample by
-    sample. base_key names that row. If there is none, speedups are NaN and base_key is empty."""
+    """The results with speed-ups over the fastest good row for which wanted(points) holds, at each point, paired sample by
+    sample. base_key names that row. If there is none, speed-ups are NaN and base_key is empty."""
     if results.samples is None:
         raise ResultsError(f"{results.attrs['file']}: has no samples, so there is no other baseline than its own")
     points = results.points.copy()
@@ -327,7 +327,7 @@ def seconds_span(low, high):
 
 def table(results):
     """An aligned table of all rows, one line each, for a terminal."""
-    head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speedup", "95 % interval",
+    head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speed-up", "95 % interval",
             "rel. L2 error", "")
     lines = []
     for row in np.sort(results.points, order=["link", "ranks", "dtype", "bytes", "data", "method"]):

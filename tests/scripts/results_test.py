@@ -28,7 +28,7 @@ INPUT = np.dtype([("input_id", "i4"), ("distribution", "S32"), ("rho", "f8")])
 
 
 def point(method, size, time, **changes):
-    """One row as mpiq-bench writes it; mpi at 1 ms is the baseline of the speedups."""
+    """One row as mpiq-bench writes it; mpi at 1 ms is the baseline of the speed-ups."""
     row = np.zeros(1, dtype=POINT)[0]
     dense, algorithm = method.partition("/")[0] == "mpi", method.partition("/")[2]
     codec = "none" if dense else method.partition("(")[0]
