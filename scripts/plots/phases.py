@@ -63,7 +63,7 @@ def phases(selection):
     titles = [title for key, size, dense, _ in found for title in (
         one_size(selection, key, size), "" if np.isnan(dense) else f"fastest MPI_Allreduce here: {seconds_label(dense)}")]
     figure, axes = fig.panels(titles, "", "exposed time of the slowest rank", share=False,
-                              height=1 + 0.36 * max(len(methods) for *_, methods in found))
+                              height=max(2, *(1 + 0.36 * len(methods) for *_, methods in found)))
     rows = []
     for left, right, (key, size, _, methods) in zip(axes[::2], axes[1::2], found):
         bars(left, methods, names, share=False)

@@ -43,7 +43,7 @@ def ranks(selection):
         axis.grid(False)
         rows += [{**named(key), "method": method, "bytes": size, "repetition": k, "rank": r, "t_rank_s": float(t[k, r])}
                  for k in range(t.shape[0]) for r in range(t.shape[1])]
-        figure.colorbar(image, ax=axis, label="time / median")
+        figure.colorbar(image, ax=axis)
     fig.finish(figure, selection.title or "Time of each rank", selection.footer(
         "The colour is the time in the call over the median of its method, in the first launch."))
     return figure, rows

@@ -12,15 +12,20 @@ import math
 import os
 import re
 import unittest
+from unittest import mock
 
 import h5py
 import numpy as np
 
+import figure_checks
 import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
 from scripts_common import InTemporaryFolder, script
 
+import mpiq_figure
+import mpiq_results
 from mpiq_plots import PLOTS
+from mpiq_selection import Selection
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -71,8 +76,19 @@ class Drawn(InTemporaryFolder):
                 status = ended.code
         return status, out.getvalue(), err.getvalue()
 
+    def setUp(self):
+        super().setUp()
+        lay_out = mpiq_figure.lay_out
+
+        def checked(figure, *arguments, **options):
+            lay_out(figure, *arguments, **options)
+            self.assertEqual(figure_checks.problems(figure), [])
+        patch = mock.patch.object(mpiq_figure, "lay_out", checked)
+        patch.start()
+        self.addCleanup(patch.stop)
+
     def draw(self, name, *arguments):
-        """Rows of the CSV of a plot."""
+        """Rows of the CSV of a plot. Every figure that a test makes is looked at, see setUp."""
         status, _, problem = self.run_program("plot", name, *arguments, "-o", self.path("out"), "--name", "f", "--format", "png")
         self.assertEqual((status, problem), (0, ""))
         self.assertGreater(os.path.getsize(self.path("out", f"f-{name}.png")), 5000)
@@ -225,6 +241,30 @@ class Plots(Drawn):
                 for isa, slow in (("scalar", 4), ("avx2", 1))]}, file)
         found = self.columns(self.draw("roofline", path), "work", "isa", "elements_per_s", "elements_per_B")
         self.assertEqual(found, [(work, "avx2", 2621440000, 0.131072) for work in ("encode+feedback", "decode+add")])
+
+
+class Legends(Drawn):
+    def test_curves_are_listed_as_they_end_on_the_right(self):
+        times = {"bf16": (1e-4, 5e-4), "onebit": (4e-4, 2e-4), "topk": (3e-4, 3e-4), "adaptive": (2e-4, 4e-4)}
+        rows = [point(m, s, t) for m, both in times.items() for s, t in zip((MIB, 2 * MIB), both)]
+        rows += [point("mpi", s, 1e-3) for s in (MIB, 2 * MIB)]
+        selection = Selection([mpiq_results.read(self.file(rows))], [], "")
+        for name, order in (("time", ["bf16", "adaptive", "topk", "onebit"]), ("speedup", ["onebit", "topk", "adaptive", "bf16"])):
+            figure, _ = PLOTS[name](selection)
+            listed = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+            self.assertEqual([method for method in listed if method in times], order)
+            mpiq_figure.plt.close(figure)
+
+    def test_many_long_names_make_the_figure_higher(self):
+        rows = [point(f"topk(k=0.{i:03},select=sample)", MIB, 1e-3 + 1e-5 * i) for i in range(30)]
+        self.draw("time", self.file(rows))
+
+    def test_ticks_are_round_apart_and_as_many_as_fit(self):
+        ticks = mpiq_figure.log_ticks
+        self.assertEqual(ticks(60e3, 70e6, 2, 0.2), [2.0**16, 2.0**19, 2.0**22, 2.0**25])
+        self.assertEqual(ticks(1, 100, 10, 0.2), [1, 3, 10, 30, 100])
+        self.assertEqual(ticks(1, 100, 10, 0.1), [1, 2, 5, 10, 20, 50, 100])
+        self.assertEqual(ticks(0.9, 1.2, 10, 0.1), [0.9, 1])
 
 
 class Register(Drawn):
