@@ -76,13 +76,13 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
       "# time: median over repetitions of the maximum over ranks, +-: half of its 95 % interval\n"
       "# algbw = size / time, busbw = algbw 2(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n"
       "# ratio: bytes of an uncompressed optimal allreduce over bytes sent\n"
-      "# speedup: paired over interleaved repetitions against " +
+      "# speed-up: paired over interleaved repetitions against " +
       o.baseline +
       " [95 % interval]\n"
       "# rel_err: |x - sum| / |sum| of the first call; #wrong: see n_wrong in the file\n";
   text += fmt::format(
-      "#{:>11} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>7} {:<16} {:>8} {:>6}\n",
-      "size", "", "count", "type", "ranks", "method", "ratio", "time", "+-%", "algbw", "busbw", "speedup",
+      "#{:>11} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>8} {:<16} {:>8} {:>6}\n",
+      "size", "", "count", "type", "ranks", "method", "ratio", "time", "+-%", "algbw", "busbw", "speed-up",
       "[low, high]", "rel_err", "#wrong");
   print_out(text);
 }
@@ -92,7 +92,7 @@ void print_row(const PointRow& r) {
       std::isnan(r.speedup_lo) ? "" : fmt::format("[{:.3g}, {:.3g}]", r.speedup_lo, r.speedup_hi);
   const double half = 50.0 * (r.t_ci_hi_s - r.t_ci_lo_s) / r.t_median_s;
   std::string text = fmt::format(
-      "{:>12} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>7} {:<16} {:>8} {:>6}",
+      "{:>12} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>8} {:<16} {:>8} {:>6}",
       r.bytes, human_size(static_cast<std::uint64_t>(r.bytes)), r.count, r.dtype.str(),
       fmt::format("{}{}", r.ranks, r.oversubscribed == 1 ? "!" : ""), r.method.str(),
       number(r.ratio_achieved, "{:.4g}"), duration(r.t_median_s), number(half, "{:.1f}"),

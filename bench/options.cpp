@@ -42,7 +42,7 @@ CLI::Option* add_sweep_options(CLI::App& app, Options& o, Words& w) {
       ->capture_default_str();
   app.add_option("--ranks", w.ranks, "numbers of ranks; the others of the launch sleep [all]");
   app.add_option("--methods", w.methods, "methods to compare, see --list")->capture_default_str();
-  app.add_option("--baseline", w.baseline, "method that speedups are relative to")->capture_default_str();
+  app.add_option("--baseline", w.baseline, "method that speed-ups are relative to")->capture_default_str();
   app.add_option("--seed", o.data.seed, "of inputs and of all orders")->capture_default_str();
   app.add_option("--link", o.link, "label of the network, stored with the results");
   app.add_option("--launch-index", o.launch, "number of this launch among repeated ones")
@@ -114,7 +114,7 @@ void add_method_options(CLI::App& app, Options& o, Words& w) {
       ->capture_default_str();
   app.add_option(
          "--mode", w.mode,
-         "interleaved: methods of a point in turn, with paired speedups; isolated: one after the other")
+         "interleaved: methods of a point in turn, with paired speed-ups; isolated: one after the other")
       ->capture_default_str();
   app.add_flag("--keep-ranks", o.keep_ranks, "store the time of every rank in every repetition");
 }
@@ -149,7 +149,7 @@ void add_run_options(CLI::App& app, Options& o, Words& w) {
   app.add_option("--deadline", w.deadline,
                  "stop starting points after so many seconds, exit 75; auto: Slurm's end less 60 s");
   app.add_option("--min-speedup", o.min_speedup,
-                 "exit 1 if the lower end of a method's speedup interval is below")
+                 "exit 1 if the lower end of a method's speed-up interval is below")
       ->check(CLI::PositiveNumber);
   app.add_option("--expect-ranks", o.expect_ranks,
                  "fail unless the launch has so many: 'srun --mpi=none' starts singletons")
@@ -274,7 +274,7 @@ Status take_words(const Words& w, Options& o) {
   if (w.mode != "interleaved" && w.mode != "isolated")
     return usage("--mode", fmt::format("'{}' is neither interleaved nor isolated", w.mode));
   o.isolated = w.mode == "isolated";
-  if (o.isolated && o.min_speedup > 0) return usage("--min-speedup", "isolated methods have no speedup");
+  if (o.isolated && o.min_speedup > 0) return usage("--min-speedup", "isolated methods have no speed-up");
   if (w.resume == "on" || w.resume.empty())
     o.resume = Resume::on;
   else if (w.resume == "off" || w.resume == "force")

@@ -1,4 +1,4 @@
-"""Checks the rows of a result file against each other: keys, order of the calls, paired speedups, launches behind a grade.
+"""Checks the rows of a result file against each other: keys, order of the calls, paired speed-ups, launches behind a grade.
 Every check yields (row, what, expected, found)."""
 import re
 

@@ -1,4 +1,4 @@
-"""What all figures of scripts/plot share: one look per method, axes, footer, and the three files of a figure.
+"""What all figures of scripts/plot share: one look per method, axes, legends, margins, and the three files of a figure.
 
 All plots use it, so that every figure of the project follows the same conventions.
 """
@@ -35,10 +35,10 @@ OTHER_DASHES = ((0, (3, 1, 1, 1, 1, 1)), (0, (6, 1)), (0, (1, 2)), (0, (5, 1, 2,
 
 DTYPES = {"f32": "fp32", "f64": "fp64", "f16": "fp16", "bf16": "bf16"}
 
-most_columns = 3  # of panels; a report sets 2, because its pages are narrow
+PANEL_WIDTH = 5.2  # inches, with its legend; two panels fit a page
 
 plt.rcParams.update({
-    "font.size": 9, "axes.titlesize": 9.5, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
+    "font.size": 9, "axes.titlesize": 9.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
     "svg.hashsalt": "mpi_quant",  # so that names inside an SVG depend on its content only
 })
@@ -55,13 +55,14 @@ def look(method):
     return colour, OTHER_MARKERS[pick % len(OTHER_MARKERS)], OTHER_DASHES[pick // 7 % len(OTHER_DASHES)]
 
 
-def looks(methods):
-    """The look of each method. If two would look alike in one figure, the later one takes the next free marker."""
+def looks(methods, dtypes):
+    """Colour, marker, dashes and legend text of each method. If two would look alike in one figure, the later one takes the next
+    free marker."""
     out = {}
-    for method in methods:
+    for method in sorted(set(map(str, methods)), key=order):
         colour, marker, dashes = look(method)
         free = [m for m in (marker, *OTHER_MARKERS) if (colour, m) not in {taken[:2] for taken in out.values()}]
-        out[method] = (colour, (free or [marker])[0], dashes)
+        out[method] = (colour, (free or [marker])[0], dashes, label(method, dtypes))
     return out
 
 
@@ -80,7 +81,7 @@ def is_dense(method):
 def label(method, dtypes):
     """Legend text: the method and, if the figure has only one element type, the type."""
     if not is_dense(method):
-        return f"{method} (ours)"
+        return method
     if method in ELSEWHERE:
         return ELSEWHERE[method]
     name = f"MPI_Allreduce {DTYPES.get(dtypes[0], dtypes[0])}" if len(dtypes) == 1 else "MPI_Allreduce"
@@ -88,22 +89,18 @@ def label(method, dtypes):
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 
 
-def columns_of(panels_in_all):
-    """The number of panels side by side."""
-    return 2 if panels_in_all == 4 else min(most_columns, panels_in_all)
-
-
-def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.4):
-    """A figure with one panel per title, and its axes. With `share`, all panels have the same scales."""
-    columns = columns_of(len(titles))
+def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.0):
+    """A figure with one panel per title, at most two side by side, and its axes. With `share`, all panels have the same
+    scales."""
+    columns = min(2, len(titles))
     rows = -(-len(titles) // columns)
     figure, grid = plt.subplots(rows, columns, squeeze=False, sharex=share, sharey=share,
-                                figsize=(max(6.4, 4.2 * columns), height * rows + 1.3))
+                                figsize=(max(6.4, PANEL_WIDTH * columns), height * rows))
     axes = list(grid.flat)
     for axis in axes[len(titles):]:
         axis.set_visible(False)
     for i, (axis, title) in enumerate(zip(axes, titles)):
-        axis.set_title(title)
+        axis.set_title(textwrap.fill(title, 46, break_long_words=False))
         if i % columns == 0:
             axis.set_ylabel(ylabel)
         below_is_empty = not share or i + columns >= len(titles)
@@ -113,152 +110,143 @@ def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=
     return figure, axes[:len(titles)]
 
 
-def bytes_axis(axis, sizes):
-    """Labels x in powers of two with KiB and MiB: at most seven labels, at multiples of one factor."""
-    axis.set_xscale("log", base=2)
-    first, last = int(np.floor(np.log2(min(sizes)))), int(np.ceil(np.log2(max(sizes))))
-    step = max(1, -(-(last - first) // 6))
-    axis.set_xticks([2.0**e for e in range(first, last + 1, step)])
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(bytes_label))
-    axis.xaxis.set_minor_locator(ticker.NullLocator())
-    axis.set_xlim(min(sizes) / 1.25, max(sizes) * 1.25)
+SUBS = {2: (), 10: (np.arange(10, 100) / 10, np.arange(10, 100, 2) / 10, np.arange(1, 10), (1, 2, 5), (1, 3))}
 
 
-def side_axis(axis, sides):
-    """Labels x in powers of two, with a label at each side that was measured."""
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(sorted(set(sides)))
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda side, _: f"{side:g}"))
-    axis.xaxis.set_minor_locator(ticker.NullLocator())
-    axis.set_xlim(min(sides) / 1.25, max(sides) * 1.25)
+def log_ticks(low, high, base, apart):
+    """As many round values from low to high as a log scale has room for: neighbours are at least the share `apart` of the axis
+    away from each other."""
+    first, last = (int(np.ceil(np.log(value) / np.log(base))) for value in (low, high))
+    for begin, step, subs in [(first - 1, 1, subs) for subs in SUBS[base]] + [(first, step, (1,)) for step in range(1, last - first + 2)]:
+        ticks = [float(base)**e * s for e in range(begin, last + 1, step) for s in subs]
+        ticks = [t for t in ticks if low * (1 - 1e-9) <= t <= high * (1 + 1e-9)]
+        if all(np.log(b / a) >= apart * np.log(high / low) for a, b in zip(ticks, ticks[1:])):
+            return ticks
+    return []
+
+
+def _log(axis, base, formatter, low, high, apart):
+    axis.axes.set(**{f"{axis.axis_name}lim": (low, high)})
+    axis.set_ticks(log_ticks(low, high, base, apart))
+    axis.set_major_formatter(formatter)
+    axis.set_minor_locator(ticker.NullLocator())
 
 
 def log_axis(axis, base, formatter, low, high):
-    """Labels y in powers of base from low to high. If less than three decades are shown, 2 and 5 get labels too."""
+    """A logarithmic y from low to high, with room above and below."""
     axis.set_yscale("log", base=base)
-    axis.set_ylim(low / 1.3, high * 1.3)
-    few = base == 10 and np.log10(high / low) < 3
-    axis.yaxis.set_major_locator(ticker.LogLocator(base=base, subs=(1, 2, 5) if few else (1,), numticks=12))
-    axis.yaxis.set_major_formatter(formatter)
-    axis.yaxis.set_minor_locator(ticker.NullLocator())
+    _log(axis.yaxis, base, formatter, low / 1.3, high * 1.3, 0.07)
+
+
+def log_x_axis(axis, base, formatter, low, high):
+    """A logarithmic x from low to high, with room on both sides."""
+    axis.set_xscale("log", base=base)
+    _log(axis.xaxis, base, formatter, low / 1.25, high * 1.25, 0.2)
+
+
+PLAIN = ticker.FuncFormatter(lambda value, _: f"{value:g}")
+BYTES = ticker.FuncFormatter(bytes_label)
 
 
 def draw_series(axis, points, method_look, x="bytes"):
     """Draws a line with a band through the good points of a method. The line breaks at points that are not good; these are
     hollow and alone."""
-    colour, marker, dashes = method_look
+    colour, marker, dashes, name = method_look
     x = np.array([p[x] for p in points], dtype=float)
     good = np.array([p["drawn"] == "line" for p in points])
-    y, low, high = (np.array([p[name] for p in points], dtype=float) for name in ("value", "low", "high"))
+    y, low, high = (np.array([p[column] for p in points], dtype=float) for column in ("value", "low", "high"))
     line = np.where(good, y, np.nan)
-    axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=1.5)
+    axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=1.5, label=name)
     axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
     # A band between points that are not joined would have no width. So each point gets its interval.
     known = good & np.isfinite(low) & np.isfinite(high)
     axis.vlines(x[known], low[known], high[known], color=colour, linewidth=1.2)
-    axis.plot(x[~good], y[~good], color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor="white")
+    for p, at in zip(points, x):
+        if p["drawn"] != "line":
+            mark(axis, at, {**p, "low": np.nan, "high": np.nan}, method_look)
 
 
-def _legend_columns(figure, labels):
-    """As many columns as fit the width: a label takes about 0.075 inches per letter, its line and the space around it 0.75."""
-    fitting = int(figure.get_figwidth() / (0.75 + 0.075 * max(map(len, labels))))
-    return max(1, min(len(labels), fitting))
-
-
-def legend(figure, method_looks, dtypes, more=()):
-    """Draws one legend for all panels, above them."""
-    handles = []
-    for method, (colour, marker, dashes) in method_looks.items():
-        handles.append(plt.Line2D([], [], color=colour, marker=marker, linestyle=dashes, label=label(method, dtypes)))
-    handles.extend(more)
-    columns = _legend_columns(figure, [handle.get_label() for handle in handles])
-    figure.legend(handles=handles, loc="upper center", ncol=columns, handlelength=3.2,
-                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
-
-
-def note(axis, title, texts, method_looks):
-    """Draws a small legend in a panel: remarks about some methods, next to their markers."""
-    handles = [plt.Line2D([], [], color=method_looks[m][0], marker=method_looks[m][1], linestyle="none", markersize=5, label=text)
-               for m, text in texts.items() if m in method_looks]
-    if handles:
-        axis.legend(handles=handles, title=title, loc="upper left", fontsize=7, title_fontsize=7, alignment="left",
-                    handletextpad=0.2, labelspacing=0.25, borderaxespad=0.2)
-
-
-def values_axis(axis, values, low, high):
-    """Labels x in powers of two, with as many labels as fit."""
-    axis.set_xscale("log", base=2)
-    axis.set_xlim(low, high)
-    axis.set_xticks(values)
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-    axis.xaxis.set_minor_locator(ticker.NullLocator())
-
-
-def heat(axis, columns, rows, cells):
-    """Draws squares on a grid of labels: cells[(row, column)] = (colour, text, hatched). Empty cells stay white."""
-    for (row, column), (colour, text, hatched) in cells.items():
-        axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
-        if hatched:
-            axis.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, hatch="///", edgecolor="#666666",
-                                         linewidth=0, alpha=0.6))
-        dark = np.dot(matplotlib.colors.to_rgb(colour), (0.3, 0.59, 0.11)) < 0.45
-        pad = {"facecolor": colour, "edgecolor": "none", "pad": 1.2}
-        axis.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if dark else "black",
-                  bbox=pad if hatched else None)
-    axis.set_xticks(range(len(columns)), columns)
-    axis.set_yticks(range(len(rows)), rows)
-    axis.set_xlim(-0.5, len(columns) - 0.5)
-    axis.set_ylim(len(rows) - 0.5, -0.5)
-    axis.grid(False)
-    axis.tick_params(length=0)
-
-
-def marks_legend(figure, method_looks, dtypes, more=()):
-    """Like legend(), for figures without lines."""
-    handles = [plt.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label(method, dtypes))
-               for method, (colour, marker, _) in method_looks.items()]
-    handles += more
-    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
-                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))
-
-
-def mark(axis, x, point, method_look, horizontal=False):
+def mark(axis, x, point, method_look):
     """Draws a marker with its interval. It is hollow if the point is not good."""
-    colour, marker, _ = method_look
+    colour, marker, _, name = method_look
     y, good = point["value"], point["drawn"] == "line"
-    bar = (axis.hlines if horizontal else axis.vlines)
     if point["high"] > point["low"]:
-        bar(x, point["low"], point["high"], color=colour, linewidth=1.2)
-    xy = (y, x) if horizontal else (x, y)
-    axis.plot(*xy, color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor=colour if good else "white")
+        axis.vlines(x, point["low"], point["high"], color=colour, linewidth=1.2)
+    axis.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor=colour if good else "white", label=name)
+    if point["drawn"] in ("invalid", "oversubscribed"):
+        axis.plot([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none", label=HOLLOW)
 
 
-HOLLOW = plt.Line2D([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none",
-                    label="invalid, or more ranks than cores")
+HOLLOW = "invalid, or more ranks than cores"
+
+
+def right_end(lines):
+    """Where a curve ends on the right, as pixels (x, y). (inf, -inf) if it has no point."""
+    ends = []
+    for line in lines:
+        xy = line.get_xydata()
+        ends += map(tuple, line.get_transform().transform(xy[np.isfinite(xy).all(axis=1)]))
+    return max(ends, default=(np.inf, -np.inf))
+
+
+def in_lines(name, letters=24):
+    """A name in short lines, which end before or between its parameters if they can."""
+    parts = name.replace("(", "\t(").replace(",", ",\t")
+    return "\n".join(textwrap.wrap(parts, letters, expand_tabs=False, replace_whitespace=False)).replace("\t", "")
+
+
+def _handle(name, lines):
+    """The sign of a curve in the legend: its marker and its dashes may be those of different lines."""
+    marker = next((line for line in lines if line.get_marker() != "None"), lines[0])
+    dashes = next((line for line in lines if line.get_linestyle() != "None"), lines[0])
+    handle = plt.Line2D([], [])
+    handle.update_from(dashes)
+    handle.set(label=in_lines(name), marker=marker.get_marker(), markersize=5, markerfacecolor=marker.get_markerfacecolor())
+    return handle
+
+
+def legend(axis):
+    """Lists the curves of a panel on its right, in the order in which they end there, the highest first. Lines of one name are
+    one curve."""
+    curves = {}
+    for line in axis.lines:
+        if not line.get_label().startswith("_"):
+            curves.setdefault(line.get_label(), []).append(line)
+    ends = {name: right_end(lines) for name, lines in curves.items()}
+    names = sorted(curves, key=lambda name: (-round(ends[name][1], 3), ends[name][0]))
+    if names:
+        axis.legend(handles=[_handle(name, curves[name]) for name in names], loc="center left", bbox_to_anchor=(1, 0.5),
+                    handlelength=2.5, labelspacing=0.35)
 
 
 def finish(figure, title, footer):
-    """Adds the title at the top and the conditions of the measurement at the bottom. A long legend makes the figure higher, not
-    the panels lower."""
-    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    legend_rows = -(-len(labels) // _legend_columns(figure, labels)) if labels else 0
-    height = figure.get_figheight() + 0.2 * max(0, legend_rows - 3)
+    """Adds the legends. Keeps the title and the conditions of the measurement for lay_out or a page."""
+    figure.words = title, footer
+    for axis in figure.axes:
+        legend(axis)
+
+
+def lay_out(figure, with_words=True):
+    """Sets the margins. With words, the title stands above the panels and the conditions below. A long legend makes the figure
+    higher."""
+    need = [(0.14 * sum(text.get_text().count("\n") + 1.25 for text in axis.get_legend().get_texts()), axis.get_position().height)
+            for axis in figure.axes if axis.get_legend()]
+    height, above, below = max([figure.get_figheight(), *(inches / share for inches, share in need)]), 0.0, 0.0
+    if with_words:
+        width = figure.get_figwidth()
+        title = textwrap.fill(figure.words[0], int(11 * width))
+        lines = [line for sentence in figure.words[1] for line in textwrap.wrap(sentence, width=int(15 * width))]
+        above, below = 0.2 + 0.17 * (title.count("\n") + 1), 0.15 + 0.14 * len(lines)
+        height += above + below
+        figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
+        figure.text(0.1 / width, 0.08 / height, "\n".join(lines), fontsize=8, color="#444444", va="bottom", linespacing=1.25)
     figure.set_figheight(height)
-    for legend in figure.legends:
-        legend.set_bbox_to_anchor((0.5, 1 - 0.33 / height))
-    figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
-    text = figure.text(0.012, 0.06 / height, "", fontsize=7, color="#444444", va="bottom", linespacing=1.25)
-    for letters in (20, 19, 18, 17):  # letters per inch: as many as fit
-        lines = [line for sentence in footer for line in textwrap.wrap(sentence, width=int(figure.get_figwidth() * letters))]
-        text.set_text("\n".join(lines))
-        if text.get_window_extent().x1 <= figure.bbox.x1:
-            break
-    figure.tight_layout(w_pad=2.0, rect=(0, (0.14 + 0.125 * len(lines)) / height,
-                                         1, 1 - (0.4 + 0.2 * legend_rows) / height))
+    figure.tight_layout(w_pad=2.0, rect=(0, below / height, 1, 1 - above / height))
 
 
 def save(figure, rows, path, formats):
     """Writes path.png, path.pdf and the numbers as path.csv; returns the paths. The same input gives the same bytes."""
+    lay_out(figure)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     written = []
     for suffix in formats:
@@ -272,22 +260,3 @@ def save(figure, rows, path, formats):
         for row in rows:
             writer.writerow({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()})
     return written + [f"{path}.csv"]
-
-
-def tint(colour, depth=0.45):
-    """A colour mixed with white, for areas that contain text."""
-    return tuple(1 - depth * (1 - c) for c in matplotlib.colors.to_rgb(colour))
-
-
-def shorter(method, letters=26):
-    """A shortened name, for places with little room."""
-    return method if len(method) <= letters else method[:letters - 3] + "..."
-
-
-def patch_legend(figure, method_looks, dtypes, hatched):
-    """Like legend(), with areas instead of lines."""
-    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=tint(colour), label=label(method, dtypes))
-               for method, (colour, _, _) in method_looks.items()]
-    handles.append(plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="#666666", hatch="///", linewidth=0, label=hatched))
-    figure.legend(handles=handles, loc="upper center", ncol=_legend_columns(figure, [h.get_label() for h in handles]),
-                  bbox_to_anchor=(0.5, 1 - 0.33 / figure.get_figheight()))

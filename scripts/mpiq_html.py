@@ -2,6 +2,7 @@
 import base64
 import html
 import io
+import re
 
 import mpiq_figure as fig
 
@@ -13,11 +14,12 @@ STYLE = """
 body { margin: 0 auto; padding: 1.5rem; max-width: 66rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--paper); }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.2rem 0 .6rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } p { margin: .4rem 0; } .soft, figcaption, dt { color: var(--soft); }
+h3, h4 { font-size: 1rem; margin: 1.4rem 0 .4rem; } p { margin: .4rem 0; } .soft, figcaption, dt { color: var(--soft); }
 .verdict { border-left: .35rem solid var(--good); background: var(--tint); padding: .6rem 1rem; margin: .8rem 0; }
 .verdict.none { border-color: var(--soft); } .verdict strong { font-size: 1.08rem; }
 figure { margin: 1.2rem 0 2rem; } figure img { display: block; max-width: 100%; height: auto; margin: 0 auto; background: #fff; }
-figcaption { font-size: .92rem; margin-top: .3rem; } figcaption b { color: var(--ink); }
+figcaption { margin-top: .3rem; }
+nav ul { margin: 0; padding-left: 1.3rem; columns: 2; } nav a { color: inherit; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .79rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .2rem .35rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
@@ -29,7 +31,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 @media print { :root { --ink: #000; --soft: #444; --paper: #fff; --line: #bbb; --tint: #f3f6f9; --good: #00694c; }
   @page { size: A4; margin: 16mm 14mm; } body { padding: 0; max-width: none; font-size: 10.5pt; }
   table { font-size: 7.4pt; } th, td { padding: .12rem .3rem; } .wide { overflow: visible; }
-  figure, .verdict, tr, h3 { break-inside: avoid; } h2, h3 { break-after: avoid; } thead { display: table-header-group; } }
+  figure, .verdict, tr, h3 { break-inside: avoid; } h2, h3, h4 { break-after: avoid; } thead { display: table-header-group; } }
 """
 
 
@@ -67,15 +69,42 @@ def terms(pairs):
     return "<dl>\n" + "\n".join(f"<dt>{text(t)}</dt><dd>{text(d)}</dd>" for t, d in pairs if str(d)) + "\n</dl>"
 
 
-def figure(drawn, name, title, caption):
-    """A figure of matplotlib as an image inside the page."""
+def heading(level, words, name=""):
+    """A heading with an anchor: its name, or its words."""
+    return f'<h{level} id="{name or re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")}">{text(words)}</h{level}>'
+
+
+def figure(drawn, plot, name):
+    """A figure of matplotlib as an image inside the page, below its title and above a caption: what the plot shows, how to read
+    it, and the conditions of the measurement."""
+    fig.lay_out(drawn, with_words=False)
+    title, conditions = drawn.words
+    shows = plot.__doc__.partition(" (")[0].rstrip(".")  # options in brackets are for the command line
+    caption = " ".join([f"This figure shows {shows[0].lower()}{shows[1:]}.", plot.read, *conditions])
     out = io.BytesIO()
     drawn.savefig(out, format="svg", metadata={"Date": None})
     width = round(drawn.get_figwidth() * 96)
     fig.plt.close(drawn)
     data = base64.b64encode(out.getvalue()).decode("ascii")
-    return (f'<figure id="{text(name)}"><img width="{width}" alt="{text(title)}" src="data:image/svg+xml;base64,{data}" />\n'
-            f"<figcaption><b>{text(title)}</b> {text(caption)}</figcaption></figure>")
+    return (f'<figure>{heading(3, title, name)}<img width="{width}" alt="{text(title)}" src="data:image/svg+xml;base64,{data}" />\n'
+            f"<figcaption>{text(caption)}</figcaption></figure>")
+
+
+HEADING = re.compile('<h([234]) id="([^"]*)">(.*?)</h')
+
+
+def contents(body):
+    """The body, in which every heading has an anchor of its own, and before it the list of them."""
+    seen, items = {}, []
+
+    def anchored(found):
+        level, name, words = found.groups()
+        seen[name] = seen.get(name, 0) + 1
+        own = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        items.append(f'<li style="margin-left: {int(level) - 2}rem"><a href="#{own}">{words}</a></li>')
+        return f'<h{level} id="{own}">{words}</h'
+    body = [HEADING.sub(anchored, part) for part in body]
+    return ["<nav><h2>Contents</h2>", "<ul>", *items, "</ul></nav>", *body]
 
 
 def page(title, body):

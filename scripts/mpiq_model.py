@@ -307,13 +307,3 @@ def panel(selection, key):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(PANEL, key)])]
         selection.fits[key] = of_rows(selection, mine)
     return selection.fits[key]
-
-
-def speedups(fitted):
-    """(method, bytes) -> the model's prediction at a measured point; NaN if it has none."""
-    if not fitted:
-        return lambda method, size: float("nan")
-    base = {p.bytes: p.model for p in fitted["dense"].points}
-    found = {(m, p.bytes): base[p.bytes] / p.model for m, f in fitted.items() if m != "dense"
-             for p in f.points if p.bytes in base and p.model > 0}
-    return lambda method, size: found.get((method, size), float("nan"))

@@ -38,16 +38,6 @@ def named(key):
     return dict(zip(PANEL, key))
 
 
-def sizes_and_methods(selection, sizes=1, methods=1):
-    """Whether some panel has enough good sizes, each with enough methods."""
-    for _, points in selection.panels():
-        points = points[good(points)]
-        full = [s for s in set(points["bytes"]) if len(set(points["method"][points["bytes"] == s])) >= methods]
-        if len(full) >= sizes:
-            return True
-    return False
-
-
 def summarise(rows, value, low, high):
     """One point of a series from its launches. Bad rows count only if there are no others."""
     good = rows[(rows["status"] == "ok") & (rows["oversubscribed"] != 1)]
@@ -75,15 +65,14 @@ def draw(selection, columns, ylabel, keep=lambda points: points, x="bytes", **la
     if not shown:
         raise PlotError(f"{names_of(selection.results)}: no row has a value of {columns[0]}")
     figure, axes = fig.panels([selection.panel_title(key) for key, _ in shown], ylabel, **labels)
-    rows, looks = [], fig.looks(sorted({method for _, lines in shown for method in lines}, key=fig.order))
+    rows, looks = [], fig.looks((method for _, lines in shown for method in lines), selection.dtypes)
     for axis, (key, lines) in zip(axes, shown):
         for method, points in lines.items():
             fig.draw_series(axis, points, looks[method], x)
             for p in points:
                 named = dict(zip(("value", "low", "high"), columns))
                 rows.append({**dict(zip(PANEL, key)), "method": method, **{named.get(k, k): v for k, v in p.items()}})
-    (fig.bytes_axis if x == "bytes" else fig.side_axis)(axes[0], [row[x] for row in rows])
-    fig.legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in rows) else [])
+    fig.log_x_axis(axes[0], 2, fig.BYTES if x == "bytes" else fig.PLAIN, *extent(rows, x))
     return figure, axes, rows
 
 

@@ -4,7 +4,6 @@ import os
 
 import numpy as np
 
-import mpiq_figure
 import mpiq_html as h
 import mpiq_results
 import mpiq_training_report
@@ -14,8 +13,8 @@ from mpiq_plots import PLOTS, good, summarise
 from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
-READING = ("speedup", "time", "winners", "pareto", "error", "busbw", "ratio-size", "ratio", "data", "layers", "paper", "scaling",
-           "phases", "model", "extrapolate", "frontier", "distribution", "drift", "launches", "ranks", "history", "roofline")
+READING = ("speedup", "time", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases", "model", "extrapolate",
+           "frontier", "distribution", "launches", "ranks", "roofline")
 
 
 def base_words(selection):
@@ -93,9 +92,7 @@ def figures(sources):
     for name in names:
         function = PLOTS[name]
         if function.takes in sources and function.takes != "training" and function.applies(sources[function.takes]):
-            drawn, _ = function(sources[function.takes])
-            shows = function.__doc__.partition(" (")[0].rstrip(".") + "."  # options in brackets are for the command line
-            yield h.figure(drawn, name, shows, function.read)
+            yield h.figure(function(sources[function.takes])[0], function, name)
 
 
 HEAD = ("size", "method", "time", "95 %", "p95", "speed-up", "95 %", "rel. L2 error", "ratio", "n", "remarks")
@@ -111,7 +108,7 @@ def tables(selection):
                 classes.append("" if i else "first")
                 rows.append(("" if i else mpiq_results.bytes_label(size), *table_cells(here[here["method"] == method])))
         shown = len(HEAD) if any(row[-1][0] for row in rows) else len(HEAD) - 1
-        yield f"<h3>{h.text(place(selection, key))}</h3>"
+        yield h.heading(3, place(selection, key))
         yield h.table(HEAD[:shown], [row[:shown] for row in rows], left=2, classes=classes)
 
 
@@ -211,11 +208,11 @@ def methods_section(selection):
     yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where "
                       "the 95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
     for result in selection.results:
-        yield f"<h3>{h.text(os.path.basename(result.attrs['file']))}</h3>"
+        yield h.heading(3, os.path.basename(result.attrs["file"]))
         yield h.terms(_of_file(result))
     formulas = {name: said for r in selection.results for name, said in r.attrs["formulas"].items()}
     if formulas:
-        yield "<h3>Formulas</h3>"
+        yield h.heading(3, "Formulas")
         yield h.terms(sorted(formulas.items()))
 
 
@@ -239,19 +236,19 @@ WORDS = [
 
 def build(sources, title):
     """The page."""
-    selection, mpiq_figure.most_columns = sources["results"], 2
+    selection = sources["results"]
     hosts = words(host for r in selection.results for host in r.attrs["hosts"])
     commits = words(commit(r.attrs) for r in selection.results)
-    body = [f"<h1>{h.text(title)}</h1>", h.paragraph(", ".join(part for part in (
+    head = [f"<h1>{h.text(title)}</h1>", h.paragraph(", ".join(part for part in (
         hosts and f"host {hosts}", words(mpi_version(r.attrs) for r in selection.results), f"commit {commits}",
         words(str(r.attrs.get("created_utc", ""))[:10] for r in selection.results)) if part), "soft")]
-    body += ["<h2>Verdict</h2>", *verdicts(selection)]
+    body = [h.heading(2, "Verdict"), *verdicts(selection)]
     doubts = cautions(selection)
     if doubts:
-        body += ["<h3>Before you rely on it</h3>", "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
-    body += ["<h3>Words</h3>", h.terms(WORDS)]
-    body += ["<h2>Figures</h2>", *figures(sources), "<h2>Tables</h2>", *tables(selection)]
+        body += [h.heading(3, "Before you rely on it"), "<ul>", *(f"<li>{h.text(d)}</li>" for d in doubts), "</ul>"]
+    body += [h.heading(3, "Words"), h.terms(WORDS), h.heading(2, "Figures"), *figures(sources),
+             h.heading(2, "Tables"), *tables(selection)]
     if "training" in sources:
         body += mpiq_training_report.section(sources["training"], selection)
-    body += ["<h2>How it was measured</h2>", *methods_section(selection)]
-    return h.page(title, body)
+    body += [h.heading(2, "How it was measured"), *methods_section(selection)]
+    return h.page(title, head + h.contents(body))

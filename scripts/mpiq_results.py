@@ -26,8 +26,7 @@ NEEDED = (
 ).split()
 
 
-DATASETS = {"samples": "samples/t_max_s", "order": "samples/order", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
-NO_ORDER = 0xFFFFFFFF
+DATASETS = {"samples": "samples/t_max_s", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
 MARK = b"\nmpiq-bench crc32 "  # begins the line after the end of a file; eight digits follow
 
 
@@ -40,13 +39,11 @@ class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
     `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
     `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
-    not valid. order: the place of each in the sequence of all; NO_ORDER after the last. t_rank: samples of every rank. exposed:
-    seconds in each of phases. None if the file has none."""
+    not valid. t_rank: samples of every rank. exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
     samples: np.ndarray = None
-    order: np.ndarray = None
     t_rank: np.ndarray = None
     exposed: np.ndarray = None
     phases: tuple = ()
@@ -271,8 +268,8 @@ def fastest_method(points):
 
 
 def rebased(results, wanted):
-    """The results with speedups over the fastest good row for which wanted(points) holds, at each point, paired sample by
-    sample. base_key names that row. If there is none, speedups are NaN and base_key is empty."""
+    """The results with speed-ups over the fastest good row for which wanted(points) holds, at each point, paired sample by
+    sample. base_key names that row. If there is none, speed-ups are NaN and base_key is empty."""
     if results.samples is None:
         raise ResultsError(f"{results.attrs['file']}: has no samples, so there is no other baseline than its own")
     points = results.points.copy()
@@ -330,7 +327,7 @@ def seconds_span(low, high):
 
 def table(results):
     """An aligned table of all rows, one line each, for a terminal."""
-    head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speedup", "95 % interval",
+    head = ("link", "dtype", "ranks", "size", "data", "method", "time", "95 % interval", "speed-up", "95 % interval",
             "rel. L2 error", "")
     lines = []
     for row in np.sort(results.points, order=["link", "ranks", "dtype", "bytes", "data", "method"]):

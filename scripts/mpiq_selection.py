@@ -51,7 +51,7 @@ class Selection:
             yield key, int(size), points[points["bytes"] == size]
 
     def matrix(self, name):
-        """key of a row -> its row of a dataset (samples, order, t_rank, exposed) in the file of the row."""
+        """key of a row -> its row of a dataset (samples, t_rank, exposed) in the file of the row."""
         out = {}
         for result in self.results:
             values = getattr(result, name)
@@ -67,11 +67,11 @@ class Selection:
         return points[np.isin(points["status"], ("ok", "invalid")) & np.isfinite(points["t_median_s"])]
 
     def base_words(self):
-        """The baseline of the speedups, for titles."""
+        """The baseline of the speed-ups, for titles."""
         return " or ".join(fig.label(name, self.dtypes) for name in self.base_methods())
 
     def base_methods(self):
-        """The methods that speedups are relative to. At their own points the speedup is 1."""
+        """The methods that speed-ups are relative to. At their own points the speed-up is 1."""
         if self.baseline == BEST_DENSE:
             return [FASTEST]
         bases = set(self.points["base_key"]) - {""}
@@ -93,15 +93,16 @@ class Selection:
         feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
         launches = len(set(p["launch"]))
         attrs = [r.attrs for r in self.results]
+        hosts, cpus = (words(name for a in attrs for name in a[kind]) for kind in ("hosts", "cpus"))
         return [
-            f"{meaning} n = {span(p['reps'])} repetitions, {launches} launch{'es' if launches > 1 else ''}; "
-            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])}, data {_data(p['data'])}, "
-            f"{words(PLACES.get(v, v) for v in p['place'])}, "
-            f"buffers {words(p['buffers'])}, {words(p['mode'])}, sync {words(p['sync'])}, error feedback {feedback}."
+            f"{meaning} A point has {span(p['reps'])} repetitions in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
+            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are summed "
+            f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
+            f"synchronisation {words(p['sync'])}, error feedback {feedback}."
             + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""),
-            f"Host {words(h for a in attrs for h in a['hosts']) or '?'}; {span(p['ranks'])} ranks; "
-            f"link {words(p['link']) or 'not named'}; "
-            f"commit {words(commit(a) for a in attrs)}; {words(mpi_version(a) for a in attrs)}.",
+            f"{span(p['ranks'])} ranks ran on host {hosts or '?'}{f' ({cpus})' if cpus else ''}, "
+            f"{f'over {links}' if (links := words(p['link'])) else 'over a link that is not named'}, "
+            f"with {words(mpi_version(a) for a in attrs)}, at commit {words(commit(a) for a in attrs)}.",
         ]
 
 
@@ -137,7 +138,7 @@ def words(values):
 
 def _data(values):
     names = sorted(set(values), key=natural)
-    return words(names) if len(names) <= 4 else f"of {len(names)} distributions"
+    return words(names) if len(names) <= 4 else f"{len(names)} distributions"
 
 
 def span(values):

@@ -21,7 +21,7 @@ def conditions(points):
 
 
 def over_dense(run):
-    """The good rows, with speedups over the fastest of the MPI library's own algorithms if more than one was measured."""
+    """The good rows, with speed-ups over the fastest of the MPI library's own algorithms if more than one was measured."""
     dense = run.points[results.dense(run.points)]
     rebased = results.rebased(run, results.dense) if len(set(dense["method"])) > 1 else run
     return rebased.points[rebased.points["status"] == "ok"]

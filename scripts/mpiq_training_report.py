@@ -66,17 +66,20 @@ def _times(methods, ranks):
     """What is said about the times of one group, or why nothing is said."""
     if not t.timed(methods):
         return [h.paragraph(f"Accuracy only: {ranks} ranks were more than the host has cores, so that the times of these runs mean nothing.")]
-    out = [h.paragraph("Time of a step by phase, of the slowest rank, median over seeds. Gradient: forward and backward pass; "
+    out = [h.heading(4, "Time of a step"),
+           h.paragraph("Time of a step by phase, of the slowest rank, median over seeds. Gradient: forward and backward pass; "
                        "exchange: the allreduce, with encoding, decoding and waiting for others inside it; update: of the "
                        "parameters."),
            h.table(STEP, list(step_rows(methods)), left=2),
+           h.heading(4, "Speed-up of a step"),
            h.paragraph("Speed-up of a whole step, paired by seed: geometric mean and 95 % interval (Student's t), which a single seed "
                        "does not have."),
            h.table(SPEED, list(speed_rows(methods)), left=2)]
     base = methods.get((t.DENSE, ""))
     if base:
         target = t.target_of(methods)
-        out += [h.paragraph(f"Time until the first test with an accuracy of {100 * target:.1f} %, the highest in steps of 0.1 % that "
+        out += [h.heading(4, "Time to an accuracy"),
+                h.paragraph(f"Time until the first test with an accuracy of {100 * target:.1f} %, the highest in steps of 0.1 % that "
                             "dense gradients reach with every seed, or that runs which ended early had reached; time of tests not counted."),
                 h.table(TARGET, list(target_rows(methods, target)), left=2)]
     return out
@@ -88,7 +91,7 @@ def khat(training, selection):
     for c in mpiq_khat.constants(training):
         mine = list(mpiq_khat.table(row for row in found if row["constants"] == c))
         if mine:
-            yield f"<h3>{h.text('How many ranks: the formula of 1-bit SGD, ' + t.setting_words(c.setting))}</h3>"
+            yield h.heading(3, "How many ranks: the formula of 1-bit SGD, " + t.setting_words(c.setting))
             yield h.paragraph("From measured constants, see below. The formula takes the exchange as bytes on the wire alone; the last two "
                               "columns add latency and codec by the fitted model.")
             yield h.table(mpiq_khat.HEAD, mine, left=2)
@@ -98,15 +101,14 @@ def khat(training, selection):
 
 def section(training, selection):
     """This part of the page, as lines of HTML."""
-    drawn, _ = PLOTS["training"](training)
     plot = PLOTS["training"]
-    out = ["<h2>Training</h2>",
+    out = [h.heading(2, "Training"),
            h.paragraph("A network is trained on MNIST (mpiq-train): every rank computes the gradient of its share of a batch, and an allreduce "
                        "adds them up. Dense gradients (mpi) go by the MPI library's allreduce in fp32. Feedback: what a method drops is kept "
                        "and sent with the next gradient. Runs with the same seed begin with the same parameters and see the same images."),
-           h.figure(drawn, "training", plot.__doc__.rstrip(".") + ".", plot.read)]
+           h.figure(plot(training)[0], plot, "training-figure")]
     for (setting, ranks), methods in sorted(training.groups.items()):
-        out += [f"<h3>{h.text(f'{t.setting_words(setting)}, {ranks} ranks')}</h3>",
+        out += [h.heading(3, f"{t.setting_words(setting)}, {ranks} ranks"), h.heading(4, "Accuracy"),
                 h.paragraph("Final test accuracy: mean over seeds ± its 95 % interval (Student's t). The difference to dense gradients is "
                             "paired by seed; where its interval includes 0, none was found."),
                 h.table(ACCURACY, list(accuracy_rows(methods)), left=2),

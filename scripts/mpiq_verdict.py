@@ -1,4 +1,4 @@
-"""What the paired speedups of a panel recommend: which method from which size on, or none."""
+"""What the paired speed-ups of a panel recommend: which method from which size on, or none."""
 import dataclasses
 
 import numpy as np
@@ -72,7 +72,7 @@ def candidate(method, points, sizes, errors):
 
 
 def of_panel(points, baselines):
-    """The verdict on the rows of one panel. baselines: the methods that speedups are relative to."""
+    """The verdict on the rows of one panel. baselines: the methods that speed-ups are relative to."""
     compared = ~mpiq_results.dense(points) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
     mine = points[compared]
     quotable = mine[good(mine)]

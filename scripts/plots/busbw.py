@@ -22,7 +22,7 @@ def limits(selection, panel):
         out.append((f"wire of {link}", wire_limit(link)))
     if selection.kernels:
         # A rank at least reads its vector and writes the result: it moves 2 bytes per byte of the vector.
-        out.append(("copy roof: triad of one core", selection.kernels.triad() * (ranks - 1) / ranks))
+        out.append(("copying by one core", selection.kernels.triad() * (ranks - 1) / ranks))
     return out
 
 
@@ -31,11 +31,10 @@ def has_more_ranks_than_one(selection):
 
 
 @plot("busbw", has_more_ranks_than_one, read="""Higher is better. An uncompressed allreduce cannot exceed the dashed wire
-limit; a compressed one can, because it sends less than it delivers. This is an effective rate, computed from the
-uncompressed size.""")
+limit. A compressed one can, because it sends less than it delivers. The rate is computed from the uncompressed size.""")
 def busbw(selection):
-    """Effective bus bandwidth against the size of the vector."""
-    figure, axes, rows = draw(selection, ("busbw", "busbw_lo", "busbw_hi"), "effective bus bandwidth, log scale",
+    """The effective bus bandwidth in bytes per second against the size of the vector."""
+    figure, axes, rows = draw(selection, ("busbw", "busbw_lo", "busbw_hi"), "effective bus bandwidth",
                               lambda points: of_bus(points[points["ranks"] > 1]))
     low, high = extent(rows, "busbw", "busbw_lo", "busbw_hi")
     found = [limits(selection, key) for key, points in selection.panels() if (points["ranks"] > 1).any()]
@@ -43,10 +42,7 @@ def busbw(selection):
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="B/s"), min([low, *ends]), max([high, *ends]) * 1.2)
     for axis, lines in zip(axes, found):
         for name, rate in lines:
-            axis.axhline(rate, color="#444444", linewidth=1, linestyle=(0, (6, 3)), zorder=1)
-            axis.text(0.012, rate * 1.03, name, transform=axis.get_yaxis_transform(), fontsize=7, color="#444444", va="bottom",
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}, zorder=5)
+            axis.axhline(rate, color="#444444", linewidth=1, linestyle=(0, (6, 3)), zorder=1, label=name)
     fig.finish(figure, selection.title or "Effective bus bandwidth", selection.footer(
-        "bytes / t x 2 (ranks - 1) / ranks of the median time, band: its 95 % interval; a compressed method may exceed "
-        "the wire."))
+        "The bandwidth is 2 (ranks - 1) / ranks times the bytes of the vector over the median time. Bands are 95 % intervals."))
     return figure, rows

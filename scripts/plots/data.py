@@ -1,6 +1,5 @@
-"""Speedup by what is reduced: why numbers that compress well mislead."""
+"""Speed-up by what is reduced: why numbers that compress well mislead."""
 import numpy as np
-from matplotlib import ticker
 
 import mpiq_figure as fig
 from mpiq_plots import plot, summarise
@@ -27,19 +26,17 @@ def applies(selection):
     return bool(groups(selection))
 
 
-@plot("data", applies, read="""One group of markers for each distribution of the input. A method whose markers lie far apart owes
-its speed to the input: measure on data like your own.""")
+@plot("data", applies, read="""There is one group of markers for each distribution of the input. A method whose markers lie far
+apart owes its speed to the input. Measure on data like your own.""")
 def data(selection):
-    """Speedup for each distribution of the input, at the largest size."""
+    """The speed-up for each distribution of the input, at the largest size."""
     found = groups(selection)
     if not found:
-        raise PlotError(f"{names_of(selection.results)}: no size with speedups on more than one distribution of the input")
+        raise PlotError(f"{names_of(selection.results)}: no size with speed-ups on more than one distribution of the input")
     figure, axes = fig.panels([f"{ranks} ranks on {nodes} node{'s' if nodes != 1 else ''}{', ' + link if link else ''}, "
                                f"{bytes_label(size)}" for (link, nodes, ranks, _, size), _, _ in found],
-                              f"speedup over {selection.base_words()}, log", "", share=False, height=4.2)
-    most = max(len(names) for _, names, _ in found)
-    figure.set_figwidth(max(figure.get_figwidth(), fig.columns_of(len(found)) * (1.5 + 0.75 * most)))
-    looks = fig.looks(sorted({str(m) for *_, rows in found for m in rows["method"]}, key=fig.order))
+                              f"speed-up over {selection.base_words()}", "", share=False, height=4.2)
+    looks = fig.looks((m for *_, rows in found for m in rows["method"]), selection.dtypes)
     rows = []
     for axis, (key, names, points) in zip(axes, found):
         methods = sorted(set(points["method"]), key=fig.order)
@@ -51,15 +48,14 @@ def data(selection):
                     fig.mark(axis, x + offset, p, looks[method])
                     rows.append({**dict(zip(GROUP, key)), "data": str(name), "method": str(method), "launches": p["launches"],
                                  "reps": p["reps"], "drawn": p["drawn"], **dict(zip(COLUMNS, (p["value"], p["low"], p["high"])))})
-        axis.set_xticks(range(len(names)), names, rotation=30, ha="right")
+        axis.set_xticks(range(len(names)), [fig.in_lines(name, 14) for name in names], rotation=90 if len(names) > 3 else 0)
         axis.grid(axis="x", visible=False)
         for x in range(1, len(names)):
             axis.axvline(x - 0.5, color="#dddddd", linewidth=0.8)
         axis.axhline(1, color="black", linewidth=0.8)
         ends = [row[c] for row in rows for c in COLUMNS if np.isfinite(row[c])]
     for axis in axes:
-        fig.log_axis(axis, 2, ticker.FuncFormatter(lambda y, _: f"{y:g}"), min([0.6, *ends]), max([2, *ends]))
-    fig.marks_legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in rows) else [])
-    fig.finish(figure, selection.title or "Speedup by what is reduced", selection.footer(
-        "Median of paired ratios with its 95 % interval.", np.concatenate([points for *_, points in found])))
+        fig.log_axis(axis, 2, fig.PLAIN, min([0.6, *ends]), max([2, *ends]))
+    fig.finish(figure, selection.title or "Speed-up by what is reduced", selection.footer(
+        "Markers are medians of paired ratios with their 95 % intervals.", np.concatenate([points for *_, points in found])))
     return figure, rows

@@ -25,35 +25,29 @@ def applies(selection):
     return next(pooled(selection), None) is not None
 
 
-@plot("distribution", applies, read="""How many of the calls took no longer than the time below. A steep line is a steady method,
-a step to the right a second mode, a long upper tail rare slow calls. Nothing is cut off.""")
+@plot("distribution", applies, read="""A point says which share of the calls took no longer than the time below it. A steep line is a
+steady method. A step to the right is a second mode, and a long upper tail means rare slow calls. Nothing is cut off.""")
 def distribution(selection):
-    """Distribution of the time of all repetitions at the largest size (--where bytes=... for another)."""
+    """The distribution of the time of all repetitions at the largest size (--where bytes=... for another)."""
     found = list(pooled(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no samples of rows that are ok and without oversubscription")
     figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "share of calls",
-                              "time of a call, log scale", share=False)
-    looks = fig.looks(sorted({m for *_, methods in found for m in methods}, key=fig.order))
+                              "time of a call", share=False)
+    looks = fig.looks((m for *_, methods in found for m in methods), selection.dtypes)
     rows = []
     for axis, (key, size, methods) in zip(axes, found):
         for method, values in methods.items():
-            colour, marker, dashes = looks[method]
+            colour, marker, dashes, name = looks[method]
             share = np.arange(1, len(values) + 1) / len(values)
             axis.step(np.r_[values[0], values], np.r_[0, share], where="post", color=colour, linestyle=dashes, linewidth=1.2,
-                      marker=marker, markersize=4, markevery=max(1, len(values) // 6))
+                      marker=marker, markersize=4, markevery=max(1, len(values) // 6), label=name)
             rows += [{**named(key), "method": method, "bytes": size, "t_max_s": float(t), "share": float(s)}
                      for t, s in zip(values, share)]
         ends = np.concatenate(list(methods.values()))
-        axis.set_xscale("log")
-        axis.set_xlim(ends.min() / 1.15, ends.max() * 1.15)
-        few = np.log10(ends.max() / ends.min()) < 2
-        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if few else (1,), numticks=8))
-        axis.xaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
-        axis.xaxis.set_minor_locator(ticker.NullLocator())
+        fig.log_x_axis(axis, 10, ticker.EngFormatter(unit="s"), ends.min(), ends.max())
         axis.set_ylim(0, 1.02)
         axis.yaxis.set_major_formatter(ticker.PercentFormatter(1))
-    fig.legend(figure, looks, selection.dtypes)
     fig.finish(figure, selection.title or "Distribution of the time of a call", selection.footer(
-        "The slowest rank's time in each repetition, launches pooled, outliers kept."))
+        "A time is that of the slowest rank in one repetition. Launches are pooled, and outliers are kept."))
     return figure, rows

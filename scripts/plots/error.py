@@ -5,13 +5,13 @@ import mpiq_figure as fig
 from mpiq_plots import draw, extent, plot
 
 
-@plot("error", read="""Lower is better. The error is that of one call on its own; with error feedback what is dropped here is
-added to the next call, so that sums over many calls come out closer than one call does.""")
+@plot("error", read="""Lower is better. The error has no unit: 0.01 is an error of one per cent. It is that of one call on its own. With
+error feedback what is dropped here is added to the next call, so that sums over many calls come out closer.""")
 def error(selection):
-    """Relative L2 error of one call against the size of the vector."""
-    figure, axes, rows = draw(selection, ("err_rel_l2", "err_rel_l2", "err_rel_l2"), "|x − sum| / |sum|, log scale",
+    """The relative L2 error of one call against the size of the vector."""
+    figure, axes, rows = draw(selection, ("err_rel_l2", "err_rel_l2", "err_rel_l2"), "relative L2 error, |x − sum| / |sum|",
                               lambda points: points[points["err_rel_l2"] > 0])
     fig.log_axis(axes[0], 10, ticker.LogFormatterSciNotation(), *extent(rows, "err_rel_l2"))
     fig.finish(figure, selection.title or "Relative L2 error of one call",
-               selection.footer("Error of the first call, before feedback gives back what it dropped; 0 is not drawn."))
+               selection.footer("The error is |result - sum| / |sum| of the first call, before feedback gives back what it dropped. An error of 0 is not drawn."))
     return figure, rows

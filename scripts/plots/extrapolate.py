@@ -1,6 +1,5 @@
-"""Speedup by number of ranks, far beyond those that were measured: what the model makes of the fitted link and codecs."""
+"""Speed-up by number of ranks, far beyond those that were measured: what the model makes of the fitted link and codecs."""
 import numpy as np
-from matplotlib import ticker
 
 import mpiq_figure as fig
 import mpiq_model
@@ -12,9 +11,9 @@ from mpiq_selection import PlotError, names_of
 RANKS = tuple(2**i for i in range(1, 11))
 CLASSES = 3  # sizes of each link: the smallest, one between, the largest
 DASHES = (0, (4, 2))  # of everything that is modelled
-ASSUMED = ("Assumed: full bisection (no two ranks share a link), one rank a host, the fitted link and codec at every number of ranks, "
-           "messages one after the other. The best of ring, recursive doubling and halving-doubling stands for the dense call; a "
-           "method without a plan in its name takes the library's.")
+ASSUMED = ("The model assumes that no two ranks share a link or a host, that the fitted link and codec hold for every number of ranks, "
+           "and that messages go one after the other. The best of ring, recursive doubling and halving-doubling stands for the dense "
+           "call. A method without a plan in its name takes the library's.")
 
 
 def classes(rows):
@@ -24,7 +23,7 @@ def classes(rows):
 
 
 def measured(rows, size):
-    """(method, ranks) -> the point, with the speedup over the fastest dense call, from the ends of both intervals."""
+    """(method, ranks) -> the point, with the speed-up over the fastest dense call, from the ends of both intervals."""
     lines = series(rows[rows["bytes"] == size], "t_median_s", "t_ci_lo_s", "t_ci_hi_s", "ranks")
     is_dense = set(rows["method"][dense(rows)])
     best = {}
@@ -51,7 +50,7 @@ def draw_panel(axis, where, rows, fitted, looks):
             continue
         found = [mpiq_predict.call(fit, base, size, ranks) for ranks in RANKS]
         value, low, high = np.array([speedup for _, speedup in found]).T
-        axis.plot(RANKS, value, color=looks[method][0], linestyle=DASHES, linewidth=1.4)
+        axis.plot(RANKS, value, color=looks[method][0], linestyle=DASHES, linewidth=1.4, label=looks[method][3])
         axis.fill_between(RANKS, low, high, color=looks[method][0], alpha=0.12, linewidth=0)
         out += [csv_row(where, method, "modelled", r, *both) for r, both in zip(RANKS, found)]
     for method, p in measured(rows, size):
@@ -68,15 +67,15 @@ def applies(selection):
 
 
 def methods_of(found):
-    return sorted({m for _, _, fitted in found for m, f in fitted.items() if m != "dense" and f.folds()}, key=fig.order)
+    return {m for _, _, fitted in found for m, f in fitted.items() if m != "dense" and f.folds()}
 
 
-@plot("extrapolate", applies, read="""Modelled, not measured: dashed lines are what the model makes of coefficients that were fitted
-at few ranks, and bands hold 95 % of what the points allow them to be. Markers are measured; hollow ones had more ranks than cores.
-A line that falls below 1 on the right loses to messages: the direct plan sends twice as many as there are ranks, while the best
+@plot("extrapolate", applies, read="""Dashed lines are modelled, not measured: they are what the model makes of coefficients that were
+fitted at few ranks. Bands hold 95 % of what the points allow the lines to be. Markers are measured; hollow ones had more ranks than
+cores. A line that falls below 1 on the right loses to messages: the direct plan sends twice as many as there are ranks, while the best
 dense algorithm of short vectors sends as many as their logarithm.""")
 def extrapolate(selection):
-    """Modelled speedup over dense reduction up to 1024 ranks, with error bands; measured points as markers."""
+    """The modelled speed-up over dense reduction up to 1024 ranks, with error bands; measured points as markers."""
     found = list(mpiq_predict.groups(selection))
     if not methods_of(found):
         raise PlotError(f"{names_of(selection.results)}: the model needs good rows of a dense and a compressed method, a rank a "
@@ -86,17 +85,14 @@ def extrapolate(selection):
     told = [c for c in ("dtype", "data") if len({w[c] for w, _, _ in panels}) > 1]
     titles = [", ".join(part for part in ("modelled", bytes_label(w["bytes"]), w["link"], *(str(w[c]) for c in told)) if part)
               for w, _, _ in panels]
-    figure, axes = fig.panels(titles, "speedup, log scale", "ranks, log scale")
-    looks = {m: (colour, marker, DASHES) for m, (colour, marker, _) in fig.looks(methods_of(found)).items()}
+    figure, axes = fig.panels(titles, "speed-up", "ranks")
+    looks = fig.looks(methods_of(found), selection.dtypes)
     out = [row for axis, panel in zip(axes, panels) for row in draw_panel(axis, *panel, looks)]
-    fig.side_axis(axes[0], RANKS[::3])
+    fig.log_x_axis(axes[0], 2, fig.PLAIN, RANKS[0], RANKS[-1])
     values = [row["speedup"] for row in out] + [1]
-    fig.log_axis(axes[0], 2, ticker.FuncFormatter(lambda y, _: f"{y:g}"), max(min(values), 2**-10) / 1.2, max(values) * 1.2)
+    fig.log_axis(axes[0], 2, fig.PLAIN, max(min(values), 2**-10) / 1.2, max(values) * 1.2)
     for axis in axes:
         axis.axhline(1, color="black", linewidth=1)
-    hollow = [fig.HOLLOW] if any(row["source"].startswith("measured, ") for row in out) else []
-    fig.legend(figure, looks, selection.dtypes, hollow)
-    fig.finish(figure, selection.title or "Modelled speedup over the fastest MPI_Allreduce by ranks (dashed)", selection.footer(
-        "Dashed: the fitted model, band: 95 % by bootstrap over the points and the spread of residuals. Markers: measured. "
-        + ASSUMED))
+    fig.finish(figure, selection.title or "Modelled speed-up over the fastest MPI_Allreduce by ranks", selection.footer(
+        "The bands are 95 % intervals, by bootstrap over the points and the spread of residuals. " + ASSUMED))
     return figure, out

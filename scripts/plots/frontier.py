@@ -1,12 +1,10 @@
 """From which link rate and size on a compressed call is as fast as a dense one: where the model says both take the same time."""
 import numpy as np
-from matplotlib import ticker
 
 import mpiq_figure as fig
 import mpiq_model
 import mpiq_predict
 from mpiq_plots import named, plot
-from mpiq_results import bytes_label
 from mpiq_selection import PlotError, names_of
 
 GBIT = 1e9 / 8  # B/s
@@ -48,67 +46,53 @@ def crossing(faster):
 def draw_panel(axis, key, base, seconds, looks):
     """The rows of the CSV. It draws a line where base and method take the same time, and a thin one where the method is
     certainly faster."""
-    everywhere, rows = {}, []
+    rows = []
     for method in (m for m in seconds if m in looks and m != base):
         gain = np.log(seconds[base][0] / seconds[method][0])
         sure = (seconds[base][1] > seconds[method][1]).mean(axis=-1)
-        colour, _, dashes = looks[method]
+        colour, _, dashes, name = looks[method]
         if (gain > 0).all() or (gain < 0).all():
-            everywhere[method] = "faster" if gain[0, 0] > 0 else "slower"
+            axis.plot([], [], color=colour, linestyle=dashes, label=f"{name} ({'faster' if gain[0, 0] > 0 else 'slower'} everywhere)")
         for values, level, width in ((gain, 0, 1.7), (sure, mpiq_predict.ENDS[1], 0.6)):
             if values.min() < level < values.max():
-                for line in axis.contour(RATES, SIZES, values.T, levels=[level], colors=[colour], linewidths=width).collections:
-                    line.set_linestyle(dashes)
+                for line in axis.contour(RATES, SIZES, values.T, levels=[level], colors="none").allsegs[0]:
+                    axis.plot(*line.T, color=colour, linestyle=dashes, linewidth=width, label=name if width > 1 else None)
         likely, never = crossing(sure > mpiq_predict.ENDS[1]), crossing(sure > mpiq_predict.ENDS[0])
         rows += [{**named(key), "baseline": "mpi/fastest" if base == "dense" else base, "method": method, "link_gbit": rate,
                   "bytes_from": size, "bytes_from_lo": low, "bytes_from_hi": high}
                  for rate, size, low, high in zip(RATES, crossing(gain > 0), never, likely)]
-    fig.note(axis, "no crossing here", {m: f"{m}: {where} everywhere" for m, where in everywhere.items()}, looks)
     return rows
 
 
 def dress(axis, measured):
-    axis.set_xscale("log")
-    axis.set_xlim(RATES[0], RATES[-1])
-    axis.set_xticks([0.1, 1, 10, 100, 400])
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-    axis.xaxis.set_minor_locator(ticker.NullLocator())
-    axis.set_yscale("log", base=2)
-    axis.set_ylim(SIZES[0], SIZES[-1])
-    axis.set_yticks(SIZES[::16])
-    axis.yaxis.set_major_formatter(ticker.FuncFormatter(bytes_label))
-    axis.yaxis.set_minor_locator(ticker.NullLocator())
+    fig.log_x_axis(axis, 10, fig.PLAIN, RATES[0], RATES[-1])
+    fig.log_axis(axis, 2, fig.BYTES, SIZES[0], SIZES[-1])
     for rate, here in measured:
-        axis.axvline(rate / GBIT, color="#444444", linewidth=1.2 if here else 0.7, linestyle=(0, (6, 3)))
         if here:
-            axis.text(rate / GBIT, 0.985, " measured", transform=axis.get_xaxis_transform(), fontsize=7, color="#444444", va="top")
-    axis.text(0.012, 0.03, "top left of its line a method is faster", transform=axis.transAxes, fontsize=7, color="#444444",
-              bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8})
+            axis.axvline(rate / GBIT, color="#444444", linewidth=1.2, linestyle=(0, (6, 3)), label="the measured link")
 
 
-@plot("frontier", applies, read="""Modelled, not measured, except on the dashed vertical that is called measured. On its line a method
-and the baseline take the same time; slower links and larger vectors (top left) are where compression pays. Up to its thin line
-97.5 % of the draws of the bootstrap say that it is faster: between the two nobody knows before it is measured. A method without
-a line is on the same side everywhere.""")
+@plot("frontier", applies, read="""All of it is modelled, not measured, except on the dashed vertical line, which is the measured link. On
+its thick line a method and the baseline take the same time. To the top left of it, where links are slower and vectors larger,
+the method is faster. Up to its thin line 97.5 % of the draws of the bootstrap say so: between the two nobody knows before it is
+measured.""")
 def frontier(selection):
-    """Link rate and size at which a compressed call takes as long as a dense one, by the model."""
+    """The link rate and the size at which a compressed call takes as long as a dense one, by the model."""
     found = list(fits(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: the model needs a link with a rate in its name (such as lab-1gbit), and good "
                         f"rows of a dense and a compressed method of at least {mpiq_model.MIN_SIZES} sizes")
     panels = [(key, base, seconds) for key, seconds in surfaces(found)
               for base in ("dense", DENSE_BF16) if base == "dense" or base in seconds and len(seconds) > 2]
-    titles = [f"over {'MPI_Allreduce' if base == 'dense' else 'bf16 (ours)'}\n{selection.panel_title(key)}" for key, base, _ in panels]
-    figure, axes = fig.panels(titles, "vector per rank (bytes), log scale", "link of a host (Gbit/s), log scale", height=3.7)
-    looks = fig.looks(sorted({m for _, _, f in found for m in f if m != "dense"}, key=fig.order))
+    titles = [f"over {'MPI_Allreduce' if base == 'dense' else 'bf16'}, {selection.panel_title(key)}" for key, base, _ in panels]
+    figure, axes = fig.panels(titles, "vector per rank (bytes)", "link of a host (Gbit/s)", height=3.3)
+    looks = fig.looks((m for _, _, f in found for m in f if m != "dense"), selection.dtypes)
     rows = []
     for axis, (key, base, seconds) in zip(axes, panels):
         rows += draw_panel(axis, key, base, seconds, looks)
         dress(axis, sorted((rate, k == key) for k, rate, _ in found if k[1:] == key[1:]))
-    fig.legend(figure, looks, selection.dtypes)
     fig.finish(figure, selection.title or "Modelled frontier: where compressed and dense take the same time", selection.footer(
-        "Thick: equal time by the fitted model; thin: 97.5 % of the draws of the bootstrap say that the method is faster. Of the fitted "
-        "seconds per byte sent, what the links leave above their nominal rate stays (the host's), the rest is the link's. "
-        "Assumed: full bisection, latency and codec as measured at every rate. Outside of the measured sizes lines are "
-        "extrapolated."))
+        "Of the fitted seconds per byte sent, what the links leave above their nominal rate stays, because it is the host's; the "
+        "rest is the link's. The model assumes that no two ranks share a link, and the measured latency and codec at every rate. "
+        "Outside of the measured sizes lines are extrapolated."))
     return figure, rows

@@ -25,7 +25,7 @@ def strip(axis, x, rows, look):
     places = x + np.linspace(-0.3, 0.3, len(rows))
     for place, row in zip(places, rows):
         fig.mark(axis, place, {"value": row["t_median_s"], "low": row["t_ci_lo_s"], "high": row["t_ci_hi_s"],
-                               "drawn": "line" if good(row) else "bad"}, look)
+                               "drawn": "line" if good(row) else "invalid"}, look)
     times = rows["t_median_s"][good(rows)]
     if len(times):
         low, high = median_interval(times)
@@ -35,14 +35,15 @@ def strip(axis, x, rows, look):
 
 
 @plot("launches", applies, read="""Each marker is one start of the program with the 95 % interval of its own repetitions. Where
-markers lie further apart than their bars, one launch's interval is too narrow to be believed; the band is that over launches.""")
+markers lie further apart than their bars, the interval of one launch is too narrow to be believed. The band is the interval over
+launches.""")
 def launches(selection):
-    """Medians of single launches with their own intervals, at the largest size."""
+    """The medians of single launches with their own intervals, at the largest size."""
     found = list(strips(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no point was measured in more than one launch (mpiq-bench --launch)")
-    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time of a call, log scale", "")
-    looks = fig.looks(sorted({str(m) for *_, rows in found for m in rows["method"]}, key=fig.order))
+    figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in found], "time of a call", "")
+    looks = fig.looks((m for *_, rows in found for m in rows["method"]), selection.dtypes)
     names = list(looks)
     out = []
     for axis, (key, size, rows) in zip(axes, found):
@@ -52,11 +53,10 @@ def launches(selection):
                  "reps": int(row["reps"]),
                  "drawn": "line" if good(row) else str(row["status"]) if row["status"] != "ok" else "oversubscribed",
                  **{c: float(row[c]) for c in ("t_median_s", "t_ci_lo_s", "t_ci_hi_s")}} for row in rows]
-        axis.set_xticks(range(len(names)), [fig.shorter(n, 16) for n in names], rotation=25, ha="right")
+        axis.set_xticks([])
         axis.grid(axis="x", visible=False)
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min(r["t_ci_lo_s"] for r in out), max(r["t_ci_hi_s"] for r in out))
-    fig.marks_legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(r["drawn"] != "line" for r in out) else [])
     fig.finish(figure, selection.title or "Launch to launch", selection.footer(
-        "Markers: median of one launch with its 95 % interval; line and band: median of the launches with its own, from six on.",
+        "A line is the median of the launches. Its band, from six launches on, is the 95 % interval of that median.",
         np.concatenate([rows for *_, rows in found])))
     return figure, out

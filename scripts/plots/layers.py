@@ -37,39 +37,34 @@ def draw_sums(axis, rows, looks):
     """Draws a step for each layer size. If a layer has no good measurement, there is no sum."""
     for method in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == method and np.isfinite(row["cumulative_s"])]
-        colour, marker, dashes = looks[method]
+        colour, marker, dashes, name = looks[method]
         axis.plot([r["bytes"] for r in mine], [r["cumulative_s"] for r in mine], color=colour, marker=marker, linestyle=dashes,
-                  drawstyle="steps-post", markersize=5)
+                  drawstyle="steps-post", markersize=5, label=name)
 
 
-@plot("layers", applies, read="""Above: a call for each size of layer. Below: the sum of all layers up to that size, a step of
-training in which nothing overlaps; the right end is the whole model.""")
+@plot("layers", applies, read="""On the left is a call for each size of layer. On the right is the sum of all layers up to that
+size, a step of training in which nothing overlaps: its right end is the whole model.""")
 def layers(selection):
-    """Time by size of layer, and the sum over the layers of a model."""
+    """The time by size of layer, and the sum over the layers of a model."""
     points = of_layers(selection.points)
     if not len(points):
         raise PlotError(f"{names_of(selection.results)}: no row is a layer of a model (mpiq-bench --model)")
     found = [(key, list(cumulative(key, mine))) for key, panel in selection.panels() if len(mine := of_layers(panel))]
-    figure, grid = fig.plt.subplots(2, len(found), squeeze=False, sharex=True, sharey="row",
-                                    figsize=(max(6.4, 4.2 * len(found)), 6.2))
-    looks = fig.looks(sorted({row["method"] for _, rows in found for row in rows}, key=fig.order))
+    figure, axes = fig.panels([title for key, _ in found for title in (selection.panel_title(key), "sum of layers up to this size")],
+                              "time", "layer (bytes)", share=False)
     out = [row for _, rows in found for row in rows]
-    for (above, below), (key, rows) in zip(grid.T, found):
-        above.set_title(selection.panel_title(key))
+    looks = fig.looks((row["method"] for row in out), selection.dtypes)
+    for left, right, (_, rows) in zip(axes[::2], axes[1::2], found):
         for method in dict.fromkeys(row["method"] for row in rows):
-            fig.draw_series(above, [{**dict(zip(("value", "low", "high"), (r[c] for c in COLUMNS))), **r} for r in rows
-                                    if r["method"] == method], looks[method])
-        draw_sums(below, rows, looks)
-        below.set_xlabel("layer (bytes)")
-        below.set_ylim(bottom=0)
-    grid[0][0].set_ylabel("time of a layer, log scale")
-    grid[1][0].set_ylabel("sum of layers up to this size")
-    fig.bytes_axis(grid[0][0], [row["bytes"] for row in out])
-    fig.log_axis(grid[0][0], 10, ticker.EngFormatter(unit="s"), *extent(out, *COLUMNS))
-    grid[1][0].yaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
-    fig.legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in out) else [])
+            fig.draw_series(left, [{**dict(zip(("value", "low", "high"), (r[c] for c in COLUMNS))), **r} for r in rows
+                                   if r["method"] == method], looks[method])
+        draw_sums(right, rows, looks)
+        for axis in (left, right):
+            fig.log_x_axis(axis, 2, fig.BYTES, *extent(out, "bytes"))
+        fig.log_axis(left, 10, ticker.EngFormatter(unit="s"), *extent(out, *COLUMNS))
+        right.set_ylim(bottom=0)
+        right.yaxis.set_major_formatter(ticker.EngFormatter(unit="s"))
     fig.finish(figure, selection.title or f"Layers of {', '.join(sorted(set(points['model'])))}", selection.footer(
-        "Medians of the slowest rank's time, band: 95 % interval; sums of medians, layers of one size counted as often as "
-        "there are.",
-        points))
+        "Times are medians of the slowest rank's time, and bands are their 95 % intervals. In the sums a size counts as often as "
+        "the model has layers of it.", points))
     return figure, out

@@ -27,25 +27,27 @@ def against_earlier(results, panel):
     return sorted(out, key=lambda found: -found[2])
 
 
-@plot("paper", has_matrices, read="""Lower is better. Each rank adds a square matrix, as layers of a network are; the text in a panel is what the
-adaptive quantizer gains over the best quantizer before it, at the largest side.""")
+@plot("paper", has_matrices, read="""Lower is better. Each rank adds a square matrix, as layers of a network are. The numbers in the legend are
+what the adaptive quantizer gains over the best quantizer before it, at the largest side.""")
 def paper(selection):
-    """Time of a call against the side of a square matrix, as in Dryden et al. 2016."""
+    """The time of a call against the side of a square matrix, as in Dryden et al. 2016."""
     if not has_matrices(selection):
         raise PlotError(f"{names_of(selection.results)}: no row is of a matrix (mpiq-bench --matrix)")
-    figure, axes, rows = draw(selection, ("t_median_s", "t_ci_lo_s", "t_ci_hi_s"), "time of a call, log scale",
+    figure, axes, rows = draw(selection, ("t_median_s", "t_ci_lo_s", "t_ci_hi_s"), "time of a call",
                               lambda points: points[points["matrix_side"] > 0], x="matrix_side",
                               xlabel="side of the square matrix each rank adds")
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), *extent(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s"))
-    found, looks = [], fig.looks(sorted({row["method"] for row in rows}, key=fig.order))
+    found, looks = [], fig.looks((row["method"] for row in rows), selection.dtypes)
     for axis, panel in zip(axes, [key for key, points in selection.panels() if (points["matrix_side"] > 0).any()]):
         lines = against_earlier(selection.results, panel)
-        fig.note(axis, f"over the best earlier quantizer\nat side {lines[0][1]}; published: {PUBLISHED}" if lines else "",
-                 {method: f"{ratio:.2f} [{low:.2f}, {high:.2f}]" for method, _, ratio, low, high, _ in lines}, looks)
+        gains = {looks[method][3]: f" {ratio:.2f} [{low:.2f}, {high:.2f}]" for method, _, ratio, low, high, _ in lines}
+        for line in axis.lines:
+            line.set_label(line.get_label() + gains.get(line.get_label(), ""))
         found += lines
     comparison = ("" if not found else
-                  f" In the panels: paired speed-up [95 %] of adaptive methods at the largest side over the fastest of onebit "
-                  f"and threshold, here {words(line[5] for line in found)}; the published one is that of the largest layers.")
+                  f" The legends have the paired speed-ups of the adaptive methods over the fastest of onebit and threshold, here "
+                  f"{words(line[5] for line in found)}, with their 95 % intervals. The published speed-up is {PUBLISHED}, for the "
+                  "largest layers.")
     fig.finish(figure, selection.title or "Allreduce of square matrices, after Dryden et al. 2016",
-               selection.footer("Median of the slowest rank's time, band: its 95 % interval." + comparison))
+               selection.footer("Times are medians of the slowest rank's time, and bands are their 95 % intervals." + comparison))
     return figure, rows

@@ -1,4 +1,4 @@
-"""Error against speedup: what can be had for what."""
+"""Error against speed-up: what can be had for what."""
 import numpy as np
 from matplotlib import ticker
 
@@ -37,16 +37,16 @@ def entries_of(selection):
 
 
 @plot("pareto", applies, read="""Up is faster, left is more accurate. The grey steps are the front: a method below them is beaten
-in both by another one. Error is that of one call, before feedback.""")
+in both by another one. The error is that of one call, before feedback.""")
 def pareto(selection):
-    """Error against speedup of each method, at the largest size, with the front of the best."""
+    """The error against the speed-up of each method, at the largest size, with the front of the best."""
     panels = list(entries_of(selection))
     if not panels:
-        raise PlotError(f"{names_of(selection.results)}: no row has a speedup and an error above 0")
+        raise PlotError(f"{names_of(selection.results)}: no row has a speed-up and an error above 0")
     figure, axes = fig.panels([one_size(selection, key, size) for key, size, _ in panels],
-                              f"speedup over {selection.base_words()}", "|x − sum| / |sum|, log scale")
+                              f"speed-up over\n{selection.base_words()}", "relative L2 error, |x − sum| / |sum|")
     rows = [row for _, _, entries in panels for row in entries]
-    looks = fig.looks(sorted({row["method"] for row in rows}, key=fig.order))
+    looks = fig.looks((row["method"] for row in rows), selection.dtypes)
     for axis, (_, _, entries) in zip(axes, panels):
         front = efficient(entries)
         if front:
@@ -57,14 +57,9 @@ def pareto(selection):
                                              "drawn": e["drawn"]}, looks[e["method"]])
         axis.axhline(1, color="black", linewidth=0.8)
     ends = [row["err_rel_l2"] for row in rows]
-    axes[0].set_xscale("log")
-    axes[0].set_xlim(min(ends) / 4, max(ends) * 4)
-    axes[0].xaxis.set_major_locator(ticker.LogLocator(numticks=6))
-    axes[0].xaxis.set_minor_locator(ticker.NullLocator())
+    fig.log_x_axis(axes[0], 10, ticker.LogFormatterSciNotation(), min(ends) / 3, max(ends) * 3)
     low, high = ([row[c] for row in rows if np.isfinite(row[c])] for c in ("speedup_lo", "speedup_hi"))
-    fig.log_axis(axes[0], 2, ticker.FuncFormatter(lambda y, _: f"{y:g}"), min([0.6, *low]), max([2, *high]))
-    fig.marks_legend(figure, looks, selection.dtypes, [fig.HOLLOW] if any(row["drawn"] != "line" for row in rows) else [])
-    fig.finish(figure, selection.title or "Error and speedup", selection.footer(
-        "Median of paired ratios with its 95 % interval, and error of the first call; grey: the front of methods that none "
-        "beats."))
+    fig.log_axis(axes[0], 2, fig.PLAIN, min([0.6, *low]), max([2, *high]))
+    fig.finish(figure, selection.title or "Error and speed-up", selection.footer(
+        "Markers are medians of paired ratios with their 95 % intervals, and the error of the first call."))
     return figure, rows

@@ -43,39 +43,36 @@ def bars(axis, found, names, share):
         left = 0.0
         for name, value in zip(names, seconds):
             colour, hatch = PHASES.get(name, SPARE)
-            axis.barh(y, value * scale, left=left, color=colour, hatch=hatch, edgecolor="#555555", linewidth=0.4, height=0.7)
+            axis.barh(y, value * scale, left=left, color=colour, hatch=hatch, edgecolor="#555555", linewidth=0.4, height=0.7,
+                      label=None if y else name)
             left += value * scale
-    axis.set_yticks(range(len(found)), [fig.shorter(m) for m in found])
+    axis.set_yticks(range(len(found)), ["" if share else fig.in_lines(m, 36) for m in found])
     axis.set_ylim(len(found) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
     axis.xaxis.set_major_locator(ticker.MaxNLocator(5))
     axis.xaxis.set_major_formatter(ticker.PercentFormatter() if share else ticker.EngFormatter(unit="s"))
 
 
-@plot("phases", applies, read="""Left in seconds, right as shares. Waiting that is hidden behind encoding and decoding does not
-show; where there is no waiting left, the codec is the limit and a faster wire gains nothing.""")
+@plot("phases", applies, read="""The left panels are in seconds, the right ones are shares. Waiting that is hidden behind encoding
+and decoding does not show. Where there is no waiting left, the codec is the limit and a faster wire gains nothing.""")
 def phases(selection):
-    """Time in each phase of a compressed call, of the slowest rank, at the largest size."""
+    """The time in each phase of a compressed call, of the slowest rank, at the largest size."""
     names, found = phase_names(selection), list(panels(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no row with phases: /phases/exposed_s is missing or empty")
-    figure, grid = fig.plt.subplots(len(found), 2, squeeze=False, sharey="row", figsize=(
-        9.2, sum(0.9 + 0.3 * len(methods) for *_, methods in found) + 1.3),
-        gridspec_kw={"height_ratios": [0.9 + 0.3 * len(methods) for *_, methods in found]})
+    titles = [title for key, size, dense, _ in found for title in (
+        one_size(selection, key, size), "" if np.isnan(dense) else f"fastest MPI_Allreduce here: {seconds_label(dense)}")]
+    figure, axes = fig.panels(titles, "", "exposed time of the slowest rank", share=False,
+                              height=max(2, *(1 + 0.36 * len(methods) for *_, methods in found)))
     rows = []
-    for (left, right), (key, size, dense, methods) in zip(grid, found):
+    for left, right, (key, size, _, methods) in zip(axes[::2], axes[1::2], found):
         bars(left, methods, names, share=False)
         bars(right, methods, names, share=True)
-        left.set_title(one_size(selection, key, size))
-        right.set_title("" if np.isnan(dense) else f"fastest MPI_Allreduce here: {seconds_label(dense)}", fontsize=8.5)
+        right.set_xlabel("share of that time")
+        right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         for method, seconds in methods.items():
             rows += [{**named(key), "method": method, "bytes": size, "phase": name, "exposed_s": float(value),
                       "share": float(value / seconds.sum())} for name, value in zip(names, seconds)]
-    grid[-1][0].set_xlabel("exposed time of the slowest rank")
-    grid[-1][1].set_xlabel("share of that time")
-    handles = [fig.plt.Rectangle((0, 0), 1, 1, facecolor=PHASES.get(n, SPARE)[0], hatch=PHASES.get(n, SPARE)[1],
-                                 edgecolor="#555555", linewidth=0.4, label=n) for n in names]
-    figure.legend(handles=handles, loc="upper center", ncol=len(handles))
     fig.finish(figure, selection.title or "Where the time of a compressed allreduce goes", selection.footer(
-        "Medians over repetitions of what the slowest rank spends in each phase; work that overlaps counts once."))
+        "The bars are medians over repetitions of what the slowest rank spends in each phase. Work that overlaps counts once."))
     return figure, rows

@@ -26,10 +26,10 @@ def applies(selection):
     return next(by_rank(selection), None) is not None
 
 
-@plot("ranks", applies, read="""Dark is slow, over the median of the method. A dark row is a rank that is always late,
-a dark column a call in which everybody waited.""")
+@plot("ranks", applies, read="""Dark is slow, compared with the median of the method. A dark row is a rank that is always late,
+and a dark column is a call in which everybody waited.""")
 def ranks(selection):
-    """Time of each rank in each repetition, at the largest size."""
+    """The time of each rank in each repetition, at the largest size."""
     found = list(by_rank(selection))[:MOST]
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no times of single ranks: /samples/t_rank_s is missing or empty")
@@ -43,9 +43,7 @@ def ranks(selection):
         axis.grid(False)
         rows += [{**named(key), "method": method, "bytes": size, "repetition": k, "rank": r, "t_rank_s": float(t[k, r])}
                  for k in range(t.shape[0]) for r in range(t.shape[1])]
+        figure.colorbar(image, ax=axis)
     fig.finish(figure, selection.title or "Time of each rank", selection.footer(
-        "Time in the call over the median of its method; first launch."))
-    figure.subplots_adjust(right=0.86)  # room for the scale, which belongs to all panels
-    low, high = axes[-1].get_position().y0, axes[0].get_position().y1
-    figure.colorbar(image, cax=figure.add_axes([0.885, low, 0.018, high - low]), label="time / median of the method")
+        "The colour is the time in the call over the median of its method, in the first launch."))
     return figure, rows

@@ -31,39 +31,33 @@ def applies(kernels):
     return next(kernel_rows(kernels), None) is not None
 
 
-@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster; the line is
-what the memory alone allows, the triad of one core. On the line the memory is the limit, below it the
-arithmetic. Above it, caches help.""")
+@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster. The line is what
+the memory alone allows, the triad of one core. On the line the memory is the limit, and below it the arithmetic. Above it, caches
+help.""")
 def roofline(kernels):
-    """Elements a second of the codecs alone against the memory's roof (kernels.json)."""
+    """The elements per second of the codecs alone against the memory's roof (kernels.json)."""
     rows = [r for r in kernel_rows(kernels)]
     if not rows:
         raise PlotError(f"{', '.join(kernels.files)}: no rows of {' or '.join(WORKS)} on floats")
     sizes = sorted({row["bytes"] for row in rows}, reverse=True)
-    figure, axes = fig.panels([f"{bytes_label(s)} of floats, one core" for s in sizes], "elements a second, log scale",
-                              "elements for each byte moved, log scale")
-    looks = fig.looks(sorted({row["method"] for row in rows}, key=fig.order))
+    figure, axes = fig.panels([f"{bytes_label(s)} of floats, one core" for s in sizes], "elements per second",
+                              "elements for each byte moved")
+    looks = fig.looks((row["method"] for row in rows), ["f32"])
     across = np.array([min(r["elements_per_B"] for r in rows) / 1.3, max(r["elements_per_B"] for r in rows) * 1.3])
     for axis, size in zip(axes, sizes):
         roof = kernels.triad(size)
-        axis.plot(across, across * roof, color="black", linewidth=1)
-        axis.text(0.03, 0.95, f"roof: triad, {roof / 1e9:.3g} GB/s", transform=axis.transAxes, fontsize=7.5, va="top")
+        axis.plot(across, across * roof, color="black", linewidth=1, label=f"roof: triad, {roof / 1e9:.3g} GB/s")
+        for work, filled in WORKS.items():
+            axis.plot([], [], color="#555555", marker="o", linestyle="none", markerfacecolor="#555555" if filled else "white", label=work)
         for row in rows:
             if row["bytes"] == size:
                 point = {"value": row["elements_per_s"], "low": 0, "high": 0, "drawn": "line" if WORKS[row["work"]] else "hollow"}
                 fig.mark(axis, row["elements_per_B"], point, looks[row["method"]])
-    axes[0].set_xscale("log", base=2)
-    axes[0].set_xlim(*across)
-    axes[0].xaxis.set_major_locator(ticker.LogLocator(base=2))
-    axes[0].xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"1/{1 / x:.3g}" if x < 1 else f"{x:g}"))
-    axes[0].xaxis.set_minor_locator(ticker.NullLocator())
+    fig.log_x_axis(axes[0], 2, ticker.FuncFormatter(lambda x, _: f"1/{1 / x:.3g}" if x < 1 else f"{x:g}"), *across)
     ends = [r["elements_per_s"] for r in rows] + [k * kernels.triad(s) for k in across for s in sizes]
     fig.log_axis(axes[0], 10, ticker.EngFormatter(), min(ends), max(ends))
-    shape = [fig.plt.Line2D([], [], color="#555555", marker="o", linestyle="none",
-                            markerfacecolor="#555555" if filled else "white", label=work) for work, filled in WORKS.items()]
-    fig.marks_legend(figure, looks, ["f32"], shape)
     used = sorted({row["isa"] for row in rows}, key=ISAS.index)
     fig.finish(figure, kernels.title or "Codecs alone and the memory's roof", [
-        f"An element counts as one operation. Instruction set {', '.join(used)}, the best of each; time by Google Benchmark. "
-        f"Host {'; '.join(kernels.hosts)}; mpiq-kernels."])
+        f"An element counts as one operation. Each codec has its best instruction set ({', '.join(used)}). mpiq-kernels measured one "
+        f"core of host {'; '.join(kernels.hosts)}."])
     return figure, rows

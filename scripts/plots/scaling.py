@@ -3,7 +3,7 @@ import numpy as np
 from matplotlib import ticker
 
 import mpiq_figure as fig
-from mpiq_plots import plot, series
+from mpiq_plots import extent, plot, series
 from mpiq_results import bytes_label
 from mpiq_selection import PlotError, names_of, natural
 
@@ -40,20 +40,20 @@ def ideal(axis, lines, kind):
     moved = (ranks - 1) / ranks * (ranks if kind == "share" else 1)
     first = dense[0]["ranks"]
     t = dense[0]["value"] * moved / ((first - 1) / first * (first if kind == "share" else 1))
-    axis.plot(ranks, t, color="#888888", linewidth=1, linestyle=(0, (6, 3)), zorder=1)
+    axis.plot(ranks, t, color="#888888", linewidth=1, linestyle=(0, (6, 3)), zorder=1, label="bandwidth alone")
     return list(t)
 
 
-@plot("scaling", applies, read="""Left to right more ranks. The dashed line is what the wire's bandwidth alone makes of the first
-point of MPI_Allreduce. Hollow points share cores among ranks, and are joined to nothing: they say nothing of speed.""")
+@plot("scaling", applies, read="""Ranks grow from left to right. The dashed line is what the bandwidth of the wire alone makes of the
+first point of MPI_Allreduce. Hollow points share cores among ranks and are joined to nothing: they say nothing of speed.""")
 def scaling(selection):
-    """Time against the number of ranks, at a fixed vector and at a fixed share of a rank."""
+    """The time of a call against the number of ranks, at a fixed vector and at a fixed share of a rank."""
     found = list(groups(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no size was measured with more than one number of ranks")
-    figure, axes = fig.panels([title(*group[:3]) for group in found], "time of a call, log scale", "ranks, log scale")
+    figure, axes = fig.panels([title(*group[:3]) for group in found], "time of a call", "ranks")
     shown = [series(points, "t_median_s", "t_ci_lo_s", "t_ci_hi_s", "ranks") for *_, points in found]
-    looks = fig.looks(sorted({m for lines in shown for m in lines}, key=fig.order))
+    looks = fig.looks((m for lines in shown for m in lines), selection.dtypes)
     rows, ends = [], []
     for axis, (kind, size, key, _), lines in zip(axes, found, shown):
         ends += ideal(axis, lines, kind)
@@ -62,12 +62,10 @@ def scaling(selection):
             rows += [{**dict(zip(GROUP, key)), "fixed": kind, "fixed_bytes": size, "method": method, "ranks": p["ranks"],
                       "launches": p["launches"], "reps": p["reps"], "drawn": p["drawn"], "t_median_s": p["value"],
                       "t_ci_lo_s": p["low"], "t_ci_hi_s": p["high"]} for p in points]
-    fig.side_axis(axes[0], [row["ranks"] for row in rows])
+    fig.log_x_axis(axes[0], 2, fig.PLAIN, *extent(rows, "ranks"))
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min(ends + [row["t_ci_lo_s"] for row in rows]),
                  max(ends + [row["t_ci_hi_s"] for row in rows]))
-    more = [fig.plt.Line2D([], [], color="#888888", linestyle=(0, (6, 3)), label="bandwidth alone")] if ends else []
-    fig.legend(figure, looks, selection.dtypes, more + ([fig.HOLLOW] if any(r["drawn"] != "line" for r in rows) else []))
     fig.finish(figure, selection.title or "Time by number of ranks", selection.footer(
-        "Median of the slowest rank's time, band: its 95 % interval; dashed: (ranks - 1) / ranks from the first dense point.",
+        "Times are medians of the slowest rank's time, and bands are their 95 % intervals. The dashed line grows with (ranks - 1) / ranks.",
         np.concatenate([points for *_, points in found])))
     return figure, rows

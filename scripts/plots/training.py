@@ -28,9 +28,9 @@ def steps_an_epoch(methods):
 
 
 def draw_curve(axis, x, found, look):
-    colour, marker, dashes = look
+    colour, marker, dashes, name = look
     mean, low, high = (100 * np.maximum(1 - values, LEAST) for values in found)
-    axis.plot(x, mean, color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.3)
+    axis.plot(x, mean, color=colour, marker=marker, linestyle=dashes, markersize=4, linewidth=1.3, label=name)
     axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
@@ -54,15 +54,15 @@ def panels_of(training):
             yield setting, ranks, methods, "time"
 
 
-@plot("training", applies, takes="training", read="""Higher is better; the scale is that of the errors, so that the last per cent can
-be seen. Lines are means over seeds, bands from the worst to the best. By epoch, equal lines mean that compression costs no
-accuracy; by time, the line on the left gets there first. Times are drawn only where every rank had a core of its own.""")
+@plot("training", applies, takes="training", read="""Higher is better. The scale is that of the errors, so that the last per cent can
+be seen. By epoch, equal lines mean that compression costs no accuracy. By time, the line on the left gets there first. Times are
+drawn only where every rank had a core of its own.""")
 def training(source):
-    """Test accuracy by epoch and by time, mean and range over seeds."""
+    """The test accuracy in per cent by epoch and by time, mean and range over seeds."""
     panels = list(panels_of(source))
-    looks = fig.looks(sorted({mpiq_training.name_of(m) for _, _, methods, _ in panels for m in methods}, key=fig.order))
+    looks = fig.looks((mpiq_training.name_of(m) for _, _, methods, _ in panels for m in methods), ["f32"])
     figure, axes = fig.panels([f"{s[0]}, {ranks} ranks, by {kind}" for s, ranks, _, kind in panels],
-                              "test accuracy (%), log scale of the errors", share=False)
+                              "test accuracy (%)", share=False)
     rows = []
     for axis, (setting, ranks, methods, kind) in zip(axes, panels):
         epoch, errors = steps_an_epoch(methods), []
@@ -80,10 +80,9 @@ def training(source):
         axis.set_xlabel("time without tests (s)" if kind == "time" else "epoch")
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(ticker.MaxNLocator(6, integer=kind == "epoch"))
-    fig.legend(figure, looks, ["f32"])
     untimed = sorted({ranks for (_, ranks), methods in source.groups.items() if not mpiq_training.timed(methods)})
     settings = "; ".join(mpiq_training.setting_words(s) for s in sorted({key[0] for key in source.groups}))
     fig.finish(figure, "Accuracy of training on MNIST with compressed gradients", [
-        f"Mean over the seeds, band: from the worst to the best seed. {settings}."
-        + (f" No times with {', '.join(map(str, untimed))} ranks: more than cores." if untimed else "")])
+        f"Lines are means over the seeds, and bands go from the worst to the best seed. The settings were: {settings}."
+        + (f" There are no times with {', '.join(map(str, untimed))} ranks, because these were more than cores." if untimed else "")])
     return figure, rows

@@ -208,7 +208,7 @@ class Check(WithFiles):
         return self.restated(path, row)
 
     def restated(self, path, row):
-        """The statistics of a row made anew, and its speedup."""
+        """The statistics of a row made anew, and its speed-up."""
         content = mpiq_file.load(path)
         mine = mpiq_recompute.times_of(content, row)
         stats = mpiq_recompute.summary(mine[~np.isnan(mine)])

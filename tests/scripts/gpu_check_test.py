@@ -10,9 +10,9 @@ import unittest
 
 from scripts_common import InTemporaryFolder, call, script
 
-# The column of the speedup is where bench/console.cpp has it.
+# The column of the speed-up is where bench/console.cpp has it.
 ROWS = """# mpiq-bench
-#       size              count type  ranks method                    ratio        time    +-%    algbw    busbw speedup [low, high]
+#       size              count type  ranks method                    ratio        time    +-%    algbw    busbw speed-up [low, high]
     67108864     64M   16777216  f32      2 mpi                           1   20.10 ms    1.0     3.34     3.34       1 [1, 1]   2.8e-08      0
     67108864     64M   16777216  f32      2 onebit                    30.91   2.40 ms    1.0     27.9     27.9    8.37 [8.3, 8.5]   6.0e-01      0
 #   phases: encode 1 ms, wait 1 ms, decode 1 ms, other 1 ms

@@ -4,17 +4,17 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_fi
 """
 import math
 import os
+import re
 import unittest
-from unittest import mock
 
-from scripts_common import ROOT, InTemporaryFolder, committed  # finds scripts/ for the next ones
+import figure_checks
+from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 import mpiq_figure
-import mpiq_kernels
 import mpiq_results
+import mpiq_sources
 import plots  # noqa: F401  registers them
 from mpiq_plots import PLOTS
 from mpiq_selection import BEST_DENSE, Selection
@@ -22,7 +22,7 @@ from mpiq_selection import BEST_DENSE, Selection
 FILES = committed("*.h5")
 
 
-class CommittedFiles(InTemporaryFolder):
+class CommittedFiles(unittest.TestCase):
     def drawn(self, function, source):
         figure, rows = function(source)
         plt.close(figure)
@@ -36,10 +36,6 @@ class CommittedFiles(InTemporaryFolder):
 
     def test_every_plot_draws_every_file_to_which_it_applies(self):
         self.assertGreater(len(FILES), 10)
-        # Margins take half of the time. Other tests have them.
-        without_margins = mock.patch.object(Figure, "tight_layout")
-        without_margins.start()
-        self.addCleanup(without_margins.stop)
         for path in FILES:
             source = self.select(path)
             for name, function in PLOTS.items():
@@ -47,9 +43,19 @@ class CommittedFiles(InTemporaryFolder):
                     with self.subTest(file=os.path.relpath(path, ROOT), plot=name):
                         self.drawn(function, source)
 
-    def test_kernels(self):
-        for path in committed("kernels.json"):
-            self.drawn(PLOTS["roofline"], mpiq_kernels.read([path]))
+    def test_figures_of_the_reference_can_be_read(self):
+        """Nothing collides, is cut off or covered, and legends are in the order of the curves."""
+        folder = os.path.join(ROOT, "results", "reference")
+        sources = mpiq_sources.read(sorted(path for path in committed("*.*") if os.path.dirname(path) == folder
+                                           and re.search(r"\.h5$|kernels\.json$|mnist-.*\.csv$", path)),
+                                    lambda results: Selection(results, [], "", BEST_DENSE))
+        for name, function in PLOTS.items():
+            if function.applies(sources[function.takes]):
+                with self.subTest(name):
+                    figure, _ = function(sources[function.takes])
+                    mpiq_figure.lay_out(figure)
+                    self.assertEqual(figure_checks.problems(figure), [])
+                    plt.close(figure)
 
     def test_two_links_of_one_host(self):
         """What the model says of the codec must not depend on the link behind which it hides."""
@@ -64,19 +70,12 @@ class CommittedFiles(InTemporaryFolder):
         for name in ("extrapolate", "frontier"):
             self.drawn(PLOTS[name], source)
 
-    def test_the_same_bytes_again(self):
+    def test_the_same_numbers_again(self):
+        """Bands come from random numbers, which are the same every time."""
         for name in ("extrapolate", "frontier"):
-            seen = []
-            for _ in range(2):
-                figure, rows = PLOTS[name](self.select(os.path.join(ROOT, "results", "2026-11-21-epyc", "lab-1gbit.h5")))
-                written = mpiq_figure.save(figure, rows, self.path(name), ["png", "pdf"])
-                seen.append([read(path) for path in written])
-            self.assertEqual(seen[0], seen[1])
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
+            again = [self.drawn(PLOTS[name], self.select(os.path.join(ROOT, "results", "2026-11-21-epyc", "lab-1gbit.h5")))
+                     for _ in range(2)]
+            self.assertEqual(*map(repr, again))
 
 
 if __name__ == "__main__":

@@ -12,16 +12,20 @@ import math
 import os
 import re
 import unittest
+from unittest import mock
 
 import h5py
 import numpy as np
 
+import figure_checks
 import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
 from scripts_common import InTemporaryFolder, script
 
+import mpiq_figure
 import mpiq_results
 from mpiq_plots import PLOTS
+from mpiq_selection import Selection
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -72,8 +76,19 @@ class Drawn(InTemporaryFolder):
                 status = ended.code
         return status, out.getvalue(), err.getvalue()
 
+    def setUp(self):
+        super().setUp()
+        lay_out = mpiq_figure.lay_out
+
+        def checked(figure, *arguments, **options):
+            lay_out(figure, *arguments, **options)
+            self.assertEqual(figure_checks.problems(figure), [])
+        patch = mock.patch.object(mpiq_figure, "lay_out", checked)
+        patch.start()
+        self.addCleanup(patch.stop)
+
     def draw(self, name, *arguments):
-        """Rows of the CSV of a plot."""
+        """Rows of the CSV of a plot. Every figure that a test makes is looked at, see setUp."""
         status, _, problem = self.run_program("plot", name, *arguments, "-o", self.path("out"), "--name", "f", "--format", "png")
         self.assertEqual((status, problem), (0, ""))
         self.assertGreater(os.path.getsize(self.path("out", f"f-{name}.png")), 5000)
@@ -136,31 +151,11 @@ class Plots(Drawn):
         import plots.busbw
         self.assertEqual([plots.busbw.wire_limit(n) for n in ("lab-10gbit", "100 Mbit", "shm")], [1.25e9, 1.25e7, None])
 
-    def test_winners(self):
-        rows = sweep() + [point("bf16", MIB, 2.6e-4)]
-        drift = np.tile([1.0, 1.1], 10)
-        samples = np.array([row["t_median_s"] * (drift if row["compressor"] != b"bf16" else drift[::-1]) for row in rows])
-        path = write_results(self.path("a.h5"), rows, samples)
-        found = self.columns(self.draw("winners", path), "bytes", "method", "runner_up", "certain", "speedup")
-        self.assertEqual(found, [(64 * KIB, "onebit", "mpi", 1, 4), (MIB, "onebit", "bf16", 0, 4)])
-
-    def test_ratio_size(self):
-        rows = linear() + [point("bf16", MIB, 2e-3, ratio_target=2, speedup=0.5, speedup_lo=0.4, speedup_hi=0.6)]
-        found = self.draw("ratio-size", self.file(rows))
-        self.assertEqual(self.columns(found, "method", "ratio_target", "bytes")[0], ("bf16", 2, MIB))
-        self.assertTrue(math.isnan(float(found[0]["model_speedup"])))
-        for row in found[1:]:
-            self.assertAlmostEqual(float(row["model_speedup"]), float(row["speedup"]), 5)
-
     def test_pareto(self):
         rows = [point("mpi", MIB, 1e-3), point("bf16", MIB, 5e-4, err_rel_l2=1e-3), point("onebit", MIB, 2e-4, err_rel_l2=0.5),
                 point("threshold", MIB, 4e-4, err_rel_l2=0.9)]
         found = self.columns(self.draw("pareto", self.file(rows)), "method", "err_rel_l2", "speedup", "efficient")
         self.assertEqual(found, [("mpi", 3e-8, 1, 1), ("bf16", 1e-3, 2, 1), ("onebit", 0.5, 5, 1), ("threshold", 0.9, 2.5, 0)])
-
-    def test_ratio(self):
-        found = self.columns(self.draw("ratio", self.file(linear(sizes=(MIB,)))), "method", "ratio_target", "ratio_achieved")
-        self.assertEqual(found, [("onebit", 4, 4.5)])
 
     def test_phases(self):
         rows = sweep()
@@ -194,13 +189,6 @@ class Plots(Drawn):
         rows = [point("mpi", MIB, t, key=f"k{i}", launch=i, oversubscribed=int(i == 2)) for i, t in enumerate((1e-3, 2e-3, 3e-3))]
         self.assertEqual(self.columns(self.draw("launches", self.file(rows)), "launch", "t_median_s", "drawn"),
                          [(0, 1e-3, "line"), (1, 2e-3, "line"), (2, 3e-3, "oversubscribed")])
-
-    def test_drift(self):
-        rows = [point("mpi", MIB, 2e-3)]
-        path = write_results(self.path("a.h5"), rows, np.array([[3e-3, 1e-3, 2e-3, np.nan]]))
-        self.with_dataset(path, "samples/order", np.array([[12, 10, 11, mpiq_results.NO_ORDER]], dtype="u4"))
-        self.assertEqual(self.columns(self.draw("drift", path), "order", "t_max_s", "over_median"),
-                         [(0, 1e-3, 0.5), (1, 2e-3, 1), (2, 3e-3, 1.5)])
 
     def test_ranks(self):
         rows = [point("mpi", MIB, 2e-3)]
@@ -254,12 +242,29 @@ class Plots(Drawn):
         found = self.columns(self.draw("roofline", path), "work", "isa", "elements_per_s", "elements_per_B")
         self.assertEqual(found, [(work, "avx2", 2621440000, 0.131072) for work in ("encode+feedback", "decode+add")])
 
-    def test_history(self):
-        old = self.file(sweep(), name="old.h5", git_commit="a" * 40, created_utc="2026-01-01T00:00:00Z")
-        new = self.file([point("mpi", MIB, 3e-3), point("new", MIB, 1e-3)], name="new.h5", git_commit="b" * 40,
-                        created_utc="2026-02-01T00:00:00Z")
-        self.assertEqual(self.columns(self.draw("history", new, old), "method", "bytes", "commit", "date", "t_median_s"),
-                         [("mpi", MIB, "a" * 10, "2026-01-01", 1e-3), ("mpi", MIB, "b" * 10, "2026-02-01", 3e-3)])
+
+class Legends(Drawn):
+    def test_curves_are_listed_as_they_end_on_the_right(self):
+        times = {"bf16": (1e-4, 5e-4), "onebit": (4e-4, 2e-4), "topk": (3e-4, 3e-4), "adaptive": (2e-4, 4e-4)}
+        rows = [point(m, s, t) for m, both in times.items() for s, t in zip((MIB, 2 * MIB), both)]
+        rows += [point("mpi", s, 1e-3) for s in (MIB, 2 * MIB)]
+        selection = Selection([mpiq_results.read(self.file(rows))], [], "")
+        for name, order in (("time", ["bf16", "adaptive", "topk", "onebit"]), ("speedup", ["onebit", "topk", "adaptive", "bf16"])):
+            figure, _ = PLOTS[name](selection)
+            listed = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+            self.assertEqual([method for method in listed if method in times], order)
+            mpiq_figure.plt.close(figure)
+
+    def test_many_long_names_make_the_figure_higher(self):
+        rows = [point(f"topk(k=0.{i:03},select=sample)", MIB, 1e-3 + 1e-5 * i) for i in range(30)]
+        self.draw("time", self.file(rows))
+
+    def test_ticks_are_round_apart_and_as_many_as_fit(self):
+        ticks = mpiq_figure.log_ticks
+        self.assertEqual(ticks(60e3, 70e6, 2, 0.2), [2.0**16, 2.0**19, 2.0**22, 2.0**25])
+        self.assertEqual(ticks(1, 100, 10, 0.2), [1, 3, 10, 30, 100])
+        self.assertEqual(ticks(1, 100, 10, 0.1), [1, 2, 5, 10, 20, 50, 100])
+        self.assertEqual(ticks(0.9, 1.2, 10, 0.1), [0.9, 1])
 
 
 class Register(Drawn):
@@ -275,16 +280,16 @@ class Register(Drawn):
         status, out, problem = self.run_program("plot", "all", path, "-o", self.path("out"), "--format", "png")
         self.assertEqual((status, problem), (0, ""))
         drawn = {re.search(r"a-([\w-]+)\.csv", line).group(1) for line in out.splitlines()}
-        self.assertEqual(drawn, {"busbw", "distribution", "error", "model", "ratio", "speedup", "time", "winners"})
+        self.assertEqual(drawn, {"busbw", "distribution", "error", "model", "speedup", "time"})
 
     def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
         lonely = self.file([point("mpi", MIB, 1e-3)])
-        reasons = {"ratio": "asked for a ratio", "ratio-size": "has a speedup", "paper": "no row is of a matrix",
+        reasons = {"paper": "no row is of a matrix",
                    "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples",
-                   "launches": "more than one launch", "drift": "/samples/order", "ranks": "/samples/t_rank_s",
+                   "launches": "more than one launch", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
                    "extrapolate": "a rank a host", "frontier": "a link with a rate",
-                   "history": "more than one commit", "roofline": "kernels.json",
+                   "roofline": "kernels.json",
                    "training": "TRAIN.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
@@ -307,7 +312,6 @@ class Register(Drawn):
     def test_bad_points_are_never_quoted(self):
         rows = [point(m, s, t, oversubscribed=1) for s in (MIB, 2 * MIB) for m, t in (("mpi", 1e-3), ("onebit", 2e-4))]
         path = self.file(rows, True)
-        self.refused("winners", "nothing can win", path)
         self.refused("distribution", "without oversubscription", path)
         self.assertEqual(self.columns(self.draw("busbw", path), "drawn"), [("oversubscribed",)] * 4)
 

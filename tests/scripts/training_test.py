@@ -9,7 +9,7 @@ import unittest
 import training_files
 from model_test import TRUE, measured
 from plots_test import PROGRAMS, Drawn, command
-from report_page_test import words
+from report_page_test import WithPage, words
 import mpiq_khat
 import mpiq_results
 import mpiq_training
@@ -137,13 +137,7 @@ class BadFiles(WithTraining):
             self.assertIn("none.csv", problem)
 
 
-class Report(WithTraining):
-    def page(self, *arguments):
-        status, _, problem = self.run_program("report", *arguments, "-o", self.path("r.html"))
-        self.assertEqual((status, problem), (0, ""))
-        with open(self.path("r.html"), encoding="utf-8") as file:
-            return file.read()
-
+class Report(WithTraining, WithPage):
     def test_accuracy_speed_and_target(self):
         text = words(self.page(self.host(), self.three()))
         for said in ("onebit on 2 96.00 ± 6.35 -0.50 ± 0.00 1.000", "onebit on 2.00 2.00 .. 2.00 1.50 1.50 .. 1.50",
