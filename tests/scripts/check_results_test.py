@@ -18,7 +18,7 @@ import mpiq_recompute
 import mpiq_results
 import mpiq_schema
 
-COMMITTED = committed("*.h5")
+COMMITTED = [*committed("*.h5"), SMALL, OTHER, OVER]
 
 
 class Check(WithFiles):

@@ -8,6 +8,7 @@ import re
 import unittest
 
 import figure_checks
+from result_files import OTHER, OVER, SMALL
 from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
@@ -19,7 +20,7 @@ import plots  # noqa: F401  registers them
 from mpiq_plots import PLOTS
 from mpiq_selection import BEST_DENSE, Selection
 
-FILES = committed("*.h5")
+FILES = [*committed("*.h5"), SMALL, OTHER, OVER]
 
 
 class CommittedFiles(unittest.TestCase):
@@ -59,7 +60,7 @@ class CommittedFiles(unittest.TestCase):
 
     def test_two_links_of_one_host(self):
         """What the model says of the codec must not depend on the link behind which it hides."""
-        folder = os.path.join(ROOT, "results", "2026-11-21-xeon")
+        folder = os.path.join(ROOT, "results", "reference")
         source = self.select(*(os.path.join(folder, f"lab-2x{rate}gbit.h5") for rate in (1, 10)))
         gamma = {}
         for row in self.drawn(PLOTS["model"], source):
@@ -73,7 +74,7 @@ class CommittedFiles(unittest.TestCase):
     def test_the_same_numbers_again(self):
         """Bands come from random numbers, which are the same every time."""
         for name in ("extrapolate", "frontier"):
-            again = [self.drawn(PLOTS[name], self.select(os.path.join(ROOT, "results", "2026-11-21-epyc", "lab-1gbit.h5")))
+            again = [self.drawn(PLOTS[name], self.select(SMALL))
                      for _ in range(2)]
             self.assertEqual(*map(repr, again))
 

@@ -10,9 +10,10 @@ from scripts_common import ROOT, InTemporaryFolder, call, script  # finds script
 import mpiq_file
 import mpiq_recompute
 
-SMALL = os.path.join(ROOT, "results", "2026-11-21-epyc", "lab-1gbit.h5")  # 18 rows: mpi, bf16, onebit at six sizes
-OTHER = os.path.join(ROOT, "results", "2026-11-21-epyc", "shm.h5")  # another link, also 18 rows
-OVER = os.path.join(ROOT, "results", "2026-11-21-xeon", "oversubscribed-lab-4x1gbit.h5")
+DATA = os.path.join(ROOT, "tests", "data", "results")
+SMALL = os.path.join(DATA, "lab-1gbit.h5")  # 18 rows: mpi, bf16, onebit at six sizes
+OTHER = os.path.join(DATA, "shm.h5")  # another link, also 18 rows
+OVER = os.path.join(DATA, "oversubscribed.h5")
 SPARSE = os.path.join(ROOT, "results", "2026-11-22-xeon-sparse", "shm-lists-same.h5")
 PUBLICATION = b"publicat"  # what the eight bytes of their column hold of it
 NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
