@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/launched.h"
+#include "bench/program.h"
 
 enum { kWarmup = 20 };
 
@@ -78,6 +78,6 @@ int main(int argc, char** argv) {
   free(out);
   free(own);
   free(slowest);
-  MPI_Finalize();
+  mpiq_finalize();
   return 0;
 }

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "bench/console.hpp"
-#include "bench/launched.h"
 #include "bench/metadata.hpp"
 #include "bench/options.hpp"
+#include "bench/program.h"
 #include "bench/runner.hpp"
 
 int main(int argc, char** argv) {
@@ -36,6 +36,6 @@ int main(int argc, char** argv) {
     print_error(e.what());             // the file has what was measured so far
     PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
   }
-  MPI_Finalize();
+  mpiq_finalize();
   return exit_code;
 }

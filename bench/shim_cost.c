@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/launched.h"
+#include "bench/program.h"
 #include "mpi_quant.h"
 #include "mpi_quant/base/stub.h"
 
@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size > 1) {
     compare_rules(rank);
-    MPI_Finalize();
+    mpiq_finalize();
     return 0;
   }
   printf("%-44s %10s %10s %10s\n", "call (ns, medians of blocks of calls)", "MPI", "shim", "added");

@@ -15,12 +15,12 @@
 #include "bench/call.hpp"
 #include "bench/check.hpp"
 #include "bench/console.hpp"
-#include "bench/launched.h"
 #include "bench/metadata.hpp"
 #include "bench/options.hpp"
 #include "bench/pagerank/options.hpp"
 #include "bench/pagerank/read_graph.hpp"
 #include "bench/pagerank/run.hpp"
+#include "bench/program.h"
 #include "bench/report.hpp"
 #include "bench/stats.hpp"
 
@@ -215,6 +215,6 @@ int main(int argc, char** argv) {
     PMPI_Abort(MPI_COMM_WORLD, kPointFailed);
   }
   PMPI_Comm_free(&comm);
-  MPI_Finalize();
+  mpiq_finalize();
   return code;
 }

@@ -10,8 +10,8 @@
 
 #include "bench/check.hpp"
 #include "bench/console.hpp"
-#include "bench/launched.h"
 #include "bench/metadata.hpp"
+#include "bench/program.h"
 #include "bench/report.hpp"
 #include "bench/train/trainer.hpp"
 
@@ -142,6 +142,6 @@ int main(int argc, char** argv) {
   PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
   const int code = Program(line.options, comm).run();
   PMPI_Comm_free(&comm);
-  MPI_Finalize();
+  mpiq_finalize();
   return code;
 }

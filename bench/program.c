@@ -1,4 +1,4 @@
-#include "bench/launched.h"
+#include "bench/program.h"
 
 #include <mpi.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const struct {
                   {"Open MPI's mpiexec", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
                   {"MVAPICH's mpiexec", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
                   {"Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
-enum { kHeadStart_ns = 300000000 };
+enum { kHeadStart_ns = 300000000, kQuiet_ns = 20000000 };
 enum { kCount = sizeof kLaunchers / sizeof kLaunchers[0] };
 
 static int number(const char* variable) {
@@ -50,4 +50,14 @@ int mpiq_launched_by_own_mpi(const char* program) {
   else
     nanosleep(&(struct timespec){0, kHeadStart_ns}, NULL); /* a launcher kills all when the first one ends */
   return 0;
+}
+
+/* In MPI_Finalize each rank asks its peers to confirm that all has arrived, then waits for all processes without
+ * answering others any more. A rank hangs if it asks one that already waits so. That happens if the other was
+ * confirmed by a call that came before this rank's MPI_Finalize. After the pause every rank has left the barrier,
+ * so that no confirmation is given outside MPI_Finalize, and within it a rank asks before it answers. */
+int mpiq_finalize(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  nanosleep(&(struct timespec){0, kQuiet_ns}, NULL);
+  return MPI_Finalize();
 }
