@@ -2,7 +2,7 @@
 #
 # -ffp-contract=off: a fused multiply-add on one rank and not on another would break "identical bits on all ranks".
 # -fno-math-errno -fno-trapping-math change no value; they let selects become vector instructions.
-# Instruction sets are never set here: see kernels/host/targets.cpp.
+# Instruction sets are never set here: see kernels/host/object.cpp.in.
 function(mpiq_compile target)
   target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wcast-qual)

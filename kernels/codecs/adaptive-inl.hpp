@@ -31,6 +31,8 @@ struct Adaptive {
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
   static constexpr std::size_t block(const Params& p) { return AdaptiveParams(p).block; }
   static constexpr TernaryFormat format(const Params& p) { return AdaptiveParams(p).format; }
+  template <class T>
+  using Family = Ternary<T, Adaptive>;
   static constexpr bool kMeans = true;
 
   // No floor is known for the first block, so it begins with a sample.

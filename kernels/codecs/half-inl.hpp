@@ -4,6 +4,8 @@
 template <class Format>
 struct HalfCodec {
   static constexpr bool kLossless = false;
+  template <class T>
+  using Family = Loops<T, HalfCodec>;
   static constexpr std::array<ParamSpec, 0> kSpecs{};
   static constexpr std::size_t block(const Params&) { return kLanes; }
   template <class T>

@@ -35,6 +35,8 @@ struct OneBit {
       "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
   static constexpr std::uint16_t kId = 3;
   static constexpr bool kLossless = false;
+  template <class T>
+  using Family = Loops<T, OneBit>;
   static constexpr std::array<std::string_view, 3> kMeansWords{"block", "column", "tensor"};
   static constexpr std::array<std::string_view, 2> kSplitWords{"zero", "mean"};
   static constexpr std::array kSpecs{

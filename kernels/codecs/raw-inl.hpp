@@ -8,6 +8,8 @@ struct Raw {
       "the elements unchanged, lossless; measures a plan without a codec";
   static constexpr std::uint16_t kId = 1;
   static constexpr bool kLossless = true;
+  template <class T>
+  using Family = Loops<T, Raw>;
   static constexpr std::array<ParamSpec, 0> kSpecs{};
   static constexpr std::size_t block(const Params&) { return kLanes; }
   template <class T>

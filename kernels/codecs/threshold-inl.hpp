@@ -25,6 +25,8 @@ struct Threshold {
   static constexpr std::size_t block(const Params& p) { return ThresholdParams(p).block; }
   static constexpr TernaryFormat format(const Params& p) { return ThresholdParams(p).format; }
 
+  template <class T>
+  using Family = Ternary<T, Threshold>;
   static constexpr bool kMeans = false;
   template <class T>
   static MQ_INLINE T value(const Params& p) {

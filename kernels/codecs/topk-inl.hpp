@@ -38,7 +38,8 @@ struct TopK {
       ParamSpec{"format", "of the positions", ParamKind::word, 0, 0, 3, kValuedFormats}};
   static constexpr std::size_t block(const Params& p) { return TopKParams(p).block; }
   static constexpr ValuedFormat format(const Params& p) { return TopKParams(p).format; }
-  static constexpr bool kValued = true;
+  template <class T>
+  using Family = Valued<T, TopK>;
 
   // Largest number of finite elements that are sent of n.
   static MQ_INLINE std::size_t most(std::size_t n, const Params& p) { return TopKParams(p).most(n); }

@@ -17,6 +17,8 @@ struct ZeroRun {
   static constexpr std::uint16_t kId = 7;
   static constexpr bool kLossless = true;
   static constexpr std::array<ParamSpec, 0> kSpecs{};
-  static constexpr std::size_t kZeroBlock = 16384;
-  static constexpr std::size_t block(const Params&) { return kZeroBlock; }
+  template <class T>
+  using Family = ZeroRuns<T, ZeroRun>;
+  static constexpr std::size_t kBlock = 16384;
+  static constexpr std::size_t block(const Params&) { return kBlock; }
 };

@@ -131,4 +131,5 @@ inline constexpr BitmapOps kBitmapOps{
     {&Bitmaps<T>::template fold<SumFold>, &Bitmaps<T>::template fold<OrderFold<false>>,
      &Bitmaps<T>::template fold<OrderFold<true>>},
     &Bitmaps<T>::collect};
-inline constexpr std::array kBitmaps{kBitmapOps<float>, kBitmapOps<double>};  // by compute type
+template <class... T>
+inline constexpr std::array kBitmaps{kBitmapOps<T>...};

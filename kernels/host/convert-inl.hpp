@@ -75,7 +75,5 @@ struct Convert {
   }
 };
 
-// In the order Element::f16, Element::bf16.
-inline constexpr std::array<ConvertOps, 2> kConvert{
-    ConvertOps{&Convert<F16Format>::widen, &Convert<F16Format>::narrow},
-    ConvertOps{&Convert<Bf16Format>::widen, &Convert<Bf16Format>::narrow}};
+template <class... Format>
+inline constexpr std::array kConvert{ConvertOps{&Convert<Format>::widen, &Convert<Format>::narrow}...};

@@ -2,7 +2,7 @@
 // row: blocks, groups of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per
 // instruction set, after lanes-inl.hpp.
 //
-// A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), code_bytes<T>(n), put and get. If its
+// A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 

@@ -1,4 +1,4 @@
-// One AVX2 register of each element type. Included in namespace mq::kernels::avx2 by targets.cpp.
+// One AVX2 register of each element type. Included in namespace mq::kernels::avx2 by object.cpp.in.
 
 template <class T>
 struct Native;

@@ -1,4 +1,4 @@
-// One AVX-512 register of each element type. Included in namespace mq::kernels::avx512 by targets.cpp.
+// One AVX-512 register of each element type. Included in namespace mq::kernels::avx512 by object.cpp.in.
 
 template <class T>
 struct Native;

@@ -1,5 +1,5 @@
 // One register of each element type, for any processor. It is the specification against which the other
-// instruction sets are tested. Included in namespace mq::kernels::scalar by targets.cpp.
+// instruction sets are tested. Included in namespace mq::kernels::scalar by object.cpp.in.
 
 template <class T>
 struct Native {

@@ -1,36 +1,8 @@
-// The rows of one instruction set: the encode and decode functions of each codec of the registry, for each
-// compute type. Included once per instruction set, last.
-
-// Selects the loops of a codec.
-template <class T, class Q>
-struct LoopsOf {
-  using type = Loops<T, Q>;
-};
-template <class T, class Q>
-requires requires { Q::kMeans; }
-struct LoopsOf<T, Q> {
-  using type = Ternary<T, Q>;
-};
-template <class T, class Q>
-requires requires { Q::kValued; }
-struct LoopsOf<T, Q> {
-  using type = Valued<T, Q>;
-};
-template <class T, class Q>
-requires requires { Q::kZeroBlock; }
-struct LoopsOf<T, Q> {
-  using type = ZeroRuns<T, Q>;
-};
-template <class T, class Q>
-using CodecLoops = typename LoopsOf<T, Q>::type;
+// The row of a codec for one instruction set: its encode and decode for each compute type. Included once per
+// instruction set, after the loops. A codec names its loops: `template <class T> using Family = Loops<T, Me>;`.
 
 template <class Q>
-inline constexpr std::array<CodecOps, kComputeElements.size()> kRow{
-    CodecOps{&CodecLoops<float, Q>::encode, &CodecLoops<float, Q>::decode},
-    CodecOps{&CodecLoops<double, Q>::encode, &CodecLoops<double, Q>::decode}};
-
-template <class... Q>
-constexpr auto make_rows(TypeList<Q...>) {
-  return std::array{kRow<Q>...};
+constexpr CodecRow make_row() {
+  return {CodecOps{&Q::template Family<float>::encode, &Q::template Family<float>::decode},
+          CodecOps{&Q::template Family<double>::encode, &Q::template Family<double>::decode}};
 }
-inline constexpr auto kRows = make_rows(AllQuantizers{});

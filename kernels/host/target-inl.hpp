@@ -1,5 +1,5 @@
-// Everything that is compiled once per instruction set, after its native_*-inl.hpp. The order matters: each
-// file needs earlier ones.
+// Everything that codecs are written with, once per instruction set, after its native_*-inl.hpp. The order
+// matters: each file needs earlier ones.
 
 // clang-format off
 #include "kernels/host/lanes-inl.hpp"
@@ -19,6 +19,6 @@
 #include "kernels/host/valued-inl.hpp"
 #include "kernels/host/zeros-inl.hpp"
 #include "kernels/host/bitmaps-inl.hpp"
-#include "kernels/registry-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
+#include "kernels/host/describe-inl.hpp"
 // clang-format on

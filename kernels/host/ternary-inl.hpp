@@ -1,7 +1,7 @@
 // The loops of ternary codecs: every element of a block decodes to 0, to the block's value for elements below
 // 0, or to its value for elements above 0. Included once per instruction set, after ternary_dense-inl.hpp.
 //
-// A ternary codec has kName, kWhat, kId, kLossless, kSpecs, block(params), and
+// A ternary codec has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Ternary, and
 //
 //   first_floor, next_floor   the floor for candidates in the first block, and in the next block
 //   select                    which elements of a block are sent (select-inl.hpp)

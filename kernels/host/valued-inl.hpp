@@ -1,7 +1,7 @@
 // The loops of codecs that send elements with their values. Included once per instruction set, after
 // valued_wire-inl.hpp.
 //
-// Such a codec has kName, kWhat, kId, kLossless, kSpecs, block(params), kValued, and
+// Such a codec has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Valued, and
 //
 //   first_floor, next_floor   the floor for candidates in the first block, and in the next block
 //   select                    which finite elements of a block are sent (select-inl.hpp)

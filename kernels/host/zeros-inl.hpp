@@ -9,7 +9,7 @@ template <class T, class Q>
 struct ZeroRuns {
   using L = Lanes<T>;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
-  static constexpr std::size_t kBlock = Q::kZeroBlock, kGroups = kBlock / kLanes;
+  static constexpr std::size_t kBlock = Q::kBlock, kGroups = kBlock / kLanes;
   using Count = std::uint32_t;
 
   // An upper bound.

@@ -141,8 +141,7 @@ def info_keys(pages):
 
 @functools.cache
 def codecs():
-    included = re.findall(r'#include "(kernels/codecs/[^"]+)"', read("kernels/registry-inl.hpp"))
-    return {re.search(r'kName = "(\w+)"', read(path)).group(1) for path in included}
+    return set(re.findall(r"^MQ_CODEC\((\w+),", read("kernels/registry.def"), re.M))
 
 
 def codec_names(pages):

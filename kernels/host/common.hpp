@@ -1,0 +1,50 @@
+// What the objects of all instruction sets include before their target region (object.cpp.in). Headers of the
+// standard library must not be included for the first time within it: their functions would be compiled for that
+// processor, and the linker might take them for the whole program.
+#pragma once
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12's own avx512fintrin.h initialises "undefined" vectors with themselves, and GCC warns where they are
+// inlined (GCC PR105593).
+#  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#  pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+
+#include "kernels/bitmaps.hpp"
+#include "kernels/blocks.hpp"
+#include "kernels/codec.hpp"
+#include "kernels/convert.hpp"
+#include "kernels/hd.hpp"
+#include "kernels/host/rows.hpp"
+#include "kernels/onebit.hpp"
+
+namespace mq::kernels {
+
+inline constexpr int kLanes = 32;
+
+// For each byte, the number of ones and their positions. 5 KiB.
+struct OnesTable {
+  std::uint16_t position[256][8];
+  std::uint8_t count[256];
+};
+constexpr OnesTable make_ones_table() {
+  OnesTable table{};
+  for (unsigned byte = 0; byte < 256; ++byte)
+    for (unsigned rest = byte; rest != 0; rest &= rest - 1)
+      table.position[byte][table.count[byte]++] = static_cast<std::uint16_t>(std::countr_zero(rest));
+  return table;
+}
+alignas(64) inline constexpr OnesTable kOnes = make_ones_table();
+
+}  // namespace mq::kernels

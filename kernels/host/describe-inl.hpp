@@ -1,0 +1,36 @@
+// The description of a codec: its Codec but for `ops`. Included once per instruction set, last; used by the scalar
+// objects alone.
+
+template <class Q>
+struct Description {
+  static std::size_t block(const Params& params) noexcept { return Q::block(params); }
+
+  static std::size_t wire_bound(std::size_t n, Element element, const Params& params) noexcept {
+    return compute_element(element) == Element::f32 ? Q::template Family<float>::wire_bytes(n, params)
+                                                    : Q::template Family<double>::wire_bytes(n, params);
+  }
+
+  static bool whole(const Params& params) noexcept {
+    if constexpr (requires { Q::whole(params); })
+      return Q::whole(params);
+    else
+      return false;
+  }
+
+  static double propose(const void* x, std::size_t n, Element element, const Params& params) noexcept {
+    const auto* bytes = static_cast<const std::byte*>(x);
+    return compute_element(element) == Element::f32 ? Q::template propose<float>(bytes, n, params)
+                                                    : Q::template propose<double>(bytes, n, params);
+  }
+
+  static Codec codec() noexcept {
+    Codec codec{Q::kName,    Q::kId,  Q::kWhat, Q::kLossless, Q::kSpecs, &block,
+                &wire_bound, nullptr, &whole,   nullptr,      nullptr,   nullptr};
+    if constexpr (requires { &Q::proposes; }) {
+      codec.propose = &propose;
+      codec.proposes = &Q::proposes;
+      codec.settle = &Q::settle;
+    }
+    return codec;
+  }
+};
