@@ -54,6 +54,15 @@ enum class Feedback : std::uint8_t {
   deposit,  // v = x;             residual += v - decoded   (loss of a later hop: kept, not sent in this call)
 };
 
+// Where the elements of one encode or decode stand in their call. Random numbers are a function of it, and so the
+// same on every rank that encodes the same operand, and independent between operands.
+struct Site {
+  std::uint64_t call = 0;   // equal on all ranks, and another number in each call
+  std::uint64_t sum = 0;    // Step::sum: equal where and only where the operands of one chunk are equal
+  std::uint64_t index = 0;  // of the first element in the vector of the call; a multiple of block()
+  int ranks = 1;            // that take part in the call
+};
+
 // Arrays may have any alignment, even one that is not a multiple of the element size.
 struct EncodeArgs {
   const void* x = nullptr;  // n elements; never written
@@ -63,6 +72,7 @@ struct EncodeArgs {
   std::size_t n = 0;
   Params params;
   std::byte* wire = nullptr;  // room for wire_bound(n) bytes; nothing beyond is written
+  Site site = {};
 };
 
 struct Encoded {
@@ -79,6 +89,7 @@ struct DecodeArgs {
   void* x = nullptr;           // n elements
   // x will not be read again soon, so it may be written past the caches. This does not change the values.
   bool stream = false;
+  Site site = {};  // that of the encode
 };
 
 enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
@@ -116,6 +127,14 @@ struct Codec {
   // proposes(): whether these parameters ask for a measurement. settle(): the parameters to encode with.
   bool (*proposes)(const Params&) noexcept;
   Params (*settle)(const Params&, double proposal) noexcept;
+  // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range. The
+  // error may then exceed the vector, and error feedback may let it grow.
+  bool (*unbiased)(const Params&) noexcept;
+  // A bound of |decoded - v| for each element, as a share of the greatest magnitude of its block, for blocks whose
+  // magnitudes are normal numbers at least 2^20 above the smallest. 0: no such bound.
+  double (*error_bound)(const Params&) noexcept;
+  // True if -x decodes to minus what x decodes to.
+  bool (*symmetric)(const Params&) noexcept;
 };
 
 // All codecs, in the order of the registry. --list, the policy grammar, the tests and the sweeps use this

@@ -6,4 +6,5 @@ struct Bf16 : HalfCodec<Bf16Format> {
   static constexpr std::string_view kName = "bf16";
   static constexpr std::string_view kWhat = "bfloat16, round to nearest even: the dense half-size baseline";
   static constexpr std::uint16_t kId = 2;
+  static constexpr double error_bound(const Params&) { return 0x1p-8; }
 };

@@ -23,9 +23,30 @@ struct Description {
                                                     : Q::template propose<double>(bytes, n, params);
   }
 
+  static bool unbiased(const Params& params) noexcept {
+    if constexpr (requires { Q::unbiased(params); })
+      return Q::unbiased(params);
+    else
+      return Q::kLossless;
+  }
+
+  static double error_bound(const Params& params) noexcept {
+    if constexpr (requires { Q::error_bound(params); })
+      return Q::error_bound(params);
+    else
+      return 0;
+  }
+
+  static bool symmetric(const Params& params) noexcept {
+    if constexpr (requires { Q::symmetric(params); })
+      return Q::symmetric(params);
+    else
+      return true;
+  }
+
   static Codec codec() noexcept {
-    Codec codec{Q::kName,    Q::kId,  Q::kWhat, Q::kLossless, Q::kSpecs, &block,
-                &wire_bound, nullptr, &whole,   nullptr,      nullptr,   nullptr};
+    Codec codec{Q::kName, Q::kId,  Q::kWhat, Q::kLossless, Q::kSpecs, &block,       &wire_bound, nullptr,
+                &whole,   nullptr, nullptr,  nullptr,      &unbiased, &error_bound, &symmetric};
     if constexpr (requires { &Q::proposes; }) {
       codec.propose = &propose;
       codec.proposes = &Q::proposes;

@@ -18,6 +18,10 @@ bool is_half(const Reduction& reduction) {
   return kernels::compute_element(reduction.element) != reduction.element;
 }
 
+kernels::Site site_of(const Reduction& reduction, const Step& step, Range range) {
+  return {reduction.call, static_cast<std::uint64_t>(step.sum), range.begin, reduction.size};
+}
+
 kernels::Feedback feedback_of(const Step& step) {
   switch (step.feedback) {
     case StepFeedback::none: return kernels::Feedback::none;
@@ -83,6 +87,7 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   encode.args.n = range.n;
   encode.args.params = params_of(*reduction_, step);
   encode.args.wire = wire;
+  encode.args.site = site_of(*reduction_, step, range);
   return encode;
 }
 
@@ -95,6 +100,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.wire_bytes = wire.size();
   decode.args.n = range.n;
   decode.args.params = params_of(*reduction_, step);
+  decode.args.site = site_of(*reduction_, step, range);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
   std::byte* const output = reduction_->output + range.begin * element_bytes_;

@@ -25,18 +25,20 @@ class Hierarchical {
     for (int s = 1; s < nodes_; ++s) send_sum(s);
     add_inside(node_);
     for (int source = 0; source < nodes_; ++source)
-      if (source != node_) decode(Op::decode_add, node_, local_, come((node_ - source + nodes_) % nodes_));
+      if (source != node_)
+        decode(Op::decode_add, node_, local_, come((node_ - source + nodes_) % nodes_), source);
     plan_.steps.push_back({.op = Op::encode,
                            .chunk = chunk(node_, local_),
                            .slot = own_slot(),
-                           .feedback = StepFeedback::carry});
+                           .feedback = StepFeedback::carry,
+                           .sum = all()});
     for (int s = 1; s < nodes_; ++s) between(own_slot(), s, 1);
     forward(node_, own_slot());
     for (int s = 1; s < nodes_; ++s) forward(from(s), come(s));
-    decode(Op::decode, node_, local_, own_slot());
-    for (int s = 1; s < nodes_; ++s) decode(Op::decode, from(s), local_, come(s));
+    decode(Op::decode, node_, local_, own_slot(), all());
+    for (int s = 1; s < nodes_; ++s) decode(Op::decode, from(s), local_, come(s), all());
     for (int s = 0; s < nodes_; ++s)
-      for (int t = 1; t < per_node_; ++t) decode(Op::decode, from(s), giver(t), taken(from(s), t));
+      for (int t = 1; t < per_node_; ++t) decode(Op::decode, from(s), giver(t), taken(from(s), t), all());
     return std::move(plan_);
   }
 
@@ -57,8 +59,12 @@ class Hierarchical {
   int come(int s) const { return 2 * inside() + nodes_ - 1 + s - 1; }
   int own_slot() const { return 2 * inside() + 2 * (nodes_ - 1); }
 
-  void decode(Op op, int node, int local, int slot, bool raw = false) {
-    plan_.steps.push_back({.op = op, .chunk = chunk(node, local), .slot = slot, .raw = raw});
+  // Step::sum: of a node's sum its number, of the result `all`, of a rank's part a number above.
+  int all() const { return nodes_; }
+  int part(int rank) const { return nodes_ + 1 + rank; }
+
+  void decode(Op op, int node, int local, int slot, int sum, bool raw = false) {
+    plan_.steps.push_back({.op = op, .chunk = chunk(node, local), .slot = slot, .raw = raw, .sum = sum});
   }
   // Sends to the same local rank s nodes further, and receives from the one s nodes back.
   void between(int slot, int s, int round) {
@@ -85,7 +91,8 @@ class Hierarchical {
                              .chunk = chunk(node, taker(t)),
                              .slot = given(node, t),
                              .feedback = StepFeedback::carry,
-                             .raw = true});
+                             .raw = true,
+                             .sum = part(rank(node_, local_))});
       within(given(node, t), t, taken(node, t), node);
     }
   }
@@ -93,12 +100,16 @@ class Hierarchical {
   void add_inside(int node) {
     for (int local = 0; local < per_node_; ++local)
       if (local != local_)
-        decode(Op::decode_add, node, local_, taken(node, (local_ - local + per_node_) % per_node_), true);
+        decode(Op::decode_add, node, local_, taken(node, (local_ - local + per_node_) % per_node_),
+               part(rank(node_, local)), true);
   }
   void send_sum(int s) {
     add_inside(to(s));
-    plan_.steps.push_back(
-        {.op = Op::encode, .chunk = chunk(to(s), local_), .slot = go(s), .feedback = StepFeedback::carry});
+    plan_.steps.push_back({.op = Op::encode,
+                           .chunk = chunk(to(s), local_),
+                           .slot = go(s),
+                           .feedback = StepFeedback::carry,
+                           .sum = node_});
     between(go(s), s, 0);
   }
   // Passes an encoded sum on unchanged to the other ranks of the node, and receives theirs.

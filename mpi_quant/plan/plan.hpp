@@ -41,6 +41,11 @@ struct Step {
   int round = 0;      // exchange: tells messages between the same two ranks in one segment apart
   StepFeedback feedback = StepFeedback::none;
   bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which is lossless
+  // encode: which operand of this chunk is encoded; decode, decode_add: which one the wire holds. Two encodes of a
+  // chunk, on any ranks, have the same number if and only if their operands have the same terms. Codecs that draw
+  // random numbers draw by it: ranks that encode the same operand must write the same wire, and the errors of
+  // different operands must be independent.
+  int sum = 0;
   bool operator==(const Step&) const = default;
 };
 

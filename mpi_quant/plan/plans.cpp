@@ -34,8 +34,11 @@ Plan make_direct(const Ranks& ranks) {
   const int own_slot = 2 * (size - 1);
 
   for (int s = 1; s < size; ++s) {
-    plan.steps.push_back(
-        {.op = Op::encode, .chunk = to(s), .slot = send_slot(s), .feedback = StepFeedback::carry});
+    plan.steps.push_back({.op = Op::encode,
+                          .chunk = to(s),
+                          .slot = send_slot(s),
+                          .feedback = StepFeedback::carry,
+                          .sum = rank});
     plan.steps.push_back({.op = Op::exchange,
                           .slot = send_slot(s),
                           .to = to(s),
@@ -45,9 +48,13 @@ Plan make_direct(const Ranks& ranks) {
   }
   for (int source = 0; source < size; ++source)
     if (source != rank)
-      plan.steps.push_back(
-          {.op = Op::decode_add, .chunk = rank, .slot = recv_slot((rank - source + size) % size)});
-  plan.steps.push_back({.op = Op::encode, .chunk = rank, .slot = own_slot, .feedback = StepFeedback::carry});
+      plan.steps.push_back({.op = Op::decode_add,
+                            .chunk = rank,
+                            .slot = recv_slot((rank - source + size) % size),
+                            .sum = source});
+  const int all = size;  // Step::sum of the result; that of a contribution is its rank
+  plan.steps.push_back(
+      {.op = Op::encode, .chunk = rank, .slot = own_slot, .feedback = StepFeedback::carry, .sum = all});
   for (int s = 1; s < size; ++s)
     plan.steps.push_back({.op = Op::exchange,
                           .slot = own_slot,
@@ -55,9 +62,9 @@ Plan make_direct(const Ranks& ranks) {
                           .from = from(s),
                           .recv_slot = recv_slot(s),
                           .round = 1});
-  plan.steps.push_back({.op = Op::decode, .chunk = rank, .slot = own_slot});
+  plan.steps.push_back({.op = Op::decode, .chunk = rank, .slot = own_slot, .sum = all});
   for (int s = 1; s < size; ++s)
-    plan.steps.push_back({.op = Op::decode, .chunk = from(s), .slot = recv_slot(s)});
+    plan.steps.push_back({.op = Op::decode, .chunk = from(s), .slot = recv_slot(s), .sum = all});
   return plan;
 }
 
@@ -69,30 +76,37 @@ namespace {
 Plan make_allgather(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = 1, .slots = size, .rounds = 1, .steps = {}};
-  plan.steps.push_back({.op = Op::encode, .slot = rank, .feedback = StepFeedback::carry});
+  plan.steps.push_back({.op = Op::encode, .slot = rank, .feedback = StepFeedback::carry, .sum = rank});
   for (int s = 1; s < size; ++s) {
     const int from = (rank - s + size) % size;
     plan.steps.push_back(
         {.op = Op::exchange, .slot = rank, .to = (rank + s) % size, .from = from, .recv_slot = from});
   }
   for (int source = 0; source < size; ++source)
-    plan.steps.push_back({.op = source == 0 ? Op::decode : Op::decode_add, .slot = source});
+    plan.steps.push_back({.op = source == 0 ? Op::decode : Op::decode_add, .slot = source, .sum = source});
   return plan;
+}
+
+// Step::sum of recursive doubling: the lowest of the `group` ranks that hold the partial sum, each level of groups
+// apart. Extra ranks, which are not below core, have their own numbers on the first level.
+int doubling_sum(const Ranks& ranks, int level, int rank) {
+  return level * ranks.size + (rank >> level << level);
 }
 
 // The plan of a rank beyond the largest power of two. It gives its vector to a core rank before round 1. It
 // gets the two wires of the core rank's last round, and so the same result without another loss. 3 slots: its
 // own wire and these two.
-Plan make_extra(int rank, int core) {
+Plan make_extra(const Ranks& ranks, int core) {
+  const int rank = ranks.rank;
   const int last = std::countr_zero(static_cast<unsigned>(core)), partner = rank - core;
   Plan plan{.chunks = 1, .slots = 3, .rounds = last + 3, .steps = {}};
   plan.steps = {
-      {.op = Op::encode, .slot = 0, .feedback = StepFeedback::carry},
+      {.op = Op::encode, .slot = 0, .feedback = StepFeedback::carry, .sum = doubling_sum(ranks, 0, rank)},
       {.op = Op::exchange, .slot = 0, .to = partner, .round = 0},
       {.op = Op::exchange, .from = partner, .recv_slot = 1, .round = last + 1},
       {.op = Op::exchange, .from = partner, .recv_slot = 2, .round = last + 2},
-      {.op = Op::decode, .slot = 1},
-      {.op = Op::decode_add, .slot = 2},
+      {.op = Op::decode, .slot = 1, .sum = doubling_sum(ranks, last - 1, 0)},
+      {.op = Op::decode_add, .slot = 2, .sum = doubling_sum(ranks, last - 1, core / 2)},
   };
   return plan;
 }
@@ -111,7 +125,7 @@ Plan make_extra(int rank, int core) {
 Plan make_recursive_doubling(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
-  if (rank >= core) return make_extra(rank, core);
+  if (rank >= core) return make_extra(ranks, core);
   const int last = std::countr_zero(static_cast<unsigned>(core));
   const int extra = rank + core < size ? rank + core : kNobody;
   const int extra_slot = 2 * last;
@@ -122,7 +136,7 @@ Plan make_recursive_doubling(const Ranks& ranks) {
             .steps = {}};
   if (extra != kNobody) {
     plan.steps.push_back({.op = Op::exchange, .from = extra, .recv_slot = extra_slot, .round = 0});
-    plan.steps.push_back({.op = Op::decode_add, .slot = extra_slot});
+    plan.steps.push_back({.op = Op::decode_add, .slot = extra_slot, .sum = doubling_sum(ranks, 0, extra)});
   }
   for (int round = 1; round <= last; ++round) {
     const int group = 1 << (round - 1);  // ranks that hold the same partial sum
@@ -132,7 +146,8 @@ Plan make_recursive_doubling(const Ranks& ranks) {
     const StepFeedback feedback = round == 1          ? StepFeedback::carry
                                   : rank % group == 0 ? StepFeedback::deposit
                                                       : StepFeedback::none;
-    plan.steps.push_back({.op = Op::encode, .slot = mine, .feedback = feedback});
+    const auto sum_of = [&](int holder) { return doubling_sum(ranks, round - 1, holder); };
+    plan.steps.push_back({.op = Op::encode, .slot = mine, .feedback = feedback, .sum = sum_of(rank)});
     plan.steps.push_back({.op = Op::exchange,
                           .slot = mine,
                           .to = partner,
@@ -143,8 +158,8 @@ Plan make_recursive_doubling(const Ranks& ranks) {
       plan.steps.push_back({.op = Op::exchange, .slot = lower, .to = extra, .round = last + 1});
       plan.steps.push_back({.op = Op::exchange, .slot = upper, .to = extra, .round = last + 2});
     }
-    plan.steps.push_back({.op = Op::decode, .slot = lower});
-    plan.steps.push_back({.op = Op::decode_add, .slot = upper});
+    plan.steps.push_back({.op = Op::decode, .slot = lower, .sum = sum_of(std::min(rank, partner))});
+    plan.steps.push_back({.op = Op::decode_add, .slot = upper, .sum = sum_of(std::max(rank, partner))});
   }
   return plan;
 }

@@ -118,13 +118,11 @@ double relative_error(const std::vector<T>& x, const std::vector<T>& reference) 
 }
 
 // What one encode of n normal numbers may lose, relative to their norm.
-inline double loss(const kernels::Codec& codec, std::size_t n) {
+inline double loss(const kernels::Codec& codec) {
   if (codec.lossless) return 1e-6;  // the additions
-  if (codec.name == "bf16" || codec.name == "f16") return 0x1p-8;
-  // What few elements hold of the norm, threshold, adaptive and topk send; no code sends less than nothing.
-  if (codec.name == "threshold" || codec.name == "adaptive" || codec.name == "topk") return 1;
-  return n < 1000 ? 1 : 0.63;  // sqrt(1 - 2 / pi) = 0.603 for one bit and many elements; never more than
-                               // sending nothing
+  const double bound = codec.error_bound(kernels::preset_params(codec));
+  // The greatest of a block of 4096 normal numbers is below 5. No code loses more than by sending nothing.
+  return bound > 0 ? std::min(1.0, 5 * bound) : 1;
 }
 
 }  // namespace mq::test

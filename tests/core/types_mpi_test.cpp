@@ -67,7 +67,7 @@ TEST_F(Types, half_vectors_are_summed_in_float_by_every_codec_and_plan) {
           EXPECT_TRUE(size == 1 || same_bits(y, z)) << method << " n=" << n;
           const double stages = 1 + std::ceil(std::log2(size));
           EXPECT_LE(norm(widen(y, half), exact),
-                    (loss(codec, n) * stages + rounding) * norms_of_all_ranks(values) + 1e-6)
+                    (loss(codec) * stages + rounding) * norms_of_all_ranks(values) + 1e-6)
               << method << " n=" << n;
         }
   }

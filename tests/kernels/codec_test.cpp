@@ -91,7 +91,8 @@ TEST(Codec, encodes_the_same_from_any_alignment_and_in_pieces) {
       return part;
     };
     Coded<T> pieces = row.run(piece(x, 0, 2 * block), piece(residual, 0, 2 * block), Feedback::carry);
-    const Coded<T> second = row.run(piece(x, 2 * block, n), piece(residual, 2 * block, n), Feedback::carry);
+    const Coded<T> second = row.run(piece(x, 2 * block, n), piece(residual, 2 * block, n), Feedback::carry, 0,
+                                    {.index = 2 * block});
     pieces.wire.insert(pieces.wire.end(), second.wire.begin(), second.wire.end());
     ASSERT_EQ(whole.wire, pieces.wire) << row.describe(n, "in pieces");
   });

@@ -77,6 +77,7 @@ std::vector<Step> variants(const Step& s, const Plan& plan, int rank, int size) 
     for (const auto f : {StepFeedback::none, StepFeedback::carry, StepFeedback::deposit})
       vary(&Step::feedback, f);
   if (!exchanges) vary(&Step::raw, !s.raw);
+  for (int i = 0; !exchanges && i <= 2 * size; ++i) vary(&Step::sum, i);
   if (s.op == Op::decode) vary(&Step::op, Op::decode_add);
   if (s.op == Op::decode_add) vary(&Step::op, Op::decode);
   if (!exchanges) return all;
@@ -90,7 +91,7 @@ std::vector<Step> variants(const Step& s, const Plan& plan, int rank, int size) 
   return all;
 }
 
-TEST(Prover, rejects_every_plan_with_another_slot_chunk_peer_round_operation_feedback_or_codec) {
+TEST(Prover, rejects_every_plan_with_another_slot_chunk_sum_peer_round_operation_feedback_or_codec) {
   for_each_step([](const Kind& kind, std::vector<Plan> all, std::size_t r, std::size_t i) {
     const Step original = all[r].steps[i];
     for (const Step& s : variants(original, all[r], static_cast<int>(r), static_cast<int>(all.size()))) {
@@ -143,9 +144,9 @@ TEST(Prover, finds_the_deadlock_of_writing_a_slot_before_its_send_can_end) {
   const Plan one{.chunks = 1,
                  .slots = 2,
                  .rounds = 1,
-                 .steps = {{.op = Op::encode, .slot = 1},
+                 .steps = {{.op = Op::encode, .slot = 1, .sum = 1},
                            {.op = Op::exchange, .slot = 1, .to = 0},
-                           {.op = Op::encode, .slot = 1},
+                           {.op = Op::encode, .slot = 1, .sum = 1},
                            {.op = Op::exchange, .from = 0, .recv_slot = 0},
                            wait}};
   Terms terms;

@@ -17,6 +17,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "mpi_quant/plan/plan.hpp"
@@ -146,6 +147,7 @@ class Machine {
     bool raw = false;  // the wire
     int sends = 0;     // under way
     int chunk = 0;     // of the wire
+    int sum = 0;       // of the wire: Step::sum
     Terms::Id value = 0;
   };
   struct Rank {
@@ -216,11 +218,21 @@ class Machine {
     } else if (feedback_ && s.feedback == StepFeedback::deposit && !s.raw) {
       residual = terms_.sum(residual, terms_.loss(v));
     }
+    check_sum(r, s, v);
     out.full = true;
     out.used = false;
     out.chunk = s.chunk;
+    out.sum = s.sum;
     out.raw = s.raw;
     out.value = s.raw ? v : terms_.decoded(v);
+  }
+
+  // Step::sum: equal numbers if and only if equal operands, on all ranks.
+  void check_sum(std::size_t r, const Step& s, Terms::Id operand) {
+    const Terms::Id known = operand_of_.emplace(std::pair{s.chunk, s.sum}, operand).first->second;
+    if (known != operand) return fail(r, "encodes another operand by the number of one");
+    const int number = sum_of_.emplace(std::pair{s.chunk, operand}, s.sum).first->second;
+    if (number != s.sum) fail(r, "encodes one operand by two numbers");
   }
 
   void decode(std::size_t r, const Step& s) {
@@ -229,6 +241,7 @@ class Machine {
     if (!in.full) return fail(r, "decodes an empty slot");
     if (in.chunk != s.chunk) return fail(r, "decodes the wire of another chunk");
     if (in.raw != s.raw) return fail(r, "decodes by another codec than encoded");
+    if (in.sum != s.sum) return fail(r, "decodes the wire of another sum");
     chunk.value = s.op == Op::decode ? in.value : terms_.sum(chunk.value, in.value);
     chunk.written = true;
     in.used = true;
@@ -272,6 +285,7 @@ class Machine {
     to.used = false;
     to.raw = posted.send->raw;
     to.chunk = posted.send->chunk;
+    to.sum = posted.send->sum;
     to.value = posted.send->value;
     posted_.erase(message);
     delivered_.insert(message);
@@ -296,6 +310,8 @@ class Machine {
   std::vector<Rank> ranks_;
   std::map<Message, Posted> posted_;
   std::set<Message> delivered_;
+  std::map<std::pair<int, int>, Terms::Id> operand_of_;  // by chunk and Step::sum
+  std::map<std::pair<int, Terms::Id>, int> sum_of_;      // by chunk and operand
   Outcome outcome_;
 };
 
