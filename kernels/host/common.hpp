@@ -27,7 +27,9 @@
 #include "kernels/convert.hpp"
 #include "kernels/hd.hpp"
 #include "kernels/host/rows.hpp"
+#include "kernels/integers.hpp"
 #include "kernels/onebit.hpp"
+#include "kernels/philox.hpp"
 
 namespace mq::kernels {
 
@@ -46,5 +48,20 @@ constexpr OnesTable make_ones_table() {
   return table;
 }
 alignas(64) inline constexpr OnesTable kOnes = make_ones_table();
+
+// The keys of all rounds of philox::draw for one Site::call.
+struct RandomKeys {
+  std::uint32_t word[philox::kRounds][2];
+};
+inline RandomKeys random_keys(std::uint64_t call) {
+  RandomKeys keys{};
+  std::uint32_t key[2]{static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32)};
+  for (auto& round : keys.word)
+    for (int i = 0; i < 2; ++i) {
+      round[i] = key[i];
+      key[i] += philox::kKeyStep[i];
+    }
+  return keys;
+}
 
 }  // namespace mq::kernels

@@ -63,6 +63,42 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::sub(a.r[i], b.r[i]);
     return v;
   }
+  friend MQ_INLINE Lanes operator*(const Lanes& a, const Lanes& b) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::mul(a.r[i], b.r[i]);
+    return v;
+  }
+  // Each lane within [low, high]. No lane is NaN.
+  MQ_INLINE Lanes clamped(const Lanes& low, const Lanes& high) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::least(N::greatest(r[i], low.r[i]), high.r[i]);
+    return v;
+  }
+  // The greater of `most`, which is not negative, and |v|. NaN and infinities are greater than any number.
+  static MQ_INLINE Lanes greatest_magnitude(const Lanes& most, const Lanes& v) {
+    Lanes m;
+    for (int i = 0; i < kRegs; ++i) m.r[i] = N::greatest_magnitude(most.r[i], v.r[i]);
+    return m;
+  }
+  // The same over the lanes, none of which is negative.
+  MQ_INLINE T greatest_of_lanes() const {
+    Lanes halves = *this;
+    for (int n = kRegs / 2; n > 0; n /= 2)
+      for (int i = 0; i < n; ++i) halves.r[i] = N::greatest_magnitude(halves.r[i], halves.r[i + n]);
+    T lane[N::kWidth];
+    N::store(reinterpret_cast<std::byte*>(lane), halves.r[0]);
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    Bits most = 0;
+    for (const T v : lane) most = std::max(most, std::bit_cast<Bits>(v));
+    return std::bit_cast<T>(most);
+  }
+  // The lowest byte of each lane's bit pattern, and lanes from bytes: 0 to 255.
+  MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }
+  static MQ_INLINE Lanes of_bytes(const Bytes& bytes) {
+    Lanes v;
+    N::of_bytes(bytes, v.r);
+    return v;
+  }
 
   // One truth value per lane.
   struct Mask {
@@ -218,6 +254,27 @@ template <class L>
 MQ_INLINE L deposited(const L& residual, const L& error) {
   const L sum = residual + error;
   return L::select(sum.finite(), sum, residual);
+}
+
+// What decode stores for group g: base + decoded, or decoded alone. The compiler decides which of two NaNs a sum keeps, so
+// every NaN of a sum is replaced by the same one.
+template <bool kAdd, class T, class W>
+MQ_INLINE Lanes<T> sum_of(const std::byte* base, std::size_t g, const Lanes<T>& decoded, W width) {
+  if constexpr (!kAdd) return decoded;
+  const Lanes<T> sum = Lanes<T>::load(base + g * kLanes * sizeof(T), width) + decoded;
+  return Lanes<T>::select(sum.ordered(), sum, Lanes<T>::all(std::numeric_limits<T>::quiet_NaN()));
+}
+
+// Calls run(store) with the way to store whole groups at x: past the caches if kStream and the alignment allows it.
+template <class T, bool kStream, class Run>
+MQ_INLINE void store_by(const std::byte* x, Run&& run) {
+  const auto address = reinterpret_cast<std::uintptr_t>(x);
+  if (kStream && address % Lanes<T>::kRegBytes == 0)
+    run(Streamed{});
+  else if (kStream && address % 16 == 0)  // malloc aligns to 16 bytes
+    run(StreamedInParts{});
+  else
+    run(Whole{});
 }
 
 // One-bit codes: bit i of byte i / 8 is lane i. Bits without an element are 0.

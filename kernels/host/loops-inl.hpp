@@ -261,13 +261,10 @@ struct Loops {
   template <bool kAdd, bool kStream>
   static MQ_INLINE void decode_block(std::byte* x, const std::byte* base, std::size_t n, Scale scale,
                                      const std::byte* codes) {
-    const auto address = reinterpret_cast<std::uintptr_t>(x);
-    if (kStream && address % L::kRegBytes == 0)
-      decode_groups<kAdd>(x, base, n, scale, codes, Streamed{});
-    else if (kStream && address % 16 == 0)  // malloc aligns to 16 bytes
-      decode_groups<kAdd>(x, base, n, scale, codes, StreamedInParts{});
-    else
-      decode_groups<kAdd>(x, base, n, scale, codes, Whole{});
+    const auto groups = [&](auto store) __attribute__((always_inline)) {
+      decode_groups<kAdd>(x, base, n, scale, codes, store);
+    };
+    store_by<T, kStream>(x, groups);
   }
 
   template <bool kAdd, class Store>
@@ -286,9 +283,6 @@ struct Loops {
   static MQ_INLINE L decoded_group(const std::byte* base, std::size_t g, Scale scale, const std::byte* codes,
                                    W width) {
     const L decoded = Q::template get<T>(scale, codes + code_offset(g), width);
-    if constexpr (!kAdd) return decoded;
-    // The compiler decides which of two NaNs a sum keeps, so every NaN is replaced by the same one.
-    const L sum = L::load(base + g * kGroupBytes, width) + decoded;
-    return L::select(sum.ordered(), sum, L::all(std::numeric_limits<T>::quiet_NaN()));
+    return sum_of<kAdd>(base, g, decoded, width);
   }
 };

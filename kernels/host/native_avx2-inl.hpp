@@ -1,5 +1,7 @@
 // One AVX2 register of each element type. Included in namespace mq::kernels::avx2 by object.cpp.in.
 
+#include "kernels/host/bytes_x86-inl.hpp"
+
 template <class T>
 struct Native;
 
@@ -33,6 +35,27 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  static MQ_INLINE Reg least(Reg a, Reg b) { return _mm256_min_ps(a, b); }
+  static MQ_INLINE Reg greatest(Reg a, Reg b) { return _mm256_max_ps(a, b); }
+  static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(most), _mm256_castps_si256(abs(v))));
+  }
+  static MQ_INLINE Bytes low_bytes(const Reg (&v)[4]) {
+    const __m256i low = _mm256_set1_epi32(0xff);
+    __m256i word[4];
+    for (int i = 0; i < 4; ++i) word[i] = _mm256_and_si256(_mm256_castps_si256(v[i]), low);
+    return bytes_of_words(word[0], word[1], word[2], word[3]);
+  }
+  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[4]) {
+    const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+    for (int i = 0; i < 4; ++i) {
+      const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
+      v[i] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
+    }
+  }
+  static MQ_INLINE Reg of_u16(const std::byte* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
@@ -111,6 +134,35 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
+  static MQ_INLINE Reg least(Reg a, Reg b) { return _mm256_min_pd(a, b); }
+  static MQ_INLINE Reg greatest(Reg a, Reg b) { return _mm256_max_pd(a, b); }
+  static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
+    const __m256i a = _mm256_castpd_si256(most), b = _mm256_castpd_si256(abs(v));
+    return _mm256_castsi256_pd(_mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)));
+  }
+  static MQ_INLINE Bytes low_bytes(const Reg (&v)[8]) {
+    const __m256i low = _mm256_set1_epi32(0xff);
+    __m256i word[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m256 a = _mm256_castpd_ps(v[2 * i]), b = _mm256_castpd_ps(v[2 * i + 1]);
+      const __m256i even = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
+      word[i] = _mm256_and_si256(_mm256_permute4x64_epi64(even, 0xd8), low);
+    }
+    return bytes_of_words(word[0], word[1], word[2], word[3]);
+  }
+  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[8]) {
+    const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+    for (int i = 0; i < 8; ++i) {
+      __m128i four = half[i / 4];
+      if (i % 4 == 1) four = _mm_srli_si128(four, 4);
+      if (i % 4 == 2) four = _mm_srli_si128(four, 8);
+      if (i % 4 == 3) four = _mm_srli_si128(four, 12);
+      v[i] = _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(four));
+    }
+  }
+  static MQ_INLINE Reg of_u16(const std::byte* p) {
+    return _mm256_cvtepi32_pd(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
@@ -166,5 +218,37 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
     const int bits = _mm256_movemask_epi8(_mm256_load_si256(at));
     std::memcpy(word, &bits, sizeof bits);
     _mm256_store_si256(at, _mm256_setzero_si256());
+  }
+}
+
+// Fills a tile of random bits (philox.hpp) from the draw with number `first`. A 64-bit lane holds one word of a draw;
+// its upper half is arbitrary. Even draws are in one register and odd draws in another, which the last step joins.
+MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
+  const __m256i multiplier0 = _mm256_set1_epi64x(philox::kMultiplier[0]);
+  const __m256i multiplier1 = _mm256_set1_epi64x(philox::kMultiplier[1]);
+  for (int half = 0; half < 2; ++half) {
+    __m256i c[2][4];
+    for (int odd = 0; odd < 2; ++odd) {
+      const auto from = static_cast<long long>(first) + 8 * half + odd;
+      c[odd][0] = _mm256_add_epi64(_mm256_set1_epi64x(from), _mm256_setr_epi64x(0, 2, 4, 6));
+      c[odd][1] = _mm256_set1_epi64x(static_cast<long long>(first >> 32));
+      c[odd][2] = _mm256_set1_epi64x(static_cast<long long>(sum));
+      c[odd][3] = _mm256_set1_epi64x(static_cast<long long>(sum >> 32));
+    }
+    for (int round = 0; round < philox::kRounds; ++round) {
+      const __m256i key0 = _mm256_set1_epi32(static_cast<int>(keys.word[round][0]));
+      const __m256i key1 = _mm256_set1_epi32(static_cast<int>(keys.word[round][1]));
+      for (auto& w : c) {
+        const __m256i a = _mm256_mul_epu32(w[0], multiplier0), b = _mm256_mul_epu32(w[2], multiplier1);
+        w[0] = _mm256_xor_si256(_mm256_srli_epi64(b, 32), _mm256_xor_si256(w[1], key0));
+        w[2] = _mm256_xor_si256(_mm256_srli_epi64(a, 32), _mm256_xor_si256(w[3], key1));
+        w[1] = b;
+        w[3] = a;
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      const __m256i joined = _mm256_blend_epi32(c[0][i], _mm256_slli_epi64(c[1][i], 32), 0xaa);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(tile + 64 * i + 32 * half), joined);
+    }
   }
 }

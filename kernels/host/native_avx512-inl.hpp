@@ -1,5 +1,7 @@
 // One AVX-512 register of each element type. Included in namespace mq::kernels::avx512 by object.cpp.in.
 
+#include "kernels/host/bytes_x86-inl.hpp"
+
 template <class T>
 struct Native;
 
@@ -21,6 +23,22 @@ struct Native<float> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
+  static MQ_INLINE Reg least(Reg a, Reg b) { return _mm512_min_ps(a, b); }
+  static MQ_INLINE Reg greatest(Reg a, Reg b) { return _mm512_max_ps(a, b); }
+  static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(most), _mm512_castps_si512(abs(v))));
+  }
+  static MQ_INLINE Bytes low_bytes(const Reg (&v)[2]) {
+    return _mm256_set_m128i(_mm512_cvtepi32_epi8(_mm512_castps_si512(v[1])),
+                            _mm512_cvtepi32_epi8(_mm512_castps_si512(v[0])));
+  }
+  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[2]) {
+    v[0] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)));
+    v[1] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1)));
+  }
+  static MQ_INLINE Reg of_u16(const std::byte* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
@@ -92,6 +110,28 @@ struct Native<double> {
   static MQ_INLINE Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return _mm512_sub_pd(a, b); }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }
+  static MQ_INLINE Reg least(Reg a, Reg b) { return _mm512_min_pd(a, b); }
+  static MQ_INLINE Reg greatest(Reg a, Reg b) { return _mm512_max_pd(a, b); }
+  static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
+    return _mm512_castsi512_pd(_mm512_max_epi64(_mm512_castpd_si512(most), _mm512_castpd_si512(abs(v))));
+  }
+  static MQ_INLINE Bytes low_bytes(const Reg (&v)[4]) {
+    std::uint64_t eight[4];
+    for (int i = 0; i < 4; ++i)
+      eight[i] =
+          static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm512_cvtepi64_epi8(_mm512_castpd_si512(v[i]))));
+    return load_bytes(reinterpret_cast<const std::byte*>(eight));
+  }
+  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[4]) {
+    const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+    for (int i = 0; i < 4; ++i) {
+      const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
+      v[i] = _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(eight));
+    }
+  }
+  static MQ_INLINE Reg of_u16(const std::byte* p) {
+    return _mm512_cvtepi32_pd(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
@@ -155,4 +195,34 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   const std::uint64_t bits = _mm512_movepi8_mask(_mm512_load_si512(bytes));
   std::memcpy(word, &bits, sizeof bits);
   _mm512_store_si512(bytes, _mm512_setzero_si512());
+}
+
+// Fills a tile of random bits (philox.hpp) from the draw with number `first`. A 64-bit lane holds one word of a draw;
+// its upper half is arbitrary. Even draws are in one register and odd draws in another, which the last step joins.
+MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
+  const __m512i multiplier0 = _mm512_set1_epi64(philox::kMultiplier[0]);
+  const __m512i multiplier1 = _mm512_set1_epi64(philox::kMultiplier[1]);
+  __m512i c[2][4];
+  for (int odd = 0; odd < 2; ++odd) {
+    const auto from = static_cast<long long>(first) + odd;
+    c[odd][0] = _mm512_add_epi64(_mm512_set1_epi64(from), _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
+    c[odd][1] = _mm512_set1_epi64(static_cast<long long>(first >> 32));
+    c[odd][2] = _mm512_set1_epi64(static_cast<long long>(sum));
+    c[odd][3] = _mm512_set1_epi64(static_cast<long long>(sum >> 32));
+  }
+  for (int round = 0; round < philox::kRounds; ++round) {
+    const __m512i key0 = _mm512_set1_epi32(static_cast<int>(keys.word[round][0]));
+    const __m512i key1 = _mm512_set1_epi32(static_cast<int>(keys.word[round][1]));
+    for (auto& w : c) {
+      const __m512i a = _mm512_mul_epu32(w[0], multiplier0), b = _mm512_mul_epu32(w[2], multiplier1);
+      w[0] =
+          _mm512_ternarylogic_epi64(_mm512_srli_epi64(b, 32), w[1], key0, 0x96);  // exclusive or of all three
+      w[2] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(a, 32), w[3], key1, 0x96);
+      w[1] = b;
+      w[3] = a;
+    }
+  }
+  for (int i = 0; i < 4; ++i)
+    _mm512_store_si512(tile + 64 * i,
+                       _mm512_mask_blend_epi32(0xaaaa, c[0][i], _mm512_slli_epi64(c[1][i], 32)));
 }

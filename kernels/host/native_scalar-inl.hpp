@@ -1,6 +1,68 @@
 // One register of each element type, for any processor. It is the specification against which the other
 // instruction sets are tested. Included in namespace mq::kernels::scalar by object.cpp.in.
 
+// Thirty-two bytes, and how codes of fewer bits are packed: see packed-inl.hpp.
+struct Bytes {
+  std::uint8_t lane[kLanes];
+};
+MQ_INLINE Bytes load_bytes(const std::byte* p) {
+  Bytes bytes;
+  std::memcpy(bytes.lane, p, kLanes);
+  return bytes;
+}
+MQ_INLINE void store_bytes(std::byte* p, const Bytes& bytes) { std::memcpy(p, bytes.lane, kLanes); }
+// Bit i is set if byte i is 0.
+MQ_INLINE std::uint32_t zero_bytes(const Bytes& bytes) {
+  std::uint32_t zero = 0;
+  for (int i = 0; i < kLanes; ++i) zero |= std::uint32_t{bytes.lane[i] == 0} << i;
+  return zero;
+}
+// The bytes whose bit is set; the others become 0.
+MQ_INLINE Bytes keep_bytes(Bytes bytes, std::uint32_t bits) {
+  for (int i = 0; i < kLanes; ++i) bytes.lane[i] = (bits >> i & 1) != 0 ? bytes.lane[i] : 0;
+  return bytes;
+}
+// The lower `kBits` bits (4, 2 or 1) of all bytes in 4 kBits bytes, and back.
+template <int kBits>
+MQ_INLINE void store_low(std::byte* p, const Bytes& bytes) {
+  if constexpr (kBits == 1) {
+    for (int i = 0; i < 4; ++i) {
+      unsigned eight = 0;
+      for (int j = 0; j < 8; ++j) eight |= (bytes.lane[8 * i + j] & 1u) << j;
+      p[i] = static_cast<std::byte>(eight);
+    }
+  } else {
+    constexpr int kBytes = 4 * kBits;
+    for (int i = 0; i < kBytes; ++i) {
+      unsigned packed = 0;
+      for (int j = 0; j < 8 / kBits; ++j)
+        packed |= (bytes.lane[i + j * kBytes] & ((1u << kBits) - 1)) << (j * kBits);
+      p[i] = static_cast<std::byte>(packed);
+    }
+  }
+}
+template <int kBits>
+MQ_INLINE Bytes load_low(const std::byte* p) {
+  constexpr unsigned kMask = (1u << kBits) - 1;
+  Bytes bytes;
+  for (int i = 0; i < kLanes; ++i) {
+    const int at = kBits == 1 ? i / 8 : i % (4 * kBits), shift = kBits == 1 ? i % 8 : i / (4 * kBits) * kBits;
+    bytes.lane[i] = static_cast<std::uint8_t>(std::to_integer<unsigned>(p[at]) >> shift & kMask);
+  }
+  return bytes;
+}
+// All bytes shifted by kBits, upwards or downwards, and the union of two.
+template <int kBits>
+MQ_INLINE Bytes shifted_down(Bytes bytes) {
+  for (auto& lane : bytes.lane) lane = static_cast<std::uint8_t>(lane >> kBits);
+  return bytes;
+}
+MQ_INLINE Bytes joined(Bytes low, const Bytes& high, int shift) {
+  for (int i = 0; i < kLanes; ++i)
+    low.lane[i] = static_cast<std::uint8_t>(low.lane[i] | high.lane[i] << shift);
+  return low;
+}
+
 template <class T>
 struct Native {
   using Reg = T;
@@ -21,6 +83,24 @@ struct Native {
   static MQ_INLINE Reg add(Reg a, Reg b) { return a + b; }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return a - b; }
   static MQ_INLINE Reg mul(Reg a, Reg b) { return a * b; }
+  // Of two numbers of which neither is NaN.
+  static MQ_INLINE Reg least(Reg a, Reg b) { return a < b ? a : b; }
+  static MQ_INLINE Reg greatest(Reg a, Reg b) { return a > b ? a : b; }
+  // The greater of `most`, which is not negative, and |v|. NaN and infinities are greater than any number.
+  static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
+    const auto a = std::bit_cast<Mask>(most), b = std::bit_cast<Mask>(abs(v));
+    return std::bit_cast<Reg>(b > a ? b : a);
+  }
+  // The lowest byte of the bit pattern of each of 32 lanes, and lanes from bytes: 0 to 255.
+  static MQ_INLINE Bytes low_bytes(const Reg (&v)[kLanes]) {
+    Bytes bytes;
+    for (int i = 0; i < kLanes; ++i) bytes.lane[i] = static_cast<std::uint8_t>(std::bit_cast<Mask>(v[i]));
+    return bytes;
+  }
+  static MQ_INLINE void of_bytes(const Bytes& bytes, Reg (&v)[kLanes]) {
+    for (int i = 0; i < kLanes; ++i) v[i] = static_cast<Reg>(bytes.lane[i]);
+  }
+  static MQ_INLINE Reg of_u16(const std::byte* p) { return static_cast<Reg>(load_code(p)); }
   // -0 is at least +0; false for NaN.
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return -static_cast<Mask>(a >= b); }
   static MQ_INLINE Mask finite(Reg v) { return -static_cast<Mask>(std::isfinite(v)); }
@@ -82,5 +162,17 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
     // Bit j of byte j; the multiplication moves them all into the highest byte.
     word[i] = static_cast<std::byte>((eight & 0x8040201008040201) * 0x0101010101010101 >> 56);
     std::memset(bytes, 0, 8);
+  }
+}
+
+// Fills a tile of random bits (philox.hpp) from the draw with number `first`.
+MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
+  for (int draw = 0; draw < philox::kDrawsOfTile; ++draw) {
+    const philox::Block block =
+        philox::draw({{static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(draw),
+                       static_cast<std::uint32_t>(first >> 32), static_cast<std::uint32_t>(sum),
+                       static_cast<std::uint32_t>(sum >> 32)}},
+                     keys.word[0][0], keys.word[0][1]);
+    for (int i = 0; i < 4; ++i) std::memcpy(tile + 64 * i + 4 * draw, &block.word[i], 4);
   }
 }
