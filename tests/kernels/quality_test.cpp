@@ -26,9 +26,84 @@ std::vector<double> block_magnitudes(const std::vector<T>& x, std::size_t block)
   return most;
 }
 
+template <class Row>
+bool is_random(const Row& row) {
+  return row.codec->unbiased(row.params) && !row.codec->lossless;
+}
+
+// The sum over calls of decoded - x, for each element.
+template <class Row, class T = typename Row::Type>
+std::vector<double> sum_of_errors(const Row& row, const std::vector<T>& x, int calls) {
+  std::vector<double> sum(x.size());
+  for (int call = 0; call < calls; ++call) {
+    const kernels::Site site{.call = static_cast<std::uint64_t>(call) * 0x9e3779b97f4a7c15u, .sum = 7};
+    const auto decoded = row.run(x, {}, Feedback::none, 0, site).decoded;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      sum[i] += static_cast<double>(decoded[i]) - static_cast<double>(x[i]);
+  }
+  return sum;
+}
+
+// An error between two neighbours that are `b` apart has at most the standard deviation b / 2.
+TEST(Quality, unbiased_codecs_are_right_on_average_within_five_standard_errors) {
+  constexpr int kCalls = 400;
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    if (!is_random(row) || row.isa != kernels::best_isa()) return;  // the others write the same bytes
+    for (const Input input : {Input::normal, Input::one_sided, Input::spikes}) {
+      const auto x = make_input<T>(input, 300, seed());
+      const auto sum = sum_of_errors(row, x, kCalls);
+      const double most = block_magnitudes(x, x.size())[0];
+      const double limit = 5 * row.codec->error_bound(row.params) * most / 2;
+      double all = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_LE(std::abs(sum[i]), limit * std::sqrt(kCalls))
+            << row.describe(300, name(input)) << " at " << i;
+        all += sum[i];
+      }
+      ASSERT_LE(std::abs(all), limit * std::sqrt(kCalls * 300.0)) << row.describe(300, name(input));
+    }
+  });
+}
+
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+TEST(Quality, noise_is_a_function_of_the_site_and_other_sites_have_other_noise) {
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    if (!is_random(row)) return;
+    const std::size_t n = 2 * row.block();
+    const auto x = make_input<T>(Input::uniform, n, seed());
+    const auto errors = [&](const kernels::Site& site) {
+      const auto decoded = row.run(x, {}, Feedback::none, 0, site).decoded;
+      std::vector<double> error(n);
+      for (std::size_t i = 0; i < n; ++i)
+        error[i] = static_cast<double>(decoded[i]) - static_cast<double>(x[i]);
+      return error;
+    };
+    const auto first = errors({.call = 1, .sum = 2});
+    EXPECT_EQ(first, errors({.call = 1, .sum = 2, .ranks = 3})) << row.describe(n, "");
+    for (const kernels::Site& other :
+         {kernels::Site{.call = 2, .sum = 2}, kernels::Site{.call = 1, .sum = 3}, kernels::Site{.call = 1},
+          kernels::Site{.call = 1, .sum = 2, .index = n},
+          kernels::Site{.call = 1, .sum = 2, .index = 1ull << 40}})
+      EXPECT_LE(std::abs(correlation(first, errors(other))), 6 / std::sqrt(static_cast<double>(n)))
+          << row.describe(n, "") << other.call << " " << other.sum << " " << other.index;
+  });
+}
+
 TEST(Quality, every_codec_returns_at_most_the_energy_error_of_sending_nothing) {
   for_each_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
+    if (is_random(row)) return;  // right on average, and for that the error may exceed the vector
     for (const Input input : {Input::normal, Input::laplace, Input::uniform, Input::constant,
                               Input::one_sided, Input::spikes, Input::mixed_scales}) {
       const auto x = make_input<T>(input, 5000, seed());

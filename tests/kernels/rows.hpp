@@ -7,10 +7,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/codec.hpp"
@@ -256,6 +259,37 @@ void for_each_row_of(std::string_view codec, const F& property) {
     property(row);
   });
   EXPECT_GT(rows, 0) << codec;
+}
+
+using NamedValues = std::initializer_list<std::pair<std::string_view, double>>;
+
+inline kernels::Params with_values(const kernels::Codec& codec, NamedValues values) {
+  kernels::Params params = kernels::preset_params(codec);
+  for (const auto& [name, value] : values) {
+    std::size_t at = codec.specs.size();
+    for (std::size_t i = 0; i < codec.specs.size(); ++i)
+      if (codec.specs[i].name == name) at = i;
+    EXPECT_LT(at, codec.specs.size()) << name;
+    params.value[at] = value;
+  }
+  return params;
+}
+
+// Calls property(Row<T>) for both element types and every instruction set.
+template <class F>
+void for_each_isa(std::string_view name, NamedValues values, const F& property) {
+  const kernels::Codec& codec = *kernels::find_codec(name);
+  const kernels::Params params = with_values(codec, values);
+  for (const kernels::Isa isa : kernels::kIsas) {
+    if (isa > kernels::best_isa()) continue;
+    property(Row<float>{&codec, params, isa});
+    property(Row<double>{&codec, params, isa});
+  }
+}
+
+inline Row<float> fastest(std::string_view name, NamedValues values) {
+  const kernels::Codec& codec = *kernels::find_codec(name);
+  return {&codec, with_values(codec, values), kernels::best_isa()};
 }
 
 }  // namespace mq::test

@@ -1,49 +1,16 @@
-// What the tests of the sparse codecs (threshold, adaptive, topk) share: rows with named parameters, and the
-// entries of a decoded block.
+// What the tests of the sparse codecs (threshold, adaptive, topk) share: the words of
+// parameters, and the entries of a decoded block.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
 
 namespace mq::test {
-
-using NamedValues = std::initializer_list<std::pair<std::string_view, double>>;
-
-inline kernels::Params with_values(const kernels::Codec& codec, NamedValues values) {
-  kernels::Params params = kernels::preset_params(codec);
-  for (const auto& [name, value] : values) {
-    std::size_t at = codec.specs.size();
-    for (std::size_t i = 0; i < codec.specs.size(); ++i)
-      if (codec.specs[i].name == name) at = i;
-    EXPECT_LT(at, codec.specs.size()) << name;
-    params.value[at] = value;
-  }
-  return params;
-}
-
-// Calls property(Row<T>) for both element types and every instruction set.
-template <class F>
-void for_each_isa(std::string_view name, NamedValues values, const F& property) {
-  const kernels::Codec& codec = *kernels::find_codec(name);
-  const kernels::Params params = with_values(codec, values);
-  for (const kernels::Isa isa : kernels::kIsas) {
-    if (isa > kernels::best_isa()) continue;
-    property(Row<float>{&codec, params, isa});
-    property(Row<double>{&codec, params, isa});
-  }
-}
-
-inline Row<float> fastest(std::string_view name, NamedValues values) {
-  const kernels::Codec& codec = *kernels::find_codec(name);
-  return {&codec, with_values(codec, values), kernels::best_isa()};
-}
 
 // The words of the parameters, as positions.
 enum Search { kExact, kApprox, kDryden };
