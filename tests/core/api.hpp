@@ -117,6 +117,11 @@ double relative_error(const std::vector<T>& x, const std::vector<T>& reference) 
   return energy > 0 ? norm(x, reference) / energy : 0;
 }
 
+// Whether two calls with one input give the same bits: not where elements are rounded at random, differently in each call.
+inline bool repeats(const kernels::Codec& codec) {
+  return codec.lossless || !codec.unbiased(kernels::preset_params(codec));
+}
+
 // What one encode of n normal numbers may lose, relative to their norm.
 inline double loss(const kernels::Codec& codec) {
   if (codec.lossless) return 1e-6;  // the additions

@@ -37,7 +37,12 @@ TEST_F(Api, every_codec_and_plan_gives_all_ranks_the_same_bits_near_the_sum) {
                                    MPI_SUM, comm, info),
                     MPI_SUCCESS);
           EXPECT_TRUE(same_on_all_ranks(apart)) << method << " n=" << n;
-          EXPECT_TRUE(same_bits(apart, in_place)) << method << " n=" << n;
+          EXPECT_TRUE(same_on_all_ranks(in_place)) << method << " n=" << n;
+          if (repeats(codec)) {
+            EXPECT_TRUE(same_bits(apart, in_place)) << method << " n=" << n;
+          }
+          EXPECT_LE(norm(in_place, exact), loss(codec) * stages * norms_of_all_ranks(x))
+              << method << " n=" << n;
           EXPECT_LE(norm(apart, exact), loss(codec) * stages * norms_of_all_ranks(x)) << method << " n=" << n;
         }
   };

@@ -68,14 +68,16 @@ TEST_F(Requests, non_blocking_and_persistent_calls_give_the_bits_of_blocking_one
                   MPI_SUCCESS);
         ASSERT_EQ(MPIQ_Wait(&once), MPI_SUCCESS);
         EXPECT_EQ(once, MPIQ_REQUEST_NULL);
-        EXPECT_TRUE(same_bits(y, expected)) << method << " n=" << n;
+        EXPECT_TRUE(!repeats(codec) || same_bits(y, expected)) << method << " n=" << n;
         for (int round = 0; round < 3; ++round) {
           std::fill(z.begin(), z.end(), 0.0F);
           ASSERT_EQ(MPIQ_Start(&again), MPI_SUCCESS);
           int flag = 0;
           while (flag == 0) ASSERT_EQ(MPIQ_Test(&again, &flag), MPI_SUCCESS);
           EXPECT_NE(again, MPIQ_REQUEST_NULL);
-          EXPECT_TRUE(same_bits(z, expected)) << method << " n=" << n << " round " << round;
+          EXPECT_TRUE(!repeats(codec) || same_bits(z, expected))
+              << method << " n=" << n << " round " << round;
+          EXPECT_TRUE(same_on_all_ranks(z)) << method;
         }
         ASSERT_EQ(MPIQ_Request_free(&again), MPI_SUCCESS);
         EXPECT_EQ(again, MPIQ_REQUEST_NULL);
