@@ -26,6 +26,11 @@ MQ_INLINE Bytes bytes_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i mixed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
   return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
+MQ_INLINE bool any_above(Bytes bytes, std::uint8_t mask, std::uint8_t limit) {
+  const __m256i most = _mm256_set1_epi8(static_cast<char>(limit));
+  const __m256i masked = _mm256_and_si256(bytes, _mm256_set1_epi8(static_cast<char>(mask)));
+  return _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(masked, most), most)) != -1;
+}
 template <int kBits>
 MQ_INLINE void store_low(std::byte* p, Bytes bytes) {
   if constexpr (kBits == 1) {

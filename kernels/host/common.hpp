@@ -30,6 +30,7 @@
 #include "kernels/integers.hpp"
 #include "kernels/onebit.hpp"
 #include "kernels/philox.hpp"
+#include "kernels/small_floats.hpp"
 
 namespace mq::kernels {
 

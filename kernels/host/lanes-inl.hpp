@@ -69,11 +69,7 @@ struct Lanes {
     return v;
   }
   // Each lane within [low, high]. No lane is NaN.
-  MQ_INLINE Lanes clamped(const Lanes& low, const Lanes& high) const {
-    Lanes v;
-    for (int i = 0; i < kRegs; ++i) v.r[i] = N::least(N::greatest(r[i], low.r[i]), high.r[i]);
-    return v;
-  }
+  MQ_INLINE Lanes clamped(const Lanes& low, const Lanes& high) const { return not_below(low).at_most(high); }
   // The greater of `most`, which is not negative, and |v|. NaN and infinities are greater than any number.
   static MQ_INLINE Lanes greatest_magnitude(const Lanes& most, const Lanes& v) {
     Lanes m;
@@ -87,10 +83,53 @@ struct Lanes {
       for (int i = 0; i < n; ++i) halves.r[i] = N::greatest_magnitude(halves.r[i], halves.r[i + n]);
     T lane[N::kWidth];
     N::store(reinterpret_cast<std::byte*>(lane), halves.r[0]);
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     Bits most = 0;
     for (const T v : lane) most = std::max(most, std::bit_cast<Bits>(v));
     return std::bit_cast<T>(most);
+  }
+  // Bit patterns: constants, shifts, and, or, and the sum of integers.
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  static MQ_INLINE Lanes all_bits(Bits bits) { return all(std::bit_cast<T>(bits)); }
+  MQ_INLINE Lanes bits_right(int n) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_right(r[i], n);
+    return v;
+  }
+  MQ_INLINE Lanes bits_left(int n) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_left(r[i], n);
+    return v;
+  }
+  MQ_INLINE Lanes bits_and(const Lanes& b) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_and(r[i], b.r[i]);
+    return v;
+  }
+  MQ_INLINE Lanes bits_or(const Lanes& b) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_or(r[i], b.r[i]);
+    return v;
+  }
+  MQ_INLINE Lanes bits_add(const Lanes& b) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_add(r[i], b.r[i]);
+    return v;
+  }
+  static MQ_INLINE Lanes of_byte_bits(const Bytes& bytes) {  // the bit patterns 0 to 255
+    Lanes v;
+    N::of_byte_bits(bytes, v.r);
+    return v;
+  }
+  // Lane by lane. No lane is NaN.
+  MQ_INLINE Lanes at_most(const Lanes& high) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::least(r[i], high.r[i]);
+    return v;
+  }
+  MQ_INLINE Lanes not_below(const Lanes& low) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::greatest(r[i], low.r[i]);
+    return v;
   }
   // The lowest byte of each lane's bit pattern, and lanes from bytes: 0 to 255.
   MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }

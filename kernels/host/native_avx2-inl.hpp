@@ -53,6 +53,24 @@ struct Native<float> {
       v[i] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
     }
   }
+  static MQ_INLINE Reg bits_right(Reg v, int n) {
+    return _mm256_castsi256_ps(_mm256_srl_epi32(_mm256_castps_si256(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_left(Reg v, int n) {
+    return _mm256_castsi256_ps(_mm256_sll_epi32(_mm256_castps_si256(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_and(Reg a, Reg b) { return _mm256_and_ps(a, b); }
+  static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm256_or_ps(a, b); }
+  static MQ_INLINE Reg bits_add(Reg a, Reg b) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[4]) {
+    const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+    for (int i = 0; i < 4; ++i) {
+      const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
+      v[i] = _mm256_castsi256_ps(_mm256_cvtepu8_epi32(eight));
+    }
+  }
   static MQ_INLINE Reg of_u16(const std::byte* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
@@ -158,6 +176,26 @@ struct Native<double> {
       if (i % 4 == 2) four = _mm_srli_si128(four, 8);
       if (i % 4 == 3) four = _mm_srli_si128(four, 12);
       v[i] = _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(four));
+    }
+  }
+  static MQ_INLINE Reg bits_right(Reg v, int n) {
+    return _mm256_castsi256_pd(_mm256_srl_epi64(_mm256_castpd_si256(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_left(Reg v, int n) {
+    return _mm256_castsi256_pd(_mm256_sll_epi64(_mm256_castpd_si256(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_and(Reg a, Reg b) { return _mm256_and_pd(a, b); }
+  static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm256_or_pd(a, b); }
+  static MQ_INLINE Reg bits_add(Reg a, Reg b) {
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+  }
+  static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[8]) {
+    alignas(32) std::byte byte[kLanes];
+    store_bytes(byte, bytes);
+    for (int i = 0; i < 8; ++i) {
+      int four;
+      std::memcpy(&four, byte + 4 * i, 4);
+      v[i] = _mm256_castsi256_pd(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four)));
     }
   }
   static MQ_INLINE Reg of_u16(const std::byte* p) {

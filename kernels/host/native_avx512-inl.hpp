@@ -36,6 +36,21 @@ struct Native<float> {
     v[0] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)));
     v[1] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1)));
   }
+  static MQ_INLINE Reg bits_right(Reg v, int n) {
+    return _mm512_castsi512_ps(_mm512_srl_epi32(_mm512_castps_si512(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_left(Reg v, int n) {
+    return _mm512_castsi512_ps(_mm512_sll_epi32(_mm512_castps_si512(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_and(Reg a, Reg b) { return _mm512_and_ps(a, b); }
+  static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm512_or_ps(a, b); }
+  static MQ_INLINE Reg bits_add(Reg a, Reg b) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[2]) {
+    v[0] = _mm512_castsi512_ps(_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)));
+    v[1] = _mm512_castsi512_ps(_mm512_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1)));
+  }
   static MQ_INLINE Reg of_u16(const std::byte* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
   }
@@ -127,6 +142,24 @@ struct Native<double> {
     for (int i = 0; i < 4; ++i) {
       const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
       v[i] = _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(eight));
+    }
+  }
+  static MQ_INLINE Reg bits_right(Reg v, int n) {
+    return _mm512_castsi512_pd(_mm512_srl_epi64(_mm512_castpd_si512(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_left(Reg v, int n) {
+    return _mm512_castsi512_pd(_mm512_sll_epi64(_mm512_castpd_si512(v), _mm_cvtsi32_si128(n)));
+  }
+  static MQ_INLINE Reg bits_and(Reg a, Reg b) { return _mm512_and_pd(a, b); }
+  static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm512_or_pd(a, b); }
+  static MQ_INLINE Reg bits_add(Reg a, Reg b) {
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+  static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[4]) {
+    const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
+    for (int i = 0; i < 4; ++i) {
+      const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
+      v[i] = _mm512_castsi512_pd(_mm512_cvtepu8_epi64(eight));
     }
   }
   static MQ_INLINE Reg of_u16(const std::byte* p) {

@@ -22,6 +22,12 @@ MQ_INLINE Bytes keep_bytes(Bytes bytes, std::uint32_t bits) {
   for (int i = 0; i < kLanes; ++i) bytes.lane[i] = (bits >> i & 1) != 0 ? bytes.lane[i] : 0;
   return bytes;
 }
+// Whether a byte, after & mask, is greater than the limit.
+MQ_INLINE bool any_above(const Bytes& bytes, std::uint8_t mask, std::uint8_t limit) {
+  bool above = false;
+  for (const std::uint8_t lane : bytes.lane) above |= (lane & mask) > limit;
+  return above;
+}
 // The lower `kBits` bits (4, 2 or 1) of all bytes in 4 kBits bytes, and back.
 template <int kBits>
 MQ_INLINE void store_low(std::byte* p, const Bytes& bytes) {
@@ -69,6 +75,7 @@ struct Native {
   // 0 or -1, as wide as T. So there are no branches, which random signs would mispredict, and compilers
   // vectorise.
   using Mask = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Bits = std::make_unsigned_t<Mask>;
   static constexpr int kWidth = 1;
   static MQ_INLINE Reg load(const std::byte* p) {
     T v;
@@ -99,6 +106,21 @@ struct Native {
   }
   static MQ_INLINE void of_bytes(const Bytes& bytes, Reg (&v)[kLanes]) {
     for (int i = 0; i < kLanes; ++i) v[i] = static_cast<Reg>(bytes.lane[i]);
+  }
+  // Bit patterns: shifts, and, or, and the sum of integers.
+  static MQ_INLINE Reg bits_right(Reg v, int n) { return std::bit_cast<Reg>(std::bit_cast<Bits>(v) >> n); }
+  static MQ_INLINE Reg bits_left(Reg v, int n) { return std::bit_cast<Reg>(std::bit_cast<Bits>(v) << n); }
+  static MQ_INLINE Reg bits_and(Reg a, Reg b) {
+    return std::bit_cast<Reg>(std::bit_cast<Bits>(a) & std::bit_cast<Bits>(b));
+  }
+  static MQ_INLINE Reg bits_or(Reg a, Reg b) {
+    return std::bit_cast<Reg>(std::bit_cast<Bits>(a) | std::bit_cast<Bits>(b));
+  }
+  static MQ_INLINE Reg bits_add(Reg a, Reg b) {
+    return std::bit_cast<Reg>(std::bit_cast<Bits>(a) + std::bit_cast<Bits>(b));
+  }
+  static MQ_INLINE void of_byte_bits(const Bytes& bytes, Reg (&v)[kLanes]) {
+    for (int i = 0; i < kLanes; ++i) v[i] = std::bit_cast<Reg>(Bits{bytes.lane[i]});
   }
   static MQ_INLINE Reg of_u16(const std::byte* p) { return static_cast<Reg>(load_code(p)); }
   // -0 is at least +0; false for NaN.

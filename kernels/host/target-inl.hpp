@@ -22,6 +22,8 @@
 #include "kernels/host/packed-inl.hpp"
 #include "kernels/host/scaled-inl.hpp"
 #include "kernels/codecs/integers_format-inl.hpp"
+#include "kernels/host/small_floats-inl.hpp"
+#include "kernels/host/microscaled-inl.hpp"
 #include "kernels/host/bitmaps-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
 #include "kernels/host/describe-inl.hpp"

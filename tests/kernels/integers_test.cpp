@@ -130,7 +130,7 @@ TEST(Integers, take_the_bytes_that_the_table_says) {
 TEST(Integers, error_is_that_of_an_independent_simulation) {
   struct Case {
     std::string_view codec;
-    std::vector<std::pair<std::string_view, double>> values;
+    NamedValues values;
     double normal, laplace;
   };
   const std::vector<Case> cases{
@@ -148,8 +148,9 @@ TEST(Integers, error_is_that_of_an_independent_simulation) {
   };
   for (const Case& c : cases) {
     const kernels::Codec& codec = *kernels::find_codec(c.codec);
-    Row<float> row{&codec, with_values(codec, {{"block", 512}}), kernels::best_isa()};
-    for (const auto& [name, value] : c.values) row.params.value[position(codec, name)] = value;
+    NamedValues values = c.values;
+    values.push_back({"block", 512});
+    const Row<float> row{&codec, with_values(codec, values), kernels::best_isa()};
     for (const auto& [input, expected] :
          {std::pair{Input::normal, c.normal}, std::pair{Input::laplace, c.laplace}}) {
       const auto x = make_input<float>(input, 512 * 400, seed());

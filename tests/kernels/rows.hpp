@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <initializer_list>
 #include <limits>
 #include <random>
 #include <sstream>
@@ -261,9 +260,9 @@ void for_each_row_of(std::string_view codec, const F& property) {
   EXPECT_GT(rows, 0) << codec;
 }
 
-using NamedValues = std::initializer_list<std::pair<std::string_view, double>>;
+using NamedValues = std::vector<std::pair<std::string_view, double>>;
 
-inline kernels::Params with_values(const kernels::Codec& codec, NamedValues values) {
+inline kernels::Params with_values(const kernels::Codec& codec, const NamedValues& values) {
   kernels::Params params = kernels::preset_params(codec);
   for (const auto& [name, value] : values) {
     std::size_t at = codec.specs.size();
@@ -277,7 +276,7 @@ inline kernels::Params with_values(const kernels::Codec& codec, NamedValues valu
 
 // Calls property(Row<T>) for both element types and every instruction set.
 template <class F>
-void for_each_isa(std::string_view name, NamedValues values, const F& property) {
+void for_each_isa(std::string_view name, const NamedValues& values, const F& property) {
   const kernels::Codec& codec = *kernels::find_codec(name);
   const kernels::Params params = with_values(codec, values);
   for (const kernels::Isa isa : kernels::kIsas) {
@@ -287,7 +286,7 @@ void for_each_isa(std::string_view name, NamedValues values, const F& property) 
   }
 }
 
-inline Row<float> fastest(std::string_view name, NamedValues values) {
+inline Row<float> fastest(std::string_view name, const NamedValues& values) {
   const kernels::Codec& codec = *kernels::find_codec(name);
   return {&codec, with_values(codec, values), kernels::best_isa()};
 }

@@ -1,0 +1,12 @@
+// mxfp8: OCP MXFP8 (Microscaling Formats 1.0): blocks of 32 floats of 8 bits that share a power of two. 1.031 bytes per
+// float. Sums are made of decoded values in the element type.
+
+struct MxFp8 : MicroscaledCodec<MxFp8> {
+  static constexpr std::string_view kName = "mxfp8";
+  static constexpr std::string_view kWhat = "8-bit floats, 32 of which share a power of two (OCP MXFP8)";
+  static constexpr std::uint16_t kId = 12;
+  static constexpr std::array<std::string_view, 2> kFormats{"e4m3", "e5m2"};
+  static constexpr std::array kSpecs{
+      ParamSpec{"format", "bits of exponent and mantissa", ParamKind::word, 0, 0, 1, kFormats}};
+  static constexpr SmallFloat format(const Params& p) { return p.value[0] == 0 ? kE4M3 : kE5M2; }
+};
