@@ -76,17 +76,9 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) m.r[i] = N::greatest_magnitude(most.r[i], v.r[i]);
     return m;
   }
-  // The same over the lanes, none of which is negative.
-  MQ_INLINE T greatest_of_lanes() const {
-    Lanes halves = *this;
-    for (int n = kRegs / 2; n > 0; n /= 2)
-      for (int i = 0; i < n; ++i) halves.r[i] = N::greatest_magnitude(halves.r[i], halves.r[i + n]);
-    T lane[N::kWidth];
-    N::store(reinterpret_cast<std::byte*>(lane), halves.r[0]);
-    Bits most = 0;
-    for (const T v : lane) most = std::max(most, std::bit_cast<Bits>(v));
-    return std::bit_cast<T>(most);
-  }
+  // The same over the lanes, none of which is negative; over the lower or the upper half of them.
+  MQ_INLINE T greatest_of_lanes() const { return greatest_of(0, kRegs); }
+  MQ_INLINE T greatest_of_half(int half) const { return greatest_of(half * kRegs / 2, kRegs / 2); }
   // Bit patterns: constants, shifts, and, or, and the sum of integers.
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   static MQ_INLINE Lanes all_bits(Bits bits) { return all(std::bit_cast<T>(bits)); }
@@ -184,11 +176,25 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::select(mask.m[i], set.r[i], clear.r[i]);
     return v;
   }
+  // The lower half of the lanes is `low`, the upper half `high`.
+  static MQ_INLINE Lanes halves(T low, T high) {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::all(i < kRegs / 2 ? low : high);
+    return v;
+  }
   // Lane i is `set` if bit i is set, else `clear`.
   static MQ_INLINE Lanes pick(std::uint32_t bits, T set, T clear) {
     Lanes v;
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::pick(bits, i * N::kWidth, N::all(set), N::all(clear));
     return v;
+  }
+
+ private:
+  MQ_INLINE T greatest_of(int first, int count) const {
+    Lanes v = *this;
+    for (int n = count / 2; n > 0; n /= 2)
+      for (int i = first; i < first + n; ++i) v.r[i] = N::greatest_magnitude(v.r[i], v.r[i + n]);
+    return N::greatest_of_register(v.r[first]);
   }
 };
 

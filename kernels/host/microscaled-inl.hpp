@@ -19,8 +19,6 @@ struct Microscaled {
   static constexpr std::size_t kGroups = 8, kBlock = kGroups * kLanes, kGroupBytes = kLanes * sizeof(T);
   // NaN in E8M0: the codes of this group are marks.
   static constexpr Scale kMarked = std::numeric_limits<Scale>::max();
-  // Codes of a marked group.
-  enum Mark : std::uint8_t { kKept, kNan, kAbove, kBelow };
 
   static constexpr std::size_t group_bytes(const SmallFloat& format) {
     return 4 * static_cast<std::size_t>(format.bits());
@@ -86,7 +84,7 @@ struct Microscaled {
     if constexpr (F == Feedback::carry) v = v + L::load(residual, width);
     const T most = L::greatest_magnitude(L::all(T{0}), v).greatest_of_lanes();
     if (!std::isfinite(most)) [[unlikely]]
-      return mark_group<F>(v, residual, format, scale, code, width.count);
+      return mark_group<F>(v, residual, format, scale, code, width);
     const int field = static_cast<int>(std::bit_cast<Bits>(most) >> Coder::kMantissa);
     const int exponent = std::max(field - format.greatest(), 0);
     const auto word = static_cast<Scale>(exponent);
@@ -109,33 +107,18 @@ struct Microscaled {
     return std::bit_cast<T>(field > 0 ? normal : Bits{1} << (Coder::kMantissa - 1));
   }
 
-  // A group with NaN or Inf: the codes say which. With a residual, finite elements stay in it and decode to 0. Without a
-  // residual they would be lost unnoticed, so they decode to NaN. This case is rare, so the code is simple.
-  template <Feedback F>
+  // A group with NaN or Inf.
+  template <Feedback F, class W>
   static std::uint64_t mark_group(const L& v, std::byte* residual, const SmallFloat& format, std::byte* scale,
-                                  std::byte* code, std::size_t n) {
-    std::memcpy(scale, &kMarked, sizeof kMarked);
-    T lane[kLanes];
-    v.store(reinterpret_cast<std::byte*>(lane), Whole{});
-    std::byte marks[kLanes] = {};
+                                  std::byte* code, W width) {
     std::uint64_t nonfinite = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const bool finite = std::isfinite(lane[i]);
-      nonfinite += !finite;
-      marks[i] = static_cast<std::byte>(finite                ? (residual ? kKept : kNan)
-                                        : std::isnan(lane[i]) ? kNan
-                                        : lane[i] > 0         ? kAbove
-                                                              : kBelow);
-      if constexpr (F != Feedback::none) {
-        T kept = finite ? lane[i] : T{0};
-        if constexpr (F == Feedback::deposit) {
-          const T before = element<T>(residual, i), sum = before + kept;
-          kept = std::isfinite(sum) ? sum : before;
-        }
-        std::memcpy(residual + i * sizeof(T), &kept, sizeof(T));
-      }
+    std::memcpy(scale, &kMarked, sizeof kMarked);
+    pack(code, format.bits(), mark_codes(v, width.bits, residual != nullptr, nonfinite));
+    if constexpr (F != Feedback::none) {
+      L kept = L::select(v.finite(), v, L::all(T{0}));
+      if constexpr (F == Feedback::deposit) kept = deposited(L::load(residual, width), kept);
+      kept.store(residual, width);
     }
-    pack(code, format.bits(), load_bytes(marks));
     return nonfinite;
   }
 
@@ -159,8 +142,9 @@ struct Microscaled {
           if constexpr (std::is_same_v<decltype(store), Whole>) ask_ahead<T>(x + at, 0);
           const Bytes code = unpack(codes + g * group_bytes(format), format.bits());
           ok &= scale == kMarked || valid(scale, code, format);
-          const L decoded = scale == kMarked ? marked_values(code, g < whole ? kLanes : rest, ok)
-                                             : coder.values(code) * L::all(power(scale));
+          L decoded = coder.values(code) * L::all(power(scale));
+          if (scale == kMarked) [[unlikely]]
+            decoded = with_marks(decoded, code, g < whole ? Whole::bits : Part{rest}.bits, ok);
           if (g < whole) {
             sum_of<kAdd>(kAdd ? base + at : nullptr, 0, decoded, Whole{}).store(x + at, store);
           } else {
@@ -182,23 +166,6 @@ struct Microscaled {
     if (format.max_code == format.sign() - 1) return in_range;  // all codes are numbers
     return in_range && !any_above(codes, static_cast<std::uint8_t>(format.sign() - 1),
                                   static_cast<std::uint8_t>(format.max_code));
-  }
-
-  static L marked_values(const Bytes& codes, std::size_t n, bool& ok) {
-    constexpr T kInf = std::numeric_limits<T>::infinity();
-    constexpr T kValues[]{T{0}, std::numeric_limits<T>::quiet_NaN(), kInf, -kInf};
-    std::byte code[kLanes];
-    store_bytes(code, codes);
-    T lane[kLanes] = {};
-    bool any = false;
-    for (std::size_t i = 0; i < n; ++i) {
-      const auto mark = std::to_integer<unsigned>(code[i]);
-      ok &= mark <= kBelow;
-      any |= mark != kKept;
-      lane[i] = kValues[mark & 3];
-    }
-    ok &= any;
-    return L::load(reinterpret_cast<const std::byte*>(lane), Whole{});
   }
 };
 

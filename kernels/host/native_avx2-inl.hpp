@@ -40,6 +40,14 @@ struct Native<float> {
   static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(most), _mm256_castps_si256(abs(v))));
   }
+  // The greatest of lanes that are not negative, as integers.
+  static MQ_INLINE float greatest_of_register(Reg v) {
+    const __m256i u = _mm256_castps_si256(v);
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return std::bit_cast<float>(_mm_cvtsi128_si32(m));
+  }
   static MQ_INLINE Bytes low_bytes(const Reg (&v)[4]) {
     const __m256i low = _mm256_set1_epi32(0xff);
     __m256i word[4];
@@ -157,6 +165,11 @@ struct Native<double> {
   static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
     const __m256i a = _mm256_castpd_si256(most), b = _mm256_castpd_si256(abs(v));
     return _mm256_castsi256_pd(_mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)));
+  }
+  static MQ_INLINE double greatest_of_register(Reg v) {
+    std::int64_t lane[kWidth];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lane), _mm256_castpd_si256(v));
+    return std::bit_cast<double>(std::max(std::max(lane[0], lane[1]), std::max(lane[2], lane[3])));
   }
   static MQ_INLINE Bytes low_bytes(const Reg (&v)[8]) {
     const __m256i low = _mm256_set1_epi32(0xff);

@@ -28,6 +28,9 @@ struct Native<float> {
   static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(most), _mm512_castps_si512(abs(v))));
   }
+  static MQ_INLINE float greatest_of_register(Reg v) {
+    return std::bit_cast<float>(_mm512_reduce_max_epi32(_mm512_castps_si512(v)));
+  }
   static MQ_INLINE Bytes low_bytes(const Reg (&v)[2]) {
     return _mm256_set_m128i(_mm512_cvtepi32_epi8(_mm512_castps_si512(v[1])),
                             _mm512_cvtepi32_epi8(_mm512_castps_si512(v[0])));
@@ -129,6 +132,9 @@ struct Native<double> {
   static MQ_INLINE Reg greatest(Reg a, Reg b) { return _mm512_max_pd(a, b); }
   static MQ_INLINE Reg greatest_magnitude(Reg most, Reg v) {
     return _mm512_castsi512_pd(_mm512_max_epi64(_mm512_castpd_si512(most), _mm512_castpd_si512(abs(v))));
+  }
+  static MQ_INLINE double greatest_of_register(Reg v) {
+    return std::bit_cast<double>(_mm512_reduce_max_epi64(_mm512_castpd_si512(v)));
   }
   static MQ_INLINE Bytes low_bytes(const Reg (&v)[4]) {
     std::uint64_t eight[4];

@@ -98,6 +98,7 @@ struct Native {
     const auto a = std::bit_cast<Mask>(most), b = std::bit_cast<Mask>(abs(v));
     return std::bit_cast<Reg>(b > a ? b : a);
   }
+  static MQ_INLINE T greatest_of_register(Reg v) { return v; }
   // The lowest byte of the bit pattern of each of 32 lanes, and lanes from bytes: 0 to 255.
   static MQ_INLINE Bytes low_bytes(const Reg (&v)[kLanes]) {
     Bytes bytes;

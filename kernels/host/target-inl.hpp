@@ -23,6 +23,7 @@
 #include "kernels/host/scaled-inl.hpp"
 #include "kernels/codecs/integers_format-inl.hpp"
 #include "kernels/host/small_floats-inl.hpp"
+#include "kernels/host/marks-inl.hpp"
 #include "kernels/host/microscaled-inl.hpp"
 #include "kernels/host/bitmaps-inl.hpp"
 #include "kernels/host/rows-inl.hpp"

@@ -1,0 +1,240 @@
+// nvfp4: floats of 4 bits, E2M1, in groups of 16 that share a scale of 8 bits, E4M3 (NVFP4, the format of NVIDIA's Blackwell
+// processors). Its second scale, a float, is that of a whole tensor there. Here it is that of 1024 elements: so a vector
+// may be cut, no rank needs facts of the others' vectors, and it is never worse. 0.566 bytes per float.
+//
+//   unit  = (greatest magnitude of the block) / (6 * 448)
+//   scale = (greatest magnitude of the group) / 6 / unit, rounded to E4M3
+//   code  = v / (scale unit), rounded to E2M1
+//
+// A group with NaN or Inf has the scale NaN, 0x7f, and marks as codes (host/marks-inl.hpp). A block whose magnitudes are all
+// below 2^-107 (doubles: 2^-1000) decodes to 0.
+//
+// Wire, per block: unit, of the element type; a byte of scale for each group of 16, an even number of them; the codes,
+// packed as in host/packed-inl.hpp.
+
+template <class T, class Q>
+struct TwoScales {
+  using L = Lanes<T>;
+  static constexpr std::size_t kBlock = 1024, kMaxGroups = kBlock / kLanes, kGroupBytes = kLanes * sizeof(T);
+  static constexpr std::size_t kCodeBytes = 16;  // of 32 elements
+  static constexpr std::uint8_t kMarked = 0x7f;
+  static constexpr T kTiny = static_cast<T>(sizeof(T) == 4 ? 0x1p-107 : 0x1p-1000);
+  static constexpr T kMostCode = 6, kMostScale = 448;
+
+  static std::size_t groups_of(std::size_t n) { return (n + kLanes - 1) / kLanes; }  // of 32: two scales
+  static std::size_t wire_bytes(std::size_t n, const Params&) {
+    return (n + kBlock - 1) / kBlock * sizeof(T) + groups_of(n) * (2 + kCodeBytes);
+  }
+
+  static Encoded encode(const EncodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    switch (a.feedback) {
+      case Feedback::none: return encode_blocks<Feedback::none>(a);
+      case Feedback::carry: return encode_blocks<Feedback::carry>(a);
+      case Feedback::deposit: return encode_blocks<Feedback::deposit>(a);
+    }
+    return {};
+  }
+
+  static Decoded decode(const DecodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
+    if (!a.stream || a.base == a.x)
+      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
+    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
+    _mm_sfence();
+    return result;
+  }
+
+ private:
+  // The scales of a block: as bytes, and as numbers in units of `unit`. Lane i is group i of 16.
+  struct Scales {
+    T unit;
+    std::byte code[2 * kMaxGroups];
+    T value[2 * kMaxGroups];
+  };
+
+  // A block of x and of the residual.
+  template <Feedback F>
+  struct Source {
+    const std::byte* x;
+    std::byte* residual;
+    template <class W>
+    MQ_INLINE L v(std::size_t g, W width) const {
+      const L alone = L::load(x + g * kGroupBytes, width);
+      if constexpr (F == Feedback::carry)
+        return alone + L::load(residual + g * kGroupBytes, width);
+      else
+        return alone;
+    }
+  };
+
+  template <Feedback F>
+  static Encoded encode_blocks(const EncodeArgs& a) {
+    const auto* x = static_cast<const std::byte*>(a.x);
+    auto* residual = static_cast<std::byte*>(a.residual);
+    std::byte* wire = a.wire;
+    Encoded result;
+    for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T), groups = groups_of(n);
+      const Source<F> source{x + offset, residual ? residual + offset : nullptr};
+      Scales scales = measure(source, n);
+      std::memcpy(wire, &scales.unit, sizeof(T));
+      std::memcpy(wire + sizeof(T), scales.code, 2 * groups);
+      std::byte* const codes = wire + sizeof(T) + 2 * groups;
+      const std::size_t whole = n / kLanes, rest = n % kLanes;
+      for (std::size_t g = 0; g < whole; ++g)
+        result.nonfinite += encode_group(source, g, scales, codes + g * kCodeBytes, Whole{});
+      if (rest)
+        result.nonfinite += encode_group(source, whole, scales, codes + whole * kCodeBytes, Part{rest});
+      wire = codes + groups * kCodeBytes;
+    }
+    result.bytes = static_cast<std::size_t>(wire - a.wire);
+    return result;
+  }
+
+  template <Feedback F>
+  static MQ_INLINE Scales measure(const Source<F>& source, std::size_t n) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    Scales scales;
+    T most[2 * kMaxGroups] = {};
+    for (std::size_t g = 0; g < whole; ++g) {
+      ask_ahead<T>(source.x, g);
+      if constexpr (F != Feedback::none) ask_ahead<T>(source.residual, g);
+      const L v = L::greatest_magnitude(L::all(T{0}), source.v(g, Whole{}));
+      for (int half = 0; half < 2; ++half)
+        most[2 * g + static_cast<std::size_t>(half)] = v.greatest_of_half(half);
+    }
+    if (rest) {
+      const L v = L::greatest_magnitude(L::all(T{0}), source.v(whole, Part{rest}));
+      for (int half = 0; half < 2; ++half)
+        most[2 * whole + static_cast<std::size_t>(half)] = v.greatest_of_half(half);
+    }
+    T greatest = 0;
+    for (const T m : most)
+      if (std::isfinite(m)) greatest = std::max(greatest, m);
+    scales.unit = greatest < kTiny ? T{0} : greatest / (kMostCode * kMostScale);
+    // Rounding must not carry the greatest number beyond the range of T.
+    if (!std::isfinite(kMostScale * scales.unit * kMostCode)) scales.unit *= static_cast<T>(1 - 0x1p-20);
+    round_scales(scales, most);
+    return scales;
+  }
+
+  static MQ_INLINE void round_scales(Scales& scales, const T* most) {
+    const SmallFloats<T> coder(kE4M3);
+    const L per_unit = L::all(scales.unit > T{0} ? T{1} / scales.unit : T{0}),
+            sixth = L::all(T{1} / kMostCode);
+    for (std::size_t at = 0; at < 2 * kMaxGroups; at += kLanes) {
+      const L m = L::load(reinterpret_cast<const std::byte*>(most + at), Whole{});
+      const auto finite = m.finite();
+      const L clean = L::select(finite, m, L::all(T{0}));
+      const L rounded = coder.rounded_magnitude(clean * sixth * per_unit);
+      rounded.store(reinterpret_cast<std::byte*>(scales.value + at), Whole{});
+      store_bytes(scales.code + at, coder.codes(rounded, rounded));
+      for (std::uint32_t bits = ~finite.bits(); bits != 0; bits &= bits - 1)
+        scales.code[at + static_cast<std::size_t>(std::countr_zero(bits))] = std::byte{kMarked};
+    }
+  }
+
+  // The lanes of groups of 16 whose elements are not all finite.
+  static MQ_INLINE std::uint32_t marked_lanes(const std::byte* two) {
+    return (two[0] == std::byte{kMarked} ? 0xffffu : 0u) | (two[1] == std::byte{kMarked} ? 0xffff0000u : 0u);
+  }
+
+  template <Feedback F, class W>
+  static MQ_INLINE std::uint64_t encode_group(const Source<F>& source, std::size_t g, const Scales& scales,
+                                              std::byte* wire, W width) {
+    const SmallFloats<T> coder(kE2M1);
+    const std::uint32_t marked = marked_lanes(scales.code + 2 * g);
+    const T* const scale = scales.value + 2 * g;
+    T step[2], inverse[2];
+    for (int half = 0; half < 2; ++half) {
+      step[half] = scale[half] * scales.unit;
+      inverse[half] = step[half] > T{0} ? T{1} / step[half] : T{0};
+    }
+    const L v = source.v(g, width);
+    const L clean = marked == 0 ? v : L::select(v.finite(), v, L::all(T{0}));
+    const L magnitude = coder.rounded_magnitude(clean * L::halves(inverse[0], inverse[1]));
+    if constexpr (F != Feedback::none) {
+      std::byte* const at = source.residual + g * kGroupBytes;
+      L error = clean - SmallFloats<T>::with_sign(magnitude, clean) * L::halves(step[0], step[1]);
+      if constexpr (F == Feedback::deposit) error = deposited(L::load(at, width), error);
+      error.store(at, width);
+    }
+    std::uint64_t nonfinite = 0;
+    Bytes codes = coder.codes(magnitude, clean);
+    if (marked != 0) [[unlikely]]
+      codes = joined(keep_bytes(codes, ~marked),
+                     mark_codes(v, marked & width.bits, source.residual != nullptr, nonfinite), 0);
+    pack(wire, kE2M1.bits(), std::is_same_v<W, Whole> ? codes : keep_bytes(codes, width.bits));
+    return nonfinite;
+  }
+
+  template <bool kAdd, bool kStream>
+  static Decoded decode_blocks(const DecodeArgs& a) {
+    const auto* base = static_cast<const std::byte*>(a.base);
+    auto* x = static_cast<std::byte*>(a.x);
+    const std::byte* wire = a.wire;
+    for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
+      bool ok = true;
+      const auto run = [&](auto store) __attribute__((always_inline)) {
+        ok = decode_block<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, wire, store);
+      };
+      store_by<T, kStream>(x + offset, run);
+      if (!ok) return Decoded::malformed;
+      wire += sizeof(T) + groups_of(n) * (2 + kCodeBytes);
+    }
+    return Decoded::ok;
+  }
+
+  // False if encode cannot have written this block.
+  template <bool kAdd, class Store>
+  static MQ_INLINE bool decode_block(std::byte* x, const std::byte* base, std::size_t n,
+                                     const std::byte* wire, Store store) {
+    const SmallFloats<T> coder(kE2M1), scale_coder(kE4M3);
+    const std::size_t groups = groups_of(n), whole = n / kLanes, rest = n % kLanes;
+    Scales scales;
+    std::memcpy(&scales.unit, wire, sizeof(T));
+    std::memset(scales.code, 0, sizeof scales.code);
+    std::memcpy(scales.code, wire + sizeof(T), 2 * groups);
+    if (std::signbit(scales.unit) || !std::isfinite(kMostScale * scales.unit * kMostCode)) return false;
+    for (std::size_t at = 0; at < 2 * kMaxGroups; at += kLanes) {
+      const Bytes codes = load_bytes(scales.code + at);
+      if (any_above(codes, 0xff, kMarked)) return false;
+      scale_coder.values(codes).store(reinterpret_cast<std::byte*>(scales.value + at), Whole{});
+    }
+    const std::byte* const codes = wire + sizeof(T) + 2 * groups;
+    bool ok = true;
+    const auto values = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      const Bytes code = unpack(codes + g * kCodeBytes, kE2M1.bits());
+      ok &= (~zero_bytes(code) & ~width.bits) == 0;
+      const T* const scale = scales.value + 2 * g;
+      L decoded = coder.values(code) * L::halves(scale[0] * scales.unit, scale[1] * scales.unit);
+      const std::uint32_t marked = marked_lanes(scales.code + 2 * g);
+      for (const std::uint32_t half : {0xffffu, 0xffff0000u})
+        if ((marked & half) != 0) [[unlikely]]
+          decoded = with_marks(decoded, code, marked & half & width.bits, ok);
+      return sum_of<kAdd>(base, g, decoded, width);
+    };
+    for (std::size_t g = 0; g < whole; ++g) {
+      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
+      values(g, Whole{}).store(x + g * kGroupBytes, store);
+    }
+    if (rest) values(whole, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
+    return ok;
+  }
+};
+
+struct NvFp4 {
+  static constexpr std::string_view kName = "nvfp4";
+  static constexpr std::string_view kWhat = "4-bit floats, 16 of which share an 8-bit float (NVFP4)";
+  static constexpr std::uint16_t kId = 15;
+  static constexpr bool kLossless = false;
+  template <class T>
+  using Family = TwoScales<T, NvFp4>;
+  static constexpr std::array<ParamSpec, 0> kSpecs{};
+  static constexpr std::size_t block(const Params&) { return 1024; }
+  // Half a step between 4 and 6, with a scale that was rounded up by 1/16, or what a scale rounded down cuts off.
+  static constexpr double error_bound(const Params&) { return 0.18; }
+};
