@@ -135,6 +135,9 @@ struct Codec {
   double (*error_bound)(const Params&) noexcept;
   // True if -x decodes to minus what x decodes to.
   bool (*symmetric)(const Params&) noexcept;
+  // True if elements that share a block (or a smaller group) with a NaN or Inf are not sent: they wait in the residual
+  // or, without one, decode to NaN.
+  bool marks_blocks;
 };
 
 // All codecs, in the order of the registry. --list, the policy grammar, the tests and the sweeps use this

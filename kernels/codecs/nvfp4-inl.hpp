@@ -231,6 +231,7 @@ struct NvFp4 {
   static constexpr std::string_view kWhat = "4-bit floats, 16 of which share an 8-bit float (NVFP4)";
   static constexpr std::uint16_t kId = 15;
   static constexpr bool kLossless = false;
+  static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = TwoScales<T, NvFp4>;
   static constexpr std::array<ParamSpec, 0> kSpecs{};

@@ -35,6 +35,7 @@ struct OneBit {
       "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
   static constexpr std::uint16_t kId = 3;
   static constexpr bool kLossless = false;
+  static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = Loops<T, OneBit>;
   static constexpr std::array<std::string_view, 3> kMeansWords{"block", "column", "tensor"};

@@ -44,9 +44,17 @@ struct Description {
       return true;
   }
 
+  static constexpr bool marks_blocks() {
+    if constexpr (requires { Q::kMarksBlocks; })
+      return Q::kMarksBlocks;
+    else
+      return false;
+  }
+
   static Codec codec() noexcept {
-    Codec codec{Q::kName, Q::kId,  Q::kWhat, Q::kLossless, Q::kSpecs, &block,       &wire_bound, nullptr,
-                &whole,   nullptr, nullptr,  nullptr,      &unbiased, &error_bound, &symmetric};
+    Codec codec{Q::kName,    Q::kId,       Q::kWhat,   Q::kLossless,  Q::kSpecs, &block,
+                &wire_bound, nullptr,      &whole,     nullptr,       nullptr,   nullptr,
+                &unbiased,   &error_bound, &symmetric, marks_blocks()};
     if constexpr (requires { &Q::proposes; }) {
       codec.propose = &propose;
       codec.proposes = &Q::proposes;

