@@ -55,10 +55,16 @@ constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>},
                             Kind{"adaptive", ternary},
                             Kind{"topk", sparse}};
 
-constexpr std::array<std::string_view, 5> kVariants{
+constexpr std::array<std::string_view, 9> kVariants{
     "onebit(block=64)",             // shows what shorter blocks gain if scales differ
     "threshold(quantile=0.96875)",  // sends 1 of 32 elements, as the adaptive preset does
-    "adaptive(pi=64)", "adaptive(pi=256)", "topk(k=0.001)"};
+    "adaptive(pi=64)",
+    "adaptive(pi=256)",
+    "topk(k=0.001)",
+    "qsgd(bits=2)",
+    "qsgd(bits=8)",
+    "int8(block=32)",
+    "int4(block=32)"};
 
 double norm2(std::span<const float> v) {
   double sum = 0;

@@ -12,7 +12,8 @@
 namespace mq {
 namespace {
 
-constexpr std::array<std::string_view, 4> kTexts{"bf16", "onebit", "threshold(quantile=0.99)", "adaptive"};
+constexpr std::array<std::string_view, 6> kTexts{
+    "bf16", "int8", "int4", "onebit", "threshold(quantile=0.99)", "adaptive"};
 
 std::vector<Candidate> parsed() {
   std::vector<Candidate> out;

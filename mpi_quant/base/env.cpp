@@ -95,6 +95,12 @@ Status read_bytes(const char* variable, const char* text, std::uint64_t& bytes) 
   return {};
 }
 
+Status read_seed(const char* text, std::uint64_t& seed) {
+  if (parse_seed(text, seed)) return {};
+  return {Code::bad_policy,
+          std::string("MPIQ_SEED: \"") + text + "\" is not a whole number from 0 to 2^64 - 1"};
+}
+
 std::uint64_t fair_share_of_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_bytes <= 0) return UINT64_MAX;
@@ -117,6 +123,7 @@ Result<Env> read_env() {
     MQ_TRY(read_bytes("MPIQ_RESIDUALS", most, e.residual_bytes));
   if (const char* const isa = std::getenv("MPIQ_ISA"); is_set(isa)) MQ_TRY(read_isa(isa, e.isa));
   MQ_TRY(read_number("MPIQ_THREADS", 1, kMaxThreads, e.threads));
+  if (const char* const seed = std::getenv("MPIQ_SEED"); is_set(seed)) MQ_TRY(read_seed(seed, e.seed));
   MQ_TRY(read_number("MPIQ_WATCHDOG", 0, 86400, e.watchdog));
   MQ_TRY(read_cuda(e));
   MQ_TRY(read_number("MPIQ_NODE_RANKS", 0, 1 << 20, e.node_ranks));
@@ -124,6 +131,11 @@ Result<Env> read_env() {
 }
 
 }  // namespace
+
+bool parse_seed(std::string_view text, std::uint64_t& seed) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  return error == std::errc{} && end == text.data() + text.size();
+}
 
 const Result<Env>& env() {
   static Immortal<Result<Env>> e([]() -> Result<Env> {  // immortal, because MPI_Finalize may run in atexit

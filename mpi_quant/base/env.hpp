@@ -47,6 +47,8 @@ struct Env {
   // MPIQ_THREADS: codec threads of a rank, 1 to 64. It needs a library that was built with OpenMP. Default 1:
   // only the caller's thread.
   int threads = 1;
+  // MPIQ_SEED: seed of random rounding, 0 to 2^64 - 1. If ranks differ, all use the greatest. Default 0.
+  std::uint64_t seed = 0;
   // MPIQ_WATCHDOG: a rank that waits longer for the others at the first call on a communicator says so once
   // on stderr, in seconds. 0: never. Default 30.
   int watchdog = 30;
@@ -69,6 +71,9 @@ struct Env {
   // rank. Default 0: a node is what MPI says (ranks that can share memory).
   int node_ranks = 0;
 };
+
+// Reads a seed, a decimal number. False if the text is none.
+bool parse_seed(std::string_view text, std::uint64_t& seed);
 
 // The environment at the time of the first call, or what is wrong with it.
 const Result<Env>& env();

@@ -36,7 +36,8 @@ struct CallOptions {
   // ready only for later work in that stream.
   std::optional<void*> stream;
   bool stream_ordered = false;
-  Status local_error;  // why this rank cannot take part; all ranks learn of it
+  std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
+  Status local_error;                 // why this rank cannot take part; all ranks learn of it
   // True for MPI_Allreduce of an unmodified program. The key is then known to this rank only. If ranks have
   // different methods, all reduce exactly.
   bool may_fall_back = false;

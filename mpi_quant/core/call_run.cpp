@@ -61,7 +61,7 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   local_error_ = {};
   outcome_ = {};
   tally_ = {};
-  proposal_ = 0;
+  maxima_ = {.seed = options.seed.value_or(env().ok() ? env()->seed : 0)};
   reduction_.residual = nullptr;
   holds_key_ = false;
   const std::optional<kernels::Element> element = element_of(call.datatype);
@@ -132,7 +132,7 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   Status prepared = prepare_memory(measures, scratch);
   count_memory();
   MQ_TRY(std::move(prepared));
-  if (proposes) MQ_TRY(vectors_.propose(reduction, proposal_));
+  if (proposes) MQ_TRY(vectors_.propose(reduction, maxima_.proposal));
   execution_.prepare(reduction, scratch);
   return {};
 }
@@ -234,7 +234,10 @@ void CallRun::start() noexcept {
   Residuals::Entry* const entry =
       reduction_.residual != nullptr ? state_.residuals.find(key_.view()) : nullptr;
   holds_key_ = entry != nullptr;
-  if (holds_key_) ++entry->users;
+  if (holds_key_) {
+    ++entry->users;
+    maxima_.calls = entry->calls;
+  }
   stage_ = Stage::queued;
   position_ = {};
   entered_ = false;
@@ -292,7 +295,7 @@ Status CallRun::enter(bool& moved) {
   entered_ = true;
   stage_ = Stage::agreeing;
   reduction_.first_tag = state_.channel.first_tag(window);
-  return agreement_.start(state_.channel.comm(), signature_, proposal_,
+  return agreement_.start(state_.channel.comm(), signature_, maxima_,
                           reduction_.first_tag + CallOrder::kTagsPerWindow - 1);
 }
 
@@ -328,12 +331,17 @@ void CallRun::forget_unused_key() {
     state_.residuals.drop(key_.view());
 }
 
-// The measured parameter is the one that the ranks agreed on. It stays with the key.
+// The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with the key.
 Status CallRun::settle_parameters() {
   Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
-  if (entry != nullptr) entry->used = true;
+  const Maxima& maxima = agreement_.summary().maxima;
+  reduction_.random_key = random_key(signature_, maxima);
+  if (entry != nullptr) {
+    entry->used = true;
+    entry->calls = maxima.calls + 1;
+  }
   if (reduction_.codec->proposes == nullptr || !reduction_.codec->proposes(reduction_.params)) return {};
-  const double proposal = agreement_.summary().proposal;
+  const double proposal = maxima.proposal;
   reduction_.params = reduction_.codec->settle(reduction_.params, proposal);
   if (entry != nullptr && proposal > 0 && !may_fall_back_)
     entry->settled = proposal;  // nothing can be measured on zeros: then the next call tries again

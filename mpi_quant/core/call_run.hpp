@@ -103,7 +103,7 @@ class CallRun final : public InFlight {
   Method method_;
   Reduction reduction_;
   Signature signature_;
-  double proposal_ = 0;
+  Maxima maxima_;  // what this rank brings to the agreement
   Status local_error_;
   Outcome outcome_;
   Tally tally_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/registry.hpp"
 
@@ -74,15 +75,21 @@ Status read_stream_ordered(std::string_view value, CallOptions& options) {
   return {};
 }
 
+Status read_seed(std::string_view value, CallOptions& options) {
+  if (parse_seed(value, options.seed.emplace())) return {};
+  return bad_info("mpiq_seed: \"" + std::string(value) + "\" is not a whole number from 0 to 2^64 - 1");
+}
+
 Status read_key(const char* key, std::string_view value, MPI_Count count, CallOptions& options) {
   if (std::strcmp(key, "mpiq_method") == 0) return read_method(value, options);
   if (std::strcmp(key, "mpiq_key") == 0) return read_residual_key(value, options);
   if (std::strcmp(key, "mpiq_matrix") == 0) return read_matrix(value, count, options);
   if (std::strcmp(key, "mpiq_stream") == 0) return read_stream(value, options);
   if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_stream_ordered(value, options);
+  if (std::strcmp(key, "mpiq_seed") == 0) return read_seed(value, options);
   return {Code::bad_info,
           std::string("info: unknown key \"") + key +
-              "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered)"};
+              "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered, mpiq_seed)"};
 }
 
 }  // namespace

@@ -240,6 +240,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
     r.count = static_cast<MPI_Count>(entry.count);
     r.datatype = residual_type(entry);
     r.settled = entry.settled;
+    r.calls = entry.calls;
     r.in_use = entry.users > 0;
   }
   return {};
@@ -287,6 +288,7 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   });
   if (!finite) return bad_argument(quoted(key) + ": the residual holds NaN or Inf");
   entry->settled = r.settled;
+  entry->calls = r.calls;
   entry->used = true;
   if (!staged.emplace(key, std::move(*entry)).second)
     return bad_argument(quoted(key) + " is in the list twice");

@@ -26,7 +26,9 @@ inline std::string facts_of(std::span<const MPIQ_Residual> list) {
     std::array<char, 40> settled{};
     if (!(r.settled < 0)) std::snprintf(settled.data(), settled.size(), ", settled %.17g", r.settled);
     facts.append("key \"").append(text_in(r.key)).append("\", ").append(std::to_string(r.count)).append(" ");
-    facts.append(text_in(r.element)).append(settled.data()).push_back('\0');
+    facts.append(text_in(r.element)).append(settled.data());
+    if (r.calls != 0) facts.append(", after ").append(std::to_string(r.calls)).append(" calls");
+    facts.push_back('\0');
   }
   return facts;
 }

@@ -30,7 +30,8 @@ inline Hello merge(const Hello& a, const Hello& b) {
   };
   offer(high.first_rank, high.first);
   if (high.differs) offer(high.other_rank, high.other);
-  low.proposal = std::max(a.proposal, b.proposal);
+  low.maxima = {std::max(a.maxima.proposal, b.maxima.proposal), std::max(a.maxima.calls, b.maxima.calls),
+                std::max(a.maxima.seed, b.maxima.seed)};
   return low;
 }
 
@@ -50,11 +51,11 @@ template <Comm C>
 class Agreement {
  public:
   // No other agreement that is under way on comm may use this tag.
-  Status start(C& comm, const Signature& mine, double proposal, int tag) {
+  Status start(C& comm, const Signature& mine, const Maxima& maxima, int tag) {
     known_ = {};
     known_.first_rank = comm.rank();
     known_.first = mine;
-    known_.proposal = proposal;
+    known_.maxima = maxima;
     tag_ = tag;
     distance_ = 1;
     return post(comm);

@@ -19,7 +19,7 @@ bool is_half(const Reduction& reduction) {
 }
 
 kernels::Site site_of(const Reduction& reduction, const Step& step, Range range) {
-  return {reduction.call, static_cast<std::uint64_t>(step.sum), range.begin, reduction.size};
+  return {reduction.random_key, static_cast<std::uint64_t>(step.sum), range.begin, reduction.size};
 }
 
 kernels::Feedback feedback_of(const Step& step) {

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 5;
+inline constexpr std::uint16_t kWireVersion = 6;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -46,8 +46,15 @@ inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSp
 // and params_hash.
 inline constexpr std::uint16_t kFunction = 0xff04;
 
+// Numbers that ranks bring to the agreement. All get the greatest of each.
+struct Maxima {
+  double proposal = 0;      // for a measured parameter (kernels::Codec::propose)
+  std::uint64_t calls = 0;  // that the residual of the call's key has served
+  std::uint64_t seed = 0;   // of random rounding
+};
+
 // What a rank knows about a set of ranks: the lowest rank, and the lowest rank with another signature, if
-// there is one. Also the greatest value that was proposed for a measured parameter (kernels::Codec::propose).
+// there is one; and their maxima.
 struct Hello {
   std::uint32_t magic = kHelloMagic;
   std::uint16_t version = kWireVersion;
@@ -55,9 +62,9 @@ struct Hello {
   std::int32_t first_rank = 0;
   std::int32_t other_rank = -1;
   Signature first, other;
-  double proposal = 0;
+  Maxima maxima;
 };
-static_assert(sizeof(Hello) == 88);
+static_assert(sizeof(Hello) == 104);
 
 // Precedes every encoded chunk. 32 bytes.
 struct FrameHeader {
@@ -96,5 +103,20 @@ inline std::uint32_t hash_of_key(std::string_view key) {
 }
 inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
 inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }
+
+// Mixes all bits (the finaliser of splitmix64, Steele, Lea, Flood 2014): neighbours become unrelated numbers.
+inline std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+// The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a function of
+// the key and the number of the key's call, whatever happened in between and on whatever communicator. So a run that
+// restores its residuals goes on with the same numbers. Else it is a function of the call's signature.
+inline std::uint64_t random_key(const Signature& signature, const Maxima& maxima) {
+  const std::uint64_t call =
+      signature.key == 0 ? hash_of(signature) : mixed(signature.key) ^ (maxima.calls + 0x9e3779b97f4a7c15u);
+  return mixed(mixed(maxima.seed + 0x9e3779b97f4a7c15u) ^ mixed(call));
+}
 
 }  // namespace mq

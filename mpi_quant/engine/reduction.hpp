@@ -33,6 +33,7 @@ struct Reduction {
   std::byte* output = nullptr;
   std::byte* residual = nullptr;  // null: no feedback
   std::uint64_t call = 0;         // hash of the signature
+  std::uint64_t random_key = 0;   // kernels::Site::call
   int rank = 0, size = 1;
   int pipelines = 4;  // segments in flight; the same on all ranks
   int threads = 1;    // codec steps of different segments that may run side by side on the processor

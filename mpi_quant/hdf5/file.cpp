@@ -8,7 +8,7 @@ namespace mq::h5 {
 namespace {
 
 constexpr char kFormat[] = "mpi_quant residuals";
-constexpr std::int32_t kVersion = 1;
+constexpr std::int32_t kVersion = 2, kOldest = 1;  // version 1 has no calls
 constexpr char kDataset[] = "residual";
 constexpr std::uint64_t kMaxResiduals = 1 << 20;  // a file with more was not written by this library
 
@@ -53,6 +53,7 @@ void Writer::create_residual(std::size_t index) {
   write_attribute(group, "element", std::string(text_in(r.element)));
   write_attribute(group, "count", static_cast<std::uint64_t>(r.count));
   write_attribute(group, "settled", r.settled);
+  write_attribute(group, "calls", static_cast<std::uint64_t>(r.calls));
   const std::array<hsize_t, 2> shape{static_cast<hsize_t>(ranks_), static_cast<hsize_t>(r.count)};
   const std::array<hsize_t, 2> chunk{1, static_cast<hsize_t>(piece_of(r.count))};
   const Handle space(H5Screate_simple(2, shape.data(), nullptr), H5Sclose, r.key);
@@ -83,10 +84,10 @@ Reader::Reader(const std::string& path)
     : file_((check_seal(path), H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)), H5Fclose,
             "cannot open " + path) {
   if (read_text_attribute(file_, "format") != kFormat) throw Error("not a file of residuals");
-  const std::int32_t version = read_int_attribute(file_, "version");
-  if (version != kVersion)
-    throw Error("the file has version " + std::to_string(version) + ", this library reads " +
-                std::to_string(kVersion));
+  version_ = read_int_attribute(file_, "version");
+  if (version_ < kOldest || version_ > kVersion)
+    throw Error("the file has version " + std::to_string(version_) + ", this library reads " +
+                std::to_string(kOldest) + " to " + std::to_string(kVersion));
   ranks_ = read_int_attribute(file_, "ranks");
   const std::uint64_t n = read_uint64_attribute(file_, "residuals");
   if (ranks_ < 1 || n > kMaxResiduals) throw Error("impossible number of ranks or residuals");
@@ -106,6 +107,7 @@ MPIQ_Residual Reader::read_residual(std::size_t index) {
   element.copy(r.element, sizeof r.element - 1);
   r.datatype = residual_type(r);
   r.settled = read_double_attribute(group, "settled");
+  r.calls = version_ < 2 ? 0 : read_uint64_attribute(group, "calls");
   const Handle dataset(H5Dopen2(group, kDataset, H5P_DEFAULT), H5Dclose, name);
   const Handle type(H5Dget_type(dataset), H5Tclose, name), space(H5Dget_space(dataset), H5Sclose, name);
   if (check(H5Tequal(type, file_type(r)), name) == 0) throw Error(name + ": the residual has another type");

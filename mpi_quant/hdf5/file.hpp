@@ -1,11 +1,12 @@
 // The residual file. One HDF5 file holds the residuals of all keys and ranks of a communicator:
 //
-//   attributes of /        format = "mpi_quant residuals", version = 1, ranks, residuals (number of keys)
+//   attributes of /        format = "mpi_quant residuals", version = 2, ranks, residuals (number of keys)
 //   /0, /1, ... /N-1       one group for each key, with these attributes:
 //       key                its name; it may hold any byte but 0, so it cannot be the name of the group
 //       element            "f32", "f64", "f16" or "bf16": type of the key's vectors
 //       count              elements of the key's vectors
 //       settled            the codec's measured parameter; < 0: none
+//       calls              that have used the residual; version 1 has none: 0
 //   /I/residual            dataset [ranks, count] of 32-bit floats, or 64-bit for f64; row r is rank r's
 //
 // The first 512 bytes are HDF5's user block and hold the file's seal, see seal.hpp. Chunks of the dataset are
@@ -98,6 +99,7 @@ class Reader {
   std::optional<Handle> dataset_;
   std::size_t current_ = 0;
   int ranks_ = 0;
+  std::int32_t version_ = 0;
   std::vector<MPIQ_Residual> residuals_;
 };
 

@@ -80,6 +80,9 @@ extern "C" {
  *   elements from one column to the next. Methods that treat columns apart ("onebit(means=column)") use
  *   this; others ignore it. All count elements are summed, also those between the columns.
  *
+ * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of MPIQ_SEED. Calls of one key have the random
+ *   numbers of the seed, the key and the call's number, also after MPIQ_Residual_restore.
+ *
  * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
  *   default stream). The vectors are read and written after the work that this stream holds at the time of
  *   the call. Without this key MPIQ_CUDA_SYNC decides the order, by default the legacy default stream.
@@ -271,6 +274,7 @@ typedef struct MPIQ_Residual {
   MPI_Count count;            /* elements, > 0 */
   MPI_Datatype datatype;      /* of the residual: MPI_DOUBLE for "f64", else MPI_FLOAT; put ignores it */
   double settled;             /* the codec's parameter that the key's first call measured; < 0: none */
+  uint64_t calls;             /* that the key has served: the next random numbers depend on it */
   int in_use;                 /* 1: by a call in flight; put ignores it */
 } MPIQ_Residual;
 

@@ -62,11 +62,12 @@ class Residuals {
     // the vector was last. After restart() they are in neither.
     Buffer buffer;
     DeviceBuffer on_device;
-    Held held;            // counts the memory of this entry
-    Buffer aside{};       // elements that set_aside() put away
-    bool used = false;    // a call that got past the agreement has used it
-    int users = 0;        // calls in flight that use it
-    double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
+    Held held;                // counts the memory of this entry
+    Buffer aside{};           // elements that set_aside() put away
+    bool used = false;        // a call that got past the agreement has used it
+    int users = 0;            // calls in flight that use it
+    std::uint64_t calls = 0;  // that have used it; equal on all ranks
+    double settled = -1;      // the codec's measured parameter, once a call has settled it; < 0: not yet
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t bytes() const { return count * kernels::element_bytes(residual_element()); }

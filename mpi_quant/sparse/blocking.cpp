@@ -68,7 +68,7 @@ void BlockingSparse::leave() {
 // after an error its messages may stay in flight for ever.
 Status BlockingSparse::compare_signatures(const Signature& signature, double proposal) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
-  MQ_TRY(agreement.start(comm_->plain(), signature, proposal, first_tag_ + kTags));
+  MQ_TRY(agreement.start(comm_->plain(), signature, {.proposal = proposal}, first_tag_ + kTags));
   const sparse::Deadline deadline(timeout_s_);
   for (std::size_t idle = 0; !agreement.done();) {
     bool moved = false;
@@ -95,7 +95,7 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(agreed_status(summary));
-  proposal = summary.proposal;
+  proposal = summary.maxima.proposal;
   return {};
 }
 

@@ -100,11 +100,18 @@ TEST(Advice, times_are_those_of_the_ranks_and_speedups_are_over_the_fastest) {
     ASSERT_TRUE(m.predicted_s && m.speedup && m.error);
     EXPECT_DOUBLE_EQ(*m.speedup, c.min_s / *m.predicted_s);
   }
-  EXPECT_NEAR(c.methods[0].bytes_per_element, 2, 0.01);
-  EXPECT_NEAR(c.methods[1].bytes_per_element, 0.129, 0.01);
-  EXPECT_LT(*c.methods[0].error, 0.01);
-  EXPECT_GT(*c.methods[1].error, 0.5);
-  EXPECT_GT(*c.methods[1].speedup, *c.methods[0].speedup) << "bytes decide on a slow link";
+  const auto of = [&](std::string_view method) -> const MethodAdvice& {
+    return *std::find_if(c.methods.begin(), c.methods.end(),
+                         [&](const MethodAdvice& m) { return m.method == method; });
+  };
+  EXPECT_NEAR(of("bf16").bytes_per_element, 2, 0.01);
+  EXPECT_NEAR(of("int8").bytes_per_element, 1.016, 0.01);
+  EXPECT_NEAR(of("onebit").bytes_per_element, 0.129, 0.01);
+  EXPECT_LT(*of("bf16").error, *of("int8").error);
+  EXPECT_LT(*of("int8").error, 0.02);
+  EXPECT_GT(*of("onebit").error, 0.5);
+  EXPECT_GT(*of("onebit").speedup, *of("int8").speedup) << "bytes decide on a slow link";
+  EXPECT_GT(*of("int8").speedup, *of("bf16").speedup);
 }
 
 TEST(Advice, rules_parse_and_choose_what_they_were_made_for) {

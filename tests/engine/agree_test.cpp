@@ -21,12 +21,18 @@ std::vector<Status> agree_all(const std::vector<Signature>& signatures, const Lo
     std::uint64_t messages = 0;
     Agreement<Loopback::Rank> agreement;
     const auto r = static_cast<std::size_t>(comm.rank());
-    EXPECT_TRUE(agreement.start(comm, signatures[r], static_cast<double>(r), 5).ok());
+    EXPECT_TRUE(agreement
+                    .start(comm, signatures[r],
+                           {.proposal = static_cast<double>(r), .calls = 100 - r, .seed = r % 3}, 5)
+                    .ok());
     for (bool moved = false; !agreement.done(); comm.idle())
       EXPECT_TRUE(agreement.advance(comm, messages, moved).ok());
     status[r] = agreed_status(agreement.summary());
     if (status[r].ok()) {
-      EXPECT_EQ(agreement.summary().proposal, static_cast<double>(comm.size() - 1));
+      const Maxima& maxima = agreement.summary().maxima;
+      EXPECT_EQ(maxima.proposal, static_cast<double>(comm.size() - 1));
+      EXPECT_EQ(maxima.calls, 100u);
+      EXPECT_EQ(maxima.seed, static_cast<std::uint64_t>(std::min(comm.size() - 1, 2)));
     }
   });
   EXPECT_EQ(net.leaked(), 0u);

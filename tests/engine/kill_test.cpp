@@ -88,7 +88,7 @@ bool call(Mortal& comm, const Reduction& reduction, std::byte* scratch, Status& 
     }
     return execution.advance(comm, tally, moved);
   };
-  status = agreement.start(comm, {}, 0, 1 << 20);
+  status = agreement.start(comm, {}, {}, 1 << 20);
   for (bool begun = false; status.ok() && !(begun && execution.done()); comm.idle()) {
     if (comm.late()) return false;
     status = step();

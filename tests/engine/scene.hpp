@@ -125,7 +125,7 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.output = reinterpret_cast<std::byte*>(out.output[r].data());
     reduction.input = scene.in_place ? reduction.output : reinterpret_cast<const std::byte*>(input[r].data());
     reduction.residual = scene.feedback ? reinterpret_cast<std::byte*>(out.residual[r].data()) : nullptr;
-    reduction.call = 7;
+    reduction.call = reduction.random_key = 7;
     reduction.rank = comm.rank();
     reduction.size = comm.size();
     reduction.pipelines = scene.pipelines;

@@ -106,7 +106,7 @@ class ImpossibleFile : public ResidualFile {
 
 TEST_F(ImpossibleFile, by_its_attributes_is_an_error_that_says_why) {
   fails_with("/", "format", std::string("something"), "not a file of residuals");
-  fails_with("/", "version", std::int32_t{2}, "version 2, this library reads 1");
+  fails_with("/", "version", std::int32_t{3}, "version 3, this library reads 1 to 2");
   fails_with("/", "ranks", std::int32_t{size + 1}, "another shape");
   fails_with("/", "ranks", std::int32_t{-1}, "impossible number");
   fails_with("/", "residuals", std::uint64_t{2}, "/1");
@@ -118,6 +118,17 @@ TEST_F(ImpossibleFile, by_its_attributes_is_an_error_that_says_why) {
   fails_with("/0", "element", std::string("f64"), "another type");
   fails_with("/0", "count", std::uint64_t{99}, "another shape");
   fails_with("/0", "settled", std::nan(""), "settled");
+}
+
+TEST_F(ImpossibleFile, would_be_one_without_calls_but_for_version_1) {
+  fails([](hid_t file) { h5::check(H5Adelete_by_name(file, "/0", "calls", H5P_DEFAULT), "delete"); },
+        "calls");
+  on_rank_0([&] {
+    const h5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, path);
+    h5::write_attribute(h5::Handle(H5Oopen(file, "/", H5P_DEFAULT), H5Oclose, "/"), "version",
+                        std::int32_t{1});
+  });
+  EXPECT_EQ(MPIQ_Residual_restore(comm, path.c_str()), MPI_SUCCESS);
 }
 
 TEST_F(ImpossibleFile, by_its_dataset_is_an_error_that_says_why) {

@@ -1,4 +1,4 @@
-// The OCP Microscaling formats (mxfp8, mxfp6, mxfp4): every code stands for the number of the OCP text, every number between
+// The OCP Microscaling formats (mxfp8, mxfp6, mxfp4) and NVFP4: every code stands for the number of the OCP text, every number between
 // two of them goes to the nearer one, and the scale is the one of the text.
 
 #include <gtest/gtest.h>
@@ -174,6 +174,101 @@ TEST(Microscaled, take_the_bytes_that_the_table_says) {
     const Row<float> row = fastest(format.codec, format.values);
     EXPECT_EQ(row.bound(n), n / 32 + n * static_cast<std::size_t>(format.bits()) / 8) << format.codec;
   }
+}
+
+// The formats of NVFP4's elements and scales, as above.
+const Format kE2M1{"nvfp4", {}, 2, 1, 1, 6, 2}, kE4M3{"nvfp4", {}, 4, 3, 7, 448, 8};
+
+// The number of the format that is nearest to v >= 0.
+double nearest(const Format& format, double v) {
+  double best = 0;
+  for (int code = 0; format.value(code) <= format.most; ++code)
+    if (std::abs(format.value(code) - v) < std::abs(best - v)) best = format.value(code);
+  return best;
+}
+
+TEST(NvFp4, units_scales_and_codes_are_those_of_the_definition) {
+  for_each_isa("nvfp4", {}, [](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    const std::size_t n = 1024 + 40;
+    auto x = make_input<T>(Input::normal, n, seed());
+    for (std::size_t i = 0; i < n; ++i)
+      x[i] *= std::ldexp(T{1}, -static_cast<int>(i / 16 % 8));  // groups differ
+    const Coded<T> got = row.run(x, {}, Feedback::none);
+    const std::byte* at = got.wire.data();
+    for (std::size_t begin = 0; begin < n; begin += 1024) {
+      const std::size_t end = std::min(n, begin + 1024), groups = (end - begin + 31) / 32;
+      T unit;
+      std::memcpy(&unit, at, sizeof unit);
+      double most = 0;
+      for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::abs(static_cast<double>(x[i])));
+      ASSERT_NEAR(static_cast<double>(unit) * 6 * 448 / most, 1, 1e-6) << row.describe(n, "");
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::size_t group = (i - begin) / 16, in_group = (i - begin) % 32;
+        double of_group = 0;
+        for (std::size_t j = begin + group * 16; j < std::min(end, begin + group * 16 + 16); ++j)
+          of_group = std::max(of_group, std::abs(static_cast<double>(x[j])));
+        const double scale = kE4M3.value(std::to_integer<int>(at[sizeof(T) + group]));
+        const double wanted = of_group / 6 / static_cast<double>(unit);
+        ASSERT_NEAR(scale, nearest(kE4M3, wanted), 1e-5 * wanted) << row.describe(n, "") << i;
+        const int code = code_of(at + sizeof(T) + 2 * groups + (i - begin) / 32 * 16, 4, in_group);
+        const double value =
+            kE2M1.value(code & 7) * scale * static_cast<double>(unit) * ((code & 8) != 0 ? -1 : 1);
+        ASSERT_NEAR(static_cast<double>(got.decoded[i]), value, 1e-6 * std::abs(value))
+            << row.describe(n, "") << i;
+        const double share = std::abs(static_cast<double>(x[i])) / (scale * static_cast<double>(unit));
+        ASSERT_LE(std::abs(kE2M1.value(code & 7) - share), std::abs(nearest(kE2M1, share) - share) + 1e-5)
+            << i;
+      }
+      at += sizeof(T) + groups * 18;
+    }
+    ASSERT_EQ(at, got.wire.data() + got.wire.size()) << row.describe(n, "");
+  });
+}
+
+TEST(NvFp4, a_nan_marks_its_sixteen_and_no_others) {
+  for_each_isa("nvfp4", {}, [](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    auto x = make_input<T>(Input::normal, 100, seed());
+    x[20] = std::numeric_limits<T>::quiet_NaN();
+    x[25] = -std::numeric_limits<T>::infinity();
+    const Coded<T> got = row.run(x, std::vector<T>(100), Feedback::carry);
+    EXPECT_EQ(got.nonfinite, 2u);
+    EXPECT_TRUE(std::isnan(got.decoded[20]));
+    EXPECT_EQ(got.decoded[25], x[25]);
+    for (std::size_t i = 0; i < 100; ++i) {
+      if (i / 16 == 1) {
+        EXPECT_EQ(got.residual[i], std::isfinite(x[i]) ? x[i] : T{0}) << row.describe(100, "") << i;
+        if (std::isfinite(x[i])) {
+          EXPECT_EQ(got.decoded[i], T{0}) << i;
+        }
+      } else {
+        EXPECT_TRUE(std::isfinite(got.decoded[i]) && std::abs(got.decoded[i] - x[i]) < T{1}) << i;
+      }
+    }
+  });
+}
+
+TEST(NvFp4, refuses_units_scales_and_padding_that_encode_cannot_write) {
+  for_each_isa("nvfp4", {}, [](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    const std::size_t n = 35;
+    const auto wire = row.run(make_input<T>(Input::normal, n, seed()), {}, Feedback::none).wire;
+    std::vector<T> out(n);
+    const auto expect_refused = [&](const auto& change, const char* what) {
+      auto hostile = wire;
+      change(hostile);
+      EXPECT_EQ(row.decode(hostile, n, nullptr, out.data()), kernels::Decoded::malformed)
+          << row.describe(n, what);
+    };
+    for (const T unit : {T{-1}, std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
+                         std::numeric_limits<T>::max()})
+      expect_refused([&](auto& w) { std::memcpy(w.data(), &unit, sizeof unit); }, "unit");
+    expect_refused([](auto& w) { w[sizeof(T)] = std::byte{0x80}; }, "a negative scale");
+    expect_refused([](auto& w) { std::fill_n(w.begin() + sizeof(T), 1, std::byte{0x7f}); },
+                   "marks of normal codes");
+    expect_refused([](auto& w) { w.back() |= std::byte{0x80}; }, "padding");
+  });
 }
 
 }  // namespace
