@@ -113,7 +113,7 @@ class RankRun {
       const std::byte* const device_input = place(rank_, input_, kinds.input);
       reduction.input = device_input ? device_input : reinterpret_cast<const std::byte*>(input_.data());
     }
-    reduction.call = 7;
+    reduction.call = reduction.random_key = 7;
     reduction.rank = rank_;
     reduction.size = comm_.size();
     reduction.pipelines = s_.scene.pipelines;
