@@ -1,5 +1,5 @@
 // bound: a sum with a guaranteed error. Every element of the result is within `abs` of the exact sum, on any number of
-// ranks, over any plan and in any order of arrival.
+// ranks, over any plan and in any order of arrival; besides, there may be the rounding of an ordinary sum, see below.
 //
 //   step      the greatest power of two <= 2 abs / P, P ranks
 //   k         v / step, rounded to the nearest integer, ties to even
@@ -7,12 +7,15 @@
 //
 // A sum of such values is a multiple of step, and exact while it is below 2^24 step (doubles: 2^53 step). So what the
 // ranks' own elements lose, at most step / 2 each, is all: later encodes of sums lose nothing, and the error is at most
-// P step / 2 <= abs.
+// P step / 2 <= abs. The owner of a slice (plan direct) adds its elements as they are, and the encode of the sum rounds
+// them.
 //
-// Numbers k beyond 2^22 (doubles: 2^51), NaN and Inf: the 256 elements around them are sent as they are. Such an element
-// loses nothing there. A sum with it need not be a multiple of step, and its next encode may round it, once for the
-// rounding that the rank was spared: the error stays within P step / 2. What is added is the rounding of the sums
-// themselves, as in any sum of floats: up to 2^-24 (doubles: 2^-53) of a partial sum beyond 2^24 step (2^53 step).
+// Numbers k beyond 2^22 (doubles: 2^51), NaN and Inf: the 256 elements around them are sent as they are, and lose nothing.
+// A sum with them need not be a multiple of step, and its next encode may round it, once for the rounding that the
+// rank was spared: the error stays within P step / 2.
+//
+// A sum with a term that is no multiple of step, or beyond 2^24 step, is rounded to the element type as every sum is: by
+// up to 2^-24 (doubles: 2^-53) of itself. If that matters beside `abs`, the vector should be one of doubles.
 //
 // growth=sqrt: step <= 2 abs / sqrt(P). Rounding errors of many ranks mostly cancel, so the error is usually within abs,
 // but this is a probability and no guarantee; the guarantee is then sqrt(P) abs.

@@ -1,5 +1,5 @@
 // The guarantee of codecs with an absolute bound, over whole reductions: every element of the result is within the bound
-// of the exact sum, on any number of ranks and over every plan.
+// (and the rounding of an ordinary sum) of the exact sum, on any number of ranks and over every plan.
 
 #include <gtest/gtest.h>
 
@@ -21,23 +21,18 @@ Vectors<T> vectors(Input kind, int ranks, std::size_t n) {
   return x;
 }
 
-// The greatest distance of the result from the sum, and what the rounding of ordinary sums may add: nothing where all
-// partial sums are multiples of the step and below `exact` steps.
+// Within `abs` and the rounding of an ordinary sum.
 template <class T>
 void expect_within(const Outcome<T>& got, const Vectors<T>& x, double abs, const std::string& where) {
-  const double exact = std::ldexp(abs / static_cast<double>(x.size()), std::numeric_limits<T>::digits - 3);
+  const auto unit = std::ldexp(static_cast<long double>(x.size()), -std::numeric_limits<T>::digits);
   for (std::size_t i = 0; i < x[0].size(); ++i) {
     long double sum = 0, magnitudes = 0;
     for (const auto& v : x) {
       sum += static_cast<long double>(v[i]);
       magnitudes += std::abs(static_cast<long double>(v[i]));
     }
-    const long double rounding =
-        magnitudes < static_cast<long double>(exact)
-            ? 0
-            : magnitudes * std::ldexp(static_cast<long double>(x.size()), -std::numeric_limits<T>::digits);
     ASSERT_LE(std::abs(static_cast<long double>(got.output[0][i]) - sum),
-              static_cast<long double>(abs) + rounding)
+              static_cast<long double>(abs) + magnitudes * unit)
         << where << " at " << i;
   }
 }
