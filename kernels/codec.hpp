@@ -133,6 +133,9 @@ struct Codec {
   // A bound of |decoded - v| for each element, as a share of the greatest magnitude of its block, for blocks whose
   // magnitudes are normal numbers at least 2^20 above the smallest. 0: no such bound.
   double (*error_bound)(const Params&) noexcept;
+  // A bound of |decoded - v| for each element, of any vector, in a call of so many ranks: what one rank's contribution
+  // loses. Encodes of sums lose nothing more. 0: no such bound.
+  double (*absolute_bound)(const Params&, int ranks) noexcept;
   // True if -x decodes to minus what x decodes to.
   bool (*symmetric)(const Params&) noexcept;
   // True if elements that share a block (or a smaller group) with a NaN or Inf are not sent: they wait in the residual

@@ -37,6 +37,13 @@ struct Description {
       return 0;
   }
 
+  static double absolute_bound(const Params& params, int ranks) noexcept {
+    if constexpr (requires { Q::absolute_bound(params, ranks); })
+      return Q::absolute_bound(params, ranks);
+    else
+      return 0;
+  }
+
   static bool symmetric(const Params& params) noexcept {
     if constexpr (requires { Q::symmetric(params); })
       return Q::symmetric(params);
@@ -52,9 +59,9 @@ struct Description {
   }
 
   static Codec codec() noexcept {
-    Codec codec{Q::kName,    Q::kId,       Q::kWhat,   Q::kLossless,  Q::kSpecs, &block,
-                &wire_bound, nullptr,      &whole,     nullptr,       nullptr,   nullptr,
-                &unbiased,   &error_bound, &symmetric, marks_blocks()};
+    Codec codec{Q::kName,    Q::kId,       Q::kWhat,        Q::kLossless, Q::kSpecs,     &block,
+                &wire_bound, nullptr,      &whole,          nullptr,      nullptr,       nullptr,
+                &unbiased,   &error_bound, &absolute_bound, &symmetric,   marks_blocks()};
     if constexpr (requires { &Q::proposes; }) {
       codec.propose = &propose;
       codec.proposes = &Q::proposes;

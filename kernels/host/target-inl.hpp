@@ -19,6 +19,7 @@
 #include "kernels/host/valued-inl.hpp"
 #include "kernels/host/zeros-inl.hpp"
 #include "kernels/host/random-inl.hpp"
+#include "kernels/host/bit_packing-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
 #include "kernels/host/scaled-inl.hpp"
 #include "kernels/codecs/integers_format-inl.hpp"

@@ -111,7 +111,8 @@ TEST(Quality, every_codec_returns_at_most_the_energy_error_of_sending_nothing) {
         continue;  // millions are out of its range
       const auto decoded = row.run(x, {}, Feedback::none).decoded;
       const double error = squared_error(x, decoded);
-      if (row.codec->name == "threshold")  // nothing where all are below tau, and little of a small tau
+      // Nothing is sent where all are below tau, little of a small tau, and nothing below an absolute error.
+      if (row.codec->name == "threshold" || row.codec->absolute_bound(row.params, 1) > 0)
         ASSERT_LE(error, squares(x)) << row.describe(5000, name(input));
       else
         ASSERT_LT(error, squares(x)) << row.describe(5000, name(input));
@@ -152,6 +153,23 @@ TEST(Quality, errors_are_within_the_bound_of_the_row) {
         ASSERT_LE(std::abs(static_cast<double>(decoded[i]) - static_cast<double>(x[i])),
                   bound * most[i / row.block()])
             << row.describe(5000, name(input)) << " at " << i;
+    }
+  });
+}
+
+TEST(Quality, errors_are_within_the_absolute_bound_of_the_row_whatever_the_vector) {
+  for_each_row([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    for (const int ranks : {1, 2, 3, 7, 1000}) {
+      const double bound = row.codec->absolute_bound(row.params, ranks);
+      if (bound == 0) return;
+      for (const Input input : kInputs) {
+        const auto x = make_input<T>(input, 5000, seed());
+        const auto decoded = row.run(x, {}, Feedback::none, 0, {.ranks = ranks}).decoded;
+        for (std::size_t i = 0; i < x.size(); ++i)
+          ASSERT_LE(std::abs(static_cast<double>(decoded[i]) - static_cast<double>(x[i])), bound)
+              << row.describe(5000, name(input)) << " at " << i << " of " << ranks << " ranks";
+      }
     }
   });
 }

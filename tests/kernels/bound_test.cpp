@@ -1,0 +1,103 @@
+// The wire of bound: what was rounded once is sent without loss, the least width is used, and nothing else is accepted.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/inputs.hpp"
+#include "tests/kernels/rows.hpp"
+
+namespace mq::test {
+namespace {
+
+using kernels::Decoded;
+using kernels::Feedback;
+
+template <class F>
+void for_each_bound(const F& property) {
+  for (const double abs : {1e-30, 1e-6, 1e-3, 7.0, 1e30}) for_each_isa("bound", {{"abs", abs}}, property);
+}
+
+TEST(Bound, what_was_rounded_once_is_not_rounded_again) {
+  for_each_bound([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    for (const Input input : kInputs) {
+      const auto once = row.run(make_input<T>(input, 9000, seed()), {}, Feedback::none);
+      const auto twice = row.run(once.decoded, {}, Feedback::none);
+      ASSERT_TRUE(once.decoded == twice.decoded) << row.describe(9000, name(input));
+    }
+  });
+}
+
+TEST(Bound, residuals_are_what_is_lost_exactly) {
+  for_each_bound([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    const auto x = make_input<T>(Input::normal, 5000, seed());
+    const Coded<T> got = row.run(x, std::vector<T>(5000), Feedback::carry);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(got.decoded[i] + got.residual[i], x[i]) << row.describe(5000, "");
+  });
+}
+
+// Bytes of a part of 256 floats whose numbers k are these, with its byte of mode and width.
+std::size_t bytes_of(const std::vector<float>& k) {
+  const Row<float> row = fastest("bound", {{"abs", 0.5}});  // step 1
+  return row.run(k, {}, Feedback::none).wire.size() - 1;
+}
+
+TEST(Bound, parts_take_the_least_width) {
+  std::vector<float> k(256, 0.0F);
+  EXPECT_EQ(bytes_of(k), 1u);
+  k[77] = -1;
+  EXPECT_EQ(bytes_of(k), 1u + 32);
+  k[78] = 1;
+  EXPECT_EQ(bytes_of(k), 1u + 2 * 32);
+  k[79] = 1 << 20;
+  k[80] = -(1 << 20);
+  EXPECT_EQ(bytes_of(k), 1u + 22 * 32);
+  for (std::size_t i = 0; i < 256; ++i)
+    k[i] = static_cast<float>(1000000 + i % 2);  // differences of 1 and -1
+  EXPECT_EQ(bytes_of(k), 1u + 4 + 2 * 32);
+  k[3] = 0x1p23F;  // beyond the range: all as they are, and then without the byte of the part
+  EXPECT_EQ(bytes_of(k), 1024u);
+}
+
+TEST(Bound, never_sends_more_than_the_vector_and_a_byte_a_block) {
+  for_each_bound([](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    for (const Input input : kInputs)
+      for (const std::size_t n : {1, 255, 257, 4096, 10000})
+        ASSERT_LE(row.run(make_input<T>(input, n, seed()), {}, Feedback::none).wire.size(),
+                  n * sizeof(T) + (n + 4095) / 4096);
+  });
+}
+
+TEST(Bound, refuses_what_encode_cannot_write) {
+  const Row<float> row = fastest("bound", {{"abs", 0.5}});
+  const std::size_t n = 300;
+  std::vector<float> x(n), out(n);
+  for (std::size_t i = 0; i < n; ++i) x[i] = i % 2 == 0 ? 17.0F : -5.0F;
+  const auto wire = row.run(x, {}, Feedback::none).wire;
+  const auto expect_refused = [&](const auto& change, const char* what) {
+    auto hostile = wire;
+    change(hostile);
+    EXPECT_EQ(row.decode(hostile, n, nullptr, out.data()), Decoded::malformed) << what;
+  };
+  ASSERT_EQ(row.decode(wire, n, nullptr, out.data()), Decoded::ok);
+  ASSERT_EQ(std::to_integer<int>(wire[1]) & 63, 6) << "width";
+  for (const int byte : {2, 255})
+    expect_refused([&](auto& w) { w[0] = static_cast<std::byte>(byte); }, "block");
+  for (const int byte : {0, 5, 7, 25, 63, 64 | 6, 128 | 1, 192, 255})
+    expect_refused([&](auto& w) { w[1] = static_cast<std::byte>(byte); }, "mode and width");
+  expect_refused([](auto& w) { w.pop_back(); }, "cut");
+  expect_refused([](auto& w) { w.push_back(std::byte{0}); }, "too long");
+  expect_refused([](auto& w) { w.clear(); }, "empty");
+  expect_refused([](auto& w) { std::memset(w.data() + 2, 0, 6 * 32); }, "a width that is not the least");
+  expect_refused([](auto& w) { w.back() |= std::byte{0x80}; }, "bits behind the last number");
+}
+
+}  // namespace
+}  // namespace mq::test
