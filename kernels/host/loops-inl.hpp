@@ -3,6 +3,7 @@
 // instruction set, after lanes-inl.hpp.
 //
 // A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
+// elements are rounded at random, it has dithered(v, bits): what put then gets. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 
@@ -45,6 +46,8 @@ struct Loops {
   using Statistics = typename ScaleOf<Q, T>::Statistics;
   using L = Lanes<T>;
   static constexpr bool kScaled = !std::is_same_v<Scale, NoScale>;
+  static constexpr bool kRandom = requires(L v) { Q::template dithered<T>(v, v); };
+  using Random = std::conditional_t<kRandom, Noise, NoNoise>;
   static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
 
@@ -99,12 +102,13 @@ struct Loops {
     auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
     const Cut cut = cut_of(a.params, a.n);
+    Random random(a.site);
     Encoded result;
     for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
       const std::size_t n = std::min(cut.length(block), a.n - begin);
       const std::size_t offset = begin * sizeof(T);
-      result.nonfinite +=
-          encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, a.params, wire);
+      result.nonfinite += encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, a.params,
+                                          wire, random, a.site.index + begin);
       wire += block_bytes(n);
       begin += n;
     }
@@ -114,7 +118,8 @@ struct Loops {
 
   template <Feedback F>
   static MQ_INLINE std::uint64_t encode_block(const std::byte* x, std::byte* residual, std::size_t n,
-                                              const Params& params, std::byte* wire) {
+                                              const Params& params, std::byte* wire, Random& random,
+                                              std::uint64_t index) {
     std::byte* const codes = wire + kScaleBytes;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     Statistics statistics{};
@@ -127,9 +132,10 @@ struct Loops {
     std::uint64_t nonfinite = 0;
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (!kScaled) ask<F>(x, residual, g);
-      nonfinite += quantize_group<F>(x, residual, g, statistics, codes, Whole{});
+      nonfinite += quantize_group<F>(x, residual, g, statistics, codes, random, index, Whole{});
     }
-    if (rest) nonfinite += quantize_group<F>(x, residual, whole, statistics, codes, Part{rest});
+    if (rest)
+      nonfinite += quantize_group<F>(x, residual, whole, statistics, codes, random, index, Part{rest});
     return nonfinite;
   }
 
@@ -192,11 +198,16 @@ struct Loops {
 
   template <Feedback F, class W>
   static MQ_INLINE std::uint64_t quantize_group(const std::byte* x, std::byte* residual, std::size_t g,
-                                                const Statistics& statistics, std::byte* codes, W width) {
+                                                const Statistics& statistics, std::byte* codes,
+                                                [[maybe_unused]] Random& random,
+                                                [[maybe_unused]] std::uint64_t index, W width) {
     constexpr bool kInResidual = kScaled && F == Feedback::carry;  // pass 1 left v there
     L v = L::load((kInResidual ? residual : x) + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry && !kScaled) v = v + L::load(residual + g * kGroupBytes, width);
-    const L decoded = Q::template put<T>(v, statistics, codes + code_offset(g), width);
+    L rounded = v;
+    if constexpr (kRandom)
+      rounded = Q::template dithered<T>(v, random.template bits_at<T>(index + g * kLanes));
+    const L decoded = Q::template put<T>(rounded, statistics, codes + code_offset(g), width);
     if constexpr (F != Feedback::none) {
       L error = v - decoded;
       if constexpr (!kScaled) error = L::select(decoded.finite(), error, L::all(T{0}));
@@ -246,6 +257,8 @@ struct Loops {
       const std::size_t n = std::min(cut.length(block), a.n - begin);
       const std::byte* const codes = wire + kScaleBytes;
       Scale scale{};
+      if constexpr (requires { Q::template padding_ok<T>(codes, n); })
+        if (!Q::template padding_ok<T>(codes, n)) return Decoded::malformed;
       if constexpr (kScaled) {
         if (!Q::padding_ok(codes, n)) return Decoded::malformed;
         std::memcpy(&scale, wire, sizeof scale);

@@ -1,0 +1,82 @@
+// natural: every element becomes a power of two, the one below or the one above it, at random, so that the mean over the
+// calls is the element (Horvath, Ho, Horvath, Sahu, Canini, Richtarik: Natural compression for distributed deep
+// learning, 2019, definition 1). The expected squared error is at most 1/8 of the squared element. Only sign and exponent
+// are sent: 9 bits per float, 12 bits per double. There is no scale, so any range of magnitudes will do.
+//
+// Magnitudes below the least normal number become 0 or that number. Those beyond the greatest power of two become that
+// one. Infinities stay; a NaN is sent as minus zero.
+//
+// Wire, per 32 elements: a byte of each exponent field (doubles: of its lower 8 bits), doubles: the 3 higher bits of each
+// exponent field (host/packed-inl.hpp), 4 bytes of signs. The last 32 may have fewer elements; the others' bits are 0.
+
+struct Natural {
+  static constexpr std::string_view kName = "natural";
+  static constexpr std::string_view kWhat =
+      "sign and exponent, rounded at random (natural compression, Horvath et al. 2019)";
+  static constexpr std::uint16_t kId = 16;
+  static constexpr bool kLossless = false;
+  template <class T>
+  using Family = Loops<T, Natural>;
+  static constexpr std::array<ParamSpec, 0> kSpecs{};
+  static constexpr std::size_t block(const Params&) { return kLanes; }
+  static constexpr bool unbiased(const Params&) { return true; }
+  static constexpr double error_bound(const Params&) { return 1; }
+  template <class T>
+  static constexpr std::size_t kGroup = sizeof(T) == 4 ? 36 : 48;
+  template <class T>
+  static constexpr std::size_t code_bytes(std::size_t n) {
+    return (n + kLanes - 1) / kLanes * kGroup<T>;
+  }
+
+  template <class T>
+  static constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
+
+  // A power of two, 0, an infinity or a NaN.
+  template <class T>
+  static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
+    using L = Lanes<T>;
+    constexpr auto kField = std::bit_cast<typename L::Bits>(std::numeric_limits<T>::infinity());
+    constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p127) : static_cast<T>(0x1p1023);
+    const L magnitude = v.abs();
+    const L power = magnitude.bits_add(bits.bits_left(kMantissa<T> - 16)).bits_and(L::all_bits(kField));
+    const L sign = v.bits_and(L::all(-T{0}));
+    return L::select(v.finite(), power.at_most(L::all(kMost)).bits_or(sign), v);
+  }
+  template <class T, class W>
+  static MQ_INLINE Lanes<T> put(const Lanes<T>& power, NoScale, std::byte* codes, W width) {
+    using L = Lanes<T>;
+    const std::uint32_t numbers = power.ordered().bits() & width.bits;
+    const L field = power.abs().bits_right(kMantissa<T>);
+    store_bytes(codes, keep_bytes(field.low_bytes(), numbers));
+    if constexpr (sizeof(T) == 8) pack(codes + 32, 3, keep_bytes(field.bits_right(8).low_bytes(), numbers));
+    // -0 is at least 0; a NaN is not
+    const std::uint32_t negative = ~power.at_least(L::all(T{0})).bits() & width.bits;
+    store_bits(codes + kGroup<T> - 4, negative, Whole{});
+    return get<T>(NoScale{}, codes, width);
+  }
+  template <class T, class W>
+  static MQ_INLINE Lanes<T> get(NoScale, const std::byte* codes, W) {
+    using L = Lanes<T>;
+    const Bytes low = load_bytes(codes);
+    const std::uint32_t negative = load_bits(codes + kGroup<T> - 4, Whole{});
+    std::uint32_t zero = zero_bytes(low);
+    L field = L::of_byte_bits(low);
+    if constexpr (sizeof(T) == 8) {
+      const Bytes high = unpack(codes + 32, 3);
+      zero &= zero_bytes(high);
+      field = field.bits_or(L::of_byte_bits(high).bits_left(8));
+    }
+    const L value = field.bits_left(kMantissa<T>).bits_or(L::pick(negative, -T{0}, T{0}));
+    return L::select(L::mask_of(negative & zero), L::all(std::numeric_limits<T>::quiet_NaN()), value);
+  }
+  // The bits of missing elements of the last group are 0.
+  template <class T>
+  static MQ_INLINE bool padding_ok(const std::byte* codes, std::size_t n) {
+    const std::size_t rest = n % kLanes;
+    if (rest == 0) return true;
+    const std::byte* const group = codes + n / kLanes * kGroup<T>;
+    std::uint32_t used = ~zero_bytes(load_bytes(group)) | load_bits(group + kGroup<T> - 4, Whole{});
+    if constexpr (sizeof(T) == 8) used |= ~zero_bytes(unpack(group + 32, 3));
+    return (used & ~Part{rest}.bits) == 0;
+  }
+};
