@@ -55,7 +55,7 @@ constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>},
                             Kind{"adaptive", ternary},
                             Kind{"topk", sparse}};
 
-constexpr std::array<std::string_view, 9> kVariants{
+constexpr std::array<std::string_view, 11> kVariants{
     "onebit(block=64)",             // shows what shorter blocks gain if scales differ
     "threshold(quantile=0.96875)",  // sends 1 of 32 elements, as the adaptive preset does
     "adaptive(pi=64)",
@@ -64,7 +64,9 @@ constexpr std::array<std::string_view, 9> kVariants{
     "qsgd(bits=2)",
     "qsgd(bits=8)",
     "int8(block=32)",
-    "int4(block=32)"};
+    "int4(block=32)",
+    "bound(abs=1e-5)",
+    "bound(abs=1e-7)"};
 
 double norm2(std::span<const float> v) {
   double sum = 0;

@@ -318,7 +318,7 @@ struct Bound {
   using Family = Lattice<T, Bound>;
   static constexpr std::array<std::string_view, 2> kGrowth{"worst", "sqrt"};
   static constexpr std::array kSpecs{
-      ParamSpec{"abs", "greatest error of an element of the result", ParamKind::real, 1e-3, 1e-30, 1e30},
+      ParamSpec{"abs", "greatest error of an element of the result", ParamKind::real, 1e-3, 1e-18, 1e18},
       ParamSpec{"growth", "how errors of ranks add up: at worst, or as random ones do", ParamKind::word, 0, 0,
                 1, kGrowth}};
   static constexpr std::size_t block(const Params&) { return 4096; }
