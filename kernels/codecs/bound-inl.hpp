@@ -30,7 +30,8 @@
 // width is the least that holds all numbers of the part. The shorter of plain and delta is sent, plain if they are equal.
 
 template <class T, class Q>
-struct Lattice {
+struct Lattice : RowFunctions<Lattice<T, Q>> {
+  static constexpr bool kFixedSize = false;
   using L = Lanes<T>;
   using Word = typename L::Bits;
   using Signed = std::make_signed_t<Word>;
@@ -47,26 +48,9 @@ struct Lattice {
     return n * sizeof(T) + (n + kBlock - 1) / kBlock;
   }
 
-  static Encoded encode(const EncodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    switch (a.feedback) {
-      case Feedback::none: return encode_blocks<Feedback::none>(a);
-      case Feedback::carry: return encode_blocks<Feedback::carry>(a);
-      case Feedback::deposit: return encode_blocks<Feedback::deposit>(a);
-    }
-    return {};
-  }
-
-  static Decoded decode(const DecodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    if (!a.stream || a.base == a.x)
-      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
-    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
-    _mm_sfence();
-    return result;
-  }
-
  private:
+  friend RowFunctions<Lattice>;
+
   struct Part256 {
     Mode mode;
     int width;
@@ -81,36 +65,20 @@ struct Lattice {
     MQ_INLINE Plan() {}  // not implicit: that would be compiled for the baseline processor
   };
 
-  template <Feedback F>
-  struct Source {
-    const std::byte* x;
-    std::byte* residual;
-    template <class W>
-    MQ_INLINE L v(std::size_t g, W width) const {
-      const L alone = L::load(x + g * kGroupBytes, width);
-      if constexpr (F == Feedback::carry)
-        return alone + L::load(residual + g * kGroupBytes, width);
-      else
-        return alone;
-    }
-  };
-
   static MQ_INLINE Word zigzag(Signed k) {
     return (static_cast<Word>(k) << 1) ^ static_cast<Word>(k >> (8 * sizeof(Word) - 1));
   }
   static MQ_INLINE Signed unzigzag(Word z) { return static_cast<Signed>((z >> 1) ^ (~(z & 1) + 1)); }
 
   template <Feedback F>
-  static Encoded encode_blocks(const EncodeArgs& a) {
+  static Encoded encode_as(const EncodeArgs& a) {
     const T step = Q::template step<T>(a.params, a.site.ranks);
-    const auto* x = static_cast<const std::byte*>(a.x);
-    auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
     Encoded result;
     Plan plan;
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
-      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
-      const Source<F> source{x + offset, residual ? residual + offset : nullptr};
+      const std::size_t n = std::min(kBlock, a.n - begin);
+      const auto source = Source<T, F>::at(a, begin);
       measure(source, n, T{1} / step, plan);
       const bool packed = plan.bytes < n * sizeof(T);
       *wire++ = std::byte{packed};
@@ -124,14 +92,13 @@ struct Lattice {
 
   // Pass 1 of a block.
   template <Feedback F>
-  static MQ_INLINE void measure(const Source<F>& source, std::size_t n, T inverse, Plan& plan) {
+  static MQ_INLINE void measure(const Source<T, F>& source, std::size_t n, T inverse, Plan& plan) {
     plan.bytes = 0;
     for (std::size_t p = 0; p * kPart < n; ++p) {
       const std::size_t m = std::min(kPart, n - p * kPart), first = p * (kPart / kLanes);
       std::uint32_t outside = 0;
       for (std::size_t g = 0; g * kLanes < m; ++g) {
-        ask_ahead<T>(source.x, first + g);
-        if constexpr (F != Feedback::none) ask_ahead<T>(source.residual, first + g);
+        source.ask(first + g);
         const std::size_t rest = m - g * kLanes;
         const L v = rest >= kLanes ? source.v(first + g, Whole{}) : source.v(first + g, Part{rest});
         const L scaled = v * L::all(inverse);
@@ -161,7 +128,7 @@ struct Lattice {
 
   // Pass 2 of a part.
   template <Feedback F>
-  static MQ_INLINE std::byte* write_part(const Source<F>& source, std::size_t p, std::size_t n, T step,
+  static MQ_INLINE std::byte* write_part(const Source<T, F>& source, std::size_t p, std::size_t n, T step,
                                          const Plan& plan, bool packed, std::byte* wire,
                                          std::uint64_t& nonfinite) {
     const Part256& part = plan.part[p];
@@ -181,17 +148,12 @@ struct Lattice {
 
   // The residual of a group and, if `raw` is not null, its values.
   template <Feedback F, class W>
-  static MQ_INLINE std::uint64_t write_group(const Source<F>& source, std::size_t g, const std::byte* k,
+  static MQ_INLINE std::uint64_t write_group(const Source<T, F>& source, std::size_t g, const std::byte* k,
                                              T step, bool outside, std::byte* raw, W width) {
     if (F == Feedback::none && raw == nullptr) return 0;
     const L v = source.v(g, width), sent = outside ? v : value(L::load(k, Whole{}), step);
     if (raw != nullptr) sent.store(raw, width);
-    if constexpr (F != Feedback::none) {
-      std::byte* const at = source.residual + g * kGroupBytes;
-      L error = outside ? L::all(T{0}) : v - sent;
-      if constexpr (F == Feedback::deposit) error = deposited(L::load(at, width), error);
-      error.store(at, width);
-    }
+    source.keep(g, outside ? L::all(T{0}) : v - sent, width);
     if (!outside) return 0;
     return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
   }
@@ -214,7 +176,7 @@ struct Lattice {
   }
 
   template <bool kAdd, bool kStream>
-  static Decoded decode_blocks(const DecodeArgs& a) {
+  static Decoded decode_as(const DecodeArgs& a) {
     const T step = Q::template step<T>(a.params, a.site.ranks);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);

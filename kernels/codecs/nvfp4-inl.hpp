@@ -13,7 +13,8 @@
 // packed as in host/packed-inl.hpp.
 
 template <class T, class Q>
-struct TwoScales {
+struct TwoScales : RowFunctions<TwoScales<T, Q>> {
+  static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
   static constexpr std::size_t kBlock = 1024, kMaxGroups = kBlock / kLanes, kGroupBytes = kLanes * sizeof(T);
   static constexpr std::size_t kCodeBytes = 16;  // of 32 elements
@@ -26,27 +27,9 @@ struct TwoScales {
     return (n + kBlock - 1) / kBlock * sizeof(T) + groups_of(n) * (2 + kCodeBytes);
   }
 
-  static Encoded encode(const EncodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    switch (a.feedback) {
-      case Feedback::none: return encode_blocks<Feedback::none>(a);
-      case Feedback::carry: return encode_blocks<Feedback::carry>(a);
-      case Feedback::deposit: return encode_blocks<Feedback::deposit>(a);
-    }
-    return {};
-  }
-
-  static Decoded decode(const DecodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
-    if (!a.stream || a.base == a.x)
-      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
-    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
-    _mm_sfence();
-    return result;
-  }
-
  private:
+  friend RowFunctions<TwoScales>;
+
   // The scales of a block: as bytes, and as numbers in units of `unit`. Lane i is group i of 16.
   struct Scales {
     T unit;
@@ -54,30 +37,13 @@ struct TwoScales {
     T value[2 * kMaxGroups];
   };
 
-  // A block of x and of the residual.
   template <Feedback F>
-  struct Source {
-    const std::byte* x;
-    std::byte* residual;
-    template <class W>
-    MQ_INLINE L v(std::size_t g, W width) const {
-      const L alone = L::load(x + g * kGroupBytes, width);
-      if constexpr (F == Feedback::carry)
-        return alone + L::load(residual + g * kGroupBytes, width);
-      else
-        return alone;
-    }
-  };
-
-  template <Feedback F>
-  static Encoded encode_blocks(const EncodeArgs& a) {
-    const auto* x = static_cast<const std::byte*>(a.x);
-    auto* residual = static_cast<std::byte*>(a.residual);
+  static Encoded encode_as(const EncodeArgs& a) {
     std::byte* wire = a.wire;
     Encoded result;
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
-      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T), groups = groups_of(n);
-      const Source<F> source{x + offset, residual ? residual + offset : nullptr};
+      const std::size_t n = std::min(kBlock, a.n - begin), groups = groups_of(n);
+      const auto source = Source<T, F>::at(a, begin);
       Scales scales = measure(source, n);
       std::memcpy(wire, &scales.unit, sizeof(T));
       std::memcpy(wire + sizeof(T), scales.code, 2 * groups);
@@ -94,13 +60,12 @@ struct TwoScales {
   }
 
   template <Feedback F>
-  static MQ_INLINE Scales measure(const Source<F>& source, std::size_t n) {
+  static MQ_INLINE Scales measure(const Source<T, F>& source, std::size_t n) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     Scales scales;
     T most[2 * kMaxGroups] = {};
     for (std::size_t g = 0; g < whole; ++g) {
-      ask_ahead<T>(source.x, g);
-      if constexpr (F != Feedback::none) ask_ahead<T>(source.residual, g);
+      source.ask(g);
       const L v = L::greatest_magnitude(L::all(T{0}), source.v(g, Whole{}));
       for (int half = 0; half < 2; ++half)
         most[2 * g + static_cast<std::size_t>(half)] = v.greatest_of_half(half);
@@ -142,7 +107,7 @@ struct TwoScales {
   }
 
   template <Feedback F, class W>
-  static MQ_INLINE std::uint64_t encode_group(const Source<F>& source, std::size_t g, const Scales& scales,
+  static MQ_INLINE std::uint64_t encode_group(const Source<T, F>& source, std::size_t g, const Scales& scales,
                                               std::byte* wire, W width) {
     const SmallFloats<T> coder(kE2M1);
     const std::uint32_t marked = marked_lanes(scales.code + 2 * g);
@@ -156,10 +121,8 @@ struct TwoScales {
     const L clean = marked == 0 ? v : L::select(v.finite(), v, L::all(T{0}));
     const L magnitude = coder.rounded_magnitude(clean * L::halves(inverse[0], inverse[1]));
     if constexpr (F != Feedback::none) {
-      std::byte* const at = source.residual + g * kGroupBytes;
-      L error = clean - SmallFloats<T>::with_sign(magnitude, clean) * L::halves(step[0], step[1]);
-      if constexpr (F == Feedback::deposit) error = deposited(L::load(at, width), error);
-      error.store(at, width);
+      source.keep(g, clean - SmallFloats<T>::with_sign(magnitude, clean) * L::halves(step[0], step[1]),
+                  width);
     }
     std::uint64_t nonfinite = 0;
     Bytes codes = coder.codes(magnitude, clean);
@@ -171,7 +134,7 @@ struct TwoScales {
   }
 
   template <bool kAdd, bool kStream>
-  static Decoded decode_blocks(const DecodeArgs& a) {
+  static Decoded decode_as(const DecodeArgs& a) {
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;

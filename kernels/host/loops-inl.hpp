@@ -41,7 +41,8 @@ NonFinite<T> nonfinite_of(const std::byte* v_of, std::size_t n) {
 }
 
 template <class T, class Q>
-struct Loops {
+struct Loops : RowFunctions<Loops<T, Q>> {
+  static constexpr bool kFixedSize = true;
   using Scale = typename ScaleOf<Q, T>::type;
   using Statistics = typename ScaleOf<Q, T>::Statistics;
   using L = Lanes<T>;
@@ -64,28 +65,9 @@ struct Loops {
            (odd ? block_bytes(odd) : 0);
   }
 
-  static Encoded encode(const EncodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    switch (a.feedback) {
-      case Feedback::none: return encode_blocks<Feedback::none>(a);
-      case Feedback::carry: return encode_blocks<Feedback::carry>(a);
-      case Feedback::deposit: return encode_blocks<Feedback::deposit>(a);
-    }
-    return {};
-  }
-
-  static Decoded decode(const DecodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
-    // In place, x is in the cache already, so streaming is no use.
-    if (!a.stream || a.base == a.x)
-      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
-    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
-    _mm_sfence();
-    return result;
-  }
-
  private:
+  friend RowFunctions<Loops>;
+
   static Cut cut_of(const Params& params, std::size_t n) {
     if constexpr (kScaled)
       return Q::cut(params, n);
@@ -97,7 +79,7 @@ struct Loops {
   }
 
   template <Feedback F>
-  static Encoded encode_blocks(const EncodeArgs& a) {
+  static Encoded encode_as(const EncodeArgs& a) {
     const auto* x = static_cast<const std::byte*>(a.x);
     auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
@@ -248,7 +230,7 @@ struct Loops {
   }
 
   template <bool kAdd, bool kStream>
-  static Decoded decode_blocks(const DecodeArgs& a) {
+  static Decoded decode_as(const DecodeArgs& a) {
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;

@@ -11,7 +11,8 @@ template <class T>
 using GroupScale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
 
 template <class T, class Q>
-struct Microscaled {
+struct Microscaled : RowFunctions<Microscaled<T, Q>> {
+  static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
   using Scale = GroupScale<T>;
   using Bits = typename L::Bits;
@@ -27,29 +28,11 @@ struct Microscaled {
     return (n + kLanes - 1) / kLanes * (sizeof(Scale) + group_bytes(Q::format(params)));
   }
 
-  static Encoded encode(const EncodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    switch (a.feedback) {
-      case Feedback::none: return encode_blocks<Feedback::none>(a);
-      case Feedback::carry: return encode_blocks<Feedback::carry>(a);
-      case Feedback::deposit: return encode_blocks<Feedback::deposit>(a);
-    }
-    return {};
-  }
-
-  static Decoded decode(const DecodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
-    if (!a.stream || a.base == a.x)
-      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
-    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
-    _mm_sfence();
-    return result;
-  }
-
  private:
+  friend RowFunctions<Microscaled>;
+
   template <Feedback F>
-  static Encoded encode_blocks(const EncodeArgs& a) {
+  static Encoded encode_as(const EncodeArgs& a) {
     const SmallFloat format = Q::format(a.params);
     const Coder coder(format);
     const auto* x = static_cast<const std::byte*>(a.x);
@@ -123,7 +106,7 @@ struct Microscaled {
   }
 
   template <bool kAdd, bool kStream>
-  static Decoded decode_blocks(const DecodeArgs& a) {
+  static Decoded decode_as(const DecodeArgs& a) {
     const SmallFloat format = Q::format(a.params);
     const Coder coder(format);
     const auto* base = static_cast<const std::byte*>(a.base);

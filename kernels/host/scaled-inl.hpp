@@ -5,7 +5,8 @@
 // L1. So x and residual are read once from memory, and residual is written once.
 
 template <class T, class Q>
-struct Scaled {
+struct Scaled : RowFunctions<Scaled<T, Q>> {
+  static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
   using Grid = integers::Grid<T>;
   using Settings = integers::Settings;
@@ -15,50 +16,13 @@ struct Scaled {
     return Q::settings(params).template wire_bytes<T>(n);
   }
 
-  static Encoded encode(const EncodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    switch (a.feedback) {
-      case Feedback::none: return encode_as<Feedback::none>(a);
-      case Feedback::carry: return encode_as<Feedback::carry>(a);
-      case Feedback::deposit: return encode_as<Feedback::deposit>(a);
-    }
-    return {};
-  }
-
-  static Decoded decode(const DecodeArgs& a) noexcept {
-    const DefaultFloatingPoint environment;
-    if (a.wire_bytes != wire_bytes(a.n, a.params)) return Decoded::malformed;
-    if (!a.stream || a.base == a.x)
-      return a.base ? decode_blocks<true, false>(a) : decode_blocks<false, false>(a);
-    const Decoded result = a.base ? decode_blocks<true, true>(a) : decode_blocks<false, true>(a);
-    _mm_sfence();
-    return result;
-  }
-
  private:
+  friend RowFunctions<Scaled>;
+
   // The least and greatest finite element of a block, and its elements that are not finite.
   struct Ends {
     T low, high;
     NonFinite<T> nonfinite;
-  };
-
-  // A block of x and of the residual.
-  template <Feedback F>
-  struct Source {
-    const std::byte* x;
-    std::byte* residual;
-    template <class W>
-    MQ_INLINE L v(std::size_t g, W width) const {
-      const L x_only = L::load(x + g * kGroupBytes, width);
-      if constexpr (F == Feedback::carry)
-        return x_only + L::load(residual + g * kGroupBytes, width);
-      else
-        return x_only;
-    }
-    MQ_INLINE void ask(std::size_t g) const {
-      ask_ahead<T>(x, g);
-      if constexpr (F != Feedback::none) ask_ahead<T>(residual, g);
-    }
   };
 
   template <Feedback F>
@@ -69,14 +33,12 @@ struct Scaled {
   template <Feedback F, class Random>
   static Encoded encode_blocks(const EncodeArgs& a) {
     const Settings settings = Q::settings(a.params);
-    const auto* x = static_cast<const std::byte*>(a.x);
-    auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
     Random random(a.site);
     Encoded result;
     for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
-      const std::size_t n = std::min(settings.block, a.n - begin), offset = begin * sizeof(T);
-      const Source<F> source{x + offset, residual ? residual + offset : nullptr};
+      const std::size_t n = std::min(settings.block, a.n - begin);
+      const auto source = Source<T, F>::at(a, begin);
       const Grid grid = measure(source, n, settings, result.nonfinite);
       wire = write_head(wire, grid, settings);
       wire = write_codes(source, n, grid, settings, wire, random, a.site.index + begin);
@@ -93,7 +55,7 @@ struct Scaled {
   }
 
   template <Feedback F>
-  static MQ_INLINE Grid measure(const Source<F>& source, std::size_t n, const Settings& settings,
+  static MQ_INLINE Grid measure(const Source<T, F>& source, std::size_t n, const Settings& settings,
                                 std::uint64_t& nonfinite) {
     const T most = greatest_magnitude(source, n);
     if (std::isfinite(most) && settings.reach == integers::Reach::magnitude)
@@ -103,7 +65,7 @@ struct Scaled {
 
   // NaN and infinities are greater than all numbers.
   template <Feedback F>
-  static MQ_INLINE T greatest_magnitude(const Source<F>& source, std::size_t n) {
+  static MQ_INLINE T greatest_magnitude(const Source<T, F>& source, std::size_t n) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     L most[2]{L::all(T{0}), L::all(T{0})};  // two, so that one maximum need not wait for the other
     std::size_t g = 0;
@@ -119,7 +81,7 @@ struct Scaled {
 
   // The rest of what may set a grid: rare or not the default, so the code is simple.
   template <Feedback F>
-  static Grid measure_ends(const Source<F>& source, std::size_t n, const Settings& settings,
+  static Grid measure_ends(const Source<T, F>& source, std::size_t n, const Settings& settings,
                            std::uint64_t& nonfinite) {
     alignas(64) std::byte v[integers::kMaxBlock * sizeof(T)];
     const std::size_t whole = n / kLanes, rest = n % kLanes;
@@ -165,7 +127,7 @@ struct Scaled {
   }
 
   template <Feedback F, class Random>
-  static MQ_INLINE std::byte* write_codes(const Source<F>& source, std::size_t n, const Grid& grid,
+  static MQ_INLINE std::byte* write_codes(const Source<T, F>& source, std::size_t n, const Grid& grid,
                                           const Settings& settings, std::byte* wire, Random& random,
                                           std::uint64_t index) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
@@ -195,8 +157,8 @@ struct Scaled {
   };
 
   template <Feedback F, class Random, class W>
-  static MQ_INLINE Bytes codes_of(const Source<F>& source, std::size_t g, const Rounding& to, Random& random,
-                                  std::uint64_t index, W width) {
+  static MQ_INLINE Bytes codes_of(const Source<T, F>& source, std::size_t g, const Rounding& to,
+                                  Random& random, std::uint64_t index, W width) {
     const L v = source.v(g, width);
     L scaled = (v - to.middle) * to.inverse;
     if constexpr (std::is_same_v<Random, Noise>)
@@ -209,16 +171,14 @@ struct Scaled {
       L error = v - ((rounded - to.rounder) * to.step + to.middle);
       if (to.marked) [[unlikely]]
         error = L::select(v.finite(), error, L::all(T{0}));
-      std::byte* const at = source.residual + g * kGroupBytes;
-      if constexpr (F == Feedback::deposit) error = deposited(L::load(at, width), error);
-      error.store(at, width);
+      source.keep(g, error, width);
     }
     const Bytes codes = rounded.low_bytes();
     return std::is_same_v<W, Whole> && !to.marked ? codes : keep_bytes(codes, kept);
   }
 
   template <bool kAdd, bool kStream>
-  static Decoded decode_blocks(const DecodeArgs& a) {
+  static Decoded decode_as(const DecodeArgs& a) {
     const Settings settings = Q::settings(a.params);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);

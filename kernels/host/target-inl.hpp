@@ -5,6 +5,7 @@
 #include "kernels/host/lanes-inl.hpp"
 #include "kernels/host/convert-inl.hpp"
 #include "kernels/codecs/keys-inl.hpp"
+#include "kernels/host/family-inl.hpp"
 #include "kernels/host/random-inl.hpp"
 #include "kernels/host/bit_packing-inl.hpp"
 #include "kernels/host/packed-inl.hpp"

@@ -80,8 +80,7 @@ extern "C" {
  *   elements from one column to the next. Methods that treat columns apart ("onebit(means=column)") use
  *   this; others ignore it. All count elements are summed, also those between the columns.
  *
- * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of MPIQ_SEED. Calls of one key have the random
- *   numbers of the seed, the key and the call's number, also after MPIQ_Residual_restore.
+ * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of MPIQ_SEED. See docs/residuals.md.
  *
  * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
  *   default stream). The vectors are read and written after the work that this stream holds at the time of
@@ -230,10 +229,9 @@ MPIQ_PUBLIC int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatyp
 MPIQ_PUBLIC int MPIQ_Residual_flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm,
                                     const char* key);
 
-/* Forgets the residual of a key, or of all keys if key is NULL. What it held is lost and its memory is
- * freed. The key may then be used with another count or datatype. The index lists that
- * MPIQ_Sparse_allreduce keeps under this key are forgotten too; its next call sends them again. Local, but
- * call it on all ranks. */
+/* Forgets the residual of a key, or of all keys if key is NULL, and what it held. The key may then be used
+ * with another count or datatype. The index lists that MPIQ_Sparse_allreduce keeps under this key are
+ * forgotten too; its next call sends them again. Local, but call it on all ranks. */
 MPIQ_PUBLIC int MPIQ_Residual_reset(MPI_Comm comm, const char* key);
 
 /* Multiplies the residual of a key, or of all keys if key is NULL, by factor. For programs that multiply

@@ -1,0 +1,66 @@
+// What all families of loops have in common: the two functions of a row, and the elements that an encode reads.
+
+// Elements of a block: x, with carry plus the residual. Group g is lanes 32 g to 32 g + 31.
+template <class T, Feedback F>
+struct Source {
+  static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+  const std::byte* x;
+  std::byte* residual;
+
+  static MQ_INLINE Source at(const EncodeArgs& a, std::size_t element) {
+    const std::size_t offset = element * sizeof(T);
+    auto* const residual = static_cast<std::byte*>(a.residual);
+    return {static_cast<const std::byte*>(a.x) + offset, residual ? residual + offset : nullptr};
+  }
+  template <class W>
+  MQ_INLINE Lanes<T> v(std::size_t g, W width) const {
+    const Lanes<T> alone = Lanes<T>::load(x + g * kGroupBytes, width);
+    if constexpr (F == Feedback::carry)
+      return alone + Lanes<T>::load(residual + g * kGroupBytes, width);
+    else
+      return alone;
+  }
+  MQ_INLINE void ask(std::size_t g) const {
+    ask_ahead<T>(x, g);
+    if constexpr (F != Feedback::none) ask_ahead<T>(residual, g);
+  }
+  // Stores what was lost: to the residual with carry, added to it with deposit.
+  template <class W>
+  MQ_INLINE void keep(std::size_t g, const Lanes<T>& error, W width) const {
+    if constexpr (F == Feedback::none) return;
+    std::byte* const at = residual + g * kGroupBytes;
+    if constexpr (F == Feedback::deposit)
+      deposited(Lanes<T>::load(at, width), error).store(at, width);
+    else
+      error.store(at, width);
+  }
+};
+
+// The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd, kStream>, and wire_bytes(n, params),
+// the length of every wire, or its bound if kFixedSize is false.
+template <class Family>
+struct RowFunctions {
+  static Encoded encode(const EncodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    switch (a.feedback) {
+      case Feedback::none: return Family::template encode_as<Feedback::none>(a);
+      case Feedback::carry: return Family::template encode_as<Feedback::carry>(a);
+      case Feedback::deposit: return Family::template encode_as<Feedback::deposit>(a);
+    }
+    return {};
+  }
+
+  static Decoded decode(const DecodeArgs& a) noexcept {
+    const DefaultFloatingPoint environment;
+    if constexpr (Family::kFixedSize)
+      if (a.wire_bytes != Family::wire_bytes(a.n, a.params)) return Decoded::malformed;
+    // In place, x is in the cache already, so streaming is no use.
+    if (!a.stream || a.base == a.x)
+      return a.base ? Family::template decode_as<true, false>(a)
+                    : Family::template decode_as<false, false>(a);
+    const Decoded result =
+        a.base ? Family::template decode_as<true, true>(a) : Family::template decode_as<false, true>(a);
+    _mm_sfence();
+    return result;
+  }
+};
