@@ -9,7 +9,7 @@ import os
 import struct
 import sys
 
-CODECS = 12  # of the registry, or more: targets take the number modulo what there is
+CODECS = 20  # of the registry, or more: targets take the number modulo what there is
 
 EDGES = b"# a ring and a chord\n0 1\n1 2\n2\t0\n0, 2\n"
 MATRIX = b"%%MatrixMarket matrix coordinate real symmetric\n% three edges\n3 3 3\n1 1 .5\n2 1 1\n3 2 -1e3\n"
