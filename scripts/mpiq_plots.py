@@ -18,7 +18,7 @@ def always(_source):
 def plot(name, applies=always, read="", takes="results"):
     """Registers a function as `scripts/plot NAME`. `all` draws it if applies(source) is true. read: how to read the figure, for
     the report. takes: the kind of its source: a Selection of result files (results), the Kernels of files of mpiq-kernels
-    (kernels) or a Training of files of mpiq-train (training)."""
+    (kernels), a Training of files of mpiq-train (training) or a Quality of files of mpiq-quality (quality)."""
 
     def register(function):
         PLOTS[name] = function

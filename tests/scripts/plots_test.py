@@ -228,6 +228,25 @@ class Plots(Drawn):
         self.assertEqual(self.columns(found, "method", "epoch", "accuracy_lo", "accuracy", "accuracy_hi")[1],
                          ("mpi", 2, 0.96, 0.965, 0.97))
 
+    def test_codecs(self):
+        path = self.path("q.csv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("method,data,elements,bytes_per_element,rel_err,optimum,over_optimum,calls,residual\n"
+                       "raw,normal,64,4,0,,,10,0\nbf16,normal,64,2,.002,,,10,.002\nint8,normal,64,1,.007,,,10,.007\n"
+                       '"int8(scale=minmax)",normal,64,1.1,.008,,,10,.008\nonebit,normal,64,.1,.6,,,10,.8\n')
+        found = self.draw("codecs", path)
+        self.assertEqual({(r["method"], r["on_frontier"]) for r in found},
+                         {("bf16", "1"), ("int8", "1"), ("int8(scale=minmax)", "0"), ("onebit", "1")})
+
+    def test_other_tables_of_codecs_are_refused(self):
+        path = self.path("q.csv")
+        head = "method,data,elements,bytes_per_element,rel_err,calls,residual\n"
+        for text, reason in (("int4,normal,64,x,.1,10,.1\n", "q.csv: line 2: bytes_per_element is 'x'"), ("", "nothing was measured"),
+                             ("int4,normal,64,.5,-1,10,.1\n", "q.csv: line 2: rel_err is '-1'")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(head + text)
+            self.refused("codecs", reason, path)
+
     def test_frontier(self):
         found = self.draw("frontier", self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None]))
         self.assertEqual({(r["method"], r["baseline"], r["ranks"]) for r in found}, {("onebit", "mpi/fastest", "2")})
@@ -290,7 +309,7 @@ class Register(Drawn):
                    "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
                    "extrapolate": "a rank a host", "frontier": "a link with a rate",
                    "roofline": "kernels.json",
-                   "training": "TRAIN.csv"}
+                   "training": "TRAIN.csv", "codecs": "QUALITY.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)
