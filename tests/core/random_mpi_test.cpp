@@ -21,11 +21,10 @@ class Random : public Api {
              const std::string& seed = "0") const {
     const Vector x = input<float>(5000);
     Vector y(x.size());
-    const Info with_key{{"mpiq_method", method}, {"mpiq_key", key}, {"mpiq_seed", seed}};
-    const Info without{{"mpiq_method", method}, {"mpiq_seed", seed}};
-    EXPECT_EQ(
-        MPIQ_Allreduce(x.data(), y.data(), 5000, MPI_FLOAT, MPI_SUM, on, key.empty() ? without : with_key),
-        MPI_SUCCESS);
+    const Info info = key.empty()
+                          ? Info{{"mpiq_method", method}, {"mpiq_seed", seed}}
+                          : Info{{"mpiq_method", method}, {"mpiq_key", key}, {"mpiq_seed", seed}};
+    EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), 5000, MPI_FLOAT, MPI_SUM, on, info), MPI_SUCCESS);
     EXPECT_TRUE(same_on_all_ranks(y)) << method << " " << key;
     return y;
   }
