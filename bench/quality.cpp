@@ -65,8 +65,8 @@ constexpr std::array<std::string_view, 11> kVariants{
     "qsgd(bits=8)",
     "int8(block=32)",
     "int4(block=32)",
-    "bound(abs=1e-5)",
-    "bound(abs=1e-7)"};
+    "bound(abs=1e-05)",
+    "bound(abs=1e-07)"};
 
 double norm2(std::span<const float> v) {
   double sum = 0;

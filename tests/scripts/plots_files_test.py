@@ -48,7 +48,7 @@ class CommittedFiles(unittest.TestCase):
         """Nothing collides, is cut off or covered, and legends are in the order of the curves."""
         folder = os.path.join(ROOT, "results", "reference")
         sources = mpiq_sources.read(sorted(path for path in committed("*.*") if os.path.dirname(path) == folder
-                                           and re.search(r"\.h5$|kernels\.json$|mnist-.*\.csv$", path)),
+                                           and re.search(r"\.h5$|kernels\.json$|(mnist-.*|quality)\.csv$", path)),
                                     lambda results: Selection(results, [], "", BEST_DENSE))
         for name, function in PLOTS.items():
             if function.applies(sources[function.takes]):
