@@ -255,7 +255,7 @@ std::vector<Ops> rows() {
   std::vector<Ops> all;
   for (const Codec& codec : codecs())
     for (const Element element : kComputeElements) {
-      if (const DeviceOps* ops = device_ops(codec, element); ops != nullptr)
+      if (const DeviceOps* ops = device_ops(codec, element, preset_params(codec)); ops != nullptr)
         all.push_back({std::string(codec.name), &codec, element, ops});
       if (codec.name == onebit_steps_device_row.codec)
         all.push_back({std::string(codec.name) + "_steps", &codec, element,

@@ -42,20 +42,21 @@ double sparse(std::span<const float> v, std::span<const float> decoded) {
       v, decoded.size() - static_cast<std::size_t>(std::count(decoded.begin(), decoded.end(), 0.0F)));
 }
 
-// The least squared error of a block. The second argument is what the codec decoded.
+// The least squared error of a block that decodes to this form. The second argument is what the codec decoded.
 using Optimum = double (*)(std::span<const float>, std::span<const float>);
-struct Kind {
-  std::string_view codec;
-  Optimum optimum;
-};
-constexpr std::array kKinds{Kind{"bf16", rounding_error<Bfloat16>},
-                            Kind{"f16", rounding_error<Float16>},
-                            Kind{"onebit", two_levels},
-                            Kind{"threshold", ternary},
-                            Kind{"adaptive", ternary},
-                            Kind{"topk", sparse}};
+Optimum optimum_of(kernels::Form form) {
+  switch (form) {
+    case kernels::Form::other: break;
+    case kernels::Form::bf16: return rounding_error<Bfloat16>;
+    case kernels::Form::f16: return rounding_error<Float16>;
+    case kernels::Form::two_values: return two_levels;
+    case kernels::Form::three_values: return ternary;
+    case kernels::Form::few_elements: return sparse;
+  }
+  return nullptr;
+}
 
-constexpr std::array<std::string_view, 11> kVariants{
+constexpr std::array<std::string_view, 16> kVariants{
     "onebit(block=64)",             // shows what shorter blocks gain if scales differ
     "threshold(quantile=0.96875)",  // sends 1 of 32 elements, as the adaptive preset does
     "adaptive(pi=64)",
@@ -65,6 +66,11 @@ constexpr std::array<std::string_view, 11> kVariants{
     "qsgd(bits=8)",
     "int8(block=32)",
     "int4(block=32)",
+    "minifloat(exp=2,man=1)",
+    "minifloat(exp=3,man=4)",
+    "rangefloat(bits=4,man=1)",
+    "rangefloat(bits=6,man=2)",
+    "bound(rel=1e-04)",
     "bound(abs=1e-05)",
     "bound(abs=1e-07)"};
 
@@ -87,8 +93,8 @@ struct Coder {
 
   // Measures the codec's parameter on the first vector, if it has one to measure.
   void settle(std::span<const float> x) {
-    if (codec->propose != nullptr && codec->proposes(params))
-      params = codec->settle(params, codec->propose(x.data(), x.size(), kernels::Element::f32, params));
+    if (codec->measures(params) != kernels::Measures::nothing)
+      params = codec->settle(params, codec->measure(x.data(), x.size(), kernels::Element::f32, params));
     wire.resize(codec->wire_bound(x.size(), kernels::Element::f32, params));
   }
   std::size_t encode(std::span<const float> x, Feedback feedback) {
@@ -110,14 +116,13 @@ struct Coder {
 };
 
 double optimum2(const Coder& c, std::span<const float> x) {
-  const auto kind =
-      std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.codec == c.codec->name; });
-  if (kind == kKinds.end()) return kUnknown;
+  const Optimum optimum = optimum_of(c.codec->form(c.params));
+  if (optimum == nullptr) return kUnknown;
   const std::size_t block = c.codec->whole(c.params) ? x.size() : c.codec->block(c.params);
   double error2 = 0;
   for (std::size_t at = 0; at < x.size(); at += block) {
     const std::size_t n = std::min(block, x.size() - at);
-    error2 += kind->optimum(x.subspan(at, n), std::span<const float>(c.decoded).subspan(at, n));
+    error2 += optimum(x.subspan(at, n), std::span<const float>(c.decoded).subspan(at, n));
   }
   return error2;
 }

@@ -47,6 +47,29 @@ struct ParamSpec {
   std::span<const std::string_view> words = {};  // for kind word: the value is the position in this list
 };
 
+// Numbers that a codec measures on a rank's whole vector before the call's agreement: finite and >= 0, unused ones 0. The
+// agreement gives all ranks the greatest of each.
+inline constexpr std::size_t kMaxFacts = 4;
+using Facts = std::array<double, kMaxFacts>;
+
+enum class Measures : std::uint8_t {
+  nothing,
+  // With a key: in its calls until the first fact is more than 0. That fact, and no other, is then kept with the key's
+  // residual for all later calls. Without a key: in every call.
+  once_a_key,
+  each_call,
+};
+
+// What the decoded elements of a block can be. mpiq-quality compares an encode with the best that any encoder could do.
+enum class Form : std::uint8_t {
+  other,
+  bf16,  // any numbers of the type
+  f16,
+  two_values,    // for all elements
+  three_values,  // one of which is 0
+  few_elements,  // any values, most of which are 0
+};
+
 // What encode does with the residual array (error feedback, Seide et al. 2014, section 3).
 enum class Feedback : std::uint8_t {
   none,     // v = x
@@ -78,6 +101,7 @@ struct EncodeArgs {
 struct Encoded {
   std::size_t bytes = 0;        // written to wire
   std::uint64_t nonfinite = 0;  // elements of v that were NaN or Inf
+  std::uint64_t overflows = 0;  // finite elements of v that decode to infinities
 };
 
 struct DecodeArgs {
@@ -120,13 +144,14 @@ struct Codec {
   // True if these parameters describe a whole message (for example one mean for a tensor). Then a rank's
   // slice is one message, whatever its length. block() still says where slices may be cut.
   bool (*whole)(const Params&) noexcept;
-  // What these n elements propose for the codec's measured parameter: a finite number >= 0. The library takes
-  // the maximum over all ranks. With a key it does so in the first call of the key, and later calls keep the
-  // result; without a key it does so in every call. Null: the codec has no measured parameter.
-  double (*propose)(const void* x, std::size_t n, Element, const Params&) noexcept;
-  // proposes(): whether these parameters ask for a measurement. settle(): the parameters to encode with.
-  bool (*proposes)(const Params&) noexcept;
-  Params (*settle)(const Params&, double proposal) noexcept;
+  // What is wrong with parameters that are each within their limits; "" if nothing is.
+  std::string_view (*conflict)(const Params&) noexcept;
+  // When these parameters ask for facts of the whole vector.
+  Measures (*measures)(const Params&) noexcept;
+  // The facts of n elements of a rank's vector. Null, as settle, if no parameters of this codec ask for any.
+  Facts (*measure)(const void* x, std::size_t n, Element, const Params&) noexcept;
+  // The parameters to encode with, from the greatest of each fact over all ranks.
+  Params (*settle)(const Params&, const Facts&) noexcept;
   // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range. The
   // error may then exceed the vector, and error feedback may let it grow.
   bool (*unbiased)(const Params&) noexcept;
@@ -136,6 +161,7 @@ struct Codec {
   // A bound of |decoded - v| for each element, of any vector, in a call of so many ranks: what one rank's contribution
   // loses. Encodes of sums lose nothing more. 0: no such bound.
   double (*absolute_bound)(const Params&, int ranks) noexcept;
+  Form (*form)(const Params&) noexcept;
   // True if -x decodes to minus what x decodes to.
   bool (*symmetric)(const Params&) noexcept;
   // True if elements that share a block (or a smaller group) with a NaN or Inf are not sent: they wait in the residual

@@ -47,9 +47,9 @@ struct DeviceShape {
 };
 
 // The result of an encode, complete when the wire is. In memory that device and host can access. nonfinite
-// must be 0 before the launch, because thread blocks may add to it.
+// and overflows must be 0 before the launch, because thread blocks may add to them.
 struct DeviceEncoded {
-  std::uint64_t bytes, nonfinite;
+  std::uint64_t bytes = 0, nonfinite = 0, overflows = 0;
 };
 
 // All pointers in args are device addresses. wire and encoded may be pinned host memory that is mapped into
@@ -76,8 +76,8 @@ struct DeviceOps {
   void (*decode)(const DeviceDecode&, const Launcher&) noexcept;
 };
 
-// Null if the codec has no device row.
-const DeviceOps* device_ops(const Codec&, Element) noexcept;
+// Null if the codec has no device row, or not for these parameters.
+const DeviceOps* device_ops(const Codec&, Element, const Params&) noexcept;
 
 // The device version of kernels/convert.hpp: device addresses, any alignment.
 struct DeviceConvertOps {
@@ -87,14 +87,15 @@ struct DeviceConvertOps {
 };
 const DeviceConvertOps* device_convert(Element half) noexcept;  // null for f32 and f64
 
-// Writes the result of codec.propose(x, n, element, params), for x on the device, to *proposal, which device
-// and host can access. Null: the codec has no measured parameter. element: f32 or f64.
-struct DeviceProposeOps {
+// Writes the result of codec.measure(x, n, element, params), for x on the device, to *facts, which device and host can
+// access; facts that the codec does not use are not written. element: f32 or f64.
+struct DeviceMeasureOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
-  void (*propose)(const void* x, std::size_t n, const Params&, double* proposal, std::byte* scratch,
+  void (*measure)(const void* x, std::size_t n, const Params&, Facts* facts, std::byte* scratch,
                   const DeviceShape&, const Launcher&) noexcept;
 };
-const DeviceProposeOps* device_propose(const Codec&, Element) noexcept;
+// Null if the codec measures nothing, or has no device row for it.
+const DeviceMeasureOps* device_measure(const Codec&, Element) noexcept;
 
 // The device version of kernels/bitmaps.hpp. The functions launch and do not wait. All pointers are device
 // addresses; indices are 8-byte aligned, everything else has any alignment. Values and indices after the n-th

@@ -38,6 +38,17 @@ struct Settings {
   }
 };
 
+// The settings of int8 and int4, and of qsgd, by the positions of their parameters.
+template <int kBits>
+MQ_HD constexpr Settings fixed_settings(const Params& p) {
+  return {kBits, static_cast<std::size_t>(p.value[0]), p.value[1] == 1,
+          p.value[2] == 1 ? Reach::ends : Reach::magnitude};
+}
+MQ_HD constexpr Settings qsgd_settings(const Params& p) {
+  return {static_cast<int>(p.value[0]), static_cast<std::size_t>(p.value[1]), true,
+          p.value[2] == 1 ? Reach::norm : Reach::magnitude};
+}
+
 // What non-finite elements of a block decode to.
 enum class Mark : std::uint8_t { none, nan, above, below };
 

@@ -11,8 +11,9 @@
 namespace mq::kernels::philox {
 
 inline constexpr int kRounds = 10;
-inline constexpr std::uint32_t kMultiplier[2]{0xd2511f53u, 0xcd9e8d57u};
-inline constexpr std::uint32_t kKeyStep[2]{0x9e3779b9u, 0xbb67ae85u};
+inline constexpr std::uint32_t kMultiplier0 = 0xd2511f53u, kMultiplier1 = 0xcd9e8d57u;
+inline constexpr std::uint32_t kKeyStep0 = 0x9e3779b9u,
+                               kKeyStep1 = 0xbb67ae85u;  // no arrays: GPUs cannot read those
 
 struct Block {
   std::uint32_t word[4];
@@ -21,15 +22,15 @@ struct Block {
 MQ_HD constexpr Block draw(Block counter, std::uint32_t key0, std::uint32_t key1) {
   std::uint32_t* const c = counter.word;
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t a = static_cast<std::uint64_t>(kMultiplier[0]) * c[0];
-    const std::uint64_t b = static_cast<std::uint64_t>(kMultiplier[1]) * c[2];
+    const std::uint64_t a = static_cast<std::uint64_t>(kMultiplier0) * c[0];
+    const std::uint64_t b = static_cast<std::uint64_t>(kMultiplier1) * c[2];
     const std::uint32_t c1 = c[1], c3 = c[3];
     c[0] = static_cast<std::uint32_t>(b >> 32) ^ c1 ^ key0;
     c[1] = static_cast<std::uint32_t>(b);
     c[2] = static_cast<std::uint32_t>(a >> 32) ^ c3 ^ key1;
     c[3] = static_cast<std::uint32_t>(a);
-    key0 += kKeyStep[0];
-    key1 += kKeyStep[1];
+    key0 += kKeyStep0;
+    key1 += kKeyStep1;
   }
   return counter;
 }

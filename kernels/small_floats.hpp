@@ -2,8 +2,11 @@
 // numbers. Host and GPU rows share this file. OCP Microscaling Formats (MX) 1.0, section 5.3, has the formats by name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "kernels/codec.hpp"
 #include "kernels/hd.hpp"
 
 namespace mq::kernels {
@@ -17,11 +20,38 @@ struct SmallFloat {
   // The exponents of the least and of the greatest normal number.
   MQ_HD constexpr int least() const { return 2 - (1 << (exponent - 1)); }
   MQ_HD constexpr int greatest() const { return static_cast<int>(max_code >> mantissa) - 1 + least(); }
-  MQ_HD constexpr bool operator==(const SmallFloat&) const = default;
+  constexpr bool operator==(const SmallFloat&) const = default;
 };
 
 // Inf is S.11111.00 in E5M2, NaN S.11111.{01,10,11}; E4M3 has NaN, S.1111.111, and no Inf; the others have neither.
 inline constexpr SmallFloat kE5M2{5, 2, 0x7b}, kE4M3{4, 3, 0x7e}, kE3M2{3, 2, 0x1f}, kE2M3{2, 3, 0x1f},
     kE2M1{2, 1, 0x7};
+
+// The formats of the codecs, by the positions of their parameters.
+MQ_HD constexpr SmallFloat mxfp8_format(const Params& p) { return p.value[0] == 0 ? kE4M3 : kE5M2; }
+MQ_HD constexpr SmallFloat mxfp6_format(const Params& p) { return p.value[0] == 0 ? kE2M3 : kE3M2; }
+MQ_HD constexpr SmallFloat mxfp4_format(const Params&) { return kE2M1; }
+// All codes are numbers.
+MQ_HD constexpr SmallFloat minifloat_format(const Params& p) {
+  const int exponent = static_cast<int>(p.value[0]), mantissa = static_cast<int>(p.value[1]);
+  return {exponent, mantissa, (1u << (exponent + mantissa)) - 1};
+}
+
+// How blocks of small floats that share a power of two are cut (OCP Microscaling): 8 groups of 32 elements, first their
+// scales, then their codes. A scale is the exponent field of a power of two, or kMarked: then the codes are marks.
+template <class T>
+struct Microscale {
+  using Scale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
+  static constexpr Scale kMarked = static_cast<Scale>(~Scale{0});
+  static constexpr std::size_t kBlock = 256;
+  MQ_HD static constexpr std::size_t group_bytes(const SmallFloat& format) {
+    return 4 * static_cast<std::size_t>(format.bits());
+  }
+  MQ_HD static constexpr std::size_t wire_bytes(const SmallFloat& format, std::size_t n) {
+    return (n + 31) / 32 * (sizeof(Scale) + group_bytes(format));
+  }
+};
+// What a code of an element of a marked group says.
+enum class LaneMark : std::uint8_t { kept, nan, above, below };
 
 }  // namespace mq::kernels

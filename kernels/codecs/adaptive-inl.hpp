@@ -19,6 +19,7 @@ struct Adaptive {
   static constexpr std::string_view kWhat =
       "the largest 1/pi of a block as sign and side mean (Dryden et al. 2016)";
   static constexpr std::uint16_t kId = 6;
+  static constexpr Form form(const Params&) { return Form::three_values; }
   static constexpr bool kLossless = false;
   static constexpr std::array<std::string_view, 3> kSearches{"exact", "approx", "dryden2016"};
   static constexpr std::array<std::string_view, 2> kSigns{"joint", "separate"};

@@ -1,7 +1,10 @@
 // bound: a sum with a guaranteed error. Every element of the result is within `abs` of the exact sum, on any number of
 // ranks, over any plan and in any order of arrival; besides, there may be the rounding of an ordinary sum, see below.
 //
-//   step      the greatest power of two <= 2 abs / P, P ranks
+// `rel` in place of `abs`: abs is then rel times the greatest finite magnitude of any rank's vector, which the ranks agree
+// on in each call.
+//
+//   step      the greatest power of two <= 2 abs / P, P ranks; 2^100 at most
 //   k         v / step, rounded to the nearest integer, ties to even
 //   decoded   k step, exact
 //
@@ -9,6 +12,8 @@
 // ranks' own elements lose, at most step / 2 each, is all: later encodes of sums lose nothing, and the error is at most
 // P step / 2 <= abs. The owner of a slice (plan direct) adds its elements as they are, and the encode of the sum rounds
 // them.
+//
+// If that power is no normal number, everything is sent as it is.
 //
 // Numbers k beyond 2^22 (doubles: 2^51), NaN and Inf: the 256 elements around them are sent as they are, and lose nothing.
 // A sum with them need not be a multiple of step, and its next encode may round it, once for the rounding that the
@@ -79,7 +84,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
       const std::size_t n = std::min(kBlock, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
-      measure(source, n, T{1} / step, plan);
+      measure_block(source, n, T{1} / step, plan);
       const bool packed = plan.bytes < n * sizeof(T);
       *wire++ = std::byte{packed};
       for (std::size_t p = 0; p * kPart < n; ++p)
@@ -92,7 +97,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
 
   // Pass 1 of a block.
   template <Feedback F>
-  static MQ_INLINE void measure(const Source<T, F>& source, std::size_t n, T inverse, Plan& plan) {
+  static MQ_INLINE void measure_block(const Source<T, F>& source, std::size_t n, T inverse, Plan& plan) {
     plan.bytes = 0;
     for (std::size_t p = 0; p * kPart < n; ++p) {
       const std::size_t m = std::min(kPart, n - p * kPart), first = p * (kPart / kLanes);
@@ -186,7 +191,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
       if (wire == end) return Decoded::malformed;
       const std::byte packed = *wire++;
       const std::byte* const block = wire;
-      if (packed > std::byte{1}) return Decoded::malformed;
+      if (packed > std::byte{step > T{0}}) return Decoded::malformed;
       for (std::size_t p = 0; p * kPart < n; ++p) {
         const std::size_t m = std::min(kPart, n - p * kPart), offset = (begin + p * kPart) * sizeof(T);
         bool ok = true;
@@ -282,21 +287,58 @@ struct Bound {
   static constexpr std::array kSpecs{
       ParamSpec{"abs", "greatest error of an element of the result", ParamKind::real, 1e-3, 1e-18, 1e18},
       ParamSpec{"growth", "how errors of ranks add up: at worst, or as random ones do", ParamKind::word, 0, 0,
-                1, kGrowth}};
+                1, kGrowth},
+      ParamSpec{"rel", "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
+                ParamKind::real, 0, 0, 1}};
   static constexpr std::size_t block(const Params&) { return 4096; }
+
+  // What sets the step: abs, as given or as settled.
+  static Measures measures(const Params& p) noexcept {
+    return p.value[2] > 0 ? Measures::each_call : Measures::nothing;
+  }
+  // The greatest finite magnitude. NaN and Inf go as they are, so they set no step.
+  template <class T>
+  static Facts measure(const std::byte* x, std::size_t n, const Params&) {
+    using L = Lanes<T>;
+    const DefaultFloatingPoint environment;
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    const auto finite = [&](std::size_t g, auto width) {
+      const L v = L::load(x + g * kLanes * sizeof(T), width);
+      return L::select(v.finite(), v, L::all(T{0}));
+    };
+    L most = L::all(T{0});
+    for (std::size_t g = 0; g < whole; ++g) most = L::greatest_magnitude(most, finite(g, Whole{}));
+    if (rest) most = L::greatest_magnitude(most, finite(whole, Part{rest}));
+    return {static_cast<double>(most.greatest_of_lanes())};
+  }
+  // With zeros, any step will do.
+  static Params settle(const Params& p, const Facts& facts) noexcept {
+    Params settled = p;
+    settled.value[2] = 0;
+    if (facts[0] > 0) settled.value[0] = p.value[2] * facts[0];
+    return settled;
+  }
 
   // The exponent of the step. Products of powers of two and whole numbers are exact.
   static int exponent(const Params& p, int ranks) {
     const double twice = 2 * p.value[0],
                  share = p.value[1] == 1 ? std::sqrt(static_cast<double>(ranks)) : ranks;
-    int e = std::ilogb(twice / share) + 1;
-    while (std::ldexp(share, e) > twice) --e;
+    if (!(twice > 0)) return kNoStep;
+    int e = std::min(std::ilogb(twice / share) + 1, 100);
+    while (e > kNoStep && std::ldexp(share, e) > twice) --e;
     return e;
   }
+  // 0: there is no such number, and elements are sent as they are.
   template <class T>
   static T step(const Params& p, int ranks) {
-    return static_cast<T>(std::ldexp(1.0, exponent(p, ranks)));
+    const int e = exponent(p, ranks);
+    return e < std::numeric_limits<T>::min_exponent - 1 ? T{0} : static_cast<T>(std::ldexp(1.0, e));
   }
-  // What one rank's element may lose.
-  static double absolute_bound(const Params& p, int ranks) { return std::ldexp(0.5, exponent(p, ranks)); }
+  // What one rank's element may lose; not known before rel is settled.
+  static double absolute_bound(const Params& p, int ranks) {
+    return p.value[2] > 0 ? 0 : std::ldexp(0.5, exponent(p, ranks));
+  }
+
+ private:
+  static constexpr int kNoStep = -1023;  // below all normal numbers
 };

@@ -49,8 +49,5 @@ struct FixedIntegers : IntegerCodec<Me> {
       ParamSpec{"round", "to the nearest value, or up or down at random", ParamKind::word, 0, 0, 1,
                 kRoundWords},
       ParamSpec{"scale", "what the grid spans", ParamKind::word, 0, 0, 1, kScaleWords}};
-  static constexpr integers::Settings settings(const Params& p) {
-    return {kBits, static_cast<std::size_t>(p.value[0]), p.value[1] == 1,
-            p.value[2] == 1 ? integers::Reach::ends : integers::Reach::magnitude};
-  }
+  static constexpr integers::Settings settings(const Params& p) { return integers::fixed_settings<kBits>(p); }
 };

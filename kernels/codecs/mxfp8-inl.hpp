@@ -8,5 +8,5 @@ struct MxFp8 : MicroscaledCodec<MxFp8> {
   static constexpr std::array<std::string_view, 2> kFormats{"e4m3", "e5m2"};
   static constexpr std::array kSpecs{
       ParamSpec{"format", "bits of exponent and mantissa", ParamKind::word, 0, 0, 1, kFormats}};
-  static constexpr SmallFloat format(const Params& p) { return p.value[0] == 0 ? kE4M3 : kE5M2; }
+  static constexpr SmallFloat format(const Params& p) { return mxfp8_format(p); }
 };

@@ -19,6 +19,7 @@ struct Natural {
   using Family = Loops<T, Natural>;
   static constexpr std::array<ParamSpec, 0> kSpecs{};
   static constexpr std::size_t block(const Params&) { return kLanes; }
+  static constexpr bool stochastic(const Params&) { return true; }
   static constexpr bool unbiased(const Params&) { return true; }
   static constexpr double error_bound(const Params&) { return 1; }
   template <class T>

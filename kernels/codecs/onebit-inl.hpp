@@ -34,6 +34,7 @@ struct OneBit {
   static constexpr std::string_view kWhat =
       "sign bit and two side means a block (1-bit SGD, Seide et al. 2014)";
   static constexpr std::uint16_t kId = 3;
+  static constexpr Form form(const Params&) { return Form::two_values; }
   static constexpr bool kLossless = false;
   static constexpr bool kMarksBlocks = true;
   template <class T>

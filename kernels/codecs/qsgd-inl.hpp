@@ -14,8 +14,5 @@ struct Qsgd : IntegerCodec<Qsgd> {
       ParamSpec{"bits", "of a code", ParamKind::integer, 4, 2, 8},
       ParamSpec{"block", "elements that share a norm", ParamKind::power_of_two, 512, 32, integers::kMaxBlock},
       ParamSpec{"norm", "what one step is a share of", ParamKind::word, 0, 0, 1, kNormWords}};
-  static constexpr integers::Settings settings(const Params& p) {
-    return {static_cast<int>(p.value[0]), static_cast<std::size_t>(p.value[1]), true,
-            p.value[2] == 1 ? integers::Reach::norm : integers::Reach::magnitude};
-  }
+  static constexpr integers::Settings settings(const Params& p) { return integers::qsgd_settings(p); }
 };

@@ -13,6 +13,7 @@ struct Threshold {
   static constexpr std::string_view kName = "threshold";
   static constexpr std::string_view kWhat = "+tau or -tau where that much has accumulated (Strom 2015)";
   static constexpr std::uint16_t kId = 5;
+  static constexpr Form form(const Params&) { return Form::three_values; }
   static constexpr bool kLossless = false;
   static constexpr std::array<std::string_view, 2> kRounds{"no", "pow2"};
   static constexpr std::array kSpecs{
@@ -47,8 +48,10 @@ struct Threshold {
     return {{cutoff, cutoff}, block.n};
   }
 
-  static bool proposes(const Params& p) noexcept { return p.value[1] > 0; }
-  // Proposes a tau: the magnitude that a share of 1 - quantile of the elements reach, rounded down by at most
+  static Measures measures(const Params& p) noexcept {
+    return p.value[1] > 0 ? Measures::once_a_key : Measures::nothing;
+  }
+  // Measures tau: the magnitude that a share of 1 - quantile of the elements reach, rounded down by at most
   // 2^-11 of itself. If fewer elements are not 0, all of these reach it. Non-finite elements do not count.
   // The result is 0, which changes no parameter, if no element counts.
   //
@@ -56,7 +59,7 @@ struct Threshold {
   // the next 11 bits in the bin that holds the quantile. The histograms are counts, so the result is the same
   // on every instruction set.
   template <class T>
-  static double propose(const std::byte* x, std::size_t n, const Params& p) {
+  static Facts measure(const std::byte* x, std::size_t n, const Params& p) {
     constexpr int kBinBits = 11, kKeyBits = 8 * sizeof(T) - 1;
     constexpr std::size_t kBins = std::size_t{1} << kBinBits;
     const DefaultFloatingPoint environment;
@@ -70,18 +73,18 @@ struct Threshold {
         if (key >> shift == prefix && key - 1 < kMaxKey<T>) ++count[key >> (shift - kBinBits) & (kBins - 1)];
       }
       const std::size_t all = std::accumulate(std::begin(count), std::end(count), std::size_t{0});
-      if (all == 0) return 0;
+      if (all == 0) return {};
       k = std::min(k, all);
       std::size_t bin = kBins;
       while (k > count[bin - 1]) k -= count[--bin];
       prefix = prefix << kBinBits | (bin - 1);
       shift -= kBinBits;
     }
-    return static_cast<double>(magnitude_of<T>(prefix << shift));
+    return {static_cast<double>(magnitude_of<T>(prefix << shift))};
   }
-  static Params settle(const Params& p, double proposal) noexcept {
+  static Params settle(const Params& p, const Facts& facts) noexcept {
     Params settled = p;
-    if (proposal > 0) settled.value[0] = std::clamp(proposal, kSpecs[0].min, kSpecs[0].max);
+    if (facts[0] > 0) settled.value[0] = std::clamp(facts[0], kSpecs[0].min, kSpecs[0].max);
     return settled;
   }
 };

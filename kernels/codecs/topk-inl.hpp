@@ -29,6 +29,7 @@ struct TopK {
   static constexpr std::string_view kName = "topk";
   static constexpr std::string_view kWhat = "the largest k of a block with their values (Aji, Heafield 2017)";
   static constexpr std::uint16_t kId = 8;
+  static constexpr Form form(const Params&) { return Form::few_elements; }
   static constexpr bool kLossless = false;
   static constexpr std::array<std::string_view, 3> kSelects{"exact", "approx", "sample"};
   static constexpr std::array kSpecs{

@@ -21,22 +21,27 @@ struct HalfElement {
   static MQ_DEVICE T get(Code c) { return from_float<T>(Half::to(c)); }
 };
 
-// Encodes one element: returns its code, writes the new residual to `r`, and counts v if it is not finite.
+// What a thread encoded.
+struct Counts {
+  std::uint32_t nonfinite = 0, overflows = 0;
+};
+
+// Encodes one element: returns its code, writes the new residual to `r`, and counts v if it is not finite or becomes so.
 template <class E, class T, kernels::Feedback F>
-MQ_DEVICE typename E::Code encode_one(T v, T& r, std::uint32_t& nonfinite) {
+MQ_DEVICE typename E::Code encode_one(T v, T& r, Counts& counts) {
   const auto code = E::put(v);
+  const T decoded = E::get(code);
   if constexpr (F != kernels::Feedback::none) {
-    const T decoded = E::get(code);
     const T error = is_finite(decoded) ? v - decoded : T{0};
     r = F == kernels::Feedback::deposit ? deposited(r, error) : error;
   }
-  nonfinite += !is_finite(v);
+  counts.nonfinite += !is_finite(v);
+  counts.overflows += is_finite(v) && !is_finite(decoded);
   return code;
 }
 
 template <class E, class T, kernels::Feedback F>
-MQ_DEVICE void encode_tile(const kernels::dense::EncodeElements& a, std::uint64_t begin,
-                           std::uint32_t& nonfinite) {
+MQ_DEVICE void encode_tile(const kernels::dense::EncodeElements& a, std::uint64_t begin, Counts& counts) {
   using namespace kernels::dense;
   using Code = typename E::Code;
   constexpr bool kResidual = F != kernels::Feedback::none;
@@ -53,14 +58,14 @@ MQ_DEVICE void encode_tile(const kernels::dense::EncodeElements& a, std::uint64_
     if constexpr (F == kernels::Feedback::carry) x[i] = sum_of(x[i], r[i]);
     MQ_UNROLL(4)
     for (std::uint32_t j = 0; j < kPack; ++j)
-      codes.of[j] = encode_one<E, T, F>(x[i].of[j], r[i].of[j], nonfinite);
+      codes.of[j] = encode_one<E, T, F>(x[i].of[j], r[i].of[j], counts);
     store_pack(a.wire + (at + i * kPack * kThreads) * sizeof(Code), codes);
     if constexpr (kResidual) store_pack(a.residual + (at + i * kPack * kThreads) * sizeof(T), r[i]);
   }
 }
 
 template <class E, class T, kernels::Feedback F>
-MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uint32_t& nonfinite) {
+MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, Counts& counts) {
   using namespace kernels::dense;
   using Code = typename E::Code;
   constexpr bool kResidual = F != kernels::Feedback::none;
@@ -68,7 +73,7 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uin
   for (std::uint64_t begin = std::uint64_t{block()} * kTile; begin < a.n;
        begin += std::uint64_t{blocks()} * kTile) {
     if (packed && a.n - begin >= kTile) {
-      encode_tile<E, T, F>(a, begin, nonfinite);
+      encode_tile<E, T, F>(a, begin, counts);
       continue;
     }
     struct Both {
@@ -81,7 +86,7 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uin
         },
         [&](std::uint64_t i, Both e) {
           if constexpr (F == kernels::Feedback::carry) e.x = sum_of(e.x, e.r);
-          store(a.wire + i * sizeof(Code), encode_one<E, T, F>(e.x, e.r, nonfinite));
+          store(a.wire + i * sizeof(Code), encode_one<E, T, F>(e.x, e.r, counts));
           if constexpr (kResidual) store(a.residual + i * sizeof(T), e.r);
         });
   }
@@ -90,28 +95,33 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, std::uin
 // Adds the counts of the block's threads, and writes the length of the wire. All threads must call it. Most
 // vectors are finite; then the only access to `encoded`, which is in host memory, is one store by the first
 // block.
-MQ_DEVICE void end_encode(kernels::DeviceEncoded* encoded, std::uint64_t bytes, std::uint64_t own) {
+MQ_DEVICE void end_encode(kernels::DeviceEncoded* encoded, std::uint64_t bytes, std::uint64_t nonfinite,
+                          std::uint64_t overflows = 0) {
   if (block() == 0 && thread() == 0) encoded->bytes = bytes;
-  if (!barrier_or(own != 0)) return;
-  auto& all = shared<std::uint64_t, 99>();
-  if (thread() == 0) all = 0;
+  if (!barrier_or(nonfinite + overflows != 0)) return;
+  auto& all_nonfinite = shared<std::uint64_t, 99>();
+  auto& all_overflows = shared<std::uint64_t, 98>();
+  if (thread() == 0) all_nonfinite = all_overflows = 0;
   barrier();
-  if (own != 0) atomic_add(&all, own);
+  if (nonfinite != 0) atomic_add(&all_nonfinite, nonfinite);
+  if (overflows != 0) atomic_add(&all_overflows, overflows);
   barrier();
-  if (thread() == 0) atomic_add(&encoded->nonfinite, all);
+  if (thread() != 0) return;
+  if (all_nonfinite != 0) atomic_add(&encoded->nonfinite, all_nonfinite);
+  if (all_overflows != 0) atomic_add(&encoded->overflows, all_overflows);
 }
 
 template <class E, class T>
 MQ_DEVICE void dense_encode(const kernels::dense::EncodeElements& a) {
   using kernels::Feedback;
-  std::uint32_t nonfinite = 0;
+  Counts counts;
   if (a.feedback == Feedback::none)
-    encode_elements<E, T, Feedback::none>(a, nonfinite);
+    encode_elements<E, T, Feedback::none>(a, counts);
   else if (a.feedback == Feedback::carry)
-    encode_elements<E, T, Feedback::carry>(a, nonfinite);
+    encode_elements<E, T, Feedback::carry>(a, counts);
   else
-    encode_elements<E, T, Feedback::deposit>(a, nonfinite);
-  end_encode(a.encoded, a.bytes, nonfinite);
+    encode_elements<E, T, Feedback::deposit>(a, counts);
+  end_encode(a.encoded, a.bytes, counts.nonfinite, counts.overflows);
 }
 
 template <class E, class T, bool kAdd>
@@ -185,7 +195,7 @@ MQ_DENSE_KERNELS(f16_f64, double, HalfElement<mq::simt::F16Code, double>)
 #undef MQ_DENSE_KERNELS
 
 MQ_KERNEL(encode_nothing, mq::kernels::dense::Nothing, 32) {
-  if (mq::simt::thread() == 0) *args.encoded = {0, 0};
+  if (mq::simt::thread() == 0) *args.encoded = {};
 }
 
 MQ_KERNEL(decode_refuse, mq::kernels::dense::Refuse, 32) {

@@ -4,6 +4,8 @@
 #include "kernels/cuda/bitmaps.cuh"
 #include "kernels/cuda/convert.cuh"
 #include "kernels/cuda/dense.cuh"
+#include "kernels/cuda/integers.cuh"
+#include "kernels/cuda/microscaled.cuh"
 #include "kernels/cuda/onebit.cuh"
 #include "kernels/cuda/onebit_steps.cuh"
 #include "kernels/cuda/sparse.cuh"

@@ -6,8 +6,9 @@ namespace mq::kernels {
 namespace {
 
 constexpr const DeviceRow* kRows[]{
-    &raw_device_row,       &bf16_device_row,     &f16_device_row,  &onebit_device_row,
-    &threshold_device_row, &adaptive_device_row, &topk_device_row, &zerorun_device_row,
+    &raw_device_row,    &bf16_device_row,      &f16_device_row,      &int8_device_row,  &int4_device_row,
+    &qsgd_device_row,   &mxfp8_device_row,     &mxfp6_device_row,    &mxfp4_device_row, &minifloat_device_row,
+    &onebit_device_row, &threshold_device_row, &adaptive_device_row, &topk_device_row,  &zerorun_device_row,
 };
 
 const DeviceRow* row_of(const Codec& codec) noexcept {
@@ -20,15 +21,16 @@ std::size_t position(Element element) { return compute_element(element) == Eleme
 
 }  // namespace
 
-const DeviceOps* device_ops(const Codec& codec, Element element) noexcept {
+const DeviceOps* device_ops(const Codec& codec, Element element, const Params& params) noexcept {
   const DeviceRow* const row = row_of(codec);
-  return row ? &row->ops[position(element)] : nullptr;
+  if (row == nullptr || (row->serves != nullptr && !row->serves(params))) return nullptr;
+  return &row->ops[position(element)];
 }
 
-const DeviceProposeOps* device_propose(const Codec& codec, Element element) noexcept {
+const DeviceMeasureOps* device_measure(const Codec& codec, Element element) noexcept {
   const DeviceRow* const row = row_of(codec);
-  if (row == nullptr || row->propose[position(element)].propose == nullptr) return nullptr;
-  return &row->propose[position(element)];
+  if (row == nullptr || row->measure[position(element)].measure == nullptr) return nullptr;
+  return &row->measure[position(element)];
 }
 
 }  // namespace mq::kernels

@@ -198,24 +198,24 @@ struct SparseRow {
 };
 
 template <class T>
-struct Propose {
-  static std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return sizeof(ProposeState); }
-  static void propose(const void* x, std::size_t n, const Params& params, double* proposal,
-                      std::byte* scratch, const DeviceShape& shape, const Launcher& launch) noexcept {
+struct Measure {
+  static std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return sizeof(MeasureState); }
+  static void measure(const void* x, std::size_t n, const Params& params, Facts* facts, std::byte* scratch,
+                      const DeviceShape& shape, const Launcher& launch) noexcept {
     constexpr bool kDouble = sizeof(T) == 8;
-    ProposeArgs a{static_cast<const std::byte*>(x),         n,        0,
-                  reinterpret_cast<ProposeState*>(scratch), proposal, 0};
+    MeasureArgs a{
+        static_cast<const std::byte*>(x), n, 0, reinterpret_cast<MeasureState*>(scratch), facts->data(), 0};
     a.k = ThresholdParams::rank(params, n);
     constexpr std::size_t kEach = std::size_t{512} * 16;  // least number of elements per thread block
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));
     launch("threshold_begin", 1, 512, 0, a);
     for (a.level = 0; a.level < 2; ++a.level) {
-      launch(kDouble ? "threshold_count_f64" : "threshold_count_f32", grid, 512, 4 * kProposeBins, a);
+      launch(kDouble ? "threshold_count_f64" : "threshold_count_f32", grid, 512, 4 * kMeasureBins, a);
       launch(kDouble ? "threshold_take_f64" : "threshold_take_f32", 1, 512, 0, a);
     }
   }
-  static constexpr DeviceProposeOps kOps{&scratch_bytes, &propose};
+  static constexpr DeviceMeasureOps kOps{&scratch_bytes, &measure};
 };
 
 template <class Q>
@@ -226,7 +226,7 @@ constexpr std::array<DeviceOps, 2> kTypes{SparseRow<float, Q>::kOps, SparseRow<d
 
 constinit const DeviceRow threshold_device_row{"threshold",
                                                cuda::kTypes<cuda::ThresholdSetting>,
-                                               {cuda::Propose<float>::kOps, cuda::Propose<double>::kOps}};
+                                               {cuda::Measure<float>::kOps, cuda::Measure<double>::kOps}};
 constinit const DeviceRow adaptive_device_row{"adaptive", cuda::kTypes<cuda::AdaptiveSetting>};
 constinit const DeviceRow topk_device_row{"topk", cuda::kTypes<cuda::TopKSetting>};
 constinit const DeviceRow zerorun_device_row{"zerorun", cuda::kTypes<cuda::ZeroRunSetting>};

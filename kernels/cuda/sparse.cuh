@@ -2,7 +2,7 @@
 // shared memory; the _far kernels read them again.
 #pragma once
 
-#include "kernels/cuda/propose.cuh"
+#include "kernels/cuda/measure.cuh"
 #include "kernels/cuda/ternary_encode.cuh"
 #include "kernels/cuda/valued_decode.cuh"
 #include "kernels/cuda/valued_encode.cuh"
@@ -55,16 +55,16 @@ MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32, MQ_KERNEL, 512)  // blocks of 
 MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64, MQ_KERNEL_RESIDENT, 512, 3)
 // clang-format on
 
-MQ_KERNEL(threshold_begin, mq::kernels::cuda::ProposeArgs, 512) { mq::kernels::cuda::propose_begin(args); }
-MQ_KERNEL(threshold_count_f32, mq::kernels::cuda::ProposeArgs, 512) {
-  mq::kernels::cuda::propose_count<float>(args);
+MQ_KERNEL(threshold_begin, mq::kernels::cuda::MeasureArgs, 512) { mq::kernels::cuda::measure_begin(args); }
+MQ_KERNEL(threshold_count_f32, mq::kernels::cuda::MeasureArgs, 512) {
+  mq::kernels::cuda::measure_count<float>(args);
 }
-MQ_KERNEL(threshold_count_f64, mq::kernels::cuda::ProposeArgs, 512) {
-  mq::kernels::cuda::propose_count<double>(args);
+MQ_KERNEL(threshold_count_f64, mq::kernels::cuda::MeasureArgs, 512) {
+  mq::kernels::cuda::measure_count<double>(args);
 }
-MQ_KERNEL(threshold_take_f32, mq::kernels::cuda::ProposeArgs, 512) {
-  mq::kernels::cuda::propose_take<float>(args);
+MQ_KERNEL(threshold_take_f32, mq::kernels::cuda::MeasureArgs, 512) {
+  mq::kernels::cuda::measure_take<float>(args);
 }
-MQ_KERNEL(threshold_take_f64, mq::kernels::cuda::ProposeArgs, 512) {
-  mq::kernels::cuda::propose_take<double>(args);
+MQ_KERNEL(threshold_take_f64, mq::kernels::cuda::MeasureArgs, 512) {
+  mq::kernels::cuda::measure_take<double>(args);
 }

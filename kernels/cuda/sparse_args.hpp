@@ -56,18 +56,18 @@ struct SparseDecodeArgs {
 };
 inline constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
 
-// The state of measuring tau for threshold. count: two histograms of kProposeBins.
-inline constexpr std::uint32_t kProposeBins = 2048;
-struct ProposeState {
+// The state of measuring tau for threshold. count: two histograms of kMeasureBins.
+inline constexpr std::uint32_t kMeasureBins = 2048;
+struct MeasureState {
   std::uint64_t prefix, k;
   std::uint32_t none, unused;
-  std::uint64_t count[2 * kProposeBins];
+  std::uint64_t count[2 * kMeasureBins];
 };
-struct ProposeArgs {
+struct MeasureArgs {
   const std::byte* x;
   std::uint64_t n, k;
-  ProposeState* state;
-  double* proposal;
+  MeasureState* state;
+  double* tau;
   std::uint32_t level;
 };
 

@@ -288,7 +288,7 @@ MQ_DEVICE std::byte* own_wire(const SparseEncodeArgs& a, std::uint32_t number, s
 // The last block to end writes the result. Called by one thread, after all threads have written.
 MQ_DEVICE void end_block(const SparseEncodeArgs& a, std::uint32_t bytes, std::uint32_t nonfinite) {
   if (a.blocks == 1) {
-    *a.encoded = {bytes, nonfinite};
+    *a.encoded = {bytes, nonfinite, 0};
     return;
   }
   if (nonfinite > 0) atomic_add(&a.state->nonfinite, std::uint64_t{nonfinite});

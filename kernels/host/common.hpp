@@ -56,12 +56,13 @@ struct RandomKeys {
 };
 inline RandomKeys random_keys(std::uint64_t call) {
   RandomKeys keys{};
-  std::uint32_t key[2]{static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32)};
-  for (auto& round : keys.word)
-    for (int i = 0; i < 2; ++i) {
-      round[i] = key[i];
-      key[i] += philox::kKeyStep[i];
-    }
+  auto key0 = static_cast<std::uint32_t>(call), key1 = static_cast<std::uint32_t>(call >> 32);
+  for (auto& round : keys.word) {
+    round[0] = key0;
+    round[1] = key1;
+    key0 += philox::kKeyStep0;
+    key1 += philox::kKeyStep1;
+  }
   return keys;
 }
 

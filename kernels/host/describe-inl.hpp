@@ -17,10 +17,24 @@ struct Description {
       return false;
   }
 
-  static double propose(const void* x, std::size_t n, Element element, const Params& params) noexcept {
+  static std::string_view conflict(const Params& params) noexcept {
+    if constexpr (requires { Q::conflict(params); })
+      return Q::conflict(params);
+    else
+      return {};
+  }
+
+  static Measures measures(const Params& params) noexcept {
+    if constexpr (requires { Q::measures(params); })
+      return Q::measures(params);
+    else
+      return Measures::nothing;
+  }
+
+  static Facts measure(const void* x, std::size_t n, Element element, const Params& params) noexcept {
     const auto* bytes = static_cast<const std::byte*>(x);
-    return compute_element(element) == Element::f32 ? Q::template propose<float>(bytes, n, params)
-                                                    : Q::template propose<double>(bytes, n, params);
+    return compute_element(element) == Element::f32 ? Q::template measure<float>(bytes, n, params)
+                                                    : Q::template measure<double>(bytes, n, params);
   }
 
   static bool unbiased(const Params& params) noexcept {
@@ -44,6 +58,13 @@ struct Description {
       return 0;
   }
 
+  static Form form(const Params& params) noexcept {
+    if constexpr (requires { Q::form(params); })
+      return Q::form(params);
+    else
+      return Form::other;
+  }
+
   static bool symmetric(const Params& params) noexcept {
     if constexpr (requires { Q::symmetric(params); })
       return Q::symmetric(params);
@@ -59,12 +80,11 @@ struct Description {
   }
 
   static Codec codec() noexcept {
-    Codec codec{Q::kName,    Q::kId,       Q::kWhat,        Q::kLossless, Q::kSpecs,     &block,
-                &wire_bound, nullptr,      &whole,          nullptr,      nullptr,       nullptr,
-                &unbiased,   &error_bound, &absolute_bound, &symmetric,   marks_blocks()};
-    if constexpr (requires { &Q::proposes; }) {
-      codec.propose = &propose;
-      codec.proposes = &Q::proposes;
+    Codec codec{Q::kName,     Q::kId,          Q::kWhat,  Q::kLossless, Q::kSpecs,     &block,  &wire_bound,
+                nullptr,      &whole,          &conflict, &measures,    nullptr,       nullptr, &unbiased,
+                &error_bound, &absolute_bound, &form,     &symmetric,   marks_blocks()};
+    if constexpr (requires { &Q::measures; }) {
+      codec.measure = &measure;
       codec.settle = &Q::settle;
     }
     return codec;

@@ -3,7 +3,8 @@
 // instruction set, after lanes-inl.hpp.
 //
 // A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
-// elements are rounded at random, it has dithered(v, bits): what put then gets. If its
+// elements are rounded at random with some parameters, it has stochastic(params) and dithered(v, bits): what put then gets.
+// If finite elements may decode to infinities, it says kOverflows. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 
@@ -48,7 +49,7 @@ struct Loops : RowFunctions<Loops<T, Q>> {
   using L = Lanes<T>;
   static constexpr bool kScaled = !std::is_same_v<Scale, NoScale>;
   static constexpr bool kRandom = requires(L v) { Q::template dithered<T>(v, v); };
-  using Random = std::conditional_t<kRandom, Noise, NoNoise>;
+  static constexpr bool kOverflows = requires { Q::kOverflows; };
   static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
 
@@ -80,6 +81,13 @@ struct Loops : RowFunctions<Loops<T, Q>> {
 
   template <Feedback F>
   static Encoded encode_as(const EncodeArgs& a) {
+    if constexpr (kRandom)
+      if (Q::stochastic(a.params)) return encode_blocks<F, Noise>(a);
+    return encode_blocks<F, NoNoise>(a);
+  }
+
+  template <Feedback F, class Random>
+  static Encoded encode_blocks(const EncodeArgs& a) {
     const auto* x = static_cast<const std::byte*>(a.x);
     auto* residual = static_cast<std::byte*>(a.residual);
     std::byte* wire = a.wire;
@@ -89,8 +97,8 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
       const std::size_t n = std::min(cut.length(block), a.n - begin);
       const std::size_t offset = begin * sizeof(T);
-      result.nonfinite += encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, a.params,
-                                          wire, random, a.site.index + begin);
+      encode_block<F>(x + offset, residual ? residual + offset : nullptr, n, a.params, wire, random,
+                      a.site.index + begin, result);
       wire += block_bytes(n);
       begin += n;
     }
@@ -98,27 +106,27 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     return result;
   }
 
-  template <Feedback F>
-  static MQ_INLINE std::uint64_t encode_block(const std::byte* x, std::byte* residual, std::size_t n,
-                                              const Params& params, std::byte* wire, Random& random,
-                                              std::uint64_t index) {
+  template <Feedback F, class Random>
+  static MQ_INLINE void encode_block(const std::byte* x, std::byte* residual, std::size_t n,
+                                     const Params& params, std::byte* wire, Random& random,
+                                     std::uint64_t index, Encoded& result) {
     std::byte* const codes = wire + kScaleBytes;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     Statistics statistics{};
     if constexpr (kScaled) {
       measure_block<F>(x, residual, n, params, statistics, codes);
-      if (!statistics.finite) return encode_marked_block<F>(x, residual, n, wire);
+      if (!statistics.finite) {
+        result.nonfinite += encode_marked_block<F>(x, residual, n, wire);
+        return;
+      }
       const Scale scale = statistics.means();
       std::memcpy(wire, &scale, sizeof scale);
     }
-    std::uint64_t nonfinite = 0;
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (!kScaled) ask<F>(x, residual, g);
-      nonfinite += quantize_group<F>(x, residual, g, statistics, codes, random, index, Whole{});
+      quantize_group<F>(x, residual, g, statistics, codes, random, index, Whole{}, result);
     }
-    if (rest)
-      nonfinite += quantize_group<F>(x, residual, whole, statistics, codes, random, index, Part{rest});
-    return nonfinite;
+    if (rest) quantize_group<F>(x, residual, whole, statistics, codes, random, index, Part{rest}, result);
   }
 
   // Pass 1 of a scaled block: computes its statistics, and its codes if they do not depend on pass 2. With
@@ -178,16 +186,16 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     if constexpr (F != Feedback::none) ask_ahead<T>(residual, g);
   }
 
-  template <Feedback F, class W>
-  static MQ_INLINE std::uint64_t quantize_group(const std::byte* x, std::byte* residual, std::size_t g,
-                                                const Statistics& statistics, std::byte* codes,
-                                                [[maybe_unused]] Random& random,
-                                                [[maybe_unused]] std::uint64_t index, W width) {
+  template <Feedback F, class Random, class W>
+  static MQ_INLINE void quantize_group(const std::byte* x, std::byte* residual, std::size_t g,
+                                       const Statistics& statistics, std::byte* codes,
+                                       [[maybe_unused]] Random& random, [[maybe_unused]] std::uint64_t index,
+                                       W width, [[maybe_unused]] Encoded& result) {
     constexpr bool kInResidual = kScaled && F == Feedback::carry;  // pass 1 left v there
     L v = L::load((kInResidual ? residual : x) + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry && !kScaled) v = v + L::load(residual + g * kGroupBytes, width);
     L rounded = v;
-    if constexpr (kRandom)
+    if constexpr (std::is_same_v<Random, Noise>)
       rounded = Q::template dithered<T>(v, random.template bits_at<T>(index + g * kLanes));
     const L decoded = Q::template put<T>(rounded, statistics, codes + code_offset(g), width);
     if constexpr (F != Feedback::none) {
@@ -197,8 +205,13 @@ struct Loops : RowFunctions<Loops<T, Q>> {
         error = deposited(L::load(residual + g * kGroupBytes, width), error);
       error.store(residual + g * kGroupBytes, width);
     }
-    if constexpr (kScaled) return 0;
-    return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
+    if constexpr (!kScaled) {
+      const std::uint32_t nonfinite = ~v.finite().bits() & width.bits;
+      result.nonfinite += static_cast<std::uint64_t>(std::popcount(nonfinite));
+      if constexpr (kOverflows)
+        result.overflows +=
+            static_cast<std::uint64_t>(std::popcount(~decoded.finite().bits() & width.bits & ~nonfinite));
+    }
   }
 
   // A block with NaN or Inf: the codes mark where these are. With a residual, all finite elements stay in it

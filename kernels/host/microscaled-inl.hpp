@@ -3,29 +3,23 @@
 //
 // A block of 256 elements is 8 groups. Its wire is a scale for each group, then the codes of each group, packed as in
 // packed-inl.hpp. The last block may have fewer groups, and its last group fewer elements; the codes of missing
-// elements are 0. So a full block's codes begin at a multiple of 8 bytes.
-
-// The scale of a group: E8M0, an exponent plus 127, for floats; for doubles an exponent plus 1023 in 16 bits, because
-// theirs go further.
-template <class T>
-using GroupScale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
+// elements are 0. So a full block's codes begin at a multiple of 8 bytes. A scale is E8M0, an exponent plus 127, for
+// floats; for doubles an exponent plus 1023 in 16 bits, because theirs go further.
 
 template <class T, class Q>
 struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
-  using Scale = GroupScale<T>;
+  using Format = Microscale<T>;
+  using Scale = typename Format::Scale;
   using Bits = typename L::Bits;
   using Coder = SmallFloats<T>;
-  static constexpr std::size_t kGroups = 8, kBlock = kGroups * kLanes, kGroupBytes = kLanes * sizeof(T);
-  // NaN in E8M0: the codes of this group are marks.
-  static constexpr Scale kMarked = std::numeric_limits<Scale>::max();
+  static constexpr std::size_t kBlock = Format::kBlock;
+  static constexpr Scale kMarked = Format::kMarked;  // NaN in E8M0
 
-  static constexpr std::size_t group_bytes(const SmallFloat& format) {
-    return 4 * static_cast<std::size_t>(format.bits());
-  }
+  static constexpr std::size_t group_bytes(const SmallFloat& format) { return Format::group_bytes(format); }
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    return (n + kLanes - 1) / kLanes * (sizeof(Scale) + group_bytes(Q::format(params)));
+    return Format::wire_bytes(Q::format(params), n);
   }
 
  private:
@@ -161,8 +155,8 @@ struct MicroscaledCodec {
   template <class T>
   using Family = Microscaled<T, Me>;
   static constexpr std::size_t block(const Params&) { return 256; }
-  static constexpr double error_bound(const Params& p) {
+  static double error_bound(const Params& p) {
     const int mantissa = Me::format(p).mantissa;
-    return mantissa == 1 ? 0.25 : mantissa == 2 || Me::format(p) == kE4M3 ? 0.125 : 0.0625;
+    return Me::format(p) == kE4M3 ? 0.125 : std::ldexp(0.5, -mantissa);
   }
 };

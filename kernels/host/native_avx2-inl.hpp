@@ -275,8 +275,8 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
 // Fills a tile of random bits (philox.hpp) from the draw with number `first`. A 64-bit lane holds one word of a draw;
 // its upper half is arbitrary. Even draws are in one register and odd draws in another, which the last step joins.
 MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
-  const __m256i multiplier0 = _mm256_set1_epi64x(philox::kMultiplier[0]);
-  const __m256i multiplier1 = _mm256_set1_epi64x(philox::kMultiplier[1]);
+  const __m256i multiplier0 = _mm256_set1_epi64x(philox::kMultiplier0);
+  const __m256i multiplier1 = _mm256_set1_epi64x(philox::kMultiplier1);
   for (int half = 0; half < 2; ++half) {
     __m256i c[2][4];
     for (int odd = 0; odd < 2; ++odd) {

@@ -239,8 +239,8 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
 // Fills a tile of random bits (philox.hpp) from the draw with number `first`. A 64-bit lane holds one word of a draw;
 // its upper half is arbitrary. Even draws are in one register and odd draws in another, which the last step joins.
 MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
-  const __m512i multiplier0 = _mm512_set1_epi64(philox::kMultiplier[0]);
-  const __m512i multiplier1 = _mm512_set1_epi64(philox::kMultiplier[1]);
+  const __m512i multiplier0 = _mm512_set1_epi64(philox::kMultiplier0);
+  const __m512i multiplier1 = _mm512_set1_epi64(philox::kMultiplier1);
   __m512i c[2][4];
   for (int odd = 0; odd < 2; ++odd) {
     const auto from = static_cast<long long>(first) + odd;

@@ -97,7 +97,7 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     if (settings.reach == integers::Reach::magnitude) return Grid::of(T{0}, most, settings.limit(), mark);
     if (settings.reach == integers::Reach::norm)
       return Grid::of(T{0}, norm_of(v, n, most), settings.limit(), mark);
-    const T middle = ends.low / 2 + ends.high / 2;
+    const T middle = ends.low / 2 + ends.high / 2 + T{0};  // never -0
     return Grid::of(middle, std::max(ends.high - middle, middle - ends.low), settings.limit(), mark);
   }
 

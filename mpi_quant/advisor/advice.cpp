@@ -74,7 +74,7 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
     method.error = estimated_error(of, advice.id.ranks, losses);
     const CodecRates rates{
         rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),
-        rate(of.input.propose_s, of.input.elements),
+        rate(of.input.measure_s, of.input.elements),
         rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks)), method.bytes_per_element};
     if (link) {
       method.predicted_s = predict(plan, advice.id.ranks, count, sums.element, rates, *link);

@@ -86,7 +86,7 @@ void pass_values(Archive& archive, Numbers& v) {
 template <class Archive, class Numbers>
 void pass_trial(Archive& archive, Numbers& t) {
   archive.number(t.elements).number(t.wire_bytes).number(t.measured).number(t.ruined);
-  archive.number(t.encode_s).number(t.decode_s).number(t.propose_s);
+  archive.number(t.encode_s).number(t.decode_s).number(t.measure_s);
   archive.number(t.error2).number(t.norm2).number(t.decoded2);
 }
 
@@ -100,7 +100,7 @@ bool sound(const ValueStatistics& v) {
 
 bool sound(const Trial& t) {
   return t.measured <= t.elements && t.ruined <= t.elements && sound(t.encode_s) && sound(t.decode_s) &&
-         sound(t.propose_s) && sound(t.error2) && sound(t.norm2) && sound(t.decoded2);
+         sound(t.measure_s) && sound(t.error2) && sound(t.norm2) && sound(t.decoded2);
 }
 
 bool read_class(Reader& in, Samples& into) {

@@ -73,7 +73,7 @@ double predict(const PlanRow& plan, int ranks, std::size_t count, kernels::Eleme
       n * (work.encoded * rates.encode_s + work.decoded * rates.decode_s + 2 * rates.memory_s);
   const double wire = link.beta_s * (n * work.moved * rates.wire_bytes + headers);
   const double fill = std::min(codec, wire) * std::min(1.0, segment / std::max(n, 1.0));
-  return link.alpha_s * (work.rounds + log2_rounds(ranks)) + n * rates.propose_s + std::max(codec, wire) +
+  return link.alpha_s * (work.rounds + log2_rounds(ranks)) + n * rates.measure_s + std::max(codec, wire) +
          fill;
 }
 

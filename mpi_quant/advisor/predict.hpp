@@ -1,7 +1,7 @@
 // Predicts how long a compressed allreduce would take, from the plan, a model of the link and the measured
 // rates of a codec. Uses no MPI.
 //
-//   t = alpha (rounds of the plan + rounds of the agreement) + propose + max(codec, wire) + fill
+//   t = alpha (rounds of the plan + rounds of the agreement) + measure + max(codec, wire) + fill
 //
 // codec is the time to encode and decode in the caches, and to bring each element there from the input and
 // back to the result. wire is the time to send the data of the rank that sends most. The two overlap segment
@@ -22,7 +22,7 @@ namespace mq {
 // Rates per element.
 struct CodecRates {
   double encode_s = 0, decode_s = 0;
-  double propose_s = 0;  // once per call
+  double measure_s = 0;  // once per call
   double memory_s = 0;   // to bring an element from memory or back
   double wire_bytes = 0;
 };

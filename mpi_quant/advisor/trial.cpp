@@ -55,7 +55,7 @@ std::uint64_t count_ruined(const std::byte* x, const std::byte* y, std::size_t n
 }
 
 bool measures(const Method& method) {
-  return method.codec->proposes != nullptr && method.codec->proposes(method.params);
+  return method.codec->measures(method.params) != kernels::Measures::nothing;
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ void Trial::add(const Trial& other) {
   ruined += other.ruined;
   encode_s += other.encode_s;
   decode_s += other.decode_s;
-  propose_s += other.propose_s;
+  measure_s += other.measure_s;
   error2 += other.error2;
   norm2 += other.norm2;
   decoded2 += other.decoded2;
@@ -162,8 +162,8 @@ bool Trials::try_methods(const std::byte* x, std::size_t n, kernels::Element ele
     if (stage == Stage::contribution || params == kernels::Params{}) params = method.params;
     if (stage == Stage::contribution && measures(method)) {
       const double start = steady_s();
-      params = method.codec->settle(method.params, method.codec->propose(x, n, element, method.params));
-      into[c].propose_s += steady_s() - start;
+      params = method.codec->settle(method.params, method.codec->measure(x, n, element, method.params));
+      into[c].measure_s += steady_s() - start;
     }
     const kernels::CodecOps& ops = *method.codec->ops(element, isa);
     const auto part = [&](std::size_t at) {

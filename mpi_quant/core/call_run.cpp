@@ -123,29 +123,29 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.threads = env()->threads;
   MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();
-  const bool measures = reduction.codec->proposes != nullptr && reduction.codec->proposes(reduction.params);
-  bool proposes = measures && !rehearsal_;
-  if (!key_.empty()) MQ_TRY(prepare_residual(measures, proposes));
+  const kernels::Measures when = reduction.codec->measures(reduction.params);
+  bool measures = when != kernels::Measures::nothing && !rehearsal_;
+  if (!key_.empty()) MQ_TRY(prepare_residual(when, measures));
   if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
   std::byte* scratch = nullptr;
-  Status prepared = prepare_memory(measures, scratch);
+  Status prepared = prepare_memory(when != kernels::Measures::nothing, scratch);
   count_memory();
   MQ_TRY(std::move(prepared));
-  if (proposes) MQ_TRY(vectors_.propose(reduction, maxima_.proposal));
+  if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.facts));
   execution_.prepare(reduction, scratch);
   return {};
 }
 
 // Gets the residual of the key, and the measured parameter that is kept with it.
-Status CallRun::prepare_residual(bool measures, bool& proposes) {
+Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
   MQ_TRY(place_residual());
   // A key that only this rank knows settles nothing for the others.
-  if (!measures || may_fall_back_) return {};
+  if (when != kernels::Measures::once_a_key || may_fall_back_) return {};
   const double settled = state_.residuals.find(key_.view())->settled;
   if (settled <= 0) return {};
-  reduction_.params = reduction_.codec->settle(reduction_.params, settled);
-  proposes = false;
+  reduction_.params = reduction_.codec->settle(reduction_.params, {settled});
+  measures = false;
   return {};
 }
 
@@ -340,11 +340,11 @@ Status CallRun::settle_parameters() {
     entry->used = true;
     entry->calls = maxima.calls + 1;
   }
-  if (reduction_.codec->proposes == nullptr || !reduction_.codec->proposes(reduction_.params)) return {};
-  const double proposal = maxima.proposal;
-  reduction_.params = reduction_.codec->settle(reduction_.params, proposal);
-  if (entry != nullptr && proposal > 0 && !may_fall_back_)
-    entry->settled = proposal;  // nothing can be measured on zeros: then the next call tries again
+  const kernels::Measures when = reduction_.codec->measures(reduction_.params);
+  if (when == kernels::Measures::nothing) return {};
+  reduction_.params = reduction_.codec->settle(reduction_.params, maxima.facts);
+  if (when == kernels::Measures::once_a_key && entry != nullptr && maxima.facts[0] > 0 && !may_fall_back_)
+    entry->settled = maxima.facts[0];  // nothing can be measured on zeros: then the next call tries again
   return {};
 }
 
@@ -367,6 +367,7 @@ void CallRun::finish(Status status, bool exact) {
     stats.wire_bytes_received += tally_.received_bytes;
     stats.messages_sent += tally_.messages_sent;
     stats.nonfinite += tally_.nonfinite;
+    stats.overflows += tally_.overflows;
     stats.encode_s += tally_.encode_s;
     stats.decode_s += tally_.decode_s;
     stats.compressed_calls += status.ok();

@@ -76,7 +76,7 @@ class CallRun final : public InFlight {
     done,
   };
   Status prepare_run(std::optional<kernels::Element> element);
-  Status prepare_residual(bool measures, bool& proposes);
+  Status prepare_residual(kernels::Measures when, bool& measures);
   Status place_residual();
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();

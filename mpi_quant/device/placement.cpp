@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// The proposal of n elements in host memory. Half types are converted to float first.
-double propose_on_host(const Reduction& reduction, const std::byte* x) {
+// The facts of n elements in host memory. Half types are converted to float first.
+kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
   if (reduction.convert == nullptr)
-    return reduction.codec->propose(x, reduction.count, reduction.element, reduction.params);
+    return reduction.codec->measure(x, reduction.count, reduction.element, reduction.params);
   Buffer widened;
   if (!widened.reserve(reduction.count * sizeof(float))) throw std::bad_alloc();
   reduction.convert->widen(x, widened.data(), reduction.count);
-  return reduction.codec->propose(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
+  return reduction.codec->measure(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
 }
 
 Result<bool> device_wire(bool (*mpi_takes_device_memory)() noexcept) noexcept {
@@ -40,7 +40,7 @@ DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept {
   return {api,
           kernels::device_ops,
           kernels::device_convert,
-          kernels::device_propose,
+          kernels::device_measure,
           device_wire(mpi_takes_device_memory),
           env().ok() && env()->cuda_time};
 }
@@ -58,9 +58,11 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   Device* const device = out_.memory == Memory::device ? out_.device : in_.device;
   backend_.device_reduction.api = rows.api;
   backend_.device_reduction.device = device;
-  backend_.device_reduction.ops = rows.ops(*reduction.codec, kernels::compute_element(reduction.element));
+  backend_.device_reduction.ops =
+      rows.ops(*reduction.codec, kernels::compute_element(reduction.element), reduction.params);
   if (reduction.facts->raw)
-    backend_.device_reduction.raw_ops = rows.ops(raw_codec(), kernels::compute_element(reduction.element));
+    backend_.device_reduction.raw_ops =
+        rows.ops(raw_codec(), kernels::compute_element(reduction.element), {});
   backend_.device_reduction.convert = rows.convert(reduction.element);
   const bool can_convert = reduction.convert == nullptr || backend_.device_reduction.convert != nullptr;
   const bool has_rows = backend_.device_reduction.ops != nullptr &&
@@ -121,13 +123,13 @@ Status DevicePlacement::prepare(Reduction& reduction, const Setting& setting) {
   return status;
 }
 
-const kernels::DeviceProposeOps* DevicePlacement::propose_row(const Reduction& reduction) const {
+const kernels::DeviceMeasureOps* DevicePlacement::measure_row(const Reduction& reduction) const {
   return setting_.measures && reduction.convert == nullptr
-             ? rows_.propose(*reduction.codec, reduction.element)
+             ? rows_.measure(*reduction.codec, reduction.element)
              : nullptr;
 }
 
-// The memory that a reduction needs. Pinned: frames, then a proposal; for a staged reduction the vectors. On the device:
+// The memory that a reduction needs. Pinned: frames, then facts; for a staged reduction the vectors. On the device:
 // vectors, then scratch memory.
 DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   DeviceResources::Need need;
@@ -143,8 +145,8 @@ DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
       static_cast<std::size_t>(reduction.plan->slots) * (backend_.device_reduction.is_timed ? 2 : 1);
   need.pipeline_bytes = DeviceSteps::device_bytes(reduction, backend_.device_reduction, layout);
   need.device_bytes = vectors;
-  need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(double);
-  if (const kernels::DeviceProposeOps* const row = propose_row(reduction))
+  need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(kernels::Facts);
+  if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
     need.device_bytes += aligned(row->scratch_bytes(reduction.count, reduction.params));
   return need;
 }
@@ -214,35 +216,34 @@ Status DevicePlacement::follow_elsewhere() {
   return status;
 }
 
-Status DevicePlacement::propose(const Reduction& reduction, double& proposal) {
+Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& facts) {
   if (mode_ != Mode::device) {
-    proposal = propose_on_host(reduction, reduction.input);
+    facts = measure_on_host(reduction, reduction.input);
     return {};
   }
-  if (const kernels::DeviceProposeOps* const row = propose_row(reduction))
-    return propose_on_device(reduction, *row, proposal);
+  if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
+    return measure_on_device(reduction, *row, facts);
   Buffer copy;
   if (!copy.reserve(vector_bytes_)) throw std::bad_alloc();
   MQ_TRY(rows_.api->copy(work_->main(), copy.data(), reduction.input, vector_bytes_));
   MQ_TRY(rows_.api->synchronize(work_->main()));
-  proposal = propose_on_host(reduction, copy.data());
+  facts = measure_on_host(reduction, copy.data());
   return {};
 }
 
-Status DevicePlacement::propose_on_device(const Reduction& reduction, const kernels::DeviceProposeOps& row,
-                                          double& proposal) {
-  auto* const reported = reinterpret_cast<double*>(work_->pinned() + aligned(setting_.frames_bytes));
+Status DevicePlacement::measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
+                                          kernels::Facts& facts) {
+  auto* const reported = new (work_->pinned() + aligned(setting_.frames_bytes)) kernels::Facts{-1};
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
-  *reported = -1;
-  row.propose(reduction.input, reduction.count, reduction.params, reported, work_->device_memory() + vectors,
+  row.measure(reduction.input, reduction.count, reduction.params, reported, work_->device_memory() + vectors,
               backend_.device_reduction.shape, rows_.api->launcher(work_->main()));
   Status launched = rows_.api->launch_error(work_->main());
   Status ended = rows_.api->synchronize(work_->main());
   MQ_TRY(std::move(launched));
   MQ_TRY(std::move(ended));
-  if (!(*reported >= 0)) return {Code::device_failed, "the GPU did not measure the vector"};
-  proposal = *reported;
+  if (!((*reported)[0] >= 0)) return {Code::device_failed, "the GPU did not measure the vector"};
+  facts = *reported;
   return {};
 }
 

@@ -25,9 +25,10 @@ namespace mq {
 // What is known about devices: the table of functions (null if there are none) and the rows of codecs.
 struct DeviceRows {
   const DeviceApi* api = nullptr;
-  const kernels::DeviceOps* (*ops)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
+  const kernels::DeviceOps* (*ops)(const kernels::Codec&, kernels::Element,
+                                   const kernels::Params&) noexcept = nullptr;
   const kernels::DeviceConvertOps* (*convert)(kernels::Element) noexcept = nullptr;
-  const kernels::DeviceProposeOps* (*propose)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
+  const kernels::DeviceMeasureOps* (*measure)(const kernels::Codec&, kernels::Element) noexcept = nullptr;
   Result<bool> device_wire = false;  // frames are in device memory (MPIQ_CUDA_WIRE)
   bool is_timed = false;             // the device's clock times the steps (MPIQ_CUDA_TIME)
 };
@@ -63,7 +64,7 @@ class DevicePlacement {
     DeviceOrder order;
     bool outlasts = false;         // the last decodes may still run after the call
     bool rehearsal = false;        // values are neither read nor written
-    bool measures = false;         // propose() may be called
+    bool measures = false;         // measure() may be called
     std::size_t frames_bytes = 0;  // Execution::scratch_bytes of a reduction on a device
   };
   // Gets everything ready and starts copies. Afterwards the reduction's vectors are those that its run uses, and
@@ -71,8 +72,8 @@ class DevicePlacement {
   // stage()). An error may come from an earlier stream-ordered call. May throw std::bad_alloc.
   Status prepare(Reduction& reduction, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
-  // Computes the vector's proposal for the codec's measured parameter. May throw std::bad_alloc.
-  Status propose(const Reduction& reduction, double& proposal);
+  // Measures the vector (kernels::Codec::measure). May throw std::bad_alloc.
+  Status measure(const Reduction& reduction, kernels::Facts& facts);
   // Call it after the run until `over` is true: brings the result to the caller's output. Returns the status
   // of the call: `failure`, unless that is ok.
   Status deliver(const Status& failure, bool& over);
@@ -93,10 +94,10 @@ class DevicePlacement {
     work_->mark_idle();
     begun_ = false;
   }
-  const kernels::DeviceProposeOps* propose_row(const Reduction& reduction) const;
+  const kernels::DeviceMeasureOps* measure_row(const Reduction& reduction) const;
   DeviceResources::Need need(const Reduction& reduction) const;
-  Status propose_on_device(const Reduction& reduction, const kernels::DeviceProposeOps& row,
-                           double& proposal);
+  Status measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
+                           kernels::Facts& facts);
 
   DevicePool& pool_;
   DeviceRows rows_;

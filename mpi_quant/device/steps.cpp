@@ -166,7 +166,8 @@ bool DeviceSteps::is_over(const Step& step, StepResult& result) {
   } else if (reported.encoded.bytes > bound_) {
     result.status = {Code::device_failed, "the GPU did not report the length of a frame"};
   } else {
-    result.encoded = {static_cast<std::size_t>(reported.encoded.bytes), reported.encoded.nonfinite};
+    result.encoded = {static_cast<std::size_t>(reported.encoded.bytes), reported.encoded.nonfinite,
+                      reported.encoded.overflows};
   }
   return true;
 }

@@ -30,8 +30,7 @@ inline Hello merge(const Hello& a, const Hello& b) {
   };
   offer(high.first_rank, high.first);
   if (high.differs) offer(high.other_rank, high.other);
-  low.maxima = {std::max(a.maxima.proposal, b.maxima.proposal), std::max(a.maxima.calls, b.maxima.calls),
-                std::max(a.maxima.seed, b.maxima.seed)};
+  low.maxima = greatest(a.maxima, b.maxima);
   return low;
 }
 

@@ -319,6 +319,7 @@ class Execution {
   void end(Pipeline& pipeline, const Step& step, StepResult& result, Tally& tally) {
     (step.op == Op::encode ? tally.encode_s : tally.decode_s) += result.seconds;
     tally.nonfinite += result.encoded.nonfinite;
+    tally.overflows += result.encoded.overflows;
     if (result.status.ok() && result.decoded == kernels::Decoded::malformed)
       result.status = bad_frame(place(pipeline, step), [&] {
         return "the payload is not what " + std::string(codec_of(*reduction_, step).name) + " writes";

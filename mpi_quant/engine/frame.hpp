@@ -2,6 +2,7 @@
 // plain structs of little-endian hosts.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -15,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 6;
+inline constexpr std::uint16_t kWireVersion = 7;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -48,10 +49,15 @@ inline constexpr std::uint16_t kFunction = 0xff04;
 
 // Numbers that ranks bring to the agreement. All get the greatest of each.
 struct Maxima {
-  double proposal = 0;      // for a measured parameter (kernels::Codec::propose)
+  kernels::Facts facts{};   // of the vector (kernels::Codec::measure)
   std::uint64_t calls = 0;  // that the residual of the call's key has served
   std::uint64_t seed = 0;   // of random rounding
 };
+inline Maxima greatest(const Maxima& a, const Maxima& b) {
+  Maxima most{{}, std::max(a.calls, b.calls), std::max(a.seed, b.seed)};
+  for (std::size_t i = 0; i < most.facts.size(); ++i) most.facts[i] = std::max(a.facts[i], b.facts[i]);
+  return most;
+}
 
 // What a rank knows about a set of ranks: the lowest rank, and the lowest rank with another signature, if
 // there is one; and their maxima.
@@ -64,7 +70,7 @@ struct Hello {
   Signature first, other;
   Maxima maxima;
 };
-static_assert(sizeof(Hello) == 104);
+static_assert(sizeof(Hello) == 128);
 
 // Precedes every encoded chunk. 32 bytes.
 struct FrameHeader {

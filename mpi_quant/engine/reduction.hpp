@@ -63,7 +63,7 @@ inline std::size_t wire_bound(const Reduction& reduction, std::size_t n) {
 
 // What one execution did on this rank.
 struct Tally {
-  std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0, nonfinite = 0;
+  std::uint64_t sent_bytes = 0, received_bytes = 0, messages_sent = 0, nonfinite = 0, overflows = 0;
   double encode_s = 0, decode_s = 0, wait_s = 0;
 };
 

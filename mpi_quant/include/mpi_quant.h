@@ -165,8 +165,7 @@ MPIQ_PUBLIC int MPIQ_Wait(MPIQ_Request* request);
 MPIQ_PUBLIC int MPIQ_Request_free(MPIQ_Request* request);
 
 /* The datatype of IEEE binary16 or of bfloat16, two bytes an element. For the functions of this library,
- * and for MPI's sends and receives; MPI cannot reduce it. Every call returns the same handle; do not free
- * it. Local. */
+ * and for MPI's sends and receives; MPI cannot reduce it. Always the same handle; do not free it. Local. */
 MPIQ_PUBLIC int MPIQ_Type_float16(MPI_Datatype* datatype);
 MPIQ_PUBLIC int MPIQ_Type_bfloat16(MPI_Datatype* datatype);
 
@@ -187,6 +186,7 @@ typedef struct MPIQ_Stats {
   uint64_t wire_bytes_received; /* in frames, headers included */
   uint64_t messages_sent;       /* frames, and messages of agreements */
   uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted at every encode */
+  uint64_t overflows;           /* finite ones that the method made infinite (f16, bf16), likewise */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
   uint64_t sparse_calls;        /* sparse reductions; their bytes and messages are in the numbers above */

@@ -103,6 +103,8 @@ class Parser {
     }
     out.params = kernels::preset_params(*out.codec);
     if (take('(')) MQ_TRY(params(out));
+    if (const std::string_view conflict = out.codec->conflict(out.params); !conflict.empty())
+      return error(start, std::string(name) + ": " + std::string(conflict));
     if (take('/')) MQ_TRY(plan(out));
     return {};
   }

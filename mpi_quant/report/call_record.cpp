@@ -137,6 +137,7 @@ void CallRecord::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t tic
   if (feedback != FeedbackOutcome::none) ++numbers.feedback[static_cast<std::size_t>(feedback)];
   if (reason == Reason::compressed) numbers.compressed_bytes += bytes;
   numbers.wire_bytes += wire_bytes_;
+  numbers.overflows += overflows_;
   numbers.encode_s += encode_s_;
   numbers.decode_s += decode_s_;
   numbers.wait_s += wait_s_;

@@ -41,10 +41,11 @@ struct CallRecord {
 
   // before() and after() enclose the work that a codec does for the call.
   void before(const MPIQ_Stats& stats) {
-    before_ = {stats.wire_bytes_sent, stats.encode_s, stats.decode_s, stats.wait_s};
+    before_ = {stats.wire_bytes_sent, stats.overflows, stats.encode_s, stats.decode_s, stats.wait_s};
   }
   void after(const MPIQ_Stats& stats) {
     wire_bytes_ = stats.wire_bytes_sent - before_.wire_bytes;
+    overflows_ = stats.overflows - before_.overflows;
     encode_s_ = stats.encode_s - before_.encode_s;
     decode_s_ = stats.decode_s - before_.decode_s;
     wait_s_ = stats.wait_s - before_.wait_s;
@@ -56,10 +57,10 @@ struct CallRecord {
   void add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const;
 
   struct {
-    std::uint64_t wire_bytes = 0;
+    std::uint64_t wire_bytes = 0, overflows = 0;
     double encode_s = 0, decode_s = 0, wait_s = 0;
   } before_;
-  std::uint64_t wire_bytes_ = 0;
+  std::uint64_t wire_bytes_ = 0, overflows_ = 0;
   double encode_s_ = 0, decode_s_ = 0, wait_s_ = 0;
 };
 

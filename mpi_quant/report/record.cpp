@@ -115,6 +115,7 @@ void each_field_of_numbers(N& n, F& f) {
   f(n.bytes);
   f(n.compressed_bytes);
   f(n.wire_bytes);
+  f(n.overflows);
   f(n.seconds);
   f(n.encode_s);
   f(n.decode_s);
@@ -264,6 +265,7 @@ void Numbers::add(const Numbers& other) {
   bytes += other.bytes;
   compressed_bytes += other.compressed_bytes;
   wire_bytes += other.wire_bytes;
+  overflows += other.overflows;
   seconds += other.seconds;
   encode_s += other.encode_s;
   decode_s += other.decode_s;

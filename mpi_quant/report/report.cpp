@@ -72,6 +72,7 @@ void add_merged(Object& out, const Merged& m) {
       .count("bytes", m.sum.bytes)
       .count("compressed_bytes", m.sum.compressed_bytes)
       .count("wire_bytes", m.sum.wire_bytes)
+      .count("overflows", m.sum.overflows)
       .value("seconds", seconds.json())
       .number("encode_s", m.mean(&Numbers::encode_s))
       .number("decode_s", m.mean(&Numbers::decode_s))

@@ -280,6 +280,17 @@ std::string feedback_text(const Merged& m) {
   return out.empty() ? "none" : out;
 }
 
+// What nobody should overlook: values beyond the range of a method.
+std::string overflow_warning(const Report& report) {
+  std::string text;
+  for (const auto& [id, m] : report.classes)
+    if (m.sum.overflows > 0)
+      text += std::to_string(m.sum.overflows) + " finite elements became infinite with " +
+              printable(m.sum.method) + " on " + comm_text(id) + ", " + bucket(id.log2_bytes) +
+              ": f16(scale=block) and bf16 have the range\n";
+  return text;
+}
+
 std::string compressed_table(const Report& report) {
   std::vector<const std::pair<const ClassId, Merged>*> classes;
   for (const auto* const item : by_time(report.classes))
@@ -318,7 +329,7 @@ std::string compressed_table(const Report& report) {
   return table.text(
              "Compressed classes (in: the vectors of all ranks; wire: sent by all ranks; error: relative L2, "
              "where guarded)") +
-         feedback_legend(report);
+         feedback_legend(report) + overflow_warning(report);
 }
 
 std::string sites_table(const Report& report) {

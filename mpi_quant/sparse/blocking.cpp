@@ -64,11 +64,11 @@ void BlockingSparse::leave() {
   state_->order.leave(sequence_);
 }
 
-// Compares the signatures and proposals of all ranks. The agreement is in the communicator's state, because
+// Compares the signatures and facts of all ranks. The agreement is in the communicator's state, because
 // after an error its messages may stay in flight for ever.
-Status BlockingSparse::compare_signatures(const Signature& signature, double proposal) {
+Status BlockingSparse::compare_signatures(const Signature& signature, double most) {
   Agreement<MpiComm>& agreement = sparse_state(*state_).agreement;
-  MQ_TRY(agreement.start(comm_->plain(), signature, {.proposal = proposal}, first_tag_ + kTags));
+  MQ_TRY(agreement.start(comm_->plain(), signature, {.facts = {most}}, first_tag_ + kTags));
   const sparse::Deadline deadline(timeout_s_);
   for (std::size_t idle = 0; !agreement.done();) {
     bool moved = false;
@@ -81,7 +81,7 @@ Status BlockingSparse::compare_signatures(const Signature& signature, double pro
   return {};
 }
 
-Status BlockingSparse::agree(Signature signature, const Status& own, double& proposal) {
+Status BlockingSparse::agree(Signature signature, const Status& own, double& most) {
   const Status local_error = turn_ && !turn_->local_error().ok() ? turn_->local_error() : own;
   signature.error_code = static_cast<std::uint16_t>(local_error.code());
   if (state_ == nullptr) return local_error;
@@ -91,11 +91,11 @@ Status BlockingSparse::agree(Signature signature, const Status& own, double& pro
   }
   id_ = hash_of(signature);
   MQ_TRY(enter(sequence_));
-  MQ_TRY(compare_signatures(signature, proposal));
+  MQ_TRY(compare_signatures(signature, most));
   MQ_TRY(local_error);  // this rank's own message comes first
   const Hello& summary = sparse_state(*state_).agreement.summary();
   MQ_TRY(agreed_status(summary));
-  proposal = summary.maxima.proposal;
+  most = summary.maxima.facts[0];
   return {};
 }
 

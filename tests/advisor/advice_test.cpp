@@ -53,7 +53,7 @@ struct Scene {
     own.memory_s = 0;
     for (Trial& t : own.input) {
       t.encode_s = t.decode_s = 1e-9 * static_cast<double>(t.elements);
-      t.propose_s = 0;
+      t.measure_s = 0;
     }
   }
   void record(std::size_t r, const ClassId& id) {

@@ -138,7 +138,7 @@ TEST(Predict, nothing_that_costs_more_makes_a_call_shorter) {
     ASSERT_GE(costs(count, rates, slower), t);
     ASSERT_GE(costs(count, rates, later), t);
     for (double CodecRates::*const rate :
-         {&CodecRates::encode_s, &CodecRates::decode_s, &CodecRates::propose_s, &CodecRates::memory_s,
+         {&CodecRates::encode_s, &CodecRates::decode_s, &CodecRates::measure_s, &CodecRates::memory_s,
           &CodecRates::wire_bytes}) {
       CodecRates dearer = rates;
       dearer.*rate *= 1.5;

@@ -21,9 +21,8 @@ class Random : public Api {
              const std::string& seed = "0") const {
     const Vector x = input<float>(5000);
     Vector y(x.size());
-    const Info info = key.empty()
-                          ? Info{{"mpiq_method", method}, {"mpiq_seed", seed}}
-                          : Info{{"mpiq_method", method}, {"mpiq_key", key}, {"mpiq_seed", seed}};
+    const Info info = key.empty() ? Info{{"mpiq_method", method}, {"mpiq_seed", seed}}
+                                  : Info{{"mpiq_method", method}, {"mpiq_key", key}, {"mpiq_seed", seed}};
     EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), 5000, MPI_FLOAT, MPI_SUM, on, info), MPI_SUCCESS);
     EXPECT_TRUE(same_on_all_ranks(y)) << method << " " << key;
     return y;

@@ -52,7 +52,8 @@ TEST_F(DeviceCalls, bits_are_those_of_the_host_in_every_memory) {
         const auto expected = calls(host, host);
         const double before_s = host_codecs_s();
         const auto all = calls([](int) { return true; }, [](int) { return true; });
-        const bool has_row = kernels::device_ops(codec, kernels::Element::f32) != nullptr;
+        const bool has_row =
+            kernels::device_ops(codec, kernels::Element::f32, kernels::preset_params(codec)) != nullptr;
         EXPECT_EQ(host_codecs_s() == before_s, runs_kernels() && has_row)
             << method << ": on the GPU, and staged only if it has no row there";
         const auto mixed = calls([&](int call) { return on_device(call + turn / 2); },

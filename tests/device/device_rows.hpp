@@ -66,6 +66,10 @@ class Scratch {
   std::vector<std::byte> memory_;
 };
 
+// Of an encode somewhere in a call; its index is a multiple of every block.
+constexpr kernels::Site kSite{
+    .call = 0x123456789abcdef, .sum = 0xfedcba987654321, .index = 3 << 20, .ranks = 3};
+
 template <class T>
 struct DeviceRowUnderTest {
   Row<T> host;
@@ -96,14 +100,14 @@ struct DeviceRowUnderTest {
     std::vector<std::byte> expected(bound);
     const bool kept = !residual.empty() || n == 0;
     const kernels::Encoded host_encoded = host.ops().encode(
-        {x.data(), kept ? host_error.data() : nullptr, feedback, n, host.params, expected.data()});
+        {x.data(), kept ? host_error.data() : nullptr, feedback, n, host.params, expected.data(), kSite});
     expected.resize(host_encoded.bytes);
 
     Scratch scratch(ops->scratch_bytes(n, host.params));
     // On the heap, which a real GPU sees too (simt/on_device.cpp).
-    const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 0});
+    const auto result = std::make_unique<kernels::DeviceEncoded>(kernels::DeviceEncoded{77, 0, 0});
     kernels::DeviceEncoded& encoded = *result;
-    ops->encode({{in.data(), kept ? error.data() : nullptr, feedback, n, host.params, wire.data()},
+    ops->encode({{in.data(), kept ? error.data() : nullptr, feedback, n, host.params, wire.data(), kSite},
                  &encoded,
                  scratch.data(),
                  shape},
@@ -114,6 +118,7 @@ struct DeviceRowUnderTest {
     EXPECT_TRUE(same_bits(in.get(n), x)) << describe(n, what) << "encode changed its input";
     EXPECT_EQ(encoded.bytes, host_encoded.bytes) << describe(n, what);
     EXPECT_EQ(encoded.nonfinite, host_encoded.nonfinite) << describe(n, what);
+    EXPECT_EQ(encoded.overflows, host_encoded.overflows) << describe(n, what);
     EXPECT_TRUE(same_bits(wire.get(host_encoded.bytes), expected)) << describe(n, what) << "wire";
     EXPECT_TRUE(same_bits(error.get(residual.size()), host_error.get(residual.size())))
         << describe(n, what) << "residual";
@@ -162,7 +167,7 @@ void for_each_device_row(const F& property) {
     for (const kernels::Params& params : param_sets(codec)) {
       const auto with = [&]<class T>(T) {
         const Row<T> row{&codec, params, kernels::Isa::scalar};
-        const kernels::DeviceOps* const ops = kernels::device_ops(codec, Row<T>::kElement);
+        const kernels::DeviceOps* const ops = kernels::device_ops(codec, Row<T>::kElement, params);
         if (ops != nullptr) property(DeviceRowUnderTest<T>{row, ops});
       };
       with(float{});

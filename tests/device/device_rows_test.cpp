@@ -110,7 +110,7 @@ TEST(DeviceRows, NansKeepTheirBits) {
           x[random() % 5000] = std::bit_cast<T>(bits);
         }
         check(DeviceRowUnderTest<T>{{&row, kernels::preset_params(row), kernels::Isa::scalar},
-                                    kernels::device_ops(row, Row<T>::kElement)},
+                                    kernels::device_ops(row, Row<T>::kElement, kernels::preset_params(row))},
               x, feedback, true, {}, "NaNs");
       };
       with(float{});
@@ -170,12 +170,18 @@ TEST(DeviceRows, StepsOfOneBit) {
 
 // The block quantizers have rows, and only launches of kernels that exist.
 TEST(DeviceRows, Table) {
-  for (const char* const codec : {"raw", "bf16", "f16", "onebit"})
+  for (const char* const codec :
+       {"raw", "bf16", "f16", "int8", "int4", "qsgd", "mxfp8", "mxfp6", "mxfp4", "minifloat", "onebit"})
     for (const kernels::Element element : kernels::kElements)
-      EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element), nullptr) << codec;
-  EXPECT_EQ(kernels::device_ops(*kernels::find_codec("onebit"), kernels::Element::bf16),
-            kernels::device_ops(*kernels::find_codec("onebit"), kernels::Element::f32));
-  EXPECT_EQ(kernels::device_propose(*kernels::find_codec("onebit"), kernels::Element::f32), nullptr);
+      EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element, {}), nullptr) << codec;
+  const kernels::Codec& qsgd = *kernels::find_codec("qsgd");
+  EXPECT_EQ(kernels::device_ops(qsgd, kernels::Element::f32, with_values(qsgd, {{"norm", 1}})), nullptr);
+  EXPECT_EQ(kernels::device_ops(*kernels::find_codec("onebit"), kernels::Element::bf16, {}),
+            kernels::device_ops(*kernels::find_codec("onebit"), kernels::Element::f32, {}));
+  for (const char* const codec : {"f16", "bf16"})
+    EXPECT_EQ(kernels::device_ops(*kernels::find_codec(codec), kernels::Element::f32, {{1}}), nullptr)
+        << codec << " with block scales or rounded at random";
+  EXPECT_EQ(kernels::device_measure(*kernels::find_codec("onebit"), kernels::Element::f32), nullptr);
 }
 
 }  // namespace

@@ -194,6 +194,7 @@ void expect_same(const DeviceScene& s, std::size_t n, const std::string& what) {
     ASSERT_TRUE(same_bits(expected.residual[r], got.residual[r])) << where << " rank " << r;
     ASSERT_EQ(expected.tally[r].sent_bytes, got.tally[r].sent_bytes) << where;
     ASSERT_EQ(expected.tally[r].nonfinite, got.tally[r].nonfinite) << where;
+    ASSERT_EQ(expected.tally[r].overflows, got.tally[r].overflows) << where;
   }
 }
 

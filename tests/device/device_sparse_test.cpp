@@ -23,7 +23,7 @@ template <class T>
 DeviceRowUnderTest<T> device_row(std::string_view name, NamedValues values, DeviceShape shape) {
   const kernels::Codec& codec = *kernels::find_codec(name);
   return {{&codec, with_values(codec, values), kernels::Isa::scalar},
-          kernels::device_ops(codec, Row<T>::kElement),
+          kernels::device_ops(codec, Row<T>::kElement, with_values(codec, values)),
           shape};
 }
 
@@ -285,12 +285,12 @@ TEST(DeviceSparse, EveryBitOfAWire) {
   turn_bits(device_row<float>("zerorun", {}, kShapes[0]));
 }
 
-TEST(DeviceSparse, ProposedTau) {
+TEST(DeviceSparse, MeasuredTau) {
   const kernels::Codec& codec = *kernels::find_codec("threshold");
-  EXPECT_EQ(kernels::device_propose(*kernels::find_codec("adaptive"), kernels::Element::f32), nullptr);
+  EXPECT_EQ(kernels::device_measure(*kernels::find_codec("adaptive"), kernels::Element::f32), nullptr);
   const auto with = [&](auto type) {
     using T = decltype(type);
-    const kernels::DeviceProposeOps* const ops = kernels::device_propose(codec, Row<T>::kElement);
+    const kernels::DeviceMeasureOps* const ops = kernels::device_measure(codec, Row<T>::kElement);
     ASSERT_NE(ops, nullptr);
     for (const Input input : kInputs)
       for (const std::size_t n : {0, 1, 1000, 20000})
@@ -299,14 +299,14 @@ TEST(DeviceSparse, ProposedTau) {
           std::vector<T> x = make_input<T>(input, n, seed());
           if (n == 1000) plant_nonfinite(x, seed());
           Scratch scratch(ops->scratch_bytes(n, params));
-          const auto proposed = std::make_unique<double>(-1);  // on the heap, which a real GPU sees too
-          double& proposal = *proposed;
-          ops->propose(x.data(), n, params, &proposal, scratch.data(), kSmallDevice,
+          const auto measured = std::make_unique<kernels::Facts>();  // on the heap, which a real GPU sees too
+          kernels::Facts& facts = *measured;
+          facts[0] = -1;
+          ops->measure(x.data(), n, params, &facts, scratch.data(), kSmallDevice,
                        simt::launcher(kSmallDevice.shared_bytes));
           EXPECT_STREQ(simt::error(), "");
           EXPECT_TRUE(scratch.intact());
-          EXPECT_EQ(proposal, codec.propose(x.data(), n, Row<T>::kElement, params))
-              << name(input) << " " << n;
+          EXPECT_EQ(facts, codec.measure(x.data(), n, Row<T>::kElement, params)) << name(input) << " " << n;
         }
   };
   with(float{});
@@ -317,7 +317,7 @@ TEST(DeviceSparse, ProposedTau) {
 TEST(DeviceSparse, Table) {
   for (const char* const codec : {"threshold", "adaptive", "topk", "zerorun"})
     for (const kernels::Element element : kernels::kElements)
-      EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element), nullptr) << codec;
+      EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element, {}), nullptr) << codec;
 }
 
 }  // namespace

@@ -346,7 +346,7 @@ inline DeviceRows Gpus::rows(bool device_wire, bool is_timed) {
     return table;
   }());
   return {&api,
-          [](const kernels::Codec& codec, kernels::Element element) noexcept {
+          [](const kernels::Codec& codec, kernels::Element element, const kernels::Params&) noexcept {
             const auto number = static_cast<std::size_t>(&codec - kernels::codecs().data());
             constexpr auto kAll = std::make_index_sequence<host_kernels::kMostCodecs>();
             return element == kernels::Element::f64 ? host_kernels::nth<kernels::Element::f64>(number, kAll)
@@ -357,7 +357,7 @@ inline DeviceRows Gpus::rows(bool device_wire, bool is_timed) {
             if (half == kernels::Element::bf16) return host_kernels::convert<kernels::Element::bf16>();
             return nullptr;
           },
-          [](const kernels::Codec&, kernels::Element) noexcept -> const kernels::DeviceProposeOps* {
+          [](const kernels::Codec&, kernels::Element) noexcept -> const kernels::DeviceMeasureOps* {
             return nullptr;
           },
           device_wire,

@@ -75,6 +75,42 @@ TEST(Bound, never_sends_more_than_the_vector_and_a_byte_a_block) {
   });
 }
 
+TEST(Bound, a_share_is_one_of_the_greatest_finite_magnitude) {
+  const kernels::Codec& codec = *kernels::find_codec("bound");
+  const kernels::Params given = with_values(codec, {{"rel", 0.5}, {"growth", 1}});
+  ASSERT_EQ(codec.measures(given), kernels::Measures::each_call);
+  EXPECT_EQ(codec.measures(kernels::preset_params(codec)), kernels::Measures::nothing);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const std::size_t n : {0, 1, 31, 32, 100}) {
+    std::vector<float> x(n, -1.0F);
+    if (n > 30) x[5] = kInf, x[6] = std::nanf(""), x[n - 1] = -3;
+    const kernels::Facts facts = codec.measure(x.data(), n, kernels::Element::f32, given);
+    EXPECT_EQ(facts, (kernels::Facts{n == 0 ? 0.0 : n == 1 ? 1.0 : 3.0}));
+    const kernels::Params settled = codec.settle(given, facts);
+    EXPECT_EQ(settled, with_values(codec, {{"abs", n == 0 ? 1e-3 : n == 1 ? 0.5 : 1.5}, {"growth", 1}}));
+  }
+}
+
+TEST(Bound, what_has_no_step_is_sent_as_it_is) {
+  const auto expect_exact = [](auto row, double abs) {
+    row.params.value[0] = abs;  // as settled from a vector of small numbers
+    using T = typename decltype(row)::Type;
+    for (const std::size_t n : {1, 300, 5000}) {
+      std::vector<T> x(n);
+      for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(i) * static_cast<T>(abs);
+      const Coded<T> got = row.run(x, {}, Feedback::none);
+      ASSERT_TRUE(same_bits(got.decoded, x));
+      auto hostile = got.wire;
+      hostile[0] = std::byte{1};
+      ASSERT_EQ(row.decode(hostile, n, nullptr, x.data()), Decoded::malformed);
+    }
+  };
+  for_each_isa("bound", {}, [&](const auto& row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    for (const double small : {4e-45, 3e-39}) expect_exact(row, sizeof(T) == 4 ? small : small * 1e-270);
+  });
+}
+
 TEST(Bound, refuses_what_encode_cannot_write) {
   const Row<float> row = fastest("bound", {{"abs", 0.5}});
   const std::size_t n = 300;

@@ -55,6 +55,7 @@ TEST(Codec, every_isa_writes_the_scalar_bytes_residuals_and_values) {
           ASSERT_TRUE(same_bits(expected.residual, got.residual)) << where;
           ASSERT_TRUE(same_bits(expected.decoded, got.decoded)) << where;
           ASSERT_EQ(expected.nonfinite, got.nonfinite) << where;
+          ASSERT_EQ(expected.overflows, got.overflows) << where;
         }
   });
 }

@@ -99,7 +99,7 @@ template <class T>
 struct Coded {
   std::vector<std::byte> wire;
   std::vector<T> residual, decoded;
-  std::uint64_t nonfinite = 0;
+  std::uint64_t nonfinite = 0, overflows = 0;
 };
 
 template <class T>
@@ -153,7 +153,8 @@ struct Row {
     EXPECT_TRUE(in.intact() && error.intact() && wire.intact()) << describe(n, "encode wrote outside");
     EXPECT_TRUE(same_bits(in.get(n), x)) << describe(n, "encode changed its input");
     EXPECT_LE(encoded.bytes, bound(n)) << describe(n, "bound");
-    Coded<T> coded{wire.get(encoded.bytes), error.get(residual.size()), {}, encoded.nonfinite};
+    Coded<T> coded{
+        wire.get(encoded.bytes), error.get(residual.size()), {}, encoded.nonfinite, encoded.overflows};
     Guarded<T> out(n * sizeof(T), shift);
     EXPECT_EQ(ops().decode({wire.data(), encoded.bytes, n, params, nullptr, out.data(), false, site}),
               kernels::Decoded::ok)

@@ -74,10 +74,10 @@ TEST(Method, parameters_and_plan_are_read_and_printed) {
   EXPECT_EQ(params_to_string(m), "block=512,means=block,split=zero,rows=0,ld=0");
   EXPECT_EQ(method(" onebit ( block = 512 ) / direct\n"), m);
   EXPECT_EQ(to_string(method("onebit(block=2048)")), "onebit") << "the preset is not printed";
-  EXPECT_EQ(params_to_string(method("bf16")), "");
   EXPECT_EQ(params_to_string(method("onebit")), "block=2048,means=block,split=zero,rows=0,ld=0")
       << "every parameter is printed";
   EXPECT_EQ(params_to_string(method("mpi")), "");
+  EXPECT_EQ(params_to_string(method("bf16")), "round=nearest");
   EXPECT_EQ(params_to_string(method("raw")), "");
 }
 
@@ -90,6 +90,7 @@ std::vector<Method> all_methods() {
       all.push_back(m);
       for (std::size_t i = 0; i < codec.specs.size(); ++i)
         for (const double v : {codec.specs[i].min, codec.specs[i].max}) {
+          m.params = kernels::preset_params(codec);
           m.params.value[i] = v;
           all.push_back(m);
         }
@@ -136,6 +137,8 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
       {"onebit(block=48)", "bad value \"48\" at character 14 (block: power of two, 32 to 4096)"},
       {"onebit(block=8192)", "bad value \"8192\" at character 14 (block: power of two, 32 to 4096)"},
       {"onebit(block=64,block=64)", "parameter \"block\" given twice at character 17"},
+      {"minifloat(exp=5,man=4)", "minifloat: sign, exp and man take more than 8 bits at character 1"},
+      {"rangefloat(range=1,eps=1)", "rangefloat: range and eps say the same thing twice at character 1"},
       {"onebit()", "expected a parameter name, found \")\" at character 8"},
       {"onebit(block)", "expected '=', found \")\" at character 13"},
       {"onebit(block=64", "expected ',' or ')', found the end at character 16"},

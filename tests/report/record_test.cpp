@@ -103,6 +103,7 @@ TEST(Text, brings_every_record_back_to_the_bit) {
       EXPECT_EQ(got.calls, numbers.calls);
       EXPECT_EQ(got.feedback, numbers.feedback);
       EXPECT_EQ(got.wire_bytes, numbers.wire_bytes);
+      EXPECT_EQ(got.overflows, numbers.overflows);
       EXPECT_EQ(std::bit_cast<std::uint64_t>(got.seconds), std::bit_cast<std::uint64_t>(numbers.seconds));
       EXPECT_EQ(std::bit_cast<std::uint64_t>(got.guard_error_max),
                 std::bit_cast<std::uint64_t>(numbers.guard_error_max));

@@ -44,6 +44,7 @@ inline Numbers sane_numbers(Random& random) {
   n.bytes = random() % (1 << 30);
   n.compressed_bytes = n.bytes / 2;
   n.wire_bytes = n.bytes / 16;
+  n.overflows = random() % 3 == 0 ? random() % 1000 : 0;
   const auto seconds = [&] {
     return static_cast<double>(random() % 4096) / 1024;
   };  // sums of these are exact
@@ -65,6 +66,7 @@ inline Numbers any_numbers(Random& random) {
   n.bytes = random();
   n.compressed_bytes = random();
   n.wire_bytes = random();
+  n.overflows = random();
   n.seconds = any_double(random);
   n.encode_s = any_double(random);
   n.decode_s = any_double(random);

@@ -1,0 +1,118 @@
+// Facts of the whole vector through the public interface: bound(rel=R) measures the vectors of all ranks in each call, also
+// with a key, and every result is within R times the greatest magnitude that any rank brought.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "mpi_quant/plan/plan.hpp"
+#include "tests/core/api.hpp"
+
+namespace mq::test {
+namespace {
+
+using Vector = std::vector<double>;
+
+class Facts : public Api {
+ protected:
+  Vector sum(const Vector& x, const std::string& method, const std::string& key = "") const {
+    Vector y(x.size());
+    const Info info =
+        key.empty() ? Info{{"mpiq_method", method}} : Info{{"mpiq_method", method}, {"mpiq_key", key}};
+    EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), static_cast<int>(x.size()), MPI_DOUBLE, MPI_SUM, comm, info),
+              MPI_SUCCESS);
+    EXPECT_TRUE(same_on_all_ranks(y)) << method;
+    return y;
+  }
+  // The greatest error of `method` on a vector, as a share of the greatest magnitude of all ranks.
+  double error(const Vector& x, const std::string& method, const std::string& key = "") const {
+    Vector exact(x.size());
+    MPI_Allreduce(x.data(), exact.data(), static_cast<int>(x.size()), MPI_DOUBLE, MPI_SUM, comm);
+    double most = 0, all = 0, worst = 0;
+    for (const double v : x) most = std::isfinite(v) ? std::max(most, std::abs(v)) : most;
+    MPI_Allreduce(&most, &all, 1, MPI_DOUBLE, MPI_MAX, comm);
+    const Vector got = sum(x, method, key);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (std::isfinite(exact[i]))
+        worst = std::max(worst, std::abs(got[i] - exact[i]));
+      else
+        EXPECT_FALSE(std::isfinite(got[i])) << i;
+    }
+    return all > 0 ? worst / all : worst;
+  }
+  // Vectors whose greatest magnitude only the last rank has.
+  Vector vector(double scale) const {
+    Vector x = input<double>(5000);
+    for (double& v : x) v *= scale;
+    if (rank == size - 1) x[1234] = 50 * scale;
+    return x;
+  }
+};
+
+TEST_F(Facts, every_result_is_within_the_share_of_the_greatest_magnitude_over_every_plan) {
+  if (size == 1) return;
+  for (const PlanRow& plan : plans())
+    for (const double rel : {1e-2, 1e-5, 1e-10}) {
+      const std::string method =
+          "bound(rel=" + std::to_string(rel * 1e10) + "e-10)/" + std::string(plan.name);
+      const double got = error(vector(1), method);
+      EXPECT_LE(got, rel * (1 + 1e-6)) << method;
+      EXPECT_GE(got, rel / 64) << method << " is far more exact than was asked";
+    }
+}
+
+TEST_F(Facts, of_each_call_are_measured_anew_also_with_a_key) {
+  if (size == 1) return;
+  for (const double scale : {1.0, 1e-6, 1e9, 0.0, 1e-200, 1e200})
+    EXPECT_LE(error(vector(scale), "bound(rel=1e-4)"), 1.001e-4) << scale;
+  // Residuals of the call before are small beside the next vector.
+  for (const double scale : {1e-200, 1e-6, 1.0, 1e9, 1e200})
+    EXPECT_LE(error(vector(scale), "bound(rel=1e-4)", "k"), 1.001e-4) << scale;
+}
+
+TEST_F(Facts, do_not_count_what_is_not_finite) {
+  if (size == 1) return;
+  Vector x = vector(1);
+  if (rank == 0) x[7] = std::numeric_limits<double>::infinity();
+  if (rank == size - 1) x[8] = std::nan("");
+  EXPECT_LE(error(x, "bound(rel=1e-4)"), 1.001e-4);
+}
+
+TEST_F(Facts, of_vectors_too_small_for_a_step_let_everything_pass) {
+  if (size == 1) return;
+  EXPECT_EQ(error(vector(1e-306), "bound(rel=1e-4)"), 0);
+}
+
+TEST_F(Facts, of_overflows_are_in_the_statistics) {
+  if (size == 1) return;
+  const std::vector<float> x(100, rank == 0 ? 1e6F : 1.0F);
+  std::vector<float> y(100);
+  const auto overflows = [&](const char* method) {
+    const std::uint64_t before = stats().overflows;
+    EXPECT_EQ(
+        MPIQ_Allreduce(x.data(), y.data(), 100, MPI_FLOAT, MPI_SUM, comm, Info{{"mpiq_method", method}}),
+        MPI_SUCCESS);
+    return stats().overflows - before;
+  };
+  EXPECT_EQ(overflows("f16/allgather"), rank == 0 ? 100u : 0u);
+  EXPECT_TRUE(std::isinf(y[0]));
+  EXPECT_EQ(overflows("f16(scale=block)/allgather"), 0u);
+  EXPECT_NEAR(static_cast<double>(y[0]), 1e6 + size - 1, 1e6 * 0x1p-11);
+}
+
+TEST_F(Facts, differ_in_what_is_asked_is_an_error) {
+  if (size == 1) return;
+  const Vector x = vector(1);
+  Vector y(x.size());
+  const Info info{{"mpiq_method", rank == 0 ? "bound(rel=1e-4)" : "bound(rel=1e-5)"}};
+  expect_error_everywhere(
+      MPIQ_Allreduce(x.data(), y.data(), static_cast<int>(x.size()), MPI_DOUBLE, MPI_SUM, comm, info),
+      "parameters");
+}
+
+}  // namespace
+}  // namespace mq::test
