@@ -67,7 +67,7 @@ constexpr std::array<std::string_view, 16> kVariants{
     "int8(block=32)",
     "int4(block=32)",
     "minifloat(exp=2,man=1)",
-    "minifloat(exp=3,man=4)",
+    "minifloat(man=4)",
     "rangefloat(bits=4,man=1)",
     "rangefloat(bits=6,man=2)",
     "bound(rel=1e-04)",

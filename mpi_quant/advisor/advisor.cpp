@@ -81,9 +81,9 @@ bool Advisor::affords(const ClassSamples& own, std::size_t elements) const {
 }
 
 void Advisor::sample(ClassSamples& into, const std::byte* input, const std::byte* result, std::size_t n,
-                     kernels::Element element, double memory_s) {
-  if (!trials_.try_methods(input, n, element, isa_, Trials::Stage::contribution, into.input)) return;
-  (void)trials_.try_methods(result, n, element, isa_, Trials::Stage::aggregate, into.result);
+                     kernels::Element element, int ranks, double memory_s) {
+  if (!trials_.try_methods(input, n, element, isa_, ranks, Trials::Stage::contribution, into.input)) return;
+  (void)trials_.try_methods(result, n, element, isa_, ranks, Trials::Stage::aggregate, into.result);
   const double of_element = memory_s / static_cast<double>(n);
   into.memory_s = into.values.n == 0 ? of_element : std::min(into.memory_s, of_element);
   into.values.add(input, n, element);
@@ -103,7 +103,7 @@ void Advisor::see(const ClassId& id, const std::byte* input, std::size_t count, 
     ++own.samples;
     const std::size_t size = kernels::element_bytes(element), offset = window.begin * size;
     const double memory_s = time_to_read(input + offset, window.n * size);
-    sample(own, input + offset, result + offset, window.n, element, memory_s);
+    sample(own, input + offset, result + offset, window.n, element, id.ranks, memory_s);
   } catch (const std::bad_alloc&) {  // this sample is lost
   }
 }
@@ -139,7 +139,7 @@ void Advisor::see(const ClassId& id, const Kept& kept, const std::byte* result) 
     Timed timed(*this);
     timed.samples(kept.n);
     sample(samples_[id], kept.input.data(), result + kept.begin * kernels::element_bytes(kept.element),
-           kept.n, kept.element, kept.memory_s);
+           kept.n, kept.element, id.ranks, kept.memory_s);
   } catch (const std::bad_alloc&) {
   }
 }

@@ -77,7 +77,7 @@ class Advisor {
   class Timed;
   bool affords(const ClassSamples& own, std::size_t elements) const;
   void sample(ClassSamples& into, const std::byte* input, const std::byte* result, std::size_t n,
-              kernels::Element element, double memory_s);
+              kernels::Element element, int ranks, double memory_s);
 
   const kernels::Isa isa_;
   const Clock clock_;

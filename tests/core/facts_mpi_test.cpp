@@ -84,7 +84,7 @@ TEST_F(Facts, do_not_count_what_is_not_finite) {
 
 TEST_F(Facts, of_vectors_too_small_for_a_step_let_everything_pass) {
   if (size == 1) return;
-  EXPECT_EQ(error(vector(1e-306), "bound(rel=1e-4)"), 0);
+  EXPECT_LE(error(vector(1e-306), "bound(rel=1e-4)"), 1e-15) << "the rounding of an ordinary sum";
 }
 
 TEST_F(Facts, of_overflows_are_in_the_statistics) {

@@ -96,12 +96,21 @@ class Reports(unittest.TestCase):
         self.assertEqual(suggestion["error"], 0.01)
         for policy in suggestion["policy"], suggestion["with_feedback"]:
             for rule in policy.split("; ") if policy else ():
-                self.assertTrue(rule.endswith(("bf16", "mpi", "feedback=address")), rule)
+                self.assertTrue(rule.endswith(("bf16", "int8", "mpi", "feedback=address")), rule)
         self.assertNotIn("feedback", suggestion["policy"])
-        asked = run("--advise", "--error", "1e-6", CONTROL, "differ")
-        self.assertIn("Policy to try: none; no method has an error within 1.0e-06 (--error)", asked.stderr)
-        self.assertNotIn("MPIQ_POLICY=", asked.stderr)
-        self.assertIn("(--error)", run("--advise", CONTROL, "differ", MPIQ_ADVISE_ERROR="1e-6").stderr)
+        self.assertNotIn("bound", suggestion["policy"])
+
+    def test_advice_with_an_error_tries_bound_and_suggests_nothing_coarser(self):
+        for wanted in ({"args": ("--error", "1e-6")}, {"env": {"MPIQ_ADVISE_ERROR": "1e-6"}}):
+            report = self.report("--advise", *wanted.get("args", ()), CONTROL, "differ", **wanted.get("env", {}))
+            for of_class in report["advice"]:
+                errors = {m["method"]: m["error"] for m in of_class["methods"]}
+                self.assertLess(errors["bound(rel=1.5625e-08)"], errors["bound(rel=2.5e-07)"])
+                self.assertLess(errors["bound(rel=2.5e-07)"], 1e-6)
+            suggestion = report["suggestion"]
+            self.assertEqual(suggestion["error"], 1e-6)
+            for rule in suggestion["policy"].split("; ") if suggestion["policy"] else ():
+                self.assertRegex(rule, r"(bound\(rel=[^)]*\)|mpi)$")
 
     def test_advice_checks_the_exact_sum_beside_each_method(self):
         said = run("--advise", CONTROL, "differ").stderr
