@@ -86,15 +86,17 @@ double ratio(double error2, double of2) { return error2 == 0 ? 0 : std::sqrt(err
 struct Coder {
   Coder(const MethodWord& word, std::size_t n)
       : codec(word.method.codec),
-        params(word.method.params),
+        given(word.method.params),
+        params(given),
         ops(codec->ops(kernels::Element::f32, kernels::best_isa())),
         residual(n),
         decoded(n) {}
 
-  // Measures the codec's parameter on the first vector, if it has one to measure.
-  void settle(std::span<const float> x) {
-    if (codec->measures(params) != kernels::Measures::nothing)
-      params = codec->settle(params, codec->measure(x.data(), x.size(), kernels::Element::f32, params));
+  // Measures what the codec wants to know of a vector: of the first one, or of each.
+  void settle(std::span<const float> x, bool is_first) {
+    const kernels::Measures when = codec->measures(given);
+    if (when == kernels::Measures::each_call || (is_first && when == kernels::Measures::once_a_key))
+      params = codec->settle(given, codec->measure(x.data(), x.size(), kernels::Element::f32, given));
     wire.resize(codec->wire_bound(x.size(), kernels::Element::f32, params));
   }
   std::size_t encode(std::span<const float> x, Feedback feedback) {
@@ -108,7 +110,7 @@ struct Coder {
   }
 
   const Codec* codec;
-  kernels::Params params;
+  kernels::Params given, params;
   const kernels::CodecOps* ops;
   std::vector<float> residual, decoded;
   std::vector<std::byte> wire;
@@ -128,7 +130,7 @@ double optimum2(const Coder& c, std::span<const float> x) {
 }
 
 void first_call(Coder& c, std::span<const float> x, Quality& q) {
-  c.settle(x);
+  c.settle(x, true);
   const std::size_t bytes = c.encode(x, Feedback::none);
   c.decode(bytes);
   double error2 = 0;
@@ -237,6 +239,7 @@ std::vector<Quality> measure_quality(std::span<const MethodWord> methods, const 
       generator.fill(std::span(x), call, 0);
     for (std::size_t m = 0; m < methods.size(); ++m) {
       if (call == 0) first_call(coders[m], x, rows[m]);
+      coders[m].settle(x, false);
       (void)coders[m].encode(x, Feedback::carry);
     }
   }

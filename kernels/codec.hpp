@@ -101,7 +101,7 @@ struct EncodeArgs {
 struct Encoded {
   std::size_t bytes = 0;        // written to wire
   std::uint64_t nonfinite = 0;  // elements of v that were NaN or Inf
-  std::uint64_t overflows = 0;  // finite elements of v that decode to infinities
+  std::uint64_t overflows = 0;  // finite elements of v that decode to infinities; counted by f16
 };
 
 struct DecodeArgs {

@@ -17,7 +17,6 @@ MQ_INLINE Lanes<To> cast_lanes(const Lanes<From>& v) {
 template <class Me, class Format>
 struct HalfCodec {
   static constexpr bool kLossless = false;
-  static constexpr bool kOverflows = true;
   template <class T>
   using Family = Loops<T, Me>;
   static constexpr std::size_t block(const Params&) { return kLanes; }

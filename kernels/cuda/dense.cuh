@@ -11,12 +11,14 @@ namespace mq::simt {
 template <class T>
 struct RawElement {
   using Code = T;
+  static constexpr bool kOverflows = false;
   static MQ_DEVICE Code put(T v) { return v; }
   static MQ_DEVICE T get(Code c) { return c; }
 };
 template <class Half, class T>
 struct HalfElement {
   using Code = std::uint16_t;
+  static constexpr bool kOverflows = Half::kOverflows;
   static MQ_DEVICE Code put(T v) { return Half::from(as_float(v)); }
   static MQ_DEVICE T get(Code c) { return from_float<T>(Half::to(c)); }
 };
@@ -30,13 +32,13 @@ struct Counts {
 template <class E, class T, kernels::Feedback F>
 MQ_DEVICE typename E::Code encode_one(T v, T& r, Counts& counts) {
   const auto code = E::put(v);
-  const T decoded = E::get(code);
   if constexpr (F != kernels::Feedback::none) {
+    const T decoded = E::get(code);
     const T error = is_finite(decoded) ? v - decoded : T{0};
     r = F == kernels::Feedback::deposit ? deposited(r, error) : error;
   }
   counts.nonfinite += !is_finite(v);
-  counts.overflows += is_finite(v) && !is_finite(decoded);
+  if constexpr (E::kOverflows) counts.overflows += is_finite(v) && !is_finite(E::get(code));
   return code;
 }
 

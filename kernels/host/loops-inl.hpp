@@ -4,7 +4,7 @@
 //
 // A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
 // elements are rounded at random with some parameters, it has stochastic(params) and dithered(v, bits): what put then gets.
-// If finite elements may decode to infinities, it says kOverflows. If its
+// If finite elements that decode to infinities are to be counted, it says kOverflows. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 

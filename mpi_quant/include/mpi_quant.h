@@ -186,7 +186,7 @@ typedef struct MPIQ_Stats {
   uint64_t wire_bytes_received; /* in frames, headers included */
   uint64_t messages_sent;       /* frames, and messages of agreements */
   uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted at every encode */
-  uint64_t overflows;           /* finite ones that the method made infinite (f16, bf16), likewise */
+  uint64_t overflows;           /* finite ones that f16 made infinite, likewise */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
   uint64_t sparse_calls;        /* sparse reductions; their bytes and messages are in the numbers above */
