@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -72,6 +73,31 @@ TEST_F(Facts, of_each_call_are_measured_anew_also_with_a_key) {
   // Residuals of the call before are small beside the next vector.
   for (const double scale : {1e-200, 1e-6, 1.0, 1e9, 1e200})
     EXPECT_LE(error(vector(scale), "bound(rel=1e-4)", "k"), 1.001e-4) << scale;
+}
+
+TEST_F(Facts, of_a_persistent_request_are_measured_at_each_start) {
+  if (size == 1) return;
+  for (const std::string key : {"", "p"}) {
+    Vector x(5000), y(5000);
+    const Info info = key.empty() ? Info{{"mpiq_method", "bound(rel=1e-4)"}}
+                                  : Info{{"mpiq_method", "bound(rel=1e-4)"}, {"mpiq_key", key}};
+    MPIQ_Request request{};
+    ASSERT_EQ(MPIQ_Allreduce_init(x.data(), y.data(), 5000, MPI_DOUBLE, MPI_SUM, comm, info, &request),
+              MPI_SUCCESS);
+    for (const double scale : {1e-9, 1.0, 1e9}) {
+      const Vector values = vector(scale);
+      std::copy(values.begin(), values.end(), x.begin());  // the request has the address of x
+      ASSERT_EQ(MPIQ_Start(&request), MPI_SUCCESS);
+      ASSERT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+      Vector exact(5000);
+      MPI_Allreduce(x.data(), exact.data(), 5000, MPI_DOUBLE, MPI_SUM, comm);
+      double worst = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) worst = std::max(worst, std::abs(y[i] - exact[i]));
+      EXPECT_LE(worst, 1.001e-4 * 50 * scale) << scale << key;
+      EXPECT_GE(worst, 1e-6 * scale) << scale << key << " is far more exact than was asked";
+    }
+    ASSERT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+  }
 }
 
 TEST_F(Facts, do_not_count_what_is_not_finite) {
