@@ -9,7 +9,13 @@ endforeach()
 set(as_user)
 set(expected 0)  # of run: 0, or the words it fails with
 function(run)
-  execute_process(COMMAND ${as_user} ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  # Open MPI 4 loses the last message of one process in ten, and says so: then the command runs again.
+  foreach(turn RANGE 9)
+    execute_process(COMMAND ${as_user} ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+    if(expected STREQUAL "0" OR NOT errors MATCHES "ORTE_ERROR_LOG: Data unpack")
+      break()
+    endif()
+  endforeach()
   string(REPLACE ";" " " command "${ARGV}")
   if(expected STREQUAL "0")
     if(NOT result EQUAL 0)
@@ -160,8 +166,8 @@ run(${other_mpiexec} -n 2 ${home}/linked)
 set(language c)
 compile(${OTHER_MPICC} ${WORK}/calls.c calls mpi_quant_pmpi mpi_quant-${FAMILY})
 run(${other_mpiexec} -n 2 ${lossy} ${home}/calls lossy)
-# The wrong library: an error at the first call; without mpiexec, because that of Open MPI 4 may lose what ranks say that end
-# at once. A package without the right one: an error of find_package.
+# The wrong library: an error at the first call; without mpiexec, because that of Open MPI 4 loses more of what ranks say
+# that end at once. A package without the right one: an error of find_package.
 compile(${OTHER_MPICC} ${consumer}/consumer.c linked mpi_quant-${FAMILY})
 set(expected "libmpi_quant_${FAMILY} does not fit the MPI of this program, .*: link libmpi_quant_${other_family}")
 run(${home}/linked)
