@@ -159,7 +159,7 @@ struct Codec {
   // magnitudes are normal numbers at least 2^20 above the smallest. 0: no such bound.
   double (*error_bound)(const Params&) noexcept;
   // A bound of |decoded - v| for each element, of any vector, in a call of so many ranks: what one rank's contribution
-  // loses. Encodes of sums lose nothing more. 0: no such bound.
+  // loses. 0: no such bound.
   double (*absolute_bound)(const Params&, int ranks) noexcept;
   Form (*form)(const Params&) noexcept;
   // True if -x decodes to minus what x decodes to.
@@ -167,6 +167,9 @@ struct Codec {
   // True if elements that share a block (or a smaller group) with a NaN or Inf are not sent: they wait in the residual
   // or, without one, decode to NaN.
   bool marks_blocks;
+  // True if all ranks decode to multiples of one step. Sums of such values are exact while they are not too long for the
+  // element type, and encodes of sums lose nothing. Plans then encode every rank's elements before any are added.
+  bool exact_sums;
 };
 
 // All codecs, in the order of the registry. --list, the policy grammar, the tests and the sweeps use this

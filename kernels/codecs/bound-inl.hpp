@@ -1,5 +1,6 @@
 // bound: a sum with a guaranteed error. Every element of the result is within `abs` of the exact sum, on any number of
-// ranks, over any plan and in any order of arrival; besides, there may be the rounding of an ordinary sum, see below.
+// ranks, over any plan and in any order of arrival, which all give the same bits; besides, there may be the rounding of an
+// ordinary sum, see below.
 //
 // `rel` in place of `abs`: abs is then rel times the greatest finite magnitude of any rank's vector, which the ranks agree
 // on in each call.
@@ -10,8 +11,7 @@
 //
 // A sum of such values is a multiple of step, and exact while it is below 2^24 step (doubles: 2^53 step). So what the
 // ranks' own elements lose, at most step / 2 each, is all: later encodes of sums lose nothing, and the error is at most
-// P step / 2 <= abs. The owner of a slice (plan direct) adds its elements as they are, and the encode of the sum rounds
-// them.
+// P step / 2 <= abs. Plans encode the elements of every rank before any are added (kExactSums).
 //
 // If that power is no normal number, everything is sent as it is.
 //
@@ -280,7 +280,7 @@ struct Bound {
   static constexpr std::string_view kWhat =
       "multiples of a step, so that every sum is within abs of the exact one";
   static constexpr std::uint16_t kId = 20;
-  static constexpr bool kLossless = false;
+  static constexpr bool kLossless = false, kExactSums = true;
   template <class T>
   using Family = Lattice<T, Bound>;
   static constexpr std::array<std::string_view, 2> kGrowth{"worst", "sqrt"};

@@ -79,10 +79,18 @@ struct Description {
       return false;
   }
 
+  static constexpr bool exact_sums() {
+    if constexpr (requires { Q::kExactSums; })
+      return Q::kExactSums;
+    else
+      return false;
+  }
+
   static Codec codec() noexcept {
-    Codec codec{Q::kName,     Q::kId,          Q::kWhat,  Q::kLossless, Q::kSpecs,     &block,  &wire_bound,
-                nullptr,      &whole,          &conflict, &measures,    nullptr,       nullptr, &unbiased,
-                &error_bound, &absolute_bound, &form,     &symmetric,   marks_blocks()};
+    Codec codec{Q::kName,        Q::kId,      Q::kWhat,   Q::kLossless,   Q::kSpecs,
+                &block,          &wire_bound, nullptr,    &whole,         &conflict,
+                &measures,       nullptr,     nullptr,    &unbiased,      &error_bound,
+                &absolute_bound, &form,       &symmetric, marks_blocks(), exact_sums()};
     if constexpr (requires { &Q::measures; }) {
       codec.measure = &measure;
       codec.settle = &Q::settle;

@@ -98,7 +98,7 @@ void CallRun::prepare_function(std::string_view function, Status local_error) no
 // Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
 // error.
 Status CallRun::prepare_run(std::optional<kernels::Element> element) {
-  const Channel::Program& program = state_.channel.program(*method_.plan, *element);
+  const Channel::Program& program = state_.channel.program(*method_.plan, *method_.codec, *element);
   Reduction& reduction = reduction_;
   reduction.plan = &program.plan;
   reduction.facts = &program.facts;

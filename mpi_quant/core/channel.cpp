@@ -31,15 +31,16 @@ void Channel::take(const Nodes& nodes) {
   comm_.emplace(lease_.comm->handle, is_crowded(nodes.ranks));
 }
 
-const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element) {
+const Channel::Program& Channel::program(const PlanRow& row, const kernels::Codec& codec,
+                                         kernels::Element element) {
   // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
   const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
-  const auto at = programs_.find({row.id, per_node});
+  const std::tuple key(row.id, per_node, codec.exact_sums);
+  const auto at = programs_.find(key);
   if (at != programs_.end()) return at->second;
-  Plan plan = row.make({comm_->rank(), comm_->size(), per_node});
+  Plan plan = row.make({comm_->rank(), comm_->size(), per_node, codec.exact_sums});
   PlanFacts facts = facts_of(plan);
-  return programs_.emplace(std::pair(row.id, per_node), Program{std::move(plan), std::move(facts)})
-      .first->second;
+  return programs_.emplace(key, Program{std::move(plan), std::move(facts)}).first->second;
 }
 
 }  // namespace mq

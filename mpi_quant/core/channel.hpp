@@ -9,7 +9,7 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <utility>
+#include <tuple>
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/status.hpp"
@@ -41,12 +41,12 @@ class Channel {
 
   // For an open channel:
   MpiComm& comm() { return *comm_; }
-  // The plan of this row for elements of this type. It is made once.
+  // The plan of this row for a codec and elements of this type. It is made once.
   struct Program {
     Plan plan;
     PlanFacts facts;
   };
-  const Program& program(const PlanRow& row, kernels::Element element);
+  const Program& program(const PlanRow& row, const kernels::Codec& codec, kernels::Element element);
   // How many segments of a call with this plan may be in flight, so that there are tags for them. The same on
   // all ranks.
   int pipelines_of(const Plan& plan) const {
@@ -65,7 +65,7 @@ class Channel {
   std::array<bool, kUses> refused_{};  // MPI has no communicator for this use; never reset
   int pipelines_ = 4;                  // segments in flight; the same on all ranks
   std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
-  std::map<std::pair<std::uint16_t, int>, Program> programs_;  // by row and ranks per node
+  std::map<std::tuple<std::uint16_t, int, bool>, Program> programs_;  // by row, ranks per node, exact sums
 };
 
 }  // namespace mq

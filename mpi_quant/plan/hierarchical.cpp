@@ -18,19 +18,20 @@ class Hierarchical {
         nodes_(ranks.nodes()),
         node_(ranks.rank / ranks.per_node),
         local_(ranks.rank % ranks.per_node),
+        exact_sums_(ranks.exact_sums),
         plan_{.chunks = ranks.size, .slots = 2 * ranks.size - 1, .rounds = 2 * nodes_, .steps = {}} {}
 
   Plan make() {
     for (int s = 1; s <= nodes_; ++s) give_inside((node_ + s) % nodes_);  // first what other nodes wait for
     for (int s = 1; s < nodes_; ++s) send_sum(s);
-    add_inside(node_);
+    add_inside(node_, own_slot());
     for (int source = 0; source < nodes_; ++source)
       if (source != node_)
         decode(Op::decode_add, node_, local_, come((node_ - source + nodes_) % nodes_), source);
     plan_.steps.push_back({.op = Op::encode,
                            .chunk = chunk(node_, local_),
                            .slot = own_slot(),
-                           .feedback = StepFeedback::carry,
+                           .feedback = of_sum(),
                            .sum = all()});
     for (int s = 1; s < nodes_; ++s) between(own_slot(), s, 1);
     forward(node_, own_slot());
@@ -63,6 +64,9 @@ class Hierarchical {
   int all() const { return nodes_; }
   int part(int rank) const { return nodes_ + 1 + rank; }
 
+  // Of the first encode of a sum. The residual goes with the first encode of this rank's own elements.
+  StepFeedback of_sum() const { return exact_sums_ ? StepFeedback::deposit : StepFeedback::carry; }
+
   void decode(Op op, int node, int local, int slot, int sum, bool raw = false) {
     plan_.steps.push_back({.op = op, .chunk = chunk(node, local), .slot = slot, .raw = raw, .sum = sum});
   }
@@ -91,25 +95,23 @@ class Hierarchical {
                              .chunk = chunk(node, taker(t)),
                              .slot = given(node, t),
                              .feedback = StepFeedback::carry,
-                             .raw = true,
+                             .raw = !exact_sums_,
                              .sum = part(rank(node_, local_))});
       within(given(node, t), t, taken(node, t), node);
     }
   }
-  // Adds the parts of the other ranks to this rank's own part, in rank order.
-  void add_inside(int node) {
+  // Adds the parts of the other ranks to this rank's own part, in rank order. `slot` is free.
+  void add_inside(int node, int slot) {
+    if (exact_sums_) round_own(plan_, rank(node_, local_), chunk(node, local_), slot);
     for (int local = 0; local < per_node_; ++local)
       if (local != local_)
         decode(Op::decode_add, node, local_, taken(node, (local_ - local + per_node_) % per_node_),
-               part(rank(node_, local)), true);
+               part(rank(node_, local)), !exact_sums_);
   }
   void send_sum(int s) {
-    add_inside(to(s));
-    plan_.steps.push_back({.op = Op::encode,
-                           .chunk = chunk(to(s), local_),
-                           .slot = go(s),
-                           .feedback = StepFeedback::carry,
-                           .sum = node_});
+    add_inside(to(s), go(s));
+    plan_.steps.push_back(
+        {.op = Op::encode, .chunk = chunk(to(s), local_), .slot = go(s), .feedback = of_sum(), .sum = node_});
     between(go(s), s, 0);
   }
   // Passes an encoded sum on unchanged to the other ranks of the node, and receives theirs.
@@ -118,6 +120,7 @@ class Hierarchical {
   }
 
   const int per_node_, nodes_, node_, local_;
+  const bool exact_sums_;
   Plan plan_;
 };
 
@@ -137,6 +140,9 @@ class Hierarchical {
 // To other nodes a rank sends 2(M-1)/P w, a node 2(M-1)/M w. With direct a rank sends them 2(P-L)/P w, which
 // is L times as much. Inside a node a rank sends (1 - 1/L) n and (1 - 1/L) w. There are 2(M-1) + 2(L-1)M
 // messages. The codec encodes M/P n and decodes (M-1)/P n + n; raw encodes and decodes (1 - 1/L) n each.
+//
+// With exact sums the parts inside a node are encoded by the codec, each rank's own part is encoded and decoded, and
+// no sum loses anything.
 //
 // 2P-1 slots. As in direct, the last frames are received into the slots of the wires that were added first.
 // Inside a node, rounds 0 to M-1 are raw frames, one round for the chunks of each node, and rounds M to 2M-1

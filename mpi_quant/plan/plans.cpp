@@ -13,6 +13,14 @@
 
 namespace mq {
 
+// Its Step::sum is below 0: no plan gives such a number to another operand.
+void round_own(Plan& plan, int rank, int chunk, int slot) {
+  const int sum = -1 - rank;
+  plan.steps.push_back(
+      {.op = Op::encode, .chunk = chunk, .slot = slot, .feedback = StepFeedback::carry, .sum = sum});
+  plan.steps.push_back({.op = Op::decode, .chunk = chunk, .slot = slot, .sum = sum});
+}
+
 // Reduce-scatter and allgather by owners (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al., MLHPC
 // 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends each owner C(the owner's slice).
 // The owner adds what it receives to its own part, which is not encoded, in rank order. Round 1: the owner
@@ -24,6 +32,9 @@ namespace mq {
 // 2P-1 slots: P-1 to send from, P-1 to receive into, and one for the sum. Round 1 receives into the slots of
 // round 0, whose wires have been added by then. The sum has a slot of its own because the first sends may
 // still be under way, and owners must not wait for slow receivers.
+//
+// With exact sums the owner's own part is encoded and decoded too, and the encode of the sum loses nothing: n/P more of
+// each.
 Plan make_direct(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
@@ -46,6 +57,7 @@ Plan make_direct(const Ranks& ranks) {
                           .recv_slot = recv_slot(s),
                           .round = 0});
   }
+  if (ranks.exact_sums) round_own(plan, rank, rank, own_slot);
   for (int source = 0; source < size; ++source)
     if (source != rank)
       plan.steps.push_back({.op = Op::decode_add,
@@ -53,8 +65,11 @@ Plan make_direct(const Ranks& ranks) {
                             .slot = recv_slot((rank - source + size) % size),
                             .sum = source});
   const int all = size;  // Step::sum of the result; that of a contribution is its rank
-  plan.steps.push_back(
-      {.op = Op::encode, .chunk = rank, .slot = own_slot, .feedback = StepFeedback::carry, .sum = all});
+  plan.steps.push_back({.op = Op::encode,
+                        .chunk = rank,
+                        .slot = own_slot,
+                        .feedback = ranks.exact_sums ? StepFeedback::deposit : StepFeedback::carry,
+                        .sum = all});
   for (int s = 1; s < size; ++s)
     plan.steps.push_back({.op = Op::exchange,
                           .slot = own_slot,
@@ -121,7 +136,7 @@ Plan make_extra(const Ranks& ranks, int core) {
 //
 // 2 log2(core) slots, two for each round, and one more for the wire of an extra rank. So no round waits for
 // the sends of an earlier one, and all receives can be posted at the start. Round 0 and the last two rounds
-// are for extra ranks.
+// are for extra ranks. With exact sums a rank that has an extra one encodes and decodes its own vector first.
 Plan make_recursive_doubling(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
@@ -134,8 +149,10 @@ Plan make_recursive_doubling(const Ranks& ranks) {
             .slots = 2 * last + (extra != kNobody),
             .rounds = core == size ? last + 1 : last + 3,
             .steps = {}};
+  const bool rounds_own = extra != kNobody && ranks.exact_sums;
   if (extra != kNobody) {
     plan.steps.push_back({.op = Op::exchange, .from = extra, .recv_slot = extra_slot, .round = 0});
+    if (rounds_own) round_own(plan, rank, 0, 0);
     plan.steps.push_back({.op = Op::decode_add, .slot = extra_slot, .sum = doubling_sum(ranks, 0, extra)});
   }
   for (int round = 1; round <= last; ++round) {
@@ -143,9 +160,9 @@ Plan make_recursive_doubling(const Ranks& ranks) {
     const int partner = rank ^ group;
     const int mine = 2 * (round - 1), theirs = mine + 1;
     const int lower = rank < partner ? mine : theirs, upper = rank < partner ? theirs : mine;
-    const StepFeedback feedback = round == 1          ? StepFeedback::carry
-                                  : rank % group == 0 ? StepFeedback::deposit
-                                                      : StepFeedback::none;
+    const StepFeedback feedback = round == 1 && !rounds_own ? StepFeedback::carry
+                                  : rank % group == 0       ? StepFeedback::deposit
+                                                            : StepFeedback::none;
     const auto sum_of = [&](int holder) { return doubling_sum(ranks, round - 1, holder); };
     plan.steps.push_back({.op = Op::encode, .slot = mine, .feedback = feedback, .sum = sum_of(rank)});
     plan.steps.push_back({.op = Op::exchange,

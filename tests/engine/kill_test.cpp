@@ -119,7 +119,7 @@ Ends run_mortal(const Scene& scene, const Vectors<float>& input, Fate fate) {
   net.run([&](Loopback::Rank& rank) {
     const auto r = static_cast<std::size_t>(rank.rank());
     Mortal comm(rank, life, fate.rank == rank.rank() ? fate.at : -1);
-    const Plan plan = scene.plan->make({comm.rank(), comm.size(), scene.per_node});
+    const Plan plan = scene.plan_of(comm.rank());
     const PlanFacts facts = facts_of(plan);
     Reduction reduction;
     reduction.plan = &plan;

@@ -72,6 +72,10 @@ struct Scene {
   bool short_blocks = true;                                 // many in short vectors
   std::vector<std::pair<std::size_t, double>> values = {};  // of parameters, by position
   int per_node = 1;                                         // of Ranks
+  // The plan of a rank. Half types know no nodes.
+  Plan plan_of(int rank, bool half = false) const {
+    return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums});
+  }
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
     for (std::size_t i = 0; i < codec->specs.size() && short_blocks; ++i)
@@ -112,7 +116,7 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     Reduction reduction;
     reduction.element = element_of<T>;
     const bool half = kernels::compute_element(reduction.element) != reduction.element;
-    const Plan plan = scene.plan->make({comm.rank(), comm.size(), half ? 1 : scene.per_node});
+    const Plan plan = scene.plan_of(comm.rank(), half);
     const PlanFacts facts = facts_of(plan);
     reduction.plan = &plan;
     reduction.facts = &facts;

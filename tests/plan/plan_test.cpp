@@ -35,9 +35,9 @@ void for_each_plan(
     const std::function<void(const PlanRow&, const Ranks& ranks, const std::vector<Plan>&)>& f) {
   for (const PlanRow& row : plans())
     for (const int size : sizes())
-      for (const int per_node : node_sizes(row, size)) {
-        SCOPED_TRACE(name_of(row, size, per_node));
-        f(row, {0, size, per_node}, make_all(row, size, per_node));
+      for (const Ranks& ranks : all_ranks(row, size)) {
+        SCOPED_TRACE(name_of(row, ranks));
+        f(row, ranks, make_all(row, ranks));
         if (testing::Test::HasFatalFailure()) return;
       }
 }
@@ -109,7 +109,7 @@ TEST(Plan, every_rank_sends_the_wires_of_the_theory) {
     Terms terms;
     const Outcome out = interpret(all, false, terms);
     for (int r = 0; r < ranks.size; ++r) {
-      const Ranks of{r, ranks.size, ranks.per_node};
+      const Ranks of{r, ranks.size, ranks.per_node, ranks.exact_sums};
       ASSERT_EQ(out.sent[static_cast<std::size_t>(r)], promise(row).sent(of)) << "rank " << r;
       ASSERT_EQ(out.sent_raw[static_cast<std::size_t>(r)], promise(row).sent_raw(of)) << "rank " << r;
     }
@@ -198,16 +198,22 @@ TEST(Plan, steps_grow_at_most_linearly_in_the_ranks) {
   for (const PlanRow& row : plans())
     for (const int size : {2, 3, 5, 64, 1000, 1024, 4099})
       for (const int r : {0, 1, size / 2, size - 1})
-        for (const int per_node : node_sizes(row, size))
-          EXPECT_LE(row.make({r, size, per_node}).steps.size(), static_cast<std::size_t>(5 * size))
-              << name_of(row, size, per_node) << ", rank " << r;
+        for (Ranks ranks : all_ranks(row, size)) {
+          ranks.rank = r;
+          // For exact sums two more steps a chunk that the rank sums, at most.
+          const auto most = static_cast<std::size_t>((ranks.exact_sums ? 7 : 5) * size);
+          EXPECT_LE(row.make(ranks).steps.size(), most) << name_of(row, ranks) << ", rank " << r;
+        }
 }
 
 TEST(Plan, a_thousand_ranks_are_no_different) {
-  for (const int size : {1000, 1023, 1024})
-    EXPECT_EQ(flaw(*find_plan("recursive_doubling"), make_all(*find_plan("recursive_doubling"), size)), "");
-  EXPECT_EQ(flaw(*find_plan("allgather"), make_all(*find_plan("allgather"), 300)), "");
-  EXPECT_EQ(flaw(*find_plan("hierarchical"), make_all(*find_plan("hierarchical"), 256, 8), 8), "");
+  const auto flaw_of = [](std::string_view name, const Ranks& ranks) {
+    return flaw(*find_plan(name), make_all(*find_plan(name), ranks), ranks);
+  };
+  for (const int size : {1000, 1023, 1024}) EXPECT_EQ(flaw_of("recursive_doubling", {0, size}), "");
+  EXPECT_EQ(flaw_of("recursive_doubling", {0, 1023, 1, true}), "");
+  EXPECT_EQ(flaw_of("allgather", {0, 300}), "");
+  for (const bool exact_sums : {false, true}) EXPECT_EQ(flaw_of("hierarchical", {0, 256, 8, exact_sums}), "");
 }
 
 TEST(Plan, only_hierarchical_minds_the_nodes_and_is_direct_on_nodes_of_one_rank) {
@@ -257,14 +263,37 @@ TEST(Plan, hierarchical_sends_an_lth_of_direct_s_wires_to_other_nodes_and_raw_on
 
 TEST(Plan, facts_say_whether_a_step_is_raw) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
-    for (const Plan& plan : all) ASSERT_EQ(facts_of(plan).raw, minds_nodes(row) && ranks.per_node > 1);
+    for (const Plan& plan : all)
+      ASSERT_EQ(facts_of(plan).raw, minds_nodes(row) && ranks.per_node > 1 && !ranks.exact_sums);
+  });
+}
+
+// Each sum that a codec with exact sums encodes has been rounded by the terms: no encode but a rank's first of a chunk is of
+// its input.
+TEST(Plan, for_exact_sums_adds_only_what_was_encoded) {
+  for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
+    if (!ranks.exact_sums) return;
+    for (const Plan& plan : all) {
+      std::set<int> written;  // chunks
+      for (const Step& s : plan.steps) {
+        ASSERT_FALSE(s.raw);
+        if (s.op == Op::decode_add) {
+          ASSERT_TRUE(written.contains(s.chunk));
+        }
+        if (s.op == Op::encode) {
+          ASSERT_EQ(s.feedback == StepFeedback::carry, !written.contains(s.chunk));
+        }
+        if (s.op == Op::decode) written.insert(s.chunk);
+      }
+    }
   });
 }
 
 TEST(Plan, is_a_pure_function_of_rank_and_size) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
     for (int r = ranks.size - 1; r >= 0; --r)
-      ASSERT_EQ(row.make({r, ranks.size, ranks.per_node}), all[static_cast<std::size_t>(r)]) << "rank " << r;
+      ASSERT_EQ(row.make({r, ranks.size, ranks.per_node, ranks.exact_sums}), all[static_cast<std::size_t>(r)])
+          << "rank " << r;
   });
 }
 

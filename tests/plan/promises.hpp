@@ -17,9 +17,10 @@ using symbolic::interpret;
 using symbolic::Outcome;
 using symbolic::Terms;
 
-inline std::vector<Plan> make_all(const PlanRow& row, int size, int per_node = 1) {
+// Whatever rank `ranks` names.
+inline std::vector<Plan> make_all(const PlanRow& row, Ranks ranks) {
   std::vector<Plan> all;
-  for (int r = 0; r < size; ++r) all.push_back(row.make({r, size, per_node}));
+  for (ranks.rank = 0; ranks.rank < ranks.size; ++ranks.rank) all.push_back(row.make(ranks));
   return all;
 }
 
@@ -32,9 +33,17 @@ inline std::vector<int> node_sizes(const PlanRow& row, int size) {
   return all;
 }
 
-inline std::string name_of(const PlanRow& row, int size, int per_node) {
-  return std::string(row.name) + ", " + std::to_string(size) + " ranks, " + std::to_string(per_node) +
-         " a node";
+// Rank 0 of all that a plan can be made for with so many ranks.
+inline std::vector<Ranks> all_ranks(const PlanRow& row, int size) {
+  std::vector<Ranks> all;
+  for (const int per_node : node_sizes(row, size))
+    for (const bool exact_sums : {false, true}) all.push_back({0, size, per_node, exact_sums});
+  return all;
+}
+
+inline std::string name_of(const PlanRow& row, const Ranks& ranks) {
+  return std::string(row.name) + ", " + std::to_string(ranks.size) + " ranks, " +
+         std::to_string(ranks.per_node) + " a node" + (ranks.exact_sums ? ", exact sums" : "");
 }
 
 // The result of one chunk, written down independently of the steps. Everything is added from the left.
@@ -46,11 +55,21 @@ inline Terms::Id own(Terms& t, int rank, int chunk, bool feedback) {  // what a 
   return feedback ? t.sum(g, t.residual(rank, chunk)) : g;
 }
 
+// What a rank adds the others' to: its input or, for exact sums, what it would send.
+inline Terms::Id first_term(Terms& t, const Ranks& ranks, int rank, int chunk, bool feedback) {
+  return ranks.exact_sums ? t.decoded(own(t, rank, chunk, feedback)) : t.input(rank, chunk);
+}
+// What a rank encodes of a sum that began with its first_term.
+inline Terms::Id encoded_sum(Terms& t, const Ranks& ranks, Terms::Id sum, int rank, int chunk,
+                             bool feedback) {
+  return feedback && !ranks.exact_sums ? t.sum(sum, t.residual(rank, chunk)) : sum;
+}
+
 inline Terms::Id direct(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
-  Terms::Id total = t.input(chunk, chunk);
+  Terms::Id total = first_term(t, ranks, chunk, chunk, feedback);
   for (int r = 0; r < ranks.size; ++r)
     if (r != chunk) total = t.sum(total, t.decoded(own(t, r, chunk, feedback)));
-  return t.decoded(feedback ? t.sum(total, t.residual(chunk, chunk)) : total);
+  return t.decoded(encoded_sum(t, ranks, total, chunk, chunk, feedback));
 }
 
 inline Terms::Id allgather(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
@@ -59,25 +78,29 @@ inline Terms::Id allgather(Terms& t, const Ranks& ranks, int chunk, bool feedbac
   return total;
 }
 
-// A node's sum: its gatherer's input, and what its other ranks give raw.
+// A node's sum: its gatherer's input, and what its other ranks give raw or, for exact sums, encoded.
 inline Terms::Id node_sum(Terms& t, const Ranks& ranks, int node, int chunk, bool feedback) {
   const int gatherer = node * ranks.per_node + chunk % ranks.per_node;
-  Terms::Id total = t.input(gatherer, chunk);
-  for (int r = node * ranks.per_node; r < (node + 1) * ranks.per_node; ++r)
-    if (r != gatherer) total = t.sum(total, own(t, r, chunk, feedback));
+  Terms::Id total = first_term(t, ranks, gatherer, chunk, feedback);
+  for (int r = node * ranks.per_node; r < (node + 1) * ranks.per_node; ++r) {
+    if (r == gatherer) continue;
+    const Terms::Id given = own(t, r, chunk, feedback);
+    total = t.sum(total, ranks.exact_sums ? t.decoded(given) : given);
+  }
   return total;
 }
 
 inline Terms::Id hierarchical(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  if (ranks.per_node == 1) return direct(t, ranks, chunk, feedback);
   const int owner = chunk / ranks.per_node, local = chunk % ranks.per_node;
   Terms::Id total = node_sum(t, ranks, owner, chunk, feedback);
   for (int node = 0; node < ranks.nodes(); ++node) {
     if (node == owner) continue;
     const Terms::Id sum = node_sum(t, ranks, node, chunk, feedback);
     const int gatherer = node * ranks.per_node + local;
-    total = t.sum(total, t.decoded(feedback ? t.sum(sum, t.residual(gatherer, chunk)) : sum));
+    total = t.sum(total, t.decoded(encoded_sum(t, ranks, sum, gatherer, chunk, feedback)));
   }
-  return t.decoded(feedback ? t.sum(total, t.residual(chunk, chunk)) : total);
+  return t.decoded(encoded_sum(t, ranks, total, chunk, chunk, feedback));
 }
 
 inline Terms::Id recursive_doubling(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
@@ -85,9 +108,13 @@ inline Terms::Id recursive_doubling(Terms& t, const Ranks& ranks, int chunk, boo
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   std::vector<Terms::Id> part;
   for (int r = 0; r < core; ++r) {
-    Terms::Id v = t.input(r, chunk);
-    if (r + core < size) v = t.sum(v, t.decoded(own(t, r + core, chunk, feedback)));
-    part.push_back(feedback ? t.sum(v, t.residual(r, chunk)) : v);
+    if (r + core >= size) {
+      part.push_back(own(t, r, chunk, feedback));
+      continue;
+    }
+    const Terms::Id extra = t.decoded(own(t, r + core, chunk, feedback));
+    const Terms::Id sum = t.sum(first_term(t, ranks, r, chunk, feedback), extra);
+    part.push_back(encoded_sum(t, ranks, sum, r, chunk, feedback));
   }
   while (part.size() > 1) {
     std::vector<Terms::Id> pairs;
@@ -132,8 +159,9 @@ inline const Promise& promise(const PlanRow& row) {
         }}},
       {"hierarchical",
        {hierarchical, [](int size) { return size; },
-        [](const Ranks& r) { return 2 * (r.nodes() - 1) + r.size - r.nodes(); },
-        [](const Ranks& r) { return r.size - r.nodes(); }, [](const Ranks& r) { return 2 * r.size - 1; }}},
+        [](const Ranks& r) { return 2 * (r.nodes() - 1) + (1 + r.exact_sums) * (r.size - r.nodes()); },
+        [](const Ranks& r) { return r.exact_sums ? 0 : r.size - r.nodes(); },
+        [](const Ranks& r) { return 2 * r.size - 1; }}},
   };
   return all.at(row.name);
 }
@@ -160,14 +188,14 @@ inline std::string unbalanced(const Outcome& out, int chunk, Terms& terms) {
 }
 
 // Why these plans do not do what the row promises; empty if they do.
-inline std::string flaw(const PlanRow& row, const std::vector<Plan>& all, int per_node = 1) {
-  const int size = static_cast<int>(all.size());
+inline std::string flaw(const PlanRow& row, const std::vector<Plan>& all, const Ranks& ranks) {
+  const int size = ranks.size;
   for (const bool feedback : {false, true}) {
     Terms terms;
     const Outcome out = interpret(all, feedback, terms);
     if (!out.error.empty()) return out.error;
     for (int c = 0; c < all[0].chunks; ++c) {
-      const Terms::Id expected = promise(row).formula(terms, {0, size, per_node}, c, feedback);
+      const Terms::Id expected = promise(row).formula(terms, ranks, c, feedback);
       for (int r = 0; r < size; ++r) {
         const Terms::Id got = out.output[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
         if (got != expected) return place(r, c) + terms.text(got) + " instead of " + terms.text(expected);

@@ -17,10 +17,10 @@ constexpr int kMutantSizes[]{2, 3, 4, 5, 7, 8};
 
 struct Kind {
   const PlanRow& row;
-  int per_node;
+  Ranks ranks;
 };
 std::string flaw(const Kind& kind, const std::vector<Plan>& all) {
-  return test::flaw(kind.row, all, kind.per_node);
+  return test::flaw(kind.row, all, kind.ranks);
 }
 
 // Calls f for every step of every rank of every row, for sizes small enough to try all mutants.
@@ -28,25 +28,24 @@ void for_each_step(
     const std::function<void(const Kind&, const std::vector<Plan>&, std::size_t rank, std::size_t step)>& f) {
   for (const PlanRow& row : plans())
     for (const int size : kMutantSizes)
-      for (const int per_node : node_sizes(row, size)) {
-        if (minds_nodes(row) && per_node == 1) continue;  // direct
-        const Kind kind{row, per_node};
-        const std::vector<Plan> all = make_all(row, size, per_node);
-        ASSERT_EQ(flaw(kind, all), "") << name_of(row, size, per_node);
+      for (const Ranks& ranks : all_ranks(row, size)) {
+        if (minds_nodes(row) && ranks.per_node == 1) continue;  // direct
+        const Kind kind{row, ranks};
+        const std::vector<Plan> all = make_all(row, ranks);
+        ASSERT_EQ(flaw(kind, all), "") << name_of(row, ranks);
         for (std::size_t r = 0; r < all.size(); ++r)
           for (std::size_t i = 0; i < all[r].steps.size(); ++i) f(kind, all, r, i);
       }
 }
 
-std::string where(const Kind& kind, const std::vector<Plan>& all, std::size_t rank, std::size_t step) {
-  return name_of(kind.row, static_cast<int>(all.size()), kind.per_node) + ", rank " + std::to_string(rank) +
-         ", step " + std::to_string(step);
+std::string where(const Kind& kind, std::size_t rank, std::size_t step) {
+  return name_of(kind.row, kind.ranks) + ", rank " + std::to_string(rank) + ", step " + std::to_string(step);
 }
 
 TEST(Prover, rejects_every_plan_that_lacks_a_step) {
   for_each_step([](const Kind& kind, std::vector<Plan> all, std::size_t r, std::size_t i) {
     all[r].steps.erase(all[r].steps.begin() + static_cast<std::ptrdiff_t>(i));
-    EXPECT_NE(flaw(kind, all), "") << where(kind, all, r, i);
+    EXPECT_NE(flaw(kind, all), "") << where(kind, r, i);
   });
 }
 
@@ -56,7 +55,7 @@ TEST(Prover, rejects_every_plan_that_does_a_step_twice) {
     const Step again = steps[i];
     steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(i), again);
     // To decode twice into the same chunk costs time and changes nothing.
-    EXPECT_EQ(flaw(kind, all) == "", again.op == Op::decode) << where(kind, all, r, i);
+    EXPECT_EQ(flaw(kind, all) == "", again.op == Op::decode) << where(kind, r, i);
   });
 }
 
@@ -77,7 +76,7 @@ std::vector<Step> variants(const Step& s, const Plan& plan, int rank, int size) 
     for (const auto f : {StepFeedback::none, StepFeedback::carry, StepFeedback::deposit})
       vary(&Step::feedback, f);
   if (!exchanges) vary(&Step::raw, !s.raw);
-  for (int i = 0; !exchanges && i <= 2 * size; ++i) vary(&Step::sum, i);
+  for (int i = -size; !exchanges && i <= 2 * size; ++i) vary(&Step::sum, i);
   if (s.op == Op::decode) vary(&Step::op, Op::decode_add);
   if (s.op == Op::decode_add) vary(&Step::op, Op::decode);
   if (!exchanges) return all;
@@ -96,7 +95,7 @@ TEST(Prover, rejects_every_plan_with_another_slot_chunk_sum_peer_round_operation
     const Step original = all[r].steps[i];
     for (const Step& s : variants(original, all[r], static_cast<int>(r), static_cast<int>(all.size()))) {
       all[r].steps[i] = s;
-      EXPECT_NE(flaw(kind, all), "") << where(kind, all, r, i);
+      EXPECT_NE(flaw(kind, all), "") << where(kind, r, i);
     }
   });
 }
@@ -131,7 +130,7 @@ TEST(Prover, accepts_a_plan_with_two_neighbours_swapped_only_if_they_are_indepen
     if (i + 1 == all[r].steps.size()) return;
     const bool harmless = independent(all[r].steps[i], all[r].steps[i + 1]);
     std::swap(all[r].steps[i], all[r].steps[i + 1]);
-    EXPECT_EQ(flaw(kind, all) == "", harmless) << where(kind, all, r, i) << ": " << flaw(kind, all);
+    EXPECT_EQ(flaw(kind, all) == "", harmless) << where(kind, r, i) << ": " << flaw(kind, all);
   });
 }
 
