@@ -25,7 +25,7 @@
 // growth=sqrt: step <= 2 abs / sqrt(P). Rounding errors of many ranks mostly cancel, so the error is usually within abs,
 // but this is a probability and no guarantee; the guarantee is then sqrt(P) abs.
 //
-// Wire, per block of 4096 elements: a byte. 0: all parts raw, because packing would not be shorter. 1: sixteen
+// Wire, per block of 1024 elements: a byte. 0: all parts raw, because packing would not be shorter. 1: four
 // parts of 256 elements, each with a byte of mode (upper two bits) and width (others):
 //
 //   plain   the numbers k, as 2 |k| or 2 |k| - 1 if k < 0, packed with `width` bits each (host/bit_packing-inl.hpp)
@@ -41,7 +41,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   using Word = typename L::Bits;
   using Signed = std::make_signed_t<Word>;
   using Packing = BitPacking<Word>;
-  static constexpr std::size_t kBlock = 4096, kPart = 256, kParts = kBlock / kPart,
+  static constexpr std::size_t kBlock = 1024, kPart = 256, kParts = kBlock / kPart,
                                kGroupBytes = kLanes * sizeof(T);
   static constexpr int kLimitBits = sizeof(T) == 4 ? 22 : 51;
   static constexpr Signed kLimit = Signed{1} << kLimitBits;
@@ -290,7 +290,7 @@ struct Bound {
                 1, kGrowth},
       ParamSpec{"rel", "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
                 ParamKind::real, 0, 0, 1}};
-  static constexpr std::size_t block(const Params&) { return 4096; }
+  static constexpr std::size_t block(const Params&) { return 1024; }
 
   // What sets the step: abs, as given or as settled.
   static Measures measures(const Params& p) noexcept {

@@ -69,9 +69,9 @@ TEST(Bound, never_sends_more_than_the_vector_and_a_byte_a_block) {
   for_each_bound([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
     for (const Input input : kInputs)
-      for (const std::size_t n : {1, 255, 257, 4096, 10000})
+      for (const std::size_t n : {1, 255, 257, 1024, 4096, 10000})
         ASSERT_LE(row.run(make_input<T>(input, n, seed()), {}, Feedback::none).wire.size(),
-                  n * sizeof(T) + (n + 4095) / 4096);
+                  n * sizeof(T) + (n + 1023) / 1024);
   });
 }
 
