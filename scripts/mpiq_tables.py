@@ -76,6 +76,21 @@ def kernels(path):
     return markdown(["64 MiB of floats, one core, of the triad's rate", *(f"{work}: {isa}" for work, isa in columns)], rows)
 
 
+def bound(path):
+    """A line for each field and error of scripts/bound: bytes of an encoded element, and nanoseconds that a rank encodes and
+    decodes for each element."""
+    with open(path, encoding="utf-8", newline="") as file:
+        numbers = {(row["data"], float(row["abs"]), row["method"]): row for row in csv.DictReader(file)}
+    methods = list(dict.fromkeys(method for _, _, method in numbers))
+
+    def cell(row):
+        return f"{float(row['bytes_per_element']):.2f}, {float(row['encode_ns']) + float(row['decode_ns']):.1f}" if row else ""
+
+    rows = [[data, f"{error:.0e}", *(cell(numbers.get((data, error, method))) for method in methods)]
+            for data, error in dict.fromkeys(key[:2] for key in numbers)]
+    return markdown(["field", "error of the sum", *(f"{method}: bytes, ns" for method in methods)], rows)
+
+
 QUALITY_DATA = ("normal", "laplace", "gradient", "sparse:0.01", "uniform")
 
 
