@@ -104,7 +104,7 @@ TEST_F(DeviceExecute, inputs_may_still_be_under_way_and_results_may_come_in_stre
 TEST_F(DeviceExecute, steps_are_timed_by_the_device_and_only_if_that_is_asked_for) {
   for_each_device_scene({3}, [](Scene scene, int turn) {
     const std::size_t n = 600;
-    const Plan plan = scene.plan->make({0, 3});
+    const Plan plan = scene.plan_of(0);
     const Layout layout(n, plan.chunks, scene.codec->block(scene.params()), sizeof(float),
                         scene.codec->whole(scene.params()));
     // Nothing is encoded of an empty chunk; of one that is decoded the header may have to be fetched.

@@ -72,7 +72,7 @@ class RankRun {
   }
   Status run(Tally& tally, Agreed& agreed) {
     const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
-    const Plan plan = s_.scene.plan->make({comm_.rank(), comm_.size(), half ? 1 : s_.scene.per_node});
+    const Plan plan = s_.scene.plan_of(comm_.rank(), half);
     const PlanFacts facts = facts_of(plan);
     Reduction reduction = describe(plan, facts);
     DevicePlacement& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
