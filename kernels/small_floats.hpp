@@ -51,6 +51,20 @@ struct Microscale {
     return (n + 31) / 32 * (sizeof(Scale) + group_bytes(format));
   }
 };
+// How codec nvfp4 cuts a vector: blocks with a unit, then a byte of scale for each 16 elements, an even number of them,
+// then the codes.
+template <class T>
+struct TwoScaleWire {
+  static constexpr std::size_t kBlock = 1024, kGroup = 32,
+                               kCodeBytes = 16;  // of a group, which has two scales
+  static constexpr std::uint8_t kMarked = 0x7f;
+  static constexpr T kTiny = static_cast<T>(sizeof(T) == 4 ? 0x1p-107 : 0x1p-1000);
+  static constexpr T kMostCode = 6, kMostScale = 448;
+  MQ_HD static constexpr std::size_t groups(std::size_t n) { return (n + kGroup - 1) / kGroup; }
+  MQ_HD static constexpr std::size_t bytes(std::size_t n) {
+    return (n + kBlock - 1) / kBlock * sizeof(T) + groups(n) * (2 + kCodeBytes);
+  }
+};
 // What a code of an element of a marked group says.
 enum class LaneMark : std::uint8_t { kept, nan, above, below };
 

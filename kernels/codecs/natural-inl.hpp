@@ -23,10 +23,10 @@ struct Natural {
   static constexpr bool unbiased(const Params&) { return true; }
   static constexpr double error_bound(const Params&) { return 1; }
   template <class T>
-  static constexpr std::size_t kGroup = sizeof(T) == 4 ? 36 : 48;
+  static constexpr std::size_t kGroup = NaturalWire<T>::kGroup;
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
-    return (n + kLanes - 1) / kLanes * kGroup<T>;
+    return NaturalWire<T>::bytes(n);
   }
 
   template <class T>

@@ -16,16 +16,14 @@ template <class T, class Q>
 struct TwoScales : RowFunctions<TwoScales<T, Q>> {
   static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
-  static constexpr std::size_t kBlock = 1024, kMaxGroups = kBlock / kLanes, kGroupBytes = kLanes * sizeof(T);
-  static constexpr std::size_t kCodeBytes = 16;  // of 32 elements
-  static constexpr std::uint8_t kMarked = 0x7f;
-  static constexpr T kTiny = static_cast<T>(sizeof(T) == 4 ? 0x1p-107 : 0x1p-1000);
-  static constexpr T kMostCode = 6, kMostScale = 448;
+  using Wire = TwoScaleWire<T>;
+  static constexpr std::size_t kBlock = Wire::kBlock, kMaxGroups = kBlock / kLanes,
+                               kGroupBytes = kLanes * sizeof(T), kCodeBytes = Wire::kCodeBytes;
+  static constexpr std::uint8_t kMarked = Wire::kMarked;
+  static constexpr T kTiny = Wire::kTiny, kMostCode = Wire::kMostCode, kMostScale = Wire::kMostScale;
 
-  static std::size_t groups_of(std::size_t n) { return (n + kLanes - 1) / kLanes; }  // of 32: two scales
-  static std::size_t wire_bytes(std::size_t n, const Params&) {
-    return (n + kBlock - 1) / kBlock * sizeof(T) + groups_of(n) * (2 + kCodeBytes);
-  }
+  static std::size_t groups_of(std::size_t n) { return Wire::groups(n); }
+  static std::size_t wire_bytes(std::size_t n, const Params&) { return Wire::bytes(n); }
 
  private:
   friend RowFunctions<TwoScales>;

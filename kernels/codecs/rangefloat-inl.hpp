@@ -23,42 +23,13 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
   static constexpr bool kFixedSize = true;
   using L = Lanes<T>;
   using Word = typename L::Bits;
-  static constexpr std::size_t kBlock = 256, kGroupBytes = kLanes * sizeof(T);
-  static constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
+  static constexpr std::size_t kBlock = FloatRange<T>::kBlock, kGroupBytes = kLanes * sizeof(T);
+  using Format = FloatRange<T>;
 
-  static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    const Format format(params);
-    return (format.own ? (n + kBlock - 1) / kBlock * sizeof(Word) : 0) +
-           (n + kLanes - 1) / kLanes * format.group();
-  }
+  static std::size_t wire_bytes(std::size_t n, const Params& params) { return Format(params).wire_bytes(n); }
 
  private:
   friend RowFunctions<RangeFloats>;
-
-  // What the parameters say. Patterns are cut: those of magnitudes, shifted by `drop` bits.
-  struct Format {
-    int bits, drop;
-    Word codes, last;  // codes of a sign, without 0 and infinity; the greatest cut pattern of a finite number
-    bool own;          // blocks have tops of their own
-    Word top = 0;      // of all blocks otherwise
-
-    explicit MQ_INLINE Format(const Params& p)
-        : bits(static_cast<int>(p.value[0])),
-          drop(kMantissa - static_cast<int>(p.value[1])),
-          codes((Word{1} << (bits - 1)) - 2),
-          last(std::bit_cast<Word>(std::numeric_limits<T>::max()) >> drop),
-          own(p.value[2] == 0 && p.value[3] == 0) {
-      const auto pattern = [](double magnitude) { return std::bit_cast<Word>(static_cast<T>(magnitude)); };
-      if (p.value[2] > 0) top = within((pattern(p.value[2]) + (Word{1} << drop) - 1) >> drop);
-      if (p.value[3] > 0) top = within((pattern(p.value[3]) >> drop) + codes - 1);
-    }
-    // The least magnitude must be more than 0, the greatest finite.
-    MQ_INLINE Word within(Word t) const { return std::clamp(t, codes, last); }
-    MQ_INLINE Word rounded(T magnitude) const {
-      return (std::bit_cast<Word>(magnitude) + (Word{1} << (drop - 1))) >> drop;
-    }
-    MQ_INLINE std::size_t group() const { return 4 * static_cast<std::size_t>(bits); }
-  };
 
   // The codes of a block, in registers.
   struct Coder {
@@ -110,7 +81,7 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
       const auto source = Source<T, F>::at(a, begin);
       Word top = format.top;
       if (format.own) {
-        top = format.within(format.rounded(greatest(source, n)));
+        top = format.within(format.rounded(std::bit_cast<Word>(greatest(source, n))));
         std::memcpy(wire, &top, sizeof top);
         wire += sizeof top;
       }

@@ -65,9 +65,8 @@ class BlockRandom {
  public:
   MQ_DEVICE BlockRandom(const kernels::Site& site, std::uint64_t begin)
       : call_(site.call), sum_(site.sum), begin_(site.index + begin) {}
-  // That of Noise::at on the host, for group g.
-  template <class T>
-  MQ_DEVICE T at(std::uint32_t g) {
+  // Those of Noise::bits_at and Noise::at on the host, for group g.
+  MQ_DEVICE std::uint32_t bits_at(std::uint32_t g) {
     const std::uint64_t element = begin_ + 32 * g + lane();
     const std::uint64_t number =
         element / kernels::philox::kTile * kernels::philox::kDrawsOfTile + element % 32 / 2;
@@ -76,8 +75,11 @@ class BlockRandom {
       drawn_ = kernels::philox::draw({{low(number), high(number), low(sum_), high(sum_)}}, low(call_),
                                      high(call_));
     }
-    const std::uint32_t bits = drawn_.word[element / 32 % 4] >> (16 * (element % 2)) & 0xffff;
-    return static_cast<T>(bits) * T{0x1p-16} + (T{0x1p-17} - T{0.5});
+    return drawn_.word[element / 32 % 4] >> (16 * (element % 2)) & 0xffff;
+  }
+  template <class T>
+  MQ_DEVICE T at(std::uint32_t g) {
+    return static_cast<T>(bits_at(g)) * T{0x1p-16} + (T{0x1p-17} - T{0.5});
   }
 
  private:

@@ -22,6 +22,8 @@ struct Cut {
   MQ_HD constexpr std::uint64_t blocks() const { return (n + elements - 1) / elements; }
 };
 
+struct Fixed {};  // Settings of a family that has none
+
 template <class Settings>
 struct Encode {
   const std::byte* x;

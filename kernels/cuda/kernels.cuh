@@ -8,4 +8,6 @@
 #include "kernels/cuda/microscaled.cuh"
 #include "kernels/cuda/onebit.cuh"
 #include "kernels/cuda/onebit_steps.cuh"
+#include "kernels/cuda/patterns.cuh"
 #include "kernels/cuda/sparse.cuh"
+#include "kernels/cuda/two_scales.cuh"

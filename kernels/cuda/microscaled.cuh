@@ -55,6 +55,25 @@ struct SmallFloatCoder {
   }
 };
 
+// The code of an element of a marked group (kernels::LaneMark); keeps: there is a residual, where finite ones stay.
+template <class T>
+MQ_DEVICE std::uint32_t mark_of(T v, bool keeps) {
+  using Mark = kernels::LaneMark;
+  const Mark mark = is_finite(v) ? (keeps ? Mark::kept : Mark::nan)
+                    : v != v     ? Mark::nan
+                    : v > T{0}   ? Mark::above
+                                 : Mark::below;
+  return static_cast<std::uint32_t>(mark);
+}
+MQ_DEVICE bool is_mark(std::uint32_t code) {
+  return code <= static_cast<std::uint32_t>(kernels::LaneMark::below);
+}
+template <class T>
+MQ_DEVICE T marked_value(std::uint32_t code) {
+  constexpr T kValues[]{T{0}, nan_value<T>(), infinite_value<T>(), -infinite_value<T>()};
+  return kValues[code % 4];
+}
+
 template <class Element>
 struct MicroscaledBlocks {
   using T = Element;
@@ -62,7 +81,6 @@ struct MicroscaledBlocks {
   using Format = kernels::Microscale<T>;
   using Scale = typename Format::Scale;
   using Coder = SmallFloatCoder<T>;
-  using Mark = kernels::LaneMark;
   using Word = typename BitsOf<T>::Word;
 
   static MQ_DEVICE std::uint32_t bytes(const Settings& format, std::uint32_t n) {
@@ -91,11 +109,7 @@ struct MicroscaledBlocks {
       } else {
         nonfinite += count_ones(ballot(!finite));
         source.keep(g, finite ? v : T{0});
-        const Mark mark = finite     ? (source.keeps ? Mark::kept : Mark::nan)
-                          : v != v   ? Mark::nan
-                          : v > T{0} ? Mark::above
-                                     : Mark::below;
-        code = exists ? static_cast<std::uint32_t>(mark) : 0;
+        code = exists ? mark_of(v, source.keeps) : 0;
       }
       if (lane() == 0) set_scale(wire + g * sizeof(Scale), scale);
       pack_codes(codes, format.bits(), code);
@@ -115,10 +129,9 @@ struct MicroscaledBlocks {
       const std::uint32_t code = unpack_code(codes, format.bits());
       if (!target.has(g)) ok &= code == 0;
       if (scale == Format::kMarked) {
-        ok &= code <= static_cast<std::uint32_t>(Mark::below);
+        ok &= is_mark(code);
         ok &= any(code != 0);
-        constexpr T kValues[]{T{0}, nan_value<T>(), infinite_value<T>(), -infinite_value<T>()};
-        target.put(g, kValues[code % 4]);
+        target.put(g, marked_value<T>(code));
       } else {
         ok &= static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
         ok &= (code & (format.sign() - 1)) <= format.max_code;

@@ -28,8 +28,10 @@
 #include "kernels/hd.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/integers.hpp"
+#include "kernels/natural.hpp"
 #include "kernels/onebit.hpp"
 #include "kernels/philox.hpp"
+#include "kernels/range_float.hpp"
 #include "kernels/small_floats.hpp"
 
 namespace mq::kernels {

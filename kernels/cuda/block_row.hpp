@@ -1,0 +1,58 @@
+// The DeviceRow of a codec whose family codes blocks of a fixed size (blocks.hpp). A family is a struct with
+//
+//   kKernels                     MQ_BLOCK_KERNEL_NAMES(name), of the line MQ_BLOCK_KERNELS(name, ...)
+//   settings<T>(params)          the Settings of its kernels
+//   block<T>(settings)           elements of a block
+//   wire_bytes<T>(settings, n)   bytes of n elements
+#pragma once
+
+#include <array>
+
+#include "kernels/cuda/blocks.hpp"
+#include "kernels/cuda/rows.hpp"
+
+namespace mq::kernels::block_rows {
+
+struct KernelNames {
+  const char *encode, *decode;
+};
+#define MQ_BLOCK_KERNEL_NAMES(name)                                                 \
+  std::array<mq::kernels::block_rows::KernelNames, 2> {                             \
+    mq::kernels::block_rows::KernelNames{#name "_f32_encode", #name "_f32_decode"}, \
+        mq::kernels::block_rows::KernelNames {                                      \
+#      name "_f64_encode", #      name "_f64_decode"                                \
+    }                                                                               \
+  }
+
+template <class Family, class T, class Settings>
+Cut cut_of(const Settings& settings, std::size_t n) {
+  const std::size_t block = Family::template block<T>(settings);
+  return {n, static_cast<std::uint32_t>(block),
+          static_cast<std::uint32_t>(Family::template wire_bytes<T>(settings, block))};
+}
+
+template <class Family, class T>
+void encode_as(const DeviceEncode& e, const Launcher& launch) noexcept {
+  const auto settings = Family::template settings<T>(e.args.params);
+  encode(Family::kKernels[sizeof(T) == 8].encode, e, cut_of<Family, T>(settings, e.args.n),
+         Family::template wire_bytes<T>(settings, e.args.n), settings, launch);
+}
+
+template <class Family, class T>
+void decode_as(const DeviceDecode& d, const Launcher& launch) noexcept {
+  const auto settings = Family::template settings<T>(d.args.params);
+  decode(Family::kKernels[sizeof(T) == 8].decode, d, cut_of<Family, T>(settings, d.args.n),
+         Family::template wire_bytes<T>(settings, d.args.n), settings, launch);
+}
+
+// serves: DeviceRow::serves.
+template <class Family>
+constexpr DeviceRow row(std::string_view codec, bool (*serves)(const Params&) noexcept = nullptr) {
+  return {codec,
+          {DeviceOps{&scratch_bytes, &encode_as<Family, float>, &decode_as<Family, float>},
+           DeviceOps{&scratch_bytes, &encode_as<Family, double>, &decode_as<Family, double>}},
+          {},
+          serves};
+}
+
+}  // namespace mq::kernels::block_rows

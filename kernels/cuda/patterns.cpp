@@ -1,0 +1,48 @@
+// The device rows of natural and rangefloat (patterns.cuh).
+
+#include "kernels/cuda/block_row.hpp"
+#include "kernels/natural.hpp"
+#include "kernels/range_float.hpp"
+
+namespace mq::kernels {
+namespace {
+
+struct Natural {
+  static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(natural);
+  template <class T>
+  static block_rows::Fixed settings(const Params&) {
+    return {};
+  }
+  // The wire has groups of 32. More of them in a block share the random numbers that a warp draws.
+  template <class T>
+  static std::size_t block(block_rows::Fixed) {
+    return 256;
+  }
+  template <class T>
+  static std::size_t wire_bytes(block_rows::Fixed, std::size_t n) {
+    return NaturalWire<T>::bytes(n);
+  }
+};
+
+struct RangeFloats {
+  static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(range_float);
+  template <class T>
+  static FloatRange<T> settings(const Params& params) {
+    return FloatRange<T>(params);
+  }
+  template <class T>
+  static std::size_t block(const FloatRange<T>&) {
+    return FloatRange<T>::kBlock;
+  }
+  template <class T>
+  static std::size_t wire_bytes(const FloatRange<T>& range, std::size_t n) {
+    return range.wire_bytes(n);
+  }
+};
+
+}  // namespace
+
+constinit const DeviceRow natural_device_row = block_rows::row<Natural>("natural");
+constinit const DeviceRow rangefloat_device_row = block_rows::row<RangeFloats>("rangefloat");
+
+}  // namespace mq::kernels
