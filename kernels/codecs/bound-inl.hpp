@@ -1,6 +1,6 @@
 // bound: a sum with a guaranteed error. Every element of the result is within `abs` of the exact sum, on any number of
-// ranks, over any plan and in any order of arrival, which all give the same bits; besides, there may be the rounding of an
-// ordinary sum, see below.
+// ranks, over any plan and in any order of arrival; besides, there may be the rounding of an ordinary sum, see below. While
+// there is none, all plans give the same bits.
 //
 // `rel` in place of `abs`: abs is then rel times the greatest finite magnitude of any rank's vector, which the ranks agree
 // on in each call.
@@ -21,6 +21,13 @@
 //
 // A sum with a term that is no multiple of step, or beyond 2^24 step, is rounded to the element type as every sum is: by
 // up to 2^-24 (doubles: 2^-53) of itself. If that matters beside `abs`, the vector should be one of doubles.
+//
+// With error feedback it is the vector plus what was left out before that is rounded, within step / 2. So the sum of the
+// results of all calls is within abs of the sum of all vectors; a single result is within 2 abs with `abs`, and with `rel`
+// it also has what greater steps of calls before left out. Without feedback each result keeps the bound.
+//
+// The bits depend on the plan where elements were sent as they are, or sums are beyond 2^24 step: rounding then depends on
+// the order.
 //
 // growth=sqrt: step <= 2 abs / sqrt(P). Rounding errors of many ranks mostly cancel, so the error is usually within abs,
 // but this is a probability and no guarantee; the guarantee is then sqrt(P) abs.
@@ -324,7 +331,7 @@ struct Bound {
     const double twice = 2 * p.value[0],
                  share = p.value[1] == 1 ? std::sqrt(static_cast<double>(ranks)) : ranks;
     if (!(twice > 0)) return kNoStep;
-    int e = std::min(std::ilogb(twice / share) + 1, 100);
+    int e = std::min(std::ilogb(twice / share), 99) + 1;  // ilogb of an infinity is the greatest int
     while (e > kNoStep && std::ldexp(share, e) > twice) --e;
     return e;
   }

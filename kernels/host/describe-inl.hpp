@@ -37,6 +37,12 @@ struct Description {
                                                     : Q::template measure<double>(bytes, n, params);
   }
 
+  // The same numbers on all ranks, whatever rounding the program has set on one of them.
+  static Params settle(const Params& params, const Facts& facts) noexcept {
+    const DefaultFloatingPoint environment;
+    return Q::settle(params, facts);
+  }
+
   static bool unbiased(const Params& params) noexcept {
     if constexpr (requires { Q::unbiased(params); })
       return Q::unbiased(params);
@@ -93,7 +99,7 @@ struct Description {
                 &absolute_bound, &form,       &symmetric, marks_blocks(), exact_sums()};
     if constexpr (requires { &Q::measures; }) {
       codec.measure = &measure;
-      codec.settle = &Q::settle;
+      codec.settle = &settle;
     }
     return codec;
   }

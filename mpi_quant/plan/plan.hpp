@@ -79,8 +79,8 @@ PlanFacts facts_of(const Plan& plan);
 struct Ranks {
   int rank = 0, size = 2, per_node = 1;
   // The plan is for a codec whose sums are exact (Codec::exact_sums). Every rank's elements are encoded before any are
-  // added, those of the rank that adds as well. So each result is the sum of the same numbers, and all plans and
-  // numbers of ranks on a node give the same bits.
+  // added, those of the rank that adds as well. So each result is the sum of the same numbers, and while these sums are
+  // exact, all plans and numbers of ranks on a node give the same bits.
   bool exact_sums = false;
   int nodes() const { return size / per_node; }
 };

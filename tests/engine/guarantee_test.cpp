@@ -108,6 +108,31 @@ TEST(Guarantee, all_plans_and_nodes_give_the_same_bits_and_keep_the_same_residua
     }
 }
 
+// With feedback it is the vector and what was left out before that is rounded.
+TEST(Guarantee, with_feedback_the_sum_of_all_results_is_within_the_bound_and_each_within_twice_the_bound) {
+  const double abs = 0.25;
+  for (const int ranks : {2, 3, 5}) {
+    Scene scene{kernels::find_codec("bound"), &plans()[0], ranks};
+    scene.values = {{0, abs}};
+    const std::size_t n = 500;
+    auto residual = zeros<double>(ranks, n);
+    Outcome<double> all{zeros<double>(ranks, n), {}, {}, {}, 0};
+    Vectors<double> x_all = zeros<double>(ranks, n);
+    for (int call = 0; call < 10; ++call) {
+      Vectors<double> x;
+      for (int r = 0; r < ranks; ++r)
+        x.push_back(make_input<double>(Input::normal, n, static_cast<std::uint64_t>(100 * call + r)));
+      const Outcome<double> got = run(scene, x, residual);
+      expect_within(got, x, 2 * abs, "one call");
+      for (std::size_t i = 0; i < n; ++i) all.output[0][i] += got.output[0][i];
+      for (std::size_t r = 0; r < x.size(); ++r)
+        for (std::size_t i = 0; i < n; ++i) x_all[r][i] += x[r][i];
+      residual = got.residual;
+      expect_within(all, x_all, abs + 1e-12, "all calls");
+    }
+  }
+}
+
 TEST(Guarantee, of_growth_sqrt_is_weaker_by_the_root_of_the_ranks_and_usually_as_good) {
   const Codec* const codec = kernels::find_codec("bound");
   const double abs = 1e-3;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -109,6 +110,31 @@ TEST(Bound, what_has_no_step_is_sent_as_it_is) {
     using T = typename std::decay_t<decltype(row)>::Type;
     for (const double small : {4e-45, 3e-39}) expect_exact(row, sizeof(T) == 4 ? small : small * 1e-270);
   });
+}
+
+// 2 abs is then an infinity. Numbers within the range of the greatest step, 2^100, are rounded to it.
+TEST(Bound, the_greatest_bounds_have_a_step_too) {
+  for_each_isa("bound", {}, [](auto row) {
+    using T = typename std::decay_t<decltype(row)>::Type;
+    for (const double abs : {1e308, std::numeric_limits<double>::max()}) {
+      row.params.value[0] = abs;
+      const std::vector<T> x{0, 1, -1, static_cast<T>(0x1.4p100), static_cast<T>(-0x1.cp101)};
+      const Coded<T> got = row.run(x, {}, Feedback::none);
+      ASSERT_EQ(got.decoded, (std::vector<T>{0, 0, 0, static_cast<T>(0x1p100), static_cast<T>(-0x1p102)}));
+    }
+  });
+}
+
+TEST(Bound, settles_the_same_step_whatever_rounding_the_program_has_set) {
+  const kernels::Codec& codec = *kernels::find_codec("bound");
+  const kernels::Params params = with_values(codec, {{"rel", 0.3333333333333333}});
+  const kernels::Params nearest = codec.settle(params, {3});
+  for (const int rounding : {FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO}) {
+    std::fesetround(rounding);
+    const kernels::Params settled = codec.settle(params, {3});
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(settled, nearest);
+  }
 }
 
 TEST(Bound, refuses_what_encode_cannot_write) {
