@@ -18,7 +18,6 @@
 namespace mq::bench {
 namespace {
 
-constexpr double kSteady = 0.10;  // warm-up is over when the last three calls lie within this
 constexpr int kMostWarmup = 50;
 constexpr double kMostWarmup_s = 0.5;
 constexpr double kGrowth = 1.5;         // of the number of repetitions between two checks of the interval
@@ -165,24 +164,19 @@ void PointRun::check_guards(Entry& entry) {
 }
 
 void PointRun::warm_up(Entry& entry) {
-  std::array<double, 3> last{};
+  LastCalls last;
   const double start = now_s();
   for (int go_on = 1; go_on != 0;) {
     const Sample s = repeat(entry, 1, static_cast<std::size_t>(entry.outcome.warmup));
-    last = {last[1], last[2], s.end_s - s.start_s};
+    last.add(s.end_s - s.start_s);
     ++entry.outcome.warmup;
     const int n = entry.outcome.warmup;
-    const auto [lo, hi] = std::minmax_element(last.begin(), last.end());
-    const bool steady = n >= 3 && *hi - *lo <= kSteady * *lo;
-    const bool enough = steady || n >= kMostWarmup || now_s() - start >= kMostWarmup_s;
+    const bool enough = last.steady() || n >= kMostWarmup || now_s() - start >= kMostWarmup_s;
     go_on = n < options_.warmup || !enough ? 1 : 0;
     PMPI_Bcast(&go_on, 1, MPI_INT, 0, sync_);
   }
   agree_on_errors(entry, "warm-up");
-  // A long call may have been the only one.
-  const auto seen = std::span(last).last(static_cast<std::size_t>(std::min(entry.outcome.warmup, 3)));
-  std::sort(seen.begin(), seen.end());
-  entry.outcome.batch = calls_of_batch(median_of_sorted(seen));
+  entry.outcome.batch = calls_of_batch(last.median());
   entry.before = entry.variant->stats();
 }
 

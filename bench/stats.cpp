@@ -79,6 +79,21 @@ double median_of_sorted(std::span<const double> sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
 }
 
+void LastCalls::add(double seconds) { seconds_[calls_++ % seconds_.size()] = seconds; }
+
+bool LastCalls::steady() const {
+  constexpr double kSteady = 0.10;
+  const auto [least, most] = std::minmax_element(seconds_.begin(), seconds_.end());
+  return calls_ >= seconds_.size() && *most - *least <= kSteady * *least;
+}
+
+double LastCalls::median() const {
+  auto sorted = seconds_;
+  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(calls_, sorted.size()));
+  std::sort(sorted.begin(), end);
+  return median_of_sorted({sorted.begin(), end});
+}
+
 double quantile_of_sorted(std::span<const double> sorted, double q) {
   if (sorted.empty()) return kNaN;
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(sorted.size())));

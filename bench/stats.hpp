@@ -2,6 +2,7 @@
 // and the stop rule both come from here.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -17,6 +18,18 @@ struct Interval {
 Interval median_interval(std::span<const double> sorted, double confidence);
 
 double median_of_sorted(std::span<const double> sorted);  // NaN if empty
+
+// The last three calls of a warm-up.
+class LastCalls {
+ public:
+  void add(double seconds);
+  bool steady() const;    // there are three, and they lie within a tenth of the shortest
+  double median() const;  // of those that there are; NaN before the first
+
+ private:
+  std::array<double, 3> seconds_{};  // in no order
+  std::size_t calls_ = 0;
+};
 
 // Nearest rank: the smallest value that at least a fraction q of the sample does not exceed.
 double quantile_of_sorted(std::span<const double> sorted, double q);

@@ -9,8 +9,10 @@ namespace mq::kernels {
 
 template <class T>
 struct NaturalWire {
-  static constexpr std::size_t kGroup =
-      sizeof(T) == 4 ? 36 : 48;  // of 32 elements; the last 4 bytes are signs
+  // Bytes of 32 elements; the last 4 are signs.
+  static constexpr std::size_t kGroup = sizeof(T) == 4 ? 36 : 48;
+  // Elements that a warp of a GPU codes together. Any multiple of 32 gives the same wire; four groups share random numbers.
+  static constexpr std::size_t kBlock = 256;
   MQ_HD static constexpr std::size_t bytes(std::size_t n) { return (n + 31) / 32 * kGroup; }
 };
 

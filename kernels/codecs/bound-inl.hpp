@@ -22,12 +22,11 @@
 // A sum with a term that is no multiple of step, or beyond 2^24 step, is rounded to the element type as every sum is: by
 // up to 2^-24 (doubles: 2^-53) of itself. If that matters beside `abs`, the vector should be one of doubles.
 //
-// With error feedback it is the vector plus what was left out before that is rounded, within step / 2. So the sum of the
-// results of all calls is within abs of the sum of all vectors; a single result is within 2 abs with `abs`, and with `rel`
-// it also has what greater steps of calls before left out. Without feedback each result keeps the bound.
+// The bound of each result holds without error feedback. With feedback a rank rounds the sum of its vector and its
+// residual. The sum of the results of all calls is then within abs of the sum of all vectors. A single result is within
+// 2 abs; with `rel` it may also contain what earlier calls with a greater step left out.
 //
-// The bits depend on the plan where elements were sent as they are, or sums are beyond 2^24 step: rounding then depends on
-// the order.
+// Plans add in different orders. So where sums are rounded, the result depends on the plan.
 //
 // growth=sqrt: step <= 2 abs / sqrt(P). Rounding errors of many ranks mostly cancel, so the error is usually within abs,
 // but this is a probability and no guarantee; the guarantee is then sqrt(P) abs.

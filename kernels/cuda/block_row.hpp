@@ -24,6 +24,23 @@ struct KernelNames {
     }                                                                               \
   }
 
+// What a family without settings has but for kKernels. Wire<T> has kBlock and bytes(n).
+template <template <class> class Wire>
+struct WithoutSettings {
+  template <class T>
+  static Fixed settings(const Params&) {
+    return {};
+  }
+  template <class T>
+  static std::size_t block(Fixed) {
+    return Wire<T>::kBlock;
+  }
+  template <class T>
+  static std::size_t wire_bytes(Fixed, std::size_t n) {
+    return Wire<T>::bytes(n);
+  }
+};
+
 template <class Family, class T, class Settings>
 Cut cut_of(const Settings& settings, std::size_t n) {
   const std::size_t block = Family::template block<T>(settings);

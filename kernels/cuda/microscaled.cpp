@@ -25,20 +25,8 @@ struct Microscaled {
   }
 };
 
-struct TwoScales {
+struct TwoScales : block_rows::WithoutSettings<TwoScaleWire> {
   static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(two_scales);
-  template <class T>
-  static block_rows::Fixed settings(const Params&) {
-    return {};
-  }
-  template <class T>
-  static std::size_t block(block_rows::Fixed) {
-    return TwoScaleWire<T>::kBlock;
-  }
-  template <class T>
-  static std::size_t wire_bytes(block_rows::Fixed, std::size_t n) {
-    return TwoScaleWire<T>::bytes(n);
-  }
 };
 
 }  // namespace

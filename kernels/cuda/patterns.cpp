@@ -7,21 +7,8 @@
 namespace mq::kernels {
 namespace {
 
-struct Natural {
+struct Natural : block_rows::WithoutSettings<NaturalWire> {
   static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(natural);
-  template <class T>
-  static block_rows::Fixed settings(const Params&) {
-    return {};
-  }
-  // The wire has groups of 32. More of them in a block share the random numbers that a warp draws.
-  template <class T>
-  static std::size_t block(block_rows::Fixed) {
-    return 256;
-  }
-  template <class T>
-  static std::size_t wire_bytes(block_rows::Fixed, std::size_t n) {
-    return NaturalWire<T>::bytes(n);
-  }
 };
 
 struct RangeFloats {

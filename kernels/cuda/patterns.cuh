@@ -142,7 +142,7 @@ struct RangeFloatBlocks {
       const Word pattern = greater(magnitude, least) + (Word{1} << (drop - 1));
       return static_cast<std::uint32_t>((pattern >> drop) - before) | (is_negative(v) ? sign() : 0);
     }
-    // Of a number that is not finite.
+    // The code of a number that is not finite.
     MQ_DEVICE std::uint32_t mark_of(T v) const {
       return v != v ? sign() : (sign() - 1) | (is_negative(v) ? sign() : 0);
     }

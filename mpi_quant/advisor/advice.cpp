@@ -63,7 +63,6 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
   const std::size_t size = kernels::element_bytes(sums.element);
   const auto count = static_cast<std::size_t>(advice.bytes) / size;
   const PlanRow& plan = choose_plan(static_cast<std::uint64_t>(advice.bytes), advice.id.ranks);
-  const Losses losses = losses_of(plan, advice.id.ranks);
   if (link) advice.dense_s = predict_dense(advice.bytes, advice.id.ranks, *link);
   for (std::size_t c = 0; c < sums.methods.size(); ++c) {
     const MethodSums& of = sums.methods[c];
@@ -71,13 +70,14 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
     MethodAdvice method;
     method.method = candidates()[c].text;
     method.bytes_per_element = rate(static_cast<double>(of.input.wire_bytes), of.input.elements);
-    method.error = estimated_error(of, advice.id.ranks, losses);
+    const Ranks ranks{.size = advice.id.ranks, .exact_sums = candidates()[c].method.codec->exact_sums};
+    method.error = estimated_error(of, advice.id.ranks, losses_of(plan, ranks));
     const CodecRates rates{
         rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),
         rate(of.input.measure_s, of.input.elements),
         rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks)), method.bytes_per_element};
     if (link) {
-      method.predicted_s = predict(plan, advice.id.ranks, count, sums.element, rates, *link);
+      method.predicted_s = predict(plan, ranks, count, sums.element, rates, *link);
       method.doubt = doubt_of(method.method, advice, evidence.validations);
       if (method.doubt == Doubt::none && *method.predicted_s > 0)
         method.speedup = advice.min_s / *method.predicted_s;

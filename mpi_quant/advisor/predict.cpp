@@ -16,7 +16,18 @@ int log2_rounds(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(std::max(ranks, 1) - 1)));
 }
 
-PlanWork work_of_rank(const Plan& plan) {
+// Rank 0 has the most work in every plan. In direct and allgather all ranks have the same work. In recursive
+// doubling rank 0 also serves a rank beyond the power of two.
+Plan of_rank_0(const PlanRow& row, Ranks ranks) {
+  ranks.rank = 0;
+  ranks.size = std::max(ranks.size, 2);
+  return row.make(ranks);
+}
+
+}  // namespace
+
+PlanWork work_of(const PlanRow& row, const Ranks& ranks) {
+  const Plan plan = of_rank_0(row, ranks);
   PlanWork work;
   work.chunks = plan.chunks;
   const double chunk = 1.0 / plan.chunks;  // the slices of a chunk are nearly equal
@@ -36,19 +47,12 @@ PlanWork work_of_rank(const Plan& plan) {
   return work;
 }
 
-}  // namespace
-
-// Rank 0 has the most work in every plan. In direct and allgather all ranks have the same work. In recursive
-// doubling rank 0 also serves a rank beyond the power of two.
-PlanWork work_of(const PlanRow& plan, int ranks) {
-  return work_of_rank(plan.make({.size = std::max(ranks, 2)}));
-}
-
 // Counted at rank 0. An encode before any decode of its chunk is of a contribution; a later encode is of a
 // sum. If a plan has one chunk, all ranks encode a sum again; if it has several, only the owner of the chunk
-// does.
-Losses losses_of(const PlanRow& row, int ranks) {
-  const Plan plan = row.make({.size = std::max(ranks, 2)});
+// does. With exact sums every element of a rank is encoded as a contribution, and encodes of sums lose nothing.
+Losses losses_of(const PlanRow& row, const Ranks& ranks) {
+  if (ranks.exact_sums) return {1, 0};
+  const Plan plan = of_rank_0(row, ranks);
   std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
   int contributions = 0, sums = 0;
   for (const Step& s : plan.steps) {
@@ -62,7 +66,7 @@ Losses losses_of(const PlanRow& row, int ranks) {
   return {1, static_cast<double>(contributions + sums - 1)};
 }
 
-double predict(const PlanRow& plan, int ranks, std::size_t count, kernels::Element element,
+double predict(const PlanRow& plan, const Ranks& ranks, std::size_t count, kernels::Element element,
                const CodecRates& rates, const LinkModel& link) {
   const PlanWork work = work_of(plan, ranks);
   const double n = static_cast<double>(count);
@@ -73,8 +77,8 @@ double predict(const PlanRow& plan, int ranks, std::size_t count, kernels::Eleme
       n * (work.encoded * rates.encode_s + work.decoded * rates.decode_s + 2 * rates.memory_s);
   const double wire = link.beta_s * (n * work.moved * rates.wire_bytes + headers);
   const double fill = std::min(codec, wire) * std::min(1.0, segment / std::max(n, 1.0));
-  return link.alpha_s * (work.rounds + log2_rounds(ranks)) + n * rates.measure_s + std::max(codec, wire) +
-         fill;
+  return link.alpha_s * (work.rounds + log2_rounds(ranks.size)) + n * rates.measure_s +
+         std::max(codec, wire) + fill;
 }
 
 double predict_dense(double bytes, int ranks, const LinkModel& link) {

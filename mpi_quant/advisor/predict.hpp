@@ -34,12 +34,13 @@ struct PlanWork {
   int messages = 0;  // sent or received, whichever is more, per segment
   double encoded = 0, decoded = 0, moved = 0;
 };
-PlanWork work_of(const PlanRow& plan, int ranks);
-Losses losses_of(const PlanRow& plan, int ranks);
+// Of a plan for these ranks, whose number may be 1 and counts as 2 then.
+PlanWork work_of(const PlanRow& plan, const Ranks& ranks);
+Losses losses_of(const PlanRow& plan, const Ranks& ranks);
 
 // Seconds of a call of `count` elements. For one plan the result grows with count, with each rate, and with
 // alpha and beta. It is never less than the time on the wire.
-double predict(const PlanRow& plan, int ranks, std::size_t count, kernels::Element element,
+double predict(const PlanRow& plan, const Ranks& ranks, std::size_t count, kernels::Element element,
                const CodecRates& rates, const LinkModel& link);
 
 // Seconds of a dense allreduce of this many bytes by halving and doubling (Rabenseifner 2004), without the

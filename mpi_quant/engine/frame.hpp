@@ -55,8 +55,8 @@ struct Maxima {
 };
 inline Maxima greatest(const Maxima& a, const Maxima& b) {
   Maxima most{{}, std::max(a.calls, b.calls), std::max(a.seed, b.seed)};
-  // As integers, which have the order of numbers that are not negative: a rank may treat subnormal numbers as 0.
-  const auto bits = [](double fact) { return std::bit_cast<std::uint64_t>(fact); };
+  // Compared as integers: a rank may treat subnormal numbers as 0. Facts are not negative; minus zero is less than zero.
+  const auto bits = [](double fact) { return std::bit_cast<std::int64_t>(fact); };
   for (std::size_t i = 0; i < most.facts.size(); ++i)
     most.facts[i] = bits(a.facts[i]) < bits(b.facts[i]) ? b.facts[i] : a.facts[i];
   return most;

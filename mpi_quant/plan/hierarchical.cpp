@@ -64,7 +64,8 @@ class Hierarchical {
   int all() const { return nodes_; }
   int part(int rank) const { return nodes_ + 1 + rank; }
 
-  // Of the first encode of a sum. The residual goes with the first encode of this rank's own elements.
+  // The feedback of the first encode of a sum. With exact sums an encode of this rank's elements came before it, and took
+  // the residual.
   StepFeedback of_sum() const { return exact_sums_ ? StepFeedback::deposit : StepFeedback::carry; }
 
   void decode(Op op, int node, int local, int slot, int sum, bool raw = false) {
@@ -100,7 +101,7 @@ class Hierarchical {
       within(given(node, t), t, taken(node, t), node);
     }
   }
-  // Adds the parts of the other ranks to this rank's own part, in rank order. `slot` is free.
+  // Adds the parts of the other ranks to this rank's own part, in rank order. Nothing uses `slot` yet.
   void add_inside(int node, int slot) {
     if (exact_sums_) round_own(plan_, rank(node_, local_), chunk(node, local_), slot);
     for (int local = 0; local < per_node_; ++local)

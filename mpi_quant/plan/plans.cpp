@@ -13,7 +13,7 @@
 
 namespace mq {
 
-// Its Step::sum is below 0: no plan gives such a number to another operand.
+// The operand's Step::sum is negative. No other step of a plan has a negative one.
 void round_own(Plan& plan, int rank, int chunk, int slot) {
   const int sum = -1 - rank;
   plan.steps.push_back(

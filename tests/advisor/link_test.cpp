@@ -76,8 +76,9 @@ TEST(Link, points_of_one_size_and_points_without_time_are_not_the_end) {
 }
 
 TEST(Predict, work_of_a_plan_is_what_its_table_says) {
-  const PlanWork direct = work_of(plan_of("direct"), 8), all = work_of(plan_of("allgather"), 8),
-                 doubling = work_of(plan_of("recursive_doubling"), 8);
+  const PlanWork direct = work_of(plan_of("direct"), {.size = 8}),
+                 all = work_of(plan_of("allgather"), {.size = 8}),
+                 doubling = work_of(plan_of("recursive_doubling"), {.size = 8});
   EXPECT_EQ(direct.rounds, 2);
   EXPECT_EQ(direct.messages, 14);
   EXPECT_DOUBLE_EQ(direct.moved, 14.0 / 8);
@@ -91,13 +92,26 @@ TEST(Predict, work_of_a_plan_is_what_its_table_says) {
   EXPECT_DOUBLE_EQ(doubling.decoded, 6);
 }
 
+TEST(Predict, exact_sums_cost_another_encode_and_lose_nothing_but_the_contributions) {
+  const Ranks ranks{.size = 8, .exact_sums = true};
+  const PlanWork direct = work_of(plan_of("direct"), ranks), all = work_of(plan_of("allgather"), ranks);
+  EXPECT_DOUBLE_EQ(direct.encoded, 9.0 / 8);
+  EXPECT_DOUBLE_EQ(direct.decoded, 2);
+  EXPECT_DOUBLE_EQ(direct.moved, 14.0 / 8);
+  EXPECT_DOUBLE_EQ(all.decoded, 8);
+  for (const PlanRow& plan : plans()) {
+    EXPECT_DOUBLE_EQ(losses_of(plan, ranks).contributions, 1) << plan.name;
+    EXPECT_DOUBLE_EQ(losses_of(plan, ranks).aggregate, 0) << plan.name;
+  }
+}
+
 TEST(Predict, losses_of_a_plan_are_its_encodings) {
-  EXPECT_DOUBLE_EQ(losses_of(plan_of("direct"), 4).contributions, 0.75);
-  EXPECT_DOUBLE_EQ(losses_of(plan_of("direct"), 4).aggregate, 1);
-  EXPECT_DOUBLE_EQ(losses_of(plan_of("allgather"), 2).contributions, 1);
-  EXPECT_DOUBLE_EQ(losses_of(plan_of("allgather"), 2).aggregate, 0);
-  EXPECT_DOUBLE_EQ(losses_of(plan_of("recursive_doubling"), 16).contributions, 1);
-  EXPECT_DOUBLE_EQ(losses_of(plan_of("recursive_doubling"), 16).aggregate, 3);
+  EXPECT_DOUBLE_EQ(losses_of(plan_of("direct"), {.size = 4}).contributions, 0.75);
+  EXPECT_DOUBLE_EQ(losses_of(plan_of("direct"), {.size = 4}).aggregate, 1);
+  EXPECT_DOUBLE_EQ(losses_of(plan_of("allgather"), {.size = 2}).contributions, 1);
+  EXPECT_DOUBLE_EQ(losses_of(plan_of("allgather"), {.size = 2}).aggregate, 0);
+  EXPECT_DOUBLE_EQ(losses_of(plan_of("recursive_doubling"), {.size = 16}).contributions, 1);
+  EXPECT_DOUBLE_EQ(losses_of(plan_of("recursive_doubling"), {.size = 16}).aggregate, 3);
 }
 
 TEST(Predict, two_ranks_cost_what_a_hand_finds) {
@@ -112,7 +126,7 @@ TEST(Predict, two_ranks_cost_what_a_hand_finds) {
     const double first = std::min(1.0, chunk / n);
     const double expected =
         2 * 3e-6 + n * 3e-11 + std::max(codec, wire) + first * std::min(codec, wire);  // agreement and round
-    EXPECT_NEAR(predict(choose_plan(4 * count, 2), 2, count, Element::f32, rates, link), expected,
+    EXPECT_NEAR(predict(choose_plan(4 * count, 2), {.size = 2}, count, Element::f32, rates, link), expected,
                 1e-12 * expected);
   }
 }
@@ -123,7 +137,7 @@ TEST(Predict, nothing_that_costs_more_makes_a_call_shorter) {
   const auto around = [&](double v) { return v * std::pow(10, exponent(random)); };
   for (int round = 0; round < 300; ++round) {
     const PlanRow& plan = plans()[static_cast<std::size_t>(round) % plans().size()];
-    const int ranks = 2 + round % 31;
+    const Ranks ranks{.size = 2 + round % 31, .exact_sums = round % 3 == 0};
     const Element element = round % 2 ? Element::f32 : Element::f64;
     const auto count = static_cast<std::size_t>(around(1e6));
     const LinkModel link{around(1e-5), around(1e-9), 0};
@@ -156,7 +170,7 @@ TEST(Predict, a_free_codec_at_two_ranks_is_the_link_and_dense_sums_are_too) {
   const LinkModel link{0, 1e-9, 0};
   EXPECT_DOUBLE_EQ(predict_dense(1e6, 2, link), 1e-3);
   EXPECT_DOUBLE_EQ(predict_dense(1e6, 4, link), 1.5e-3);
-  const double t = predict(plan_of("allgather"), 2, 1 << 20, Element::f32, {0, 0, 0, 0, 4}, link);
+  const double t = predict(plan_of("allgather"), {.size = 2}, 1 << 20, Element::f32, {0, 0, 0, 0, 4}, link);
   EXPECT_NEAR(t, 4.0 * 0x1p20 * 1e-9, 1e-3 * t);
 }
 

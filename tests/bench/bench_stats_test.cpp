@@ -54,6 +54,22 @@ Counts count(const Machine& machine, double ratio) {
   return c;
 }
 
+TEST(LastCalls, have_a_median_from_the_first_call_on_and_are_steady_from_the_third) {
+  LastCalls calls;
+  EXPECT_TRUE(std::isnan(calls.median()));
+  calls.add(0.6);
+  EXPECT_EQ(calls.median(), 0.6);  // a call this long may be the only one of a warm-up
+  calls.add(0.4);
+  EXPECT_EQ(calls.median(), 0.5);
+  EXPECT_FALSE(calls.steady());
+  calls.add(0.42);
+  EXPECT_EQ(calls.median(), 0.42);
+  EXPECT_FALSE(calls.steady());
+  calls.add(0.41);  // in place of 0.6
+  EXPECT_EQ(calls.median(), 0.41);
+  EXPECT_TRUE(calls.steady());
+}
+
 TEST(PairedInterval, of_a_method_against_itself_contains_one_in_95_percent_of_runs) {
   for (const std::size_t blocks : {20U, 40U, 101U}) {
     const Counts c = count({.drift = 0, .memory = 0, .own_memory = 0, .blocks = blocks}, 1);

@@ -84,14 +84,13 @@ void expect_same_bits(Scene scene, std::size_t n) {
   std::optional<Outcome<T>> first;
   for (const PlanRow& plan : plans())
     for (const int per_node : node_sizes(plan, scene.ranks))
-      for (const bool feedback : {false, true}) {
+      for (const bool feedback : {true, false}) {
         scene.plan = &plan;
         scene.per_node = per_node;
         scene.feedback = feedback;
         const Outcome<T> got = run(scene, x, zeros<T>(scene.ranks, n));
         expect_sound(got, scene.describe(n));
-        if (!first && feedback) first = got;
-        if (!first) continue;
+        if (!first) first = got;
         ASSERT_EQ(got.output, first->output) << scene.describe(n);
         if (feedback) {
           ASSERT_EQ(got.residual, first->residual) << scene.describe(n);

@@ -268,8 +268,7 @@ TEST(Plan, facts_say_whether_a_step_is_raw) {
   });
 }
 
-// Each sum that a codec with exact sums encodes has been rounded by the terms: no encode but a rank's first of a chunk is of
-// its input.
+// A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added before it.
 TEST(Plan, for_exact_sums_adds_only_what_was_encoded) {
   for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
     if (!ranks.exact_sums) return;
