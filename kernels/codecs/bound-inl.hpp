@@ -28,8 +28,9 @@
 //
 // Plans add in different orders. So where sums are rounded, the result depends on the plan.
 //
-// growth=sqrt: step <= 2 abs / sqrt(P). Rounding errors of many ranks mostly cancel, so the error is usually within abs,
-// but this is a probability and no guarantee; the guarantee is then sqrt(P) abs.
+// growth=sqrt: step <= 2 abs / sqrt(P). Where the ranks' rounding errors are independent they mostly cancel, and the error
+// is usually within abs. This is a probability and no guarantee; the guarantee is sqrt(P) abs. Ranks with equal vectors
+// have equal errors, which do not cancel.
 //
 // Wire, per block of 1024 elements: a byte. 0: all parts raw, because packing would not be shorter. 1: four
 // parts of 256 elements, each with a byte of mode (upper two bits) and width (others):
