@@ -13,6 +13,8 @@
 //   signs=separate     n / pi of the positive elements, and n / pi of the negative ones (exact or approx).
 //
 // Wire: see kernels/host/ternary_wire-inl.hpp. For floats at pi = 32, 0.033 bytes per element.
+#pragma once
+#include "kernels/host/ternary-inl.hpp"
 
 struct Adaptive {
   static constexpr std::string_view kName = "adaptive";

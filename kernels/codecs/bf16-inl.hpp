@@ -3,6 +3,8 @@
 // round: to the nearest value, ties to even: the relative error of normal values is at most 2^-8 (2^-9 of the next power of
 // two above), and values beyond 3.39e38 become infinite. Or stochastic: up with a probability equal to the part that is lost
 // otherwise, so that the mean over calls is the element itself within 2^-24 of it; values beyond the greatest become it.
+#pragma once
+#include "kernels/codecs/half-inl.hpp"
 
 struct Bf16 : HalfCodec<Bf16, Bf16Format> {
   static constexpr std::string_view kName = "bf16";

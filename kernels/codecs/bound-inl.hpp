@@ -40,6 +40,9 @@
 //   raw     the elements as they are, or, if they are within the range but packing is longer, the values k step
 //
 // width is the least that holds all numbers of the part. The shorter of plain and delta is sent, plain if they are equal.
+#pragma once
+#include "kernels/host/bit_packing-inl.hpp"
+#include "kernels/host/family-inl.hpp"
 
 template <class T, class Q>
 struct Lattice : RowFunctions<Lattice<T, Q>> {

@@ -1,5 +1,9 @@
 // How many elements of a block a sparse codec sends, and which. Host and device rows share this file. It is
 // included once per instruction set, and once for the device, after keys-inl.hpp.
+#pragma once
+#include "kernels/codecs/keys-inl.hpp"
+#include "kernels/codecs/ternary_format-inl.hpp"
+#include "kernels/codecs/valued_format-inl.hpp"
 
 enum Side { kBelow, kAbove, kBoth };
 

@@ -9,6 +9,8 @@
 // normal number. NaN and Inf
 // stay what they are and touch no other element. Wire, per block: the scale 2^(s - 127) as the byte s (doubles:
 // 2^(s - 1023), two bytes), and the halves. 2 + 1/256 bytes per float.
+#pragma once
+#include "kernels/codecs/half-inl.hpp"
 
 template <class T>
 struct ScaledHalves : RowFunctions<ScaledHalves<T>> {

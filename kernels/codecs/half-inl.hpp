@@ -1,5 +1,8 @@
 // What the codecs of half size, f16 and bf16, have in common: every element is rounded to 16 bits. Doubles
 // are rounded to float first, so they are rounded twice. Wire: n little-endian 16-bit words, 2 n bytes.
+#pragma once
+#include "kernels/host/convert-inl.hpp"
+#include "kernels/host/loops-inl.hpp"
 
 template <class To, class From>
 MQ_INLINE Lanes<To> cast_lanes(const Lanes<From>& v) {

@@ -1,5 +1,7 @@
 // int4: blocks of integers of 4 bits (integers_format-inl.hpp). 0.5156 bytes per float at block 256. Normally
 // distributed elements lose about 13 % of their norm.
+#pragma once
+#include "kernels/codecs/integers_format-inl.hpp"
 
 struct Int4 : FixedIntegers<Int4, 4> {
   static constexpr std::string_view kName = "int4";

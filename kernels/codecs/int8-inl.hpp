@@ -1,5 +1,7 @@
 // int8: blocks of integers of 8 bits (integers_format-inl.hpp). 1.0156 bytes per float at block 256. Normally
 // distributed elements lose about 0.7 % of their norm.
+#pragma once
+#include "kernels/codecs/integers_format-inl.hpp"
 
 struct Int8 : FixedIntegers<Int8, 8> {
   static constexpr std::string_view kName = "int8";

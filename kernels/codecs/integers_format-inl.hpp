@@ -18,6 +18,8 @@
 // Wire, per block: the step (the sign and the two lowest bits say how non-finite elements decode), with minmax the middle,
 // both of the element type, and the codes q + limit + 1, packed as in host/packed-inl.hpp: bits / 8 + 4 / block bytes
 // per element for floats.
+#pragma once
+#include "kernels/host/scaled-inl.hpp"
 
 inline constexpr std::array<std::string_view, 2> kRoundWords{"nearest", "stochastic"};
 inline constexpr std::array<std::string_view, 2> kScaleWords{"absmax", "minmax"};

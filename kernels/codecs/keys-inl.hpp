@@ -1,5 +1,6 @@
 // Magnitudes as integers. The *key* of a float is its bits without the sign; keys ascend with the magnitude.
 // Host and device rows share this file. It is included once per instruction set, and once for the device.
+#pragma once
 
 template <class T>
 using Key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;

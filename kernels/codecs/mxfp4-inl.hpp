@@ -1,5 +1,7 @@
 // mxfp4: OCP MXFP4 (Microscaling Formats 1.0): blocks of 32 floats of 4 bits, E2M1, that share a power of two. 0.531 bytes
 // per float.
+#pragma once
+#include "kernels/host/microscaled-inl.hpp"
 
 struct MxFp4 : MicroscaledCodec<MxFp4> {
   static constexpr std::string_view kName = "mxfp4";

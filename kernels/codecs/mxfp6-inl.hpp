@@ -1,5 +1,7 @@
 // mxfp6: OCP MXFP6 (Microscaling Formats 1.0): blocks of 32 floats of 6 bits that share a power of two. 0.781 bytes per
 // float.
+#pragma once
+#include "kernels/host/microscaled-inl.hpp"
 
 struct MxFp6 : MicroscaledCodec<MxFp6> {
   static constexpr std::string_view kName = "mxfp6";

@@ -8,6 +8,9 @@
 //
 // Wire, per 32 elements: a byte of each exponent field (doubles: of its lower 8 bits), doubles: the 3 higher bits of each
 // exponent field (host/packed-inl.hpp), 4 bytes of signs. The last 32 may have fewer elements; the others' bits are 0.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
+#include "kernels/host/packed-inl.hpp"
 
 struct Natural {
   static constexpr std::string_view kName = "natural";

@@ -11,6 +11,11 @@
 //
 // Wire, per block: unit, of the element type; a byte of scale for each group of 16, an even number of them; the codes,
 // packed as in host/packed-inl.hpp.
+#pragma once
+#include "kernels/host/family-inl.hpp"
+#include "kernels/host/marks-inl.hpp"
+#include "kernels/host/packed-inl.hpp"
+#include "kernels/host/small_floats-inl.hpp"
 
 template <class T, class Q>
 struct TwoScales : RowFunctions<TwoScales<T, Q>> {

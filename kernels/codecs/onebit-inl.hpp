@@ -28,6 +28,8 @@
 //
 // Wire, per block: Means<T>, then ceil(n / 8) bytes of bits. For floats that is 1/8 + 8/n bytes per element.
 // The wire does not show how v was split.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
 
 struct OneBit {
   static constexpr std::string_view kName = "onebit";

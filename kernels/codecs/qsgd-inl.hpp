@@ -3,6 +3,8 @@
 // block of d elements is at most min(d / s^2, sqrt(d) / s) times its squared norm, s = 2^(bits - 1) - 1 (lemma 3.1).
 // With norm=max it is less on real gradients, by 10 times and more. The paper's variable-length code is not used.
 // The format is that of integers_format-inl.hpp. At 4 bits and block 512, 0.508 bytes per float.
+#pragma once
+#include "kernels/codecs/integers_format-inl.hpp"
 
 struct Qsgd : IntegerCodec<Qsgd> {
   static constexpr std::string_view kName = "qsgd";

@@ -17,6 +17,10 @@
 //
 // Wire, per block: top, an integer of the element's size, if neither range nor eps is given; the codes, packed as in
 // host/packed-inl.hpp. bits / 8 + 4 / 256 bytes per float.
+#pragma once
+#include "kernels/codecs/keys-inl.hpp"
+#include "kernels/host/family-inl.hpp"
+#include "kernels/host/packed-inl.hpp"
 
 template <class T, class Q>
 struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {

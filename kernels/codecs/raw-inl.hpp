@@ -1,6 +1,8 @@
 // raw: the elements themselves. It measures what a plan costs without a codec, and it is the lossless case of
 // the tests. Wire: n elements, n * sizeof(T) bytes. Half types are refused, because they would be sent as
 // floats, twice their size; f16 and bf16 each send one of them exactly.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
 
 struct Raw {
   static constexpr std::string_view kName = "raw";

@@ -1,6 +1,8 @@
 // The part of the ternary codecs' wire that host and device rows share: formats, header, length of a payload,
 // choice of a block's format, and the means of its sides. Included once per instruction set, and once for the
 // device, after keys-inl.hpp. The layout is described in kernels/host/ternary_wire-inl.hpp.
+#pragma once
+#include "kernels/codecs/keys-inl.hpp"
 
 enum class TernaryFormat : std::uint32_t { best, gap, u16, u32, dense, marked };
 

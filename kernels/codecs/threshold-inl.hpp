@@ -8,6 +8,8 @@
 //
 // Wire: see kernels/host/ternary_wire-inl.hpp. For floats of which one in 32 is sent, 0.033 bytes per
 // element.
+#pragma once
+#include "kernels/host/ternary-inl.hpp"
 
 struct Threshold {
   static constexpr std::string_view kName = "threshold";

@@ -24,6 +24,8 @@
 // allreduce for distributed deep learning, PPoPP 2022), where the vector is one block, needs up to
 // 6 K (P - 1) / P words; its lower bound for any algorithm is 2 K (P - 1) / P. A quota for each block
 // balances the slices without a search for their boundaries.
+#pragma once
+#include "kernels/host/valued-inl.hpp"
 
 struct TopK {
   static constexpr std::string_view kName = "topk";

@@ -1,6 +1,7 @@
 // The part of the wire that host and device rows of codecs with values share: formats, header, length of a
 // payload, and choice of a block's format. Included once per instruction set, and once for the device, after
 // keys-inl.hpp. The layout is described in kernels/host/valued_wire-inl.hpp.
+#pragma once
 
 enum class ValuedFormat : std::uint32_t { best, gap, u16, bitmap, full, marked };
 

@@ -9,6 +9,8 @@
 // send, then these elements, then 32 bits for each such group. For floats this is 0.004 bytes per element if
 // all are zero, 0.016 if one in 1000 is not zero, 0.16 if one in 33 is not zero, and never more than 4 bytes
 // per block plus the elements. Half types are refused, because they would be sent as floats (see raw).
+#pragma once
+#include "kernels/host/zeros-inl.hpp"
 
 struct ZeroRun {
   static constexpr std::string_view kName = "zerorun";

@@ -1,6 +1,7 @@
 // Integers of any width below that of a word, packed without gaps: the words of 32 bytes of a row of the matrix `z` are
 // the lanes, and each lane packs its own column, from the lowest bit of its first word on. So a shift works on a whole
 // register. A word is 4 or 8 bytes.
+#pragma once
 
 template <class Word>
 struct BitPacking {

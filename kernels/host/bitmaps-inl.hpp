@@ -2,6 +2,8 @@
 //
 // The number of ones in a group is unpredictable, so no branch depends on it. Scalar code is the exception:
 // it cannot expand lanes, so it visits the ones one by one.
+#pragma once
+#include "kernels/host/lanes-inl.hpp"
 
 struct SumFold {
   template <class N>

@@ -1,5 +1,7 @@
 // The half types, 32 lanes at a time, and the conversion of vectors (convert.hpp). The half-size codecs use
 // it too. Included once per instruction set, after lanes-inl.hpp.
+#pragma once
+#include "kernels/host/lanes-inl.hpp"
 
 // A format converts between a register of floats and 16-bit codes.
 struct F16Format {

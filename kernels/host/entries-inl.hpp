@@ -2,6 +2,8 @@
 // the list of candidates, subtracts them from the residual, and writes them to a vector; it also has the loop
 // over blocks. The codecs share it; only their wires differ. Included once per instruction set, after
 // select-inl.hpp.
+#pragma once
+#include "kernels/host/select-inl.hpp"
 
 // position * 2 + sign, ascending. sign: 1 = above 0, used if the wire has separate signs.
 struct Entries {

@@ -1,4 +1,6 @@
 // What all families of loops have in common: the two functions of a row, and the elements that an encode reads.
+#pragma once
+#include "kernels/host/lanes-inl.hpp"
 
 // Elements of a block: x, with carry plus the residual. Group g is lanes 32 g to 32 g + 31.
 template <class T, Feedback F>

@@ -1,6 +1,7 @@
 // Thirty-two lanes: the unit in which every codec is written, whatever the width of a register. A CUDA warp
 // is the same unit with one lane per thread, so codecs and loops carry over. Included once per instruction
 // set, after its native_*-inl.hpp.
+#pragma once
 
 struct Whole {
   static constexpr std::size_t count = kLanes;

@@ -7,6 +7,10 @@
 // If finite elements that decode to infinities are to be counted, it says kOverflows. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
+#pragma once
+#include "kernels/codecs/keys-inl.hpp"
+#include "kernels/host/family-inl.hpp"
+#include "kernels/host/random-inl.hpp"
 
 struct NoScale {};
 

@@ -1,5 +1,7 @@
 // How blocks of small floats send elements that are not finite: in a marked block, which its scale shows, each code is a
 // mark in place of a number. This case is rare, so the code is simple.
+#pragma once
+#include "kernels/host/packed-inl.hpp"
 
 // The marks of these lanes of v; 0 in the others. With a residual, finite elements stay in it and decode to 0. Without a
 // residual they would be lost unnoticed, so they decode to NaN. Adds the number of lanes that are not finite.

@@ -5,6 +5,11 @@
 // packed-inl.hpp. The last block may have fewer groups, and its last group fewer elements; the codes of missing
 // elements are 0. So a full block's codes begin at a multiple of 8 bytes. A scale is E8M0, an exponent plus 127, for
 // floats; for doubles an exponent plus 1023 in 16 bits, because theirs go further.
+#pragma once
+#include "kernels/host/family-inl.hpp"
+#include "kernels/host/marks-inl.hpp"
+#include "kernels/host/packed-inl.hpp"
+#include "kernels/host/small_floats-inl.hpp"
 
 template <class T, class Q>
 struct Microscaled : RowFunctions<Microscaled<T, Q>> {

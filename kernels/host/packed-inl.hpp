@@ -4,6 +4,7 @@
 // i + 4 k, ... from its lowest bits on, but with k = 1 it holds codes 8 i to 8 i + 7, like a sign mask. So a register
 // packs and unpacks by a few shifts, and a GPU's thread reads the one byte with its code from each part. A group that
 // has fewer than 32 codes takes as many bytes; its other codes are 0.
+#pragma once
 
 MQ_INLINE void pack(std::byte* p, int bits, Bytes codes) {
   if (bits == 8) return store_bytes(p, codes);

@@ -1,4 +1,6 @@
 // Random numbers for the loops: the bits of philox.hpp, a tile of 128 elements at a time.
+#pragma once
+#include "kernels/host/lanes-inl.hpp"
 
 class Noise {
  public:

@@ -3,6 +3,10 @@
 //
 // Encode reads a block twice. Pass 1 finds what sets the grid; pass 2 computes codes and residual, with the block in
 // L1. So x and residual are read once from memory, and residual is written once.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
+#include "kernels/host/packed-inl.hpp"
+#include "kernels/host/select-inl.hpp"
 
 template <class T, class Q>
 struct Scaled : RowFunctions<Scaled<T, Q>> {

@@ -13,6 +13,9 @@
 // The floor is a guess: a little below the bound of the previous block, or the bound of a sample. After a
 // good guess, the search reads about 1.3 k candidates instead of the whole block. A bad guess costs another
 // pass but never changes the result.
+#pragma once
+#include "kernels/codecs/cutoff-inl.hpp"
+#include "kernels/host/family-inl.hpp"
 
 template <class T>
 MQ_INLINE T element(const std::byte* v, std::size_t i) {

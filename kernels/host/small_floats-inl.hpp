@@ -1,4 +1,6 @@
 // Thirty-two small floats at a time (kernels/small_floats.hpp).
+#pragma once
+#include "kernels/host/lanes-inl.hpp"
 
 template <class T>
 class SmallFloats {

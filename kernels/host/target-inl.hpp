@@ -1,33 +1,8 @@
-// Everything that codecs are written with, once per instruction set, after its native_*-inl.hpp. The order
-// matters: each file needs earlier ones.
-
+// What every object of the kernels is written with, once per instruction set, after its native_*-inl.hpp. A codec includes
+// the loops that it runs in, so that a change of one family of loops compiles the codecs of that family alone.
 // clang-format off
 #include "kernels/host/lanes-inl.hpp"
-#include "kernels/host/convert-inl.hpp"
-#include "kernels/codecs/keys-inl.hpp"
 #include "kernels/host/family-inl.hpp"
-#include "kernels/host/random-inl.hpp"
-#include "kernels/host/bit_packing-inl.hpp"
-#include "kernels/host/packed-inl.hpp"
-#include "kernels/host/loops-inl.hpp"
-#include "kernels/codecs/half-inl.hpp"
-#include "kernels/codecs/ternary_format-inl.hpp"
-#include "kernels/codecs/valued_format-inl.hpp"
-#include "kernels/codecs/cutoff-inl.hpp"
-#include "kernels/host/select-inl.hpp"
-#include "kernels/host/entries-inl.hpp"
-#include "kernels/host/ternary_wire-inl.hpp"
-#include "kernels/host/ternary_dense-inl.hpp"
-#include "kernels/host/ternary-inl.hpp"
-#include "kernels/host/valued_wire-inl.hpp"
-#include "kernels/host/valued-inl.hpp"
-#include "kernels/host/zeros-inl.hpp"
-#include "kernels/host/scaled-inl.hpp"
-#include "kernels/codecs/integers_format-inl.hpp"
-#include "kernels/host/small_floats-inl.hpp"
-#include "kernels/host/marks-inl.hpp"
-#include "kernels/host/microscaled-inl.hpp"
-#include "kernels/host/bitmaps-inl.hpp"
 #include "kernels/host/rows-inl.hpp"
 #include "kernels/host/describe-inl.hpp"
 // clang-format on

@@ -21,6 +21,10 @@
 // The mean of a side minimises the squared error for the given entries:
 //   |v - decoded|^2 = |v|^2 - n_below below^2 - n_above above^2
 // The residuals of a side's entries sum to 0.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
+#include "kernels/host/ternary_dense-inl.hpp"
+#include "kernels/host/ternary_wire-inl.hpp"
 
 template <class T, class Q>
 struct Ternary : SparseBlocks<T, Q, Ternary<T, Q>> {

@@ -1,6 +1,8 @@
 // Blocks of a ternary codec with two bits per element, in groups of 32 lanes. Used for blocks that send more
 // than about a quarter of their elements, and for blocks with a NaN or Inf. Included once per instruction
 // set, after ternary_wire-inl.hpp.
+#pragma once
+#include "kernels/host/select-inl.hpp"
 
 struct SideSums {
   static constexpr int kParts = kSideParts;

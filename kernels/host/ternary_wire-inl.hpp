@@ -13,6 +13,8 @@
 //
 // The encoder chooses the smallest format, and the header names it. No payload is longer than marked, which
 // is the bound of the wire.
+#pragma once
+#include "kernels/host/entries-inl.hpp"
 
 inline constexpr std::array<std::string_view, 5> kTernaryFormats{"auto", "gap", "u16", "u32", "dense"};
 

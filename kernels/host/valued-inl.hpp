@@ -11,6 +11,9 @@
 // SparseBlocks describes encode. What is sent becomes 0 in the residual, which needs no further correction.
 // Memory traffic for floats is 12 bytes per element plus the wire. Blocks that are not written as a list need
 // three more passes in L2.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
+#include "kernels/host/valued_wire-inl.hpp"
 
 template <class T, class Q>
 struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {

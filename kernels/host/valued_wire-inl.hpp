@@ -16,6 +16,8 @@
 //
 // The encoder chooses the smallest format. No payload is longer than full, or than marked with the largest
 // number of elements that the codec selects, whichever is shorter. This is the bound of the wire.
+#pragma once
+#include "kernels/host/ternary_wire-inl.hpp"
 
 inline constexpr std::array<std::string_view, 4> kValuedFormats{"auto", "gap", "u16", "bitmap"};
 

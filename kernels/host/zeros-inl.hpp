@@ -4,6 +4,8 @@
 // group to the wire and keeps the group's bits aside. If a block would take more than its elements, encode
 // notices this early and copies the block instead. With feedback carry, v replaces the residual first, and
 // zeros replace v at the end.
+#pragma once
+#include "kernels/host/entries-inl.hpp"
 
 template <class T, class Q>
 struct ZeroRuns {
