@@ -117,7 +117,7 @@ Outcome requested_allreduce(const Call& call, const CallOptions& options) noexce
     const Result<Decision> decision = decide_requested(call, options);
     if (!decision.ok()) return {decision.status(), false};
     if (decision->state == nullptr) return {options.local_error, options.local_error.ok()};
-    return operate(*decision->state, call, options, decision->method);
+    return operate(*decision->state, call, decided(options, *decision), decision->method);
   });
 }
 

@@ -24,6 +24,7 @@ std::optional<Reason> exact_on_all_ranks(const CommState& state, const CallFacts
 Decision decide(CommState& state, const CallFacts& facts, const CallOptions& options) {
   Decision decision;
   decision.state = state.shared_from_this();
+  decision.seed = options.seed;
   Method& method = decision.method;
   if (options.method) {
     method = *options.method;
@@ -31,7 +32,10 @@ Decision decide(CommState& state, const CallFacts& facts, const CallOptions& opt
     decision.exact = Reason::differs;
   } else {
     decision.rule = state.policy.rules.rule_for(facts);
-    if (decision.rule != nullptr) method = decision.rule->method;
+    if (decision.rule != nullptr) {
+      method = decision.rule->method;
+      if (!decision.seed) decision.seed = decision.rule->seed;
+    }
   }
   // MPI cannot add half types. In a call of this library's functions the codec of the type itself reduces
   // them.

@@ -21,10 +21,11 @@ namespace mq {
 class CommState;
 
 struct Decision {
-  std::shared_ptr<CommState> state;  // null: MPI reduces, and the ranks need not agree on that
-  Method method;                     // mpi: MPI reduces
-  const Rule* rule = nullptr;        // the rule that chose the method; null: none did
-  std::optional<Reason> exact;       // why MPI reduces; none: the library reduces
+  std::shared_ptr<CommState> state;   // null: MPI reduces, and the ranks need not agree on that
+  Method method;                      // mpi: MPI reduces
+  const Rule* rule = nullptr;         // the rule that chose the method; null: none did
+  std::optional<std::uint64_t> seed;  // of random rounding: that of the call's options, else of the rule
+  std::optional<Reason> exact;        // why MPI reduces; none: the library reduces
 };
 
 // Why MPI reduces a call with these arguments, whatever its communicator. None: the arguments do not decide.
@@ -56,6 +57,11 @@ std::optional<Reason> exact_on_all_ranks(const CommState& state, const CallFacts
 
 // Decides about a call that the library may reduce by its arguments. The mutex of the state must be held.
 Decision decide(CommState& state, const CallFacts& facts, const CallOptions& options);
+// The options of a call as decided: with the seed of its rule, if it names none itself.
+inline CallOptions decided(CallOptions options, const Decision& decision) {
+  options.seed = decision.seed;
+  return options;
+}
 // The whole decision for MPIQ_Allreduce and its relatives. Collective at the first use of the communicator.
 Result<Decision> decide_requested(const Call& call, const CallOptions& options);
 

@@ -17,7 +17,7 @@
 struct MPIQ_Request_object {
   MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Decision& decision, bool again)
       : call(c),
-        options(w),
+        options(mq::decided(w, decision)),
         method(decision.method),
         persistent(again),
         is_alone(decision.exact == mq::Reason::alone),

@@ -80,7 +80,7 @@ extern "C" {
  *   elements from one column to the next. Methods that treat columns apart ("onebit(means=column)") use
  *   this; others ignore it. All count elements are summed, also those between the columns.
  *
- * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of MPIQ_SEED. See docs/residuals.md.
+ * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
  *
  * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
  *   default stream). The vectors are read and written after the work that this stream holds at the time of

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/policy/words.hpp"
 
 namespace mq {
@@ -160,20 +161,21 @@ class Parser {
     return {};
   }
 
-  // feedback=..., guard=... or error=...; `given` has a bit for each and finds repetitions.
+  // feedback=..., guard=..., error=... or seed=...; `given` has a bit for each and finds repetitions.
   Status option(Rule& out, unsigned& given) {
     const std::size_t start = skip();
     const std::string_view name = word();
-    constexpr std::array<std::string_view, 3> known{"feedback", "guard", "error"};
+    constexpr std::array<std::string_view, 4> known{"feedback", "guard", "error", "seed"};
     const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
     if (at == known.size())
       return error(start, "unknown option " + quoted(name),
-                   "known: feedback=off|key|address|sequence, guard=N, error=X");
+                   "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
     if (out.method.exact()) return error(start, "mpi takes no options");
     if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
     given |= 1u << at;
     if (!take('=')) return expected("'='");
     if (name == "guard") return counted(out.safeguards.guard);
+    if (name == "seed") return seed(out.seed.emplace());
     return name == "error" ? budget(out.safeguards.error) : identity(out.safeguards.feedback);
   }
 
@@ -181,6 +183,13 @@ class Parser {
     const std::size_t start = skip();
     MQ_TRY(size(out));
     return out > 0 ? Status{} : error(start, "guard=0 compares nothing");
+  }
+
+  Status seed(std::uint64_t& out) {
+    const std::size_t start = skip();
+    const std::string_view text = value();
+    if (parse_seed(text, out)) return {};
+    return error(start, "bad value " + quoted(text), "seed: a whole number from 0 to 2^64 - 1");
   }
 
   Status budget(double& out) {

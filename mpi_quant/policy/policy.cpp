@@ -85,7 +85,9 @@ std::string to_string(const Method& method) {
 }
 
 std::string action_text(const Rule& rule) {
-  return to_string(rule.method) + print_safeguards(rule.safeguards);
+  std::string out = to_string(rule.method) + print_safeguards(rule.safeguards);
+  if (rule.seed) out += " seed=" + std::to_string(*rule.seed);
+  return out;
 }
 
 std::string params_to_string(const Method& method) {

@@ -9,12 +9,12 @@
 //   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'
 //   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
-//   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X
+//   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
-// 'site', 'small' and the options are for MPI_Allreduce of unmodified programs (preload/intercept.hpp).
+// 'site', 'small' and the options but 'seed' are for MPI_Allreduce of unmodified programs (preload/intercept.hpp).
 // A call site is a fact of one rank, and ranks may differ in it. A rule matches sums below 64 KiB only if it
 // says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its relatives have no call site
-// and ignore the options.
+// and ignore these options.
 //
 // Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap). Ranges of ranks
 // include it ("@2-4" is 2, 3, 4). Calls are counted from 0 on each communicator. Every call of MPIQ_Allreduce
@@ -25,6 +25,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,7 @@ struct Rule {
   bool small = false;  // matches below kFloorBytes too
   Method method;
   Safeguards safeguards;
+  std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
   bool matches(const CallFacts&) const;
   // Like matches(), but ignores the call site. The answer is equal on all ranks.
   bool may_match(const CallFacts&) const;

@@ -133,6 +133,7 @@ std::optional<Reason> Interception::choose() {
   const Decision decision = decide(*state_, facts(), options_);
   rule_ = decision.rule;
   method_ = decision.method;
+  options_.seed = decision.seed;
   if (decision.exact) return decision.exact;
   const Safeguards& safeguards = rule_->safeguards;
   // Feedback and guard are part of what the ranks have to agree on.

@@ -98,6 +98,22 @@ TEST_F(Random, ranks_with_different_seeds_use_the_greatest) {
   EXPECT_EQ(expected, sums(comm, 1, "k", std::to_string(rank + 7)));
 }
 
+TEST_F(Random, a_seed_comes_from_the_info_else_from_the_rule_else_from_the_environment) {
+  if (size == 1) return;
+  const Copy other(comm);
+  ASSERT_EQ(MPIQ_Comm_set_policy(other, ": int4(round=stochastic) seed=5"), MPI_SUCCESS);
+  const Vector x = input<float>(5000);
+  const auto by_rule = [&](const Info& info) {
+    Vector y(x.size());
+    (void)MPIQ_Residual_reset(other, "k");
+    EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), 5000, MPI_FLOAT, MPI_SUM, other, info), MPI_SUCCESS);
+    return y;
+  };
+  EXPECT_EQ(by_rule({{"mpiq_key", "k"}}), sums(comm, 1, "k", "5")[0]);
+  ASSERT_EQ(MPIQ_Residual_reset(comm, "k"), MPI_SUCCESS);
+  EXPECT_EQ(by_rule({{"mpiq_key", "k"}, {"mpiq_seed", "9"}}), sums(comm, 1, "k", "9")[0]);
+}
+
 TEST_F(Random, a_seed_that_is_no_number_is_an_error) {
   std::vector<float> x(10), y(10);
   for (const char* const bad : {"x", "-1", "1.5", "7 ", "18446744073709551616"}) {

@@ -91,6 +91,10 @@ TEST(Safeguards, options_follow_the_method) {
             ": onebit/direct feedback=address guard=64 error=0.05; f64: bf16; f16: raw feedback=off");
   EXPECT_EQ(policy(": onebit error = 1e-3 guard = 1K"), policy(":onebit guard=1024 error=0.001"));
   EXPECT_EQ(policy(": onebit feedback=key").to_string(), ": onebit");
+  EXPECT_EQ(policy(": qsgd seed=18446744073709551615 guard=2").to_string(),
+            ": qsgd guard=2 seed=18446744073709551615");
+  EXPECT_EQ(policy(": qsgd seed=0").rules()[0].seed, 0u);
+  EXPECT_EQ(policy(": qsgd").rules()[0].seed, std::nullopt);
 }
 
 TEST(Safeguards, errors_name_what_is_known) {
@@ -103,6 +107,9 @@ TEST(Safeguards, errors_name_what_is_known) {
       {": onebit guard=1 error=0", "bad value \"0\" at character 24 (error: a relative error, more than 0)"},
       {": onebit guard=1 error=nan", "bad value \"nan\""},
       {": onebit error=0.1", "expected guard=N beside error="},
+      {": qsgd seed=-1", "bad value \"-1\" at character 13 (seed: a whole number from 0 to 2^64 - 1)"},
+      {": qsgd seed=18446744073709551616", "bad value"},
+      {": qsgd seed=1 seed=1", "option \"seed\" given twice"},
       {": onebit guard=1 guard=2", "option \"guard\" given twice at character 18"},
       {": mpi guard=1", "mpi takes no options at character 7"},
       {"small small: mpi", "selector \"small\" given twice"},
