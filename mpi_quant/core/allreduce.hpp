@@ -51,6 +51,9 @@ struct Outcome {
   bool split = false;  // exact because the ranks came with different methods
   // The ranks agreed and their codecs ran, on all ranks or on none. The status is then local to this rank.
   bool ran = false;
+  // How far an element of the result may be from the exact sum, by the promise of the method, beside what ordinary
+  // sums round. 0: the method promises nothing, or the call has a residual.
+  double promised = 0;
 };
 
 // Runs one blocking call of a communicator with the method that was chosen for it.

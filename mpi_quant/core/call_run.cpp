@@ -378,6 +378,10 @@ void CallRun::finish(Status status, bool exact) {
   stats.failed_calls += !status.ok();
   outcome_ = {std::move(status), exact};
   outcome_.ran = stage_ == Stage::running && state_.broken.ok();
+  if (outcome_.ran && reduction_.codec->exact_sums && reduction_.residual == nullptr) {
+    const int ranks = state_.channel.comm().size();
+    outcome_.promised = ranks * reduction_.codec->absolute_bound(reduction_.params, ranks);
+  }
   stage_ = Stage::done;
 }
 

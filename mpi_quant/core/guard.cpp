@@ -1,5 +1,6 @@
 #include "mpi_quant/core/guard.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -19,26 +20,47 @@ auto with_elements(kernels::Element element, std::byte* a, const std::byte* b, c
   return f(reinterpret_cast<float*>(a), reinterpret_cast<const float*>(b));
 }
 
-// |delivered - exact| / |exact|; see GuardResult::error.
+struct Difference {
+  double relative = 0;  // |delivered - exact| / |exact|; see GuardResult::error
+  double greatest = 0;  // of an element whose exact sum is finite
+};
+
 template <class T>
-double relative_error(const T* exact, const T* delivered, std::size_t n) {
+Difference difference(const T* exact, const T* delivered, std::size_t n) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  double error = 0, energy = 0;
+  double error = 0, energy = 0, greatest = 0;
   bool all_finite = true;
   for (std::size_t i = 0; i < n; ++i) {
     const double x = exact[i], y = delivered[i];
     if (std::isfinite(x)) {
-      error += (y - x) * (y - x);
+      const double apart = std::isfinite(y) ? std::abs(y - x) : kInfinite;
+      greatest = std::max(greatest, apart);
+      error += apart * apart;
       energy += x * x;
     } else if (std::isfinite(y)) {
-      return kInfinite;
+      return {kInfinite, kInfinite};
     } else {
       all_finite = false;
     }
   }
-  if (!all_finite) return -1;
-  if (error == 0) return 0;
-  return energy > 0 && std::isfinite(error) ? std::sqrt(error / energy) : kInfinite;
+  if (!all_finite) return {-1, greatest};
+  if (error == 0) return {};
+  return {energy > 0 && std::isfinite(error) ? std::sqrt(error / energy) : kInfinite, greatest};
+}
+
+template <class T>
+double greatest_magnitude(const T* x, std::size_t n) {
+  double greatest = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    if (std::isfinite(x[i])) greatest = std::max(greatest, static_cast<double>(std::abs(x[i])));
+  return greatest;
+}
+
+// What MPI's sum and the library's sum of `ranks` elements up to `greatest` may round together: each rounds ranks - 1
+// times, by half a unit in the last place of at most ranks * greatest.
+double rounding_of_sums(int ranks, double greatest, kernels::Element element) {
+  const double unit = element == kernels::Element::f64 ? 0x1p-53 : 0x1p-24;
+  return 2.0 * (ranks - 1) * unit * ranks * greatest;
 }
 
 // An exact sum on the program's own communicator, as if the program had made the call. The private
@@ -106,6 +128,10 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   if (!input_there.ok()) return input_there.status();
   keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
   if (keeps_input_) MQ_TRY(copy_now(exact_.data(), input, bytes_));
+  if (window == nullptr)
+    greatest_ = with_elements(
+        element, exact_.data(), keeps_input_ ? exact_.data() : static_cast<const std::byte*>(input),
+        [&](auto*, const auto* x) { return greatest_magnitude(x, static_cast<std::size_t>(call.count)); });
   // If the residual is gone with the context of a GPU, nothing waits any more.
   const bool waits = residual != nullptr && residual->still_there().ok();
   return waits ? residual->fetch(waiting_.data(), 0, bytes_) : Status{};
@@ -116,10 +142,10 @@ Status GuardedCall::exact_sum(const Call& call) {
   return sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
 }
 
-Result<GuardResult> GuardedCall::judge(const Call& call, Status ran, double budget, bool had_keys) {
+Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, double budget, bool had_keys) {
   const auto n = static_cast<std::size_t>(call.count);
   const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
-  Status local_error = std::move(ran);
+  Status local_error = ran.status;
   if (window_ != nullptr) {
     MQ_TRY(sum(MPI_IN_PLACE, window_->inputs(), call));
     if (local_error.ok()) local_error = window_->add_result(result);
@@ -133,17 +159,28 @@ Result<GuardResult> GuardedCall::judge(const Call& call, Status ran, double budg
   }
   std::byte* const exact = window_ != nullptr ? window_->inputs() : exact_.data();
   // MPI's sums may differ in their last bits from rank to rank, so the worst error counts.
-  double mine[2]{-1, local_error.ok() ? 0.0 : 1.0}, worst[2];
-  if (local_error.ok())
-    mine[0] = with_elements(element_, exact, result, [&](const auto* wanted, const auto* delivered) {
-      return relative_error(wanted, delivered, n);
-    });
-  MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, call.comm), "MPI_Allreduce"));
+  enum { kError, kFailed, kApart, kGreatest, kNumbers };
+  double mine[kNumbers]{-1, local_error.ok() ? 0.0 : 1.0, 0, greatest_}, worst[kNumbers];
+  if (local_error.ok()) {
+    const Difference found = with_elements(
+        element_, exact, result,
+        [&](const auto* wanted, const auto* delivered) { return difference(wanted, delivered, n); });
+    mine[kError] = found.relative;
+    mine[kApart] = found.greatest;
+  }
+  MQ_TRY(mpi_status(real_mpi().allreduce(mine, worst, kNumbers, MPI_DOUBLE, MPI_MAX, call.comm),
+                    "MPI_Allreduce"));
   // If the GPU of a rank has failed, nothing can be judged. The exact sum is made all the same.
-  const bool failed = worst[1] > 0;
+  const bool failed = worst[kFailed] > 0;
   GuardResult judged;
-  judged.error = failed ? -1 : worst[0];
+  judged.error = failed ? -1 : worst[kError];
   judged.given_up = budget > 0 && !(judged.error <= budget);
+  if (!failed && window_ == nullptr && ran.promised > 0) {
+    int ranks = 1;
+    MQ_TRY(mpi_status(PMPI_Comm_size(call.comm, &ranks), "MPI_Comm_size"));
+    const double rounded = rounding_of_sums(ranks, worst[kGreatest], element_);
+    judged.given_up = judged.given_up || !(worst[kApart] <= ran.promised + rounded);
+  }
   judged.replaced = failed || judged.given_up;
   if (judged.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
   if (judged.replaced) judged.delivered = deliver(call, had_keys);

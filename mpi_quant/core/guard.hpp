@@ -2,7 +2,8 @@
 // error is over the budget of the rule, the program gets the exact sum. The rule is then no longer used on
 // this communicator, on all ranks from the same call on. With guard=N:
 //
-//   A call without a residual is judged alone: the first that a rule compresses, and every N-th after it.
+//   A call without a residual is judged alone: the first that a rule compresses, and every N-th after it. If its method
+//   promises how far an element of the result may be from the exact sum, the guard checks that too.
 //
 //   Calls with a residual are judged together, N calls of one residual, because what one of them leaves out
 //   comes with the next. They are a window. Each rank adds up its inputs and the results. At the last call
@@ -32,7 +33,7 @@ struct GuardResult {
   // is nothing to judge, because the exact sum has values that are not finite (a method may be unable to send
   // other values beside them), or because a rank has no result.
   double error = 0;
-  bool given_up = false;
+  bool given_up = false;  // over the budget, or further from the exact sum than the method promises
   bool replaced = false;  // the exact sum is delivered: the rule is given up, or a rank has no result
   Status delivered;       // ok if recvbuf has the exact sum on all ranks, else not ok on all ranks
 };
@@ -78,9 +79,9 @@ class GuardedCall {
   Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
                  GuardWindow* window);
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.
-  // ran: the status of the call on this rank. budget: 0 for none. had_keys: some rank may have had a
-  // residual, which is delivered with the exact sum. An error comes from MPI.
-  Result<GuardResult> judge(const Call& call, Status ran, double budget, bool had_keys);
+  // ran: the call on this rank; all ranks have the same ran.promised. budget: 0 for none. had_keys: some rank may have
+  // had a residual, which is delivered with the exact sum. An error comes from MPI.
+  Result<GuardResult> judge(const Call& call, const Outcome& ran, double budget, bool had_keys);
 
  private:
   Status exact_sum(const Call& call);
@@ -91,6 +92,7 @@ class GuardedCall {
   Buffer exact_, waiting_, delivered_;               // delivered_: copy of a result that is on a device
   bool keeps_input_ = false, keeps_result_ = false;  // exact_ has the input; delivered_ gets the result
   std::size_t bytes_ = 0;
+  double greatest_ = 0;  // finite magnitude of the input of a call that is judged alone
   kernels::Element element_ = kernels::Element::f32;
 };
 

@@ -65,7 +65,7 @@ class Interception {
   void send_all();
   Outcome operate_compressed();
   void count_guarded(const Outcome& outcome);
-  Status judge(const Status& ran);
+  Status judge(const Outcome& ran);
   Outcome exact(Reason why) {
     record_.reason = why;
     return {{}, true};
@@ -233,7 +233,7 @@ Outcome Interception::operate_compressed() {
     if (rule_->safeguards.guard > 0 && flushed_ == nullptr && !retires_) count_guarded(outcome);
   }
   if (!outcome.ran || !is_guarded_) return outcome;
-  return {judge(outcome.status), false};
+  return {judge(outcome), false};
 }
 
 void Interception::count_guarded(const Outcome& outcome) {
@@ -255,7 +255,7 @@ void Interception::count_guarded(const Outcome& outcome) {
   if (!added) guard.window.reset();
 }
 
-Status Interception::judge(const Status& ran) {
+Status Interception::judge(const Outcome& ran) {
   const Safeguards& safeguards = rule_->safeguards;
   const Result<GuardResult> result =
       guarded_.judge(call_, ran, safeguards.error, safeguards.feedback != Identity::off);

@@ -173,7 +173,7 @@ static void guard(void) {
   for (i = 0; i < 8; ++i) expect(!world(), "a rule that was given up compresses");
 }
 
-/* : bf16 guard=3 error=0.01 */
+/* : bf16 guard=3 error=0.01; : bound(abs=0.01) guard=3 */
 static void guard_within(void) {
   int i;
   fill(1);

@@ -1,0 +1,78 @@
+// The guard's judgement of a call alone: over the budget of the rule, or further from the exact sum than the method
+// promises. What a rule does after it is tested by programs under the preload library (tests/preload).
+
+#include "mpi_quant/core/guard.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/core/api.hpp"
+
+namespace mq::test {
+namespace {
+
+constexpr double kPromised = 0x1p-10;
+
+class GuardJudgement : public Api {
+ protected:
+  // The judgement of a result that is `apart` from the exact sum in its last element, on the last rank alone.
+  template <class T>
+  GuardResult judge(double apart, double promised, double budget = 0) {
+    const std::vector<T> x = input<T>(1000);
+    std::vector<T> sum(x.size());
+    MPI_Allreduce(x.data(), sum.data(), 1000, type<T>(), MPI_SUM, comm);
+    std::vector<T> y = sum;
+    if (rank == size - 1) y.back() = static_cast<T>(y.back() + apart);
+    const Call call{x.data(), y.data(), 1000, type<T>(), MPI_SUM, comm};
+    GuardedCall guarded;
+    EXPECT_TRUE(
+        guarded
+            .prepare(call, sizeof(T) == 4 ? kernels::Element::f32 : kernels::Element::f64, nullptr, nullptr)
+            .ok());
+    Outcome ran;
+    ran.ran = true;
+    ran.promised = promised;
+    const Result<GuardResult> judged = guarded.judge(call, ran, budget, false);
+    EXPECT_TRUE(judged.ok());
+    if (!judged.ok()) return {};
+    if (judged->given_up) {
+      EXPECT_EQ(y, sum) << "the exact sum is delivered";
+    }
+    EXPECT_EQ(judged->given_up, judged->replaced);
+    return *judged;
+  }
+  template <class T>
+  static MPI_Datatype type() {
+    return sizeof(T) == 4 ? MPI_FLOAT : MPI_DOUBLE;
+  }
+};
+
+TEST_F(GuardJudgement, a_result_within_the_promise_is_kept) {
+  for (const double apart : {0.0, kPromised, -kPromised}) {
+    EXPECT_FALSE(judge<double>(apart, kPromised).given_up) << apart;
+    EXPECT_FALSE(judge<float>(apart, kPromised).given_up) << apart;
+  }
+}
+
+TEST_F(GuardJudgement, a_result_beyond_the_promise_is_given_up_on_all_ranks) {
+  for (const double apart : {1.01 * kPromised, -1.01 * kPromised, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_TRUE(judge<double>(apart, kPromised).given_up) << apart;
+  EXPECT_TRUE(judge<float>(2 * kPromised, kPromised).given_up);
+}
+
+TEST_F(GuardJudgement, without_a_promise_and_a_budget_nothing_is_given_up) {
+  EXPECT_FALSE(judge<double>(1, 0).given_up);
+}
+
+TEST_F(GuardJudgement, the_budget_counts_beside_the_promise) {
+  EXPECT_TRUE(judge<double>(kPromised, kPromised, 1e-12).given_up);
+  EXPECT_FALSE(judge<double>(kPromised, kPromised, 1).given_up);
+}
+
+}  // namespace
+}  // namespace mq::test
