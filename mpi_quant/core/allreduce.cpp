@@ -28,6 +28,11 @@ bool is_half(std::optional<kernels::Element> element) {
   return element && kernels::element_bytes(*element) == 2;
 }
 
+// A sum of half-type vectors without elements: there is nothing to do, and MPI would refuse the type.
+bool is_empty_half(const Call& call) {
+  return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
+}
+
 // For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
 // if no rank asked for a method itself and MPI can add the type. Otherwise it is an error. The ranks agree on
 // that over the program's own communicator.
@@ -79,6 +84,10 @@ Outcome operate(CommState& state, const Call& call, const CallOptions& options, 
 }
 
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
+  if (is_empty_half(call)) {
+    request = MPI_REQUEST_NULL;
+    return {};
+  }
 #if MPI_VERSION >= 4
   const int code =
       real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
@@ -139,6 +148,7 @@ int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
 }
 
 int conclude(const Call& call, const Outcome& outcome) {
+  if (outcome.status.ok() && is_empty_half(call)) return MPI_SUCCESS;
   return outcome.status.ok() && outcome.exact ? exact_allreduce(call, element_of(call.datatype))
                                               : raise(call.comm, outcome.status);
 }

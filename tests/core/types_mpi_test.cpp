@@ -101,6 +101,28 @@ TEST_F(Types, half_vectors_without_a_method_are_rounded_once_a_stage) {
   EXPECT_EQ(datatype(kernels::Element::f16), datatype(kernels::Element::f16)) << "one handle";
 }
 
+TEST_F(Types, half_vectors_without_elements_are_no_error) {
+  for (const kernels::Element half : kHalves)
+    for (const Info& info : {Info{}, Info{{"mpiq_method", "int8"}}, Info{{"mpiq_key", "empty"}}}) {
+      const MPI_Datatype type = datatype(half);
+      std::uint16_t x = 1, y = 2;
+      EXPECT_EQ(MPIQ_Allreduce(&x, &y, 0, type, MPI_SUM, comm, info), MPI_SUCCESS);
+      EXPECT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, &y, 0, type, MPI_SUM, comm, info), MPI_SUCCESS);
+      MPIQ_Request request = MPIQ_REQUEST_NULL;
+      EXPECT_EQ(MPIQ_Iallreduce(&x, &y, 0, type, MPI_SUM, comm, info, &request), MPI_SUCCESS);
+      EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+      ASSERT_EQ(MPIQ_Allreduce_init(&x, &y, 0, type, MPI_SUM, comm, info, &request), MPI_SUCCESS);
+      for (int start = 0; start < 2; ++start) {
+        EXPECT_EQ(MPIQ_Start(&request), MPI_SUCCESS);
+        EXPECT_EQ(MPIQ_Wait(&request), MPI_SUCCESS);
+      }
+      EXPECT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
+      EXPECT_EQ(y, 2);
+      EXPECT_EQ(MPIQ_Allreduce(&x, &y, 1, type, MPI_SUM, comm, info), MPI_SUCCESS) << "the next call";
+      (void)MPIQ_Residual_reset(comm, nullptr);
+    }
+}
+
 TEST_F(Types, feedback_keeps_what_a_half_type_cannot_hold) {
   // 1 + 2^-10 in steps that bfloat16 cannot represent: without a residual every call would lose the same.
   if (size == 1) return;
