@@ -56,11 +56,17 @@ double greatest_magnitude(const T* x, std::size_t n) {
   return greatest;
 }
 
-// What MPI's sum and the library's sum of `ranks` elements up to `greatest` may round together: each rounds ranks - 1
-// times, by half a unit in the last place of at most ranks * greatest.
-double rounding_of_sums(int ranks, double greatest, kernels::Element element) {
-  const double unit = element == kernels::Element::f64 ? 0x1p-53 : 0x1p-24;
-  return 2.0 * (ranks - 1) * unit * ranks * greatest;
+// What MPI's sum and the library's sum of `ranks` elements up to `greatest` may differ by beside the promise. Each rounds
+// ranks - 1 times, by half a unit in the last place of at most ranks * greatest. A program may treat subnormal numbers as
+// 0, and both sums then lose up to the least normal number in each addition. If sums may overflow, the order of additions
+// decides whether they do, so any difference is possible.
+template <class T>
+double rounding_of_sums(int ranks, double greatest) {
+  using Limits = std::numeric_limits<T>;
+  const double most = ranks * greatest;
+  if (!(most <= static_cast<double>(Limits::max()))) return std::numeric_limits<double>::infinity();
+  return 2.0 * ranks *
+         (static_cast<double>(Limits::epsilon()) / 2 * most + static_cast<double>(Limits::min()));
 }
 
 // An exact sum on the program's own communicator, as if the program had made the call. The private
@@ -178,7 +184,9 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
   if (!failed && window_ == nullptr && ran.promised > 0) {
     int ranks = 1;
     MQ_TRY(mpi_status(PMPI_Comm_size(call.comm, &ranks), "MPI_Comm_size"));
-    const double rounded = rounding_of_sums(ranks, worst[kGreatest], element_);
+    const double rounded = element_ == kernels::Element::f64
+                               ? rounding_of_sums<double>(ranks, worst[kGreatest])
+                               : rounding_of_sums<float>(ranks, worst[kGreatest]);
     judged.given_up = judged.given_up || !(worst[kApart] <= ran.promised + rounded);
   }
   judged.replaced = failed || judged.given_up;

@@ -22,7 +22,10 @@ class GuardJudgement : public Api {
   // The judgement of a result that is `apart` from the exact sum in its last element, on the last rank alone.
   template <class T>
   GuardResult judge(double apart, double promised, double budget = 0) {
-    const std::vector<T> x = input<T>(1000);
+    return judge_sum_of(input<T>(1000), apart, promised, budget);
+  }
+  template <class T>
+  GuardResult judge_sum_of(const std::vector<T>& x, double apart, double promised, double budget = 0) {
     std::vector<T> sum(x.size());
     MPI_Allreduce(x.data(), sum.data(), 1000, type<T>(), MPI_SUM, comm);
     std::vector<T> y = sum;
@@ -63,6 +66,20 @@ TEST_F(GuardJudgement, a_result_beyond_the_promise_is_given_up_on_all_ranks) {
                              std::numeric_limits<double>::quiet_NaN()})
     EXPECT_TRUE(judge<double>(apart, kPromised).given_up) << apart;
   EXPECT_TRUE(judge<float>(2 * kPromised, kPromised).given_up);
+}
+
+TEST_F(GuardJudgement, what_a_program_treats_as_0_breaks_no_promise) {
+  const float tiny = std::numeric_limits<float>::min();
+  const std::vector<float> x(1000, tiny / 4);
+  EXPECT_FALSE(judge_sum_of(x, size * tiny / 4, 1e-42).given_up);
+  EXPECT_TRUE(judge_sum_of(x, 8 * size * tiny, 1e-42).given_up);
+}
+
+TEST_F(GuardJudgement, a_sum_that_only_one_order_of_additions_overflows_breaks_no_promise) {
+  std::vector<double> x(1000, 0.0);
+  x.back() = rank == 0 ? std::numeric_limits<double>::max() : rank == 1 ? -1.0 : 0.0;
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(judge_sum_of(x, infinite, kPromised).given_up, size == 1);
 }
 
 TEST_F(GuardJudgement, without_a_promise_and_a_budget_nothing_is_given_up) {
