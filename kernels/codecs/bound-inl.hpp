@@ -301,6 +301,10 @@ struct Bound {
       ParamSpec{"rel", "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
                 ParamKind::real, 0, 0, 1}};
   static constexpr std::size_t block(const Params&) { return 1024; }
+  // Only one of them would be kept. An `abs` that is the preset cannot be told from one that is not given.
+  static constexpr std::string_view conflict(const Params& p) {
+    return p.value[2] > 0 && p.value[0] != kSpecs[0].preset ? "give either abs or rel" : "";
+  }
 
   // What sets the step: abs, as given or as settled.
   static Measures measures(const Params& p) noexcept {

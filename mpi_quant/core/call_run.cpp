@@ -326,9 +326,8 @@ Status CallRun::agreed(bool& moved) {
 
 // If the first call with a key fails, the key is not bound to the call's count and type.
 void CallRun::forget_unused_key() {
-  const Residuals::Entry* const entry = state_.residuals.find(key_.view());
-  if (entry != nullptr && !entry->used && entry->users == (holds_key_ ? 1 : 0))
-    state_.residuals.drop(key_.view());
+  const Residuals::Entry* const e = state_.residuals.find(key_.view());
+  if (e != nullptr && !e->used && e->users == (holds_key_ ? 1 : 0)) state_.residuals.drop(key_.view());
 }
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with the key.
@@ -376,12 +375,10 @@ void CallRun::finish(Status status, bool exact) {
     vectors_.settle();  // waits for copies that are no longer needed
   }
   stats.failed_calls += !status.ok();
-  outcome_ = {std::move(status), exact};
-  outcome_.ran = stage_ == Stage::running && state_.broken.ok();
-  if (outcome_.ran && reduction_.codec->exact_sums && reduction_.residual == nullptr) {
-    const int ranks = state_.channel.comm().size();
-    outcome_.promised = ranks * reduction_.codec->absolute_bound(reduction_.params, ranks);
-  }
+  outcome_ = {std::move(status), exact, false, stage_ == Stage::running && state_.broken.ok()};
+  const Reduction& r = reduction_;
+  if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)
+    outcome_.promised = r.size * r.codec->absolute_bound(r.params, r.size);
   stage_ = Stage::done;
 }
 

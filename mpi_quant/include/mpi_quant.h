@@ -110,8 +110,8 @@ extern "C" {
  * the graph runs.
  *
  * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank.
- * "onebit" cannot send other values of a block that has such an element. With a key these values wait in
- * the residual; without a key they become NaN. */
+ * "onebit", "mxfp8", "mxfp6", "mxfp4", "minifloat" and "nvfp4" cannot send other values of a block or group
+ * that has one. With a key these values wait in the residual; without a key they become NaN. */
 MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                MPI_Op op, MPI_Comm comm, MPI_Info info);
 

@@ -138,6 +138,7 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
       {"onebit(block=8192)", "bad value \"8192\" at character 14 (block: power of two, 32 to 4096)"},
       {"onebit(block=64,block=64)", "parameter \"block\" given twice at character 17"},
       {"minifloat(exp=5,man=4)", "minifloat: sign, exp and man take more than 8 bits at character 1"},
+      {"bound(abs=1e-9,rel=0.1)", "bound: give either abs or rel at character 1"},
       {"rangefloat(range=1,eps=1)", "rangefloat: range and eps say the same thing twice at character 1"},
       {"onebit()", "expected a parameter name, found \")\" at character 8"},
       {"onebit(block)", "expected '=', found \")\" at character 13"},
