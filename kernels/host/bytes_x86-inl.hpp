@@ -21,6 +21,9 @@ MQ_INLINE Bytes bytes_of_bits(std::uint32_t bits) {
 MQ_INLINE Bytes keep_bytes(Bytes bytes, std::uint32_t bits) {
   return _mm256_and_si256(bytes, bytes_of_bits(bits));
 }
+MQ_INLINE Bytes less(Bytes bytes, std::uint8_t n) {
+  return _mm256_sub_epi8(bytes, _mm256_set1_epi8(static_cast<char>(n)));
+}
 // Bytes from 32 words of at most 255, eight in each register.
 MQ_INLINE Bytes bytes_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i mixed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));

@@ -126,9 +126,9 @@ struct Lanes {
   }
   // The lowest byte of each lane's bit pattern, and lanes from bytes: 0 to 255.
   MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }
-  static MQ_INLINE Lanes of_bytes(const Bytes& bytes) {
+  static MQ_INLINE Lanes of_signed_bytes(const Bytes& bytes) {
     Lanes v;
-    N::of_bytes(bytes, v.r);
+    N::of_signed_bytes(bytes, v.r);
     return v;
   }
 

@@ -54,11 +54,11 @@ struct Native<float> {
     for (int i = 0; i < 4; ++i) word[i] = _mm256_and_si256(_mm256_castps_si256(v[i]), low);
     return bytes_of_words(word[0], word[1], word[2], word[3]);
   }
-  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[4]) {
+  static MQ_INLINE void of_signed_bytes(Bytes bytes, Reg (&v)[4]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
     for (int i = 0; i < 4; ++i) {
       const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
-      v[i] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
+      v[i] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
     }
   }
   static MQ_INLINE Reg bits_right(Reg v, int n) {
@@ -181,14 +181,14 @@ struct Native<double> {
     }
     return bytes_of_words(word[0], word[1], word[2], word[3]);
   }
-  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[8]) {
+  static MQ_INLINE void of_signed_bytes(Bytes bytes, Reg (&v)[8]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
     for (int i = 0; i < 8; ++i) {
       __m128i four = half[i / 4];
       if (i % 4 == 1) four = _mm_srli_si128(four, 4);
       if (i % 4 == 2) four = _mm_srli_si128(four, 8);
       if (i % 4 == 3) four = _mm_srli_si128(four, 12);
-      v[i] = _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(four));
+      v[i] = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(four));
     }
   }
   static MQ_INLINE Reg bits_right(Reg v, int n) {

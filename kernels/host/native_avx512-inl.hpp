@@ -35,9 +35,9 @@ struct Native<float> {
     return _mm256_set_m128i(_mm512_cvtepi32_epi8(_mm512_castps_si512(v[1])),
                             _mm512_cvtepi32_epi8(_mm512_castps_si512(v[0])));
   }
-  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[2]) {
-    v[0] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)));
-    v[1] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1)));
+  static MQ_INLINE void of_signed_bytes(Bytes bytes, Reg (&v)[2]) {
+    v[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(bytes)));
+    v[1] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(bytes, 1)));
   }
   static MQ_INLINE Reg bits_right(Reg v, int n) {
     return _mm512_castsi512_ps(_mm512_srl_epi32(_mm512_castps_si512(v), _mm_cvtsi32_si128(n)));
@@ -143,11 +143,11 @@ struct Native<double> {
           static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm512_cvtepi64_epi8(_mm512_castpd_si512(v[i]))));
     return load_bytes(reinterpret_cast<const std::byte*>(eight));
   }
-  static MQ_INLINE void of_bytes(Bytes bytes, Reg (&v)[4]) {
+  static MQ_INLINE void of_signed_bytes(Bytes bytes, Reg (&v)[4]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
     for (int i = 0; i < 4; ++i) {
       const __m128i eight = i % 2 == 0 ? half[i / 2] : _mm_srli_si128(half[i / 2], 8);
-      v[i] = _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(eight));
+      v[i] = _mm512_cvtepi32_pd(_mm256_cvtepi8_epi32(eight));
     }
   }
   static MQ_INLINE Reg bits_right(Reg v, int n) {

@@ -22,6 +22,11 @@ MQ_INLINE Bytes keep_bytes(Bytes bytes, std::uint32_t bits) {
   for (int i = 0; i < kLanes; ++i) bytes.lane[i] = (bits >> i & 1) != 0 ? bytes.lane[i] : 0;
   return bytes;
 }
+// Each byte less n, modulo 256.
+MQ_INLINE Bytes less(Bytes bytes, std::uint8_t n) {
+  for (auto& byte : bytes.lane) byte = static_cast<std::uint8_t>(byte - n);
+  return bytes;
+}
 // Whether a byte, after & mask, is greater than the limit.
 MQ_INLINE bool any_above(const Bytes& bytes, std::uint8_t mask, std::uint8_t limit) {
   bool above = false;
@@ -105,8 +110,8 @@ struct Native {
     for (int i = 0; i < kLanes; ++i) bytes.lane[i] = static_cast<std::uint8_t>(std::bit_cast<Mask>(v[i]));
     return bytes;
   }
-  static MQ_INLINE void of_bytes(const Bytes& bytes, Reg (&v)[kLanes]) {
-    for (int i = 0; i < kLanes; ++i) v[i] = static_cast<Reg>(bytes.lane[i]);
+  static MQ_INLINE void of_signed_bytes(const Bytes& bytes, Reg (&v)[kLanes]) {
+    for (int i = 0; i < kLanes; ++i) v[i] = static_cast<Reg>(static_cast<std::int8_t>(bytes.lane[i]));
   }
   // Bit patterns: shifts, and, or, and the sum of integers.
   static MQ_INLINE Reg bits_right(Reg v, int n) { return std::bit_cast<Reg>(std::bit_cast<Bits>(v) >> n); }

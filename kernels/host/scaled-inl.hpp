@@ -212,16 +212,19 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
                                       const Settings& settings, const std::byte* codes, Store store) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     const std::size_t group = 4 * static_cast<std::size_t>(settings.bits);
-    const L zero = L::all(static_cast<T>(settings.limit() + 1));
+    const auto zero = static_cast<std::uint8_t>(settings.limit() + 1);  // the code of 0
     const L step = L::all(grid.step), middle = L::all(grid.middle), mark = L::all(grid.marked_value());
     const bool marked = grid.mark != integers::Mark::none;
+    // Without an addition of 0, which would only turn -0 to 0. A product is no -0 if the step is more than 0.
+    const bool centred = grid.middle == T{0} && !std::signbit(grid.middle) && grid.step > T{0};
     std::uint32_t zeros = 0, padding = 0;
     const auto values = [&](std::size_t g, auto width) __attribute__((always_inline)) {
       const Bytes bytes = unpack(codes + g * group, settings.bits);
       const std::uint32_t empty = zero_bytes(bytes);
       zeros |= empty & width.bits;
       padding |= ~(empty | width.bits);
-      L decoded = (L::of_bytes(bytes) - zero) * step + middle;
+      L decoded = L::of_signed_bytes(less(bytes, zero)) * step;
+      if (!centred) decoded = decoded + middle;
       if (marked) [[unlikely]]
         decoded = L::select(L::mask_of(empty), mark, decoded);
       return sum_of<kAdd>(base, g, decoded, width);
