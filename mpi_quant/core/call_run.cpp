@@ -334,7 +334,7 @@ void CallRun::forget_unused_key() {
 Status CallRun::settle_parameters() {
   Residuals::Entry* const entry = key_.empty() ? nullptr : state_.residuals.find(key_.view());
   const Maxima& maxima = agreement_.summary().maxima;
-  reduction_.random_key = random_key(signature_, maxima);
+  reduction_.random_key = random_key(signature_, maxima, state_.channel.first_rank());
   if (entry != nullptr) {
     entry->used = true;
     entry->calls = maxima.calls + 1;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -41,6 +42,8 @@ class Channel {
 
   // For an open channel:
   MpiComm& comm() { return *comm_; }
+  // A number that is the same on all ranks, and another one for a group of other ranks.
+  std::uint64_t first_rank() const { return first_rank_; }
   // The plan of this row for a codec and elements of this type. It is made once.
   struct Program {
     Plan plan;
@@ -64,6 +67,7 @@ class Channel {
   Lease lease_;
   std::array<bool, kUses> refused_{};  // MPI has no communicator for this use; never reset
   int pipelines_ = 4;                  // segments in flight; the same on all ranks
+  std::uint64_t first_rank_ = 0;       // in MPI_COMM_WORLD
   std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
   std::map<std::tuple<std::uint16_t, int, bool>, Program> programs_;  // by row, ranks per node, exact sums
 };

@@ -120,12 +120,13 @@ inline std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 // The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a function of
-// the key and the number of the key's call, whatever happened in between and on whatever communicator. So a run that
-// restores its residuals goes on with the same numbers. Else it is a function of the call's signature.
-inline std::uint64_t random_key(const Signature& signature, const Maxima& maxima) {
+// the key and the number of the key's call, whatever happened in between and on whatever communicator of these ranks. So a
+// run that restores its residuals goes on with the same numbers. Else it is a function of the call's signature. group: a
+// number of the ranks that take part, so that groups that reduce side by side have numbers of their own.
+inline std::uint64_t random_key(const Signature& signature, const Maxima& maxima, std::uint64_t group) {
   const std::uint64_t call =
       signature.key == 0 ? hash_of(signature) : mixed(signature.key) ^ (maxima.calls + 0x9e3779b97f4a7c15u);
-  return mixed(mixed(maxima.seed + 0x9e3779b97f4a7c15u) ^ mixed(call));
+  return mixed(mixed(mixed(maxima.seed + 0x9e3779b97f4a7c15u) + group) ^ mixed(call));
 }
 
 }  // namespace mq

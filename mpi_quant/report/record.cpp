@@ -36,7 +36,7 @@ constexpr Wording kReasonWords[]{
     {Reason::version, "version", "ranks have different library versions"},
     {Reason::switched_off, "switched_off", "switched off by MPI_Pcontrol"},
     {Reason::split, "split", "ranks chose differently"},
-    {Reason::guard, "guard", "over the guard's budget"},
+    {Reason::guard, "guard", "given up by the guard"},
     {Reason::nonblocking, "nonblocking", "MPI_Iallreduce"},
     {Reason::persistent, "persistent", "MPI_Allreduce_init"},
     {Reason::outside, "outside", "before MPI_Init or after MPI_Finalize"},

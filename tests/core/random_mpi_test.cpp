@@ -98,6 +98,22 @@ TEST_F(Random, ranks_with_different_seeds_use_the_greatest) {
   EXPECT_EQ(expected, sums(comm, 1, "k", std::to_string(rank + 7)));
 }
 
+TEST_F(Random, groups_that_reduce_side_by_side_have_different_errors) {
+  if (size < 4) return;
+  MPI_Comm group = MPI_COMM_NULL;
+  MPI_Comm_split(comm, rank < 2 ? 0 : 1, rank, &group);
+  const Vector x(5000, 0.3F);  // the same on all ranks
+  for (const Info& info :
+       {Info{{"mpiq_method", "natural"}}, Info{{"mpiq_method", "natural"}, {"mpiq_key", "k"}}}) {
+    Vector y(x.size()), first;
+    EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), 5000, MPI_FLOAT, MPI_SUM, group, info), MPI_SUCCESS);
+    first = y;
+    MPI_Bcast(first.data(), 5000, MPI_FLOAT, 0, comm);
+    EXPECT_EQ(rank < 2, first == y);
+  }
+  MPI_Comm_free(&group);
+}
+
 TEST_F(Random, a_seed_comes_from_the_info_else_from_the_rule_else_from_the_environment) {
   if (size == 1) return;
   const Copy other(comm);
