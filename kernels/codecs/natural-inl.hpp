@@ -57,7 +57,7 @@ struct Natural {
     // -0 is at least 0; a NaN is not
     const std::uint32_t negative = ~power.at_least(L::all(T{0})).bits() & width.bits;
     store_bits(codes + kGroup<T> - 4, negative, Whole{});
-    return get<T>(NoScale{}, codes, width);
+    return power + L::all(T{0});  // minus zero is sent as zero
   }
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(NoScale, const std::byte* codes, W) {
