@@ -10,6 +10,7 @@ struct MiniFloat : MicroscaledCodec<MiniFloat> {
   static constexpr std::uint16_t kId = 17;
   static constexpr std::array kSpecs{ParamSpec{"exp", "bits of exponent", ParamKind::integer, 3, 1, 5},
                                      ParamSpec{"man", "bits of mantissa", ParamKind::integer, 2, 1, 4}};
+  static MQ_INLINE auto with_format(const Params& p, auto&& run) { return run(format(p)); }
   static constexpr SmallFloat format(const Params& p) { return minifloat_format(p); }
   static constexpr std::string_view conflict(const Params& p) {
     return format(p).bits() > 8 ? "sign, exp and man take more than 8 bits" : "";

@@ -10,5 +10,8 @@ struct MxFp6 : MicroscaledCodec<MxFp6> {
   static constexpr std::array<std::string_view, 2> kFormats{"e2m3", "e3m2"};
   static constexpr std::array kSpecs{
       ParamSpec{"format", "bits of exponent and mantissa", ParamKind::word, 0, 0, 1, kFormats}};
+  static MQ_INLINE auto with_format(const Params& p, auto&& run) {
+    return p.value[0] == 0 ? run(kE2M3) : run(kE3M2);
+  }
   static constexpr SmallFloat format(const Params& p) { return mxfp6_format(p); }
 };

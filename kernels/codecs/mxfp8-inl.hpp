@@ -10,5 +10,8 @@ struct MxFp8 : MicroscaledCodec<MxFp8> {
   static constexpr std::array<std::string_view, 2> kFormats{"e4m3", "e5m2"};
   static constexpr std::array kSpecs{
       ParamSpec{"format", "bits of exponent and mantissa", ParamKind::word, 0, 0, 1, kFormats}};
+  static MQ_INLINE auto with_format(const Params& p, auto&& run) {
+    return p.value[0] == 0 ? run(kE4M3) : run(kE5M2);
+  }
   static constexpr SmallFloat format(const Params& p) { return mxfp8_format(p); }
 };

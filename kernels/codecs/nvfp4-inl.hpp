@@ -24,6 +24,8 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
   using Wire = TwoScaleWire<T>;
   static constexpr std::size_t kBlock = Wire::kBlock, kMaxGroups = kBlock / kLanes,
                                kGroupBytes = kLanes * sizeof(T), kCodeBytes = Wire::kCodeBytes;
+  // Coding asks for the next block's elements, so that they arrive meanwhile.
+  static constexpr std::size_t kAskAhead = 16;
   static constexpr std::uint8_t kMarked = Wire::kMarked;
   static constexpr T kTiny = Wire::kTiny, kMostCode = Wire::kMostCode, kMostScale = Wire::kMostScale;
 
@@ -37,7 +39,11 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
   struct Scales {
     T unit;
     std::byte code[2 * kMaxGroups];
-    T value[2 * kMaxGroups];
+    T value[2 * kMaxGroups], step[2 * kMaxGroups];
+    MQ_INLINE void set_steps() {
+      for (std::size_t i = 0; i < 2 * kMaxGroups; ++i) step[i] = value[i] * unit;
+    }
+    MQ_INLINE L steps(std::size_t g) const { return L::halves(step[2 * g], step[2 * g + 1]); }
   };
 
   template <Feedback F>
@@ -52,10 +58,23 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       std::memcpy(wire + sizeof(T), scales.code, 2 * groups);
       std::byte* const codes = wire + sizeof(T) + 2 * groups;
       const std::size_t whole = n / kLanes, rest = n % kLanes;
-      for (std::size_t g = 0; g < whole; ++g)
-        result.nonfinite += encode_group(source, g, scales, codes + g * kCodeBytes, Whole{});
-      if (rest)
-        result.nonfinite += encode_group(source, whole, scales, codes + whole * kCodeBytes, Part{rest});
+      scales.set_steps();
+      const SmallFloats<T> coder(kE2M1);
+      T inverse[2 * kMaxGroups];
+      for (std::size_t i = 0; i < 2 * kMaxGroups; ++i)
+        inverse[i] = scales.step[i] > T{0} ? T{1} / scales.step[i] : T{0};
+      const auto encode = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+        source.ask(g + kAskAhead);
+        const L inverses = L::halves(inverse[2 * g], inverse[2 * g + 1]);
+        const std::uint32_t marked = marked_lanes(scales.code + 2 * g) & width.bits;
+        if (marked != 0) [[unlikely]]
+          result.nonfinite +=
+              encode_marked(source, g, marked, scales.steps(g), inverses, codes + g * kCodeBytes, width);
+        else
+          encode_group(source, g, coder, scales.steps(g), inverses, codes + g * kCodeBytes, width);
+      };
+      for (std::size_t g = 0; g < whole; ++g) encode(g, Whole{});
+      if (rest) encode(whole, Part{rest});
       wire = codes + groups * kCodeBytes;
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
@@ -68,13 +87,12 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
     Scales scales;
     T most[2 * kMaxGroups] = {};
     for (std::size_t g = 0; g < whole; ++g) {
-      source.ask(g);
-      const L v = L::greatest_magnitude(L::all(T{0}), source.v(g, Whole{}));
+      const L v = source.v(g, Whole{});
       for (int half = 0; half < 2; ++half)
         most[2 * g + static_cast<std::size_t>(half)] = v.greatest_of_half(half);
     }
     if (rest) {
-      const L v = L::greatest_magnitude(L::all(T{0}), source.v(whole, Part{rest}));
+      const L v = source.v(whole, Part{rest});
       for (int half = 0; half < 2; ++half)
         most[2 * whole + static_cast<std::size_t>(half)] = v.greatest_of_half(half);
     }
@@ -96,9 +114,9 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       const L m = L::load(reinterpret_cast<const std::byte*>(most + at), Whole{});
       const auto finite = m.finite();
       const L clean = L::select(finite, m, L::all(T{0}));
-      const L rounded = coder.rounded_magnitude(clean * sixth * per_unit);
-      rounded.store(reinterpret_cast<std::byte*>(scales.value + at), Whole{});
-      store_bytes(scales.code + at, coder.codes(rounded, rounded));
+      const auto rounded = coder.rounded(clean * sixth * per_unit, coder.one());
+      rounded.value.store(reinterpret_cast<std::byte*>(scales.value + at), Whole{});
+      store_bytes(scales.code + at, rounded.code.low_bytes());
       for (std::uint32_t bits = ~finite.bits(); bits != 0; bits &= bits - 1)
         scales.code[at + static_cast<std::size_t>(std::countr_zero(bits))] = std::byte{kMarked};
     }
@@ -110,29 +128,27 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
   }
 
   template <Feedback F, class W>
-  static MQ_INLINE std::uint64_t encode_group(const Source<T, F>& source, std::size_t g, const Scales& scales,
-                                              std::byte* wire, W width) {
-    const SmallFloats<T> coder(kE2M1);
-    const std::uint32_t marked = marked_lanes(scales.code + 2 * g);
-    const T* const scale = scales.value + 2 * g;
-    T step[2], inverse[2];
-    for (int half = 0; half < 2; ++half) {
-      step[half] = scale[half] * scales.unit;
-      inverse[half] = step[half] > T{0} ? T{1} / step[half] : T{0};
-    }
+  static MQ_INLINE void encode_group(const Source<T, F>& source, std::size_t g, const SmallFloats<T>& coder,
+                                     const L& step, const L& inverse, std::byte* wire, W width) {
     const L v = source.v(g, width);
-    const L clean = marked == 0 ? v : L::select(v.finite(), v, L::all(T{0}));
-    const L magnitude = coder.rounded_magnitude(clean * L::halves(inverse[0], inverse[1]));
-    if constexpr (F != Feedback::none) {
-      source.keep(g, clean - SmallFloats<T>::with_sign(magnitude, clean) * L::halves(step[0], step[1]),
-                  width);
-    }
-    std::uint64_t nonfinite = 0;
-    Bytes codes = coder.codes(magnitude, clean);
-    if (marked != 0) [[unlikely]]
-      codes = joined(keep_bytes(codes, ~marked),
-                     mark_codes(v, marked & width.bits, source.residual != nullptr, nonfinite), 0);
+    const auto rounded = coder.rounded(v * inverse, coder.one());
+    source.keep(g, v - rounded.value * step, width);
+    const Bytes codes = coder.codes(rounded);
     pack(wire, kE2M1.bits(), std::is_same_v<W, Whole> ? codes : keep_bytes(codes, width.bits));
+  }
+
+  // A group with NaN or Inf in the halves of these lanes. Returns the number of such elements.
+  template <Feedback F, class W>
+  static __attribute__((noinline)) std::uint64_t encode_marked(const Source<T, F>& source, std::size_t g,
+                                                               std::uint32_t marked, const L& step,
+                                                               const L& inverse, std::byte* wire, W width) {
+    const SmallFloats<T> coder(kE2M1);
+    const L v = source.v(g, width), clean = L::select(v.finite(), v, L::all(T{0}));
+    const auto rounded = coder.rounded(clean * inverse, coder.one());
+    source.keep(g, clean - rounded.value * step, width);
+    std::uint64_t nonfinite = 0;
+    const Bytes marks = mark_codes(v, marked, source.residual != nullptr, nonfinite);
+    pack(wire, kE2M1.bits(), joined(keep_bytes(coder.codes(rounded), width.bits & ~marked), marks, 0));
     return nonfinite;
   }
 
@@ -170,13 +186,13 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       if (any_above(codes, 0xff, kMarked)) return false;
       scale_coder.values(codes).store(reinterpret_cast<std::byte*>(scales.value + at), Whole{});
     }
+    scales.set_steps();
     const std::byte* const codes = wire + sizeof(T) + 2 * groups;
     bool ok = true;
     const auto values = [&](std::size_t g, auto width) __attribute__((always_inline)) {
       const Bytes code = unpack(codes + g * kCodeBytes, kE2M1.bits());
       ok &= (~zero_bytes(code) & ~width.bits) == 0;
-      const T* const scale = scales.value + 2 * g;
-      L decoded = coder.values(code) * L::halves(scale[0] * scales.unit, scale[1] * scales.unit);
+      L decoded = coder.values(code) * scales.steps(g);
       const std::uint32_t marked = marked_lanes(scales.code + 2 * g);
       for (const std::uint32_t half : {0xffffu, 0xffff0000u})
         if ((marked & half) != 0) [[unlikely]]

@@ -49,11 +49,19 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
           before(top - format.codes) {}
 
     MQ_INLINE Word sign() const { return Word{1} << (bits - 1); }
-    MQ_INLINE L code_of(const L& v) const {
+    // The codes of finite elements, and what they stand for.
+    struct Rounded {
+      L code, value;
+    };
+    MQ_INLINE Rounded rounded(const L& v) const {
       const L magnitude = v.abs().at_most(most);
       const L pattern = magnitude.not_below(least).bits_add(L::all_bits(Word{1} << (drop - 1)));
-      const L code = pattern.bits_right(drop).bits_add(L::all_bits(~before + 1));
-      return L::select(magnitude.at_least(half_least), with_sign(code, v), L::all(T{0}));
+      const L code = pattern.bits_right(drop).bits_subtract(L::all_bits(before));
+      const L value =
+          pattern.bits_and(L::all_bits(~((Word{1} << drop) - 1))).bits_or(v.bits_and(L::all(-T{0})));
+      const auto some = magnitude.at_least(half_least);
+      const L none = L::all(T{0});
+      return {L::select(some, with_sign(code, v), none), L::select(some, value, none)};
     }
     MQ_INLINE L with_sign(const L& code, const L& v) const {
       return code.bits_or(v.bits_right(static_cast<int>(8 * sizeof(T)) - bits).bits_and(L::all_bits(sign())));
@@ -123,11 +131,12 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
     const L v = source.v(g, width);
     const auto finite = v.finite();
     const std::uint32_t nonfinite = ~finite.bits() & width.bits;
-    L code = coder.code_of(v);
+    const auto rounded = coder.rounded(v);
+    L code = rounded.code;
     if (nonfinite != 0) [[unlikely]]
       code = L::select(finite, code, coder.mark_of(v));
     if constexpr (F != Feedback::none)
-      source.keep(g, L::select(finite, v - coder.value_of(code), L::all(T{0})), width);
+      source.keep(g, L::select(finite, v - rounded.value, L::all(T{0})), width);
     const Bytes codes = code.low_bytes();
     pack(wire, coder.bits, std::is_same_v<W, Whole> ? codes : keep_bytes(codes, width.bits));
     return static_cast<std::uint64_t>(std::popcount(nonfinite));

@@ -29,6 +29,15 @@ MQ_INLINE Bytes bytes_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i mixed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
   return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
+// Bytes whose highest bits are those of 32 words, eight in each register.
+MQ_INLINE Bytes signs_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
+  const __m256i mixed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+  return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+MQ_INLINE Bytes with_top_bits(Bytes bytes, Bytes top, int bit) {
+  const __m256i moved = _mm256_srl_epi16(top, _mm_cvtsi32_si128(7 - bit));
+  return _mm256_or_si256(bytes, _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(1 << bit))));
+}
 MQ_INLINE bool any_above(Bytes bytes, std::uint8_t mask, std::uint8_t limit) {
   const __m256i most = _mm256_set1_epi8(static_cast<char>(limit));
   const __m256i masked = _mm256_and_si256(bytes, _mm256_set1_epi8(static_cast<char>(mask)));

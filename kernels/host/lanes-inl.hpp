@@ -77,10 +77,10 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) m.r[i] = N::greatest_magnitude(most.r[i], v.r[i]);
     return m;
   }
-  // The same over the lanes, none of which is negative; over the lower or the upper half of them.
+  // The greatest magnitude of all lanes, and of the lower or the upper half of them.
   MQ_INLINE T greatest_of_lanes() const { return greatest_of(0, kRegs); }
   MQ_INLINE T greatest_of_half(int half) const { return greatest_of(half * kRegs / 2, kRegs / 2); }
-  // Bit patterns: constants, shifts, and, or, and the sum of integers.
+  // Bit patterns: constants, shifts, and, or, and the sum and the difference of integers.
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   static MQ_INLINE Lanes all_bits(Bits bits) { return all(std::bit_cast<T>(bits)); }
   MQ_INLINE Lanes bits_right(int n) const {
@@ -108,6 +108,11 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_add(r[i], b.r[i]);
     return v;
   }
+  MQ_INLINE Lanes bits_subtract(const Lanes& b) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_subtract(r[i], b.r[i]);
+    return v;
+  }
   static MQ_INLINE Lanes of_byte_bits(const Bytes& bytes) {  // the bit patterns 0 to 255
     Lanes v;
     N::of_byte_bits(bytes, v.r);
@@ -124,8 +129,20 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::greatest(r[i], low.r[i]);
     return v;
   }
-  // The lowest byte of each lane's bit pattern, and lanes from bytes: 0 to 255.
+  // The lowest byte of each lane's bit pattern, and lanes from bytes: -128 to 127.
   MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }
+  // The signs of the lanes as the highest bits of bytes, whose other bits are arbitrary.
+  MQ_INLINE Bytes sign_bytes() const { return N::sign_bytes(r); }
+  // Small floats with so many bits of exponent and mantissa, taken for halves whose other bits are 0.
+  static MQ_INLINE Lanes of_small_halves(const Bytes& codes, int exponent, int mantissa) requires
+      requires(Lanes v) {
+    N::of_small_halves(codes, exponent, mantissa, v.r);
+  }
+  {
+    Lanes v;
+    N::of_small_halves(codes, exponent, mantissa, v.r);
+    return v;
+  }
   static MQ_INLINE Lanes of_signed_bytes(const Bytes& bytes) {
     Lanes v;
     N::of_signed_bytes(bytes, v.r);
@@ -193,8 +210,8 @@ struct Lanes {
  private:
   MQ_INLINE T greatest_of(int first, int count) const {
     Lanes v = *this;
-    for (int n = count / 2; n > 0; n /= 2)
-      for (int i = first; i < first + n; ++i) v.r[i] = N::greatest_magnitude(v.r[i], v.r[i + n]);
+    v.r[first] = N::abs(r[first]);
+    for (int i = first + 1; i < first + count; ++i) v.r[first] = N::greatest_magnitude(v.r[first], r[i]);
     return N::greatest_of_register(v.r[first]);
   }
 };

@@ -19,6 +19,14 @@ constexpr ExpandTable make_expand_table() {
 }
 alignas(64) inline constexpr ExpandTable kExpandTable = make_expand_table();
 
+// Small floats in words of 16 bits as halves whose exponents and mantissas have more bits, all 0.
+MQ_INLINE __m256i halves_of_small(__m256i codes, int exponent, int mantissa) {
+  const int spare = 5 - exponent;
+  const __m256i top = _mm256_sll_epi16(codes, _mm_cvtsi32_si128(15 - exponent - mantissa));
+  return _mm256_and_si256(_mm256_sra_epi16(top, _mm_cvtsi32_si128(spare)),
+                          _mm256_set1_epi16(static_cast<short>(0x8000 | 0x7fff >> spare)));
+}
+
 template <>
 struct Native<float> {
   using Reg = __m256;
@@ -71,6 +79,22 @@ struct Native<float> {
   static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm256_or_ps(a, b); }
   static MQ_INLINE Reg bits_add(Reg a, Reg b) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static MQ_INLINE Reg bits_subtract(Reg a, Reg b) {
+    return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static MQ_INLINE Bytes sign_bytes(const Reg (&v)[4]) {
+    __m256i word[4];
+    for (int i = 0; i < 4; ++i) word[i] = _mm256_castps_si256(v[i]);
+    return signs_of_words(word[0], word[1], word[2], word[3]);
+  }
+  static MQ_INLINE void of_small_halves(Bytes codes, int exponent, int mantissa, Reg (&v)[4]) {
+    for (int i = 0; i < 2; ++i) {
+      const __m128i sixteen = i == 0 ? _mm256_castsi256_si128(codes) : _mm256_extracti128_si256(codes, 1);
+      const __m256i half = halves_of_small(_mm256_cvtepu8_epi16(sixteen), exponent, mantissa);
+      v[2 * i] = _mm256_cvtph_ps(_mm256_castsi256_si128(half));
+      v[2 * i + 1] = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
+    }
   }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[4]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
@@ -201,6 +225,17 @@ struct Native<double> {
   static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm256_or_pd(a, b); }
   static MQ_INLINE Reg bits_add(Reg a, Reg b) {
     return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+  }
+  static MQ_INLINE Reg bits_subtract(Reg a, Reg b) {
+    return _mm256_castsi256_pd(_mm256_sub_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+  }
+  static MQ_INLINE Bytes sign_bytes(const Reg (&v)[8]) {
+    __m256i word[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m256 a = _mm256_castpd_ps(v[2 * i]), b = _mm256_castpd_ps(v[2 * i + 1]);
+      word[i] = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
+    }
+    return signs_of_words(word[0], word[1], word[2], word[3]);
   }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[8]) {
     alignas(32) std::byte byte[kLanes];

@@ -50,6 +50,23 @@ struct Native<float> {
   static MQ_INLINE Reg bits_add(Reg a, Reg b) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
+  static MQ_INLINE Reg bits_subtract(Reg a, Reg b) {
+    return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  static MQ_INLINE Bytes sign_bytes(const Reg (&v)[2]) {
+    const __mmask32 low = _mm512_movepi32_mask(_mm512_castps_si512(v[0])),
+                    high = _mm512_movepi32_mask(_mm512_castps_si512(v[1]));
+    return _mm256_movm_epi8(_mm512_kunpackw(high, low));
+  }
+  static MQ_INLINE void of_small_halves(Bytes codes, int exponent, int mantissa, Reg (&v)[2]) {
+    const int spare = 5 - exponent;
+    const __m512i top =
+        _mm512_sll_epi16(_mm512_cvtepu8_epi16(codes), _mm_cvtsi32_si128(15 - exponent - mantissa));
+    const __m512i half = _mm512_and_si512(_mm512_sra_epi16(top, _mm_cvtsi32_si128(spare)),
+                                          _mm512_set1_epi16(static_cast<short>(0x8000 | 0x7fff >> spare)));
+    v[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(half));
+    v[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1));
+  }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[2]) {
     v[0] = _mm512_castsi512_ps(_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)));
     v[1] = _mm512_castsi512_ps(_mm512_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1)));
@@ -160,6 +177,15 @@ struct Native<double> {
   static MQ_INLINE Reg bits_or(Reg a, Reg b) { return _mm512_or_pd(a, b); }
   static MQ_INLINE Reg bits_add(Reg a, Reg b) {
     return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+  static MQ_INLINE Reg bits_subtract(Reg a, Reg b) {
+    return _mm512_castsi512_pd(_mm512_sub_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+  static MQ_INLINE Bytes sign_bytes(const Reg (&v)[4]) {
+    std::uint32_t signs = 0;
+    for (int i = 0; i < 4; ++i)
+      signs |= std::uint32_t{_mm512_movepi64_mask(_mm512_castpd_si512(v[i]))} << 8 * i;
+    return _mm256_movm_epi8(signs);
   }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[4]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};

@@ -27,6 +27,12 @@ MQ_INLINE Bytes less(Bytes bytes, std::uint8_t n) {
   for (auto& byte : bytes.lane) byte = static_cast<std::uint8_t>(byte - n);
   return bytes;
 }
+// The bytes, whose bit `bit` and those above are 0, with this bit from the highest bits of `top`.
+MQ_INLINE Bytes with_top_bits(Bytes bytes, const Bytes& top, int bit) {
+  for (int i = 0; i < kLanes; ++i)
+    bytes.lane[i] = static_cast<std::uint8_t>(bytes.lane[i] | top.lane[i] >> 7 << bit);
+  return bytes;
+}
 // Whether a byte, after & mask, is greater than the limit.
 MQ_INLINE bool any_above(const Bytes& bytes, std::uint8_t mask, std::uint8_t limit) {
   bool above = false;
@@ -113,7 +119,7 @@ struct Native {
   static MQ_INLINE void of_signed_bytes(const Bytes& bytes, Reg (&v)[kLanes]) {
     for (int i = 0; i < kLanes; ++i) v[i] = static_cast<Reg>(static_cast<std::int8_t>(bytes.lane[i]));
   }
-  // Bit patterns: shifts, and, or, and the sum of integers.
+  // Bit patterns: shifts, and, or, and the sum and the difference of integers.
   static MQ_INLINE Reg bits_right(Reg v, int n) { return std::bit_cast<Reg>(std::bit_cast<Bits>(v) >> n); }
   static MQ_INLINE Reg bits_left(Reg v, int n) { return std::bit_cast<Reg>(std::bit_cast<Bits>(v) << n); }
   static MQ_INLINE Reg bits_and(Reg a, Reg b) {
@@ -124,6 +130,16 @@ struct Native {
   }
   static MQ_INLINE Reg bits_add(Reg a, Reg b) {
     return std::bit_cast<Reg>(std::bit_cast<Bits>(a) + std::bit_cast<Bits>(b));
+  }
+  static MQ_INLINE Reg bits_subtract(Reg a, Reg b) {
+    return std::bit_cast<Reg>(std::bit_cast<Bits>(a) - std::bit_cast<Bits>(b));
+  }
+  // Bytes whose highest bit is the sign of a lane; the other bits are arbitrary.
+  static MQ_INLINE Bytes sign_bytes(const Reg (&v)[kLanes]) {
+    Bytes bytes;
+    for (int i = 0; i < kLanes; ++i)
+      bytes.lane[i] = static_cast<std::uint8_t>(std::bit_cast<Bits>(v[i]) >> (8 * sizeof(T) - 8));
+    return bytes;
   }
   static MQ_INLINE void of_byte_bits(const Bytes& bytes, Reg (&v)[kLanes]) {
     for (int i = 0; i < kLanes; ++i) v[i] = std::bit_cast<Reg>(Bits{bytes.lane[i]});
