@@ -129,7 +129,7 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::greatest(r[i], low.r[i]);
     return v;
   }
-  // The lowest byte of each lane's bit pattern, and lanes from bytes: -128 to 127.
+  // The lowest byte of each lane's bit pattern.
   MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }
   // The signs of the lanes as the highest bits of bytes, whose other bits are arbitrary.
   MQ_INLINE Bytes sign_bytes() const { return N::sign_bytes(r); }
@@ -143,6 +143,7 @@ struct Lanes {
     N::of_small_halves(codes, exponent, mantissa, v.r);
     return v;
   }
+  // Bytes as numbers from -128 to 127.
   static MQ_INLINE Lanes of_signed_bytes(const Bytes& bytes) {
     Lanes v;
     N::of_signed_bytes(bytes, v.r);
