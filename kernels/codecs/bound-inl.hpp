@@ -15,8 +15,8 @@
 //
 // If that power is no normal number, everything is sent as it is.
 //
-// Numbers k beyond 2^22 (doubles: 2^51), NaN and Inf: the 256 elements around them are sent as they are, and lose nothing.
-// A sum with them need not be a multiple of step, and its next encode may round it, once for the rounding that the
+// Numbers k below -2^22 or from 2^22 on (doubles: 2^51), NaN and Inf: the block around them is sent as it is, and loses
+// nothing. A sum with them need not be a multiple of step, and its next encode may round it, once for the rounding that the
 // rank was spared: the error stays within P step / 2.
 //
 // A sum with a term that is no multiple of step, or beyond 2^24 step, is rounded to the element type as every sum is: by
@@ -32,14 +32,14 @@
 // is usually within abs. This is a probability and no guarantee; the guarantee is sqrt(P) abs. Ranks with equal vectors
 // have equal errors, which do not cancel.
 //
-// Wire, per block of 1024 elements: a byte. 0: all parts raw, because packing would not be shorter. 1: four
-// parts of 256 elements, each with a byte of mode (upper two bits) and width (others):
+// Wire, per block of 256 elements: a byte of mode (upper two bits) and width (others), then
 //
-//   plain   the numbers k, as 2 |k| or 2 |k| - 1 if k < 0, packed with `width` bits each (host/bit_packing-inl.hpp)
+//   plain   the numbers k, as k + 2^(width - 1), packed with `width` bits each (host/bit_packing-inl.hpp)
 //   delta   the first k, as a word; the differences of each k to the one before, packed likewise. The first is 0
-//   raw     the elements as they are, or, if they are within the range but packing is longer, the values k step
+//   raw     the elements as they are, or, if they are within the range but packing is not shorter, the values k step
 //
-// width is the least that holds all numbers of the part. The shorter of plain and delta is sent, plain if they are equal.
+// width is the least that holds all numbers of the block; 0 if they are all 0. The shorter of plain and delta is sent, plain
+// if they are equal. Columns of the last row without an element repeat the last k.
 #pragma once
 #include "kernels/host/bit_packing-inl.hpp"
 #include "kernels/host/family-inl.hpp"
@@ -49,14 +49,14 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   static constexpr bool kFixedSize = false;
   using L = Lanes<T>;
   using Word = typename L::Bits;
-  using Signed = std::make_signed_t<Word>;
   using Packing = BitPacking<Word>;
-  static constexpr std::size_t kBlock = 1024, kPart = 256, kParts = kBlock / kPart,
-                               kGroupBytes = kLanes * sizeof(T);
+  static constexpr std::size_t kBlock = 256, kGroupBytes = kLanes * sizeof(T);
+  // Numbers from -2^kLimitBits to 2^kLimitBits - 1 are packed.
   static constexpr int kLimitBits = sizeof(T) == 4 ? 22 : 51;
-  static constexpr Signed kLimit = Signed{1} << kLimitBits;
-  // Added to a number of magnitude up to kLimit, it rounds it to an integer, which is then in the lowest bits of the sum.
+  // Added to a number of that range, it rounds it to an integer k. The bit pattern of the sum is then k + kZero. With other
+  // numbers it is, as a signed integer, below or above all of these.
   static constexpr T kRounder = static_cast<T>(sizeof(T) == 4 ? 0x1.8p23 : 0x1.8p52);
+  static constexpr Word kZero = std::bit_cast<Word>(kRounder);
   enum Mode : std::uint8_t { kPlain, kDelta, kRaw };
 
   static std::size_t wire_bytes(std::size_t n, const Params&) {
@@ -66,40 +66,81 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
  private:
   friend RowFunctions<Lattice>;
 
-  struct Part256 {
-    Mode mode;
-    int width;
-    std::size_t bytes;  // with the byte of mode and width
-    bool outside;  // a number is beyond kLimit: the elements are sent as they are, not rounded to the step
-  };
-  // The integers of a block, and how its parts are sent. Numbers behind the last element are 0.
-  struct Plan {
-    Signed k[kBlock];
-    Part256 part[kParts];
-    std::size_t bytes;
-    MQ_INLINE Plan() {}  // not implicit: that would be compiled for the baseline processor
+  // The least and the greatest of 0 and of numbers that are given as bit patterns k + zero.
+  class Range {
+   public:
+    explicit MQ_INLINE Range(Word zero) : zero_(zero), low_(L::all_bits(zero)), high_(low_) {}
+    MQ_INLINE void add(const L& k) {
+      low_ = low_.bits_least(k);
+      high_ = high_.bits_greatest(k);
+    }
+    // The least width that holds all (host/bit_packing-inl.hpp); 0 if they are all 0.
+    MQ_INLINE int width() const {
+      const L below = L::all_bits(zero_ - 1);
+      const Word any = high_.bits_subtract(L::all_bits(zero_))
+                           .bits_or(below.bits_subtract(low_.bits_least(below)))
+                           .any_lane();
+      if (any != 0) return static_cast<int>(std::bit_width(any)) + 1;
+      return low_.bits_subtract(L::all_bits(zero_)).any_lane() != 0;  // all are 0 or -1
+    }
+
+   private:
+    Word zero_;
+    L low_, high_;
   };
 
-  static MQ_INLINE Word zigzag(Signed k) {
-    return (static_cast<Word>(k) << 1) ^ static_cast<Word>(k >> (8 * sizeof(Word) - 1));
+  // A block's numbers, as bit patterns k + kZero, and how they are sent.
+  struct Block {
+    alignas(64) Word space[64 / sizeof(Word) + kBlock];
+    Mode mode;
+    bool outside;  // a number is beyond the range: the elements are sent as they are, not rounded to the step
+    int width;
+    MQ_INLINE Block() {}  // not implicit: that would be compiled for the baseline processor
+    MQ_INLINE Word* k() { return space + 64 / sizeof(Word); }
+    MQ_INLINE const Word* k() const { return space + 64 / sizeof(Word); }
+    MQ_INLINE L group(std::size_t g) const { return at(k() + g * kLanes); }
+    // Of each number to the one before.
+    MQ_INLINE L differences(std::size_t g) const { return group(g).bits_subtract(at(k() + g * kLanes - 1)); }
+    MQ_INLINE void set_group(std::size_t g, const L& v) {
+      v.store(reinterpret_cast<std::byte*>(k() + g * kLanes), Whole{});
+    }
+    // k step
+    MQ_INLINE L values(std::size_t g, T step) const { return (group(g) - L::all(kRounder)) * L::all(step); }
+
+   private:
+    static MQ_INLINE L at(const Word* word) {
+      return L::load(reinterpret_cast<const std::byte*>(word), Whole{});
+    }
+  };
+
+  static constexpr std::size_t groups_of(std::size_t n) { return (n + kLanes - 1) / kLanes; }
+
+  // Not unrolled: the processor foresees which cache lines a load will read if the same instruction reads them.
+  template <class Group>
+  static MQ_INLINE void for_groups(std::size_t n, Group&& group) {
+#pragma GCC unroll 1
+    for (std::size_t g = 0; g < n / kLanes; ++g) group(g, Whole{});
+    if (n % kLanes != 0) group(n / kLanes, Part{n % kLanes});
   }
-  static MQ_INLINE Signed unzigzag(Word z) { return static_cast<Signed>((z >> 1) ^ (~(z & 1) + 1)); }
 
   template <Feedback F>
   static Encoded encode_as(const EncodeArgs& a) {
     const T step = Q::template step<T>(a.params, a.site.ranks);
     std::byte* wire = a.wire;
     Encoded result;
-    Plan plan;
+    Block block;
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
       const std::size_t n = std::min(kBlock, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
-      measure_block(source, n, T{1} / step, plan);
-      const bool packed = plan.bytes < n * sizeof(T);
-      *wire++ = std::byte{packed};
-      for (std::size_t p = 0; p * kPart < n; ++p)
-        wire =
-            write_part(source, p, std::min(kPart, n - p * kPart), step, plan, packed, wire, result.nonfinite);
+      measure(source, n, T{1} / step, block);
+      *wire++ = static_cast<std::byte>(block.mode << 6 | block.width);
+      if (block.mode == kRaw) {
+        result.nonfinite += write_raw(source, n, step, block, wire);
+        wire += n * sizeof(T);
+      } else {
+        if constexpr (F != Feedback::none) keep_residual(source, n, step, block);
+        wire = pack(block, n, wire);
+      }
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
     return result;
@@ -107,87 +148,77 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
 
   // Pass 1 of a block.
   template <Feedback F>
-  static MQ_INLINE void measure_block(const Source<T, F>& source, std::size_t n, T inverse, Plan& plan) {
-    plan.bytes = 0;
-    for (std::size_t p = 0; p * kPart < n; ++p) {
-      const std::size_t m = std::min(kPart, n - p * kPart), first = p * (kPart / kLanes);
-      std::uint32_t outside = 0;
-      for (std::size_t g = 0; g * kLanes < m; ++g) {
-        source.ask(first + g);
-        const std::size_t rest = m - g * kLanes;
-        const L v = rest >= kLanes ? source.v(first + g, Whole{}) : source.v(first + g, Part{rest});
-        const L scaled = v * L::all(inverse);
-        outside |= ~L::all(static_cast<T>(kLimit)).at_least(scaled.abs()).bits();  // NaN is outside, too
-        const L k = (scaled + L::all(kRounder)).bits_add(L::all_bits(~std::bit_cast<Word>(kRounder) + 1));
-        k.store(reinterpret_cast<std::byte*>(plan.k + p * kPart + g * kLanes), Whole{});
-      }
-      plan.part[p] =
-          outside != 0 ? Part256{kRaw, 0, 1 + m * sizeof(T), true} : part_of(plan.k + p * kPart, m);
-      plan.bytes += plan.part[p].bytes;
-    }
+  static MQ_INLINE void measure(const Source<T, F>& source, std::size_t n, T inverse, Block& block) {
+    Range range(kZero);
+    const auto group = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      ask_ahead<T>(source.x, g);
+      const L k = source.v(g, width) * L::all(inverse) + L::all(kRounder);
+      block.set_group(g, k);
+      range.add(k);
+    };
+    for_groups(n, group);
+    std::fill(block.k() + n, block.k() + groups_of(n) * kLanes, block.k()[n - 1]);
+    choose(n, range.width(), block);
   }
 
-  static MQ_INLINE Part256 part_of(const Signed* k, std::size_t n) {
-    Word plain = 0, delta = 0;
-    for (std::size_t i = 0; i < n; ++i) plain |= zigzag(k[i]);
-    for (std::size_t i = 1; i < n; ++i) delta |= zigzag(k[i] - k[i - 1]);
-    const int plain_width = static_cast<int>(std::bit_width(plain)),
-              delta_width = static_cast<int>(std::bit_width(delta));
-    const std::size_t plain_bytes = 1 + Packing::bytes(n, plain_width);
-    const std::size_t delta_bytes = 1 + sizeof(Word) + Packing::bytes(n, delta_width);
-    const std::size_t raw_bytes = 1 + n * sizeof(T);
-    if (std::min(plain_bytes, delta_bytes) >= raw_bytes) return {kRaw, 0, raw_bytes, false};
-    if (delta_bytes < plain_bytes) return {kDelta, delta_width, delta_bytes, false};
-    return {kPlain, plain_width, plain_bytes, false};
+  static MQ_INLINE void choose(std::size_t n, int width, Block& block) {
+    block.mode = kRaw;
+    block.width = 0;
+    block.outside = width > kLimitBits + 1;
+    if (block.outside) return;
+    const int delta_width = width_of_differences(n, width, block);
+    const std::size_t plain = Packing::bytes(n, width), delta = sizeof(Word) + Packing::bytes(n, delta_width);
+    if (std::min(plain, delta) >= n * sizeof(T)) return;
+    block.mode = delta < plain ? kDelta : kPlain;
+    block.width = delta < plain ? delta_width : width;
   }
 
-  // Pass 2 of a part.
+  // Or `width`, if it is no less.
+  static MQ_INLINE int width_of_differences(std::size_t n, int width, Block& block) {
+    // Most blocks whose numbers are independent are known by some of them.
+    if (width == 0 || !Packing::differences_have(block.k(), kLanes / Packing::kColumns, width - 1))
+      return width;
+    block.k()[-1] = block.k()[0];
+    Range range(0);
+    for (std::size_t g = 0; g < groups_of(n); ++g) range.add(block.differences(g));
+    return std::min(width, range.width());
+  }
+
+  // Pass 2. It asks for the residual, so that not all that is asked for is asked for in pass 1.
   template <Feedback F>
-  static MQ_INLINE std::byte* write_part(const Source<T, F>& source, std::size_t p, std::size_t n, T step,
-                                         const Plan& plan, bool packed, std::byte* wire,
-                                         std::uint64_t& nonfinite) {
-    const Part256& part = plan.part[p];
-    const bool raw = !packed || part.mode == kRaw;
-    if (packed) *wire++ = static_cast<std::byte>(part.mode << 6 | part.width);
-    for (std::size_t g = 0; g * kLanes < n; ++g) {
-      const std::size_t rest = n - g * kLanes, at = p * (kPart / kLanes) + g;
-      std::byte* const to = raw ? wire + g * kGroupBytes : nullptr;
-      const std::byte* const k = reinterpret_cast<const std::byte*>(plan.k + p * kPart + g * kLanes);
-      nonfinite += rest >= kLanes ? write_group(source, at, k, step, part.outside, to, Whole{})
-                                  : write_group(source, at, k, step, part.outside, to, Part{rest});
+  static MQ_INLINE void keep_residual(const Source<T, F>& source, std::size_t n, T step, const Block& block) {
+    const auto group = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      ask_ahead<T>(source.residual, g);
+      source.keep(g, source.v(g, width) - block.values(g, step), width);
+    };
+    for_groups(n, group);
+  }
+
+  template <Feedback F>
+  static std::uint64_t write_raw(const Source<T, F>& source, std::size_t n, T step, const Block& block,
+                                 std::byte* wire) {
+    std::uint64_t nonfinite = 0;
+    const auto group = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      if constexpr (F != Feedback::none) ask_ahead<T>(source.residual, g);
+      const L v = source.v(g, width), sent = block.outside ? v : block.values(g, step);
+      sent.store(wire + g * kGroupBytes, width);
+      source.keep(g, block.outside ? L::all(T{0}) : v - sent, width);
+      nonfinite += static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
+    };
+    for_groups(n, group);
+    return nonfinite;
+  }
+
+  static MQ_INLINE std::byte* pack(Block& block, std::size_t n, std::byte* wire) {
+    const bool delta = block.mode == kDelta;
+    if (delta) {
+      const Word first = block.k()[0] - kZero;
+      std::memcpy(wire, &first, sizeof first);
+      wire += sizeof first;
+      for (std::size_t g = groups_of(n); g-- > 0;) block.set_group(g, block.differences(g));
     }
-    if (raw) return wire + n * sizeof(T);
-    pack_part(plan.k + p * kPart, n, part, wire);
-    return wire + part.bytes - 1;
-  }
-
-  // The residual of a group and, if `raw` is not null, its values.
-  template <Feedback F, class W>
-  static MQ_INLINE std::uint64_t write_group(const Source<T, F>& source, std::size_t g, const std::byte* k,
-                                             T step, bool outside, std::byte* raw, W width) {
-    if (F == Feedback::none && raw == nullptr) return 0;
-    const L v = source.v(g, width), sent = outside ? v : value(L::load(k, Whole{}), step);
-    if (raw != nullptr) sent.store(raw, width);
-    source.keep(g, outside ? L::all(T{0}) : v - sent, width);
-    if (!outside) return 0;
-    return static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
-  }
-
-  // k step, of bit patterns k.
-  static MQ_INLINE L value(const L& k, T step) {
-    return (k.bits_add(L::all(kRounder)) - L::all(kRounder)) * L::all(step);
-  }
-
-  static MQ_INLINE void pack_part(const Signed* k, std::size_t n, const Part256& part, std::byte* wire) {
-    alignas(64) Word z[kPart] = {};
-    if (part.mode == kDelta) {
-      std::memcpy(wire, k, sizeof(Word));
-      wire += sizeof(Word);
-      for (std::size_t i = 1; i < n; ++i) z[i] = zigzag(k[i] - k[i - 1]);
-    } else {
-      for (std::size_t i = 0; i < n; ++i) z[i] = zigzag(k[i]);
-    }
-    Packing::pack(wire, z, n, part.width);
+    if (block.width > 0) Packing::pack(wire, block.k(), Packing::rows_of(n), block.width, delta ? 0 : kZero);
+    return wire + Packing::bytes(n, block.width);
   }
 
   template <bool kAdd, bool kStream>
@@ -197,91 +228,79 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte *wire = a.wire, *const end = a.wire + a.wire_bytes;
     for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
-      const std::size_t n = std::min(kBlock, a.n - begin);
-      if (wire == end) return Decoded::malformed;
-      const std::byte packed = *wire++;
-      const std::byte* const block = wire;
-      if (packed > std::byte{step > T{0}}) return Decoded::malformed;
-      for (std::size_t p = 0; p * kPart < n; ++p) {
-        const std::size_t m = std::min(kPart, n - p * kPart), offset = (begin + p * kPart) * sizeof(T);
-        bool ok = true;
-        const auto part = [&](auto store) __attribute__((always_inline)) {
-          ok = decode_part<kAdd>(x + offset, kAdd ? base + offset : nullptr, m, step, packed != std::byte{0},
-                                 wire, end, store);
-        };
-        store_by<T, kStream>(x + offset, part);
-        if (!ok) return Decoded::malformed;
-      }
-      // encode packs only what becomes shorter
-      if (packed != std::byte{0} && static_cast<std::size_t>(wire - block) >= n * sizeof(T))
-        return Decoded::malformed;
+      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
+      bool ok = true;
+      const auto block = [&](auto store) __attribute__((always_inline)) {
+        ok = decode_block<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, step, wire, end, store);
+      };
+      store_by<T, kStream>(x + offset, block);
+      if (!ok) return Decoded::malformed;
     }
     return wire == end ? Decoded::ok : Decoded::malformed;
   }
 
-  // Moves `wire` behind the part. False if encode cannot have written it.
+  // Moves `wire` behind the block. False if encode cannot have written it.
   template <bool kAdd, class Store>
-  static MQ_INLINE bool decode_part(std::byte* x, const std::byte* base, std::size_t n, T step, bool packed,
-                                    const std::byte*& wire, const std::byte* end, Store store) {
-    alignas(64) Signed k[kPart];
-    const std::byte* raw = nullptr;
-    if (!packed || (wire != end && *wire == static_cast<std::byte>(kRaw << 6))) {
-      wire += packed;
-      if (static_cast<std::size_t>(end - wire) < n * sizeof(T)) return false;
-      raw = wire;
+  static MQ_INLINE bool decode_block(std::byte* x, const std::byte* base, std::size_t n, T step,
+                                     const std::byte*& wire, const std::byte* end, Store store) {
+    if (wire == end) return false;
+    const unsigned head = std::to_integer<unsigned>(*wire++);
+    const auto left = static_cast<std::size_t>(end - wire);
+    const std::byte* const codes = wire;
+    if (head == kRaw << 6) {
+      if (left < n * sizeof(T)) return false;
       wire += n * sizeof(T);
-    } else if (!unpack_part(k, n, wire, end)) {
-      return false;
-    }
-    for (std::size_t g = 0; g * kLanes < n; ++g) {
-      const std::size_t rest = n - g * kLanes;
-      std::byte* const to = x + g * kGroupBytes;
-      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
-      const auto group = [&](auto width) __attribute__((always_inline)) {
-        const L decoded =
-            raw != nullptr
-                ? L::load(raw + g * kGroupBytes, width)
-                : value(L::load(reinterpret_cast<const std::byte*>(k + g * kLanes), Whole{}), step);
-        return sum_of<kAdd>(base, g, decoded, width);
+      const auto raw = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+        return L::load(codes + g * kGroupBytes, width);
       };
-      if (rest >= kLanes)
-        group(Whole{}).store(to, store);
-      else
-        group(Part{rest}).store(to, Part{rest});
+      put_groups<kAdd>(x, base, n, store, raw);
+      return true;
     }
+    Block block;
+    block.mode = static_cast<Mode>(head >> 6);
+    block.width = static_cast<int>(head & 63);
+    const std::size_t bytes = (block.mode == kDelta ? sizeof(Word) : 0) + Packing::bytes(n, block.width);
+    if (step == T{0} || left < bytes || bytes >= n * sizeof(T) || !unpack(block, n, codes)) return false;
+    wire += bytes;
+    const auto values = [&](std::size_t g, auto) __attribute__((always_inline)) {
+      return block.values(g, step);
+    };
+    put_groups<kAdd>(x, base, n, store, values);
     return true;
   }
 
-  static MQ_INLINE bool unpack_part(Signed* k, std::size_t n, const std::byte*& wire, const std::byte* end) {
-    if (wire == end) return false;
-    const unsigned head = std::to_integer<unsigned>(*wire++);
-    const auto mode = static_cast<Mode>(head >> 6);
-    const int width = static_cast<int>(head & 63);
-    // Of all parts that can hold numbers up to kLimit this is the greatest width.
-    if ((mode != kPlain && mode != kDelta) || width > kLimitBits + 2 + (mode == kDelta)) return false;
-    const std::size_t bytes = (mode == kDelta ? sizeof(Word) : 0) + Packing::bytes(n, width);
-    if (static_cast<std::size_t>(end - wire) < bytes || bytes >= n * sizeof(T)) return false;
-    Word first = 0, all = 0, beyond = 0;
-    if (mode == kDelta) std::memcpy(&first, wire, sizeof first);
-    alignas(64) Word z[kPart];
-    bool ok = Packing::unpack(wire + bytes - Packing::bytes(n, width), z, n, width);
-    for (std::size_t i = n; i < Packing::rows_of(n) * Packing::kColumns; ++i) ok &= z[i] == 0;
-    for (std::size_t i = 0; i < n; ++i) all |= z[i];
-    if (mode == kDelta) {
-      ok &= z[0] == 0;
-      Word sum = first;
-      for (std::size_t i = 0; i < n; ++i) {
-        sum += static_cast<Word>(unzigzag(z[i]));
-        k[i] = static_cast<Signed>(sum);
+  template <bool kAdd, class Store, class Get>
+  static MQ_INLINE void put_groups(std::byte* x, const std::byte* base, std::size_t n, Store store,
+                                   Get&& get) {
+    const auto group = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      const L sum = sum_of<kAdd>(base, g, get(g, width), width);
+      if constexpr (std::is_same_v<decltype(width), Part>) {
+        sum.store(x + g * kGroupBytes, width);
+      } else {
+        if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
+        sum.store(x + g * kGroupBytes, store);
       }
-    } else {
-      for (std::size_t i = 0; i < n; ++i) k[i] = unzigzag(z[i]);
+    };
+    for_groups(n, group);
+  }
+
+  static MQ_INLINE bool unpack(Block& block, std::size_t n, const std::byte* wire) {
+    const bool delta = block.mode == kDelta;
+    // Numbers of the range have at most this width.
+    if ((block.mode != kPlain && !delta) || block.width > kLimitBits + 1 + delta) return false;
+    const std::size_t rows = Packing::rows_of(n);
+    Word* const k = block.k();
+    Word first = 0;
+    if (delta) {
+      std::memcpy(&first, wire, sizeof first);
+      wire += sizeof first;
     }
-    for (std::size_t i = 0; i < n; ++i)
-      beyond |= static_cast<Word>(k[i] > kLimit) | static_cast<Word>(k[i] < -kLimit);
-    std::fill(k + n, k + kPart, Signed{0});
-    wire += bytes;
-    return ok && beyond == 0 && static_cast<int>(std::bit_width(all)) == width;
+    bool ok = Packing::unpack(wire, k, rows, block.width, delta ? 0 : kZero);
+    if (delta) ok = ok && k[0] == 0 && Packing::add_up(k, rows, first + kZero, kZero, Word{1} << kLimitBits);
+    const Word last = k[n - 1];
+    for (std::size_t i = n; i < rows * Packing::kColumns; ++i) ok = ok && k[i] == last;
+    std::fill(k + rows * Packing::kColumns, k + groups_of(n) * kLanes, last);
+    return ok;
   }
 };
 
@@ -300,7 +319,7 @@ struct Bound {
                 1, kGrowth},
       ParamSpec{"rel", "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
                 ParamKind::real, 0, 0, 1}};
-  static constexpr std::size_t block(const Params&) { return 1024; }
+  static constexpr std::size_t block(const Params&) { return 256; }
   // Only one of them would be kept. An `abs` that is the preset cannot be told from one that is not given.
   static constexpr std::string_view conflict(const Params& p) {
     return p.value[2] > 0 && p.value[0] != kSpecs[0].preset ? "give either abs or rel" : "";

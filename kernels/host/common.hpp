@@ -9,6 +9,10 @@
 #  pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #  pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
+#ifdef __GNUC__
+// Functions that take or return vectors are inlined, so it does not matter how they would be passed.
+#  pragma GCC diagnostic ignored "-Wpsabi"
+#endif
 #include <immintrin.h>
 
 #include <algorithm>

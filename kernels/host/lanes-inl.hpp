@@ -113,6 +113,24 @@ struct Lanes {
     for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_subtract(r[i], b.r[i]);
     return v;
   }
+  // The lesser and the greater of bit patterns as signed integers.
+  MQ_INLINE Lanes bits_least(const Lanes& b) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_least(r[i], b.r[i]);
+    return v;
+  }
+  MQ_INLINE Lanes bits_greatest(const Lanes& b) const {
+    Lanes v;
+    for (int i = 0; i < kRegs; ++i) v.r[i] = N::bits_greatest(r[i], b.r[i]);
+    return v;
+  }
+  // The bits that are set in any lane.
+  MQ_INLINE Bits any_lane() const {
+    Lanes v = *this;
+    for (int n = kRegs / 2; n > 0; n /= 2)
+      for (int i = 0; i < n; ++i) v.r[i] = N::bits_or(v.r[i], v.r[i + n]);
+    return N::any_lane(v.r[0]);
+  }
   static MQ_INLINE Lanes of_byte_bits(const Bytes& bytes) {  // the bit patterns 0 to 255
     Lanes v;
     N::of_byte_bits(bytes, v.r);

@@ -26,6 +26,11 @@ MQ_INLINE __m256i halves_of_small(__m256i codes, int exponent, int mantissa) {
   return _mm256_and_si256(_mm256_sra_epi16(top, _mm_cvtsi32_si128(spare)),
                           _mm256_set1_epi16(static_cast<short>(0x8000 | 0x7fff >> spare)));
 }
+// The bits that are set in any of four words.
+MQ_INLINE std::uint64_t any_word(__m256i v) {
+  const __m128i half = _mm_or_si128(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  return static_cast<std::uint64_t>(_mm_cvtsi128_si64(half) | _mm_extract_epi64(half, 1));
+}
 
 template <>
 struct Native<float> {
@@ -95,6 +100,16 @@ struct Native<float> {
       v[2 * i] = _mm256_cvtph_ps(_mm256_castsi256_si128(half));
       v[2 * i + 1] = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
     }
+  }
+  static MQ_INLINE Reg bits_least(Reg a, Reg b) {
+    return _mm256_castsi256_ps(_mm256_min_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static MQ_INLINE Reg bits_greatest(Reg a, Reg b) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static MQ_INLINE std::uint32_t any_lane(Reg v) {
+    const std::uint64_t any = any_word(_mm256_castps_si256(v));
+    return static_cast<std::uint32_t>(any | any >> 32);
   }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[4]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
@@ -237,6 +252,12 @@ struct Native<double> {
     }
     return signs_of_words(word[0], word[1], word[2], word[3]);
   }
+  static MQ_INLINE Reg bits_least(Reg a, Reg b) { return _mm256_blendv_pd(a, b, above(a, b)); }
+  static MQ_INLINE Reg bits_greatest(Reg a, Reg b) { return _mm256_blendv_pd(b, a, above(a, b)); }
+  static MQ_INLINE Reg above(Reg a, Reg b) {
+    return _mm256_castsi256_pd(_mm256_cmpgt_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+  }
+  static MQ_INLINE std::uint64_t any_lane(Reg v) { return any_word(_mm256_castpd_si256(v)); }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[8]) {
     alignas(32) std::byte byte[kLanes];
     store_bytes(byte, bytes);

@@ -67,6 +67,15 @@ struct Native<float> {
     v[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(half));
     v[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1));
   }
+  static MQ_INLINE Reg bits_least(Reg a, Reg b) {
+    return _mm512_castsi512_ps(_mm512_min_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  static MQ_INLINE Reg bits_greatest(Reg a, Reg b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  static MQ_INLINE std::uint32_t any_lane(Reg v) {
+    return static_cast<std::uint32_t>(_mm512_reduce_or_epi32(_mm512_castps_si512(v)));
+  }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[2]) {
     v[0] = _mm512_castsi512_ps(_mm512_cvtepu8_epi32(_mm256_castsi256_si128(bytes)));
     v[1] = _mm512_castsi512_ps(_mm512_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1)));
@@ -186,6 +195,15 @@ struct Native<double> {
     for (int i = 0; i < 4; ++i)
       signs |= std::uint32_t{_mm512_movepi64_mask(_mm512_castpd_si512(v[i]))} << 8 * i;
     return _mm256_movm_epi8(signs);
+  }
+  static MQ_INLINE Reg bits_least(Reg a, Reg b) {
+    return _mm512_castsi512_pd(_mm512_min_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+  static MQ_INLINE Reg bits_greatest(Reg a, Reg b) {
+    return _mm512_castsi512_pd(_mm512_max_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+  }
+  static MQ_INLINE std::uint64_t any_lane(Reg v) {
+    return static_cast<std::uint64_t>(_mm512_reduce_or_epi64(_mm512_castpd_si512(v)));
   }
   static MQ_INLINE void of_byte_bits(Bytes bytes, Reg (&v)[4]) {
     const __m128i half[2]{_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};

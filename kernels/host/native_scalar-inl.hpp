@@ -141,6 +141,13 @@ struct Native {
       bytes.lane[i] = static_cast<std::uint8_t>(std::bit_cast<Bits>(v[i]) >> (8 * sizeof(T) - 8));
     return bytes;
   }
+  static MQ_INLINE Reg bits_least(Reg a, Reg b) {
+    return std::bit_cast<Reg>(std::min(std::bit_cast<Mask>(a), std::bit_cast<Mask>(b)));
+  }
+  static MQ_INLINE Reg bits_greatest(Reg a, Reg b) {
+    return std::bit_cast<Reg>(std::max(std::bit_cast<Mask>(a), std::bit_cast<Mask>(b)));
+  }
+  static MQ_INLINE Bits any_lane(Reg v) { return std::bit_cast<Bits>(v); }
   static MQ_INLINE void of_byte_bits(const Bytes& bytes, Reg (&v)[kLanes]) {
     for (int i = 0; i < kLanes; ++i) v[i] = std::bit_cast<Reg>(Bits{bytes.lane[i]});
   }

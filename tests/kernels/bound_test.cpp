@@ -43,13 +43,13 @@ TEST(Bound, residuals_are_what_is_lost_exactly) {
   });
 }
 
-// Bytes of a part of 256 floats whose numbers k are these, with its byte of mode and width.
+// Bytes of a block of 256 floats whose numbers k are these, with its byte of mode and width.
 std::size_t bytes_of(const std::vector<float>& k) {
   const Row<float> row = fastest("bound", {{"abs", 0.5}});  // step 1
-  return row.run(k, {}, Feedback::none).wire.size() - 1;
+  return row.run(k, {}, Feedback::none).wire.size();
 }
 
-TEST(Bound, parts_take_the_least_width) {
+TEST(Bound, blocks_take_the_least_width) {
   std::vector<float> k(256, 0.0F);
   EXPECT_EQ(bytes_of(k), 1u);
   k[77] = -1;
@@ -59,11 +59,16 @@ TEST(Bound, parts_take_the_least_width) {
   k[79] = 1 << 20;
   k[80] = -(1 << 20);
   EXPECT_EQ(bytes_of(k), 1u + 22 * 32);
+  k[79] = (1 << 22) - 1;
+  k[80] = -(1 << 22);
+  EXPECT_EQ(bytes_of(k), 1u + 23 * 32);
+  for (const float beyond : {4194303.5F, -4194304.5F, 0x1p22F, 0x1p23F, -0x1p23F, 0x1p30F}) {
+    k[80] = beyond;  // it is sent as it is, and so are all
+    EXPECT_EQ(bytes_of(k), 1u + 1024) << beyond;
+  }
   for (std::size_t i = 0; i < 256; ++i)
     k[i] = static_cast<float>(1000000 + i % 2);  // differences of 1 and -1
   EXPECT_EQ(bytes_of(k), 1u + 4 + 2 * 32);
-  k[3] = 0x1p23F;  // beyond the range: all as they are, and then without the byte of the part
-  EXPECT_EQ(bytes_of(k), 1024u);
 }
 
 TEST(Bound, never_sends_more_than_the_vector_and_a_byte_a_block) {
@@ -72,7 +77,7 @@ TEST(Bound, never_sends_more_than_the_vector_and_a_byte_a_block) {
     for (const Input input : kInputs)
       for (const std::size_t n : {1, 255, 257, 1024, 4096, 10000})
         ASSERT_LE(row.run(make_input<T>(input, n, seed()), {}, Feedback::none).wire.size(),
-                  n * sizeof(T) + (n + 1023) / 1024);
+                  n * sizeof(T) + (n + 255) / 256);
   });
 }
 
@@ -149,16 +154,49 @@ TEST(Bound, refuses_what_encode_cannot_write) {
     EXPECT_EQ(row.decode(hostile, n, nullptr, out.data()), Decoded::malformed) << what;
   };
   ASSERT_EQ(row.decode(wire, n, nullptr, out.data()), Decoded::ok);
-  ASSERT_EQ(std::to_integer<int>(wire[1]) & 63, 6) << "width";
-  for (const int byte : {2, 255})
-    expect_refused([&](auto& w) { w[0] = static_cast<std::byte>(byte); }, "block");
-  for (const int byte : {0, 5, 7, 25, 63, 64 | 6, 128 | 1, 192, 255})
-    expect_refused([&](auto& w) { w[1] = static_cast<std::byte>(byte); }, "mode and width");
+  ASSERT_EQ(std::to_integer<int>(wire[0]), 6) << "width";
+  for (const int byte : {0, 5, 7, 24, 63, 64 | 6, 128 | 1, 192, 255})
+    expect_refused([&](auto& w) { w[0] = static_cast<std::byte>(byte); }, "mode and width");
   expect_refused([](auto& w) { w.pop_back(); }, "cut");
   expect_refused([](auto& w) { w.push_back(std::byte{0}); }, "too long");
   expect_refused([](auto& w) { w.clear(); }, "empty");
-  expect_refused([](auto& w) { std::memset(w.data() + 2, 0, 6 * 32); }, "a width that is not the least");
+  const auto fill_first_block = [](auto& w, std::uint32_t code) {
+    for (std::size_t bit = 0; bit < 6 * 32; ++bit)
+      for (std::size_t column = 0; column < 8; ++column) {
+        std::byte& at = w[1 + bit / 32 * 32 + column * 4 + bit % 32 / 8];
+        const auto mask = static_cast<std::byte>(1u << bit % 8);
+        at = (code >> bit % 6 & 1) != 0 ? at | mask : at & ~mask;
+      }
+  };
+  for (const std::uint32_t code : {16, 31, 32, 47})
+    expect_refused([&](auto& w) { fill_first_block(w, code); }, "a width that is not the least");
+  for (const std::uint32_t code : {0, 15, 48, 63}) {
+    auto least = wire;
+    fill_first_block(least, code);
+    EXPECT_EQ(row.decode(least, n, nullptr, out.data()), Decoded::ok);
+    EXPECT_EQ(out[77], static_cast<float>(code) - 32);
+  }
+  expect_refused([](auto& w) { w[1 + 192 + 1 + 7 * 4 + 3] ^= std::byte{0x40}; },
+                 "a column without an element");
   expect_refused([](auto& w) { w.back() |= std::byte{0x80}; }, "bits behind the last number");
+}
+
+TEST(Bound, refuses_differences_that_encode_cannot_write) {
+  const Row<float> row = fastest("bound", {{"abs", 0.5}});
+  const std::size_t n = 256;
+  std::vector<float> x(n), out(n);
+  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(4194302 + i % 2);
+  const auto wire = row.run(x, {}, Feedback::none).wire;
+  ASSERT_EQ(std::to_integer<int>(wire[0]), 64 | 2) << "differences of 2 bits";
+  const auto decoded = [&](std::size_t at, int change) {
+    auto hostile = wire;
+    hostile[at] = static_cast<std::byte>(std::to_integer<int>(hostile[at]) + change);
+    return row.decode(hostile, n, nullptr, out.data());
+  };
+  EXPECT_EQ(decoded(1, -1), Decoded::ok) << "another first number";
+  EXPECT_EQ(decoded(1, 1), Decoded::malformed) << "a number beyond the range";
+  EXPECT_EQ(decoded(4, 0x80), Decoded::malformed) << "a first number beyond the range";
+  EXPECT_EQ(decoded(5, 1), Decoded::malformed) << "a first difference that is not 0";
 }
 
 }  // namespace
