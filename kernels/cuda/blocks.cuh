@@ -44,6 +44,17 @@ struct BlockSource {
   }
 };
 
+// The bit pattern of the greatest finite magnitude of a block.
+template <class T, kernels::Feedback F>
+MQ_DEVICE typename BitsOf<T>::Word greatest_pattern(const BlockSource<T, F>& source) {
+  typename BitsOf<T>::Word most = 0;
+  for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
+    const T v = source.v(g);
+    if (is_finite(v)) most = greater(most, bits_as<typename BitsOf<T>::Word>(v) & ~BitsOf<T>::kSign);
+  }
+  return warp_max(most);
+}
+
 // Where the elements of a block go.
 template <class T, bool kAdd>
 struct BlockTarget {

@@ -1,7 +1,9 @@
-// The device rows of raw, bf16 and f16 (dense.cuh).
+// The device rows of raw, bf16 and f16 (dense.cuh), also of bf16 rounded at random and f16 with scales (halves.cuh).
 
 #include "kernels/cuda/dense.hpp"
 
+#include "kernels/cuda/block_row.hpp"
+#include "kernels/cuda/halves.hpp"
 #include "kernels/cuda/rows.hpp"
 
 namespace mq::kernels {
@@ -25,9 +27,6 @@ constexpr Elements kF64{"f16_f64_encode", "f16_f64_decode", 2};
 
 std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return 16; }  // not used
 
-// Neither at random nor with the scale of a block: with these parameters the vectors are staged through the host.
-bool rounds_alone(const Params& params) noexcept { return params.value[0] == 0; }
-
 template <const Elements& kGives>
 void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
   const EncodeArgs& a = e.args;
@@ -49,10 +48,34 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
 template <const Elements& kGives>
 constexpr DeviceOps kOps{&scratch_bytes, &encode<kGives>, &decode<kGives>};
 
+struct DitheredBf16 : block_rows::WithoutSettings<DitheredWire> {
+  static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(dithered_bf16);
+};
+struct ScaledF16 : block_rows::WithoutSettings<ScaledHalfWire> {
+  static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(scaled_f16);
+};
+
+// The one parameter of bf16 and f16 says whether elements are coded alone, or in blocks by Family.
+bool codes_alone(const Params& params) { return params.value[0] == 0; }
+
+template <const Elements& kGives, class Family, class T>
+void encode_either(const DeviceEncode& e, const Launcher& launch) noexcept {
+  codes_alone(e.args.params) ? encode<kGives>(e, launch) : block_rows::encode_as<Family, T>(e, launch);
+}
+template <const Elements& kGives, class Family, class T>
+void decode_either(const DeviceDecode& d, const Launcher& launch) noexcept {
+  codes_alone(d.args.params) ? decode<kGives>(d, launch) : block_rows::decode_as<Family, T>(d, launch);
+}
+template <const Elements& kGives, class Family, class T>
+constexpr DeviceOps kEither{&scratch_bytes, &encode_either<kGives, Family, T>,
+                            &decode_either<kGives, Family, T>};
+
 }  // namespace
 
 constinit const DeviceRow raw_device_row{"raw", {kOps<kRaw32>, kOps<kRaw64>}, {}};
-constinit const DeviceRow bf16_device_row{"bf16", {kOps<kBf32>, kOps<kBf64>}, {}, &rounds_alone};
-constinit const DeviceRow f16_device_row{"f16", {kOps<kF32>, kOps<kF64>}, {}, &rounds_alone};
+constinit const DeviceRow bf16_device_row{
+    "bf16", {kEither<kBf32, DitheredBf16, float>, kEither<kBf64, DitheredBf16, double>}, {}};
+constinit const DeviceRow f16_device_row{
+    "f16", {kEither<kF32, ScaledF16, float>, kEither<kF64, ScaledF16, double>}, {}};
 
 }  // namespace mq::kernels

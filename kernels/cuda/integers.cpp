@@ -26,16 +26,10 @@ struct Integers {
   }
 };
 
-// The norm is a sum of doubles in the order of the elements, which a warp does not have.
-bool is_no_norm(const Params& params) noexcept {
-  return integers::qsgd_settings(params).reach != integers::Reach::norm;
-}
-
 }  // namespace
 
 constinit const DeviceRow int8_device_row = block_rows::row<Integers<&integers::fixed_settings<8>>>("int8");
 constinit const DeviceRow int4_device_row = block_rows::row<Integers<&integers::fixed_settings<4>>>("int4");
-constinit const DeviceRow qsgd_device_row =
-    block_rows::row<Integers<&integers::qsgd_settings>>("qsgd", &is_no_norm);
+constinit const DeviceRow qsgd_device_row = block_rows::row<Integers<&integers::qsgd_settings>>("qsgd");
 
 }  // namespace mq::kernels

@@ -101,8 +101,27 @@ struct IntegerBlocks {
                                      : Mark::nan;
     if (settings.reach == kernels::integers::Reach::magnitude)
       return Grid::of(T{0}, greater(high, -low), settings.limit(), mark);
+    if (settings.reach == kernels::integers::Reach::norm)
+      return Grid::of(T{0}, norm_of(source, greater(high, -low)), settings.limit(), mark);
     const T middle = low / 2 + high / 2 + T{0};
     return Grid::of(middle, greater(high - middle, middle - low), settings.limit(), mark);
+  }
+
+  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest number. The
+  // sum of the squares has the host's order, that of the elements: every lane adds those of all lanes, one after the other.
+  template <kernels::Feedback F>
+  static MQ_DEVICE T norm_of(const BlockSource<T, F>& source, T most) {
+    if (!(most >= Grid::kTiny)) return most;
+    double sum = 0;
+    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
+      const double share = static_cast<double>(source.v(g)) / static_cast<double>(most);
+      const double square = is_finite(share) ? share * share : 0;
+      MQ_UNROLL(8)
+      for (std::uint32_t i = 0; i < 32; ++i) sum += shuffle(square, i);
+    }
+    constexpr T kMax = bits_as<T>(BitsOf<T>::kInf - 1);
+    const double norm = smaller(static_cast<double>(most) * square_root(sum), static_cast<double>(kMax));
+    return greater(most, static_cast<T>(norm));
   }
 };
 

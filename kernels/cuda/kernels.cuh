@@ -4,6 +4,7 @@
 #include "kernels/cuda/bitmaps.cuh"
 #include "kernels/cuda/convert.cuh"
 #include "kernels/cuda/dense.cuh"
+#include "kernels/cuda/halves.cuh"
 #include "kernels/cuda/integers.cuh"
 #include "kernels/cuda/microscaled.cuh"
 #include "kernels/cuda/onebit.cuh"

@@ -86,7 +86,7 @@ struct RangeFloatBlocks {
                                         std::byte* wire) {
     Word top = range.top;
     if (range.own) {
-      top = range.within(range.rounded(greatest(source)));
+      top = range.within(range.rounded(greatest_pattern(source)));
       if (lane() == 0) store(wire, top);
       wire += sizeof top;
     }
@@ -153,17 +153,6 @@ struct RangeFloatBlocks {
       return bits_as<T>(magnitude | ((code & sign()) != 0 ? BitsOf<T>::kSign : Word{0}));
     }
   };
-
-  // The pattern of the greatest finite magnitude.
-  template <kernels::Feedback F>
-  static MQ_DEVICE Word greatest(const BlockSource<T, F>& source) {
-    Word most = 0;
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
-      const T v = source.v(g);
-      if (is_finite(v)) most = greater(most, bits_as<Word>(v) & ~BitsOf<T>::kSign);
-    }
-    return warp_max(most);
-  }
 };
 
 }  // namespace mq::simt

@@ -14,6 +14,7 @@
 //   load_acquire, store_release, pause()              to wait for another block with a smaller ticket
 //   load_relaxed, fence()                             ... to poll, and once after the poll succeeds
 //   count_ones, count_leading_zeros, count_trailing_zeros    32 and 64 bits; the last two for non-zero values
+//   square_root(double)                               rounded to nearest, as on the host
 //   MQ_UNROLL(4) for (...)                            like nvcc's #pragma unroll 4
 //
 // All 32 lanes of a warp must call a warp function together, at the same place in the source; the emulator

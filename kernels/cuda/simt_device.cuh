@@ -116,6 +116,7 @@ MQ_DEVICE void pause() {
 #endif
 }
 
+MQ_DEVICE double square_root(double v) { return __dsqrt_rn(v); }
 MQ_DEVICE std::uint32_t count_ones(std::uint32_t v) { return static_cast<std::uint32_t>(__popc(v)); }
 MQ_DEVICE std::uint32_t count_ones(std::uint64_t v) { return static_cast<std::uint32_t>(__popcll(v)); }
 MQ_DEVICE std::uint32_t count_leading_zeros(std::uint32_t v) {

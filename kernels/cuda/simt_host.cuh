@@ -134,6 +134,7 @@ void store_release(T* p, std::type_identity_t<T> v) {
 }
 inline void fence() {}
 
+inline double square_root(double v) { return __builtin_sqrt(v); }
 inline std::uint32_t count_ones(std::uint32_t v) { return static_cast<std::uint32_t>(__builtin_popcount(v)); }
 inline std::uint32_t count_ones(std::uint64_t v) {
   return static_cast<std::uint32_t>(__builtin_popcountll(v));

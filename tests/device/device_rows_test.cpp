@@ -96,9 +96,8 @@ TEST(DeviceRows, ManyTilesAndPieces) {
 
 // Every NaN goes through x86's rules, whatever its payload and sign.
 TEST(DeviceRows, NansKeepTheirBits) {
-  for (const char* const codec : {"raw", "bf16", "f16", "onebit"})
+  const auto check_row = [](const kernels::Codec& row, const kernels::Params& params) {
     for (const Feedback feedback : kFeedbacks) {
-      const kernels::Codec& row = *kernels::find_codec(codec);
       const auto with = [&](auto type) {
         using T = decltype(type);
         using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -109,13 +108,20 @@ TEST(DeviceRows, NansKeepTheirBits) {
           Word bits = (kInf | static_cast<Word>(random()));
           x[random() % 5000] = std::bit_cast<T>(bits);
         }
-        check(DeviceRowUnderTest<T>{{&row, kernels::preset_params(row), kernels::Isa::scalar},
-                                    kernels::device_ops(row, Row<T>::kElement, kernels::preset_params(row))},
+        check(DeviceRowUnderTest<T>{{&row, params, kernels::Isa::scalar},
+                                    kernels::device_ops(row, Row<T>::kElement, params)},
               x, feedback, true, {}, "NaNs");
       };
       with(float{});
       with(double{});
     }
+  };
+  for (const char* const name : {"raw", "bf16", "f16", "onebit"}) {
+    const kernels::Codec& codec = *kernels::find_codec(name);
+    check_row(codec, kernels::preset_params(codec));
+    if (codec.specs.size() == 1)  // bf16 and f16
+      for (const kernels::Params& params : param_sets(codec)) check_row(codec, params);
+  }
 }
 
 // Wires that encode did not write: cut, longer, with bits turned, of other vectors, of noise.
@@ -172,15 +178,11 @@ TEST(DeviceRows, StepsOfOneBit) {
 TEST(DeviceRows, Table) {
   for (const char* const codec : {"raw", "bf16", "f16", "int8", "int4", "qsgd", "mxfp8", "mxfp6", "mxfp4",
                                   "nvfp4", "minifloat", "rangefloat", "natural", "onebit"})
-    for (const kernels::Element element : kernels::kElements)
-      EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element, {}), nullptr) << codec;
-  const kernels::Codec& qsgd = *kernels::find_codec("qsgd");
-  EXPECT_EQ(kernels::device_ops(qsgd, kernels::Element::f32, with_values(qsgd, {{"norm", 1}})), nullptr);
+    for (const kernels::Params& params : param_sets(*kernels::find_codec(codec)))
+      for (const kernels::Element element : kernels::kElements)
+        EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element, params), nullptr) << codec;
   EXPECT_EQ(kernels::device_ops(*kernels::find_codec("onebit"), kernels::Element::bf16, {}),
             kernels::device_ops(*kernels::find_codec("onebit"), kernels::Element::f32, {}));
-  for (const char* const codec : {"f16", "bf16"})
-    EXPECT_EQ(kernels::device_ops(*kernels::find_codec(codec), kernels::Element::f32, {{1}}), nullptr)
-        << codec << " with block scales or rounded at random";
   EXPECT_EQ(kernels::device_measure(*kernels::find_codec("onebit"), kernels::Element::f32), nullptr);
 }
 
