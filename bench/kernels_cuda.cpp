@@ -81,8 +81,8 @@ Status open(Driver& d) {
   if (d.device == nullptr) return {Code::bad_argument, "the library does not know the GPU's memory"};
   if (const char* why = d.api->no_kernels(d.device); why != nullptr) return {Code::bad_argument, why};
   MQ_TRY(d.api->make_stream(d.device, d.stream));
-  MQ_TRY(d.api->make_event(d.device, d.from));
-  return d.api->make_event(d.device, d.to);
+  MQ_TRY(d.api->make_event(d.device, true, d.from));
+  return d.api->make_event(d.device, true, d.to);
 }
 
 Driver& driver() {

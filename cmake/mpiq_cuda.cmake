@@ -3,15 +3,23 @@
 # The image is made by a command of its own, not by CMake's CUDA language: it is data to us, which libmpi_quant_cuda.so carries
 # and hands to the driver; nothing is linked with CUDA. --fmad=false: as -ffp-contract=off, see mpiq_compile.cmake.
 set(MPIQ_HAVE_CUDA OFF)
-set(MPIQ_CUDA_ARCHITECTURES 80 90 CACHE STRING "compute capabilities that the image of CUDA kernels has code for; PTX of the first serves newer ones")
+set(mpiq_architectures 80 90)
 if(NOT MPIQ_CUDA STREQUAL "OFF")
   find_program(MPIQ_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA compiler")
   if(MPIQ_NVCC)
     set(MPIQ_HAVE_CUDA ON)
+    # Newer GPUs could take the PTX, but their drivers would then compile all kernels at the first call: for 8 s and more.
+    execute_process(COMMAND ${MPIQ_NVCC} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
+    foreach(architecture 100 120)
+      if(known MATCHES "compute_${architecture}[\r\n]")
+        list(APPEND mpiq_architectures ${architecture})
+      endif()
+    endforeach()
   elseif(MPIQ_CUDA STREQUAL "ON")
     message(FATAL_ERROR "MPIQ_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set MPIQ_NVCC")
   endif()
 endif()
+set(MPIQ_CUDA_ARCHITECTURES ${mpiq_architectures} CACHE STRING "compute capabilities that the image of CUDA kernels has code for; PTX of the first serves newer ones")
 
 # mpiq_device_image(TARGET SOURCE): a file with the kernels of SOURCE, or, without nvcc, with a line of text, which every driver
 # refuses. Its path is the target's property MPIQ_IMAGE.

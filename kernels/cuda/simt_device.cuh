@@ -92,24 +92,37 @@ MQ_DEVICE T atomic_swap_if(T* p, std::type_identity_t<T> expected, std::type_ide
   return atomicCAS(atomic_word(p), static_cast<AtomicWord<T>>(expected), static_cast<AtomicWord<T>>(v));
 }
 
-// A thread that reads a stored value with load_acquire sees everything written before its store_release.
+// A thread that reads a stored value with load_acquire sees everything written before its store_release, also by threads
+// that the storing one met at a barrier before. For all threads of this GPU: T is std::uint32_t or std::uint64_t.
 template <class T>
 MQ_DEVICE T load_acquire(const T* p) {
-  const T v = *const_cast<const volatile T*>(p);
-  __threadfence();
+  T v;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  else
+    asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
 // For polling: call fence() before using the data that the value announces.
 template <class T>
 MQ_DEVICE T load_relaxed(const T* p) {
-  return *const_cast<const volatile T*>(p);
+  T v;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  else
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+  return v;
 }
 template <class T>
 MQ_DEVICE void store_release(T* p, std::type_identity_t<T> v) {
-  __threadfence();
-  *const_cast<volatile T*>(p) = v;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+  else
+    asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-MQ_DEVICE void fence() { __threadfence(); }
+// Orders what this thread did before with what it does after, for all threads of this GPU. Weaker than __threadfence,
+// which also orders all fences of all threads among each other.
+MQ_DEVICE void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 MQ_DEVICE void pause() {
 #if __CUDA_ARCH__ >= 700
   __nanosleep(20);

@@ -37,6 +37,7 @@ std::size_t ternary_pool(std::size_t block) {
 
 struct ThresholdSetting {
   static constexpr bool kKeeps = false;
+  static constexpr std::uint32_t kThreads = kSparseThreads;
   static constexpr const char* kEncode[2][2]{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
                                              {"threshold_encode_f64_far", "threshold_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
@@ -53,6 +54,7 @@ struct ThresholdSetting {
 
 struct AdaptiveSetting {
   static constexpr bool kKeeps = true;  // candidates are read several times
+  static constexpr std::uint32_t kThreads = kSparseThreads;
   static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
                                              {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
@@ -71,6 +73,8 @@ struct AdaptiveSetting {
 
 struct TopKSetting {
   static constexpr bool kKeeps = true;
+  static constexpr std::uint32_t kThreads =
+      512;  // two of them fit a multiprocessor, so that one works while one waits
   static constexpr const char* kEncode[2][2]{{"topk_encode_f32_far", "topk_encode_f32_near"},
                                              {"topk_encode_f64_far", "topk_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"valued_walk_f32", "valued_walk_f64"};
@@ -89,6 +93,7 @@ struct TopKSetting {
 
 struct ZeroRunSetting {
   static constexpr bool kKeeps = false;
+  static constexpr std::uint32_t kThreads = kSparseThreads;
   static constexpr const char* kEncode[2][2]{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
                                              {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}};
   static constexpr const char* kWalk[2]{"zeros_walk_f32", "zeros_walk_f64"};
@@ -103,9 +108,9 @@ struct ZeroRunSetting {
 };
 
 std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
-// One thread per word, from two to 32 warps.
-std::uint32_t threads_of(std::size_t block) {
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32, 64, kSparseThreads));
+// One thread per word, from two warps to `most` threads.
+std::uint32_t threads_of(std::size_t block, std::uint32_t most) {
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32, 64, most));
 }
 
 template <class T, class Q>
@@ -151,7 +156,7 @@ struct SparseRow {
     const std::uint32_t far = 3 * word_bytes(setting.block) + a.pool_bytes;
     const std::uint32_t near = far + a.block * static_cast<std::uint32_t>(sizeof(T));
     const bool fits = near + kSparseFixedShared <= e.shape.shared_bytes;
-    const std::uint32_t threads = threads_of(setting.block);
+    const std::uint32_t threads = threads_of(setting.block, Q::kThreads);
     if (Q::kKeeps && !fits) keep(a, far, threads, e.shape);
     const std::uint32_t shared =
         fits ? near : std::max(far, a.kept_at + a.kept * static_cast<std::uint32_t>(sizeof(T)));
@@ -191,7 +196,7 @@ struct SparseRow {
     } else {
       launch(Q::kWalk[kType], 1, 256, kWalkShared, a);
     }
-    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block), shared, a);
+    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block, kSparseThreads), shared, a);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

@@ -79,8 +79,8 @@ struct DeviceApi {
   Status (*lead_stream)(DeviceStream*, void* stream) noexcept;
   Status (*synchronize)(DeviceStream*) noexcept;  // waits
 
-  // Events.
-  Status (*make_event)(Device*, DeviceEvent*&) noexcept;
+  // Events. Only those that are timed serve elapsed(); the others cost the driver less.
+  Status (*make_event)(Device*, bool is_timed, DeviceEvent*&) noexcept;
   void (*free_event)(DeviceEvent*) noexcept;
   Status (*record)(DeviceEvent*, DeviceStream*) noexcept;
   Status (*query)(DeviceEvent*, bool& done) noexcept;
@@ -101,7 +101,7 @@ struct DeviceApi {
   kernels::Launcher (*launcher)(DeviceStream*) noexcept;
   Status (*launch_error)(DeviceStream*) noexcept;
 };
-inline constexpr std::uint32_t kDeviceApi = 1;
+inline constexpr std::uint32_t kDeviceApi = 2;
 
 // The table. Null if no driver is mapped, if MPIQ_CUDA=off, or if libmpi_quant_cuda.so cannot be used. As
 // long as there is no driver, each call looks again. That costs two loads and a comparison.

@@ -93,7 +93,7 @@ Status follow(DeviceStream*, DeviceSync) noexcept;
 Status follow_stream(DeviceStream*, void* stream) noexcept;
 Status lead_stream(DeviceStream*, void* stream) noexcept;
 Status synchronize(DeviceStream*) noexcept;
-Status make_event(Device*, DeviceEvent*&) noexcept;
+Status make_event(Device*, bool is_timed, DeviceEvent*&) noexcept;
 void free_event(DeviceEvent*) noexcept;
 Status record(DeviceEvent*, DeviceStream*) noexcept;
 Status query(DeviceEvent*, bool& done) noexcept;

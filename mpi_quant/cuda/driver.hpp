@@ -82,8 +82,12 @@ inline constexpr std::uintptr_t kLaunchEnd = 0, kLaunchBuffer = 1, kLaunchBuffer
   F(cuFuncSetAttribute, CuFunction, int, int)                                                         \
   F(cuLaunchKernel, CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
     CuStream, void**, void**)
-// Functions that drivers before CUDA 12 lack.
-#define MQ_CUDA_OPTIONAL_FUNCTIONS(F) F(cuCtxGetId, CuContext, unsigned long long*)
+// Functions that older drivers lack: the first one those before CUDA 12, the others those before 12.4.
+#define MQ_CUDA_OPTIONAL_FUNCTIONS(F)                            \
+  F(cuCtxGetId, CuContext, unsigned long long*)                  \
+  F(cuModuleGetFunctionCount, unsigned*, CuModule)               \
+  F(cuModuleEnumerateFunctions, CuFunction*, unsigned, CuModule) \
+  F(cuFuncLoad, CuFunction)
 
 // A function of the driver, with its name for error messages.
 template <class... A>

@@ -2,6 +2,7 @@
 // defines the table.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "mpi_quant/cuda/device.hpp"
 #include "mpi_quant/cuda/image.hpp"
@@ -14,6 +15,25 @@ constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic; needs n
 // A small kernel. If the driver finds it, the image has code for the GPU (possibly compiled for it only now).
 constexpr char kProbe[] = "encode_nothing";
 
+// Loads all kernels of the module now. Otherwise a driver that loads lazily does it at a kernel's first launch, which may
+// wait for all work of the context: for ever, if a kernel of the program waits there for a rank that waits for us.
+CuResult load_kernels(const Driver& cu, CuModule module, const char*& function) {
+  if (cu.cuModuleGetFunctionCount.f == nullptr || cu.cuModuleEnumerateFunctions.f == nullptr ||
+      cu.cuFuncLoad.f == nullptr)
+    return kSuccess;
+  unsigned n = 0;
+  function = cu.cuModuleGetFunctionCount.name;
+  if (const CuResult result = cu.cuModuleGetFunctionCount(&n, module); result != kSuccess) return result;
+  std::vector<CuFunction> kernels(n);
+  function = cu.cuModuleEnumerateFunctions.name;
+  if (const CuResult result = cu.cuModuleEnumerateFunctions(kernels.data(), n, module); result != kSuccess)
+    return result;
+  function = cu.cuFuncLoad.name;
+  for (const CuFunction kernel : kernels)
+    if (const CuResult result = cu.cuFuncLoad(kernel); result != kSuccess) return result;
+  return kSuccess;
+}
+
 CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_bytes, const char*& function) {
   std::array<int, 2> options{kJitErrorLog, kJitErrorLogBytes};
   std::array<void*, 2> values{log, reinterpret_cast<void*>(log_bytes - 1)};
@@ -23,6 +43,7 @@ CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_byt
   function = cu.cuModuleGetFunction.name;
   CuFunction probe = nullptr;
   result = cu.cuModuleGetFunction(&probe, module, kProbe);
+  if (result == kSuccess) result = load_kernels(cu, module, function);
   if (result != kSuccess) (void)cu.cuModuleUnload(module);
   return result;
 }

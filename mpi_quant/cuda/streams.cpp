@@ -146,13 +146,13 @@ Status synchronize(DeviceStream* stream) noexcept {
   return call_driver(*stream->device, driver().cuStreamSynchronize, stream->stream);
 }
 
-Status make_event(Device* device, DeviceEvent*& out) noexcept {
+Status make_event(Device* device, bool is_timed, DeviceEvent*& out) noexcept {
   std::unique_ptr<DeviceEvent> made(new (std::nothrow) DeviceEvent);
   if (made == nullptr) return {Code::no_memory, "out of memory"};
   const ContextScope scope(*device);
   MQ_TRY(scope.status());
   made->device = device;
-  MQ_TRY(call_driver(*device, driver().cuEventCreate, &made->event, 0U));
+  MQ_TRY(call_driver(*device, driver().cuEventCreate, &made->event, is_timed ? 0U : kEventNoTiming));
   out = made.release();
   return {};
 }

@@ -143,6 +143,7 @@ DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   need.pipelines = pipelines_of(reduction, layout);
   need.events =
       static_cast<std::size_t>(reduction.plan->slots) * (backend_.device_reduction.is_timed ? 2 : 1);
+  need.is_timed = backend_.device_reduction.is_timed;
   need.pipeline_bytes = DeviceSteps::device_bytes(reduction, backend_.device_reduction, layout);
   need.device_bytes = vectors;
   need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(kernels::Facts);

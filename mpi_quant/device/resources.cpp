@@ -8,8 +8,7 @@ namespace mq {
 
 DeviceResources::~DeviceResources() {
   settle();
-  for (const auto& events : events_)
-    for (DeviceEvent* const event : events) api_.free_event(event);
+  free_events();
   for (const DevicePipeline& pipeline : pipelines_) api_.free_stream(pipeline.stream);
   if (main_event_ != nullptr) api_.free_event(main_event_);
   if (main_ != nullptr) api_.free_stream(main_);
@@ -31,7 +30,7 @@ Status DeviceResources::reserve(const Need& need) {
 
 Status DeviceResources::make_streams(const Need& need) {
   if (main_ == nullptr) MQ_TRY(api_.make_stream(device_, main_));
-  if (main_event_ == nullptr) MQ_TRY(api_.make_event(device_, main_event_));
+  if (main_event_ == nullptr) MQ_TRY(api_.make_event(device_, false, main_event_));
   pipelines_.reserve(need.pipelines);
   if (events_.size() < need.pipelines) events_.resize(need.pipelines);
   while (pipelines_.size() < need.pipelines) {
@@ -39,17 +38,26 @@ Status DeviceResources::make_streams(const Need& need) {
     MQ_TRY(api_.make_stream(device_, pipeline.stream));
     pipelines_.push_back(pipeline);
   }
+  if (need.is_timed && !are_timed_) free_events();
+  are_timed_ = are_timed_ || need.is_timed;
   for (std::size_t i = 0; i < need.pipelines; ++i) {
     std::vector<DeviceEvent*>& events = events_[i];
     events.reserve(need.events);
     while (events.size() < need.events) {
       DeviceEvent* event = nullptr;
-      MQ_TRY(api_.make_event(device_, event));
+      MQ_TRY(api_.make_event(device_, are_timed_, event));
       events.push_back(event);
     }
     pipelines_[i].events = events;
   }
   return {};
+}
+
+void DeviceResources::free_events() {
+  for (std::vector<DeviceEvent*>& events : events_) {
+    for (DeviceEvent* const event : events) api_.free_event(event);
+    events.clear();
+  }
 }
 
 Status DeviceResources::grow(std::size_t device_bytes, std::size_t pinned_bytes) {

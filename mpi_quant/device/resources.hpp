@@ -34,6 +34,7 @@ class DeviceResources {
     std::size_t pipeline_bytes = 0;         // of each pipeline on the device, a multiple of 256
     std::size_t device_bytes = 0;           // in addition to the pipelines
     std::size_t pinned_bytes = 0;
+    bool is_timed = false;  // the events serve elapsed()
   };
   // Waits for the work that an earlier call left running. Then makes what is missing. May throw
   // std::bad_alloc.
@@ -66,13 +67,14 @@ class DeviceResources {
 
  private:
   Status make_streams(const Need& need);
+  void free_events();
   Status grow(std::size_t device_bytes, std::size_t pinned_bytes);
 
   const DeviceApi& api_;
   Device* const device_;
   DeviceStream* main_ = nullptr;
   DeviceEvent* main_event_ = nullptr;
-  bool is_busy_ = false;
+  bool is_busy_ = false, are_timed_ = false;  // timed: events_
   std::size_t used_pipelines_ = 0, pipelines_bytes_ = 0;
   std::vector<DevicePipeline> pipelines_;
   std::vector<std::vector<DeviceEvent*>> events_;  // by pipeline

@@ -96,8 +96,8 @@ TEST_F(DeviceApiTest, events_order_streams_and_tell_time) {
   const Array<std::uint8_t> x(std::vector<std::uint8_t>(100, 1));
   OurStream s(*this, x.data()), t(*this, x.data());
   DeviceEvent *from = nullptr, *to = nullptr;
-  ASSERT_TRUE(api().make_event(device_of(s), from).ok());
-  ASSERT_TRUE(api().make_event(device_of(s), to).ok());
+  ASSERT_TRUE(api().make_event(device_of(s), true, from).ok());
+  ASSERT_TRUE(api().make_event(device_of(s), true, to).ok());
   EXPECT_TRUE(api().record(from, s.get()).ok());
   EXPECT_TRUE(api().zero(s.get(), x.data(), 100).ok());
   EXPECT_TRUE(api().record(to, s.get()).ok());
@@ -214,7 +214,7 @@ TEST_F(DeviceApiTest, a_reset_gpu_is_opened_again_and_old_objects_are_refused) {
   DeviceEvent* e = nullptr;
   void* p = nullptr;
   ASSERT_TRUE(api().make_stream(old, s).ok());
-  ASSERT_TRUE(api().make_event(old, e).ok());
+  ASSERT_TRUE(api().make_event(old, false, e).ok());
   ASSERT_TRUE(api().allocate(old, 100, p).ok());
   ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
   for (const bool is_used_again : {false, true}) {

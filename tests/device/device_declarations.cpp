@@ -45,7 +45,7 @@ struct Same<R (*)(A...), S (*)(B...)> {
 #define MQ_CHECK(function, ...) \
   static_assert(Same<decltype(Driver::function)::Pointer, decltype(&::function)>::value, #function);
 MQ_CUDA_FUNCTIONS(MQ_CHECK)
-#if CUDA_VERSION >= 12000
+#if CUDA_VERSION >= 12040
 MQ_CUDA_OPTIONAL_FUNCTIONS(MQ_CHECK)
 #endif
 

@@ -33,8 +33,8 @@ Status use(Objects& o, const Array<float>& x, CuStream program, CuStream elsewhe
   (void)api.capturing(o.device, nullptr);
   MQ_TRY(api.make_stream(o.device, o.stream));
   MQ_TRY(api.wrap_stream(o.device, program, o.wrapped));
-  MQ_TRY(api.make_event(o.device, o.from));
-  MQ_TRY(api.make_event(o.device, o.to));
+  MQ_TRY(api.make_event(o.device, true, o.from));
+  MQ_TRY(api.make_event(o.device, true, o.to));
   MQ_TRY(api.allocate(o.device, 1024, o.memory));
   MQ_TRY(api.allocate_pinned(o.device, 1024, o.pinned));
   for (const DeviceSync sync : {DeviceSync::legacy, DeviceSync::perthread, DeviceSync::device})

@@ -241,7 +241,7 @@ inline void Gpus::set_streams(DeviceApi& api) {
 }
 
 inline void Gpus::set_events(DeviceApi& api) {
-  api.make_event = [](Device* device, DeviceEvent*& event) noexcept -> Status {
+  api.make_event = [](Device* device, bool, DeviceEvent*& event) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(device));
     event = new DeviceEvent{device, nullptr, 0, 0};

@@ -26,6 +26,7 @@ void fake_cuda_strict(bool);  // as FAKE_CUDA_STRICT
 // The next allocation is here, where one was that is freed and had room for it; null: anywhere.
 void fake_cuda_place(void*);
 long fake_cuda_calls(const char* function);  // since then; null: of all functions
+// Also counted: "lazy load", a kernel that was first launched before it was loaded.
 // How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
 // "pending" operations.
 long fake_cuda_living(const char* what);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tests/device/fake_cuda/state.hpp"
@@ -129,6 +130,33 @@ CuResult cuModuleGetFunction(CuFunction* out, CuModule handle, const char* name)
   return kSuccess;
 }
 
+CuResult cuModuleGetFunctionCount(unsigned* n, CuModule) {
+  Call call("cuModuleGetFunctionCount");
+  *n = static_cast<unsigned>(simt::names().size());
+  return call.result;
+}
+
+CuResult cuModuleEnumerateFunctions(CuFunction* out, unsigned n, CuModule handle) {
+  {
+    Call call("cuModuleEnumerateFunctions");
+    if (call.result != kSuccess) return call.result;
+  }
+  const std::vector<const char*> names = simt::names();
+  for (unsigned i = 0; i < n && i < names.size(); ++i)
+    if (const CuResult result = cuModuleGetFunction(out + i, handle, names[i]); result != kSuccess)
+      return result;
+  return kSuccess;
+}
+
+CuResult cuFuncLoad(CuFunction handle) {
+  Call call("cuFuncLoad");
+  if (call.result != kSuccess) return call.result;
+  Kernel* const kernel = kernel_of(handle);
+  if (kernel == nullptr) return kInvalidHandle;
+  kernel->is_loaded = true;
+  return kSuccess;
+}
+
 CuResult cuFuncGetAttribute(int* value, int attribute, CuFunction handle) {
   Call call("cuFuncGetAttribute");
   if (call.result != kSuccess) return call.result;
@@ -155,7 +183,7 @@ CuResult cuLaunchKernel(CuFunction function, unsigned grid, unsigned grid_y, uns
   Stream* stream = nullptr;
   if (call.result == kSuccess) call.result = stream_of(stream_handle, stream);
   if (call.result != kSuccess) return call.result;
-  const Kernel* const kernel = kernel_of(function);
+  Kernel* const kernel = kernel_of(function);
   if (kernel == nullptr || kernel->module->context != stream->context) return kInvalidHandle;
   std::vector<std::byte> args;
   if (grid == 0 || block == 0 || block > 1024 || grid_y * grid_z * block_y * block_z != 1 ||
@@ -163,6 +191,7 @@ CuResult cuLaunchKernel(CuFunction function, unsigned grid, unsigned grid_y, uns
     return kInvalidValue;
   if (shared_bytes > static_cast<unsigned>(kernel->shared_bytes) || !read_args(extra, args))
     return kInvalidValue;
+  if (!std::exchange(kernel->is_loaded, true)) ++state().calls["lazy load"];
   kernels::Launch launch{nullptr,      grid,    block,
                          shared_bytes, nullptr, static_cast<std::uint32_t>(args.size())};
   return enqueue(*stream, [name = kernel->name, launch, args, context = stream->context] {

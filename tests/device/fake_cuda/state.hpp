@@ -66,6 +66,7 @@ constexpr int kStaticShared = 1 << 10;  // shared memory that every kernel is sa
 struct Kernel {
   Module* module = nullptr;
   std::string name;
+  bool is_loaded = false;
   int shared_bytes = (48 << 10) - kStaticShared;
 };
 

@@ -316,6 +316,11 @@ void set_order(std::uint64_t seed) noexcept { emulator.seed = seed; }
 const char* error() noexcept { return emulator.error.c_str(); }
 void clear_error() noexcept { emulator.error.clear(); }
 bool known(const char* kernel) noexcept { return table().count(kernel) != 0; }
+std::vector<const char*> names() {
+  std::vector<const char*> all;
+  for (const auto& [name, kernel] : table()) all.push_back(kernel.name);
+  return all;
+}
 
 bool run(const kernels::Launch& launch, std::uint32_t shared_most) noexcept {
   Emulator& e = emulator;

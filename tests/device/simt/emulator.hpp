@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/device.hpp"
 
@@ -27,6 +28,7 @@ const char* error() noexcept;
 void clear_error() noexcept;
 // True if there is a kernel of this name.
 bool known(const char* kernel) noexcept;
+std::vector<const char*> names();  // of all kernels
 
 // Runs each launch at once, on the calling thread; or what use() was given.
 kernels::Launcher launcher(std::uint32_t shared_most = kSharedMost) noexcept;
