@@ -19,10 +19,17 @@ struct Launch {
   std::uint32_t grid = 1;        // thread blocks
   std::uint32_t block = 1;       // threads of a block, a multiple of 32
   std::uint32_t shared_bytes = 0;  // dynamic shared memory of a block
-  const void* args = nullptr;      // copied by the launcher before it returns
-  std::uint32_t args_bytes = 0;    // at most kMaxArgsBytes
+  // Of each run, one after the other; copied by the launcher before it returns.
+  const void* args = nullptr;
+  std::uint32_t args_bytes = 0;  // of a run: at most kMaxArgsBytes
+  // How often the grid runs, each time with args of its own: at most most_runs(args_bytes). In any order, and side by side.
+  std::uint32_t runs = 1;
 };
-inline constexpr std::uint32_t kMaxArgsBytes = 512;
+// All args are parameters of the kernel, which has 4 KiB of them.
+inline constexpr std::uint32_t kMaxArgsBytes = 512, kArgsOfRuns = 4096;
+constexpr std::uint32_t most_runs(std::uint32_t args_bytes) {
+  return args_bytes <= kArgsOfRuns / 16 ? 16 : kArgsOfRuns / args_bytes;
+}
 
 // Where launches go: into a stream, which runs them in order. The launcher keeps errors.
 struct Launcher {
@@ -75,6 +82,10 @@ struct DeviceOps {
   void (*encode)(const DeviceEncode&, const Launcher&) noexcept;
   void (*decode)(const DeviceDecode&, const Launcher&) noexcept;
 };
+
+// Copies bytes of pinned host memory to the device. `most`: the greatest number of bytes of any such copy that may become
+// one launch with this one. Faster than a copy of the driver if there are many short ones.
+void device_bring(void* to, const void* from, std::size_t bytes, std::size_t most, const Launcher&) noexcept;
 
 // Null if the codec has no device row, or not for these parameters.
 const DeviceOps* device_ops(const Codec&, Element, const Params&) noexcept;

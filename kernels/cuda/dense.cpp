@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/dense.hpp"
 
+#include <algorithm>
+
 #include "kernels/cuda/block_row.hpp"
 #include "kernels/cuda/halves.hpp"
 #include "kernels/cuda/rows.hpp"
@@ -71,6 +73,13 @@ constexpr DeviceOps kEither{&scratch_bytes, &encode_either<kGives, Family, T>,
                             &decode_either<kGives, Family, T>};
 
 }  // namespace
+
+void device_bring(void* to, const void* from, std::size_t bytes, std::size_t most,
+                  const Launcher& launch) noexcept {
+  constexpr std::size_t kOfBlock = std::size_t{4} * 16 * kThreads;
+  launch("bring_bytes", std::clamp<std::size_t>(most / kOfBlock, 1, 16), kThreads, 0,
+         Bring{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
+}
 
 constinit const DeviceRow raw_device_row{"raw", {kOps<kRaw32>, kOps<kRaw64>}, {}};
 constinit const DeviceRow bf16_device_row{

@@ -29,6 +29,11 @@ struct Nothing {
 struct Refuse {
   std::uint32_t* malformed;
 };
+struct Bring {
+  std::byte* to;
+  const std::byte* from;
+  std::uint64_t bytes;
+};
 
 // Number of thread blocks for this many pieces of work, if a block costs little: one per piece, so that no
 // multiprocessor waits for the last pieces of another. If there are very many pieces, each block takes

@@ -1,17 +1,29 @@
 // The kernel language (simt.cuh) on a GPU, compiled by nvcc.
 #pragma once
 
+#include "kernels/device.hpp"
+
 #define MQ_DEVICE __device__ __forceinline__
 #define MQ_PRAGMA(text) _Pragma(#text)
 #define MQ_UNROLL(times) MQ_PRAGMA(unroll times)  // before a loop
-// C linkage, so that the launcher finds the kernel by its name.
-#define MQ_KERNEL(name, Args, threads) \
-  extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args args)
+// C linkage, so that the launcher finds the kernel by its name. blockIdx.y is the number of the run (Launch::runs).
+#define MQ_KERNEL_BOUNDS(name, Args, ...)                             \
+  MQ_DEVICE void name##_run(const Args& args);                        \
+  extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           \
+      name(const __grid_constant__ mq::simt::ArgsOfRuns<Args> args) { \
+    name##_run(args.of[blockIdx.y]);                                  \
+  }                                                                   \
+  MQ_DEVICE void name##_run(const Args& args)
+#define MQ_KERNEL(name, Args, threads) MQ_KERNEL_BOUNDS(name, Args, threads)
 // Limits the registers so that `blocks` thread blocks fit a multiprocessor.
-#define MQ_KERNEL_RESIDENT(name, Args, threads, blocks) \
-  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args args)
+#define MQ_KERNEL_RESIDENT(name, Args, threads, blocks) MQ_KERNEL_BOUNDS(name, Args, threads, blocks)
 
 namespace mq::simt {
+
+template <class Args>
+struct ArgsOfRuns {
+  Args of[kernels::most_runs(sizeof(Args))];
+};
 
 MQ_DEVICE std::uint32_t thread() { return threadIdx.x; }
 MQ_DEVICE std::uint32_t block() { return blockIdx.x; }

@@ -119,7 +119,7 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.output = static_cast<std::byte*>(call_.recvbuf);
   reduction.rank = state_.channel.comm().rank();
   reduction.size = state_.channel.comm().size();
-  reduction.pipelines = state_.channel.pipelines_of(program.plan);
+  std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(program.plan);
   reduction.threads = env()->threads;
   MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
   if (vectors_.is_captured(order_)) return refuse_capture();

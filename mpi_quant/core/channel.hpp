@@ -50,17 +50,19 @@ class Channel {
     PlanFacts facts;
   };
   const Program& program(const PlanRow& row, const kernels::Codec& codec, kernels::Element element);
-  // How many segments of a call with this plan may be in flight, so that there are tags for them. The same on
-  // all ranks.
-  int pipelines_of(const Plan& plan) const {
-    return std::min(pipelines_, (CallOrder::kTagsPerWindow - 1) / plan.rounds);
+  // How many segments of a call with this plan may be in flight on the processor, and how many have tags of their own: a
+  // multiple of that. The same on all ranks.
+  std::tuple<int, int> segments_of(const Plan& plan) const {
+    const int room = (CallOrder::kTagsPerWindow - 1) / plan.rounds, pipelines = std::min(pipelines_, room);
+    return {pipelines, std::max(1, std::min(kTagSegments, room) / pipelines) * pipelines};
   }
   int first_tag(int window) const { return lease_.first_tag + window * CallOrder::kTagsPerWindow; }
 
  private:
   void take(const Nodes& nodes);
 
-  static constexpr int kMaxPipelines = 16;  // fewer if a plan has many rounds: pipelines_of
+  static constexpr int kMaxPipelines = 16;  // fewer if a plan has many rounds: segments_of
+  static constexpr int kTagSegments = 32;   // so many segments may be in flight on a device
   static_assert(static_cast<int>(CallOrder::kWindows) * CallOrder::kTagsPerWindow == Lease::kTags);
 
   std::optional<MpiComm> comm_;

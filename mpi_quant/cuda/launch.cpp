@@ -2,6 +2,7 @@
 // defines the table.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "mpi_quant/cuda/device.hpp"
@@ -99,13 +100,17 @@ Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   MQ_TRY(scope.status());
   CuFunction function = nullptr;
   MQ_TRY(prepare(d, launch, function));
-  std::size_t bytes = launch.args_bytes;
-  // As one buffer, because the driver then checks its size against the kernel's parameters.
-  std::array<void*, 5> extra{reinterpret_cast<void*>(kLaunchBuffer), const_cast<void*>(launch.args),
+  // As one buffer, because the driver then checks its size against the kernel's parameters: the args of as many runs as a
+  // launch may have.
+  alignas(16) std::array<std::byte, kernels::kArgsOfRuns> args;  // what is not used stays unset
+  std::memcpy(args.data(), launch.args, std::size_t{launch.args_bytes} * launch.runs);
+  std::size_t bytes = std::size_t{launch.args_bytes} * kernels::most_runs(launch.args_bytes);
+  std::array<void*, 5> extra{reinterpret_cast<void*>(kLaunchBuffer), args.data(),
                              reinterpret_cast<void*>(kLaunchBufferBytes), &bytes,
                              reinterpret_cast<void*>(kLaunchEnd)};
-  Status status = call_driver(d, driver().cuLaunchKernel, function, launch.grid, 1U, 1U, launch.block, 1U, 1U,
-                              launch.shared_bytes, stream.stream, nullptr, extra.data());
+  Status status =
+      call_driver(d, driver().cuLaunchKernel, function, launch.grid, launch.runs, 1U, launch.block, 1U, 1U,
+                  launch.shared_bytes, stream.stream, nullptr, extra.data());
   if (!status.ok()) return {status.code(), status.text() + ": " + launch.kernel};
   return {};
 }

@@ -1,5 +1,6 @@
 #include "mpi_quant/device/placement.hpp"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
@@ -19,6 +20,16 @@ kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
   if (!widened.reserve(reduction.count * sizeof(float))) throw std::bad_alloc();
   reduction.convert->widen(x, widened.data(), reduction.count);
   return reduction.codec->measure(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
+}
+
+// Segments in flight on a device: enough to fill launches, fewer if each has many chunks. As many as on the host, or a
+// multiple that divides tag_segments.
+int device_pipelines(const Reduction& reduction) {
+  constexpr int kChunks = 64, kMost = static_cast<int>(2 * LaunchBatch::kMostSegments);
+  const int wanted = std::clamp(kChunks / reduction.plan->chunks, 1, kMost);
+  int pipelines = reduction.pipelines;
+  while (2 * pipelines <= wanted && reduction.tag_segments % (2 * pipelines) == 0) pipelines *= 2;
+  return pipelines;
 }
 
 Result<bool> device_wire(bool (*mpi_takes_device_memory)() noexcept) noexcept {
@@ -48,6 +59,7 @@ DeviceRows device_rows(bool (*mpi_takes_device_memory)() noexcept) noexcept {
 Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   mode_ = Mode::host;
   reduction.backend = &host_;
+  host_pipelines_ = reduction.pipelines;
   rows_ = rows;
   backend_.device_reduction = {};
   if (rows.api == nullptr) return {};
@@ -79,6 +91,7 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   const kernels::DeviceShape* const shape = rows.api->shape(device);
   if (shape != nullptr) backend_.device_reduction.shape = *shape;
   reduction.backend = &backend_;
+  reduction.pipelines = device_pipelines(reduction);
   copies_in_ = in_.device != device;  // even if it is on another device
   copies_out_ = out_.memory == Memory::host;
   return {};
@@ -87,6 +100,7 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
 void DevicePlacement::stage(Reduction& reduction) {
   mode_ = Mode::staged;
   reduction.backend = &host_;
+  reduction.pipelines = host_pipelines_;
   copies_in_ = in_.memory == Memory::device;
   copies_out_ = out_.memory == Memory::device;
 }
@@ -273,8 +287,8 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
     return {};
   }
   if (backend_.device_reduction.may_outlast)
-    for (const DevicePipeline& pipeline : work_->pipelines())
-      if (Status status = api.lead_stream(pipeline.stream, setting_.order.stream); !status.ok())
+    for (DeviceStream* const stream : work_->streams())
+      if (Status status = api.lead_stream(stream, setting_.order.stream); !status.ok())
         return fail(std::move(status), over);
   mark_idle();
   return {};

@@ -44,7 +44,8 @@ class DevicePlacement {
   DevicePlacement& operator=(const DevicePlacement&) = delete;
 
   // Call it before a run: finds where reduction.input and reduction.output are, and decides how the reduction runs. Sets
-  // reduction.backend. If that is a device, prepare() later provides its pipelines.
+  // reduction.backend. If that is a device, prepare() later provides its pipelines, of which there may be more than
+  // reduction.pipelines says before.
   Status locate(Reduction& reduction, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream. Then nothing may be
   // launched.
@@ -106,6 +107,7 @@ class DevicePlacement {
   DeviceBackend backend_;
   HostBackend host_;
   Setting setting_;
+  int host_pipelines_ = 0;  // reduction.pipelines, if it runs on the processor
   std::unique_ptr<DeviceResources> work_;
   bool begun_ = false;                                  // work_ is in use by this call
   Buffer pageable_;                                     // vectors of a staged reduction without pinned memory

@@ -9,7 +9,7 @@ namespace mq {
 DeviceResources::~DeviceResources() {
   settle();
   free_events();
-  for (const DevicePipeline& pipeline : pipelines_) api_.free_stream(pipeline.stream);
+  for (DeviceStream* const stream : streams_) api_.free_stream(stream);
   if (main_event_ != nullptr) api_.free_event(main_event_);
   if (main_ != nullptr) api_.free_stream(main_);
   if (device_memory_ != nullptr) api_.free(device_, device_memory_);
@@ -31,13 +31,16 @@ Status DeviceResources::reserve(const Need& need) {
 Status DeviceResources::make_streams(const Need& need) {
   if (main_ == nullptr) MQ_TRY(api_.make_stream(device_, main_));
   if (main_event_ == nullptr) MQ_TRY(api_.make_event(device_, false, main_event_));
-  pipelines_.reserve(need.pipelines);
-  if (events_.size() < need.pipelines) events_.resize(need.pipelines);
-  while (pipelines_.size() < need.pipelines) {
-    DevicePipeline pipeline;
-    MQ_TRY(api_.make_stream(device_, pipeline.stream));
-    pipelines_.push_back(pipeline);
+  const std::size_t of_stream = pipelines_of_stream(need.pipelines);
+  used_streams_ = (need.pipelines + of_stream - 1) / of_stream;
+  streams_.reserve(used_streams_);
+  while (streams_.size() < used_streams_) {
+    DeviceStream* stream = nullptr;
+    MQ_TRY(api_.make_stream(device_, stream));
+    streams_.push_back(stream);
   }
+  if (events_.size() < need.pipelines) events_.resize(need.pipelines);
+  if (pipelines_.size() < need.pipelines) pipelines_.resize(need.pipelines);
   if (need.is_timed && !are_timed_) free_events();
   are_timed_ = are_timed_ || need.is_timed;
   for (std::size_t i = 0; i < need.pipelines; ++i) {
@@ -49,6 +52,7 @@ Status DeviceResources::make_streams(const Need& need) {
       events.push_back(event);
     }
     pipelines_[i].events = events;
+    pipelines_[i].stream = streams_[i / of_stream];
   }
   return {};
 }
@@ -87,8 +91,7 @@ Status DeviceResources::follow(const DeviceOrder& order) {
 
 Status DeviceResources::fork() {
   MQ_TRY(api_.record(main_event_, main_));
-  for (std::size_t i = 0; i < used_pipelines_; ++i)
-    MQ_TRY(api_.wait_event(pipelines_[i].stream, main_event_));
+  for (DeviceStream* const stream : streams()) MQ_TRY(api_.wait_event(stream, main_event_));
   return {};
 }
 
@@ -99,7 +102,7 @@ void DeviceResources::settle() {
     if (late_.ok()) late_ = std::move(status);
   };
   if (main_ != nullptr) wait(main_);
-  for (const DevicePipeline& pipeline : pipelines_) wait(pipeline.stream);
+  for (DeviceStream* const stream : streams_) wait(stream);
   for (const std::span<const DeviceResult> results : left_)
     if (late_.ok() &&
         std::any_of(results.begin(), results.end(), [](const auto& r) { return r.malformed != 0; }))

@@ -58,6 +58,9 @@ class DeviceResources {
   DeviceStream* main() const { return main_; }
   DeviceEvent* main_event() const { return main_event_; }
   std::span<const DevicePipeline> pipelines() const { return {pipelines_.data(), used_pipelines_}; }
+  std::span<DeviceStream* const> streams() const {
+    return {streams_.data(), used_streams_};
+  }  // of the pipelines
   // In addition to the pipelines' memory. Null if there was no memory.
   std::byte* device_memory() const {
     return device_memory_ == nullptr ? nullptr : device_memory_ + pipelines_bytes_;
@@ -75,7 +78,8 @@ class DeviceResources {
   DeviceStream* main_ = nullptr;
   DeviceEvent* main_event_ = nullptr;
   bool is_busy_ = false, are_timed_ = false;  // timed: events_
-  std::size_t used_pipelines_ = 0, pipelines_bytes_ = 0;
+  std::size_t used_pipelines_ = 0, used_streams_ = 0, pipelines_bytes_ = 0;
+  std::vector<DeviceStream*> streams_;
   std::vector<DevicePipeline> pipelines_;
   std::vector<std::vector<DeviceEvent*>> events_;  // by pipeline
   std::byte *device_memory_ = nullptr, *pinned_ = nullptr;

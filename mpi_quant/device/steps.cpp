@@ -39,10 +39,11 @@ std::size_t DeviceSteps::pinned_bytes(const Reduction& reduction) {
 }
 
 void DeviceSteps::prepare(const Reduction& reduction, const DeviceReduction& device, const Layout& layout,
-                          const DevicePipeline& pipeline, std::byte* results) {
+                          const DevicePipeline& pipeline, DeviceGroup& group, std::byte* results) {
   reduction_ = &reduction;
   device_ = &device;
   pipeline_ = pipeline;
+  group_ = &group;
   places_.prepare(reduction, layout, pipeline.memory);
   scratch_ = pipeline.memory + aligned(ChunkPlaces::memory_bytes(reduction, layout));
   wire_ = scratch_ + scratch_bytes(reduction, device, layout);
@@ -59,20 +60,21 @@ bool DeviceSteps::encode(const Step& step, const FrameHeader& header, std::byte*
     result.encoded = ops_of(*reduction_, step).encode(e.args);
     return false;
   }
-  return launched(step, launch(step, e, header), result);
+  launch(step, e, header);
+  return true;
 }
 
-Status DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
+void DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header) {
   const DeviceReduction& device = *device_;
-  const kernels::Launcher launcher = device.api->launcher(pipeline_.stream);
+  launched_.push_back({&step});
+  group_->begin(*this);
+  const kernels::Launcher launcher = group_->batch().launcher();
   DeviceResult& reported = result_of(step);
   reported.encoded = {kNothingWritten, 0};
   std::memcpy(reported.head.data(), &header, reported.head.size());
-  MQ_TRY(begin(step));
   if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
   device.ops_of(step).encode({e.args, &reported.encoded, scratch_, device.shape}, launcher);
-  if (!device.device_wire) return {};
-  return device.api->copy(pipeline_.stream, e.args.wire - sizeof header, &reported, sizeof header);
+  if (device.device_wire) group_->batch().copy(e.args.wire - sizeof header, &reported, sizeof header);
 }
 
 bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
@@ -82,83 +84,104 @@ bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std:
     result.decoded = ops_of(*reduction_, step).decode(d.args);
     return false;
   }
-  return launched(step, launch(step, d, fetches_header), result);
+  launch(step, d, fetches_header);
+  return true;
 }
 
-Status DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
+void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
   const DeviceReduction& device = *device_;
-  const kernels::Launcher launcher = device.api->launcher(pipeline_.stream);
+  launched_.push_back({&step});
+  group_->begin(*this);
+  const kernels::Launcher launcher = group_->batch().launcher();
   DeviceResult& reported = result_of(step);
-  MQ_TRY(begin(step));
   if (fetches_header)
-    MQ_TRY(device.api->copy(pipeline_.stream, reported.received.data(), d.args.wire - sizeof(FrameHeader),
-                            sizeof(FrameHeader)));
+    group_->batch().copy(reported.received.data(), d.args.wire - sizeof(FrameHeader), sizeof(FrameHeader));
   if (d.args.n == 0) {  // no codec writes a payload for it
     reported.malformed = d.args.wire_bytes > 0;
-    return {};
+    return;
   }
   if (d.half != nullptr) device.convert->widen(d.half, d.widened, d.args.n, device.shape, launcher);
   if (d.args.wire_bytes > kShort && !device.device_wire) {
-    MQ_TRY(device.api->copy(pipeline_.stream, wire_, d.args.wire, d.args.wire_bytes));
+    kernels::device_bring(wire_, d.args.wire, d.args.wire_bytes, bound_, launcher);
     d.args.wire = wire_;
   }
   device.ops_of(step).decode({d.args, &reported.malformed, scratch_, device.shape}, launcher);
   if (d.rounded != nullptr)
     device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
-  return {};
 }
 
-Status DeviceSteps::begin(const Step& step) const {
-  return device_->is_timed ? device_->api->record(beginning_of(step), pipeline_.stream) : Status{};
+void DeviceSteps::was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end,
+                               std::size_t steps) {
+  launched_.back() = {launched_.back().step, beginning, end, steps, status};
 }
 
-bool DeviceSteps::launched(const Step& step, Status status, StepResult& result) {
+void DeviceGroup::prepare(const DeviceReduction& device, DeviceStream* stream) {
+  device_ = &device;
+  stream_ = stream;
+  batch_.prepare(*device.api, stream);
+  begun_.clear();
+  begun_.reserve(LaunchBatch::kMostSegments);
+}
+
+void DeviceGroup::begin(DeviceSteps& steps) {
+  begun_.push_back(&steps);
+  batch_.begin_segment();
+}
+
+bool DeviceGroup::launch() {
+  if (begun_.empty()) return true;
   const DeviceApi& api = *device_->api;
-  Status launch = api.launch_error(pipeline_.stream);  // reading it clears it
-  if (status.ok()) status = std::move(launch);
-  if (status.ok()) status = api.record(end_of(step), pipeline_.stream);
-  if (status.ok()) {
-    launched_.push_back(&step);
-    return true;
-  }
-  (void)api.synchronize(pipeline_.stream);  // launched work must not outlive the call
-  result.status = std::move(status);
-  return false;
+  DeviceEvent* const beginning = device_->is_timed ? begun_.front()->beginning_of_last() : nullptr;
+  DeviceEvent* const end = begun_.front()->end_of_last();
+  Status status = device_->is_timed ? api.record(beginning, stream_) : Status{};
+  Status launched = batch_.flush();
+  if (status.ok()) status = std::move(launched);
+  if (status.ok()) status = api.record(end, stream_);
+  if (!status.ok()) (void)api.synchronize(stream_);  // launched work must not outlive the call
+  for (DeviceSteps* const steps : begun_) steps->was_launched(status, beginning, end, begun_.size());
+  begun_.clear();
+  return status.ok();
 }
 
 const Step* DeviceSteps::over(StepResult& result) {
   result = {};
   if (launched_.empty()) return nullptr;
-  const Step* const first = launched_.front();
-  if (!is_over(*first, result)) return nullptr;
+  const Step* const first = launched_.front().step;
+  if (!is_over(launched_.front(), result)) return nullptr;
   launched_.erase(launched_.begin());
   return first;
 }
 
 bool DeviceSteps::is_encoding() const {
   return std::any_of(launched_.begin(), launched_.end(),
-                     [](const Step* launched) { return launched->op == Op::encode; });
+                     [](const Launched& launched) { return launched.step->op == Op::encode; });
 }
 
 bool DeviceSteps::holds_up(const Step& step) const {
   const bool is_exchange = step.op == Op::exchange;
-  return std::any_of(launched_.begin(), launched_.end(), [&](const Step* earlier) {
+  return std::any_of(launched_.begin(), launched_.end(), [&](const Launched& launched) {
+    const Step* const earlier = launched.step;
     if (!is_exchange) return earlier->slot == step.slot;
     return (step.to != kNobody && earlier->op == Op::encode && earlier->slot == step.slot) ||
            (step.from != kNobody && earlier->slot == step.recv_slot);
   });
 }
 
-bool DeviceSteps::is_over(const Step& step, StepResult& result) {
+bool DeviceSteps::is_over(const Launched& launched, StepResult& result) {
   const DeviceApi& api = *device_->api;
+  const Step& step = *launched.step;
+  result.status = launched.status;
+  if (!result.status.ok()) return true;
   bool done = false;
-  result.status = api.query(end_of(step), done);
+  result.status = api.query(launched.end, done);
   if (!result.status.ok()) {
     (void)api.synchronize(pipeline_.stream);
     return true;
   }
   if (!done) return false;
-  if (device_->is_timed) (void)api.elapsed(beginning_of(step), end_of(step), result.seconds);  // 0 if unknown
+  if (device_->is_timed &&
+      api.elapsed(launched.beginning, launched.end, result.seconds).ok())  // else unknown
+    result.seconds /= static_cast<double>(launched.steps);
   DeviceResult& reported = result_of(step);
   if (step.op != Op::encode) {
     if (reported.malformed != 0) result.decoded = kernels::Decoded::malformed;
@@ -172,13 +195,24 @@ bool DeviceSteps::is_over(const Step& step, StepResult& result) {
   return true;
 }
 
+bool DeviceBackend::launch() {
+  bool ok = true;
+  for (DeviceGroup& group : groups_) ok = group.launch() && ok;
+  return ok;
+}
+
 void DeviceBackend::prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines,
                             std::byte* memory, std::size_t stride) {
   if (pipelines_.size() < pipelines) pipelines_.resize(pipelines);
   n_pipelines_ = pipelines;
+  const std::size_t of_stream = pipelines_of_stream(pipelines);
+  const std::size_t groups = (pipelines + of_stream - 1) / of_stream;
+  if (groups_.size() < groups) groups_.resize(groups);
+  for (std::size_t i = 0; i < groups; ++i)
+    groups_[i].prepare(device_reduction, device_reduction.pipelines[i * of_stream].stream);
   for (std::size_t i = 0; i < pipelines; ++i)
     pipelines_[i].prepare(reduction, device_reduction, layout, device_reduction.pipelines[i],
-                          memory + i * stride);
+                          groups_[i / of_stream], memory + i * stride);
 }
 
 }  // namespace mq

@@ -1,8 +1,9 @@
-// The codec steps of a reduction on a device. Steps are launched one after the other into the pipeline's stream. An
-// event of the step's slot says when the step is complete. Nothing here waits, except after a failed launch.
+// The codec steps of a reduction on a device. Steps of neighbouring pipelines are launched together, one after the other
+// into their stream. An event says when they are complete. Nothing here waits, except after a failed launch.
 //
 // Frames are in pinned host memory. An encode writes its payload there directly, over the bus. A decode first
-// copies a long payload to the device, because decoders read parts of it more than once.
+// copies a long payload to the device, because decoders read parts of it more than once. A kernel copies, so that the
+// payloads of several segments are one launch.
 //
 // With DeviceReduction::device_wire, frames are on the device instead. Then the processor cannot read their
 // headers, so headers are copied in the order of the stream. The header of an encoded chunk is known before
@@ -11,6 +12,7 @@
 // failed device can still announce its error.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,7 @@
 
 #include "kernels/device.hpp"
 #include "mpi_quant/base/device.hpp"
+#include "mpi_quant/device/batch.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/chunk_places.hpp"
 #include "mpi_quant/engine/frame.hpp"
@@ -37,9 +40,15 @@ static_assert(offsetof(DeviceResult, head) == 0 &&
               offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
               sizeof(FrameHeader) == offsetof(FrameHeader, payload_bytes) + sizeof(std::uint64_t));
 
+// Neighbouring pipelines have one stream, and their codec steps become one launch. There are two such groups or more, so
+// that one computes while messages of the other are under way.
+inline std::size_t pipelines_of_stream(std::size_t pipelines) {
+  return std::clamp<std::size_t>((pipelines + 1) / 2, 1, LaunchBatch::kMostSegments);
+}
+
 // The device resources of one pipeline.
 struct DevicePipeline {
-  DeviceStream* stream = nullptr;
+  DeviceStream* stream = nullptr;        // of its group
   std::span<DeviceEvent* const> events;  // one for each slot, or two if steps are timed
   std::byte* memory = nullptr;           // on the device: DeviceSteps::device_bytes
 };
@@ -62,6 +71,25 @@ struct DeviceReduction {
   const kernels::DeviceOps& ops_of(const Step& step) const { return step.raw ? *raw_ops : *ops; }
 };
 
+class DeviceSteps;
+
+// The pipelines of one stream.
+class DeviceGroup {
+ public:
+  void prepare(const DeviceReduction& device, DeviceStream* stream);
+  LaunchBatch& batch() { return batch_; }
+  // The next launches are those of this pipeline.
+  void begin(DeviceSteps& steps);
+  // Launches what the pipelines have begun, and tells them. False if that failed.
+  bool launch();
+
+ private:
+  const DeviceReduction* device_ = nullptr;
+  DeviceStream* stream_ = nullptr;
+  LaunchBatch batch_;
+  std::vector<DeviceSteps*> begun_;
+};
+
 class DeviceSteps final : public Steps {
  public:
   // Memory that a pipeline needs on the device, a multiple of 256, and for the results in pinned memory, a
@@ -72,7 +100,7 @@ class DeviceSteps final : public Steps {
   // reduction.plan has the steps that follow. pipeline.memory has device_bytes() bytes, and results has
   // pinned_bytes() bytes. May throw std::bad_alloc.
   void prepare(const Reduction& reduction, const DeviceReduction& device, const Layout& layout,
-               const DevicePipeline& pipeline, std::byte* results);
+               const DevicePipeline& pipeline, DeviceGroup& group, std::byte* results);
 
   void start_segment(std::size_t segment) override { places_.start_segment(segment); }
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
@@ -90,17 +118,26 @@ class DeviceSteps final : public Steps {
     return reinterpret_cast<std::byte*>(&results_[static_cast<std::size_t>(slot)]);
   }
   const std::byte* received(const Step& step) const override { return result_of(step).received.data(); }
+
+  // Events around the launches of the pipeline's last step, which stand for those of the whole group.
+  DeviceEvent* end_of_last() const { return end_of(*launched_.back().step); }
+  DeviceEvent* beginning_of_last() const { return beginning_of(*launched_.back().step); }
+  // The last step was launched between these events together with those of other pipelines, `steps` in all; or it could not
+  // be launched, and nothing of the stream runs any more.
+  void was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end, std::size_t steps);
   // Also written by decodes that nobody waits for.
   std::span<const DeviceResult> results() const { return results_; }
 
  private:
-  Status launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
-  Status launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header);
-  // begin() records the beginning of a step for the clock. launched() completes a launch; `status` is the
-  // status so far.
-  Status begin(const Step& step) const;
-  bool launched(const Step& step, Status status, StepResult& result);
-  bool is_over(const Step& step, StepResult& result);
+  struct Launched {
+    const Step* step = nullptr;
+    DeviceEvent *beginning = nullptr, *end = nullptr;
+    std::size_t steps = 1;  // between the events
+    Status status{};
+  };
+  void launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
+  void launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header);
+  bool is_over(const Launched& launched, StepResult& result);
   DeviceResult& result_of(const Step& step) const { return results_[static_cast<std::size_t>(step.slot)]; }
 
   DeviceEvent* end_of(const Step& step) const {
@@ -118,7 +155,8 @@ class DeviceSteps final : public Steps {
   std::byte* scratch_ = nullptr;
   std::byte* wire_ = nullptr;  // frames(), or a payload to be decoded
   std::size_t bound_ = 0;
-  std::vector<const Step*> launched_;
+  DeviceGroup* group_ = nullptr;
+  std::vector<Launched> launched_;
 };
 
 class DeviceBackend final : public Backend {
@@ -132,6 +170,8 @@ class DeviceBackend final : public Backend {
                std::size_t stride) override;
   Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
   bool is_asynchronous() const override { return true; }
+  std::size_t together(std::size_t pipelines) const override { return pipelines_of_stream(pipelines); }
+  bool launch() override;
   bool has_frames() const override { return device_reduction.device_wire; }
   bool may_outlast() const override { return device_reduction.may_outlast; }
   // Calls f(results) with the results of each pipeline whose decodes still run.
@@ -143,6 +183,7 @@ class DeviceBackend final : public Backend {
 
  private:
   std::vector<DeviceSteps> pipelines_;  // n_pipelines_ of them in use
+  std::vector<DeviceGroup> groups_;     // the first ones are in use
   std::size_t n_pipelines_ = 0;
 };
 

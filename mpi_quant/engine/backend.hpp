@@ -71,6 +71,11 @@ class Backend {
   virtual bool is_asynchronous() const { return false; }
   // True if the frames are in memory that the processor cannot read: Steps::frames().
   virtual bool has_frames() const { return false; }
+  // For an asynchronous backend. together: how many neighbours of this many segments in flight should have the same codec
+  // step at the same time. launch: after encode and decode of several segments; only now need they run. False if the device
+  // has failed, of which over() gives the reason.
+  virtual std::size_t together(std::size_t) const { return 1; }
+  virtual bool launch() { return true; }
   // True if a reduction may end while its last decodes still run.
   virtual bool may_outlast() const { return false; }
 };

@@ -10,7 +10,7 @@
 //
 // With reduction.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
 // the calling thread, and the bytes are the same. An asynchronous backend (reduction.backend, a device) launches
-// codec steps and does not wait for them. A segment advances over steps that its stream orders after them,
+// codec steps and does not wait for them; neighbouring segments take their codec steps together (groups.hpp). A segment advances over steps that its stream orders after them,
 // and waits where the processor needs what they write. So encoding, the wire and decoding overlap there, too.
 //
 // The ranks must have agreed before (agree.hpp): all have the same signature, and so the same layout and the
@@ -28,6 +28,7 @@
 #include "mpi_quant/base/comm.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame_check.hpp"
+#include "mpi_quant/engine/groups.hpp"
 #include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
@@ -63,6 +64,7 @@ class Execution {
     n_pipelines_ = pipelines_of(reduction, *layout_);
     if (pipelines_.size() < n_pipelines_) pipelines_.resize(n_pipelines_);
     batch_.reserve(n_pipelines_);
+    groups_.prepare(n_pipelines_, reduction.backend->together(n_pipelines_));
     most_at_once_ = is_asynchronous_ ? n_pipelines_ : static_cast<std::size_t>(reduction.threads);
     const std::size_t stride = pipeline_bytes(reduction, *layout_);
     reduction.backend->prepare(reduction, *layout_, n_pipelines_,
@@ -89,12 +91,15 @@ class Execution {
   Status advance(C& comm, Tally& tally, bool& moved) {
     for (;;) {
       batch_.clear();
+      bool progress = false;
       for (Pipeline& pipeline : pipelines_) {
         if (!pipeline.active || batch_.size() >= most_at_once_) continue;
         bool codec_step = false;
-        MQ_TRY(communicate(comm, pipeline, tally, moved, codec_step));
+        MQ_TRY(communicate(comm, pipeline, tally, progress, codec_step));
         if (codec_step) batch_.push_back(&pipeline);
       }
+      moved = moved || progress;
+      groups_.hold_back(batch_, progress, [&](std::size_t i) { return pipelines_[i].active; });
       if (batch_.empty()) return {};
       run_batch(tally);
       moved = true;
@@ -141,11 +146,11 @@ class Execution {
            reduction.backend->pipeline_bytes(reduction, layout);
   }
 
-  // Pipeline i runs segments i, i + pipelines, ... on every rank, whichever finishes first. So two messages
-  // between the same two ranks that are under way at once differ in pipeline or round. The next segment of a
-  // pipeline uses the same tags, in order.
+  // Two segments with the same tags are a multiple of tag_segments apart, and so they are in the same pipeline on every rank,
+  // however many pipelines it has: one after the other. So messages between two ranks with one tag stay in order.
   int tag(const Pipeline& pipeline, const Step& step) const {
-    return reduction_->first_tag + pipeline.index * reduction_->plan->rounds + step.round;
+    const std::size_t number = pipeline.segment % static_cast<std::size_t>(reduction_->tag_segments);
+    return reduction_->first_tag + static_cast<int>(number) * reduction_->plan->rounds + step.round;
   }
   std::span<std::byte> frame(const Pipeline& pipeline, int slot) const {
     return {pipeline.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};
@@ -278,6 +283,7 @@ class Execution {
 #  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && !is_asynchronous_)
 #endif
     for (int i = 0; i < n; ++i) begin(*batch_[static_cast<std::size_t>(i)]);
+    if (!reduction_->backend->launch()) backend_failed_ = true;
     for (Pipeline* pipeline : batch_) {  // in a fixed order
       if (!pipeline->running) end(*pipeline, step_of(*pipeline), pipeline->result, tally);
       ++pipeline->at;
@@ -369,6 +375,7 @@ class Execution {
   std::size_t slot_bytes_ = 0, n_pipelines_ = 0, active_ = 0, most_at_once_ = 1;
   std::vector<Pipeline> pipelines_;  // the first n_pipelines_ are in use
   std::vector<Pipeline*> batch_;
+  Groups groups_;
   bool has_frames_ = false, is_asynchronous_ = false, backend_failed_ = false;
   Status failure_;  // the first one; from then on results are worthless, but the schedule goes on
 };

@@ -35,9 +35,11 @@ struct Reduction {
   std::uint64_t call = 0;         // hash of the signature
   std::uint64_t random_key = 0;   // kernels::Site::call
   int rank = 0, size = 1;
-  int pipelines = 4;  // segments in flight; the same on all ranks
+  int pipelines = 4;  // segments in flight
+  // Segments that follow each other have different tags. The same on all ranks, and a multiple of `pipelines` of each rank.
+  int tag_segments = 4;
   int threads = 1;    // codec steps of different segments that may run side by side on the processor
-  int first_tag = 0;  // the reduction owns rounds * pipelines tags from this one on
+  int first_tag = 0;  // the reduction owns rounds * tag_segments tags from this one on
 };
 
 // The codec of raw steps.

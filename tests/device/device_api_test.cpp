@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -156,6 +157,33 @@ TEST_F(DeviceApiTest, kernels_run_in_order_and_with_the_shared_memory_they_ask_f
   EXPECT_EQ(fake_cuda_ran(nullptr), 2);
   EXPECT_EQ(x.get()[0], 4);
   EXPECT_EQ(x.get()[999], 3);
+}
+
+// A grid that runs several times, each time with arguments of its own, is one call of the driver.
+TEST_F(DeviceApiTest, runs_of_a_launch_have_arguments_of_their_own) {
+  const Array<float> x(std::vector<float>(3 * 256, 1));
+  OurStream s(*this, x.data());
+  const std::array<TestAdd, 3> args{
+      TestAdd{x.data(), 256, 1}, {x.data() + 256, 256, 2}, {x.data() + 512, 256, 3}};
+  const kernels::Launcher launcher = api().launcher(s.get());
+  fake_cuda_forget();
+  launcher.launch(launcher.context, {"test_add", 1, 256, 0, args.data(), sizeof(TestAdd), 3});
+  EXPECT_TRUE(api().launch_error(s.get()).ok());
+  EXPECT_TRUE(api().synchronize(s.get()).ok());
+  EXPECT_EQ(fake_cuda_calls("cuLaunchKernel"), 1);
+  for (const std::size_t i : {0, 256, 512}) EXPECT_EQ(x.get()[i], 2 + static_cast<float>(i / 256));
+  EXPECT_GT(fake_cuda_seconds(), 2.2e-6);
+  EXPECT_LT(fake_cuda_seconds(), 4e-6);
+}
+
+// A driver that loads kernels at their first launch may then wait for the work of the program.
+TEST_F(DeviceApiTest, kernels_are_loaded_with_their_image) {
+  const Array<float> x(std::vector<float>(256, 1));
+  OurStream s(*this, x.data());
+  for (const char* const kernel : {"test_add", "test_reverse"})
+    api().launcher(s.get())(kernel, 1, 256, 0, TestAdd{x.data(), 256, 1});
+  EXPECT_TRUE(api().synchronize(s.get()).ok());
+  EXPECT_EQ(fake_cuda_calls("lazy load"), 0);
 }
 
 TEST_F(DeviceApiTest, the_first_error_of_launches_is_kept_and_nothing_follows_it) {

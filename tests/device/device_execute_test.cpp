@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/device/device_run.hpp"
+#include "tests/device/driver_costs.hpp"
 
 namespace mq::test {
 namespace {
@@ -144,6 +145,60 @@ TEST_F(DeviceExecute, calls_like_the_one_before_allocate_nothing) {
       made = now;
     }
   });
+}
+
+// What a call of 64 MiB asks of the driver. The ranks take turns on one thread, so the counts are always the same.
+TEST_F(DeviceExecute, neighbouring_segments_share_launches) {
+  DeviceScene s{Scene{kernels::find_codec("onebit"), find_plan("allgather"), 2}};
+  s.scene.short_blocks = false;
+  s.scene.in_place = true;
+  const std::size_t n = (std::size_t{64} << 20) / sizeof(float);
+  const auto x = inputs<float>(2, n);
+  Vectors<float> output = x, residual = zeros<float>(2, n);
+  Loopback net(2);
+  std::vector<std::unique_ptr<Loopback::Rank>> comms;
+  std::vector<std::unique_ptr<RankRun<float>>> runs;
+  std::vector<Tally> tallies(2);
+  for (std::size_t r = 0; r < 2; ++r) {
+    comms.push_back(std::make_unique<Loopback::Rank>(net, static_cast<int>(r)));
+    runs.push_back(std::make_unique<RankRun<float>>(s, *comms[r], x[r], output[r], residual[r]));
+    ASSERT_TRUE(runs[r]->begin().ok());
+  }
+  for (std::size_t r = 0; r < 2; ++r) ASSERT_TRUE(runs[r]->execution().start(*comms[r]).ok());
+  while (!runs[0]->execution().done() || !runs[1]->execution().done())
+    for (std::size_t r = 0; r < 2; ++r) {
+      bool moved = false;
+      ASSERT_TRUE(runs[r]->execution().advance(*comms[r], tallies[r], moved).ok());
+    }
+  for (std::size_t r = 0; r < 2; ++r) {
+    const Device& gpu = Gpus::get().device(static_cast<int>(r));
+    ASSERT_TRUE(runs[r]->end().ok());
+    EXPECT_LE(gpu.launches, 40);
+    EXPECT_EQ(gpu.runs, 16 * gpu.launches) << "segments that a launch codes";
+    EXPECT_LE(gpu.copies, 20);
+    EXPECT_LE(gpu.records, 30);
+    EXPECT_LE(gpu.waits, 4);
+    // Each call of the table also enters and leaves the context: five calls of the driver.
+    const int calls = gpu.launches + gpu.copies + gpu.records + gpu.queries;
+    EXPECT_LE(gpu.launches * kLaunchMicroseconds + gpu.copies * kCopyMicroseconds +
+                  gpu.records * kRecordMicroseconds + gpu.queries * kQueryMicroseconds +
+                  5 * calls * kOtherMicroseconds,
+              600);
+    RecordProperty("queries", gpu.queries);
+  }
+  EXPECT_TRUE(same_bits(output[0], output[1]));
+}
+
+// Ranks with their vectors on the host have one segment in flight, the others eight.
+TEST_F(DeviceExecute, ranks_with_different_numbers_of_segments_in_flight) {
+  for (const PlanRow& plan : plans()) {
+    DeviceScene s{Scene{kernels::find_codec("onebit"), &plan, 3}};
+    s.scene.short_blocks = false;
+    s.scene.pipelines = 1;
+    s.kinds = [](int rank) { return Kinds{rank != 1, rank != 1}; };
+    const auto chunks = static_cast<std::size_t>(plan.make({0, 3, 1}).chunks);
+    expect_same<float>(s, kChunkBytes / sizeof(float) * chunks * 11 + 99, "host and devices");
+  }
 }
 
 TEST_F(DeviceExecute, a_failing_gpu_is_an_error_and_never_a_hang) {

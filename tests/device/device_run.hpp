@@ -71,22 +71,29 @@ class RankRun {
     if (s.keepers == nullptr) own_ = std::make_unique<Keeper>();
   }
   Status run(Tally& tally, Agreed& agreed) {
-    const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
-    const Plan plan = s_.scene.plan_of(comm_.rank(), half);
-    const PlanFacts facts = facts_of(plan);
-    Reduction reduction = describe(plan, facts);
-    DevicePlacement& call = (own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
-    E execution;
-    std::vector<std::byte> scratch;
-    const Status trouble = prepare(reduction, call, execution, scratch);
+    const Status trouble = begin();
     if (!agreed.all(trouble.ok())) {
-      call.settle();
+      call_->settle();
       return trouble.ok() ? Status{Code::peer_failed, "another rank cannot take part"} : trouble;
     }
-    Status status = complete(comm_, execution, tally);
+    (void)complete(comm_, execution_, tally);
+    return end();
+  }
+  // The parts of it; between them the execution runs.
+  Status begin() {
+    const bool half = kernels::compute_element(element_of<T>) != element_of<T>;
+    plan_ = s_.scene.plan_of(comm_.rank(), half);
+    facts_ = facts_of(plan_);
+    reduction_ = describe(plan_, facts_);
+    call_ = &(own_ ? own_ : (*s_.keepers)[static_cast<std::size_t>(rank_)])->call;
+    return prepare(reduction_, *call_, execution_, scratch_);
+  }
+  E& execution() { return execution_; }
+  Status end() {
+    Status status;
     for (bool over = false; !over;) {
       over = true;
-      status = call.deliver(execution.failure(), over);
+      status = call_->deliver(execution_.failure(), over);
     }
     take_back();
     return status;
@@ -117,6 +124,7 @@ class RankRun {
     reduction.rank = rank_;
     reduction.size = comm_.size();
     reduction.pipelines = s_.scene.pipelines;
+    reduction.tag_segments = 8 * s_.scene.pipelines;
     return reduction;
   }
   Status prepare(Reduction& reduction, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {
@@ -159,6 +167,12 @@ class RankRun {
   std::vector<T>& output_;
   std::vector<Compute<T>>& residual_;
   std::unique_ptr<Keeper> own_;
+  Plan plan_;
+  PlanFacts facts_;
+  Reduction reduction_;
+  DevicePlacement* call_ = nullptr;
+  E execution_;
+  std::vector<std::byte> scratch_;
   std::byte *device_output_ = nullptr, *device_residual_ = nullptr;
 };
 

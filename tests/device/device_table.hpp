@@ -25,10 +25,11 @@
 namespace mq {
 
 struct Device {
-  int calls = 0;           // that may fail
-  int fail_at = -1;        // the call with this number fails,
-  bool stays_bad = false;  // and all after it
-  int launches = 0, allocations = 0, events = 0, waits = 0;
+  int calls = 0;                                                     // that may fail
+  int fail_at = -1;                                                  // the call with this number fails,
+  bool stays_bad = false;                                            // and all after it
+  int launches = 0, runs = 0, copies = 0, records = 0, queries = 0;  // runs: those of the launches
+  int allocations = 0, events = 0, waits = 0;
   bool kernels = true, captures = false;
   bool is_bad = false;               // since a failure that stays
   int sent_when_bad = 0;             // messages out of its memory since then
@@ -55,7 +56,7 @@ namespace mq::test {
 
 class Gpus {
  public:
-  static constexpr std::size_t kPart = std::size_t{64} << 20;  // bytes of a device
+  static constexpr std::size_t kPart = std::size_t{256} << 20;  // bytes of a device
   static constexpr int kDevices = 6;
 
   static Gpus& get() {
@@ -251,6 +252,7 @@ inline void Gpus::set_events(DeviceApi& api) {
   api.free_event = [](DeviceEvent* event) noexcept { delete event; };
   api.record = [](DeviceEvent* event, DeviceStream* stream) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
+    ++event->device->records;
     MQ_TRY(get().count(event->device));
     event->stream = stream;
     event->at = stream->queued;
@@ -259,6 +261,7 @@ inline void Gpus::set_events(DeviceApi& api) {
   };
   api.query = [](DeviceEvent* event, bool& done) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
+    ++event->device->queries;
     MQ_TRY(get().count(event->device));
     if (event->stream != nullptr && event->polls-- <= 0) get().run(event->stream, event->at);
     done = event->stream == nullptr || event->stream->done >= event->at;
@@ -300,6 +303,7 @@ inline void Gpus::set_memory(DeviceApi& api) {
   api.free_pinned = [](Device*, void* p) noexcept { ::operator delete(p, std::align_val_t(256)); };
   api.copy = [](DeviceStream* stream, void* to, const void* from, std::size_t bytes) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
+    ++stream->device->copies;
     MQ_TRY(get().count(stream->device));
     get().push(stream, [=] { get().touch([&] { std::memcpy(to, from, bytes); }); });
     return {};
@@ -318,14 +322,19 @@ inline void Gpus::set_kernels(DeviceApi& api) {
               const std::scoped_lock lock(get().mutex());
               auto* const s = static_cast<DeviceStream*>(context);
               ++s->device->launches;
+              s->device->runs += static_cast<int>(launch.runs);
               if (!s->launch_error.ok()) return;
               s->launch_error = get().count(s->device);
               if (!s->launch_error.ok()) return;
-              std::vector<std::byte> args(launch.args_bytes);
+              std::vector<std::byte> args(std::size_t{launch.args_bytes} * launch.runs);
               std::memcpy(args.data(), launch.args, args.size());
-              get().push(s, [name = std::string(launch.kernel), args = std::move(args)] {
-                get().touch([&] { host_kernels::run(name, args.data()); });
-              });
+              get().push(
+                  s, [name = std::string(launch.kernel), args = std::move(args), bytes = launch.args_bytes] {
+                    get().touch([&] {
+                      for (std::size_t at = 0; at < args.size(); at += bytes)
+                        host_kernels::run(name, args.data() + at);
+                    });
+                  });
             }};
   };
   api.launch_error = [](DeviceStream* stream) noexcept -> Status {

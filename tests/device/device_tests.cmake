@@ -23,6 +23,7 @@ target_sources(simt_test PRIVATE $<TARGET_OBJECTS:mq_simt>)
 add_dependencies(gpu_tests simt_test)
 mpiq_device_test(device_rows_test device_rows_test.cpp SHARDS 2)
 mpiq_device_test(device_convert_test device_convert_test.cpp)
+mpiq_device_test(device_batch_test device_batch_test.cpp)
 mpiq_device_test(device_sparse_test device_sparse_test.cpp)
 mpiq_device_test(device_bitmaps_test device_bitmaps_test.cpp)
 

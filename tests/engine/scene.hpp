@@ -133,6 +133,7 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.rank = comm.rank();
     reduction.size = comm.size();
     reduction.pipelines = scene.pipelines;
+    reduction.tag_segments = 8 * scene.pipelines;
     reduction.threads = scene.threads;
     HostBackend backend;
     reduction.backend = &backend;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/convert.hpp"
+#include "kernels/cuda/dense.hpp"
 #include "kernels/device.hpp"
 
 namespace mq::test {
@@ -43,6 +44,10 @@ inline void run(std::string_view name, const void* args) {
     std::memcpy(&d, args, sizeof d);
     if (d.ops->decode(d.call.args) != kernels::Decoded::ok) *d.call.malformed = 1;
     std::memset(d.call.scratch, 0xdd, 64);
+  } else if (name == "bring_bytes") {
+    kernels::dense::Bring b;
+    std::memcpy(&b, args, sizeof b);
+    std::memcpy(b.to, b.from, b.bytes);
   } else {
     Convert c;
     std::memcpy(&c, args, sizeof c);

@@ -186,14 +186,17 @@ CuResult cuLaunchKernel(CuFunction function, unsigned grid, unsigned grid_y, uns
   Kernel* const kernel = kernel_of(function);
   if (kernel == nullptr || kernel->module->context != stream->context) return kInvalidHandle;
   std::vector<std::byte> args;
-  if (grid == 0 || block == 0 || block > 1024 || grid_y * grid_z * block_y * block_z != 1 ||
+  if (grid == 0 || block == 0 || block > 1024 || grid_y == 0 || grid_z * block_y * block_z != 1 ||
       pointers != nullptr)
     return kInvalidValue;
   if (shared_bytes > static_cast<unsigned>(kernel->shared_bytes) || !read_args(extra, args))
     return kInvalidValue;
   if (!std::exchange(kernel->is_loaded, true)) ++state().calls["lazy load"];
-  kernels::Launch launch{nullptr,      grid,    block,
-                         shared_bytes, nullptr, static_cast<std::uint32_t>(args.size())};
+  // A real driver compares the size of the buffer with that of the kernel's parameters.
+  const std::uint32_t bytes = simt::args_bytes(kernel->name.c_str()), most = kernels::most_runs(bytes);
+  if (args.size() != std::size_t{bytes} * most || grid_y > most) return kInvalidValue;
+  args.resize(std::size_t{bytes} * grid_y);
+  kernels::Launch launch{nullptr, grid, block, shared_bytes, nullptr, bytes, grid_y};
   return enqueue(*stream, [name = kernel->name, launch, args, context = stream->context] {
     return run(name, launch, args, *context);
   });

@@ -316,6 +316,9 @@ void set_order(std::uint64_t seed) noexcept { emulator.seed = seed; }
 const char* error() noexcept { return emulator.error.c_str(); }
 void clear_error() noexcept { emulator.error.clear(); }
 bool known(const char* kernel) noexcept { return table().count(kernel) != 0; }
+std::uint32_t args_bytes(const char* kernel) noexcept {
+  return static_cast<std::uint32_t>(table().find(kernel)->second.args_bytes);
+}
 std::vector<const char*> names() {
   std::vector<const char*> all;
   for (const auto& [name, kernel] : table()) all.push_back(kernel.name);
@@ -330,16 +333,22 @@ bool run(const kernels::Launch& launch, std::uint32_t shared_most) noexcept {
   if (!e.error.empty()) return false;
   if (launch.args_bytes != e.kernel->args_bytes || launch.args_bytes > kernels::kMaxArgsBytes)
     return fail("arguments of another size");
+  if (launch.runs == 0 || launch.runs > kernels::most_runs(launch.args_bytes))
+    return fail("more runs than a launch may have");
   if (launch.block == 0 || launch.block % 32 != 0 || launch.block > e.kernel->threads || launch.grid == 0)
     return fail("threads or blocks that it cannot have");
   if (launch.shared_bytes > shared_most) return fail("more shared memory than a block has");
   alignas(16) std::byte args[kernels::kMaxArgsBytes];
-  std::memcpy(args, launch.args, launch.args_bytes);
   e.args = args;
   e.shared_most = shared_most;
   const unsigned environment = _mm_getcsr();
   _mm_setcsr(0x1f80);  // a GPU knows nothing of the program's
-  const bool ok = run_grid(launch);
+  bool ok = true;
+  for (std::uint32_t i = 0; i < launch.runs && ok; ++i) {
+    const std::uint32_t at = e.seed % 2 == 0 ? i : launch.runs - 1 - i;
+    std::memcpy(args, static_cast<const std::byte*>(launch.args) + at * launch.args_bytes, launch.args_bytes);
+    ok = run_grid(launch);
+  }
   _mm_setcsr(environment);
   e.kernel = nullptr;
   return ok;

@@ -28,7 +28,8 @@ const char* error() noexcept;
 void clear_error() noexcept;
 // True if there is a kernel of this name.
 bool known(const char* kernel) noexcept;
-std::vector<const char*> names();  // of all kernels
+std::vector<const char*> names();                       // of all kernels
+std::uint32_t args_bytes(const char* kernel) noexcept;  // of a run of this kernel, which is known
 
 // Runs each launch at once, on the calling thread; or what use() was given.
 kernels::Launcher launcher(std::uint32_t shared_most = kSharedMost) noexcept;

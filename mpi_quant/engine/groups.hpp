@@ -1,0 +1,63 @@
+// Which codec steps of segments in flight begin together, so that one launch of a device serves all of them: those of a
+// group of neighbouring pipelines. See Backend::together.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace mq {
+
+class Groups {
+ public:
+  // May throw std::bad_alloc.
+  void prepare(std::size_t pipelines, std::size_t together) {
+    pipelines_ = pipelines;
+    together_ = together;
+    idle_calls_ = 0;
+    enough_.assign((pipelines + together - 1) / together, together);
+  }
+
+  // The batch has the pipelines that are at a codec step, by number. Takes out those whose neighbours are not at one yet.
+  //
+  // Not for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends what a neighbour
+  // waits for. After kPatience calls without progress a group need not be complete: as many as are ready are enough, also
+  // for the rest of the reduction, so that it waits only once.
+  template <class Pipeline, class IsActive>
+  void hold_back(std::vector<Pipeline*>& batch, bool progress, const IsActive& is_active) {
+    if (together_ == 1 || batch.empty()) return;
+    idle_calls_ = progress ? 0 : idle_calls_ + 1;
+    const bool is_patient = idle_calls_ < kPatience;
+    auto kept = batch.begin();
+    for (auto begin = batch.begin(); begin != batch.end();) {
+      const std::size_t group = group_of(**begin);
+      const auto end = std::find_if(begin, batch.end(), [&](auto* p) { return group_of(*p) != group; });
+      const auto ready = static_cast<std::size_t>(end - begin);
+      if (!is_patient) enough_[group] = std::min(enough_[group], ready);
+      if (ready >= std::min(enough_[group], active_of(group, is_active))) kept = std::move(begin, end, kept);
+      begin = end;
+    }
+    batch.erase(kept, batch.end());
+    if (!batch.empty()) idle_calls_ = 0;
+  }
+
+ private:
+  template <class Pipeline>
+  std::size_t group_of(const Pipeline& pipeline) const {
+    return static_cast<std::size_t>(pipeline.index) / together_;
+  }
+  template <class IsActive>
+  std::size_t active_of(std::size_t group, const IsActive& is_active) const {
+    const std::size_t end = std::min((group + 1) * together_, pipelines_);
+    std::size_t n = 0;
+    for (std::size_t i = group * together_; i < end; ++i) n += is_active(i);
+    return n;
+  }
+
+  static constexpr int kPatience = 100;
+  std::size_t pipelines_ = 0, together_ = 1;
+  std::vector<std::size_t> enough_;  // by group: with so many at a codec step it need not be complete
+  int idle_calls_ = 0;               // calls in a row that held back and saw no progress
+};
+
+}  // namespace mq
