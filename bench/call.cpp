@@ -45,9 +45,11 @@ bool mpi_takes_gpu_memory() {
 
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
            std::shared_ptr<const Gpu> gpu)
-    : exact_(method.method.exact() || method.method.codec->lossless),
+    : exact_(method.method.exact() ||
+             (method.method.codec->lossless && method.method.memory_rule().ops == nullptr)),
       compresses_(!method.method.exact()),
-      carries_(compresses_ && feedback && (!exact_ || kernels::compute_element(element) != element)),
+      carries_(compresses_ && feedback && method.method.memory_rule().arrays > 0 &&
+               (!exact_ || kernels::compute_element(element) != element)),
       dense_(method.dense),
       type_(mpi_type(element)),
       count_(count),

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <span>
+
 #include "bench/models.hpp"
 #include "bench/mpi_algorithm.hpp"
 #include "bench/sparse_method.hpp"
 #include "kernels/codec.hpp"
+#include "kernels/memory.hpp"
 #include "mpi_quant/plan/plan.hpp"
 
 namespace mq::bench {
@@ -14,14 +17,10 @@ namespace {
 
 constexpr std::size_t kExample = std::size_t{1} << 20;  // elements
 
-std::string codec_text(const kernels::Codec& codec) {
-  const kernels::Params presets = kernels::preset_params(codec);
-  const auto bound = codec.wire_bound(kExample, kernels::Element::f32, presets);
-  const double bytes = static_cast<double>(bound) / static_cast<double>(kExample);
-  std::string text = fmt::format("  {:<12} {:>7.4f} bytes/element, 1/{:<5.3g} {}{}\n", codec.name, bytes,
-                                 4.0 / bytes, codec.what, codec.lossless ? " (lossless)" : "");
-  for (std::size_t i = 0; i < codec.specs.size(); ++i) {
-    const kernels::ParamSpec& spec = codec.specs[i];
+// One line for each parameter of a codec or of a memory rule.
+std::string specs_text(std::span<const kernels::ParamSpec> specs) {
+  std::string text;
+  for (const kernels::ParamSpec& spec : specs) {
     if (spec.kind == kernels::ParamKind::word)
       text += fmt::format("  {:<12} {}={} [{}]: {}\n", "", spec.name,
                           spec.words[static_cast<std::size_t>(spec.preset)], fmt::join(spec.words, "|"),
@@ -31,6 +30,15 @@ std::string codec_text(const kernels::Codec& codec) {
                           spec.what);
   }
   return text;
+}
+
+std::string codec_text(const kernels::Codec& codec) {
+  const kernels::Params presets = kernels::preset_params(codec);
+  const auto bound = codec.wire_bound(kExample, kernels::Element::f32, presets);
+  const double bytes = static_cast<double>(bound) / static_cast<double>(kExample);
+  return fmt::format("  {:<12} {:>7.4f} bytes/element, 1/{:<5.3g} {}{}\n", codec.name, bytes, 4.0 / bytes,
+                     codec.what, codec.lossless ? " (lossless)" : "") +
+         specs_text(codec.specs);
 }
 
 constexpr const char* kOnGpu =
@@ -51,13 +59,18 @@ std::string algorithms_text() {
 
 std::string list_text() {
   std::string text =
-      "A method is 'mpi' (the MPI library's own reduction), mpi/ALGORITHM or codec(param=value,...)/plan; "
-      "parameters and plan may be left out, and with --matrix {side} stands for a number. METHOD#2, #3 ...: "
+      "A method is 'mpi' (the MPI library's own reduction), mpi/ALGORITHM or codec(param=value,...)/plan "
+      "memory=rule(param=value,...); parameters, plan and memory may be left out, and with --matrix {side} stands for a number. METHOD#2, #3 ...: "
       "the same once more, as a method of its own ('mpi,mpi#2': how far apart equal things come out).\n\n"
       "Codecs (at most so many bytes for each f32 element of 1 Mi, and the fraction of raw):\n";
   for (const kernels::Codec& codec : kernels::codecs()) text += codec_text(codec);
   text += "\nPlans:\n";
   for (const PlanRow& plan : plans()) text += fmt::format("  {:<12} {}\n", plan.name, plan.what);
+  text += "\nMemory rules (what a rank keeps between calls with a key; carry if none is named):\n";
+  for (const kernels::MemoryRule& rule : kernels::memory_rules())
+    text += fmt::format("  {:<12} {} array{} a rank: {}\n", rule.name, rule.arrays,
+                        rule.arrays == 1 ? "" : "s", rule.what) +
+            specs_text(rule.specs);
   text += algorithms_text();
   text += kOnGpu;
   text += sparse_methods_text();

@@ -206,7 +206,7 @@ std::vector<MethodWord> quality_methods() {
   std::vector<MethodWord> words;
   const auto add = [&](const Method& method) { words.push_back({mq::to_string(method), method, ""}); };
   for (const Codec& codec : kernels::codecs()) {
-    const Method preset{&codec, kernels::preset_params(codec), nullptr};
+    const Method preset{&codec, kernels::preset_params(codec), nullptr, nullptr, {}};
     add(preset);
     for (std::size_t i = 0; i < codec.specs.size(); ++i)
       for (std::size_t w = 0; w < codec.specs[i].words.size(); ++w) {

@@ -74,11 +74,12 @@ def _params(text):
 
 
 def _method(file, i, row):
-    """Compares the parts of the method, `word(name=value,...)/plan`, with the columns that repeat them. `#2` after the method
-    means the same method measured again."""
+    """Compares the parts of the method, `word(name=value,...)/plan memory=rule`, with the columns that repeat them: none repeats
+    the memory rule. `#2` after the method means the same method measured again."""
     if "method" not in row.dtype.names:
         return
-    parts = re.fullmatch(r"([^(/#]+)(?:\(([^#]*)\))?(?:/([^#]*))?(?:#(?:[2-9]|[1-9][0-9]+))?", file.text(i, "method"))
+    parts = re.fullmatch(r"([^(/# ]+)(?:\(([^#)]*)\))?(?:/([^# ]*))?(?: memory=\w+(?:\([^#)]*\))?)?(?:#(?:[2-9]|[1-9][0-9]+))?",
+                         file.text(i, "method"))
     if parts is None:
         yield "method", "like word(name=value)/plan", file.text(i, "method") or "''"
         return

@@ -1,9 +1,11 @@
-// The tables of codecs, conversions and bitmap functions, joined from the objects of all instruction sets.
+// The tables of codecs, memory rules, conversions and bitmap functions, joined from the objects of all instruction sets.
 #include <algorithm>
 #include <array>
 
 #include "kernels/codec.hpp"
+#include "kernels/host/memory_rows.hpp"
 #include "kernels/host/rows.hpp"
+#include "kernels/memory.hpp"
 
 namespace mq::kernels {
 namespace {
@@ -18,6 +20,12 @@ const Row& of_isa(Isa isa, const Row& scalar_row, const Row& avx2_row, const Row
   return scalar_row;
 }
 
+Params presets_of(std::span<const ParamSpec> specs) noexcept {
+  Params params;
+  for (std::size_t i = 0; i < specs.size(); ++i) params.value[i] = specs[i].preset;
+  return params;
+}
+
 using Ops = const CodecOps*(Element, Isa) noexcept;
 
 #define MQ_CODEC(name, Type)                                                                     \
@@ -28,9 +36,22 @@ using Ops = const CodecOps*(Element, Isa) noexcept;
 #include "kernels/registry.def"
 #undef MQ_CODEC
 
+#define MQ_MEMORY(name, Type)                                                                              \
+  const MemoryOps* memory_ops_##name(Element element, Isa isa) noexcept {                                  \
+    const MemoryRow& row = of_isa(isa, scalar::memory_##name, avx2::memory_##name, avx512::memory_##name); \
+    return &row[static_cast<std::size_t>(compute_element(element))];                                       \
+  }
+#include "kernels/memory/registry.def"
+#undef MQ_MEMORY
+
 Codec with_ops(Codec codec, Ops* ops) noexcept {
   codec.ops = ops;
   return codec;
+}
+
+MemoryRule with_ops(MemoryRule rule, const MemoryOps* (*ops)(Element, Isa) noexcept) noexcept {
+  if (ops(Element::f32, Isa::scalar)->before != nullptr) rule.ops = ops;
+  return rule;
 }
 
 }  // namespace
@@ -50,11 +71,29 @@ const Codec* find_codec(std::string_view name) noexcept {
   return at == all.end() ? nullptr : &*at;
 }
 
-Params preset_params(const Codec& codec) noexcept {
-  Params params;
-  for (std::size_t i = 0; i < codec.specs.size(); ++i) params.value[i] = codec.specs[i].preset;
-  return params;
+Params preset_params(const Codec& codec) noexcept { return presets_of(codec.specs); }
+
+std::span<const MemoryRule> memory_rules() noexcept {
+#define MQ_MEMORY(name, Type) with_ops(describe_memory_##name(), &memory_ops_##name),
+  static const std::array all{
+#include "kernels/memory/registry.def"
+  };
+#undef MQ_MEMORY
+  return all;
 }
+
+const MemoryRule* find_memory_rule(std::string_view name) noexcept {
+  const std::span<const MemoryRule> all = memory_rules();
+  const auto at = std::find_if(all.begin(), all.end(), [&](const MemoryRule& r) { return r.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+const MemoryRule& carry_rule() noexcept {
+  static const MemoryRule& carry = *find_memory_rule("carry");
+  return carry;
+}
+
+Params preset_params(const MemoryRule& rule) noexcept { return presets_of(rule.specs); }
 
 const ConvertOps* convert(Element half, Isa isa) noexcept {
   if (half != Element::f16 && half != Element::bf16) return nullptr;

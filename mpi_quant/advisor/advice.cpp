@@ -70,7 +70,7 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
     MethodAdvice method;
     method.method = candidates()[c].text;
     method.bytes_per_element = rate(static_cast<double>(of.input.wire_bytes), of.input.elements);
-    const Ranks ranks{.size = advice.id.ranks, .exact_sums = candidates()[c].method.codec->exact_sums};
+    const Ranks ranks{.size = advice.id.ranks, .encodes_own = candidates()[c].method.codec->exact_sums};
     method.error = estimated_error(of, advice.id.ranks, losses_of(plan, ranks));
     const CodecRates rates{
         rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),

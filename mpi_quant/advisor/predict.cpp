@@ -51,7 +51,7 @@ PlanWork work_of(const PlanRow& row, const Ranks& ranks) {
 // sum. If a plan has one chunk, all ranks encode a sum again; if it has several, only the owner of the chunk
 // does. With exact sums every element of a rank is encoded as a contribution, and encodes of sums lose nothing.
 Losses losses_of(const PlanRow& row, const Ranks& ranks) {
-  if (ranks.exact_sums) return {1, 0};
+  if (ranks.encodes_own) return {1, 0};
   const Plan plan = of_rank_0(row, ranks);
   std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
   int contributions = 0, sums = 0;

@@ -10,12 +10,18 @@
 #include <string>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 #include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
 
 class CommState;
+
+// Of the memory rule of a method and its parameters; 0 for carry.
+inline std::uint64_t memory_hash(const Method& method) {
+  return method.memory == nullptr ? 0 : Hash{}.add(method.memory->id).add(method.memory_params.value).value();
+}
 
 // The arguments of an allreduce. count is wide enough for MPI_Allreduce and its _c form.
 struct Call {

@@ -11,6 +11,7 @@
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/engine/memory_steps.hpp"
 
 namespace mq {
 namespace {
@@ -18,30 +19,11 @@ namespace {
 // How much longer than its elements an encoded vector may be: headers of one block and of many blocks.
 constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
 
-bool overlaps(const Call& call, std::optional<kernels::Element> element) {
-  if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
-  const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
-             to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
-  return std::max(from, to) - std::min(from, to) <
-         static_cast<std::uintptr_t>(call.count) * kernels::element_bytes(*element);
-}
-
 Status abandoned() noexcept {
   return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
 }
 
 }  // namespace
-
-Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
-  if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
-  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
-  if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
-  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
-  if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
-  if (!may_overlap && overlaps(call, element))
-    return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
-  return {};
-}
 
 CallRun::CallRun(CommState& state, Exact exact)
     : state_(state), exact_(exact), vectors_(state.scratch.devices) {}
@@ -69,6 +51,7 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
     const std::uint64_t bytes = static_cast<std::uint64_t>(call.count) * kernels::element_bytes(*element);
     method_.plan = &choose_plan(bytes, state_.channel.comm().size());
   }
+  if (!method_.exact() && method_.memory_rule().arrays == 0) key_ = {};  // the key has no meaning
   try {
     local_error_ = options.local_error;
     // What happens with an unmodified program's overlapping vectors is left to MPI.
@@ -98,7 +81,7 @@ void CallRun::prepare_function(std::string_view function, Status local_error) no
 // Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
 // error.
 Status CallRun::prepare_run(std::optional<kernels::Element> element) {
-  const Channel::Program& program = state_.channel.program(*method_.plan, *method_.codec, *element);
+  const Channel::Program& program = state_.channel.program(*method_.plan, *element, method_.encodes_own());
   Reduction& reduction = reduction_;
   reduction.plan = &program.plan;
   reduction.facts = &program.facts;
@@ -107,6 +90,9 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
   reduction.convert = kernels::convert(*element, env()->isa);
   reduction.params = method_.params;
+  const kernels::MemoryRule& rule = method_.memory_rule();
+  reduction.memory = {&rule, rule.ops == nullptr ? nullptr : rule.ops(*element, env()->isa),
+                      method_.memory_params, 1};
   reduction.element = *element;
   reduction.count = static_cast<std::size_t>(call_.count);
   const std::size_t vector_bytes = reduction.count * kernels::element_bytes(*element);
@@ -114,6 +100,9 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
       vector_bytes + overhead_of(vector_bytes))
     return {Code::bad_argument,
             std::string(reduction.codec->name) + " with these parameters sends more than the vector"};
+  if (rule.ops != nullptr && key_.empty() && !may_fall_back_)
+    return {Code::bad_argument,
+            "memory=" + std::string(rule.name) + " needs the name of the vector (info mpiq_key)"};
   reduction.input =
       static_cast<const std::byte*>(call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf);
   reduction.output = static_cast<std::byte*>(call_.recvbuf);
@@ -133,6 +122,7 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   count_memory();
   MQ_TRY(std::move(prepared));
   if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.facts));
+  if (rule.measures(method_.memory_params) && !rehearsal_) reduction.memory.factor = memory_factor(reduction);
   execution_.prepare(reduction, scratch);
   return {};
 }
@@ -156,8 +146,9 @@ Status CallRun::place_residual() {
   reduction.residual = nullptr;
   const auto place = [&]() -> Status {
     Device* const device = vectors_.residual_device();
-    const Result<Residuals::Entry*> entry =
-        state_.residuals.acquire(key_.view(), reduction.count, reduction.element, vectors_.api(), device);
+    const Result<Residuals::Entry*> entry = state_.residuals.acquire(
+        key_.view(), reduction.count, reduction.element,
+        static_cast<std::size_t>(reduction.memory.rule->arrays), vectors_.api(), device);
     if (!entry.ok()) return entry.status();
     if ((*entry)->users > 0)
       return {Code::bad_argument,
@@ -224,8 +215,10 @@ void CallRun::sign(std::optional<kernels::Element> element) {
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
   if (method_.exact()) return;
   signature_.codec = method_.codec->id;
-  signature_.params_hash = hash_of(local_error_.ok() ? reduction_.params : method_.params) ^ safeguards_;
-  signature_.plan = method_.plan->id;
+  signature_.params_hash =
+      hash_of(local_error_.ok() ? reduction_.params : method_.params) ^ memory_hash(method_) ^ safeguards_;
+  signature_.plan = static_cast<std::uint8_t>(method_.plan->id);
+  signature_.memory = method_.memory_rule().id;
 }
 
 void CallRun::start() noexcept {

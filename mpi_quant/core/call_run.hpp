@@ -32,6 +32,8 @@ class CommState;
 // element: the type of the elements, if the library knows it. may_overlap: sendbuf and recvbuf may share
 // memory.
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
+// True if sendbuf and recvbuf share memory. False for a call in place.
+bool overlaps(const Call& call, std::optional<kernels::Element> element);
 
 // The object must stay where it is from start() to done(), and for ever once the communicator is broken. Two
 // threads must not call it at once: see CommState::mutex.

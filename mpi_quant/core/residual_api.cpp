@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernels/convert.hpp"
+#include "kernels/memory.hpp"
 #include "mpi_quant.h"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/collective_check.hpp"
@@ -68,13 +69,13 @@ MPI_Datatype residual_type(const Residuals::Entry& entry) {
   return entry.residual_element() == Element::f64 ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-// Calls f with the elements of a residual.
+// Calls f with the elements of all arrays of a key.
 template <class F>
 auto visit(const Residuals::Entry& entry, const F& f) {
   std::byte* const data = entry.buffer.data();  // on the host: call move_to_host first
   if (entry.residual_element() == Element::f64)
-    return f(std::span(reinterpret_cast<double*>(data), entry.count));
-  return f(std::span(reinterpret_cast<float*>(data), entry.count));
+    return f(std::span(reinterpret_cast<double*>(data), entry.count * entry.arrays));
+  return f(std::span(reinterpret_cast<float*>(data), entry.count * entry.arrays));
 }
 
 // How many elements are flushed at once. This bounds the scratch memory of half types, and keeps the counts
@@ -242,6 +243,7 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
     r.settled = entry.settled;
     r.calls = entry.calls;
     r.in_use = entry.users > 0;
+    r.arrays = static_cast<int>(entry.arrays);
   }
   return {};
 }
@@ -252,7 +254,7 @@ Status get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count, voi
   const Residuals::Entry* const entry = residuals ? residuals->find(key) : nullptr;
   if (entry == nullptr) return bad_argument(quoted(key) + " has no residual");
   MQ_TRY(residuals->idle(key));
-  const auto size = static_cast<MPI_Count>(entry->count);
+  const auto size = static_cast<MPI_Count>(entry->count * entry->arrays);
   if (first < 0 || count < 0 || first > size || count > size - first)
     return bad_argument("elements " + std::to_string(first) + " to " + std::to_string(first) + " + " +
                         std::to_string(count) + " are not in the " + std::to_string(size) + " of " +
@@ -280,7 +282,10 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
     return bad_argument(quoted(key) + ": count " + std::to_string(r.count) + " is not positive");
   if (!std::isfinite(r.settled)) return bad_argument(quoted(key) + ": settled is not finite");
   if (elements == nullptr) return bad_argument(quoted(key) + ": the buffer is NULL");
-  Result<Residuals::Entry> entry = Residuals::make(key, static_cast<std::size_t>(r.count), *element);
+  if (r.arrays < 0 || static_cast<std::size_t>(r.arrays) > kernels::kMaxArrays)
+    return bad_argument(quoted(key) + ": " + std::to_string(r.arrays) + " arrays");
+  Result<Residuals::Entry> entry = Residuals::make(key, static_cast<std::size_t>(r.count), *element,
+                                                   static_cast<std::size_t>(arrays_of(r)));
   if (!entry.ok()) return entry.status();
   MQ_TRY(copy_now(entry->buffer.data(), elements, entry->bytes()));
   const bool finite = visit(*entry, [](const auto& values) {

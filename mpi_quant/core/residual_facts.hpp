@@ -20,6 +20,9 @@ std::string_view text_in(const char (&text)[Size]) {
   return {text, static_cast<std::size_t>(std::find(text, text + Size, '\0') - text)};
 }
 
+// 0 stands for 1: programs that were written for an older library set no number.
+inline int arrays_of(const MPIQ_Residual& r) { return std::max(1, r.arrays); }
+
 inline std::string facts_of(std::span<const MPIQ_Residual> list) {
   std::string facts;
   for (const MPIQ_Residual& r : list) {
@@ -28,6 +31,7 @@ inline std::string facts_of(std::span<const MPIQ_Residual> list) {
     facts.append("key \"").append(text_in(r.key)).append("\", ").append(std::to_string(r.count)).append(" ");
     facts.append(text_in(r.element)).append(settled.data());
     if (r.calls != 0) facts.append(", after ").append(std::to_string(r.calls)).append(" calls");
+    if (arrays_of(r) > 1) facts.append(", ").append(std::to_string(r.arrays)).append(" arrays");
     facts.push_back('\0');
   }
   return facts;

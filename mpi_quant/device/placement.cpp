@@ -81,7 +81,8 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
                         (!reduction.facts->raw || backend_.device_reduction.raw_ops != nullptr);
   const char* const no_kernels = rows.api->no_kernels(device);
   if (no_kernels != nullptr) note_no_kernels(no_kernels);
-  const bool runs = has_rows && can_convert && no_kernels == nullptr;
+  // Memory rules run on the processor.
+  const bool runs = has_rows && can_convert && no_kernels == nullptr && reduction.memory.ops == nullptr;
   stage(reduction);
   if (!runs) return {};
   if (!rows.device_wire.ok()) return rows.device_wire.status();

@@ -6,6 +6,7 @@
 #include <bit>
 #include <string>
 
+#include "kernels/memory.hpp"
 #include "mpi_quant/plan/plan.hpp"
 
 namespace mq {
@@ -63,6 +64,8 @@ std::string describe(const Signature& s) {
     if (codec.id == s.codec) method = codec.name;
   for (const PlanRow& plan : plans())
     if (plan.id == s.plan) method.append("/").append(plan.name);
+  for (const kernels::MemoryRule& rule : kernels::memory_rules())
+    if (rule.id == s.memory && &rule != &kernels::carry_rule()) method.append(" memory=").append(rule.name);
   if (s.codec != 0) method += " (parameters " + std::to_string(s.params_hash % 1000000) + ")";
   return text + ", " + method + (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " +
          std::to_string(s.sequence);
@@ -89,7 +92,8 @@ bool splits(const Hello& summary) {
   if (a.kind != kIntercepted || b.kind != kIntercepted || a.error_code != 0 || b.error_code != 0)
     return false;
   for (Signature* const s : {&a, &b}) {
-    s->codec = s->plan = 0;
+    s->codec = 0;
+    s->plan = s->memory = 0;
     s->params_hash = 0;
   }
   return a == b;

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 7;
+inline constexpr std::uint16_t kWireVersion = 8;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -25,7 +25,8 @@ struct Signature {
   std::uint64_t params_hash = 0;  // 0 for mpi
   std::uint32_t sequence = 0;     // number of the call on its communicator
   std::uint16_t codec = 0;        // 0 for mpi
-  std::uint16_t plan = 0;         // 0 for mpi
+  std::uint8_t plan = 0;          // 0 for mpi
+  std::uint8_t memory = 0;        // id of the memory rule; 0 for mpi
   std::uint8_t element = 0;       // kernels::Element, or kOtherElement
   std::uint8_t kind = 0;          // of the call: kBlocking and so on
   std::uint16_t error_code = 0;   // Code of the error that keeps this rank from taking part; 0: none

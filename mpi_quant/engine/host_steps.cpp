@@ -7,13 +7,15 @@ namespace mq {
 void HostSteps::prepare(const Reduction& reduction, const Layout& layout, std::byte* scratch) {
   reduction_ = &reduction;
   places_.prepare(reduction, layout, scratch);
+  memory_.prepare(reduction, scratch + ChunkPlaces::memory_bytes(reduction, layout));
 }
 
 bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, StepResult& result) {
   const double start = now_s();
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.half != nullptr) reduction_->convert->widen(e.half, e.widened, e.args.n);
-  result.encoded = ops_of(*reduction_, step).encode(e.args);
+  result.encoded =
+      memory_.applies_to(step) ? memory_.encode(step, e.args) : ops_of(*reduction_, step).encode(e.args);
   result.seconds = now_s() - start;
   return false;
 }

@@ -8,15 +8,19 @@
 
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/chunk_places.hpp"
+#include "mpi_quant/engine/memory_steps.hpp"
 #include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 
 class HostSteps final : public Steps {
  public:
-  // scratch has ChunkPlaces::memory_bytes() bytes at a 64-byte boundary. Allocates only for a plan with more
+  // scratch has memory_bytes() bytes at a 64-byte boundary. Allocates only for a plan with more
   // chunks than any before.
   void prepare(const Reduction& reduction, const Layout& layout, std::byte* scratch);
+  static std::size_t memory_bytes(const Reduction& reduction, const Layout& layout) {
+    return ChunkPlaces::memory_bytes(reduction, layout) + MemorySteps::memory_bytes(reduction, layout);
+  }
   void start_segment(std::size_t segment) override { places_.start_segment(segment); }
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
   bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
@@ -25,12 +29,13 @@ class HostSteps final : public Steps {
  private:
   const Reduction* reduction_ = nullptr;
   ChunkPlaces places_;
+  MemorySteps memory_;
 };
 
 class HostBackend final : public Backend {
  public:
   std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) const override {
-    return ChunkPlaces::memory_bytes(reduction, layout);
+    return HostSteps::memory_bytes(reduction, layout);
   }
   void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;

@@ -9,6 +9,7 @@
 
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
+#include "kernels/memory.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/plan/layout.hpp"
@@ -16,8 +17,17 @@
 
 namespace mq {
 
+// The memory rule of one call. Without ops it is none or carry, which codecs run themselves.
+struct CallMemory {
+  const kernels::MemoryRule* rule = nullptr;
+  const kernels::MemoryOps* ops = nullptr;
+  kernels::Params params;
+  double factor = 1;  // kernels::MemoryOps::factor of this rank's vector
+};
+
 // input and output hold count elements. They may be the same array but must not overlap otherwise. residual
-// holds elements of the compute type. All pointers must outlive the execution.
+// holds the arrays of the memory rule one after the other, in elements of the compute type. All pointers must outlive the
+// execution.
 struct Reduction {
   const Plan* plan = nullptr;
   const PlanFacts* facts = nullptr;  // facts_of(*plan)
@@ -27,11 +37,12 @@ struct Reduction {
   const kernels::ConvertOps* convert = nullptr;  // for half types, else null
   Backend* backend = nullptr;                    // runs the codec
   kernels::Params params;
+  CallMemory memory;
   kernels::Element element = kernels::Element::f32;
   std::size_t count = 0;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* residual = nullptr;  // null: no feedback
+  std::byte* residual = nullptr;  // null: nothing is kept
   std::uint64_t call = 0;         // hash of the signature
   std::uint64_t random_key = 0;   // kernels::Site::call
   int rank = 0, size = 1;

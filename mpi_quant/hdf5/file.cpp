@@ -8,16 +8,17 @@ namespace mq::h5 {
 namespace {
 
 constexpr char kFormat[] = "mpi_quant residuals";
-constexpr std::int32_t kVersion = 2, kOldest = 1;  // version 1 has no calls
+constexpr std::int32_t kVersion = 3, kOldest = 1;  // version 1 has no calls, and 2 no arrays
 constexpr char kDataset[] = "residual";
+constexpr int kMaxArrays = 16;                    // no rule keeps as many
 constexpr std::uint64_t kMaxResiduals = 1 << 20;  // a file with more was not written by this library
 
 hid_t file_type(const MPIQ_Residual& r) { return is_double(r) ? H5T_IEEE_F64LE : H5T_IEEE_F32LE; }
 hid_t memory_type(const MPIQ_Residual& r) { return is_double(r) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT; }
 
 // The region of a piece in a dataset, and its shape in memory.
-std::pair<Handle, Handle> spaces(hid_t dataset, int rank, MPI_Count first, MPI_Count n) {
-  const std::array<hsize_t, 2> start{static_cast<hsize_t>(rank), static_cast<hsize_t>(first)};
+std::pair<Handle, Handle> spaces(hid_t dataset, int row, MPI_Count first, MPI_Count n) {
+  const std::array<hsize_t, 2> start{static_cast<hsize_t>(row), static_cast<hsize_t>(first)};
   const std::array<hsize_t, 2> count{1, static_cast<hsize_t>(n)};
   Handle in_file(H5Dget_space(dataset), H5Sclose, kDataset);
   check(H5Sselect_hyperslab(in_file, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), kDataset);
@@ -54,7 +55,9 @@ void Writer::create_residual(std::size_t index) {
   write_attribute(group, "count", static_cast<std::uint64_t>(r.count));
   write_attribute(group, "settled", r.settled);
   write_attribute(group, "calls", static_cast<std::uint64_t>(r.calls));
-  const std::array<hsize_t, 2> shape{static_cast<hsize_t>(ranks_), static_cast<hsize_t>(r.count)};
+  write_attribute(group, "arrays", static_cast<std::int32_t>(arrays_of(r)));
+  const std::array<hsize_t, 2> shape{static_cast<hsize_t>(arrays_of(r)) * static_cast<hsize_t>(ranks_),
+                                     static_cast<hsize_t>(r.count)};
   const std::array<hsize_t, 2> chunk{1, static_cast<hsize_t>(piece_of(r.count))};
   const Handle space(H5Screate_simple(2, shape.data(), nullptr), H5Sclose, r.key);
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, r.key);
@@ -65,9 +68,10 @@ void Writer::create_residual(std::size_t index) {
   current_ = index;
 }
 
-void Writer::write(std::size_t residual, int rank, MPI_Count first, MPI_Count n, const void* values) {
+void Writer::write(std::size_t residual, int array, int rank, MPI_Count first, MPI_Count n,
+                   const void* values) {
   if (!dataset_ || current_ != residual) create_residual(residual);
-  const auto [in_file, in_memory] = spaces(*dataset_, rank, first, n);
+  const auto [in_file, in_memory] = spaces(*dataset_, array * ranks_ + rank, first, n);
   h5::check(H5Dwrite(*dataset_, memory_type(residuals_[residual]), in_memory, in_file, H5P_DEFAULT, values),
             residuals_[residual].key);
   output_.check();
@@ -108,13 +112,16 @@ MPIQ_Residual Reader::read_residual(std::size_t index) {
   r.datatype = residual_type(r);
   r.settled = read_double_attribute(group, "settled");
   r.calls = version_ < 2 ? 0 : read_uint64_attribute(group, "calls");
+  r.arrays = version_ < 3 ? 1 : read_int_attribute(group, "arrays");
+  if (r.arrays < 1 || r.arrays > kMaxArrays) throw Error(name + ": impossible number of arrays");
   const Handle dataset(H5Dopen2(group, kDataset, H5P_DEFAULT), H5Dclose, name);
   const Handle type(H5Dget_type(dataset), H5Tclose, name), space(H5Dget_space(dataset), H5Sclose, name);
   if (check(H5Tequal(type, file_type(r)), name) == 0) throw Error(name + ": the residual has another type");
   std::array<hsize_t, 2> shape{};
   if (H5Sget_simple_extent_ndims(space) != 2) throw Error(name + ": the residual is no matrix");
   check(H5Sget_simple_extent_dims(space, shape.data(), nullptr), name);
-  if (shape[0] != static_cast<hsize_t>(ranks_) || shape[1] != count || count == 0)
+  if (shape[0] != static_cast<hsize_t>(r.arrays) * static_cast<hsize_t>(ranks_) || shape[1] != count ||
+      count == 0)
     throw Error(name + ": the residual has another shape");
   // Checks that every value is in the file, so that no memory is allocated for values that nobody ever wrote.
   const hsize_t stored = H5Dget_storage_size(dataset);
@@ -123,14 +130,14 @@ MPIQ_Residual Reader::read_residual(std::size_t index) {
   return r;
 }
 
-void Reader::read(std::size_t residual, int rank, MPI_Count first, MPI_Count n, void* values) {
+void Reader::read(std::size_t residual, int array, int rank, MPI_Count first, MPI_Count n, void* values) {
   const MPIQ_Residual& r = residuals_[residual];
   if (!dataset_ || current_ != residual) {
     const std::string name = "/" + std::to_string(residual) + "/" + kDataset;
     dataset_.emplace(H5Dopen2(file_, name.c_str(), H5P_DEFAULT), H5Dclose, name);
     current_ = residual;
   }
-  const auto [in_file, in_memory] = spaces(*dataset_, rank, first, n);
+  const auto [in_file, in_memory] = spaces(*dataset_, array * ranks_ + rank, first, n);
   check(H5Dread(*dataset_, memory_type(r), in_memory, in_file, H5P_DEFAULT, values), r.key);
 }
 

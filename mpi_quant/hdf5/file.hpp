@@ -1,13 +1,15 @@
 // The residual file. One HDF5 file holds the residuals of all keys and ranks of a communicator:
 //
-//   attributes of /        format = "mpi_quant residuals", version = 2, ranks, residuals (number of keys)
+//   attributes of /        format = "mpi_quant residuals", version = 3, ranks, residuals (number of keys)
 //   /0, /1, ... /N-1       one group for each key, with these attributes:
 //       key                its name; it may hold any byte but 0, so it cannot be the name of the group
 //       element            "f32", "f64", "f16" or "bf16": type of the key's vectors
 //       count              elements of the key's vectors
 //       settled            the codec's measured parameter; < 0: none
 //       calls              that have used the residual; version 1 has none: 0
-//   /I/residual            dataset [ranks, count] of 32-bit floats, or 64-bit for f64; row r is rank r's
+//       arrays             that the key's memory rule keeps; versions 1 and 2 have none: 1
+//   /I/residual            dataset [arrays * ranks, count] of 32-bit floats, or 64-bit for f64; row a * ranks + r is
+//                          array a of rank r
 //
 // The first 512 bytes are HDF5's user block and hold the file's seal, see seal.hpp. Chunks of the dataset are
 // parts of one row and carry Fletcher's checksum. HDF5's metadata carry checksums of their own, except in its
@@ -69,7 +71,7 @@ class Writer {
  public:
   // Keeps the reference to `residuals`.
   Writer(std::string path, int ranks, const std::vector<MPIQ_Residual>& residuals);
-  void write(std::size_t residual, int rank, MPI_Count first, MPI_Count n, const void* values);
+  void write(std::size_t residual, int array, int rank, MPI_Count first, MPI_Count n, const void* values);
   // Without this call there is no file.
   void commit();
 
@@ -89,7 +91,7 @@ class Reader {
   explicit Reader(const std::string& path);
   int ranks() const { return ranks_; }
   const std::vector<MPIQ_Residual>& residuals() const { return residuals_; }
-  void read(std::size_t residual, int rank, MPI_Count first, MPI_Count n, void* values);
+  void read(std::size_t residual, int array, int rank, MPI_Count first, MPI_Count n, void* values);
 
  private:
   MPIQ_Residual read_residual(std::size_t index);

@@ -1,9 +1,9 @@
 // MPIQ_Residual_restore. Rank 0 reads the file and sends every rank its residuals, piece by piece. When all
 // of them have arrived everywhere, MPIQ_Residual_put gives them to the library, all or none.
 //
-// As in save.cpp, the schedule depends only on what the ranks have agreed on. For each residual and piece
-// there is one message for each old rank o, to rank o mod p. A rank adds up what it gets. If there are as
-// many ranks as before, that is its own piece.
+// As in save.cpp, the schedule depends only on what the ranks have agreed on. For each residual, each of
+// its arrays and each piece there is one message for each old rank o, to rank o mod p. A rank adds up what it gets. If there
+// are as many ranks as before, that is its own piece.
 
 #include <algorithm>
 #include <optional>
@@ -41,7 +41,10 @@ Status share_contents(Restore& r, Status& local_error) {
     for (MPIQ_Residual& residual : r.residuals) {
       residual.datatype = h5::residual_type(residual);  // the handle may differ between ranks
       const auto count = static_cast<std::size_t>(residual.count);
-      r.buffers.push_back(r.values.emplace_back(count * h5::value_bytes(residual)).data());
+      r.buffers.push_back(
+          r.values
+              .emplace_back(count * static_cast<std::size_t>(arrays_of(residual)) * h5::value_bytes(residual))
+              .data());
     }
     r.piece.resize(static_cast<std::size_t>(h5::kMaxPiece));
     r.sum.resize(static_cast<std::size_t>(h5::kMaxPiece));
@@ -59,8 +62,9 @@ void add(std::span<double> sum, const void* values, bool first) {
   }
 }
 
-// Moves one piece of one residual from the file to its ranks.
-Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, Status& local_error) {
+// Moves one piece of one array from the file to its ranks.
+Status distribute(Restore& r, std::size_t index, int array, MPI_Count first, MPI_Count n,
+                  Status& local_error) {
   const Team& team = r.team;
   const MPIQ_Residual& residual = r.residuals[index];
   const bool is_double = h5::is_double(residual);
@@ -68,13 +72,14 @@ Status distribute(Restore& r, std::size_t index, MPI_Count first, MPI_Count n, S
   for (int old = 0; old < r.old_ranks; ++old) {
     const int to = old % team.size();
     if (team.rank() == 0 && local_error.ok())
-      local_error = attempt([&] { r.reader->read(index, old, first, n, r.piece.data()); });
+      local_error = attempt([&] { r.reader->read(index, array, old, first, n, r.piece.data()); });
     MQ_TRY(team.move(0, to, r.piece.data(), n, residual.datatype));
     if (team.rank() == to) (is_double ? add<double> : add<float>)(sum, r.piece.data(), old == to);
   }
   if (team.rank() >= r.old_ranks) return {};  // zeros
   std::byte* const values =
-      r.values[index].data() + static_cast<std::size_t>(first) * h5::value_bytes(residual);
+      r.values[index].data() +
+      static_cast<std::size_t>(array * residual.count + first) * h5::value_bytes(residual);
   if (is_double)
     std::copy(sum.begin(), sum.end(), reinterpret_cast<double*>(values));
   else
@@ -97,11 +102,13 @@ Status load(Restore& r, MPI_Comm comm, const char* path) {
   MQ_TRY(collective_check(r.team.comm(), local_error, facts));
   MQ_TRY(share_contents(r, local_error));
   for (std::size_t i = 0; i < r.residuals.size(); ++i) {
-    Status distributed;
-    h5::for_each_piece(r.residuals[i].count, [&](MPI_Count first, MPI_Count n) {
-      if (distributed.ok()) distributed = distribute(r, i, first, n, local_error);
-    });
-    MQ_TRY(distributed);
+    for (int array = 0; array < arrays_of(r.residuals[i]); ++array) {
+      Status distributed;
+      h5::for_each_piece(r.residuals[i].count, [&](MPI_Count first, MPI_Count n) {
+        if (distributed.ok()) distributed = distribute(r, i, array, first, n, local_error);
+      });
+      MQ_TRY(distributed);
+    }
   }
   return collective_check(r.team.comm(), local_error, {});
 }

@@ -1,6 +1,6 @@
 // MPIQ_Residual_save. Rank 0 writes what it gets from all ranks, piece by piece.
 //
-// The schedule has one message to rank 0 for each residual, each rank and each piece. It depends only on what
+// The schedule has one message to rank 0 for each residual, each of its arrays, each rank and each piece. It depends only on what
 // the ranks have agreed on. A rank that fails keeps to the schedule and says so at the end, so that nobody
 // waits for it.
 
@@ -44,16 +44,17 @@ Status collect(Save& s, Status& local_error) {
   const Team& team = s.team;
   for (std::size_t i = 0; i < s.residuals.size(); ++i) {
     const MPIQ_Residual& r = s.residuals[i];
-    for (int rank = 0; rank < team.size(); ++rank) {
+    for (int row = 0; row < arrays_of(r) * team.size(); ++row) {
+      const int array = row / team.size(), rank = row % team.size();
       Status moved;
       h5::for_each_piece(r.count, [&](MPI_Count first, MPI_Count n) {
         if (!moved.ok()) return;
         if (rank == team.rank() && local_error.ok() &&
-            MPIQ_Residual_get(s.user_comm, r.key, first, n, s.piece.data()) != MPI_SUCCESS)
+            MPIQ_Residual_get(s.user_comm, r.key, array * r.count + first, n, s.piece.data()) != MPI_SUCCESS)
           local_error = {Code::extension, "a residual cannot be read"};
         moved = team.move(rank, 0, s.piece.data(), n, r.datatype);
         if (team.rank() == 0 && local_error.ok() && moved.ok())
-          local_error = attempt([&] { s.writer->write(i, rank, first, n, s.piece.data()); });
+          local_error = attempt([&] { s.writer->write(i, array, rank, first, n, s.piece.data()); });
       });
       MQ_TRY(moved);
     }

@@ -72,9 +72,9 @@ extern "C" {
  *
  * - mpiq_key: the name of the vector, 1 to MPIQ_MAX_KEY characters. Turns error feedback on: what
  *   compression leaves out of this call is added to the next compressed call with this key. Each rank keeps
- *   a residual of count elements for it on this communicator. A key belongs to the count and datatype of
- *   its first compressed call; a compressed call with others is an error. Calls that are not compressed
- *   ignore the key.
+ *   a residual of count elements for it on this communicator, or what the method's memory rule says. A key
+ *   belongs to the count and datatype of its first compressed call; one with others is an error. Calls that
+ *   are not compressed ignore the key.
  *
  * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD". The vector is a matrix, stored column by column, with LD
  *   elements from one column to the next. Methods that treat columns apart ("onebit(means=column)") use
@@ -265,15 +265,15 @@ MPIQ_PUBLIC int MPIQ_Residual_save(MPI_Comm comm, const char* path);
  * like MPIQ_Residual_save. */
 MPIQ_PUBLIC int MPIQ_Residual_restore(MPI_Comm comm, const char* path);
 
-/* Describes the residual of one key on one rank. For programs with a checkpoint format of their own. */
-typedef struct MPIQ_Residual {
-  char key[MPIQ_MAX_KEY + 1]; /* ends with a null character */
-  char element[8];            /* type of the key's vectors, as in policies: "f32", "f64", "f16" or "bf16" */
-  MPI_Count count;            /* elements, > 0 */
-  MPI_Datatype datatype;      /* of the residual: MPI_DOUBLE for "f64", else MPI_FLOAT; put ignores it */
-  double settled;             /* the codec's parameter that the key's first call measured; < 0: none */
-  uint64_t calls;             /* that the key has served: the next random numbers depend on it */
-  int in_use;                 /* 1: by a call in flight; put ignores it */
+typedef struct MPIQ_Residual { /* describes that of one key on one rank, for checkpoints of another format */
+  char key[MPIQ_MAX_KEY + 1];  /* ends with a null character */
+  char element[8];             /* type of the key's vectors, as in policies: "f32", "f64", "f16" or "bf16" */
+  MPI_Count count;             /* elements, > 0 */
+  MPI_Datatype datatype;       /* of the residual: MPI_DOUBLE for "f64", else MPI_FLOAT; put ignores it */
+  double settled;              /* the codec's parameter that the key's first call measured; < 0: none */
+  uint64_t calls;              /* that the key has served: the next random numbers depend on it */
+  int in_use;                  /* 1: by a call in flight; put ignores it */
+  int arrays;                  /* of count elements each: 1, or more with some memory rules; 0 stands for 1 */
 } MPIQ_Residual;
 
 /* Describes this rank's residuals, in ascending order of their keys, in the first min(max, *n) elements of
@@ -282,14 +282,14 @@ typedef struct MPIQ_Residual {
  * run. Local. */
 MPIQ_PUBLIC int MPIQ_Residual_list(MPI_Comm comm, int max, MPIQ_Residual* list, int* n);
 
-/* Copies elements first to first + count - 1 of this rank's residual to buf, in the residual's datatype. It
- * is an error if the key has no residual or a shorter one. Local. */
+/* Copies elements first to first + count - 1 of this rank's residual to buf, in the residual's datatype. Further
+ * arrays of the key follow it, as if they were one. It is an error if there are not so many elements. Local. */
 MPIQ_PUBLIC int MPIQ_Residual_get(MPI_Comm comm, const char* key, MPI_Count first, MPI_Count count,
                                   void* buf);
 
-/* Gives n keys the residuals list[i], with the elements buffers[i], which are copied. They replace what the
- * keys had. Elements must be finite. Collective over comm, an intracommunicator: all ranks bring the same
- * list, each with its own elements, or all get an error. */
+/* Gives n keys the residuals list[i], with the elements buffers[i] (of all arrays, one after the other), which
+ * are copied. They replace what the keys had. Elements must be finite. Collective over comm, an
+ * intracommunicator: all ranks bring the same list, each with its own elements, or all get an error. */
 MPIQ_PUBLIC int MPIQ_Residual_put(MPI_Comm comm, int n, const MPIQ_Residual* list,
                                   const void* const* buffers);
 

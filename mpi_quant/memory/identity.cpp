@@ -24,7 +24,7 @@ void drop_all(const std::string& name, Residuals& residuals) {
 }
 
 std::size_t residual_bytes(const Sender& sender) {
-  return sender.count * kernels::element_bytes(kernels::compute_element(sender.element));
+  return sender.count * sender.arrays * kernels::element_bytes(kernels::compute_element(sender.element));
 }
 
 bool fits(const Residuals::Entry& entry, const Sender& sender) {
@@ -88,6 +88,7 @@ Identities::KnownVector& Identities::vector_of(const std::string& name, const Se
     vector.element = sender.element;
     vector.flushed.fill(sender.flush);
   }
+  vector.arrays = sender.arrays;
   vector.last_call = calls_;
   return vector;
 }
@@ -109,8 +110,9 @@ Identities::Found Identities::promised(const std::string& name, const Sender& se
     what = fits(*entry, sender) ? FeedbackOutcome::hit : FeedbackOutcome::shape;
     if (what == FeedbackOutcome::shape) residuals.drop(name);
   }
-  if (what != FeedbackOutcome::hit && (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
-                                       !residuals.acquire(name, sender.count, sender.element).ok()))
+  if (what != FeedbackOutcome::hit &&
+      (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
+       !residuals.acquire(name, sender.count, sender.element, sender.arrays).ok()))
     return {{}, FeedbackOutcome::budget};
   return {Key(name), what, &promised_.try_emplace(name, sender.flush).first->second};
 }
@@ -133,12 +135,14 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
     drop_all(name, residuals);
   entry = residuals.find(key);
   const Found without{{}, believed ? FeedbackOutcome::budget : FeedbackOutcome::unconfirmed};
-  const std::size_t bytes = vector.count * kernels::element_bytes(kernels::compute_element(vector.element));
+  const std::size_t bytes =
+      vector.count * vector.arrays * kernels::element_bytes(kernels::compute_element(vector.element));
   std::uint64_t* const flushed = believed ? &vector.flushed[finding.phase] : nullptr;
   if (entry == nullptr) {
     const bool has_room =
         believed ? make_room(bytes, name, residuals, most_bytes) : Held::total() + bytes <= most_bytes;
-    if (!has_room || !residuals.acquire(key, vector.count, vector.element).ok()) return without;
+    if (!has_room || !residuals.acquire(key, vector.count, vector.element, vector.arrays).ok())
+      return without;
     return {Key(key), believed ? FeedbackOutcome::fresh : FeedbackOutcome::unconfirmed, flushed};
   }
   if (entry->users > 0) return {{}, FeedbackOutcome::in_use};

@@ -35,9 +35,10 @@ struct Sender {
   const std::byte* input;
   std::size_t count;
   kernels::Element element;
-  std::string_view key;  // stated with MPI_Pcontrol; "" for none
-  std::uint64_t step;    // number of steps that MPI_Pcontrol has announced
-  std::uint64_t flush;   // number of flushes that MPI_Pcontrol has announced
+  std::string_view key;    // stated with MPI_Pcontrol; "" for none
+  std::uint64_t step;      // number of steps that MPI_Pcontrol has announced
+  std::uint64_t flush;     // number of flushes that MPI_Pcontrol has announced
+  std::size_t arrays = 1;  // of the method's memory rule
 };
 
 // The identities of one communicator.
@@ -67,6 +68,7 @@ class Identities {
   struct KnownVector {
     std::size_t count = 0;
     kernels::Element element = kernels::Element::f32;
+    std::size_t arrays = 1;
     Recognizer recognizer;
     std::uint64_t unconfirmed = 0;  // calls since the last confirmation
     std::uint64_t last_call = 0;

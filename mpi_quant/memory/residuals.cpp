@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace mq {
 namespace {
@@ -39,6 +40,21 @@ Status Residuals::Entry::set_aside() {
   return {};
 }
 
+Status Residuals::Entry::extend(std::size_t n_arrays) {
+  if (arrays >= n_arrays) return {};
+  MQ_TRY(take_back());
+  MQ_TRY(move_to_host());
+  Buffer longer;
+  if (!longer.allocate_zeroed(n_arrays * array_bytes()))
+    return {Code::no_memory,
+            "no memory for " + std::to_string(n_arrays * array_bytes()) + " bytes of a residual"};
+  std::memcpy(longer.data(), buffer.data(), bytes());
+  std::swap(buffer, longer);
+  arrays = n_arrays;
+  held = Held(bytes());
+  return {};
+}
+
 Status Residuals::Entry::take_back() {
   if (aside.data() == nullptr) return {};
   Buffer waiting;
@@ -50,9 +66,9 @@ Status Residuals::Entry::take_back() {
   }
   MQ_TRY(move_to_host());
   if (residual_element() == kernels::Element::f64)
-    add_to<double>(buffer.data(), waiting.data(), bytes());
+    add_to<double>(buffer.data(), waiting.data(), array_bytes());
   else
-    add_to<float>(buffer.data(), waiting.data(), bytes());
+    add_to<float>(buffer.data(), waiting.data(), array_bytes());
   return {};
 }
 
@@ -102,8 +118,8 @@ Status Residuals::Entry::fetch(void* to, std::size_t first, std::size_t n) const
 }
 
 Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count, kernels::Element element,
-                                         const DeviceApi* api, Device* device) {
-  const std::size_t size = kernels::element_bytes(kernels::compute_element(element));
+                                         std::size_t arrays, const DeviceApi* api, Device* device) {
+  const std::size_t size = arrays * kernels::element_bytes(kernels::compute_element(element));
   Buffer buffer;
   DeviceBuffer on_device;
   Status made;
@@ -115,19 +131,23 @@ Result<Residuals::Entry> Residuals::make(std::string_view key, std::size_t count
     return Status{made.code(), "no memory for the residual of mpiq_key \"" + std::string(key) + "\", " +
                                    std::to_string(count) + " " + std::string(name(element)) + ": " +
                                    made.text()};
-  return Entry{element, count, std::move(buffer), std::move(on_device), Held(count * size)};
+  return Entry{element, count, std::move(buffer), std::move(on_device), Held(count * size), arrays};
 }
 
 Result<Residuals::Entry*> Residuals::acquire(std::string_view key, std::size_t count,
-                                             kernels::Element element, const DeviceApi* api, Device* device) {
+                                             kernels::Element element, std::size_t arrays,
+                                             const DeviceApi* api, Device* device) {
   if (Entry* const known = find(key)) {
-    if (known->count == count && known->element == element) return known;
+    if (known->count == count && known->element == element) {
+      if (known->users == 0) MQ_TRY(known->extend(arrays));
+      return known;
+    }
     return Status{Code::bad_argument, "mpiq_key \"" + std::string(key) + "\" belongs to " +
                                           std::to_string(known->count) + " " +
                                           std::string(name(known->element)) + ", not to " +
                                           std::to_string(count) + " " + std::string(name(element))};
   }
-  Result<Entry> entry = make(key, count, element, api, device);
+  Result<Entry> entry = make(key, count, element, arrays, api, device);
   if (!entry.ok()) return entry.status();
   return &entries_.emplace(key, std::move(*entry)).first->second;
 }

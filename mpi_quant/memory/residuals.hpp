@@ -58,11 +58,13 @@ class Residuals {
   struct Entry {
     kernels::Element element;  // of the key's vectors
     std::size_t count;
-    // count elements of type residual_element(), zero at first. They are in buffer or on_device, wherever
-    // the vector was last. After restart() they are in neither.
+    // The arrays of the key's memory rule, each of count elements of type residual_element(), one after the other. The first one
+    // is the residual. They are zero at first, and in buffer or on_device, wherever the vector was last. After restart() they
+    // are in neither.
     Buffer buffer;
     DeviceBuffer on_device;
-    Held held;                // counts the memory of this entry
+    Held held;  // counts the memory of this entry
+    std::size_t arrays = 1;
     Buffer aside{};           // elements that set_aside() put away
     bool used = false;        // a call that got past the agreement has used it
     int users = 0;            // calls in flight that use it
@@ -70,7 +72,8 @@ class Residuals {
     double settled = -1;      // the codec's measured parameter, once a call has settled it; < 0: not yet
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
-    std::size_t bytes() const { return count * kernels::element_bytes(residual_element()); }
+    std::size_t array_bytes() const { return count * kernels::element_bytes(residual_element()); }
+    std::size_t bytes() const { return arrays * array_bytes(); }  // of all arrays
     std::byte* data() const { return on_device.data() != nullptr ? on_device.data() : buffer.data(); }
     // Makes the elements zero. What all ranks know about the key stays.
     void restart() noexcept;
@@ -78,8 +81,10 @@ class Residuals {
     // After an error the elements are where they were. Elements whose memory is gone are zero.
     Status move_to(const DeviceApi* api, Device* device);
     Status move_to_host() { return move_to(nullptr, nullptr); }
-    // set_aside() puts the elements away and starts again at zero; take_back() adds them to what is there
-    // then. It is for calls that are not yet known to belong together. No call may use the entry. After an
+    // Appends arrays of zeros, so that there are at least so many. No call may use the entry.
+    Status extend(std::size_t n_arrays);
+    // set_aside() puts the arrays away and starts again at zero; take_back() adds the residual to what is there
+    // then (other arrays are not sums over calls, and stay as they are). It is for calls that are not yet known to belong together. No call may use the entry. After an
     // error everything is zero.
     Status set_aside();
     Status take_back();
@@ -91,14 +96,15 @@ class Residuals {
   using Map = std::map<std::string, Entry, std::less<>>;
 
   // The residual of a key. It is made if there is none: in the memory of `device`, or on the host if that is
-  // null. A key belongs to one count and element type. The pointer is valid until the entry is dropped.
+  // null. A key belongs to one count and element type, and gets as many arrays as the rules of its calls need. The pointer is
+  // valid until the entry is dropped.
   Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element,
-                         const DeviceApi* api = nullptr, Device* device = nullptr);
+                         std::size_t arrays = 1, const DeviceApi* api = nullptr, Device* device = nullptr);
   // The residual of a key or null.
   Entry* find(std::string_view key);
   // An entry of zeros that is in no table yet.
   static Result<Entry> make(std::string_view key, std::size_t count, kernels::Element element,
-                            const DeviceApi* api = nullptr, Device* device = nullptr);
+                            std::size_t arrays = 1, const DeviceApi* api = nullptr, Device* device = nullptr);
   // Takes all entries of `fresh`. An entry of the same key gets the new content at its old address.
   void replace(Map fresh) noexcept;
 

@@ -18,7 +18,7 @@ class Hierarchical {
         nodes_(ranks.nodes()),
         node_(ranks.rank / ranks.per_node),
         local_(ranks.rank % ranks.per_node),
-        exact_sums_(ranks.exact_sums),
+        encodes_own_(ranks.encodes_own),
         plan_{.chunks = ranks.size, .slots = 2 * ranks.size - 1, .rounds = 2 * nodes_, .steps = {}} {}
 
   Plan make() {
@@ -64,9 +64,9 @@ class Hierarchical {
   int all() const { return nodes_; }
   int part(int rank) const { return nodes_ + 1 + rank; }
 
-  // The feedback of the first encode of a sum. With exact sums an encode of this rank's elements came before it, and took
+  // The feedback of the first encode of a sum. If own elements are encoded, an encode of this rank's elements came before it, and took
   // the residual.
-  StepFeedback of_sum() const { return exact_sums_ ? StepFeedback::deposit : StepFeedback::carry; }
+  StepFeedback of_sum() const { return encodes_own_ ? StepFeedback::deposit : StepFeedback::carry; }
 
   void decode(Op op, int node, int local, int slot, int sum, bool raw = false) {
     plan_.steps.push_back({.op = op, .chunk = chunk(node, local), .slot = slot, .raw = raw, .sum = sum});
@@ -96,18 +96,18 @@ class Hierarchical {
                              .chunk = chunk(node, taker(t)),
                              .slot = given(node, t),
                              .feedback = StepFeedback::carry,
-                             .raw = !exact_sums_,
+                             .raw = !encodes_own_,
                              .sum = part(rank(node_, local_))});
       within(given(node, t), t, taken(node, t), node);
     }
   }
   // Adds the parts of the other ranks to this rank's own part, in rank order. Nothing uses `slot` yet.
   void add_inside(int node, int slot) {
-    if (exact_sums_) round_own(plan_, rank(node_, local_), chunk(node, local_), slot);
+    if (encodes_own_) round_own(plan_, rank(node_, local_), chunk(node, local_), slot);
     for (int local = 0; local < per_node_; ++local)
       if (local != local_)
         decode(Op::decode_add, node, local_, taken(node, (local_ - local + per_node_) % per_node_),
-               part(rank(node_, local)), !exact_sums_);
+               part(rank(node_, local)), !encodes_own_);
   }
   void send_sum(int s) {
     add_inside(to(s), go(s));
@@ -121,7 +121,7 @@ class Hierarchical {
   }
 
   const int per_node_, nodes_, node_, local_;
-  const bool exact_sums_;
+  const bool encodes_own_;
   Plan plan_;
 };
 
@@ -142,8 +142,8 @@ class Hierarchical {
 // is L times as much. Inside a node a rank sends (1 - 1/L) n and (1 - 1/L) w. There are 2(M-1) + 2(L-1)M
 // messages. The codec encodes M/P n and decodes (M-1)/P n + n; raw encodes and decodes (1 - 1/L) n each.
 //
-// With exact sums the parts inside a node are encoded by the codec, each rank's own part is encoded and decoded, and
-// no sum loses anything.
+// With Ranks::encodes_own the parts inside a node are encoded by the codec, and each rank's own part is encoded and decoded.
+// Then an element takes a loss for each rank too, unless the codec's sums are exact.
 //
 // 2P-1 slots. As in direct, the last frames are received into the slots of the wires that were added first.
 // Inside a node, rounds 0 to M-1 are raw frames, one round for the chunks of each node, and rounds M to 2M-1

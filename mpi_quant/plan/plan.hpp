@@ -78,10 +78,11 @@ PlanFacts facts_of(const Plan& plan);
 // if nodes are to be ignored.
 struct Ranks {
   int rank = 0, size = 2, per_node = 1;
-  // The plan is for a codec whose sums are exact (Codec::exact_sums). Every rank's elements are encoded before any are
-  // added, those of the rank that adds as well. So each result is the sum of the same numbers, and while these sums are
-  // exact, all plans and numbers of ranks on a node give the same bits.
-  bool exact_sums = false;
+  // Every rank's own elements are encoded before any are added, those of the rank that adds as well; only then is
+  // StepFeedback::carry, and encodes of sums have deposit or none. For memory rules whose arrays follow a rank's own elements
+  // (MemoryRule::encodes_own), and for codecs whose sums are exact (Codec::exact_sums): their results are sums of the same
+  // numbers, and while these sums are exact, all plans and numbers of ranks on a node give the same bits.
+  bool encodes_own = false;
   int nodes() const { return size / per_node; }
 };
 

@@ -33,8 +33,7 @@ void round_own(Plan& plan, int rank, int chunk, int slot) {
 // round 0, whose wires have been added by then. The sum has a slot of its own because the first sends may
 // still be under way, and owners must not wait for slow receivers.
 //
-// With exact sums the owner's own part is encoded and decoded too, and the encode of the sum loses nothing: n/P more of
-// each.
+// If own elements are encoded (Ranks::encodes_own), the owner encodes and decodes its own part too: n/P more of each.
 Plan make_direct(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
@@ -57,7 +56,7 @@ Plan make_direct(const Ranks& ranks) {
                           .recv_slot = recv_slot(s),
                           .round = 0});
   }
-  if (ranks.exact_sums) round_own(plan, rank, rank, own_slot);
+  if (ranks.encodes_own) round_own(plan, rank, rank, own_slot);
   for (int source = 0; source < size; ++source)
     if (source != rank)
       plan.steps.push_back({.op = Op::decode_add,
@@ -68,7 +67,7 @@ Plan make_direct(const Ranks& ranks) {
   plan.steps.push_back({.op = Op::encode,
                         .chunk = rank,
                         .slot = own_slot,
-                        .feedback = ranks.exact_sums ? StepFeedback::deposit : StepFeedback::carry,
+                        .feedback = ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry,
                         .sum = all});
   for (int s = 1; s < size; ++s)
     plan.steps.push_back({.op = Op::exchange,
@@ -136,7 +135,8 @@ Plan make_extra(const Ranks& ranks, int core) {
 //
 // 2 log2(core) slots, two for each round, and one more for the wire of an extra rank. So no round waits for
 // the sends of an earlier one, and all receives can be posted at the start. Round 0 and the last two rounds
-// are for extra ranks. With exact sums a rank that has an extra one encodes and decodes its own vector first.
+// are for extra ranks. With Ranks::encodes_own
+// a rank that has an extra one encodes and decodes its own vector first.
 Plan make_recursive_doubling(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
@@ -149,7 +149,7 @@ Plan make_recursive_doubling(const Ranks& ranks) {
             .slots = 2 * last + (extra != kNobody),
             .rounds = core == size ? last + 1 : last + 3,
             .steps = {}};
-  const bool rounds_own = extra != kNobody && ranks.exact_sums;
+  const bool rounds_own = extra != kNobody && ranks.encodes_own;
   if (extra != kNobody) {
     plan.steps.push_back({.op = Op::exchange, .from = extra, .recv_slot = extra_slot, .round = 0});
     if (rounds_own) round_own(plan, rank, 0, 0);

@@ -5,7 +5,7 @@
 
 namespace mq {
 
-// For Ranks::exact_sums: replaces this rank's elements of a chunk by what their encode decodes to. `slot` must be free;
+// For Ranks::encodes_own: replaces this rank's elements of a chunk by what their encode decodes to. `slot` must be free;
 // it is free again afterwards.
 void round_own(Plan& plan, int rank, int chunk, int slot);  // plans.cpp
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/policy/parameters.hpp"
 #include "mpi_quant/policy/words.hpp"
 
 namespace mq {
@@ -30,48 +31,6 @@ std::string quoted(std::string_view word) {
 std::string known_codecs() {
   return joined(
       kernels::codecs(), [](const auto& c) { return c.name; }, ", ", std::string(kExact));
-}
-
-// "block: power of two, 32 to 4096"; "format: auto|gap|u16"
-std::string describe(const kernels::ParamSpec& spec) {
-  if (spec.kind == kernels::ParamKind::word)
-    return std::string(spec.name) + ": " +
-           joined(
-               spec.words, [](auto w) { return w; }, "|");
-  constexpr std::array<std::string_view, 3> kinds{"integer", "power of two", "number"};
-  return std::string(spec.name) + ": " + std::string(kinds[static_cast<std::size_t>(spec.kind)]) + ", " +
-         number(spec.min) + " to " + number(spec.max);
-}
-
-std::string known_params(const kernels::Codec& codec) {
-  if (codec.specs.empty()) return std::string(codec.name) + " takes none";
-  return "known: " + joined(codec.specs, describe, "; ");
-}
-
-// The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
-// word. Nothing if the text is not a value of the parameter.
-std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {
-  if (spec.kind == kernels::ParamKind::word) {
-    const auto at = std::find(spec.words.begin(), spec.words.end(), word);
-    return at == spec.words.end() ? std::nullopt
-                                  : std::optional(static_cast<double>(at - spec.words.begin()));
-  }
-  const char* const end = word.data() + word.size();
-  double value = 0;
-  if (spec.kind == kernels::ParamKind::real) {
-    const auto [at, error] = std::from_chars(word.data(), end, value, std::chars_format::general);
-    if (error != std::errc{} || at != end || !std::isfinite(value)) return std::nullopt;
-  } else {
-    std::int64_t integer = 0;
-    const auto [at, error] = std::from_chars(word.data(), end, integer);
-    if (error != std::errc{} || at != end) return std::nullopt;
-    if (integer > kExactIntegers || integer < -kExactIntegers) return std::nullopt;
-    if (spec.kind == kernels::ParamKind::power_of_two && (integer <= 0 || (integer & (integer - 1)) != 0))
-      return std::nullopt;
-    value = static_cast<double>(integer);
-  }
-  if (value < spec.min || value > spec.max) return std::nullopt;
-  return value + 0.0;  // -0.0 to 0.0: equal parameters have equal bits
 }
 
 class Parser {
@@ -103,11 +62,11 @@ class Parser {
       return error(start, "unknown codec " + quoted(name), "known: " + known_codecs());
     }
     out.params = kernels::preset_params(*out.codec);
-    if (take('(')) MQ_TRY(params(out));
+    if (take('(')) MQ_TRY(params(name, out.codec->specs, out.params));
     if (const std::string_view conflict = out.codec->conflict(out.params); !conflict.empty())
       return error(start, std::string(name) + ": " + std::string(conflict));
     if (take('/')) MQ_TRY(plan(out));
-    return {};
+    return take_word(kMemory) ? memory(out) : Status{};
   }
 
   Status end() {
@@ -154,10 +113,24 @@ class Parser {
       return error(
           at_, "a rule that says small must name a lower bound of at least " + size_text(kSmallFloorBytes),
           "\"4K-64K small: ...\"; scalars, norms and flags are below");
+    const std::size_t start = skip();
     MQ_TRY(method(out.method));
     unsigned given = 0;
     while (is_letter(peek())) MQ_TRY(option(out, given));
     if (out.safeguards.error != 0 && out.safeguards.guard == 0) return expected("guard=N beside error=");
+    return fits_memory(out, start);
+  }
+
+  // A guard compares results with sums, and a rule other than carry needs feedback.
+  Status fits_memory(const Rule& out, std::size_t start) const {
+    if (out.method.memory == nullptr) return {};
+    const kernels::MemoryRule& rule = *out.method.memory;
+    if (!rule.keeps_sums && out.safeguards.guard != 0)
+      return error(start, "guard= beside memory=" + std::string(rule.name),
+                   "its results are not the sums of the vectors");
+    if (rule.arrays > 0 && out.safeguards.feedback == Identity::off)
+      return error(start, "feedback=off beside memory=" + std::string(rule.name),
+                   "it keeps arrays from call to call");
     return {};
   }
 
@@ -169,7 +142,8 @@ class Parser {
     const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
     if (at == known.size())
       return error(start, "unknown option " + quoted(name),
-                   "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
+                   name == kMemory ? "memory= stands before other options"
+                                   : "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
     if (out.method.exact()) return error(start, "mpi takes no options");
     if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
     given |= 1u << at;
@@ -291,17 +265,17 @@ class Parser {
     return out.empty() ? expected("a name") : Status{};
   }
 
-  Status params(Method& out) {
+  // The parameters of a codec or of a memory rule, after the '('.
+  Status params(std::string_view owner, std::span<const kernels::ParamSpec> specs, kernels::Params& out) {
     std::array<bool, kernels::kMaxParams> given{};
     do {
       const std::size_t start = skip();
       const std::string_view name = word();
-      const auto& specs = out.codec->specs;
       const auto spec =
           std::find_if(specs.begin(), specs.end(), [&](const auto& s) { return s.name == name; });
       if (name.empty()) return expected("a parameter name");
       if (spec == specs.end())
-        return error(start, "unknown parameter " + quoted(name), known_params(*out.codec));
+        return error(start, "unknown parameter " + quoted(name), known_params(owner, specs));
       const auto i = static_cast<std::size_t>(spec - specs.begin());
       if (given[i]) return error(start, "parameter " + quoted(name) + " given twice");
       given[i] = true;
@@ -310,7 +284,7 @@ class Parser {
       const std::string_view text = value();
       const std::optional<double> read = read_value(*spec, text);
       if (!read) return error(value_at, "bad value " + quoted(text), describe(*spec));
-      out.params.value[i] = *read;
+      out.value[i] = *read;
     } while (take(','));
     return take(')') ? Status{} : expected("',' or ')'");
   }
@@ -326,6 +300,23 @@ class Parser {
                                  plans(), [](const auto& p) { return p.name; }, ", "));
   }
 
+  // The rule of a method, after "memory".
+  Status memory(Method& out) {
+    if (!take('=')) return expected("'='");
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    if (name.empty()) return expected("a memory rule");
+    const kernels::MemoryRule* const rule = kernels::find_memory_rule(name);
+    if (rule == nullptr)
+      return error(start, "unknown memory rule " + quoted(name),
+                   "known: " + joined(
+                                   kernels::memory_rules(), [](const auto& r) { return r.name; }, ", "));
+    out.memory_params = kernels::preset_params(*rule);
+    if (take('(')) MQ_TRY(params(name, rule->specs, out.memory_params));
+    out.memory = rule == &kernels::carry_rule() ? nullptr : rule;
+    return {};
+  }
+
   bool at_end() const { return at_ == text_.size(); }
   std::size_t skip() {
     while (!at_end() && is_space(text_[at_])) ++at_;
@@ -336,6 +327,13 @@ class Parser {
     const bool found = skip() < text_.size() && text_[at_] == c;
     at_ += found;
     return found;
+  }
+  // Takes a word if it is this one.
+  bool take_word(std::string_view wanted) {
+    const std::size_t start = skip();
+    if (word() == wanted) return true;
+    at_ = start;
+    return false;
   }
   template <class Belongs>
   std::string_view run(Belongs belongs) {

@@ -59,28 +59,35 @@ std::string print_safeguards(const Safeguards& safeguards) {
 
 // "block=512,bits=4": the parameters for which wanted(position) is true.
 template <class Wanted>
-std::string print_params(const Method& method, Wanted wanted) {
+std::string print_params(std::span<const kernels::ParamSpec> specs, const kernels::Params& params,
+                         Wanted wanted) {
   std::string out;
-  if (method.exact()) return out;
-  for (std::size_t i = 0; i < method.codec->specs.size(); ++i)
+  for (std::size_t i = 0; i < specs.size(); ++i)
     if (wanted(i))
       out.append(out.empty() ? "" : ",")
-          .append(method.codec->specs[i].name)
+          .append(specs[i].name)
           .append("=")
-          .append(value_text(method.codec->specs[i], method.params.value[i]));
+          .append(value_text(specs[i], params.value[i]));
   return out;
+}
+
+// "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the preset.
+template <class Row>
+std::string print_row(const Row& row, const kernels::Params& params) {
+  const kernels::Params preset = kernels::preset_params(row);
+  const std::string differing =
+      print_params(row.specs, params, [&](std::size_t i) { return params.value[i] != preset.value[i]; });
+  return std::string(row.name) + (differing.empty() ? "" : "(" + differing + ")");
 }
 
 }  // namespace
 
 std::string to_string(const Method& method) {
   if (method.exact()) return std::string(kExact);
-  const kernels::Params preset = kernels::preset_params(*method.codec);
-  const std::string params =
-      print_params(method, [&](std::size_t i) { return method.params.value[i] != preset.value[i]; });
-  std::string out(method.codec->name);
-  if (!params.empty()) out.append("(").append(params).append(")");
+  std::string out = print_row(*method.codec, method.params);
   if (method.plan != nullptr) out.append("/").append(method.plan->name);
+  if (method.memory != nullptr)
+    out.append(" ").append(kMemory).append("=").append(print_row(*method.memory, method.memory_params));
   return out;
 }
 
@@ -91,7 +98,8 @@ std::string action_text(const Rule& rule) {
 }
 
 std::string params_to_string(const Method& method) {
-  return print_params(method, [](std::size_t) { return true; });
+  if (method.exact()) return {};
+  return print_params(method.codec->specs, method.params, [](std::size_t) { return true; });
 }
 
 std::string_view name(Identity identity) { return kIdentities[static_cast<std::size_t>(identity)]; }

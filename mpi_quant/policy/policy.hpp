@@ -8,7 +8,8 @@
 //   bytes        := N- | -N | N-M             N- is "N and more"; N alone is an error that says so
 //   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'
-//   method       := 'mpi' | codec ['(' param=value {',' param=value} ')'] ['/' plan]
+//   method       := 'mpi' | codec [params] ['/' plan] ['memory=' rule [params]]
+//   params       := '(' param=value {',' param=value} ')'
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
 // 'site', 'small' and the options but 'seed' are for MPI_Allreduce of unmodified programs (preload/intercept.hpp).
@@ -31,21 +32,29 @@
 #include <vector>
 
 #include "kernels/codec.hpp"
+#include "kernels/memory.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/plan/plan.hpp"
 
 namespace mq {
 
-// How to reduce: by MPI itself (codec is null), or with a codec over a plan.
+// How to reduce: by MPI itself (codec is null), or with a codec over a plan, and what is remembered from call to call.
 struct Method {
   const kernels::Codec* codec = nullptr;
   kernels::Params params;
-  const PlanRow* plan = nullptr;  // null: chosen by size and rank count, see choose_plan
+  const PlanRow* plan = nullptr;                // null: chosen by size and rank count, see choose_plan
+  const kernels::MemoryRule* memory = nullptr;  // null: carry
+  kernels::Params memory_params;
   bool exact() const { return codec == nullptr; }
+  const kernels::MemoryRule& memory_rule() const {
+    return memory == nullptr ? kernels::carry_rule() : *memory;
+  }
+  // Whether every rank's own elements are encoded before any are added (Ranks::encodes_own).
+  bool encodes_own() const { return codec->exact_sums || memory_rule().encodes_own; }
   bool operator==(const Method&) const = default;
 };
 
-// Prints and parses "onebit(block=512)/direct". to_string writes only what differs from the preset. Its text
+// Prints and parses "onebit(block=512)/direct memory=decay(beta=0.9)". to_string writes only what differs from the preset. Its text
 // parses to an equal Method.
 Result<Method> parse_method(std::string_view text);
 std::string to_string(const Method&);

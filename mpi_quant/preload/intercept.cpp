@@ -138,7 +138,8 @@ std::optional<Reason> Interception::choose() {
   const Safeguards& safeguards = rule_->safeguards;
   // Feedback and guard are part of what the ranks have to agree on.
   options_.safeguards = Hash{}.add(safeguards.feedback).add(safeguards.guard).add(safeguards.error).value();
-  kind_ = options_.safeguards ^ hash_of(method_.params) ^ (std::uint64_t{method_.codec->id} << 48);
+  kind_ = options_.safeguards ^ hash_of(method_.params) ^ memory_hash(method_) ^
+          (std::uint64_t{method_.codec->id} << 48);
   const auto guard = state_->intercepted.guards.find(kind_);
   if (guard != state_->intercepted.guards.end() && guard->second.tripped) return Reason::guard;
   return {};
@@ -187,17 +188,19 @@ bool Interception::plan_guard(bool captured) {
 
 Sender Interception::sender() const {
   const void* const input = call_.sendbuf == MPI_IN_PLACE ? call_.recvbuf : call_.sendbuf;
-  return {static_cast<const std::byte*>(input),
-          static_cast<std::size_t>(call_.count),
-          element_,
-          key_.view(),
-          said_.step,
-          said_.flush};
+  return {
+      static_cast<const std::byte*>(input),
+      static_cast<std::size_t>(call_.count),
+      element_,
+      key_.view(),
+      said_.step,
+      said_.flush,
+      method_.exact() ? 1 : std::max<std::size_t>(1, static_cast<std::size_t>(method_.memory_rule().arrays))};
 }
 
 // Finds the residual of the call, if the rule asks for one and it is certain whose it is.
 void Interception::identify() {
-  if (sender().input == nullptr) return;
+  if (sender().input == nullptr || method_.memory_rule().arrays == 0) return;
   const Identities::Found found = state_->intercepted.identities.identify(
       rule_->safeguards.feedback, sender(), state_->residuals, env()->residual_bytes);
   options_.key = found.key;

@@ -93,7 +93,7 @@ TEST(Predict, work_of_a_plan_is_what_its_table_says) {
 }
 
 TEST(Predict, exact_sums_cost_another_encode_and_lose_nothing_but_the_contributions) {
-  const Ranks ranks{.size = 8, .exact_sums = true};
+  const Ranks ranks{.size = 8, .encodes_own = true};
   const PlanWork direct = work_of(plan_of("direct"), ranks), all = work_of(plan_of("allgather"), ranks);
   EXPECT_DOUBLE_EQ(direct.encoded, 9.0 / 8);
   EXPECT_DOUBLE_EQ(direct.decoded, 2);
@@ -137,7 +137,7 @@ TEST(Predict, nothing_that_costs_more_makes_a_call_shorter) {
   const auto around = [&](double v) { return v * std::pow(10, exponent(random)); };
   for (int round = 0; round < 300; ++round) {
     const PlanRow& plan = plans()[static_cast<std::size_t>(round) % plans().size()];
-    const Ranks ranks{.size = 2 + round % 31, .exact_sums = round % 3 == 0};
+    const Ranks ranks{.size = 2 + round % 31, .encodes_own = round % 3 == 0};
     const Element element = round % 2 ? Element::f32 : Element::f64;
     const auto count = static_cast<std::size_t>(around(1e6));
     const LinkModel link{around(1e-5), around(1e-9), 0};

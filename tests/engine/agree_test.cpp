@@ -49,8 +49,8 @@ TEST(Agree, equal_calls_pass_on_any_number_of_ranks) {
 TEST(Agree, a_difference_in_any_field_on_any_rank_is_the_same_error_everywhere) {
   for (const std::size_t p : {2, 3, 5, 8})
     for (std::size_t odd = 0; odd < p; ++odd)
-      for (int field = 0; field < 8; ++field) {
-        Signature base{1000, 5, 3, 3, 1, 0, 0, 0, 0};
+      for (int field = 0; field < 9; ++field) {
+        Signature base{1000, 5, 3, 3, 1, 2, 0, 0, 0, 0};
         std::vector<Signature> all(p, base);
         Signature& s = all[odd];
         if (field == 0) s.count = 1001;
@@ -61,6 +61,7 @@ TEST(Agree, a_difference_in_any_field_on_any_rank_is_the_same_error_everywhere) 
         if (field == 5) s.element = 1;
         if (field == 6) s.key = 1;
         if (field == 7) s.error_code = static_cast<std::uint16_t>(Code::no_memory);
+        if (field == 8) s.memory = 3;
         const std::vector<Status> status = agree_all(all);
         for (const Status& got : status) {
           EXPECT_EQ(got.code(), field == 7 ? Code::peer_failed : Code::mismatch) << got.text();
@@ -101,7 +102,7 @@ TEST(Agree, an_error_is_never_without_a_text) {
 }
 
 TEST(Agree, ranks_that_yield_split_over_how_to_reduce_and_over_nothing_else) {
-  Signature compressed{1000, 5, 3, 3, 1, 0, 1, 0, 0}, exact{1000, 0, 3, 0, 0, 0, 1, 0, 0};
+  Signature compressed{1000, 5, 3, 3, 1, 2, 0, 1, 0, 0}, exact{1000, 0, 3, 0, 0, 0, 0, 1, 0, 0};
   const auto summary = [](const Signature& a, const Signature& b) {
     Hello low, high;
     low.first = a;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "kernels/convert.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/engine/host_steps.hpp"
+#include "mpi_quant/engine/memory_steps.hpp"
 #include "tests/engine/loopback.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
@@ -72,9 +74,12 @@ struct Scene {
   bool short_blocks = true;                                 // many in short vectors
   std::vector<std::pair<std::size_t, double>> values = {};  // of parameters, by position
   int per_node = 1;                                         // of Ranks
+  const kernels::MemoryRule* memory = &kernels::carry_rule();
+  std::vector<std::pair<std::size_t, double>> memory_values = {};  // of its parameters, by position
+  kernels::Isa isa = kernels::best_isa();
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
-    return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums});
+    return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own});
   }
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
@@ -83,9 +88,16 @@ struct Scene {
     for (const auto& [i, value] : values) p.value[i] = value;
     return p;
   }
+  CallMemory call_memory(kernels::Element element) const {
+    CallMemory of{memory, memory->ops == nullptr ? nullptr : memory->ops(element, isa),
+                  kernels::preset_params(*memory), 1};
+    for (const auto& [i, value] : memory_values) of.params.value[i] = value;
+    return of;
+  }
   std::string describe(std::size_t n) const {
     return std::string(codec->name) + "/" + std::string(plan->name) + " ranks=" + std::to_string(ranks) +
            (per_node > 1 ? "/" + std::to_string(per_node) : "") + " n=" + std::to_string(n) +
+           (memory != &kernels::carry_rule() ? " memory=" + std::string(memory->name) : "") +
            (feedback ? " feedback" : "") + (in_place ? " in place " : " ");
   }
 };
@@ -121,20 +133,26 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.plan = &plan;
     reduction.facts = &facts;
     reduction.codec = scene.codec;
-    reduction.ops = scene.codec->ops(reduction.element, kernels::best_isa());
-    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
-    reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
+    reduction.ops = scene.codec->ops(reduction.element, scene.isa);
+    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, scene.isa) : nullptr;
+    reduction.convert = kernels::convert(reduction.element, scene.isa);
+    reduction.memory = scene.call_memory(reduction.element);
     reduction.params = scene.params();
     reduction.count = n;
     reduction.output = reinterpret_cast<std::byte*>(out.output[r].data());
     reduction.input = scene.in_place ? reduction.output : reinterpret_cast<const std::byte*>(input[r].data());
-    reduction.residual = scene.feedback ? reinterpret_cast<std::byte*>(out.residual[r].data()) : nullptr;
+    // The arrays of a rule stand one after the other.
+    out.residual[r].resize(n * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
+    reduction.residual = scene.feedback && scene.memory->arrays > 0
+                             ? reinterpret_cast<std::byte*>(out.residual[r].data())
+                             : nullptr;
     reduction.call = reduction.random_key = 7;
     reduction.rank = comm.rank();
     reduction.size = comm.size();
     reduction.pipelines = scene.pipelines;
     reduction.tag_segments = 8 * scene.pipelines;
     reduction.threads = scene.threads;
+    if (scene.memory->measures(reduction.memory.params)) reduction.memory.factor = memory_factor(reduction);
     HostBackend backend;
     reduction.backend = &backend;
     std::vector<std::byte> scratch(Execution<Loopback::Rank>::scratch_bytes(reduction));

@@ -106,7 +106,7 @@ class ImpossibleFile : public ResidualFile {
 
 TEST_F(ImpossibleFile, by_its_attributes_is_an_error_that_says_why) {
   fails_with("/", "format", std::string("something"), "not a file of residuals");
-  fails_with("/", "version", std::int32_t{3}, "version 3, this library reads 1 to 2");
+  fails_with("/", "version", std::int32_t{4}, "version 4, this library reads 1 to 3");
   fails_with("/", "ranks", std::int32_t{size + 1}, "another shape");
   fails_with("/", "ranks", std::int32_t{-1}, "impossible number");
   fails_with("/", "residuals", std::uint64_t{2}, "/1");
@@ -118,6 +118,9 @@ TEST_F(ImpossibleFile, by_its_attributes_is_an_error_that_says_why) {
   fails_with("/0", "element", std::string("f64"), "another type");
   fails_with("/0", "count", std::uint64_t{99}, "another shape");
   fails_with("/0", "settled", std::nan(""), "settled");
+  fails_with("/0", "arrays", std::int32_t{2}, "another shape");
+  fails_with("/0", "arrays", std::int32_t{0}, "impossible number of arrays");
+  fails_with("/0", "arrays", std::int32_t{1 << 30}, "impossible number of arrays");
 }
 
 TEST_F(ImpossibleFile, would_be_one_without_calls_but_for_version_1) {

@@ -43,10 +43,11 @@ class ResidualFile : public Api {
 
   // One call of a key on a communicator; its result.
   template <class T>
-  static std::vector<T> reduce(MPI_Comm on, const std::string& key, const std::vector<T>& x) {
+  static std::vector<T> reduce(MPI_Comm on, const std::string& key, const std::vector<T>& x,
+                               const std::string& method = "onebit") {
     std::vector<T> y(x.size());
     EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(x.size()), mpi_type<T>(), MPI_SUM, on,
-                             Info{{"mpiq_method", "onebit"}, {"mpiq_key", key}}),
+                             Info{{"mpiq_method", method}, {"mpiq_key", key}}),
               MPI_SUCCESS);
     return y;
   }
@@ -70,8 +71,9 @@ class ResidualFile : public Api {
     EXPECT_EQ(MPIQ_Residual_list(on, n, all.data(), &n), MPI_SUCCESS);
     Held map;
     for (const MPIQ_Residual& r : all) {
-      Bytes bytes(static_cast<std::size_t>(r.count) * (r.datatype == MPI_DOUBLE ? 8 : 4));
-      EXPECT_EQ(MPIQ_Residual_get(on, r.key, 0, r.count, bytes.data()), MPI_SUCCESS);
+      const MPI_Count elements = r.count * r.arrays;
+      Bytes bytes(static_cast<std::size_t>(elements) * (r.datatype == MPI_DOUBLE ? 8 : 4));
+      EXPECT_EQ(MPIQ_Residual_get(on, r.key, 0, elements, bytes.data()), MPI_SUCCESS);
       map[r.key] = {std::string(r.element) + " " + std::to_string(r.count) + " " + std::to_string(r.settled),
                     bytes};
     }

@@ -56,6 +56,27 @@ TEST_F(ResidualFile, a_restored_run_goes_on_bit_for_bit) {
   }
 }
 
+TEST_F(ResidualFile, a_restored_run_with_more_arrays_goes_on_bit_for_bit_and_on_fewer_ranks_adds_them) {
+  if (size == 1) return;
+  const std::string method = "topk memory=momentum(clip=50)";
+  const std::vector<float> x = input<float>(140000);  // two pieces
+  for (int call = 0; call < 3; ++call) reduce(comm, "w", x, method);
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  const Sub restarted(comm, size, rank);
+  ASSERT_EQ(MPIQ_Residual_restore(restarted, path.c_str()), MPI_SUCCESS);
+  EXPECT_EQ(held(restarted), held(comm));
+  std::vector<float> mine(2 * x.size()), sum(mine.size());
+  ASSERT_EQ(MPIQ_Residual_get(comm, "w", 0, static_cast<MPI_Count>(mine.size()), mine.data()), MPI_SUCCESS);
+  MPI_Allreduce(mine.data(), sum.data(), static_cast<int>(sum.size()), MPI_FLOAT, MPI_SUM, comm);
+  for (int call = 0; call < 2; ++call)
+    EXPECT_TRUE(same_bits(reduce(restarted, "w", x, method), reduce(comm, "w", x, method)));
+  const Sub one(comm, 1, rank);
+  if (rank > 0) return;
+  ASSERT_EQ(MPIQ_Residual_restore(one, path.c_str()), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_get(one, "w", 0, static_cast<MPI_Count>(mine.size()), mine.data()), MPI_SUCCESS);
+  EXPECT_LE(norm(mine, sum), 1e-6 * norm(sum, std::vector<float>(sum.size())));
+}
+
 TEST_F(ResidualFile, saved_or_restored_while_a_rank_reduces_is_an_error_on_all_ranks_that_names_both) {
   if (size == 1) return;
   reduce(comm, "w", input<float>(100));

@@ -109,7 +109,7 @@ TEST(Plan, every_rank_sends_the_wires_of_the_theory) {
     Terms terms;
     const Outcome out = interpret(all, false, terms);
     for (int r = 0; r < ranks.size; ++r) {
-      const Ranks of{r, ranks.size, ranks.per_node, ranks.exact_sums};
+      const Ranks of{r, ranks.size, ranks.per_node, ranks.encodes_own};
       ASSERT_EQ(out.sent[static_cast<std::size_t>(r)], promise(row).sent(of)) << "rank " << r;
       ASSERT_EQ(out.sent_raw[static_cast<std::size_t>(r)], promise(row).sent_raw(of)) << "rank " << r;
     }
@@ -201,7 +201,7 @@ TEST(Plan, steps_grow_at_most_linearly_in_the_ranks) {
         for (Ranks ranks : all_ranks(row, size)) {
           ranks.rank = r;
           // For exact sums two more steps a chunk that the rank sums, at most.
-          const auto most = static_cast<std::size_t>((ranks.exact_sums ? 7 : 5) * size);
+          const auto most = static_cast<std::size_t>((ranks.encodes_own ? 7 : 5) * size);
           EXPECT_LE(row.make(ranks).steps.size(), most) << name_of(row, ranks) << ", rank " << r;
         }
 }
@@ -213,7 +213,8 @@ TEST(Plan, a_thousand_ranks_are_no_different) {
   for (const int size : {1000, 1023, 1024}) EXPECT_EQ(flaw_of("recursive_doubling", {0, size}), "");
   EXPECT_EQ(flaw_of("recursive_doubling", {0, 1023, 1, true}), "");
   EXPECT_EQ(flaw_of("allgather", {0, 300}), "");
-  for (const bool exact_sums : {false, true}) EXPECT_EQ(flaw_of("hierarchical", {0, 256, 8, exact_sums}), "");
+  for (const bool encodes_own : {false, true})
+    EXPECT_EQ(flaw_of("hierarchical", {0, 256, 8, encodes_own}), "");
 }
 
 TEST(Plan, only_hierarchical_minds_the_nodes_and_is_direct_on_nodes_of_one_rank) {
@@ -264,14 +265,14 @@ TEST(Plan, hierarchical_sends_an_lth_of_direct_s_wires_to_other_nodes_and_raw_on
 TEST(Plan, facts_say_whether_a_step_is_raw) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
     for (const Plan& plan : all)
-      ASSERT_EQ(facts_of(plan).raw, minds_nodes(row) && ranks.per_node > 1 && !ranks.exact_sums);
+      ASSERT_EQ(facts_of(plan).raw, minds_nodes(row) && ranks.per_node > 1 && !ranks.encodes_own);
   });
 }
 
 // A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added before it.
 TEST(Plan, for_exact_sums_adds_only_what_was_encoded) {
   for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
-    if (!ranks.exact_sums) return;
+    if (!ranks.encodes_own) return;
     for (const Plan& plan : all) {
       std::set<int> written;  // chunks
       for (const Step& s : plan.steps) {
@@ -291,7 +292,8 @@ TEST(Plan, for_exact_sums_adds_only_what_was_encoded) {
 TEST(Plan, is_a_pure_function_of_rank_and_size) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
     for (int r = ranks.size - 1; r >= 0; --r)
-      ASSERT_EQ(row.make({r, ranks.size, ranks.per_node, ranks.exact_sums}), all[static_cast<std::size_t>(r)])
+      ASSERT_EQ(row.make({r, ranks.size, ranks.per_node, ranks.encodes_own}),
+                all[static_cast<std::size_t>(r)])
           << "rank " << r;
   });
 }

@@ -37,13 +37,13 @@ inline std::vector<int> node_sizes(const PlanRow& row, int size) {
 inline std::vector<Ranks> all_ranks(const PlanRow& row, int size) {
   std::vector<Ranks> all;
   for (const int per_node : node_sizes(row, size))
-    for (const bool exact_sums : {false, true}) all.push_back({0, size, per_node, exact_sums});
+    for (const bool encodes_own : {false, true}) all.push_back({0, size, per_node, encodes_own});
   return all;
 }
 
 inline std::string name_of(const PlanRow& row, const Ranks& ranks) {
   return std::string(row.name) + ", " + std::to_string(ranks.size) + " ranks, " +
-         std::to_string(ranks.per_node) + " a node" + (ranks.exact_sums ? ", exact sums" : "");
+         std::to_string(ranks.per_node) + " a node" + (ranks.encodes_own ? ", exact sums" : "");
 }
 
 // The result of one chunk, written down independently of the steps. Everything is added from the left.
@@ -57,12 +57,12 @@ inline Terms::Id own(Terms& t, int rank, int chunk, bool feedback) {  // what a 
 
 // What a rank adds the others' to: its input or, for exact sums, what it would send.
 inline Terms::Id first_term(Terms& t, const Ranks& ranks, int rank, int chunk, bool feedback) {
-  return ranks.exact_sums ? t.decoded(own(t, rank, chunk, feedback)) : t.input(rank, chunk);
+  return ranks.encodes_own ? t.decoded(own(t, rank, chunk, feedback)) : t.input(rank, chunk);
 }
 // What a rank encodes of a sum that began with its first_term.
 inline Terms::Id encoded_sum(Terms& t, const Ranks& ranks, Terms::Id sum, int rank, int chunk,
                              bool feedback) {
-  return feedback && !ranks.exact_sums ? t.sum(sum, t.residual(rank, chunk)) : sum;
+  return feedback && !ranks.encodes_own ? t.sum(sum, t.residual(rank, chunk)) : sum;
 }
 
 inline Terms::Id direct(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
@@ -85,7 +85,7 @@ inline Terms::Id node_sum(Terms& t, const Ranks& ranks, int node, int chunk, boo
   for (int r = node * ranks.per_node; r < (node + 1) * ranks.per_node; ++r) {
     if (r == gatherer) continue;
     const Terms::Id given = own(t, r, chunk, feedback);
-    total = t.sum(total, ranks.exact_sums ? t.decoded(given) : given);
+    total = t.sum(total, ranks.encodes_own ? t.decoded(given) : given);
   }
   return total;
 }
@@ -159,8 +159,8 @@ inline const Promise& promise(const PlanRow& row) {
         }}},
       {"hierarchical",
        {hierarchical, [](int size) { return size; },
-        [](const Ranks& r) { return 2 * (r.nodes() - 1) + (1 + r.exact_sums) * (r.size - r.nodes()); },
-        [](const Ranks& r) { return r.exact_sums ? 0 : r.size - r.nodes(); },
+        [](const Ranks& r) { return 2 * (r.nodes() - 1) + (1 + r.encodes_own) * (r.size - r.nodes()); },
+        [](const Ranks& r) { return r.encodes_own ? 0 : r.size - r.nodes(); },
         [](const Ranks& r) { return 2 * r.size - 1; }}},
   };
   return all.at(row.name);

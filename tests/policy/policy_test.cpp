@@ -86,7 +86,7 @@ std::vector<Method> all_methods() {
   std::vector<Method> all{Method{}};
   for (const kernels::Codec& codec : kernels::codecs())
     for (std::size_t plan = 0; plan <= plans().size(); ++plan) {
-      Method m{&codec, kernels::preset_params(codec), plan == 0 ? nullptr : &plans()[plan - 1]};
+      Method m{&codec, kernels::preset_params(codec), plan == 0 ? nullptr : &plans()[plan - 1], nullptr, {}};
       all.push_back(m);
       for (std::size_t i = 0; i < codec.specs.size(); ++i)
         for (const double v : {codec.specs[i].min, codec.specs[i].max}) {

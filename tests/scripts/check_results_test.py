@@ -190,7 +190,8 @@ class Check(WithFiles):
 
     def test_a_method_may_be_listed_again_by_its_number(self):
         row = int(np.nonzero(points_of(SMALL)["method"] == b"bf16")[0][0])
-        for word, whats in ((b"bf16#2", []), (b"bf16#12", []), (b"bf16#1", ["method"]), (b"bf16#", ["method"])):
+        for word, whats in ((b"bf16#2", []), (b"bf16#12", []), (b"bf16#1", ["method"]), (b"bf16#", ["method"]),
+                            (b"bf16 memory=none", []), (b"bf16 memory=decay(beta=0.5)#2", []), (b"bf16 memory", ["method"])):
             path = self.change(self.copy(), method=(row, word))
             rekey(path)
             self.assertEqual([what for _, what in self.violations(path)], whats, word)

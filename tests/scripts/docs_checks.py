@@ -149,6 +149,12 @@ def codec_names(pages):
     return differences("a registered codec", codecs(), first_column(table.group(0) if table else ""))
 
 
+def memory_names(pages):
+    rules = set(re.findall(r"^MQ_MEMORY\((\w+),", read("kernels/memory/registry.def"), re.M))
+    table = re.search(r"^\| memory rule \|.*?\n\n", pages[METHODS_PAGE], re.S | re.M)
+    return differences("a registered memory rule", rules, first_column(table.group(0) if table else ""))
+
+
 def plan_names(pages):
     code = {"/" + name for name in re.findall(r'PlanRow\{\s*"(\w+)"', read("mpi_quant/plan/plans.cpp"))}
     return differences("a plan", code, {name for name in first_column(pages[METHODS_PAGE]) if name.startswith("/")})

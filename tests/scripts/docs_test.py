@@ -10,8 +10,8 @@ import sys
 import unittest
 
 from docs_checks import (BIN, METHODS_PAGE, MPICC, PAGES, POLICY_PAGE, bad_code, bad_commands, bad_policies, blocks, broken_links,
-                         codec_names, figures, info_keys, missing_paths, plan_names, policies, too_long, unknown_languages,
-                         unknown_names, unlisted_pages, variables)
+                         codec_names, figures, info_keys, memory_names, missing_paths, plan_names, policies, too_long,
+                         unknown_languages, unknown_names, unlisted_pages, variables)
 
 
 def built(program):
@@ -44,6 +44,9 @@ class Pages(unittest.TestCase):
 
     def test_the_methods_page_lists_the_registered_codecs(self):
         self.expect_nothing(codec_names)
+
+    def test_the_methods_page_lists_the_registered_memory_rules(self):
+        self.expect_nothing(memory_names)
 
     def test_the_methods_page_lists_the_plans(self):
         self.expect_nothing(plan_names)
@@ -100,6 +103,7 @@ class PlantedErrors(unittest.TestCase):
         self.expect(info_keys, "mpiq_matrix: read", policy.replace("| `mpiq_matrix` |", "| |"), POLICY_PAGE)
         self.expect(info_keys, "mpiq_x: documented", policy.replace("| `mpiq_matrix` |", "| `mpiq_x` |"), POLICY_PAGE)
         self.expect(codec_names, "topk: a registered codec", methods.replace("| `topk` |", "| |"), METHODS_PAGE)
+        self.expect(memory_names, "decay: a registered memory rule", methods.replace("| `decay` |", "| |"), METHODS_PAGE)
         self.expect(plan_names, "/direct: a plan", methods.replace("| `/direct` |", "| |"), METHODS_PAGE)
         self.expect(unknown_names, "MPIQ_Allredcue", "`MPIQ_Allredcue`")
         self.expect(unknown_names, "mpiq-rum", "`mpiq-rum`")

@@ -7,7 +7,7 @@ A block of the page after a line '<!-- walk: NAME, ACTION -->' is one step of th
     in FILE after "TEXT"   the block comes after that line
     in FILE instead of "TEXT"
 
-The walks are plan, function, column and plot; add_codec_test.cmake has the codecs. No walk compiles the codecs.
+The walks are plan, function, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
 """
 import glob
 import os

@@ -1,0 +1,124 @@
+// What memory rules are written with, and how their functions become a row. A rule (kernels/memory/) has kName, kId, kWhat, kSpecs,
+// kArrays and, if it needs more than the codecs' own feedback, before<T>(tile); if it needs them, after<T>(tile), kEncodesOwn,
+// kKeepsSums, and measures(params) with factor(squares, params, ranks). Included once per instruction set.
+#pragma once
+
+// n elements in memory of any alignment, 32 at a time.
+template <class T>
+struct ConstGroups {
+  const std::byte* first;
+  template <class W>
+  MQ_INLINE Lanes<T> get(std::size_t g, W width) const {
+    return Lanes<T>::load(first + g * kLanes * sizeof(T), width);
+  }
+};
+template <class T>
+struct Groups {
+  std::byte* first;
+  template <class W>
+  MQ_INLINE Lanes<T> get(std::size_t g, W width) const {
+    return Lanes<T>::load(first + g * kLanes * sizeof(T), width);
+  }
+  template <class W>
+  MQ_INLINE void put(std::size_t g, const Lanes<T>& v, W width) const {
+    v.store(first + g * kLanes * sizeof(T), width);
+  }
+};
+template <class T>
+MQ_INLINE ConstGroups<T> array_at(const void* p) {
+  return {static_cast<const std::byte*>(p)};
+}
+template <class T>
+MQ_INLINE Groups<T> array_at(void* p) {
+  return {static_cast<std::byte*>(p)};
+}
+
+// Calls f(group, width) for all groups of n elements.
+template <class F>
+MQ_INLINE void for_each_group(std::size_t n, F&& f) {
+  const std::size_t whole = n / kLanes, rest = n % kLanes;
+  for (std::size_t g = 0; g < whole; ++g) f(g, Whole{});
+  if (rest) f(whole, Part{rest});
+}
+
+// The sum of the squares of the finite elements, each times scale. Sixteen partial sums, joined in a fixed order, so that all
+// instruction sets give the same bits.
+template <class T>
+double sum_of_squares(const void* x, std::size_t n, double scale) noexcept {
+  const DefaultFloatingPoint environment;
+  constexpr std::size_t kSums = 16;
+  std::array<double, kSums> sum{};
+  const auto* const first = static_cast<const std::byte*>(x);
+  const auto square = [&](std::size_t i) {
+    T element;
+    std::memcpy(&element, first + i * sizeof(T), sizeof(T));
+    const double v = static_cast<double>(element) * scale;
+    return std::isfinite(v) ? v * v : 0;
+  };
+  std::size_t i = 0;
+  for (; i + kSums <= n; i += kSums)
+    for (std::size_t k = 0; k < kSums; ++k) sum[k] += square(i + k);
+  for (std::size_t k = 0; i < n; ++i, ++k) sum[k] += square(i);
+  for (std::size_t half = kSums / 2; half > 0; half /= 2)
+    for (std::size_t k = 0; k < half; ++k) sum[k] += sum[k + half];
+  return sum[0];
+}
+
+MQ_INLINE double norm_of(double squares, double scale) noexcept {
+  const DefaultFloatingPoint environment;
+  return std::min(std::sqrt(squares) / scale, std::numeric_limits<double>::max());
+}
+
+template <class Rule>
+struct MemoryRowOf {
+  template <class T>
+  static Operand before(const MemoryTile& tile) noexcept {
+    const DefaultFloatingPoint environment;
+    return Rule::template before<T>(tile);
+  }
+  template <class T>
+  static void after(const MemoryTile& tile) noexcept {
+    const DefaultFloatingPoint environment;
+    Rule::template after<T>(tile);
+  }
+  static double factor(double norm, const Params& params, int ranks) noexcept {
+    const DefaultFloatingPoint environment;
+    return Rule::factor(norm, params, ranks);
+  }
+  static double norm(double squares, double scale) noexcept { return norm_of(squares, scale); }
+  template <class T>
+  static constexpr MemoryOps ops() {
+    MemoryOps ops;
+    if constexpr (requires { &Rule::template before<T>; }) ops.before = &before<T>;
+    if constexpr (requires { &Rule::template after<T>; }) ops.after = &after<T>;
+    if constexpr (requires { &Rule::factor; }) {
+      ops.factor = &factor;
+      ops.squares = &sum_of_squares<T>;
+      ops.norm = &norm;
+    }
+    return ops;
+  }
+  static bool measures(const Params& params) noexcept {
+    if constexpr (requires { &Rule::measures; })
+      return Rule::measures(params);
+    else
+      return false;
+  }
+  static constexpr bool encodes_own() {
+    if constexpr (requires { Rule::kEncodesOwn; })
+      return Rule::kEncodesOwn;
+    else
+      return false;
+  }
+  static constexpr bool keeps_sums() {
+    if constexpr (requires { Rule::kKeepsSums; })
+      return Rule::kKeepsSums;
+    else
+      return true;
+  }
+  static constexpr MemoryRow row() { return {ops<float>(), ops<double>()}; }
+  static MemoryRule rule() noexcept {
+    return {Rule::kName,   Rule::kId,    Rule::kWhat, Rule::kSpecs, Rule::kArrays,
+            encodes_own(), keeps_sums(), nullptr,     &measures};
+  }
+};

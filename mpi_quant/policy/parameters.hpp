@@ -1,0 +1,22 @@
+// Parameters of codecs and memory rules in the control language: their values, and the words of errors. Apart from the parser, which
+// reads everything else.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/codec.hpp"
+
+namespace mq {
+
+// "block: power of two, 32 to 4096"; "format: auto|gap|u16"
+std::string describe(const kernels::ParamSpec& spec);
+// "known: " and a description of each; "OWNER takes none".
+std::string known_params(std::string_view owner, std::span<const kernels::ParamSpec> specs);
+// The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
+// word. Nothing if the text is not a value of the parameter.
+std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word);
+
+}  // namespace mq
