@@ -4,17 +4,9 @@
 #pragma once
 
 // n elements in memory of any alignment, 32 at a time.
-template <class T>
-struct ConstGroups {
-  const std::byte* first;
-  template <class W>
-  MQ_INLINE Lanes<T> get(std::size_t g, W width) const {
-    return Lanes<T>::load(first + g * kLanes * sizeof(T), width);
-  }
-};
-template <class T>
+template <class T, class Byte>
 struct Groups {
-  std::byte* first;
+  Byte* first;
   template <class W>
   MQ_INLINE Lanes<T> get(std::size_t g, W width) const {
     return Lanes<T>::load(first + g * kLanes * sizeof(T), width);
@@ -23,13 +15,14 @@ struct Groups {
   MQ_INLINE void put(std::size_t g, const Lanes<T>& v, W width) const {
     v.store(first + g * kLanes * sizeof(T), width);
   }
+  MQ_INLINE void ask(std::size_t g) const { ask_ahead<T>(first, g); }
 };
 template <class T>
-MQ_INLINE ConstGroups<T> array_at(const void* p) {
+MQ_INLINE Groups<T, const std::byte> array_at(const void* p) {
   return {static_cast<const std::byte*>(p)};
 }
 template <class T>
-MQ_INLINE Groups<T> array_at(void* p) {
+MQ_INLINE Groups<T, std::byte> array_at(void* p) {
   return {static_cast<std::byte*>(p)};
 }
 

@@ -23,6 +23,7 @@ struct Decay {
     const auto residual = array_at<T>(tile.array[0]);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          residual.ask(g);
           residual.put(g, residual.get(g, width) * beta, width);
         });
     return {tile.x, tile.array[0]};

@@ -10,10 +10,10 @@
  * error class.
  *
  * A method says how to reduce: "mpi" is the MPI library's own reduction, which is exact. All others are
- * "codec(param=value,...)/plan", where parameters and plan may be left out: "onebit", "bf16",
- * "onebit(block=512)/direct". A policy is a list of rules "selectors: method", separated by semicolons:
- * "0-64K: mpi; 64K-: onebit". The last rule that matches a call decides. A call that no rule matches is
- * exact. `mpiq-bench --list` prints the codecs, their parameters and the plans.
+ * "codec(param=value,...)/plan memory=rule", where all but the codec may be left out: "bf16",
+ * "onebit(block=512)/direct", "topk memory=momentum". A policy is a list of rules "selectors: method", separated
+ * by semicolons: "0-64K: mpi; 64K-: onebit". The last rule that matches a call decides. A call that no rule
+ * matches is exact. `mpiq-bench --list` prints codecs, plans and memory rules, with their parameters.
  *
  * Terms: a call is "collective" if all ranks of the communicator have to make it, "local" if not. A
  * "residual" is what compression left out and has not delivered yet. A "frame" is a message of compressed

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/device.hpp"
+#include "kernels/memory.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/plan/plan.hpp"
 #include "tests/device/device_calls.hpp"
@@ -67,6 +68,34 @@ TEST_F(DeviceCalls, bits_are_those_of_the_host_in_every_memory) {
     }
   if (runs_kernels()) {
     EXPECT_STREQ(staging_reason(), nullptr);
+  }
+}
+
+// A rule that needs more than the codec's own feedback runs on the processor: its vectors are staged.
+TEST_F(DeviceCalls, memory_rules_give_the_bits_of_the_host_in_every_memory) {
+  if (size == 1) return;
+  const std::size_t n = 3000;
+  const auto x = input<float>(n);
+  for (const kernels::MemoryRule& rule : kernels::memory_rules()) {
+    const std::string method =
+        "topk memory=" + std::string(rule.name) + (rule.name == "momentum" ? "(clip=5)" : "");
+    const Info info{{"mpiq_method", method}, {"mpiq_key", "k"}};
+    const auto calls = [&](auto there) {
+      std::vector<std::vector<float>> results;
+      for (int call = 0; call < 4; ++call) results.push_back(sum(x, there(call), there(call + 1), info));
+      if (rule.arrays > 0) results.push_back(residual("k", n * static_cast<std::size_t>(rule.arrays)));
+      reset();
+      return results;
+    };
+    const auto expected = calls([](int) { return false; });
+    const double before_s = host_codecs_s();
+    const auto all = calls([](int) { return true; });
+    EXPECT_EQ(host_codecs_s() == before_s, runs_kernels() && rule.ops == nullptr) << method;
+    const auto mixed = calls([](int call) { return call / 2 % 2 == 0; });
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_TRUE(same_bits(expected[i], all[i])) << method << " " << i;
+      ASSERT_TRUE(same_bits(expected[i], mixed[i])) << method << " " << i;
+    }
   }
 }
 
