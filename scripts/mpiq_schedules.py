@@ -8,7 +8,9 @@ The same numbers as mpi_quant/plan/plans.cpp makes steps of and mpi_quant/adviso
     halving_doubling      2 log2 P   2 (P-1)/P                              Rabenseifner 2004
     direct                2 (P-1)    2 (P-1)/P w    1         2 - 1/P       Seide et al. 2014
     allgather             P-1        (P-1) w        1         P
-    recursive_doubling    log2 P     log2 P w       log2 P    2 log2 P      the first three are dense, these compressed
+    recursive_doubling    log2 P     log2 P w       log2 P    2 log2 P
+    ring                  2 (P-1)    2 (P-1)/P w    1         2 - 1/P
+    halving_doubling      2 log2 P   2 (P-1)/P w    1         2 - 1/P       the first three are dense, these compressed
 
 hierarchical depends on the ranks per node too, which models do not vary: its points are fitted, but not folded to other ranks.
 w is the encoded vector over the vector. Logarithms are rounded up: what ranks beyond a power of two add is left out.
@@ -46,6 +48,8 @@ PLANS = {
     "direct": lambda p: Work(2 * (p - 1), 2 * (p - 1) / p, 1, 2 - 1 / p, p),
     "allgather": lambda p: Work(p - 1, p - 1, 1, p),
     "recursive_doubling": lambda p: Work(rounds(p), rounds(p), rounds(p), 2 * rounds(p)),
+    "ring": lambda p: Work(2 * (p - 1), 2 * (p - 1) / p, 1, 2 - 1 / p, p),
+    "halving_doubling": lambda p: Work(2 * rounds(p), 2 * (p - 1) / p, 1, 2 - 1 / p, p),
 }
 
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "mpi_quant/engine/frame.hpp"
@@ -16,13 +17,42 @@ int log2_rounds(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(std::max(ranks, 1) - 1)));
 }
 
-// Rank 0 has the most work in every plan. In direct and allgather all ranks have the same work. In recursive
-// doubling rank 0 also serves a rank beyond the power of two.
+// Rank 0 has the most work in every plan. In direct, allgather and ring all ranks have the same work. In recursive
+// doubling rank 0 also serves a rank beyond the power of two, and in halving_doubling one of the next smaller block.
 Plan of_rank_0(const PlanRow& row, Ranks ranks) {
   ranks.rank = 0;
   ranks.size = std::max(ranks.size, 2);
   return row.make(ranks);
 }
+
+// Losses of plans that encode sums of some of the ranks. The error of such a sum is taken to be its share of the ranks
+// times that of the result, as if what the ranks bring were independent. `ranks` is at least 2.
+Losses ring_losses(int ranks) {
+  const double p = ranks;
+  return {1 / p, (p + 1) / 2 - 1 / p};  // sums of 2 to P ranks
+}
+
+Losses halving_losses(int ranks) {
+  const double p = ranks;
+  Losses losses{0, 1};
+  for (int left = ranks; left > 0;) {  // blocks of 2^k ranks, as in plan/halving_doubling.cpp
+    const int block = static_cast<int>(std::bit_floor(static_cast<unsigned>(left)));
+    if (block > 1) {
+      losses.contributions += block / 2 / p;
+      losses.aggregate += (log2_rounds(block) - 1) * (block / 2) / p;
+    }
+    if (left < ranks)
+      (left == 1 ? losses.contributions : losses.aggregate) += left / p;  // given to the next block
+    left -= block;
+  }
+  return losses;
+}
+
+struct Reencoded {
+  std::string_view plan;
+  Losses (*losses)(int ranks);
+};
+constexpr Reencoded kReencoded[]{{"ring", ring_losses}, {"halving_doubling", halving_losses}};
 
 }  // namespace
 
@@ -52,6 +82,8 @@ PlanWork work_of(const PlanRow& row, const Ranks& ranks) {
 // does. With exact sums every element of a rank is encoded as a contribution, and encodes of sums lose nothing.
 Losses losses_of(const PlanRow& row, const Ranks& ranks) {
   if (ranks.encodes_own) return {1, 0};
+  for (const Reencoded& reencoded : kReencoded)
+    if (reencoded.plan == row.name) return reencoded.losses(std::max(ranks.size, 2));
   const Plan plan = of_rank_0(row, ranks);
   std::vector<char> decoded(static_cast<std::size_t>(plan.chunks));
   int contributions = 0, sums = 0;

@@ -22,7 +22,7 @@ class CallOrder {
  public:
   static constexpr std::uint32_t kWindows = 32;  // divides 2^32, so that numbers may wrap around
   static constexpr int kTagsPerWindow = 1000;
-  static_assert(kMaxRounds < kTagsPerWindow);  // the last tag of a window is the agreement's
+  static_assert(4 * kMaxTags < kTagsPerWindow);  // the last tag of a window is the agreement's
 
   // Gives a number to the next call that starts.
   std::uint32_t next_number() { return started_++; }

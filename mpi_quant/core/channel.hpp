@@ -53,7 +53,7 @@ class Channel {
   // How many segments of a call with this plan may be in flight on the processor, and how many have tags of their own: a
   // multiple of that. The same on all ranks.
   std::tuple<int, int> segments_of(const Plan& plan) const {
-    const int room = (CallOrder::kTagsPerWindow - 1) / plan.rounds, pipelines = std::min(pipelines_, room);
+    const int room = (CallOrder::kTagsPerWindow - 1) / tags_of(plan), pipelines = std::min(pipelines_, room);
     return {pipelines, std::max(1, std::min(kTagSegments, room) / pipelines) * pipelines};
   }
   int first_tag(int window) const { return lease_.first_tag + window * CallOrder::kTagsPerWindow; }

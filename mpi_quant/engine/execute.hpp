@@ -147,10 +147,12 @@ class Execution {
   }
 
   // Two segments with the same tags are a multiple of tag_segments apart, and so they are in the same pipeline on every rank,
-  // however many pipelines it has: one after the other. So messages between two ranks with one tag stay in order.
+  // however many pipelines it has: one after the other. So of messages between two ranks that are under way at once, those of
+  // one segment alone can have the same tag, and they are in the order of the plan.
   int tag(const Pipeline& pipeline, const Step& step) const {
+    const Plan& plan = *reduction_->plan;
     const std::size_t number = pipeline.segment % static_cast<std::size_t>(reduction_->tag_segments);
-    return reduction_->first_tag + static_cast<int>(number) * reduction_->plan->rounds + step.round;
+    return reduction_->first_tag + static_cast<int>(number) * tags_of(plan) + tag_of(plan, step);
   }
   std::span<std::byte> frame(const Pipeline& pipeline, int slot) const {
     return {pipeline.frames + static_cast<std::size_t>(slot) * slot_bytes_, slot_bytes_};

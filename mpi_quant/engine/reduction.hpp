@@ -50,7 +50,7 @@ struct Reduction {
   // Segments that follow each other have different tags. The same on all ranks, and a multiple of `pipelines` of each rank.
   int tag_segments = 4;
   int threads = 1;    // codec steps of different segments that may run side by side on the processor
-  int first_tag = 0;  // the reduction owns rounds * tag_segments tags from this one on
+  int first_tag = 0;  // the reduction owns tags_of(plan) * tag_segments tags from this one on
 };
 
 // The codec of raw steps.

@@ -148,9 +148,9 @@ class Hierarchical {
 // 2P-1 slots. As in direct, the last frames are received into the slots of the wires that were added first.
 // Inside a node, rounds 0 to M-1 are raw frames, one round for the chunks of each node, and rounds M to 2M-1
 // are frames that are passed on. Between nodes, round 0 is sums of nodes and round 1 is sums of all.
-// With one rank on a node, or with more rounds than kMaxRounds, the plan is direct.
+// With one rank on a node the plan is direct.
 Plan make_hierarchical(const Ranks& ranks) {
-  if (ranks.per_node == 1 || 2 * ranks.nodes() > kMaxRounds) return make_direct(ranks);
+  if (ranks.per_node == 1) return make_direct(ranks);
   return Hierarchical(ranks).make();
 }
 

@@ -7,6 +7,7 @@
 // encoded chunk (a frame).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,7 +39,7 @@ struct Step {
   int to = kNobody;  // exchange
   int from = kNobody;
   int recv_slot = 0;  // exchange: written
-  int round = 0;      // exchange: tells messages between the same two ranks in one segment apart
+  int round = 0;      // exchange: the messages of a round are under way at about the same time
   StepFeedback feedback = StepFeedback::none;
   bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which is lossless
   // encode: which operand of this chunk is encoded; decode, decode_add: which one the wire holds. Two encodes of a
@@ -55,10 +56,18 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+// The tags of a segment. Messages between the same two ranks with the same tag are matched in the order of the steps, on
+// both sides. A plan may have several in one round, and rounds that differ by a multiple of kMaxTags share a tag.
+// Segments in flight times tags are the tags of a call (CallOrder::kTagsPerWindow), so that there are always four
+// segments at least.
+inline constexpr int kMaxTags = 240;
+inline int tags_of(const Plan& plan) { return std::min(plan.rounds, kMaxTags); }
+inline int tag_of(const Plan& plan, const Step& exchange) { return exchange.round % tags_of(plan); }
+
 // What an executor needs to know about a plan, computed once.
 struct PlanFacts {
-  // By step: 1 for an exchange whose receive slot no earlier step uses. Its receive can be posted at the
-  // start.
+  // By step: 1 for an exchange whose receive can be posted at the start: no earlier step uses its slot, and no earlier
+  // receive with the same sender and tag must be posted later.
   std::vector<char> early;
   // By step: 1 for the last decode or decode_add of a chunk. It writes the result.
   std::vector<char> final;
@@ -85,10 +94,6 @@ struct Ranks {
   bool encodes_own = false;
   int nodes() const { return size / per_node; }
 };
-
-// The most rounds of any plan. Segments in flight times rounds are the tags of a call
-// (CallOrder::kTagsPerWindow).
-inline constexpr int kMaxRounds = 960;
 
 // A row of the table of plans. make is a pure function, defined for 0 <= rank < size, for every size >= 2,
 // and for every per_node >= 1 that divides size. All ranks get the same numbers of chunks and of rounds.

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <set>
+#include <utility>
 
 #include "mpi_quant/plan/rows.hpp"
 
@@ -190,6 +192,15 @@ constexpr std::array kPlans{
     PlanRow{"recursive_doubling", 3,
             "sums re-encoded between 2, 4, 8, ... ranks: log2 P messages and vectors sent",
             make_recursive_doubling},
+    PlanRow{
+        "ring", 5,
+        "partial sums round a ring, re-encoded by each rank, then the result: 2(P-1) messages one after the other, "
+        "2(P-1)/P vectors sent",
+        make_ring},
+    PlanRow{
+        "halving_doubling", 6,
+        "halves swapped and re-encoded log2 P times, then the results back: 2 log2 P rounds, 2(P-1)/P vectors sent",
+        make_halving_doubling},
     PlanRow{"hierarchical", 4,
             "exact sums inside nodes of L ranks, then direct between nodes: 2(P/L-1)/P vectors sent to other "
             "nodes, and 1-1/L of a vector inside the node, both raw and encoded",
@@ -220,13 +231,16 @@ PlanFacts facts_of(const Plan& plan) {
   PlanFacts facts;
   const auto index = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<char> used(index(plan.slots));
+  std::set<std::pair<int, int>> late;  // senders and tags of receives that cannot be posted at the start
   std::vector<int> writes(index(plan.chunks));
   facts.first_send.resize(index(plan.slots) + 1);
   for (const Step& s : plan.steps) {
     facts.raw = facts.raw || s.raw;
     const bool receives = s.op == Op::exchange && s.from != kNobody;
     const bool sends = s.op == Op::exchange && s.to != kNobody;
-    facts.early.push_back(receives && !used[index(s.recv_slot)]);
+    const std::pair message{s.from, tag_of(plan, s)};
+    facts.early.push_back(receives && !used[index(s.recv_slot)] && !late.contains(message));
+    if (receives && !facts.early.back()) late.insert(message);
     if (receives) used[index(s.recv_slot)] = 1;
     if (sends || s.op != Op::exchange) used[index(s.slot)] = 1;
     if (sends) ++facts.first_send[index(s.slot) + 1];

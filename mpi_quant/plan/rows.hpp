@@ -9,7 +9,9 @@ namespace mq {
 // it is free again afterwards.
 void round_own(Plan& plan, int rank, int chunk, int slot);  // plans.cpp
 
-Plan make_direct(const Ranks& ranks);        // plans.cpp
-Plan make_hierarchical(const Ranks& ranks);  // hierarchical.cpp
+Plan make_direct(const Ranks& ranks);            // plans.cpp
+Plan make_ring(const Ranks& ranks);              // ring.cpp
+Plan make_halving_doubling(const Ranks& ranks);  // halving_doubling.cpp
+Plan make_hierarchical(const Ranks& ranks);      // hierarchical.cpp
 
 }  // namespace mq

@@ -8,11 +8,13 @@
 #include <cmath>
 #include <random>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "mpi_quant/advisor/predict.hpp"
 #include "mpi_quant/plan/layout.hpp"
 #include "tests/kernels/inputs.hpp"
+#include "tests/plan/promises.hpp"
 
 namespace mq::test {
 namespace {
@@ -112,6 +114,27 @@ TEST(Predict, losses_of_a_plan_are_its_encodings) {
   EXPECT_DOUBLE_EQ(losses_of(plan_of("allgather"), {.size = 2}).aggregate, 0);
   EXPECT_DOUBLE_EQ(losses_of(plan_of("recursive_doubling"), {.size = 16}).contributions, 1);
   EXPECT_DOUBLE_EQ(losses_of(plan_of("recursive_doubling"), {.size = 16}).aggregate, 3);
+}
+
+// Every loss is in the result. One of a sum of k ranks counts as k/P of one of the result.
+TEST(Predict, losses_of_plans_that_encode_partial_sums_are_those_that_the_proof_finds) {
+  for (const std::string_view name : {"direct", "allgather", "ring", "halving_doubling"})
+    for (int size = 2; size <= 33; ++size) {
+      const Ranks ranks{0, size};
+      symbolic::Terms terms;
+      const symbolic::Outcome out = symbolic::interpret(make_all(plan_of(name), ranks), false, terms);
+      double contributions = 0, aggregate = 0;
+      for (const symbolic::Terms::Id result : out.output[0]) {
+        symbolic::Terms::Linear total;
+        terms.add(total, result, 1);
+        terms.for_each_loss_in(total,
+                               [&](int inputs) { (inputs == 1 ? contributions : aggregate) += inputs; });
+      }
+      const double all = static_cast<double>(size) * static_cast<double>(out.output[0].size());
+      const Losses losses = losses_of(plan_of(name), ranks);
+      EXPECT_NEAR(losses.contributions, contributions / all, 1e-9) << name << ", " << size << " ranks";
+      EXPECT_NEAR(losses.aggregate, aggregate / all, 1e-9) << name << ", " << size << " ranks";
+    }
 }
 
 TEST(Predict, two_ranks_cost_what_a_hand_finds) {

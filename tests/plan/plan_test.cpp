@@ -130,7 +130,6 @@ TEST(Plan, every_send_has_its_receive) {
       std::sort(sends.begin(), sends.end());
       std::sort(receives.begin(), receives.end());
       EXPECT_EQ(sends, receives) << row.name << ", " << size << " ranks";
-      EXPECT_EQ(std::adjacent_find(sends.begin(), sends.end()), sends.end()) << row.name << ", " << size;
     }
 }
 
@@ -149,7 +148,6 @@ TEST(Plan, slots_and_rounds_are_as_many_as_needed) {
       ASSERT_EQ(used.size(), static_cast<std::size_t>(plan.slots)) << "rank " << r;
     }
     for (const Plan& plan : all) ASSERT_EQ(plan.rounds, rounds);
-    EXPECT_LE(rounds, kMaxRounds);
   });
 }
 
@@ -159,12 +157,15 @@ TEST(Plan, facts_name_early_receives_last_writes_accumulators_and_sends) {
       const PlanFacts facts = facts_of(plan);
       ASSERT_EQ(facts.early.size(), plan.steps.size());
       ASSERT_EQ(facts.final.size(), plan.steps.size());
-      std::set<int> touched, finished;  // slots, chunks
+      std::set<int> touched, finished;     // slots, chunks
+      std::set<std::pair<int, int>> late;  // senders and tags
       std::map<int, int> writes, sends;
       for (std::size_t i = 0; i < plan.steps.size(); ++i) {
         const Step& s = plan.steps[i];
         const bool receives = s.op == Op::exchange && s.from != kNobody;
-        EXPECT_EQ(facts.early[i] != 0, receives && touched.count(s.recv_slot) == 0);
+        const std::pair message{s.from, tag_of(plan, s)};
+        EXPECT_EQ(facts.early[i] != 0, receives && !touched.contains(s.recv_slot) && !late.contains(message));
+        if (receives && !facts.early[i]) late.insert(message);
         if (receives) touched.insert(s.recv_slot);
         if (s.op != Op::exchange || s.to != kNobody) touched.insert(s.slot);
         if (s.op == Op::exchange && s.to != kNobody) ++sends[s.slot];
@@ -215,6 +216,9 @@ TEST(Plan, a_thousand_ranks_are_no_different) {
   EXPECT_EQ(flaw_of("allgather", {0, 300}), "");
   for (const bool encodes_own : {false, true})
     EXPECT_EQ(flaw_of("hierarchical", {0, 256, 8, encodes_own}), "");
+  for (const int size : {127, 135}) EXPECT_EQ(flaw_of("halving_doubling", {0, size}), "");
+  // More rounds than tags. The ring of 128 ranks, too, has so many.
+  EXPECT_EQ(flaw_of("hierarchical", {0, 244, 2}), "");
 }
 
 TEST(Plan, only_hierarchical_minds_the_nodes_and_is_direct_on_nodes_of_one_rank) {
@@ -228,16 +232,23 @@ TEST(Plan, only_hierarchical_minds_the_nodes_and_is_direct_on_nodes_of_one_rank)
     }
 }
 
-TEST(Plan, rounds_always_suffice_for_a_lane_and_too_many_nodes_go_direct) {
-  const PlanRow& hierarchical = *find_plan("hierarchical");
-  for (const int nodes : {479, 480, 481, 2000}) {
-    const Ranks ranks{5, 2 * nodes, 2};
-    const Plan plan = hierarchical.make(ranks);
-    EXPECT_LE(plan.rounds, kMaxRounds);
-    EXPECT_EQ(plan == find_plan("direct")->make(ranks), nodes > 480) << nodes;
+TEST(Plan, a_receive_is_not_posted_before_an_earlier_one_of_the_same_messages) {
+  const auto receive = [](int slot) { return Step{.op = Op::exchange, .from = 1, .recv_slot = slot}; };
+  const Step decode{.op = Op::decode, .slot = 0};
+  const PlanFacts facts = facts_of(
+      {1, 2, 1, {receive(0), decode, receive(0), decode, receive(1), {.op = Op::decode, .slot = 1}}});
+  EXPECT_EQ(facts.early, (std::vector<char>{1, 0, 0, 0, 0, 0}));
+}
+
+TEST(Plan, tags_suffice_for_four_segments_whatever_the_ranks) {
+  for (const PlanRow& row : plans()) {
+    const Plan plan = row.make({.size = 1 << 20, .per_node = 1 << 10});
+    EXPECT_LE(tags_of(plan), kMaxTags) << row.name;
+    for (const Step& s : plan.steps)
+      if (s.op == Op::exchange) {
+        ASSERT_LT(tag_of(plan, s), tags_of(plan)) << row.name;
+      }
   }
-  for (const PlanRow& row : plans())
-    EXPECT_LE(row.make({.size = 1 << 20, .per_node = 1 << 10}).rounds, kMaxRounds) << row.name;
 }
 
 // Direct sends 2(P-L)/P vectors to other nodes a rank.

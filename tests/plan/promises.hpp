@@ -125,6 +125,37 @@ inline Terms::Id recursive_doubling(Terms& t, const Ranks& ranks, int chunk, boo
   return part[0];
 }
 
+inline Terms::Id ring(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  Terms::Id encoded = own(t, (chunk + 1) % ranks.size, chunk, feedback);
+  for (int hop = 2; hop <= ranks.size; ++hop) {
+    const int rank = (chunk + hop) % ranks.size;
+    const Terms::Id sum = t.sum(first_term(t, ranks, rank, chunk, feedback), t.decoded(encoded));
+    encoded = encoded_sum(t, ranks, sum, rank, chunk, feedback);
+  }
+  return t.decoded(encoded);
+}
+
+// What `rank` encodes of a chunk when it has added what log2(group) partners, and then a smaller block, gave it: the sum
+// of the group of ranks that begins at `first`. The ranks from first + group to `end` are the smaller blocks.
+inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, int first, int group,
+                        int rank, int end) {
+  bool added = false;
+  Terms::Id sum = first_term(t, ranks, rank, chunk, feedback);
+  const auto add = [&](Terms::Id encoded) {
+    sum = t.sum(sum, t.decoded(encoded));
+    added = true;
+  };
+  for (int bit = 1; bit < group; bit *= 2) {
+    const int partner = first + ((rank - first) ^ bit);
+    add(halved(t, ranks, chunk, feedback, first + (partner - first) / bit * bit, bit, partner, 0));
+  }
+  if (const int rest = first + group; rest < end) {
+    const int smaller = 1 << (std::bit_width(static_cast<unsigned>(end - rest)) - 1);
+    add(halved(t, ranks, chunk, feedback, rest, smaller, rest + chunk % smaller, end));
+  }
+  return added ? encoded_sum(t, ranks, sum, rank, chunk, feedback) : own(t, rank, chunk, feedback);
+}
+
 // What a row promises; a new row needs an entry.
 struct Promise {
   Formula formula;
@@ -139,6 +170,25 @@ inline bool is_extra(int rank, int size) { return rank >= 1 << log2_floor(size);
 inline bool has_extra(int rank, int size) { return rank + (1 << log2_floor(size)) < size; }
 
 inline int none(const Ranks&) { return 0; }
+
+// The block of a rank in halving_doubling: a power of two of ranks for each bit of the size, the largest first.
+struct BlockOf {
+  int size = 0;
+  bool is_last = false;
+  explicit BlockOf(const Ranks& ranks) {
+    int left = ranks.size, first = 0;
+    do {
+      first += size;
+      size = 1 << log2_floor(left);
+      left -= size;
+    } while (ranks.rank >= first + size);
+    is_last = left == 0;
+  }
+};
+
+inline Terms::Id halving_doubling(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  return t.decoded(halved(t, ranks, chunk, feedback, 0, 1 << log2_floor(ranks.size), chunk, ranks.size));
+}
 
 inline const Promise& promise(const PlanRow& row) {
   static const std::map<std::string_view, Promise> all{
@@ -156,6 +206,23 @@ inline const Promise& promise(const PlanRow& row) {
         none,
         [](const Ranks& r) {
           return is_extra(r.rank, r.size) ? 3 : 2 * log2_floor(r.size) + has_extra(r.rank, r.size);
+        }}},
+      {"ring",
+       {ring, [](int size) { return size; }, [](const Ranks& r) { return 2 * (r.size - 1); }, none,
+        [](const Ranks&) { return 3; }}},
+      {"halving_doubling",
+       {halving_doubling, [](int size) { return 1 << log2_floor(size); },
+        [](const Ranks& r) {
+          const BlockOf block(r);
+          const int whole = 1 << log2_floor(r.size);  // chunks
+          if (block.size == whole) return 2 * (whole - 1) + (r.size > whole);
+          return block.is_last ? 2 * whole - whole / block.size : 2 * whole;
+        },
+        none,
+        [](const Ranks& r) {
+          const BlockOf block(r);
+          const int whole = 1 << log2_floor(r.size);
+          return 2 * whole - (block.size == whole && block.is_last);
         }}},
       {"hierarchical",
        {hierarchical, [](int size) { return size; },

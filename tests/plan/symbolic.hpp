@@ -11,9 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -53,6 +53,21 @@ class Terms {
       } else if (node.kind != Kind::zero) {
         add_atom(total, at, count);
       }
+    }
+  }
+
+  // Calls f with each loss that happened. Its operand has the inputs of this many ranks.
+  template <class F>
+  void for_each_loss_in(const Linear& total, const F& f) {
+    for (const auto& [atom, count] : total) {
+      const Node node = nodes_[static_cast<std::size_t>(atom)];
+      if (node.kind != Kind::loss) continue;
+      Linear operand;
+      add(operand, node.a, 1);
+      int inputs = 0;
+      for (const auto& [id, times] : operand)
+        inputs += nodes_[static_cast<std::size_t>(id)].kind == Kind::input;
+      f(inputs);
     }
   }
 
@@ -156,9 +171,9 @@ class Machine {
     std::vector<Chunk> chunks;
     std::vector<Terms::Id> residual;
   };
-  using Message = std::tuple<int, int, int>;  // from, to, round
+  using Message = std::tuple<int, int, int>;  // from, to, tag
   struct Posted {
-    Slot *send = nullptr, *receive = nullptr;
+    std::deque<Slot*> sends, receives;  // that have no partner yet
   };
 
   void fail(std::size_t rank, const std::string& what) {
@@ -254,7 +269,7 @@ class Machine {
       if (!writable(r, in)) return;
       in.receiving = true;
       in.full = false;
-      post(r, {s.from, rank, s.round}, &Posted::receive, in);
+      post({s.from, rank, tag_of(plans_[r], s)}, &Posted::receives, in);
     }
     if (s.to != kNobody) {
       Slot& out = slot(r, s.slot);
@@ -262,7 +277,7 @@ class Machine {
       out.used = true;
       ++out.sends;
       ++(out.raw ? outcome_.sent_raw : outcome_.sent)[r];
-      post(r, {rank, s.to, s.round}, &Posted::send, out);
+      post({rank, s.to, tag_of(plans_[r], s)}, &Posted::sends, out);
     }
   }
 
@@ -272,23 +287,22 @@ class Machine {
     return outcome_.error.empty();
   }
 
-  void post(std::size_t r, const Message& message, Slot* Posted::*half, Slot& mine) {
-    if (delivered_.contains(message)) return fail(r, "a second message with the same ranks and round");
+  // Messages with the same ranks and tag are matched in the order in which they are posted.
+  void post(const Message& message, std::deque<Slot*> Posted::*half, Slot& mine) {
     Posted& posted = posted_[message];
-    if (posted.*half != nullptr) return fail(r, "a second message with the same ranks and round");
-    posted.*half = &mine;
-    if (posted.send == nullptr || posted.receive == nullptr) return;
-    Slot& to = *posted.receive;
-    --posted.send->sends;
+    (posted.*half).push_back(&mine);
+    if (posted.sends.empty() || posted.receives.empty()) return;
+    Slot &from = *posted.sends.front(), &to = *posted.receives.front();
+    posted.sends.pop_front();
+    posted.receives.pop_front();
+    --from.sends;
     to.receiving = false;
     to.full = true;
     to.used = false;
-    to.raw = posted.send->raw;
-    to.chunk = posted.send->chunk;
-    to.sum = posted.send->sum;
-    to.value = posted.send->value;
-    posted_.erase(message);
-    delivered_.insert(message);
+    to.raw = from.raw;
+    to.chunk = from.chunk;
+    to.sum = from.sum;
+    to.value = from.value;
   }
 
   void check_end() {
@@ -309,7 +323,6 @@ class Machine {
   Terms& terms_;
   std::vector<Rank> ranks_;
   std::map<Message, Posted> posted_;
-  std::set<Message> delivered_;
   std::map<std::pair<int, int>, Terms::Id> operand_of_;  // by chunk and Step::sum
   std::map<std::pair<int, Terms::Id>, int> sum_of_;      // by chunk and operand
   Outcome outcome_;
