@@ -19,13 +19,16 @@ namespace {
 
 TEST_F(Api, every_codec_and_plan_gives_all_ranks_the_same_bits_near_the_sum) {
   // By the triangle inequality each stage adds at most its loss of what it encodes, never more than all norms
-  // together.
-  const double stages = 1 + std::ceil(std::log2(size));
+  // together. On a ring each rank encodes the sum once more.
+  const auto stages_of = [&](const PlanRow& plan) {
+    return plan.name == "ring" ? size : 1 + std::ceil(std::log2(size));
+  };
   const auto check = [&]<class T>(T) {
     for (const kernels::Codec& codec : kernels::codecs())
       for (const PlanRow& plan : plans())
         for (const std::size_t n : {1, 3, 100, 4097, 300000}) {
           const std::string method = std::string(codec.name) + "/" + std::string(plan.name);
+          const double stages = stages_of(plan);
           const std::vector<T> x = input<T>(n);
           std::vector<T> exact(n), apart(n), in_place = x;
           MPI_Allreduce(x.data(), exact.data(), static_cast<int>(n), mpi_type<T>(), MPI_SUM, comm);
