@@ -5,9 +5,9 @@
  * or a method nothing is compressed.
  *
  * This is the only installed header (long on purpose: it is read as one page). It is C99. Argument order,
- * names and conventions are those of MPI: every function returns MPI_SUCCESS or an MPI error code. Before it returns an error it calls the error
- * handler of the communicator. MPI_Error_string gives the reason. All errors of this library are in one
- * error class.
+ * names and conventions are those of MPI: every function returns MPI_SUCCESS or an MPI error code. Before it
+ * returns an error it calls the error handler of the communicator. MPI_Error_string gives the reason. All
+ * errors of this library are in one error class.
  *
  * A method says how to reduce: "mpi" is the MPI library's own reduction, which is exact. All others are
  * "codec(param=value,...)/plan memory=rule", where all but the codec may be left out: "bf16",
@@ -380,20 +380,20 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
                                             void* result_values, MPI_Count* result_count, MPI_Count stride,
                                             MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
 
-/* Sums matrices that are products of narrow ones, such as the gradients of fully connected layers. Each rank brings U
- * (m x k) and V (n x k), and all get the sum over all ranks of U V^T in result (m x n). k may differ by rank and may be 0.
- * Matrices are stored column by column, so a column is what one sample brings. For a matrix that is stored row by row,
- * as in C, swap u with v and m with n.
+/* Sums matrices that are products of narrow ones, such as the gradients of fully connected layers. Each rank
+ * brings U (m x k) and V (n x k), and all get the sum over all ranks of U V^T in result (m x n). k may differ by
+ * rank and may be 0. Matrices are stored column by column, so a column is what one sample brings. For a result
+ * that is stored row by row, as in C, swap u with v and m with n.
  *
- * The factors are sent to all ranks if they are fewer bytes than a dense sum moves: if all ranks together have fewer than
- * 2 m n / (m + n) columns (Chilimbi et al.: Project Adam, OSDI 2014; Xie et al.: sufficient factor broadcasting, UAI 2016).
- * Each rank then multiplies all of them, and needs memory for all of them. Otherwise each rank multiplies its own, and
- * the products are summed by a call with method "raw". Nothing is lost but by the rounding of each addition. All ranks get
- * the same bits; those of the two ways differ by rounding.
+ * The factors are sent to all ranks if they are fewer bytes than a dense sum moves: if all ranks together have
+ * fewer than 2 m n / (m + n) columns (Chilimbi et al.: Project Adam, OSDI 2014; Xie et al.: sufficient factor
+ * broadcasting, UAI 2016). Each rank then multiplies all of them, and needs memory for all of them. Otherwise
+ * each rank multiplies its own, and the products are summed by a call with method "raw". Nothing is lost but by
+ * the rounding of each operation. All ranks get the same bits. Those of the two ways differ by rounding.
  *
- * datatype is MPI_FLOAT or MPI_DOUBLE. Buffers are in host memory; result overlaps neither u nor v. Collective over comm,
- * an intracommunicator. It is an error on every rank if one rank's arguments cannot be used or if ranks differ in m, n,
- * datatype or function. result is then undefined. */
+ * datatype is MPI_FLOAT or MPI_DOUBLE. Buffers are in host memory; result overlaps neither u nor v. Collective
+ * over comm, an intracommunicator. It is an error on every rank if one rank's arguments cannot be used, or if
+ * ranks differ in m, n, datatype or function. result is then undefined. */
 MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m, MPI_Count n, MPI_Count k,
                                        void* result, MPI_Datatype datatype, MPI_Comm comm);
 

@@ -242,7 +242,7 @@ TEST(Plan, a_receive_is_not_posted_before_an_earlier_one_of_the_same_messages) {
 
 TEST(Plan, tags_suffice_for_four_segments_whatever_the_ranks) {
   for (const PlanRow& row : plans()) {
-    const Plan plan = row.make({.size = 1 << 20, .per_node = 1 << 10});
+    const Plan plan = row.make({.size = 1 << 14, .per_node = 1 << 4});
     EXPECT_LE(tags_of(plan), kMaxTags) << row.name;
     for (const Step& s : plan.steps)
       if (s.op == Op::exchange) {
