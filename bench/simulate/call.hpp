@@ -1,0 +1,63 @@
+// One compressed allreduce among simulated ranks: the library's agreement and executor over the network of a World.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/simulate/network.hpp"
+#include "bench/simulate/rates.hpp"
+#include "bench/simulate/world.hpp"
+#include "mpi_quant/engine/execute.hpp"
+#include "mpi_quant/policy/policy.hpp"
+
+namespace mq::sim {
+
+// The vectors of a call, by rank. Each holds the call's elements; those of `residual` are of the compute type. Without
+// residuals there is no feedback.
+struct Vectors {
+  std::vector<const std::byte*> input;
+  std::vector<std::byte*> output, residual;
+};
+
+struct SimulatedCall {
+  Method method;                                     // not mpi. Without a plan: the library's choice
+  kernels::Element element = kernels::Element::f32;  // f32 or f64
+  std::size_t count = 0;
+  int ranks = 2;
+  int calls = 1;  // equal ones that are started together, each in its own window of tags
+  bool feedback = true;
+  std::uint64_t random_key = 0;      // kernels::Site::call
+  double step_s = 0;                 // StepCosts
+  const Vectors* vectors = nullptr;  // null: nothing is encoded, and no memory is used for vectors
+  World::Loses loses = {};           // messages that get lost on the way
+};
+
+struct SimulatedRank {
+  double end_s = 0, agreed_s = 0;
+  double encode_s = 0, decode_s = 0, wait_s = 0;
+  std::uint64_t messages = 0;     // sent, agreement included
+  std::uint64_t frame_bytes = 0;  // sent, agreement left out, as the library's statistics count them
+};
+
+struct SimulatedResult {
+  Status status;  // the first error of a rank, or why the ranks waited for ever
+  std::vector<SimulatedRank> ranks;
+  const PlanRow* plan = nullptr;
+  std::uint64_t events = 0;
+  std::size_t leaked = 0;
+  // The rank that ends last, the first of them if there are several.
+  const SimulatedRank& last() const;
+};
+
+// The plan of a call.
+const PlanRow& plan_of(const SimulatedCall& call);
+
+// Whether a call can be simulated on this network with these rates; if not, why. Raw steps need the rates of raw.
+Status check(const SimulatedCall& call, const Network& network, const Rates& rates);
+
+// check() must have allowed it. Throws std::bad_alloc.
+SimulatedResult simulate(const SimulatedCall& call, const Network& network, const Rates& rates);
+
+}  // namespace mq::sim

@@ -1,0 +1,49 @@
+// User-level contexts: functions that leave and resume each other on one thread. A simulation runs each rank in one,
+// so that ranks are plain functions, 4096 ranks need no threads, and their order is always the same.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <vector>
+
+namespace mq::sim {
+
+class Fibers {
+ public:
+  // Room for n fibers. Throws std::bad_alloc. The memory of a stack is used only as far as it is touched; a page that
+  // cannot be read or written lies below each.
+  explicit Fibers(std::size_t n);
+  ~Fibers();
+  Fibers(const Fibers&) = delete;
+  Fibers& operator=(const Fibers&) = delete;
+
+  // Fiber number i will run this when it is resumed for the first time.
+  void set(std::size_t i, std::function<void()> body);
+  // From outside: runs fiber i until it leaves or ends.
+  void resume(std::size_t i);
+  // From a fiber: goes back to where it was resumed.
+  void leave();
+  bool is_over(std::size_t i) const { return fibers_[i].is_over; }
+  // What the body of a fiber threw, if it threw.
+  std::exception_ptr thrown(std::size_t i) const { return fibers_[i].thrown; }
+
+ private:
+  struct Fiber {
+    ucontext_t context{};
+    std::function<void()> body;
+    std::exception_ptr thrown;
+    bool is_over = false;
+  };
+  static void begin(unsigned high, unsigned low);  // makecontext passes ints only: two halves of a pointer
+  void run_current() noexcept;
+
+  std::vector<Fiber> fibers_;
+  std::byte* stacks_ = nullptr;
+  ucontext_t outside_{};
+  std::size_t current_ = 0;
+};
+
+}  // namespace mq::sim

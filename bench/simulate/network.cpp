@@ -1,0 +1,86 @@
+#include "bench/simulate/network.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+namespace mq::sim {
+namespace {
+
+struct Preset {
+  std::string_view name, link, what;
+};
+constexpr std::array kPresets{
+    Preset{"lab-1gbit", "25us/4us/117.5MB", "scripts/lab at 1 Gbit/s: TCP between network namespaces"},
+    Preset{"lab-10gbit", "25us/4us/1.175GB", "the same at 10 Gbit/s"},
+    Preset{"ethernet-10gbit", "20us/1us/10Gbit", "assumed: TCP through one switch"},
+    Preset{"rdma-100gbit", "2us/0.3us/100Gbit", "assumed: kernel bypass, one switch"},
+};
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+constexpr std::array kTimes{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1}};
+constexpr std::array kRates{Unit{"Mbit", 1e6 / 8}, Unit{"Gbit", 1e9 / 8}, Unit{"MB", 1e6}, Unit{"GB", 1e9}};
+
+Status unusable(std::string text) { return {Code::bad_argument, std::move(text)}; }
+
+template <std::size_t N>
+Status parse_number(std::string_view text, const std::array<Unit, N>& units, double& value) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  for (const Unit& u : units)
+    if (error == std::errc{} && unit == u.name && std::isfinite(number) && number >= 0) {
+      value = number * u.factor;
+      return {};
+    }
+  std::string names;
+  for (const Unit& u : units) names.append(names.empty() ? "" : ", ").append(u.name);
+  return unusable("'" + std::string(text) + "' is not a number with one of " + names);
+}
+
+}  // namespace
+
+Status parse_link(std::string_view text, Network& network) {
+  for (const Preset& preset : kPresets)
+    if (preset.name == text) text = preset.link;
+  std::vector<std::string_view> words;
+  for (std::size_t slash = 0; slash != std::string_view::npos;) {
+    slash = text.find('/');
+    words.push_back(text.substr(0, slash));
+    if (slash != std::string_view::npos) text.remove_prefix(slash + 1);
+  }
+  if (words.size() < 3 || words.size() > 4)
+    return unusable("'" + std::string(text) +
+                    "' is neither a preset nor LATENCY/OVERHEAD/BANDWIDTH[/GAP], such as 20us/1us/10Gbit");
+  MQ_TRY(parse_number(words[0], kTimes, network.latency_s));
+  MQ_TRY(parse_number(words[1], kTimes, network.overhead_s));
+  MQ_TRY(parse_number(words[2], kRates, network.bandwidth_Bps));
+  if (words.size() == 4) MQ_TRY(parse_number(words[3], kTimes, network.gap_s));
+  return check(network);
+}
+
+std::string link_presets() {
+  std::string text;
+  for (const Preset& p : kPresets)
+    text.append("  ").append(p.name).append(": ").append(p.link).append(", ").append(p.what).append("\n");
+  return text;
+}
+
+Status check(const Network& n) {
+  const auto usable = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (!usable(n.latency_s) || !usable(n.overhead_s) || !usable(n.gap_s) || !usable(n.node_latency_s))
+    return unusable("a time of the network is negative or not finite");
+  if (!(n.bandwidth_Bps > 0) || !(n.node_bandwidth_Bps > 0))
+    return unusable("a bandwidth of the network is not above 0");
+  if (n.per_node < 1 || n.nodes_per_switch < 1)
+    return unusable("a node has at least one rank, and a switch at least one node");
+  if (!(n.oversubscription >= 1) || !std::isfinite(n.oversubscription))
+    return unusable("the oversubscription is below 1");
+  return {};
+}
+
+}  // namespace mq::sim

@@ -1,0 +1,42 @@
+// The network of a simulation, as numbers. It is apart from the world that runs on it, so that options and result
+// files can name it.
+//
+// The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with ports that are queues. A message costs
+// its sender and its receiver `overhead` of their processor. It leaves the port of its node when all earlier ones
+// have left, and occupies it for `gap` and its bytes over `bandwidth`. Its first byte is at the other node's port
+// `latency` later, and occupies that port as long. Each port sends and receives at the same time. Ranks with the same
+// rank / per_node share a node and its port. Messages inside a node use the node's memory instead.
+//
+// With oversubscription above 1 the nodes hang on switches of `nodes_per_switch` nodes, which are joined by one
+// switch above them. A message between two switches also goes up one link and down another. Such a link has the
+// bandwidth of its nodes' ports together, over the oversubscription.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mpi_quant/base/status.hpp"
+
+namespace mq::sim {
+
+struct Network {
+  double latency_s = 20e-6;
+  double overhead_s = 1e-6;
+  double gap_s = 0;
+  double bandwidth_Bps = 1.25e9;
+  int per_node = 1;
+  double node_latency_s = 0.5e-6;
+  double node_bandwidth_Bps = 8e9;  // of all messages inside a node together
+  double oversubscription = 1;      // at least 1
+  int nodes_per_switch = 16;
+};
+
+// "LATENCY/OVERHEAD/BANDWIDTH[/GAP]", such as "20us/1us/10Gbit", or the name of a preset. Times are a number with ns, us,
+// ms or s; bandwidths a number with Mbit, Gbit, MB or GB (a second). Sets those members and no other.
+Status parse_link(std::string_view text, Network& network);
+// The presets, a line each, for --help.
+std::string link_presets();
+// The reason why no message could be simulated on it; ok if there is none.
+Status check(const Network& network);
+
+}  // namespace mq::sim

@@ -1,0 +1,69 @@
+// The codec steps of a simulated rank: a backend of the executor that advances the rank's clock by what each step costs.
+//
+// With vectors the steps are also carried out, by the host's backend. Without, nothing is encoded: the payload of a
+// frame is eight bytes, which say how many bytes the codec would have written (described_codec). The executor sends,
+// checks and receives such frames as any others, with headers, tags and rounds as they are. The network charges for
+// the bytes that they stand for (wire_bytes_of), so neither time nor memory goes into vectors.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bench/simulate/rates.hpp"
+#include "bench/simulate/world.hpp"
+#include "mpi_quant/engine/host_steps.hpp"
+
+namespace mq::sim {
+
+// How many bytes a codec writes for n elements. If its wire has a fixed length this is the bound. Otherwise normal noise is
+// encoded once for each length, a few times with feedback, and the last wire counts.
+class WireSizes {
+ public:
+  WireSizes(const kernels::Codec& codec, const kernels::Params& params, kernels::Element element,
+            bool feedback)
+      : codec_(&codec), params_(params), element_(element), feedback_(feedback) {}
+  std::size_t bytes(std::size_t n);
+
+ private:
+  std::size_t encode_noise(std::size_t n) const;
+  const kernels::Codec* codec_;
+  kernels::Params params_;
+  kernels::Element element_;
+  bool feedback_;
+  std::map<std::size_t, std::size_t> known_;
+};
+
+// What all ranks of a simulated call have in common.
+struct StepCosts {
+  const Rates* rates = nullptr;
+  double step_s = 0;  // of each encode and decode, whatever its length: the call of a function
+  WireSizes *coded = nullptr, *raw = nullptr;  // null: the vectors exist, and steps are carried out
+};
+
+// The codec whose frames stand for those of another: as the other one, but eight bytes bound every wire.
+kernels::Codec described_codec(const kernels::Codec& codec);
+// World::WireBytes: the bytes that a message stands for.
+std::size_t wire_bytes_of(std::span<const std::byte> message);
+
+class SimBackend final : public Backend {
+ public:
+  // All must outlive this object.
+  SimBackend(SimComm& comm, const StepCosts& costs) : comm_(comm), costs_(costs) {}
+  std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) const override;
+  void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
+               std::size_t stride) override;
+  Steps& pipeline(std::size_t i) override { return *steps_[i]; }
+
+ private:
+  class SimSteps;
+  SimComm& comm_;
+  const StepCosts& costs_;
+  HostBackend host_;
+  std::vector<std::unique_ptr<Steps>> steps_;
+};
+
+}  // namespace mq::sim
