@@ -59,6 +59,7 @@ struct Options {
   Buffers buffers = Buffers::rotate;
   Place memory = Place::host;
   std::string link;
+  std::string simulation;  // of mpiq-simulate: its network and rates, as JSON; "": calls are measured
   int launch = 0;
 
   // How it is measured.

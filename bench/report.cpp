@@ -150,7 +150,9 @@ const PointRow* Report::find(const std::string& key) const {
 
 bool Report::done(const std::string& key) const {
   const PointRow* row = find(key);
-  return row != nullptr && (row->status.str() == "ok" || row->status.str() == "skipped");
+  if (row == nullptr) return false;
+  const std::string status = row->status.str();
+  return status == "ok" || status == "skipped" || status == "simulated";
 }
 
 Result<std::int32_t> Report::add_input(InputRow input) {

@@ -103,6 +103,8 @@ def _speedups(file, groups):
 def _duration(file, groups):
     """A point took as long as its calls. A point that ran out of time took all of its time."""
     for group in groups:
+        if file.text(group[0], "status") == schema.SIMULATED:
+            continue  # wall_s is what the simulation took, not the calls
         calls = sum(float(np.nansum(recompute.times_of(file, i))) * int(file.points["batch"][i]) for i in group)
         for i in group:
             if not file.points["wall_s"][i] >= calls:
@@ -131,7 +133,15 @@ def _grades(file):
             yield i, "grade", f"{schema.PUBLICATION_LAUNCHES} launches behind a publication", len(launches)
 
 
+def _simulated(file):
+    """Simulated rows and measured ones are in different files."""
+    simulated = [file.text(i, "status") == schema.SIMULATED for i in range(len(file.points))]
+    if any("simulation" in run.config() for run in file.runs) and not all("simulation" in run.config() for run in file.runs):
+        yield simulated.index(True) if any(simulated) else 0, "status", "measured rows alone, or simulated rows alone", "both"
+
+
 def check(file):
+    yield from _simulated(file)
     groups = file.together()
     yield from _keys(file)
     yield from _order(file, groups)

@@ -185,6 +185,10 @@ def _statistics(file, i, row):
 
 def _stop(file, i, row, stats):
     """Checks how many repetitions there are, and why there are not more."""
+    if file.text(i, "status") == schema.SIMULATED:
+        if stats["reps"] != 1:
+            yield "reps", "1: a simulation gives the same time again", stats["reps"]
+        return
     run = file.runs[file.run_of[i]]
     config, reason, n = run.config(), file.text(i, "stop_reason"), stats["reps"]
     tried = n + max(int(row["invalid_reps"]), 0)
@@ -235,7 +239,13 @@ def _correctness(file, i, row):
 
 def _placement(file, i, row):
     run = file.runs[file.run_of[i]]
-    if resumed(file, file.run_of[i]) == 0:  # otherwise some rows are of another launch than /run describes
+    simulated = "simulation" in run.config()
+    if simulated != (file.text(i, "status") == schema.SIMULATED) and file.text(i, "status") != "failed":
+        yield "status", schema.SIMULATED if simulated else "that of a measured row", file.text(i, "status")
+    if simulated:  # its nodes are not machines of /run
+        if row["nodes"] * row["ranks_per_node"] != row["ranks"]:
+            yield "nodes, ranks_per_node", f"{row['ranks']} ranks", f"{row['nodes']}, {row['ranks_per_node']}"
+    elif resumed(file, file.run_of[i]) == 0:  # otherwise some rows are of another launch than /run describes
         where = recompute.placement(row, run)
         if where is None:
             yield "ranks", f"at most {len(run.tables.get('ranks', ()))}, those in /run/ranks", row["ranks"]

@@ -4,7 +4,8 @@ import numpy as np
 
 SEVERAL = "several"  # a text attribute of a merged file if it differs between runs
 NO_ORDER = 0xFFFFFFFF  # in /samples/order: no such repetition
-DONE = ("ok", "skipped")  # a point with any other status is measured again
+SIMULATED = "simulated"  # by mpiq-simulate: never in one file with measured rows
+DONE = ("ok", "skipped", SIMULATED)  # a point with any other status is measured again
 STATUSES = (*DONE, "invalid", "failed", "timeout")
 PUBLICATION = "publication"
 PUBLICATION_CUT = "publicat"  # in files whose column has eight bytes

@@ -175,7 +175,7 @@ SimulatedResult simulate(const SimulatedCall& call, const Network& network, cons
   const bool feedback = call.vectors != nullptr ? !call.vectors->residual.empty() : call.feedback;
   WireSizes coded(*call.method.codec, call.method.params, call.element, feedback),
       raw(raw_codec(), {}, call.element, false);
-  StepCosts costs{&rates, call.step_s, &coded, &raw};
+  StepCosts costs{&rates, call.is_warm, call.step_s, &coded, &raw};
   kernels::Codec codec = described_codec(*call.method.codec);
   if (call.vectors != nullptr) {
     costs.coded = costs.raw = nullptr;

@@ -29,6 +29,7 @@ struct SimulatedCall {
   int calls = 1;  // equal ones that are started together, each in its own window of tags
   bool feedback = true;
   std::uint64_t random_key = 0;      // kernels::Site::call
+  bool is_warm = false;              // StepCosts
   double step_s = 0;                 // StepCosts
   const Vectors* vectors = nullptr;  // null: nothing is encoded, and no memory is used for vectors
   World::Loses loses = {};           // messages that get lost on the way

@@ -12,8 +12,9 @@ struct Preset {
   std::string_view name, link, what;
 };
 constexpr std::array kPresets{
-    Preset{"lab-1gbit", "25us/4us/117.5MB", "scripts/lab at 1 Gbit/s: TCP between network namespaces"},
-    Preset{"lab-10gbit", "25us/4us/1.175GB", "the same at 10 Gbit/s"},
+    Preset{"lab-1gbit", "5us/10us/117.5MB/0us/4GB",
+           "scripts/lab at 1 Gbit/s: TCP between network namespaces"},
+    Preset{"lab-10gbit", "8us/10us/1.175GB/0us/2.5GB", "the same at 10 Gbit/s"},
     Preset{"ethernet-10gbit", "20us/1us/10Gbit", "assumed: TCP through one switch"},
     Preset{"rdma-100gbit", "2us/0.3us/100Gbit", "assumed: kernel bypass, one switch"},
 };
@@ -42,24 +43,45 @@ Status parse_number(std::string_view text, const std::array<Unit, N>& units, dou
   return unusable("'" + std::string(text) + "' is not a number with one of " + names);
 }
 
-}  // namespace
-
-Status parse_link(std::string_view text, Network& network) {
-  for (const Preset& preset : kPresets)
-    if (preset.name == text) text = preset.link;
+std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> words;
   for (std::size_t slash = 0; slash != std::string_view::npos;) {
     slash = text.find('/');
     words.push_back(text.substr(0, slash));
     if (slash != std::string_view::npos) text.remove_prefix(slash + 1);
   }
-  if (words.size() < 3 || words.size() > 4)
-    return unusable("'" + std::string(text) +
-                    "' is neither a preset nor LATENCY/OVERHEAD/BANDWIDTH[/GAP], such as 20us/1us/10Gbit");
+  return words;
+}
+
+}  // namespace
+
+Status parse_link(std::string_view text, Network& network) {
+  for (const Preset& preset : kPresets)
+    if (preset.name == text) text = preset.link;
+  const std::vector<std::string_view> words = split(text);
+  if (words.size() < 3 || words.size() > 5)
+    return unusable(
+        "'" + std::string(text) +
+        "' is neither a preset nor LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]], such as 20us/1us/10Gbit");
   MQ_TRY(parse_number(words[0], kTimes, network.latency_s));
   MQ_TRY(parse_number(words[1], kTimes, network.overhead_s));
   MQ_TRY(parse_number(words[2], kRates, network.bandwidth_Bps));
-  if (words.size() == 4) MQ_TRY(parse_number(words[3], kTimes, network.gap_s));
+  network.gap_s = network.copy_s = 0;
+  if (words.size() > 3) MQ_TRY(parse_number(words[3], kTimes, network.gap_s));
+  if (words.size() > 4) {
+    double copy_Bps = 0;
+    MQ_TRY(parse_number(words[4], kRates, copy_Bps));
+    network.copy_s = 1 / copy_Bps;
+  }
+  return check(network);
+}
+
+Status parse_node(std::string_view text, Network& network) {
+  const std::vector<std::string_view> words = split(text);
+  if (words.size() != 2)
+    return unusable("'" + std::string(text) + "' is not LATENCY/BANDWIDTH, such as 500ns/8GB");
+  MQ_TRY(parse_number(words[0], kTimes, network.node_latency_s));
+  MQ_TRY(parse_number(words[1], kRates, network.node_bandwidth_Bps));
   return check(network);
 }
 
@@ -72,7 +94,8 @@ std::string link_presets() {
 
 Status check(const Network& n) {
   const auto usable = [](double value) { return std::isfinite(value) && value >= 0; };
-  if (!usable(n.latency_s) || !usable(n.overhead_s) || !usable(n.gap_s) || !usable(n.node_latency_s))
+  if (!usable(n.latency_s) || !usable(n.overhead_s) || !usable(n.gap_s) || !usable(n.copy_s) ||
+      !usable(n.node_latency_s))
     return unusable("a time of the network is negative or not finite");
   if (!(n.bandwidth_Bps > 0) || !(n.node_bandwidth_Bps > 0))
     return unusable("a bandwidth of the network is not above 0");

@@ -1,8 +1,9 @@
 // The network of a simulation, as numbers. It is apart from the world that runs on it, so that options and result
 // files can name it.
 //
-// The model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with ports that are queues. A message costs
-// its sender and its receiver `overhead` of their processor. It leaves the port of its node when all earlier ones
+// The model is LogGOPS (Hoefler, Schneider, Lumsdaine 2010; LogGP: Alexandrov, Ionescu, Schauser, Scheiman 1995) with ports
+// that are queues. A message costs its sender and its receiver `overhead` of their processor, and `copy` for each
+// of its bytes, as where the kernel copies it for TCP. It leaves the port of its node when all earlier ones
 // have left, and occupies it for `gap` and its bytes over `bandwidth`. Its first byte is at the other node's port
 // `latency` later, and occupies that port as long. Each port sends and receives at the same time. Ranks with the same
 // rank / per_node share a node and its port. Messages inside a node use the node's memory instead.
@@ -23,6 +24,7 @@ struct Network {
   double latency_s = 20e-6;
   double overhead_s = 1e-6;
   double gap_s = 0;
+  double copy_s = 0;  // a byte
   double bandwidth_Bps = 1.25e9;
   int per_node = 1;
   double node_latency_s = 0.5e-6;
@@ -31,9 +33,12 @@ struct Network {
   int nodes_per_switch = 16;
 };
 
-// "LATENCY/OVERHEAD/BANDWIDTH[/GAP]", such as "20us/1us/10Gbit", or the name of a preset. Times are a number with ns, us,
-// ms or s; bandwidths a number with Mbit, Gbit, MB or GB (a second). Sets those members and no other.
+// "LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]]", such as "20us/1us/10Gbit/0us/4GB", or the name of a preset. Times are a number
+// with ns, us, ms or s; bandwidths, as that of COPY, a number with Mbit, Gbit, MB or GB (a second). Sets those members
+// and no other; without GAP and COPY they are free.
 Status parse_link(std::string_view text, Network& network);
+// "LATENCY/BANDWIDTH" of messages inside a node.
+Status parse_node(std::string_view text, Network& network);
 // The presets, a line each, for --help.
 std::string link_presets();
 // The reason why no message could be simulated on it; ok if there is none.

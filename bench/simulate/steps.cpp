@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 
 namespace mq::sim {
@@ -121,7 +122,9 @@ class SimBackend::SimSteps final : public Steps {
 
   void charge(const Step& step, std::size_t n, Work work, bool is_in_cache, StepResult& result) {
     const std::size_t bytes = n * kernels::element_bytes(reduction_.element);
-    const std::size_t where = is_in_cache ? bytes : vector_bytes_;
+    const std::size_t where = is_in_cache      ? bytes
+                              : costs_.is_warm ? vector_bytes_
+                                               : std::numeric_limits<std::size_t>::max();
     result.seconds =
         costs_.step_s + static_cast<double>(bytes) * costs_.rates->byte_s(codec_of(reduction_, step).name,
                                                                           work, reduction_.element, where);

@@ -40,7 +40,8 @@ class WireSizes {
 // What all ranks of a simulated call have in common.
 struct StepCosts {
   const Rates* rates = nullptr;
-  double step_s = 0;  // of each encode and decode, whatever its length: the call of a function
+  bool is_warm = false;  // vectors that fit into a cache are there when the call begins
+  double step_s = 0;     // of each encode and decode, whatever its length: the call of a function
   WireSizes *coded = nullptr, *raw = nullptr;  // null: the vectors exist, and steps are carried out
 };
 

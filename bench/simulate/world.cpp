@@ -25,7 +25,6 @@ void SimComm::compute(double seconds) { world_.rank(rank_).clock_s += std::max(s
 Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& request) {
   MQ_TRY(world_.broken_);
   World::Rank& me = world_.rank(rank_);
-  compute(world_.network_.overhead_s);
   request = {};
   World::Message* const m = world_.new_message();
   m->sender = &request;
@@ -34,6 +33,7 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   m->tag = tag;
   m->size = static_cast<std::uint32_t>(out.size());
   m->wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
+  compute(world_.processor_s(m->wire_bytes));
   m->tail_s = me.clock_s;
   if (out.size() > World::kHead) m->rest = std::make_unique<std::byte[]>(out.size());
   if (!out.empty()) std::memcpy(m->rest ? m->rest.get() : m->head.data(), out.data(), out.size());
@@ -47,7 +47,7 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
 
 Status SimComm::receive(int from, int tag, std::span<std::byte> in, Request& request) {
   MQ_TRY(world_.broken_);
-  request = {in.data(), in.size(), nullptr, false, true, false};
+  request = {in.data(), in.size(), 0, nullptr, false, true, false};
   auto& boxes = world_.rank(rank_).boxes;
   const auto box = boxes.try_emplace(key_of(from, tag)).first;
   if (World::Message* const m = box->second.arrived.pop()) {
@@ -73,7 +73,7 @@ Status SimComm::test(Request& request, bool& done, std::size_t& received_bytes) 
     request.is_waited_for = me.has_tested = true;
   } else if (request.is_receive) {
     received_bytes = request.bytes;
-    compute(world_.network_.overhead_s);
+    compute(world_.processor_s(request.wire_bytes));
   }
   return {};
 }
@@ -300,6 +300,7 @@ void World::complete(SimComm::Request& request, const Message& m) {
   const std::size_t n = std::min<std::size_t>(m.size, request.bytes);
   if (n > 0) std::memcpy(request.in, m.rest ? m.rest.get() : m.head.data(), n);
   request.bytes = m.size;
+  request.wire_bytes = m.wire_bytes;
   request.is_done = true;
 }
 

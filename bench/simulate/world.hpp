@@ -31,9 +31,10 @@ class World;
 class SimComm {
  public:
   struct Request {
-    std::byte* in = nullptr;  // of a receive
-    std::size_t bytes = 0;    // room for the message; once done, its length
-    Request* next = nullptr;  // the next receive with this source and tag
+    std::byte* in = nullptr;     // of a receive
+    std::size_t bytes = 0;       // room for the message; once done, its length
+    std::size_t wire_bytes = 0;  // of a message that is there, for the network
+    Request* next = nullptr;     // the next receive with this source and tag
     bool is_done = false, is_receive = false, is_waited_for = false;
   };
   int rank() const { return rank_; }
@@ -136,6 +137,10 @@ class World {
   };
 
   Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  // Of the processor, for a message at its sender or its receiver.
+  double processor_s(std::size_t wire_bytes) const {
+    return network_.overhead_s + network_.copy_s * static_cast<double>(wire_bytes);
+  }
   int node(int r) const { return r / network_.per_node; }
   void at(double time_s, Kind kind, int index, Message* message = nullptr);
   void handle(const Event& event);

@@ -8,7 +8,8 @@ import unittest
 
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-shim-cost", "mpiq-bare", "mpiq-run"]
+PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-simulate", "mpiq-shim-cost",
+            "mpiq-bare", "mpiq-run"]
 TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds before it hands them on
 
 
@@ -59,6 +60,7 @@ class EveryCommand(unittest.TestCase):
         for words in (["check_results", none + ".h5"], ["compare", none, none], ["export", none], ["merge", none, "-o", "x.h5"],
                       ["mnist_table", none + ".csv"], ["khat", none + ".csv", none + ".h5"], ["paper_table", none, "-o", "x"],
                       ["plot", "speedup", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
+                      ["simulate", "--compare", none],
                       ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
             done = call(os.path.join(ROOT, "scripts", words[0]), *words[1:])
             self.assertEqual((words, done.returncode), (words, 2), done.stderr)

@@ -1,18 +1,17 @@
-// The simulation: times where a formula is exact, results against threads as ranks, many ranks, errors in place of
-// hangs, and the files and words that it reads.
+// Simulated calls: times where a formula is exact, results against threads as ranks, many ranks, lost messages, and
+// the rates of codecs.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/simulate/call.hpp"
 #include "bench/simulate/steps.hpp"
-#include "mpi_quant/engine/agree.hpp"
+#include "tests/bench/bench_simulate_scene.hpp"
 #include "tests/engine/scene.hpp"
 
 namespace mq::sim {
@@ -21,22 +20,6 @@ namespace {
 using test::Scene;
 
 constexpr double kHello = sizeof(Hello);
-
-// A network on which every part of a time can be told apart.
-Network network() {
-  Network n;
-  n.latency_s = 3e-6;
-  n.overhead_s = 0.7e-6;
-  n.bandwidth_Bps = 1e9;
-  n.node_latency_s = 0.11e-6;
-  n.node_bandwidth_Bps = 5e9;
-  return n;
-}
-
-// From the call of send() at one rank to the end of the test at the other, if nothing else is on the way.
-double message_s(const Network& n, double bytes) {
-  return 2 * n.overhead_s + n.latency_s + bytes / n.bandwidth_Bps;
-}
 
 SimulatedCall call_of(const char* method, std::size_t count, int ranks) {
   SimulatedCall call;
@@ -55,33 +38,7 @@ SimulatedResult run(const SimulatedCall& call, const Network& n, const Rates& ra
   return result;
 }
 
-// Waits for a request.
-Status finish(SimComm& comm, SimComm::Request& request, std::size_t& bytes) {
-  for (bool done = false;;) {
-    MQ_TRY(comm.test(request, done, bytes));
-    if (done) return {};
-    comm.idle();
-  }
-}
-
-// Sends and receives one message each; `to` or `from` may be kNobody.
-Status exchange(SimComm& comm, int to, int from, std::size_t bytes, int tag = 0) {
-  std::vector<std::byte> out(bytes), in(bytes);
-  SimComm::Request sent, received;
-  std::size_t n = 0;
-  if (from != kNobody) MQ_TRY(comm.receive(from, tag, in, received));
-  if (to != kNobody) MQ_TRY(comm.send(to, tag, out, sent));
-  if (from != kNobody) MQ_TRY(finish(comm, received, n));
-  return to != kNobody ? finish(comm, sent, n) : Status{};
-}
-
-double last_end(const World& world) {
-  double end = 0;
-  for (int r = 0; r < world.size(); ++r) end = std::max(end, world.counts(r).end_s);
-  return end;
-}
-
-TEST(Simulate, allgather_at_two_ranks_takes_one_message_after_the_agreement) {
+TEST(SimulatedCall, allgather_at_two_ranks_takes_one_message_after_the_agreement) {
   const Network n = network();
   constexpr double kByte = 0.2e-9;  // of a codec
   for (const std::size_t count : {1u, 1000u, 16384u}) {
@@ -101,7 +58,7 @@ TEST(Simulate, allgather_at_two_ranks_takes_one_message_after_the_agreement) {
   }
 }
 
-TEST(Simulate, recursive_doubling_takes_a_message_a_round) {
+TEST(SimulatedCall, recursive_doubling_takes_a_message_a_round) {
   const Network n = network();
   for (const int rounds : {1, 2, 3, 5, 8}) {
     const SimulatedResult got = run(call_of("raw/recursive_doubling", 4096, 1 << rounds), n);
@@ -111,7 +68,7 @@ TEST(Simulate, recursive_doubling_takes_a_message_a_round) {
   }
 }
 
-TEST(Simulate, latencies_of_a_round_of_direct_overlap) {
+TEST(SimulatedCall, latencies_of_a_round_of_direct_overlap) {
   Network n = network();
   n.latency_s = 100e-6;
   constexpr int kRanks = 64, kMessages = kRanks - 1;
@@ -123,73 +80,6 @@ TEST(Simulate, latencies_of_a_round_of_direct_overlap) {
   EXPECT_GE(got.last().end_s, least);
   EXPECT_LE(got.last().end_s, least + 2 * (kMessages + 2) * 2 * n.overhead_s);
   EXPECT_LT(got.last().end_s, agreed + 2 * kMessages * n.latency_s);  // what latencies in a row would take
-}
-
-TEST(Simulate, a_ring_takes_a_message_a_step) {
-  const Network n = network();
-  constexpr int kRanks = 7, kBytes = 5000;
-  World world(kRanks, n);
-  ASSERT_TRUE(world
-                  .run([](SimComm& comm) {
-                    for (int step = 1; step < kRanks; ++step)
-                      EXPECT_TRUE(exchange(comm, (comm.rank() + 1) % kRanks,
-                                           (comm.rank() + kRanks - 1) % kRanks, kBytes)
-                                      .ok());
-                  })
-                  .ok());
-  EXPECT_NEAR(last_end(world), (kRanks - 1) * message_s(n, kBytes), 1e-15);
-  EXPECT_EQ(world.leaked(), 0u);
-}
-
-// Each of the first half of the ranks sends to one of the second half, at the same time.
-double half_to_half(int ranks, const Network& n, std::size_t bytes) {
-  World world(ranks, n);
-  const Status status = world.run([&](SimComm& comm) {
-    const bool sends = comm.rank() < ranks / 2;
-    EXPECT_TRUE(exchange(comm, sends ? comm.rank() + ranks / 2 : kNobody,
-                         sends ? kNobody : comm.rank() - ranks / 2, bytes)
-                    .ok());
-  });
-  EXPECT_TRUE(status.ok()) << status.text();
-  return last_end(world);
-}
-
-TEST(Simulate, ranks_of_a_node_share_its_port) {
-  Network n = network();
-  EXPECT_NEAR(half_to_half(8, n, 1000), message_s(n, 1000), 1e-15);
-  n.per_node = 4;
-  EXPECT_NEAR(half_to_half(8, n, 1000), message_s(n, 4000), 1e-15);
-  n.gap_s = 0.4e-6;
-  EXPECT_NEAR(half_to_half(8, n, 1000), message_s(n, 4000) + 3 * n.gap_s, 1e-15);
-  n.per_node = 8;  // all in one node, whose memory they share
-  EXPECT_NEAR(half_to_half(8, n, 1000), 2 * n.overhead_s + 4000 / 5e9 + n.node_latency_s, 1e-15);
-}
-
-TEST(Simulate, an_oversubscribed_tree_is_slower_between_switches_only) {
-  Network n = network();
-  n.nodes_per_switch = 2;
-  EXPECT_NEAR(half_to_half(4, n, 1000), message_s(n, 1000), 1e-15);
-  n.oversubscription = 2;  // the two nodes of a switch share a link as fast as one port
-  EXPECT_NEAR(half_to_half(4, n, 1000), message_s(n, 2000), 1e-15);
-  n.oversubscription = 8;
-  EXPECT_NEAR(half_to_half(4, n, 1000), message_s(n, 8000), 1e-15);
-  n.nodes_per_switch = 4;  // one switch for all
-  EXPECT_NEAR(half_to_half(4, n, 1000), message_s(n, 1000), 1e-15);
-}
-
-TEST(Simulate, computing_delays_a_message_and_hides_the_wire) {
-  const Network n = network();
-  World world(2, n);
-  constexpr double kWork = 50e-6;
-  ASSERT_TRUE(world
-                  .run([&](SimComm& comm) {
-                    if (comm.rank() == 0) comm.compute(kWork);
-                    EXPECT_TRUE(exchange(comm, 1 - comm.rank(), 1 - comm.rank(), 1000).ok());
-                  })
-                  .ok());
-  EXPECT_NEAR(world.counts(1).end_s, kWork + message_s(n, 1000), 1e-15);
-  // Rank 1's message is there when rank 0 has sent its own. It waits for its own to leave.
-  EXPECT_NEAR(world.counts(0).end_s, kWork + 2 * n.overhead_s + 1000 / n.bandwidth_Bps - n.overhead_s, 1e-15);
 }
 
 template <class T>
@@ -228,7 +118,7 @@ void expect_bits_of_threads(const Scene& scene, std::size_t n) {
   }
 }
 
-TEST(Simulate, with_vectors_the_results_are_those_of_threads_as_ranks) {
+TEST(SimulatedCall, with_vectors_the_results_are_those_of_threads_as_ranks) {
   for (const kernels::Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
       for (const int ranks : {2, 3, 4, 8})
@@ -241,7 +131,7 @@ TEST(Simulate, with_vectors_the_results_are_those_of_threads_as_ranks) {
           }
 }
 
-TEST(Simulate, without_vectors_times_and_bytes_are_the_same) {
+TEST(SimulatedCall, without_vectors_times_and_bytes_are_the_same) {
   for (const char* const codec : {"raw", "bf16", "onebit", "int8"})
     for (const PlanRow& plan : plans())
       for (const std::size_t n : {1u, 1000u, 300000u}) {
@@ -262,7 +152,7 @@ TEST(Simulate, without_vectors_times_and_bytes_are_the_same) {
       }
 }
 
-TEST(Simulate, is_deterministic) {
+TEST(SimulatedCall, is_deterministic) {
   for (const PlanRow& plan : plans()) {
     SimulatedCall call = call_of(("onebit/" + std::string(plan.name)).c_str(), 100000, 12);
     call.step_s = 1e-7;
@@ -280,13 +170,11 @@ TEST(Simulate, is_deterministic) {
   }
 }
 
-int many() { return test::kSanitized ? 96 : 1024; }
-
-TEST(Simulate, many_ranks_complete_every_plan) {
+TEST(SimulatedCall, many_ranks_complete_every_plan) {
   for (const PlanRow& plan : plans()) {
     // Of all others, those with messages between all pairs of ranks would take too long.
     const bool is_large = plan.name == "direct" || plan.name == "recursive_doubling";
-    const int ranks = is_large ? many() : 256;
+    const int ranks = is_large ? many_ranks() : 256;
     const auto rounds = static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(ranks - 1)));
     Network n = network();
     n.per_node = 32;
@@ -298,9 +186,9 @@ TEST(Simulate, many_ranks_complete_every_plan) {
   }
 }
 
-TEST(Simulate, many_ranks_complete_several_calls_in_flight) {
+TEST(SimulatedCall, many_ranks_complete_several_calls_in_flight) {
   for (const char* const method : {"onebit/direct", "topk/recursive_doubling", "raw/direct"}) {
-    SimulatedCall call = call_of(method, 200000, many() / 8);
+    SimulatedCall call = call_of(method, 200000, many_ranks() / 8);
     call.calls = 3;
     const SimulatedResult together = run(call, network(), Rates::constant(1e-10));
     call.calls = 1;
@@ -312,12 +200,12 @@ TEST(Simulate, many_ranks_complete_several_calls_in_flight) {
   }
 }
 
-TEST(Simulate, vectors_use_no_memory) {
+TEST(SimulatedCall, vectors_use_no_memory) {
   const SimulatedCall call = call_of("bf16/recursive_doubling", std::size_t{1} << 33, 16);  // 32 GiB a rank
   EXPECT_GT(run(call, network()).last().end_s, 4 * 2 * std::ldexp(1, 33) / 1e9);
 }
 
-TEST(Simulate, a_lost_message_is_an_error_on_all_ranks) {
+TEST(SimulatedCall, a_lost_message_is_an_error_on_all_ranks) {
   for (const PlanRow& plan : plans())
     for (const int lost_tag : {0, 1, 999}) {
       SimulatedCall call = call_of(("onebit/" + std::string(plan.name)).c_str(), 4096, 8);
@@ -339,75 +227,12 @@ TEST(Simulate, a_lost_message_is_an_error_on_all_ranks) {
     }
 }
 
-TEST(Simulate, tags_that_do_not_match_are_an_error) {
-  World world(2, network());
-  std::vector<Status> status(2);
-  const Status all = world.run([&](SimComm& comm) {
-    status[static_cast<std::size_t>(comm.rank())] =
-        exchange(comm, comm.rank() == 0 ? 1 : kNobody, comm.rank() == 1 ? 0 : kNobody, 8, comm.rank());
-  });
-  EXPECT_TRUE(status[0].ok());  // its message has left
-  EXPECT_EQ(status[1].code(), Code::timed_out);
-  EXPECT_EQ(
-      all.text(),
-      "the ranks wait for ever; rank 1 waits for a message from rank 0 with tag 1; rank 1 did not take a "
-      "message from rank 0 with tag 0");
-  EXPECT_EQ(world.leaked(), 2u);
-}
-
-TEST(Simulate, ranks_whose_calls_differ_learn_of_it) {
-  const int ranks = many();
-  World world(ranks, network());
-  int told = 0;
-  const Status all = world.run([&](SimComm& comm) {
-    Signature mine;
-    mine.count = comm.rank() == 17 ? 8 : 9;
-    Agreement<SimComm> agreement;
-    std::uint64_t messages = 0;
-    ASSERT_TRUE(agreement.start(comm, mine, {}, 999).ok());
-    for (bool moved = false; !agreement.done(); moved = false) {
-      ASSERT_TRUE(agreement.advance(comm, messages, moved).ok());
-      if (!moved) comm.idle();
-    }
-    told += agreed_status(agreement.summary()).code() == Code::mismatch;
-  });
-  EXPECT_TRUE(all.ok()) << all.text();
-  EXPECT_EQ(told, ranks);
-}
-
-TEST(Simulate, what_a_rank_throws_is_thrown) {
-  World world(3, network());
-  EXPECT_THROW((void)world.run([](SimComm& comm) {
-    if (comm.rank() == 1) throw std::runtime_error("rank 1");
-    (void)exchange(comm, kNobody, 1, 8);
-  }),
-               std::runtime_error);
-}
-
-TEST(Simulate, a_message_longer_than_the_room_for_it_says_so) {
-  World world(2, network());
-  ASSERT_TRUE(world
-                  .run([](SimComm& comm) {
-                    std::vector<std::byte> buffer(100, std::byte{7});
-                    SimComm::Request request;
-                    std::size_t bytes = 0;
-                    if (comm.rank() == 0) {
-                      ASSERT_TRUE(comm.send(1, 0, buffer, request).ok());
-                    } else {
-                      ASSERT_TRUE(comm.receive(0, 0, std::span(buffer).first(10), request).ok());
-                    }
-                    ASSERT_TRUE(finish(comm, request, bytes).ok());
-                    EXPECT_EQ(bytes, comm.rank() == 0 ? 0u : 100u);
-                  })
-                  .ok());
-}
-
 std::string row(const char* name, double us) {
   return std::string(R"({"name":")") + name + R"(","real_time":)" + std::to_string(us) +
          R"(,"time_unit":"us"},)";
 }
 
-TEST(Simulate, rates_are_those_of_the_file) {
+TEST(SimulatedCall, rates_are_those_of_the_file) {
   std::string rows;
   for (const char* const work : {"encode", "encode+feedback", "decode", "decode+streamed", "decode+add+apart",
                                  "decode+add+apart+streamed"}) {
@@ -440,26 +265,7 @@ TEST(Simulate, rates_are_those_of_the_file) {
   EXPECT_FALSE(Rates::read("/nowhere/kernels.json").ok());
 }
 
-TEST(Simulate, links_are_read_and_refused) {
-  Network n;
-  ASSERT_TRUE(parse_link("20us/700ns/10Gbit/0.1us", n).ok());
-  EXPECT_DOUBLE_EQ(n.latency_s, 20e-6);
-  EXPECT_DOUBLE_EQ(n.overhead_s, 700e-9);
-  EXPECT_DOUBLE_EQ(n.bandwidth_Bps, 1.25e9);
-  EXPECT_DOUBLE_EQ(n.gap_s, 0.1e-6);
-  EXPECT_TRUE(parse_link("lab-1gbit", n).ok());
-  for (const char* const bad : {"", "x", "20us", "20us/1us", "20/1us/1Gbit", "20us/1us/1Gb", "20us/1us/0Gbit",
-                                "-1us/1us/1Gbit", "nanus/1us/1Gbit", "1us/1us/1Gbit/1us/1us", "1us//1Gbit"})
-    EXPECT_FALSE(parse_link(bad, n).ok()) << bad;
-  EXPECT_TRUE(parse_link("lab-10gbit", n).ok());
-  n.oversubscription = 0.5;
-  EXPECT_FALSE(check(n).ok());
-  n.oversubscription = 1;
-  n.per_node = 0;
-  EXPECT_FALSE(check(n).ok());
-}
-
-TEST(Simulate, what_cannot_be_simulated_is_refused) {
+TEST(SimulatedCall, what_cannot_be_simulated_is_refused) {
   const Rates rates = Rates::constant(0);
   Network n = network();
   EXPECT_TRUE(check(call_of("onebit", 10, 2), n, rates).ok());

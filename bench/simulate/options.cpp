@@ -1,0 +1,136 @@
+#include "bench/simulate/options.hpp"
+
+#include <fmt/format.h>
+
+#include "bench/parse.hpp"
+#include "mpi_quant/base/json.hpp"
+
+namespace mq::sim {
+namespace {
+
+using bench::Options;
+
+constexpr const char* kWhat =
+    "Simulates compressed allreduce among many ranks: the library's own agreement, plans and executor run over a "
+    "network in virtual time, and codec steps take as long as mpiq-kernels measured. It needs no MPI launcher. A "
+    "dense reduction is raw/PLAN, such as raw/recursive_doubling.\n\n"
+    "  mpiq-simulate --ranks 2,64,1024 --sizes 1M,16M --methods raw/recursive_doubling,onebit --link lab-10gbit "
+    "--rates results/reference/kernels.json -O simulated.h5\n\nLinks by name:\n";
+
+struct Words {
+  std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "raw/recursive_doubling,bf16,onebit",
+              baseline = "raw/recursive_doubling", dtype = "f32", link = "lab-10gbit", node = "500ns/8GB",
+              buffers = "rotate", resume = "on";
+  int nodes_per_switch = 16;
+};
+
+void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
+  app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
+  app.add_option("--sizes", w.sizes, "sizes in bytes; K, M, G = 2^10, 2^20, 2^30")->capture_default_str();
+  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
+  app.add_option("--methods", w.methods, "methods to compare, see mpiq-bench --list; not mpi")
+      ->capture_default_str();
+  app.add_option("--baseline", w.baseline, "method that speed-ups are relative to")->capture_default_str();
+  app.add_option(
+         "--link", w.link,
+         "a name, or LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]]: of a path; of the processor for each message at "
+         "its sender and at its receiver; of a node's port in each direction; of a port between messages; "
+         "of the processor that copies a message into or out of the network, in bytes a second")
+      ->capture_default_str();
+  app.add_option("--per-node", o.network.per_node, "ranks of a node, which share its port")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--node", w.node, "LATENCY/BANDWIDTH of messages inside a node; all share the bandwidth")
+      ->capture_default_str();
+  app.add_option("--oversubscription", o.network.oversubscription,
+                 "of a tree of two levels: the ports of a switch's nodes over its link upwards")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--nodes-per-switch", o.network.nodes_per_switch, "with --oversubscription")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--rates", o.rates_path,
+                 "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them")
+      ->required();
+  app.add_option("--isa", o.isa, "instruction set of the rates [the best of the processor they are of]");
+  app.add_option("--step", o.step_s, "seconds of each encode and decode beside its elements")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_flag("--feedback,!--no-feedback", o.sweep.feedback, "keep residuals (error feedback) [on]");
+  app.add_option("--buffers", w.buffers,
+                 "rotate: a call finds its vectors in memory; warm: those that fit into a cache are there")
+      ->check(CLI::IsMember({"rotate", "warm"}))
+      ->capture_default_str();
+  app.add_option("-O,--output", o.sweep.output, "result file (HDF5), saved after every point");
+  app.add_option("--resume", w.resume,
+                 "on: go on with a result file that exists; off: refuse; force: even if it "
+                 "differs in options or commit")
+      ->check(CLI::IsMember({"on", "off", "force"}))
+      ->capture_default_str();
+}
+
+template <class T>
+Status take(std::string_view option, Result<T> value, T& into) {
+  if (!value.ok()) return {Code::bad_argument, fmt::format("{}: {}", option, value.status().text())};
+  into = std::move(*value);
+  return {};
+}
+
+// What the result file stores of the network. The label is part of each row's key.
+void describe(SimulateOptions& o, const std::string& link) {
+  const Network& n = o.network;
+  o.sweep.link = "sim:" + link;
+  if (n.oversubscription > 1) o.sweep.link += fmt::format(":o{}x{}", n.oversubscription, n.nodes_per_switch);
+  o.sweep.simulation = fmt::format(
+      R"({{"latency_s":{},"overhead_s":{},"gap_s":{},"copy_s":{},"bandwidth_Bps":{},"per_node":{},"node_latency_s":{},)"
+      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}}})",
+      n.latency_s, n.overhead_s, n.gap_s, n.copy_s, n.bandwidth_Bps, n.per_node, n.node_latency_s,
+      n.node_bandwidth_Bps, n.oversubscription, n.nodes_per_switch, json_quote(o.rates_path),
+      json_quote(o.isa), o.step_s);
+}
+
+Status take_words(const Words& w, SimulateOptions& o) {
+  Options& s = o.sweep;
+  MQ_TRY(take("--ranks", bench::parse_ranks(w.ranks), s.ranks));
+  MQ_TRY(take("--sizes", bench::parse_sizes(w.sizes), s.sizes));
+  MQ_TRY(take("--dtype", bench::parse_elements(w.dtype), s.elements));
+  MQ_TRY(take("--methods", bench::parse_methods(w.methods), s.methods));
+  std::vector<bench::MethodWord> baseline;
+  MQ_TRY(take("--baseline", bench::parse_methods(w.baseline), baseline));
+  if (baseline.size() != 1) return {Code::bad_argument, "--baseline: one method, not a list"};
+  s.baseline = baseline.front().text;
+  if (const Status status = parse_link(w.link, o.network); !status.ok())
+    return {Code::bad_argument, "--link: " + status.text()};
+  if (const Status status = parse_node(w.node, o.network); !status.ok())
+    return {Code::bad_argument, "--node: " + status.text()};
+  s.resume = w.resume == "on"    ? bench::Resume::on
+             : w.resume == "off" ? bench::Resume::off
+                                 : bench::Resume::force;
+  s.buffers = w.buffers == "warm" ? bench::Buffers::warm : bench::Buffers::rotate;
+  // A simulation is exact: one repetition, of calls that all ranks enter at the same time.
+  s.sync = bench::Sync::none;
+  s.iters = 1;
+  s.warmup = 0;
+  s.check = s.shuffle = false;
+  describe(o, w.link);
+  return {};
+}
+
+}  // namespace
+
+SimulateCommandLine parse_simulate(int argc, const char* const* argv) {
+  SimulateCommandLine line;
+  Words words;
+  CLI::App app{kWhat + link_presets(), "mpiq-simulate"};
+  add_options(app, line.options, words);
+  if (!bench::parse(app, argc, argv, line)) return line;
+  if (const Status s = take_words(words, line.options); !s.ok()) {
+    line.exit_code = bench::kUsage;
+    line.err = fmt::format("mpiq-simulate: {}\n", s.text());
+    return line;
+  }
+  line.run = true;
+  return line;
+}
+
+}  // namespace mq::sim

@@ -1,0 +1,27 @@
+// The command line of mpiq-simulate.
+#pragma once
+
+#include <string>
+
+#include "bench/options.hpp"
+#include "bench/simulate/network.hpp"
+
+namespace mq::sim {
+
+struct SimulateOptions {
+  // What is simulated, in the words of mpiq-bench. Its link names the network, and `simulation` describes it.
+  bench::Options sweep;
+  Network network;
+  std::string rates_path, isa;
+  double step_s = 0.1e-6;  // StepCosts::step_s
+};
+
+struct SimulateCommandLine {
+  bool run = false;  // false: print the texts and exit with the code
+  int exit_code = bench::kDone;
+  std::string out, err;
+  SimulateOptions options;
+};
+SimulateCommandLine parse_simulate(int argc, const char* const* argv);
+
+}  // namespace mq::sim

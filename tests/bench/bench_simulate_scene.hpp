@@ -1,0 +1,27 @@
+// The network and the numbers of ranks of the tests of the simulation.
+#pragma once
+
+#include "bench/simulate/network.hpp"
+#include "tests/sanitized.hpp"
+
+namespace mq::sim {
+
+// A network on which every part of a time can be told apart.
+inline Network network() {
+  Network n;
+  n.latency_s = 3e-6;
+  n.overhead_s = 0.7e-6;
+  n.bandwidth_Bps = 1e9;
+  n.node_latency_s = 0.11e-6;
+  n.node_bandwidth_Bps = 5e9;
+  return n;
+}
+
+// From the call of send() at one rank to the end of the test at the other, if nothing else is on the way.
+inline double message_s(const Network& n, double bytes) {
+  return 2 * (n.overhead_s + n.copy_s * bytes) + n.latency_s + bytes / n.bandwidth_Bps;
+}
+
+inline int many_ranks() { return test::kSanitized ? 96 : 1024; }
+
+}  // namespace mq::sim

@@ -1,0 +1,109 @@
+"""mpiq-simulate and scripts/simulate: their files keep the rules, are never mixed with measured ones, and say what they are.
+Usage: simulate_script_test.py BIN"""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import h5py
+
+from result_files import SMALL, WithFiles, points_of, tool
+from scripts_common import ROOT, call
+
+BIN = os.path.abspath(sys.argv.pop(1))
+RATES = os.path.join(ROOT, "results/reference/kernels.json")
+
+
+def simulate(*words):
+    return call(os.path.join(BIN, "mpiq-simulate"), "--rates", RATES, *words)
+
+
+class Simulated(WithFiles):
+    def file(self, *words, name="simulated.h5"):
+        path = self.path(name)
+        done = simulate("--ranks", "2,8", "--sizes", "64K,1M", "--methods", "raw/recursive_doubling,onebit,topk/direct", *words, "-O", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return path
+
+    def test_files_keep_every_rule(self):
+        for words in ((), ("--per-node", "4", "--oversubscription", "2", "--nodes-per-switch", "1"),
+                      ("--no-feedback", "--buffers", "warm", "--link", "2us/300ns/100Gbit/1ns/5GB")):
+            path = self.file(*words, name=f"{len(words)}.h5")
+            done = tool("check_results", path)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+
+    def test_rows_say_that_and_how_they_are_simulated(self):
+        path = self.file("--per-node", "4", "--oversubscription", "2")
+        points = points_of(path)
+        self.assertEqual(len(points), 12)
+        self.assertEqual(set(points["status"]), {b"simulated"})
+        self.assertEqual(set(points["link"]), {b"sim:lab-10gbit:o2x16"})
+        self.assertEqual({(int(r["ranks"]), int(r["nodes"]), int(r["ranks_per_node"])) for r in points}, {(2, 1, 2), (8, 2, 4)})
+        self.assertTrue((points["t_median_s"] > 0).all())
+        self.assertEqual(set(points["reps"]), {1})
+        with h5py.File(path) as file:
+            network = json.loads(file["run"].attrs["config_json"])["simulation"]
+            exposed, times = file["phases/exposed_s"][...], file["samples/t_max_s"][...]
+        self.assertEqual((network["per_node"], network["oversubscription"], network["rates"]), (4, 2, RATES))
+        for phases, repetitions in zip(exposed, times):
+            self.assertAlmostEqual(phases.sum(), repetitions[0], delta=1e-12)
+
+    def test_equal_options_give_equal_times_and_a_file_goes_on(self):
+        first, again = points_of(self.file()), points_of(self.file(name="again.h5"))
+        for column in ("key", "t_median_s", "wire_bytes_max", "speedup"):
+            self.assertEqual(first[column].tobytes(), again[column].tobytes())
+        done = simulate("--ranks", "2,8", "--sizes", "64K,1M", "--methods", "raw/recursive_doubling,onebit,topk/direct", "-O",
+                        self.path("again.h5"))
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(len(points_of(self.path("again.h5"))), 12)
+
+    def test_a_row_that_calls_itself_measured_is_found(self):
+        path = self.file()
+        self.change(path, status=(3, b"ok"))
+        done = tool("check_results", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("status: expected simulated, found ok", done.stdout)
+
+    def test_simulated_and_measured_files_are_not_merged(self):
+        path = self.file()
+        done = tool("merge", path, SMALL, "-o", self.path("merged.h5"))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"simulated\.h5 is simulated and .*lab-1gbit\.h5 is measured: they are never mixed")
+        self.assertFalse(os.path.exists(self.path("merged.h5")))
+
+    def test_what_is_meant_by_no_one_is_a_usage_error(self):
+        for words, reason in ((("--methods", "mpi"), "mpi is not this library's"), (("--methods", "int8"), "no rates of int8"),
+                              (("--ranks", "1"), "1 ranks"), (("--ranks", "6", "--per-node", "4"), "do not divide 6"),
+                              (("--link", "fast"), "neither a preset nor"), (("--node", "1us"), "--node"), (("--isa", "neon"), "neon"),
+                              (("--sizes", "3"), "not a multiple"), (("-d", "f16"), "half types")):
+            done = simulate(*words)
+            self.assertEqual((words, done.returncode, done.stdout), (words, 2, ""))
+            self.assertIn(reason, done.stderr)
+        done = call(os.path.join(BIN, "mpiq-simulate"), "--rates", "/no/such/file")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+
+
+class Script(WithFiles):
+    def run_script(self, *words):
+        return subprocess.run([os.path.join(ROOT, "scripts/simulate"), "--bin", BIN, *words], capture_output=True, text=True, check=False)
+
+    def test_writes_a_file_for_each_link(self):
+        done = self.run_script("--out", self.path("out"), "--links", "lab-1gbit,rdma-100gbit", "--ranks", "2,4", "--sizes", "64K",
+                               "--methods", "raw/direct,onebit")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["simulated-lab-1gbit.h5", "simulated-rdma-100gbit.h5"])
+
+    def test_compares_with_measured_files(self):
+        done = self.run_script("--compare", SMALL, "--links", "lab-1gbit")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        self.assertEqual([line.split("|")[2].strip() for line in lines[2:]], ["bf16", "mpi", "onebit"])
+        for line in lines[2:]:
+            for cell in line.strip("| ").split(" | ")[2:]:
+                self.assertRegex(cell, re.compile(r"^[\d.e+]+ / [\d.e+]+ \([+-]\d+ %\)$"))
+
+
+if __name__ == "__main__":
+    unittest.main()
