@@ -16,7 +16,7 @@ constexpr int kMostRanks = 16384;  // of one process: two memory areas each, see
 
 // The number of segments in flight that the library chooses: core/channel.cpp.
 int pipelines_of(const Plan& plan, int ranks) {
-  return std::min(ranks < 16 ? 4 : 2, (CallOrder::kTagsPerWindow - 1) / plan.rounds);
+  return std::min(ranks < 16 ? 4 : 2, (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
 }
 
 Signature signature_of(const SimulatedCall& call, const PlanRow& plan) {
@@ -51,7 +51,7 @@ class RankCall {
     r.count = call.count;
     r.rank = comm.rank();
     r.size = comm.size();
-    r.pipelines = pipelines_of(plan_, comm.size());
+    r.pipelines = r.tag_segments = pipelines_of(plan_, comm.size());
     signature_ = signature_of(call, row);
     r.call = hash_of(signature_);
     r.random_key = call.random_key;
