@@ -182,7 +182,7 @@ class HalvingDoubling {
 // kind, half a loss of every rank's contribution, half a loss of the result for each further round of halving, and one of
 // the result. Each loss is kept in the residual of the rank that encodes.
 //
-// 2P-1 slots, as direct. With exact sums a rank encodes and decodes its own part before it adds: n/2 more of each.
+// 2P-1 slots, as direct. With Ranks::encodes_own a rank encodes and decodes its own part before it adds: n/2 more of each.
 Plan make_halving_doubling(const Ranks& ranks) { return HalvingDoubling(ranks).make(); }
 
 }  // namespace mq
