@@ -148,17 +148,18 @@ long fake_cuda_calls(const char* function) {
 
 double fake_cuda_seconds() {
   constexpr std::array<std::pair<std::string_view, double>, 4> kMicroseconds{
-      {{"cuLaunchKernel", test::kLaunchMicroseconds},
-       {"cuMemcpyAsync", test::kCopyMicroseconds},
-       {"cuEventRecord", test::kRecordMicroseconds},
-       {"cuEventQuery", test::kQueryMicroseconds}}};
+      {{"cuLaunchKernel", mq::test::kLaunchMicroseconds},
+       {"cuMemcpyAsync", mq::test::kCopyMicroseconds},
+       {"cuEventRecord", mq::test::kRecordMicroseconds},
+       {"cuEventQuery", mq::test::kQueryMicroseconds}}};
   State& s = state();
   const std::scoped_lock lock(s.mutex);
   double sum = 0;
   for (const auto& [name, n] : s.calls) {
     const auto* const cost = std::find_if(kMicroseconds.begin(), kMicroseconds.end(),
                                           [&, &of = name](const auto& c) { return c.first == of; });
-    sum += static_cast<double>(n) * (cost != kMicroseconds.end() ? cost->second : test::kOtherMicroseconds);
+    sum +=
+        static_cast<double>(n) * (cost != kMicroseconds.end() ? cost->second : mq::test::kOtherMicroseconds);
   }
   return sum * 1e-6;
 }
