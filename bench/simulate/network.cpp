@@ -63,26 +63,32 @@ Status parse_link(std::string_view text, Network& network) {
     return unusable(
         "'" + std::string(text) +
         "' is neither a preset nor LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]], such as 20us/1us/10Gbit");
-  MQ_TRY(parse_number(words[0], kTimes, network.latency_s));
-  MQ_TRY(parse_number(words[1], kTimes, network.overhead_s));
-  MQ_TRY(parse_number(words[2], kRates, network.bandwidth_Bps));
-  network.gap_s = network.copy_s = 0;
-  if (words.size() > 3) MQ_TRY(parse_number(words[3], kTimes, network.gap_s));
+  Network parsed = network;
+  MQ_TRY(parse_number(words[0], kTimes, parsed.latency_s));
+  MQ_TRY(parse_number(words[1], kTimes, parsed.overhead_s));
+  MQ_TRY(parse_number(words[2], kRates, parsed.bandwidth_Bps));
+  parsed.gap_s = parsed.copy_s = 0;
+  if (words.size() > 3) MQ_TRY(parse_number(words[3], kTimes, parsed.gap_s));
   if (words.size() > 4) {
     double copy_Bps = 0;
     MQ_TRY(parse_number(words[4], kRates, copy_Bps));
-    network.copy_s = 1 / copy_Bps;
+    parsed.copy_s = 1 / copy_Bps;
   }
-  return check(network);
+  MQ_TRY(check(parsed));
+  network = parsed;
+  return {};
 }
 
 Status parse_node(std::string_view text, Network& network) {
   const std::vector<std::string_view> words = split(text);
   if (words.size() != 2)
     return unusable("'" + std::string(text) + "' is not LATENCY/BANDWIDTH, such as 500ns/8GB");
-  MQ_TRY(parse_number(words[0], kTimes, network.node_latency_s));
-  MQ_TRY(parse_number(words[1], kRates, network.node_bandwidth_Bps));
-  return check(network);
+  Network parsed = network;
+  MQ_TRY(parse_number(words[0], kTimes, parsed.node_latency_s));
+  MQ_TRY(parse_number(words[1], kRates, parsed.node_bandwidth_Bps));
+  MQ_TRY(check(parsed));
+  network = parsed;
+  return {};
 }
 
 std::string link_presets() {

@@ -35,7 +35,7 @@ struct Network {
 
 // "LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]]", such as "20us/1us/10Gbit/0us/4GB", or the name of a preset. Times are a number
 // with ns, us, ms or s; bandwidths, as that of COPY, a number with Mbit, Gbit, MB or GB (a second). Sets those members
-// and no other; without GAP and COPY they are free.
+// and no other; without GAP and COPY they are free. An error changes nothing.
 Status parse_link(std::string_view text, Network& network);
 // "LATENCY/BANDWIDTH" of messages inside a node.
 Status parse_node(std::string_view text, Network& network);
