@@ -62,10 +62,8 @@ CuResult run(const std::string& name, kernels::Launch launch, const std::vector<
 }
 
 Kernel* kernel_of(CuFunction handle) {
-  for (const auto& [key, kernel] : state().kernels)
-    if (reinterpret_cast<CuFunction>(kernel.get()) == handle)
-      return kernel->module->is_alive ? kernel.get() : nullptr;
-  return nullptr;
+  auto* const kernel = reinterpret_cast<Kernel*>(handle);
+  return state().handles.count(kernel) != 0 && kernel->module->is_alive ? kernel : nullptr;
 }
 
 // The arguments that CU_LAUNCH_PARAM_BUFFER gives.
@@ -125,6 +123,7 @@ CuResult cuModuleGetFunction(CuFunction* out, CuModule handle, const char* name)
     kernel = std::make_unique<Kernel>();
     kernel->module = module;
     kernel->name = name;
+    state().handles.insert(kernel.get());
   }
   *out = reinterpret_cast<CuFunction>(kernel.get());
   return kSuccess;

@@ -94,6 +94,7 @@ struct State {
   std::set<Event*> events;
   std::set<Module*> modules;
   std::map<std::pair<Module*, std::string>, std::unique_ptr<Kernel>> kernels;
+  std::set<Kernel*> handles;  // of the kernels
   std::map<std::uintptr_t, Allocation> allocations;
   void* place = nullptr;  // of the next one
   std::map<std::string, Failure, std::less<>> failures;
