@@ -180,6 +180,7 @@ TEST(SimulatedCall, many_ranks_complete_every_plan) {
     n.per_node = 32;
     const SimulatedResult got = run(call_of(("onebit/" + std::string(plan.name)).c_str(), 1 << 16, ranks), n);
     EXPECT_GE(got.last().messages, rounds + 1) << plan.name;
+    for (const SimulatedRank& rank : got.ranks) ASSERT_GT(rank.frame_bytes, 0u) << plan.name;
     if (plan.name == "direct") {
       EXPECT_EQ(got.last().messages, rounds + 2 * static_cast<std::uint64_t>(ranks - 1));
     }
