@@ -154,6 +154,8 @@ Status check(const SimulatedCall& call, const Network& network, const Rates& rat
   MQ_TRY(check(network));
   if (call.method.exact())
     return unusable("mpi is not this library's; raw/PLAN is a dense reduction over a plan");
+  if (call.method.memory_rule().id != kernels::carry_rule().id)
+    return unusable("there are no rates of memory rules");
   if (call.ranks < 2 || call.ranks > kMostRanks)
     return unusable(std::to_string(call.ranks) + " ranks: from 2 to " + std::to_string(kMostRanks));
   if (call.calls < 1 || call.calls > static_cast<int>(CallOrder::kWindows) ||

@@ -102,7 +102,9 @@ void expect_bits_of_threads(const Scene& scene, std::size_t n) {
   auto residual = e, output = test::zeros<T>(scene.ranks, n);
   const Vectors vectors{read_only(x), writable(output), writable(residual)};
   SimulatedCall call;
-  call.method = {scene.codec, scene.params(), scene.plan};
+  call.method.codec = scene.codec;
+  call.method.params = scene.params();
+  call.method.plan = scene.plan;
   call.element = test::element_of<T>;
   call.count = n;
   call.ranks = scene.ranks;

@@ -76,10 +76,13 @@ std::vector<std::byte> sound_file() {
   std::strcpy(residuals[1].element, "f64");
   residuals[0].count = 5;
   residuals[1].count = 3;
+  residuals[0].arrays = 1;
+  residuals[1].arrays = 2;
   const std::vector<double> values(8, 0.25);
   Writer writer(path.string(), 2, residuals);
   for (std::size_t i = 0; i < residuals.size(); ++i)
-    for (int rank = 0; rank < 2; ++rank) writer.write(i, rank, 0, residuals[i].count, values.data());
+    for (int array = 0; array < residuals[i].arrays; ++array)
+      for (int rank = 0; rank < 2; ++rank) writer.write(i, array, rank, 0, residuals[i].count, values.data());
   writer.commit();
   std::ifstream in(path, std::ios::binary);
   const std::vector<char> text{std::istreambuf_iterator<char>(in), {}};
@@ -96,11 +99,12 @@ void read_all(const std::string& path) {
     require(r.count > 0 && r.key[0] != '\0' && r.key[MPIQ_MAX_KEY] == '\0',
             "a residual has elements and a key");
     fuzz::Guarded values(static_cast<std::size_t>(piece_of(r.count)) * value_bytes(r));
-    for (int rank = 0; rank < reader.ranks(); ++rank)
-      for_each_piece(r.count, [&](MPI_Count first, MPI_Count n) {
-        reader.read(i, rank, first, n, values.data());
-        require(values.intact(), "a piece is no longer than was said");
-      });
+    for (int array = 0; array < r.arrays; ++array)
+      for (int rank = 0; rank < reader.ranks(); ++rank)
+        for_each_piece(r.count, [&](MPI_Count first, MPI_Count n) {
+          reader.read(i, array, rank, first, n, values.data());
+          require(values.intact(), "a piece is no longer than was said");
+        });
   }
 }
 
