@@ -17,7 +17,7 @@ namespace mq {
 namespace {
 
 // How much longer than its elements an encoded vector may be: headers of one block and of many blocks.
-constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 4096; }
+constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 1024; }
 
 Status abandoned() noexcept {
   return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
