@@ -9,7 +9,11 @@
 #else
 #  define MQ_HD
 #endif
-#define MQ_INLINE inline __attribute__((always_inline))
+#ifdef MQ_SCALAR_ONLY  // builds for sanitizers (MPIQ_SCALAR): clang would take minutes for one object of 32 scalar lanes
+#  define MQ_INLINE inline
+#else
+#  define MQ_INLINE inline __attribute__((always_inline))
+#endif
 
 namespace mq::kernels {
 

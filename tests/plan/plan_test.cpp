@@ -280,6 +280,22 @@ TEST(Plan, facts_say_whether_a_step_is_raw) {
   });
 }
 
+// Memory rules rely on it: they change a residual where it is carried, and losses that are added later wait for the next call.
+TEST(Plan, takes_the_residual_of_a_chunk_once_and_before_it_adds_a_loss) {
+  for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
+    for (const Plan& plan : all) {
+      std::vector<int> carried(static_cast<std::size_t>(plan.chunks));
+      for (const Step& s : plan.steps) {
+        if (s.op != Op::encode) continue;
+        int& times = carried[static_cast<std::size_t>(s.chunk)];
+        times += s.feedback == StepFeedback::carry;
+        ASSERT_TRUE(times == 1 || s.feedback != StepFeedback::deposit);
+      }
+      for (const int times : carried) ASSERT_EQ(times, 1);
+    }
+  });
+}
+
 // A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added before it.
 TEST(Plan, for_exact_sums_adds_only_what_was_encoded) {
   for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
