@@ -23,7 +23,7 @@ struct MemoryTile {
   void* scratch = nullptr;                // room for n elements; keeps its content from before() to after()
   std::size_t n = 0;
   Params params;      // of the rule
-  double factor = 1;  // what measure() gave for the whole vector
+  double factor = 1;  // what MemoryRule::factor gave for the whole vector
 };
 
 // What the codec encodes: v = x + residual (Feedback::carry). The encode leaves v - decoded in residual.
@@ -55,7 +55,7 @@ struct MemoryRule {
   // Arrays of a rank, each as long as its vector. The first one is the residual: what was left out and not delivered. The
   // losses of sums are added to it. 0: the rule keeps nothing.
   int arrays;
-  // Every rank's own elements are encoded before any are added, those of the rank that adds as well (Ranks::encode_own).
+  // Every rank's own elements are encoded before any are added, those of the rank that adds as well (Ranks::encodes_own).
   bool encodes_own;
   // Results are sums of the vectors, but for what is left out. False if the rule makes another vector of them first.
   bool keeps_sums;

@@ -1,6 +1,6 @@
 // What memory rules are written with, and how their functions become a row. A rule (kernels/memory/) has kName, kId, kWhat, kSpecs,
 // kArrays and, if it needs more than the codecs' own feedback, before<T>(tile); if it needs them, after<T>(tile), kEncodesOwn,
-// kKeepsSums, and measures(params) with factor(squares, params, ranks). Included once per instruction set.
+// kKeepsSums, and measures(params) with factor(norm, params, ranks). Included once per instruction set.
 #pragma once
 
 // n elements in memory of any alignment, 32 at a time.

@@ -319,8 +319,12 @@ Status CallRun::agreed(bool& moved) {
 
 // If the first call with a key fails, the key is not bound to the call's count and type.
 void CallRun::forget_unused_key() {
-  const Residuals::Entry* const e = state_.residuals.find(key_.view());
-  if (e != nullptr && !e->used && e->users == (holds_key_ ? 1 : 0)) state_.residuals.drop(key_.view());
+  Residuals::Entry* const e = state_.residuals.find(key_.view());
+  if (e == nullptr || e->users != (holds_key_ ? 1 : 0)) return;
+  if (e->used)
+    e->shrink();
+  else
+    state_.residuals.drop(key_.view());
 }
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with the key.
@@ -330,6 +334,7 @@ Status CallRun::settle_parameters() {
   reduction_.random_key = random_key(signature_, maxima, state_.channel.first_rank());
   if (entry != nullptr) {
     entry->used = true;
+    entry->agreed_arrays = 0;
     entry->calls = maxima.calls + 1;
   }
   const kernels::Measures when = reduction_.codec->measures(reduction_.params);

@@ -22,11 +22,12 @@ kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
   return reduction.codec->measure(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
 }
 
-// Segments in flight on a device: enough to fill launches, fewer if each has many chunks. As many as on the host, or a
-// multiple that divides tag_segments.
+// Segments in flight on a device: enough to fill launches, fewer if each has many chunks or frames, whose pinned memory
+// they take. As many as on the host, or a multiple that divides tag_segments.
 int device_pipelines(const Reduction& reduction) {
   constexpr int kChunks = 64, kMost = static_cast<int>(2 * LaunchBatch::kMostSegments);
-  const int wanted = std::clamp(kChunks / reduction.plan->chunks, 1, kMost);
+  const int wanted =
+      std::clamp(kChunks / std::max(reduction.plan->chunks, reduction.plan->slots / 2), 1, kMost);
   int pipelines = reduction.pipelines;
   while (2 * pipelines <= wanted && reduction.tag_segments % (2 * pipelines) == 0) pipelines *= 2;
   return pipelines;

@@ -15,18 +15,19 @@ class Groups {
     pipelines_ = pipelines;
     together_ = together;
     idle_calls_ = 0;
+    held_ = 0;
     enough_.assign((pipelines + together - 1) / together, together);
   }
 
   // The batch has the pipelines that are at a codec step, by number. Takes out those whose neighbours are not at one yet.
   //
   // Not for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends what a neighbour
-  // waits for. After kPatience calls without progress a group need not be complete: as many as are ready are enough, also
+  // waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a group need not be complete: as many as are ready are enough, also
   // for the rest of the reduction, so that it waits only once.
   template <class Pipeline, class IsActive>
   void hold_back(std::vector<Pipeline*>& batch, bool progress, const IsActive& is_active) {
     if (together_ == 1 || batch.empty()) return;
-    idle_calls_ = progress ? 0 : idle_calls_ + 1;
+    idle_calls_ = progress || batch.size() > held_ ? 0 : idle_calls_ + 1;
     const bool is_patient = idle_calls_ < kPatience;
     auto kept = batch.begin();
     for (auto begin = batch.begin(); begin != batch.end();) {
@@ -37,6 +38,7 @@ class Groups {
       if (ready >= std::min(enough_[group], active_of(group, is_active))) kept = std::move(begin, end, kept);
       begin = end;
     }
+    held_ = static_cast<std::size_t>(batch.end() - kept);
     batch.erase(kept, batch.end());
     if (!batch.empty()) idle_calls_ = 0;
   }
@@ -57,6 +59,7 @@ class Groups {
   static constexpr int kPatience = 100;
   std::size_t pipelines_ = 0, together_ = 1;
   std::vector<std::size_t> enough_;  // by group: with so many at a codec step it need not be complete
+  std::size_t held_ = 0;             // pipelines that the last call held back
   int idle_calls_ = 0;               // calls in a row that held back and saw no progress
 };
 

@@ -50,9 +50,16 @@ Status Residuals::Entry::extend(std::size_t n_arrays) {
             "no memory for " + std::to_string(n_arrays * array_bytes()) + " bytes of a residual"};
   std::memcpy(longer.data(), buffer.data(), bytes());
   std::swap(buffer, longer);
+  if (agreed_arrays == 0) agreed_arrays = arrays;
   arrays = n_arrays;
   held = Held(bytes());
   return {};
+}
+
+void Residuals::Entry::shrink() noexcept {
+  if (agreed_arrays == 0) return;
+  arrays = std::exchange(agreed_arrays, 0);
+  held = Held(bytes());
 }
 
 Status Residuals::Entry::take_back() {

@@ -65,11 +65,12 @@ class Residuals {
     DeviceBuffer on_device;
     Held held;  // counts the memory of this entry
     std::size_t arrays = 1;
-    Buffer aside{};           // elements that set_aside() put away
-    bool used = false;        // a call that got past the agreement has used it
-    int users = 0;            // calls in flight that use it
-    std::uint64_t calls = 0;  // that have used it; equal on all ranks
-    double settled = -1;      // the codec's measured parameter, once a call has settled it; < 0: not yet
+    std::size_t agreed_arrays = 0;  // without those of a call on which the ranks have not agreed yet; 0: all
+    Buffer aside{};                 // elements that set_aside() put away
+    bool used = false;              // a call that got past the agreement has used it
+    int users = 0;                  // calls in flight that use it
+    std::uint64_t calls = 0;        // that have used it; equal on all ranks
+    double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t array_bytes() const { return count * kernels::element_bytes(residual_element()); }
@@ -83,9 +84,11 @@ class Residuals {
     Status move_to_host() { return move_to(nullptr, nullptr); }
     // Appends arrays of zeros, so that there are at least so many. No call may use the entry.
     Status extend(std::size_t n_arrays);
+    // Takes arrays off again that were appended for a call on which the ranks then did not agree: other ranks may lack them.
+    void shrink() noexcept;
     // set_aside() puts the arrays away and starts again at zero; take_back() adds the residual to what is there
-    // then (other arrays are not sums over calls, and stay as they are). It is for calls that are not yet known to belong together. No call may use the entry. After an
-    // error everything is zero.
+    // then (other arrays are not sums over calls, and stay as they are). It is for calls that are not yet known to belong
+    // together. No call may use the entry. After an error everything is zero.
     Status set_aside();
     Status take_back();
     // Returns an error if the memory of the elements is gone.

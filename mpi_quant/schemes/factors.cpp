@@ -162,7 +162,8 @@ Status run(const Factors& f, const Status& local_error, int size, bool& dense) {
   return exchange<T>(f, gathered);
 }
 
-// The sum of the ranks' products, each in `result`. MPI's own reduction stands in where the library cannot run.
+// The sum of the ranks' products, each in `result`. MPI's own reduction stands in where the ranks run versions of the library
+// that cannot read each other's messages.
 Status sum_dense(const Factors& f) {
   CallOptions options;
   const Result<Method> raw = parse_method("raw");

@@ -174,6 +174,29 @@ TEST_F(MemoryRules, ranks_with_different_rules_or_parameters_get_an_error_that_n
                           "the ranks' calls differ");
 }
 
+TEST_F(MemoryRules, a_call_that_is_refused_leaves_a_key_with_the_arrays_that_it_had) {
+  if (size == 1) return;
+  const std::vector<float> x = vector_of_call(1000, 0);
+  std::vector<float> y(x.size());
+  ASSERT_EQ(reduce(x, y, "onebit"), MPI_SUCCESS);
+  const std::vector<float> residual = arrays(x.size());
+  const auto n_arrays = [&] {
+    MPIQ_Residual list{};
+    int n = 0;
+    EXPECT_EQ(MPIQ_Residual_list(comm, 1, &list, &n), MPI_SUCCESS);
+    return n == 1 ? list.arrays : -1;
+  };
+  expect_error_everywhere(reduce(x, y, rank == 0 ? "onebit memory=momentum" : "onebit"),
+                          "the ranks' calls differ");
+  EXPECT_EQ(n_arrays(), 1);
+  EXPECT_EQ(arrays(x.size()), residual);
+  ASSERT_EQ(reduce(x, y, "onebit memory=momentum"), MPI_SUCCESS);
+  EXPECT_EQ(n_arrays(), 2);
+  expect_error_everywhere(reduce(x, y, rank == 0 ? "onebit memory=momentum" : "onebit"),
+                          "the ranks' calls differ");
+  EXPECT_EQ(n_arrays(), 2) << "a call has used both";
+}
+
 TEST_F(MemoryRules, a_rule_that_keeps_arrays_needs_a_key) {
   if (size == 1) return;
   std::vector<float> y(1000);

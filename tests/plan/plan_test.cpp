@@ -201,7 +201,7 @@ TEST(Plan, steps_grow_at_most_linearly_in_the_ranks) {
       for (const int r : {0, 1, size / 2, size - 1})
         for (Ranks ranks : all_ranks(row, size)) {
           ranks.rank = r;
-          // For exact sums two more steps a chunk that the rank sums, at most.
+          // With Ranks::encodes_own two more steps a chunk that the rank sums, at most.
           const auto most = static_cast<std::size_t>((ranks.encodes_own ? 7 : 5) * size);
           EXPECT_LE(row.make(ranks).steps.size(), most) << name_of(row, ranks) << ", rank " << r;
         }
@@ -297,7 +297,7 @@ TEST(Plan, takes_the_residual_of_a_chunk_once_and_before_it_adds_a_loss) {
 }
 
 // A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added before it.
-TEST(Plan, for_exact_sums_adds_only_what_was_encoded) {
+TEST(Plan, with_encodes_own_adds_only_what_was_encoded) {
   for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
     if (!ranks.encodes_own) return;
     for (const Plan& plan : all) {

@@ -43,7 +43,7 @@ inline std::vector<Ranks> all_ranks(const PlanRow& row, int size) {
 
 inline std::string name_of(const PlanRow& row, const Ranks& ranks) {
   return std::string(row.name) + ", " + std::to_string(ranks.size) + " ranks, " +
-         std::to_string(ranks.per_node) + " a node" + (ranks.encodes_own ? ", exact sums" : "");
+         std::to_string(ranks.per_node) + " a node" + (ranks.encodes_own ? ", own encoded" : "");
 }
 
 // The result of one chunk, written down independently of the steps. Everything is added from the left.
@@ -55,7 +55,7 @@ inline Terms::Id own(Terms& t, int rank, int chunk, bool feedback) {  // what a 
   return feedback ? t.sum(g, t.residual(rank, chunk)) : g;
 }
 
-// What a rank adds the others' to: its input or, for exact sums, what it would send.
+// What a rank adds the others' to: its input or, with Ranks::encodes_own, what it would send.
 inline Terms::Id first_term(Terms& t, const Ranks& ranks, int rank, int chunk, bool feedback) {
   return ranks.encodes_own ? t.decoded(own(t, rank, chunk, feedback)) : t.input(rank, chunk);
 }
@@ -78,7 +78,7 @@ inline Terms::Id allgather(Terms& t, const Ranks& ranks, int chunk, bool feedbac
   return total;
 }
 
-// A node's sum: its gatherer's input, and what its other ranks give raw or, for exact sums, encoded.
+// A node's sum: its gatherer's input, and what its other ranks give raw or, with Ranks::encodes_own, encoded.
 inline Terms::Id node_sum(Terms& t, const Ranks& ranks, int node, int chunk, bool feedback) {
   const int gatherer = node * ranks.per_node + chunk % ranks.per_node;
   Terms::Id total = first_term(t, ranks, gatherer, chunk, feedback);
