@@ -47,7 +47,7 @@ std::vector<std::byte> bytes_after(const MemoryRule& rule, const kernels::Params
   const auto place = [&](std::size_t i) { return memory.data() + 1 + i * (size + 8); };
   for (std::size_t i = 0; i < arrays; ++i) {
     const auto values = make_input<T>(kind, n, seed() + 7 * i);
-    std::memcpy(place(i), values.data(), size);
+    if (n > 0) std::memcpy(place(i), values.data(), size);  // data() of no elements may be null
     tile.array[i] = place(i);
   }
   tile.scratch = place(arrays);
