@@ -2,9 +2,17 @@
 // is checked by builds without; here it is enough that every line runs on every kind of rank count.
 #pragma once
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // GCC
+#  define MQ_SANITIZED
+#elif defined(__has_feature)  // clang
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define MQ_SANITIZED
+#  endif
+#endif
+
 namespace mq::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MQ_SANITIZED
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
