@@ -33,7 +33,7 @@ class SimComm {
   struct Request {
     std::byte* in = nullptr;     // of a receive
     std::size_t bytes = 0;       // room for the message; once done, its length
-    std::size_t wire_bytes = 0;  // of a message that is there, for the network
+    std::size_t wire_bytes = 0;  // length on the network of a message that has arrived
     Request* next = nullptr;     // the next receive with this source and tag
     bool is_done = false, is_receive = false, is_waited_for = false;
   };
@@ -137,7 +137,7 @@ class World {
   };
 
   Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
-  // Of the processor, for a message at its sender or its receiver.
+  // The processor's time for a message, at its sender or its receiver.
   double processor_s(std::size_t wire_bytes) const {
     return network_.overhead_s + network_.copy_s * static_cast<double>(wire_bytes);
   }
