@@ -152,7 +152,7 @@ std::string World::stuck() const {
          first_left(false, " did not take a message from rank ");
 }
 
-// Takes the lowest rank that has a receive or, without one, a message left; names the one with the lowest source and tag.
+// Names a receive (is_receive) or a message that is left: of the lowest rank that has one, that with the lowest source and tag.
 std::string World::first_left(bool is_receive, const char* what) const {
   for (int r = 0; r < size_; ++r) {
     std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
