@@ -24,6 +24,15 @@ struct MemoryTile {
   std::size_t n = 0;
   Params params;      // of the rule
   double factor = 1;  // what MemoryRule::factor gave for the whole vector
+  // For rules with estimates. fresh: the call is exact and starts the estimates again. The first array is then what a rule
+  // without estimates has left, and the sum of estimates is zero. message: which of the rule's messages is encoded.
+  bool fresh = false;
+  int message = 0;
+};
+
+// Squares of distances of a rank's vector x: from its estimate, and from the vector of the call before.
+struct Distances {
+  double from_estimate = 0, from_last = 0;
 };
 
 // What the codec encodes: v = x + residual (Feedback::carry). The encode leaves v - decoded in residual.
@@ -45,6 +54,24 @@ struct MemoryOps {
   // The sum of (x[i] * scale)^2 over the finite elements, and sqrt(squares) / scale, at most the greatest double.
   double (*squares)(const void* x, std::size_t n, double scale) noexcept = nullptr;
   double (*norm)(double squares, double scale) noexcept = nullptr;
+
+  // For rules with estimates, else null.
+  // Makes the call's result of n elements of the sum of what all ranks sent, in place.
+  void (*deliver)(const MemoryTile&, void* sum) noexcept = nullptr;
+  // Called in place of before and after for elements that this rank does not send. Null if there is nothing to do.
+  void (*stand)(const MemoryTile&) noexcept = nullptr;
+  // Of a rank's vector, each difference times scale. Not finite if the vector is not. Null if the rule never asks for them.
+  Distances (*distances)(const MemoryTile&, double scale) noexcept = nullptr;
+};
+
+// How a rule with estimates behaves with its parameters. All of it is equal on all ranks.
+struct EstimateTerms {
+  std::uint64_t resync = 0;  // an exact call comes after so many others; 0: only the first call is exact
+  std::uint64_t stands = 0;  // calls in a row in which a rank may send nothing, so that its estimate stands
+  double exact_chance = 0;   // how probable it is that a call is exact. All ranks throw the same coin
+  double zeta = -1;          // a rank sends if from_estimate > zeta * from_last. Less than 0: it always does
+  int messages = 1;          // in one encode of a rank's elements: the codec runs so many times
+  bool needs_unbiased = false;  // the codec must be unbiased
 };
 
 struct MemoryRule {
@@ -59,10 +86,15 @@ struct MemoryRule {
   bool encodes_own;
   // Results are sums of the vectors, but for what is left out. False if the rule makes another vector of them first.
   bool keeps_sums;
+  // Each rank keeps an estimate of its own vector, and all ranks keep the sum of all estimates, which is the result. Ranks send
+  // how their estimates change. The first array is minus the estimate, so that losses of sums can be added to it: then the
+  // second array, equal on all ranks, remains the sum of the estimates.
+  bool keeps_estimates;
   // Null for none and carry, which need nothing but what codecs do themselves (Feedback).
   const MemoryOps* (*ops)(Element, Isa) noexcept;
   // True if a call with these parameters needs MemoryOps::factor.
   bool (*measures)(const Params&) noexcept;
+  EstimateTerms (*terms)(const Params&) noexcept;
 };
 
 // All rules, in the order of memory/registry.def.

@@ -1,6 +1,7 @@
 // What memory rules are written with, and how their functions become a row. A rule (kernels/memory/) has kName, kId, kWhat, kSpecs,
 // kArrays and, if it needs more than the codecs' own feedback, before<T>(tile); if it needs them, after<T>(tile), kEncodesOwn,
-// kKeepsSums, and measures(params) with factor(norm, params, ranks). Included once per instruction set.
+// kKeepsSums, and measures(params) with factor(norm, params, ranks). A rule with estimates has terms(params) and the functions
+// of estimates-inl.hpp. Included once per instruction set.
 #pragma once
 
 // n elements in memory of any alignment, 32 at a time.
@@ -80,6 +81,21 @@ struct MemoryRowOf {
   }
   static double norm(double squares, double scale) noexcept { return norm_of(squares, scale); }
   template <class T>
+  static void deliver(const MemoryTile& tile, void* sum) noexcept {
+    const DefaultFloatingPoint environment;
+    Rule::template deliver<T>(tile, sum);
+  }
+  template <class T>
+  static void stand(const MemoryTile& tile) noexcept {
+    const DefaultFloatingPoint environment;
+    Rule::template stand<T>(tile);
+  }
+  template <class T>
+  static Distances distances(const MemoryTile& tile, double scale) noexcept {
+    const DefaultFloatingPoint environment;
+    return Rule::template distances<T>(tile, scale);
+  }
+  template <class T>
   static constexpr MemoryOps ops() {
     MemoryOps ops;
     if constexpr (requires { &Rule::template before<T>; }) ops.before = &before<T>;
@@ -89,6 +105,9 @@ struct MemoryRowOf {
       ops.squares = &sum_of_squares<T>;
       ops.norm = &norm;
     }
+    if constexpr (requires { &Rule::template deliver<T>; }) ops.deliver = &deliver<T>;
+    if constexpr (requires { &Rule::template stand<T>; }) ops.stand = &stand<T>;
+    if constexpr (requires { &Rule::template distances<T>; }) ops.distances = &distances<T>;
     return ops;
   }
   static bool measures(const Params& params) noexcept {
@@ -109,9 +128,22 @@ struct MemoryRowOf {
     else
       return true;
   }
+  static constexpr bool keeps_estimates() {
+    return requires { &Rule::terms; };
+  }
+  static EstimateTerms terms(const Params& params) noexcept {
+    if constexpr (keeps_estimates())
+      return Rule::terms(params);
+    else
+      return {};
+  }
   static constexpr MemoryRow row() { return {ops<float>(), ops<double>()}; }
   static MemoryRule rule() noexcept {
-    return {Rule::kName,   Rule::kId,    Rule::kWhat, Rule::kSpecs, Rule::kArrays,
-            encodes_own(), keeps_sums(), nullptr,     &measures};
+    return {Rule::kName,   Rule::kId,
+            Rule::kWhat,   Rule::kSpecs,
+            Rule::kArrays, encodes_own() || keeps_estimates(),
+            keeps_sums(),  keeps_estimates(),
+            nullptr,       &measures,
+            &terms};
   }
 };

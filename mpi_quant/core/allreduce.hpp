@@ -43,7 +43,8 @@ struct CallOptions {
   std::optional<void*> stream;
   bool stream_ordered = false;
   std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
-  Status local_error;                 // why this rank cannot take part; all ranks learn of it
+  bool skip = false;   // this rank need not send, if the method's memory rule keeps an estimate of its vector
+  Status local_error;  // why this rank cannot take part; all ranks learn of it
   // True for MPI_Allreduce of an unmodified program. The key is then known to this rank only. If ranks have
   // different methods, all reduce exactly.
   bool may_fall_back = false;

@@ -10,6 +10,7 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/estimates.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/engine/memory_steps.hpp"
 
@@ -40,6 +41,7 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
             options.stream.value_or(nullptr)};
   stream_ordered_ = options.stream_ordered;
   safeguards_ = options.safeguards;
+  may_skip_ = options.skip;
   local_error_ = {};
   outcome_ = {};
   tally_ = {};
@@ -87,19 +89,18 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.facts = &program.facts;
   reduction.codec = method_.codec;
   reduction.ops = method_.codec->ops(*element, env()->isa);
-  reduction.raw_ops = program.facts.raw ? raw_codec().ops(*element, env()->isa) : nullptr;
   reduction.convert = kernels::convert(*element, env()->isa);
   reduction.params = method_.params;
   const kernels::MemoryRule& rule = method_.memory_rule();
   reduction.memory = {&rule, rule.ops == nullptr ? nullptr : rule.ops(*element, env()->isa),
-                      method_.memory_params, 1};
+                      method_.memory_params, 1, rule.terms(method_.memory_params)};
   reduction.element = *element;
   reduction.count = static_cast<std::size_t>(call_.count);
   const std::size_t vector_bytes = reduction.count * kernels::element_bytes(*element);
-  if (reduction.codec->wire_bound(reduction.count, *element, reduction.params) >
-      vector_bytes + overhead_of(vector_bytes))
+  if (coded_bound(reduction, reduction.count) > vector_bytes + overhead_of(vector_bytes))
     return {Code::bad_argument,
             std::string(reduction.codec->name) + " with these parameters sends more than the vector"};
+  reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(*element, env()->isa) : nullptr;
   if (rule.ops != nullptr && key_.empty() && !may_fall_back_)
     return {Code::bad_argument,
             "memory=" + std::string(rule.name) + " needs the name of the vector (info mpiq_key)"};
@@ -123,6 +124,8 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   MQ_TRY(std::move(prepared));
   if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.facts));
   if (rule.measures(method_.memory_params) && !rehearsal_) reduction.memory.factor = memory_factor(reduction);
+  if (rule.keeps_estimates && !rehearsal_)
+    bring_estimates(reduction, state_.residuals.find(key_.view()), may_skip_, maxima_);
   execution_.prepare(reduction, scratch);
   return {};
 }
@@ -153,6 +156,7 @@ Status CallRun::place_residual() {
     if ((*entry)->users > 0)
       return {Code::bad_argument,
               "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
+    if (!reduction.memory.rule->keeps_estimates) (*entry)->end_estimates();
     MQ_TRY((*entry)->move_to(vectors_.api(), device));
     reduction.residual = (*entry)->data();
     return {};
@@ -311,7 +315,10 @@ Status CallRun::agreed(bool& moved) {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
     position_.past_turn = true;
-    MQ_TRY(execution_.start(state_.channel.comm()));
+    if (settle_estimates(reduction_, state_.residuals.find(key_.view()), agreement_.summary().maxima))
+      MQ_TRY(execution_.start(state_.channel.comm()));
+    else
+      deliver_standing(reduction_);
     if (abandoned_) execution_.give_up(abandoned());
   }
   return {};
@@ -368,7 +375,10 @@ void CallRun::finish(Status status, bool exact) {
     stats.encode_s += tally_.encode_s;
     stats.decode_s += tally_.decode_s;
     stats.compressed_calls += status.ok();
-    if (!status.ok()) restart_residual();
+    if (!status.ok())
+      restart_residual();
+    else if (reduction_.memory.keeps_estimates())
+      keep_estimates(reduction_, *state_.residuals.find(key_.view()));
   } else {
     vectors_.settle();  // waits for copies that are no longer needed
   }

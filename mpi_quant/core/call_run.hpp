@@ -99,6 +99,7 @@ class CallRun final : public InFlight {
   QueuePosition position_;
   bool abandoned_ = false;
   bool rehearsal_ = false, entered_ = false, holds_key_ = false, may_fall_back_ = false;
+  bool may_skip_ = false;
   std::uint64_t safeguards_ = 0;
   Call call_{};
   Key key_;

@@ -68,10 +68,10 @@ Status read_stream(std::string_view value, CallOptions& options) {
   return {};
 }
 
-Status read_stream_ordered(std::string_view value, CallOptions& options) {
+Status read_switch(const char* key, std::string_view value, bool& on) {
   if (value != "true" && value != "false")
-    return bad_info("mpiq_stream_ordered: \"" + std::string(value) + "\" is neither true nor false");
-  options.stream_ordered = value == "true";
+    return bad_info(std::string(key) + ": \"" + std::string(value) + "\" is neither true nor false");
+  on = value == "true";
   return {};
 }
 
@@ -85,11 +85,13 @@ Status read_key(const char* key, std::string_view value, MPI_Count count, CallOp
   if (std::strcmp(key, "mpiq_key") == 0) return read_residual_key(value, options);
   if (std::strcmp(key, "mpiq_matrix") == 0) return read_matrix(value, count, options);
   if (std::strcmp(key, "mpiq_stream") == 0) return read_stream(value, options);
-  if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_stream_ordered(value, options);
+  if (std::strcmp(key, "mpiq_stream_ordered") == 0) return read_switch(key, value, options.stream_ordered);
+  if (std::strcmp(key, "mpiq_skip") == 0) return read_switch(key, value, options.skip);
   if (std::strcmp(key, "mpiq_seed") == 0) return read_seed(value, options);
   return {Code::bad_info,
           std::string("info: unknown key \"") + key +
-              "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered, mpiq_seed)"};
+              "\" (known: mpiq_method, mpiq_key, mpiq_matrix, mpiq_stream, mpiq_stream_ordered, mpiq_seed, "
+              "mpiq_skip)"};
 }
 
 }  // namespace

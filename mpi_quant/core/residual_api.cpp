@@ -129,6 +129,10 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   MQ_TRY(table->idle(key));
   const Result<Residuals::Entry*> known = table->acquire(key, f.count, f.element);
   if (!known.ok()) return known.status();  // the key belongs to another count or type
+  if ((*known)->has_estimates())
+    return bad_argument(
+        quoted(key) +
+        " holds estimates (memory=ef21, lazy or 3pc): nothing is left out that could be flushed");
   MQ_TRY((*known)->move_to_host());
   f.state = table.state();
   f.entry = *known;
@@ -217,11 +221,14 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
     });
     if (!finite) return bad_argument("factor makes the residual of " + quoted(name) + " infinite");
   }
-  for (const auto& [name, entry] : residuals->entries())
-    if (asked(name))
-      visit(entry, [&](const auto& values) {
-        std::transform(values.begin(), values.end(), values.begin(), product);
-      });
+  for (auto& [name, entry] : residuals->entries()) {
+    if (!asked(name)) continue;
+    visit(entry,
+          [&](const auto& values) { std::transform(values.begin(), values.end(), values.begin(), product); });
+    // Another rank may have scaled by another factor. Then their sums of estimates differ.
+    if (entry.has_estimates())
+      entry.stamp = std::max<std::uint64_t>(1, Hash{}.add(entry.stamp).add(factor).value());
+  }
   return {};
 }
 
@@ -244,6 +251,8 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
     r.calls = entry.calls;
     r.in_use = entry.users > 0;
     r.arrays = static_cast<int>(entry.arrays);
+    r.stamp = entry.stamp;
+    r.since = entry.since;
   }
   return {};
 }
@@ -284,6 +293,7 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   if (elements == nullptr) return bad_argument(quoted(key) + ": the buffer is NULL");
   if (r.arrays < 0 || static_cast<std::size_t>(r.arrays) > kernels::kMaxArrays)
     return bad_argument(quoted(key) + ": " + std::to_string(r.arrays) + " arrays");
+  if (r.stamp != 0 && r.arrays < 2) return bad_argument(quoted(key) + ": estimates have at least two arrays");
   Result<Residuals::Entry> entry = Residuals::make(key, static_cast<std::size_t>(r.count), *element,
                                                    static_cast<std::size_t>(arrays_of(r)));
   if (!entry.ok()) return entry.status();
@@ -294,6 +304,8 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   if (!finite) return bad_argument(quoted(key) + ": the residual holds NaN or Inf");
   entry->settled = r.settled;
   entry->calls = r.calls;
+  entry->stamp = r.stamp;
+  entry->since = r.since;
   entry->used = true;
   if (!staged.emplace(key, std::move(*entry)).second)
     return bad_argument(quoted(key) + " is in the list twice");
@@ -318,7 +330,14 @@ Status prepare(Put& p, MPI_Comm comm, int n, const MPIQ_Residual* residuals, con
   p.facts = facts_of(all);
   for (std::size_t i = 0; i < all.size(); ++i) MQ_TRY(stage(all[i], buffers[i], p.staged));
   const Table table(p.state);
-  for (const auto& [key, entry] : p.staged) MQ_TRY(table->idle(key.c_str()));
+  for (const auto& [key, entry] : p.staged) {
+    MQ_TRY(table->idle(key.c_str()));
+    // The sum of estimates must be the same on all ranks.
+    const std::string_view sum(reinterpret_cast<const char*>(entry.buffer.data()) + entry.array_bytes(),
+                               entry.has_estimates() ? entry.array_bytes() : 0);
+    if (entry.has_estimates())
+      p.facts += quoted(key) + ", sum of estimates #" + std::to_string(hash_of(sum)) + '\0';
+  }
   return {};
 }
 

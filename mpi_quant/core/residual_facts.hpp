@@ -32,6 +32,11 @@ inline std::string facts_of(std::span<const MPIQ_Residual> list) {
     facts.append(text_in(r.element)).append(settled.data());
     if (r.calls != 0) facts.append(", after ").append(std::to_string(r.calls)).append(" calls");
     if (arrays_of(r) > 1) facts.append(", ").append(std::to_string(r.arrays)).append(" arrays");
+    if (r.stamp != 0)
+      facts.append(", estimates #")
+          .append(std::to_string(r.stamp))
+          .append(" of ")
+          .append(std::to_string(r.since));
     facts.push_back('\0');
   }
   return facts;

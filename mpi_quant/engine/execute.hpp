@@ -57,6 +57,7 @@ class Execution {
     layout_.emplace(layout_of(reduction));
     slot_bytes_ = slot_bytes_of(reduction, *layout_);
     failure_ = {};
+    active_ = 0;
     backend_failed_ = false;
     has_frames_ = reduction.backend->has_frames();
     is_asynchronous_ = reduction.backend->is_asynchronous();

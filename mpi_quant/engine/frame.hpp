@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 8;
+inline constexpr std::uint16_t kWireVersion = 9;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -53,9 +53,23 @@ struct Maxima {
   kernels::Facts facts{};   // of the vector (kernels::Codec::measure)
   std::uint64_t calls = 0;  // that the residual of the call's key has served
   std::uint64_t seed = 0;   // of random rounding
+  // About the estimates of the key, if the memory rule keeps some. stamp: what they have been through; 0: nothing yet. Two ranks
+  // differ in it if the greatest stamp is not the complement of the greatest complement.
+  std::uint64_t stamp = 0, stamp_complement = 0;
+  std::uint16_t lacks = 0;   // 1: this rank has no arrays for them
+  std::uint16_t starts = 0;  // 1: this rank asks for an exact call, which starts them again
+  std::uint16_t sends = 0;   // 1: this rank has something to send
+  std::uint16_t unused = 0;
 };
 inline Maxima greatest(const Maxima& a, const Maxima& b) {
-  Maxima most{{}, std::max(a.calls, b.calls), std::max(a.seed, b.seed)};
+  Maxima most{{},
+              std::max(a.calls, b.calls),
+              std::max(a.seed, b.seed),
+              std::max(a.stamp, b.stamp),
+              std::max(a.stamp_complement, b.stamp_complement),
+              std::max(a.lacks, b.lacks),
+              std::max(a.starts, b.starts),
+              std::max(a.sends, b.sends)};
   // Compared as integers: a rank may treat subnormal numbers as 0. Facts are not negative; minus zero is less than zero.
   const auto bits = [](double fact) { return std::bit_cast<std::int64_t>(fact); };
   for (std::size_t i = 0; i < most.facts.size(); ++i)
@@ -74,7 +88,7 @@ struct Hello {
   Signature first, other;
   Maxima maxima;
 };
-static_assert(sizeof(Hello) == 128);
+static_assert(sizeof(Hello) == 152);
 
 // Precedes every encoded chunk. 32 bytes.
 struct FrameHeader {

@@ -14,8 +14,7 @@ bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, St
   const double start = now_s();
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.half != nullptr) reduction_->convert->widen(e.half, e.widened, e.args.n);
-  result.encoded =
-      memory_.applies_to(step) ? memory_.encode(step, e.args) : ops_of(*reduction_, step).encode(e.args);
+  result.encoded = memory_.encode(step, e.args);
   result.seconds = now_s() - start;
   return false;
 }
@@ -25,7 +24,7 @@ bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::
   const double start = now_s();
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.half != nullptr) reduction_->convert->widen(d.half, d.widened, d.args.n);
-  result.decoded = ops_of(*reduction_, step).decode(d.args);
+  result.decoded = memory_.decode(step, final, places_.range(step), d.args);
   if (d.rounded != nullptr && result.decoded == kernels::Decoded::ok)
     reduction_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
   result.seconds = now_s() - start;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 namespace mq {
 namespace {
 
+using kernels::Decoded;
 using kernels::Encoded;
 
 // A tile of 4096 floats: the vector, two arrays and what is encoded take 64 KiB, which the L2 cache of every processor holds
@@ -25,13 +27,42 @@ std::size_t tile_of(const Reduction& reduction, const kernels::Codec& codec, con
   return std::min(longest, std::max<std::size_t>(1, kTileBytes / element_bytes(reduction) / block) * block);
 }
 
+// Elements of the vector from the place of `arrays` on, which points into the rule's first array.
+kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n) {
+  kernels::MemoryTile tile;
+  tile.n = n;
+  tile.params = reduction.memory.params;
+  tile.factor = reduction.memory.factor;
+  tile.fresh = reduction.memory.fresh;
+  const std::size_t array_bytes = reduction.count * element_bytes(reduction);
+  for (int i = 0; i < reduction.memory.rule->arrays; ++i)
+    tile.array[static_cast<std::size_t>(i)] = arrays + static_cast<std::size_t>(i) * array_bytes;
+  return tile;
+}
+
+// Random numbers of the second message of a payload.
+std::uint64_t second_of(std::uint64_t call) { return mixed(call + 1); }
+
+// Calls f(x, first, n) for parts of this rank's vector in the compute type.
+template <class F>
+void for_each_part(const Reduction& reduction, const F& f) {
+  const std::size_t in_bytes = kernels::element_bytes(reduction.element);
+  std::array<float, 1024> widened;
+  for (std::size_t first = 0; first < reduction.count; first += widened.size()) {
+    const std::size_t n = std::min(widened.size(), reduction.count - first);
+    const std::byte* const x = reduction.input + first * in_bytes;
+    if (reduction.convert != nullptr) reduction.convert->widen(x, widened.data(), n);
+    f(reduction.convert != nullptr ? static_cast<const void*>(widened.data()) : x, first, n);
+  }
+}
+
 }  // namespace
 
 std::size_t MemorySteps::memory_bytes(const Reduction& reduction, const Layout& layout) {
   if (reduction.memory.ops == nullptr) return 0;
   const std::size_t longest = layout.max_chunk();
   std::size_t tile = tile_of(reduction, *reduction.codec, reduction.params, longest);
-  if (reduction.facts->raw) tile = std::max(tile, tile_of(reduction, raw_codec(), {}, longest));
+  if (may_be_raw(reduction)) tile = std::max(tile, tile_of(reduction, raw_codec(), {}, longest));
   return (tile * element_bytes(reduction) + 63) / 64 * 64;
 }
 
@@ -41,28 +72,54 @@ void MemorySteps::prepare(const Reduction& reduction, std::byte* memory) {
 }
 
 Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) const {
+  const CallMemory& memory = reduction_->memory;
+  const bool own = applies_to(step);
+  if (own && memory.silent > 0 && memory.silent == memory.messages()) {
+    stand(args);
+    return {};
+  }
+  const auto encode_one = [&](const kernels::EncodeArgs& of, int message) {
+    return own ? encode_message(step, of, message) : ops_of(*reduction_, step).encode(of);
+  };
+  if (memory.messages() == 1) return encode_one(args, 0);
+  kernels::EncodeArgs part = args;
+  part.wire += kLengthBytes;
+  Encoded all;
+  if (!own || memory.silent == 0) all = encode_one(part, 0);
+  const auto length = static_cast<std::uint64_t>(all.bytes);
+  std::memcpy(args.wire, &length, sizeof length);
+  if (own) {
+    part.wire += all.bytes;
+    part.site.call = second_of(args.site.call);
+    const Encoded second = encode_one(part, 1);
+    all.bytes += second.bytes;
+    // Elements that are not finite are so in both messages.
+    all.nonfinite = std::max(all.nonfinite, second.nonfinite);
+    all.overflows += second.overflows;
+  }
+  all.bytes += kLengthBytes;
+  return all;
+}
+
+Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs& args, int message) const {
   const Reduction& reduction = *reduction_;
   const kernels::MemoryOps& rule = *reduction.memory.ops;
   const kernels::CodecOps& codec = ops_of(reduction, step);
-  const std::size_t size = element_bytes(reduction), array_bytes = reduction.count * size;
+  const std::size_t size = element_bytes(reduction);
   const std::size_t most = tile_of(reduction, codec_of(reduction, step), args.params, args.n);
-  kernels::MemoryTile tile;
-  tile.scratch = scratch_;
-  tile.params = reduction.memory.params;
-  tile.factor = reduction.memory.factor;
   kernels::EncodeArgs part = args;
   Encoded all;
   // A chunk without elements is encoded too: some codecs write a header for it.
-  for (std::size_t first = 0; first == 0 || first < args.n; first += tile.n) {
-    tile.n = std::min(most, args.n - first);
+  for (std::size_t first = 0; first == 0 || first < args.n; first += most) {
+    const std::size_t n = std::min(most, args.n - first);
+    kernels::MemoryTile tile = tile_at(reduction, static_cast<std::byte*>(args.residual) + first * size, n);
     tile.x = static_cast<const std::byte*>(args.x) + first * size;
-    for (int i = 0; i < reduction.memory.rule->arrays; ++i)
-      tile.array[static_cast<std::size_t>(i)] =
-          static_cast<std::byte*>(args.residual) + static_cast<std::size_t>(i) * array_bytes + first * size;
+    tile.scratch = scratch_;
+    tile.message = message;
     const kernels::Operand operand = rule.before(tile);
     part.x = operand.x;
     part.residual = operand.residual;
-    part.n = tile.n;
+    part.n = n;
     part.wire = args.wire + all.bytes;
     part.site.index = args.site.index + first;
     const Encoded encoded = codec.encode(part);
@@ -70,30 +127,109 @@ Encoded MemorySteps::encode(const Step& step, const kernels::EncodeArgs& args) c
     all.bytes += encoded.bytes;
     all.nonfinite += encoded.nonfinite;
     all.overflows += encoded.overflows;
-    if (tile.n == 0) break;
+    if (n == 0) break;
   }
   return all;
 }
 
+void MemorySteps::stand(const kernels::EncodeArgs& args) const {
+  if (reduction_->memory.ops->stand == nullptr) return;
+  kernels::MemoryTile tile = tile_at(*reduction_, static_cast<std::byte*>(args.residual), args.n);
+  tile.x = args.x;
+  reduction_->memory.ops->stand(tile);
+}
+
+Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::DecodeArgs args) const {
+  const Reduction& reduction = *reduction_;
+  if (!reduction.memory.keeps_estimates()) return ops_of(reduction, step).decode(args);
+  if (final) args.stream = false;
+  const Decoded decoded = decode_messages(step, args);
+  if (final && decoded == Decoded::ok && range.n > 0) {
+    const std::size_t at = range.begin * element_bytes(reduction);
+    reduction.memory.ops->deliver(tile_at(reduction, reduction.residual + at, range.n), args.x);
+  }
+  return decoded;
+}
+
+// An empty payload stands for zeros.
+Decoded MemorySteps::decode_messages(const Step& step, const kernels::DecodeArgs& args) const {
+  const kernels::CodecOps& codec = ops_of(*reduction_, step);
+  const std::size_t bytes = args.n * element_bytes(*reduction_);
+  if (args.wire_bytes == 0 && !reduction_->memory.fresh) {
+    if (bytes == 0) return Decoded::ok;
+    if (args.base == nullptr)
+      std::memset(args.x, 0, bytes);
+    else if (args.base != args.x)
+      std::memcpy(args.x, args.base, bytes);
+    return Decoded::ok;
+  }
+  if (reduction_->memory.messages() == 1) return codec.decode(args);
+  std::uint64_t length = 0;
+  if (args.wire_bytes < kLengthBytes) return Decoded::malformed;
+  std::memcpy(&length, args.wire, sizeof length);
+  const std::size_t rest = args.wire_bytes - kLengthBytes;
+  if (length > rest) return Decoded::malformed;
+  kernels::DecodeArgs part = args;
+  part.wire += kLengthBytes;
+  part.wire_bytes = static_cast<std::size_t>(length);
+  if (length > 0) {
+    if (codec.decode(part) == Decoded::malformed) return Decoded::malformed;
+    part.base = part.x;
+  }
+  if (length == rest && length > 0) return Decoded::ok;
+  part.wire += length;
+  part.wire_bytes = rest - static_cast<std::size_t>(length);
+  part.site.call = second_of(args.site.call);
+  return codec.decode(part);
+}
+
 double memory_factor(const Reduction& reduction) {
   const kernels::MemoryOps& rule = *reduction.memory.ops;
-  const std::size_t in_bytes = kernels::element_bytes(reduction.element);
-  // A part of a vector of half types, as floats.
-  std::array<float, 1024> widened;
   const auto squares = [&](double scale) {
-    if (reduction.convert == nullptr) return rule.squares(reduction.input, reduction.count, scale);
     double sum = 0;
-    for (std::size_t first = 0; first < reduction.count; first += widened.size()) {
-      const std::size_t n = std::min(widened.size(), reduction.count - first);
-      reduction.convert->widen(reduction.input + first * in_bytes, widened.data(), n);
-      sum += rule.squares(widened.data(), n, scale);
-    }
+    for_each_part(reduction,
+                  [&](const void* x, std::size_t, std::size_t n) { sum += rule.squares(x, n, scale); });
     return sum;
   };
   // The squares of the greatest doubles overflow.
   double scale = 1, sum = squares(scale);
   if (!std::isfinite(sum)) sum = squares(scale = 0x1p-600);
   return rule.factor(rule.norm(sum, scale), reduction.memory.params, reduction.size);
+}
+
+bool has_moved(const Reduction& reduction) {
+  const CallMemory& memory = reduction.memory;
+  const auto distances = [&](double scale) {
+    kernels::Distances all;
+    for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {
+      kernels::MemoryTile tile = tile_at(reduction, reduction.residual + first * element_bytes(reduction), n);
+      tile.x = x;
+      const kernels::Distances part = memory.ops->distances(tile, scale);
+      all.from_estimate += part.from_estimate;
+      all.from_last += part.from_last;
+    });
+    return all;
+  };
+  kernels::Distances d = distances(1);
+  if (!std::isfinite(d.from_estimate + d.from_last)) d = distances(0x1p-600);
+  return !(d.from_estimate <= memory.terms.zeta * d.from_last);  // a vector that is not finite is always sent
+}
+
+void deliver_standing(const Reduction& reduction) {
+  const std::size_t in_bytes = kernels::element_bytes(reduction.element);
+  std::array<double, 1024> sum;  // room for a part in either compute type
+  for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {
+    kernels::MemoryTile tile = tile_at(reduction, reduction.residual + first * element_bytes(reduction), n);
+    tile.x = x;
+    if (reduction.memory.ops->stand != nullptr) reduction.memory.ops->stand(tile);
+    std::memset(sum.data(), 0, n * element_bytes(reduction));
+    reduction.memory.ops->deliver(tile, sum.data());
+    std::byte* const output = reduction.output + first * in_bytes;
+    if (reduction.convert != nullptr)
+      reduction.convert->narrow(sum.data(), output, nullptr, n);
+    else
+      std::memcpy(output, sum.data(), n * in_bytes);
+  });
 }
 
 }  // namespace mq

@@ -23,6 +23,13 @@ struct CallMemory {
   const kernels::MemoryOps* ops = nullptr;
   kernels::Params params;
   double factor = 1;  // kernels::MemoryOps::factor of this rank's vector
+  // For rules with estimates. fresh, on all ranks: the call is exact (with codec raw) and starts the estimates again. silent: so
+  // many of the first messages of each encode are not sent by this rank.
+  kernels::EstimateTerms terms;
+  bool fresh = false;
+  int silent = 0;
+  bool keeps_estimates() const { return ops != nullptr && rule->keeps_estimates; }
+  int messages() const { return keeps_estimates() && !fresh ? terms.messages : 1; }
 };
 
 // input and output hold count elements. They may be the same array but must not overlap otherwise. residual
@@ -58,20 +65,36 @@ inline const kernels::Codec& raw_codec() {
   static const kernels::Codec& raw = *kernels::find_codec("raw");
   return raw;
 }
+// Whether a step may be raw: those of the plan, or all steps of an exact call of a rule with estimates.
+inline bool may_be_raw(const Reduction& reduction) {
+  return reduction.facts->raw || reduction.memory.keeps_estimates();
+}
+inline bool is_raw(const Reduction& reduction, const Step& step) {
+  return step.raw || reduction.memory.fresh;
+}
 // The codec of a step, and the functions and parameters that it runs with.
 inline const kernels::Codec& codec_of(const Reduction& reduction, const Step& step) {
-  return step.raw ? raw_codec() : *reduction.codec;
+  return is_raw(reduction, step) ? raw_codec() : *reduction.codec;
 }
 inline const kernels::CodecOps& ops_of(const Reduction& reduction, const Step& step) {
-  return step.raw ? *reduction.raw_ops : *reduction.ops;
+  return is_raw(reduction, step) ? *reduction.raw_ops : *reduction.ops;
 }
 inline kernels::Params params_of(const Reduction& reduction, const Step& step) {
-  return step.raw ? kernels::Params{} : reduction.params;
+  return is_raw(reduction, step) ? kernels::Params{} : reduction.params;
+}
+// Several messages in one payload: the first eight bytes are the length of the first message.
+inline constexpr std::size_t kLengthBytes = 8;
+// Bytes that the codec's messages about n elements may take in one payload.
+inline std::size_t coded_bound(const Reduction& reduction, std::size_t n) {
+  const std::size_t one = reduction.codec->wire_bound(n, reduction.element, reduction.params);
+  const auto messages =
+      static_cast<std::size_t>(reduction.memory.keeps_estimates() ? reduction.memory.terms.messages : 1);
+  return messages > 1 ? kLengthBytes + messages * one : one;
 }
 // Bytes that an encoded chunk of at most n elements may take in any slot of the reduction.
 inline std::size_t wire_bound(const Reduction& reduction, std::size_t n) {
-  const std::size_t coded = reduction.codec->wire_bound(n, reduction.element, reduction.params);
-  return reduction.facts->raw ? std::max(coded, raw_codec().wire_bound(n, reduction.element, {})) : coded;
+  const std::size_t coded = coded_bound(reduction, n);
+  return may_be_raw(reduction) ? std::max(coded, raw_codec().wire_bound(n, reduction.element, {})) : coded;
 }
 
 // What one execution did on this rank.

@@ -8,7 +8,7 @@ namespace mq::h5 {
 namespace {
 
 constexpr char kFormat[] = "mpi_quant residuals";
-constexpr std::int32_t kVersion = 3, kOldest = 1;  // version 1 has no calls, and 2 no arrays
+constexpr std::int32_t kVersion = 3, kOldest = 1;  // version 1 has no calls, 2 no arrays and estimates
 constexpr char kDataset[] = "residual";
 constexpr int kMaxArrays = 16;                    // no rule keeps as many
 constexpr std::uint64_t kMaxResiduals = 1 << 20;  // a file with more was not written by this library
@@ -56,6 +56,8 @@ void Writer::create_residual(std::size_t index) {
   write_attribute(group, "settled", r.settled);
   write_attribute(group, "calls", static_cast<std::uint64_t>(r.calls));
   write_attribute(group, "arrays", static_cast<std::int32_t>(arrays_of(r)));
+  write_attribute(group, "stamp", r.stamp);
+  write_attribute(group, "since", r.since);
   const std::array<hsize_t, 2> shape{static_cast<hsize_t>(arrays_of(r)) * static_cast<hsize_t>(ranks_),
                                      static_cast<hsize_t>(r.count)};
   const std::array<hsize_t, 2> chunk{1, static_cast<hsize_t>(piece_of(r.count))};
@@ -113,6 +115,8 @@ MPIQ_Residual Reader::read_residual(std::size_t index) {
   r.settled = read_double_attribute(group, "settled");
   r.calls = version_ < 2 ? 0 : read_uint64_attribute(group, "calls");
   r.arrays = version_ < 3 ? 1 : read_int_attribute(group, "arrays");
+  r.stamp = version_ < 3 ? 0 : read_uint64_attribute(group, "stamp");
+  r.since = version_ < 3 ? 0 : read_uint64_attribute(group, "since");
   if (r.arrays < 1 || r.arrays > kMaxArrays) throw Error(name + ": impossible number of arrays");
   const Handle dataset(H5Dopen2(group, kDataset, H5P_DEFAULT), H5Dclose, name);
   const Handle type(H5Dget_type(dataset), H5Tclose, name), space(H5Dget_space(dataset), H5Sclose, name);

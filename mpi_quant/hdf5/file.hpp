@@ -8,6 +8,7 @@
 //       settled            the codec's measured parameter; < 0: none
 //       calls              that have used the residual; version 1 has none: 0
 //       arrays             that the key's memory rule keeps; versions 1 and 2 have none: 1
+//       stamp, since       of estimates, see MPIQ_Residual; versions 1 and 2 have none: 0
 //   /I/residual            dataset [arrays * ranks, count] of 32-bit floats, or 64-bit for f64; row a * ranks + r is
 //                          array a of rank r
 //

@@ -3,9 +3,11 @@
 //
 // As in save.cpp, the schedule depends only on what the ranks have agreed on. For each residual, each of
 // its arrays and each piece there is one message for each old rank o, to rank o mod p. A rank adds up what it gets. If there
-// are as many ranks as before, that is its own piece.
+// are as many ranks as before, that is its own piece. The sum of estimates (MPIQ_Residual::stamp) is the same on all ranks: all get
+// that of old rank 0.
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <vector>
@@ -62,6 +64,9 @@ void add(std::span<double> sum, const void* values, bool first) {
   }
 }
 
+// True for an array that all ranks have alike: the second one of estimates.
+bool is_shared(const MPIQ_Residual& residual, int array) { return residual.stamp != 0 && array == 1; }
+
 // Moves one piece of one array from the file to its ranks.
 Status distribute(Restore& r, std::size_t index, int array, MPI_Count first, MPI_Count n,
                   Status& local_error) {
@@ -69,6 +74,16 @@ Status distribute(Restore& r, std::size_t index, int array, MPI_Count first, MPI
   const MPIQ_Residual& residual = r.residuals[index];
   const bool is_double = h5::is_double(residual);
   const std::span sum = std::span(r.sum).first(static_cast<std::size_t>(n));
+  if (is_shared(residual, array)) {
+    if (team.rank() == 0 && local_error.ok())
+      local_error = attempt([&] { r.reader->read(index, array, 0, first, n, r.piece.data()); });
+    MQ_TRY(mpi_status(PMPI_Bcast(r.piece.data(), static_cast<int>(n), residual.datatype, 0, team.comm()),
+                      "MPI_Bcast"));
+    std::memcpy(r.values[index].data() +
+                    static_cast<std::size_t>(array * residual.count + first) * h5::value_bytes(residual),
+                r.piece.data(), static_cast<std::size_t>(n) * h5::value_bytes(residual));
+    return {};
+  }
   for (int old = 0; old < r.old_ranks; ++old) {
     const int to = old % team.size();
     if (team.rank() == 0 && local_error.ok())

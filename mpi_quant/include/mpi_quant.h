@@ -65,8 +65,8 @@ extern "C" {
  * not belong together, but on each such rank one of the two is an error. MPIQ_Test, MPIQ_Wait and local
  * functions may be called at any time.
  *
- * info may be MPI_INFO_NULL and must be the same on every rank. An unknown key that begins with "mpiq_", or
- * an unusable value, is an error. The keys:
+ * info may be MPI_INFO_NULL and must be the same on every rank, but for mpiq_skip. An unknown key that begins with
+ * "mpiq_", or an unusable value, is an error. The keys:
  *
  * - mpiq_method: the method of this call. It replaces the policy's.
  *
@@ -81,6 +81,10 @@ extern "C" {
  *   this; others ignore it. All count elements are summed, also those between the columns.
  *
  * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
+ *
+ * - mpiq_skip: "true" or "false" (default), on each rank. If "true" and the method's memory rule keeps estimates (ef21,
+ *   lazy, 3pc), this rank sends nothing, and its last contribution stands in the result. After `max` such calls
+ *   in a row it sends all the same. Other methods take no notice.
  *
  * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
  *   default stream). The vectors are read and written after the work that this stream holds at the time of
@@ -274,6 +278,8 @@ typedef struct MPIQ_Residual { /* describes that of one key on one rank, for che
   uint64_t calls;              /* that the key has served: the next random numbers depend on it */
   int in_use;                  /* 1: by a call in flight; put ignores it */
   int arrays;                  /* of count elements each: 1, or more with some memory rules; 0 stands for 1 */
+  uint64_t stamp; /* 0, or what estimates have been through: those of memory=ef21, lazy and 3pc */
+  uint64_t since; /* calls since the estimates were exact; 0 without estimates */
 } MPIQ_Residual;
 
 /* Describes this rank's residuals, in ascending order of their keys, in the first min(max, *n) elements of

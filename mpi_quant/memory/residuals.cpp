@@ -26,12 +26,18 @@ Status Residuals::Entry::still_there() const {
           "the residual is gone with the GPU's context (cudaDeviceReset?): it starts at zero again"};
 }
 
-void Residuals::Entry::restart() noexcept {
+void Residuals::Entry::free_memory() noexcept {
   buffer = Buffer();
   on_device = DeviceBuffer();
 }
 
+void Residuals::Entry::restart() noexcept {
+  free_memory();
+  stamp = since = stood = 0;
+}
+
 Status Residuals::Entry::set_aside() {
+  end_estimates();
   if (data() == nullptr) return {};
   MQ_TRY(take_back());
   MQ_TRY(move_to_host());
@@ -67,6 +73,7 @@ Status Residuals::Entry::take_back() {
   Buffer waiting;
   std::swap(waiting, aside);
   held = Held(bytes());
+  end_estimates();
   if (data() == nullptr) {
     std::swap(buffer, waiting);
     return {};
@@ -106,7 +113,7 @@ Status Residuals::Entry::move_to(const DeviceApi* api, Device* device) {
     if (const Status status = copy_now(copier, at, to, data(), bytes()); !status.ok())
       return explained(status);
   }
-  restart();
+  free_memory();
   std::swap(buffer, on_host);
   std::swap(on_device, there);
   return {};

@@ -71,6 +71,12 @@ class Residuals {
     int users = 0;                  // calls in flight that use it
     std::uint64_t calls = 0;        // that have used it; equal on all ranks
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
+    // What the arrays have been through if they are estimates (MemoryRule::keeps_estimates): equal on all ranks where the second
+    // array is. 0: they are not, and the first array is a residual.
+    std::uint64_t stamp = 0;
+    std::uint64_t since = 0;  // calls since the last exact one; equal on all ranks
+    std::uint64_t stood = 0;  // calls in a row in which this rank sent nothing
+    bool has_estimates() const { return stamp != 0; }
 
     kernels::Element residual_element() const { return kernels::compute_element(element); }
     std::size_t array_bytes() const { return count * kernels::element_bytes(residual_element()); }
@@ -84,17 +90,24 @@ class Residuals {
     Status move_to_host() { return move_to(nullptr, nullptr); }
     // Appends arrays of zeros, so that there are at least so many. No call may use the entry.
     Status extend(std::size_t n_arrays);
+    // Estimates become zero: the next call does not continue them. A residual stays.
+    void end_estimates() noexcept {
+      if (has_estimates()) restart();
+    }
     // Takes arrays off again that were appended for a call on which the ranks then did not agree: other ranks may lack them.
     void shrink() noexcept;
     // set_aside() puts the arrays away and starts again at zero; take_back() adds the residual to what is there
     // then (other arrays are not sums over calls, and stay as they are). It is for calls that are not yet known to belong
-    // together. No call may use the entry. After an error everything is zero.
+    // together. No call may use the entry. After an error everything is zero. Estimates are not put away: they end.
     Status set_aside();
     Status take_back();
     // Returns an error if the memory of the elements is gone.
     Status still_there() const;
     // Copies `bytes` bytes, beginning with byte `first`, to `to`, in host or GPU memory.
     Status fetch(void* to, std::size_t first, std::size_t bytes) const;
+
+   private:
+    void free_memory() noexcept;
   };
   using Map = std::map<std::string, Entry, std::less<>>;
 

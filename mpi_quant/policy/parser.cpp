@@ -314,6 +314,9 @@ class Parser {
     out.memory_params = kernels::preset_params(*rule);
     if (take('(')) MQ_TRY(params(name, rule->specs, out.memory_params));
     out.memory = rule == &kernels::carry_rule() ? nullptr : rule;
+    if (rule->terms(out.memory_params).needs_unbiased && !out.codec->unbiased(out.params))
+      return error(start, quoted(name) + " with these parameters needs an unbiased codec",
+                   "qsgd, natural, or round=stochastic");
     return {};
   }
 

@@ -76,6 +76,9 @@ struct Scene {
   int per_node = 1;                                         // of Ranks
   const kernels::MemoryRule* memory = &kernels::carry_rule();
   std::vector<std::pair<std::size_t, double>> memory_values = {};  // of its parameters, by position
+  bool fresh = false;                                              // CallMemory::fresh
+  std::vector<int> silent = {};                                    // CallMemory::silent, by rank
+  std::uint64_t random_key = 7;
   kernels::Isa isa = kernels::best_isa();
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
@@ -89,9 +92,14 @@ struct Scene {
     return p;
   }
   CallMemory call_memory(kernels::Element element) const {
-    CallMemory of{memory, memory->ops == nullptr ? nullptr : memory->ops(element, isa),
-                  kernels::preset_params(*memory), 1};
+    CallMemory of{memory,
+                  memory->ops == nullptr ? nullptr : memory->ops(element, isa),
+                  kernels::preset_params(*memory),
+                  1,
+                  {}};
     for (const auto& [i, value] : memory_values) of.params.value[i] = value;
+    of.terms = memory->terms(of.params);
+    of.fresh = fresh;
     return of;
   }
   std::string describe(std::size_t n) const {
@@ -134,9 +142,10 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.facts = &facts;
     reduction.codec = scene.codec;
     reduction.ops = scene.codec->ops(reduction.element, scene.isa);
-    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, scene.isa) : nullptr;
     reduction.convert = kernels::convert(reduction.element, scene.isa);
     reduction.memory = scene.call_memory(reduction.element);
+    if (!scene.silent.empty()) reduction.memory.silent = scene.silent[r];
+    reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(reduction.element, scene.isa) : nullptr;
     reduction.params = scene.params();
     reduction.count = n;
     reduction.output = reinterpret_cast<std::byte*>(out.output[r].data());
@@ -146,7 +155,8 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     reduction.residual = scene.feedback && scene.memory->arrays > 0
                              ? reinterpret_cast<std::byte*>(out.residual[r].data())
                              : nullptr;
-    reduction.call = reduction.random_key = 7;
+    reduction.call = 7;
+    reduction.random_key = scene.random_key;
     reduction.rank = comm.rank();
     reduction.size = comm.size();
     reduction.pipelines = scene.pipelines;

@@ -77,6 +77,33 @@ TEST_F(ResidualFile, a_restored_run_with_more_arrays_goes_on_bit_for_bit_and_on_
   EXPECT_LE(norm(mine, sum), 1e-6 * norm(sum, std::vector<float>(sum.size())));
 }
 
+// The sum of estimates goes to every rank, whatever their number; estimates of ranks that are no more are added to others.
+TEST_F(ResidualFile, estimates_go_on_bit_for_bit_and_on_fewer_ranks_with_the_same_sum) {
+  if (size == 1) return;
+  const std::string method = "topk memory=3pc(resync=4)";
+  const std::vector<float> x = input<float>(140000), other = input<float>(140000, Input::laplace);
+  for (int call = 0; call < 3; ++call) reduce(comm, "w", call == 0 ? x : other, method);
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  const Sub restarted(comm, size, rank);
+  ASSERT_EQ(MPIQ_Residual_restore(restarted, path.c_str()), MPI_SUCCESS);
+  EXPECT_EQ(held(restarted), held(comm));
+  std::vector<float> mine(3 * x.size()), theirs(mine.size());
+  ASSERT_EQ(MPIQ_Residual_get(comm, "w", 0, static_cast<MPI_Count>(mine.size()), mine.data()), MPI_SUCCESS);
+  for (int call = 0; call < 4; ++call)  // one of them is exact
+    EXPECT_TRUE(same_bits(reduce(restarted, "w", x, method), reduce(comm, "w", x, method))) << call;
+  const Sub fewer(comm, size - 1, rank);
+  if (rank == size - 1) return;
+  ASSERT_EQ(MPIQ_Residual_restore(fewer, path.c_str()), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_get(fewer, "w", 0, static_cast<MPI_Count>(mine.size()), theirs.data()),
+            MPI_SUCCESS);
+  const auto n = static_cast<std::ptrdiff_t>(x.size());
+  EXPECT_TRUE(std::equal(mine.begin() + n, mine.begin() + 2 * n, theirs.begin() + n))
+      << "the sum of estimates";
+  std::vector<float> sum(x.size());
+  MPI_Allreduce(theirs.data(), sum.data(), static_cast<int>(sum.size()), MPI_FLOAT, MPI_SUM, fewer);
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(-sum[i], theirs[x.size() + i], 1e-4) << i;
+}
+
 TEST_F(ResidualFile, saved_or_restored_while_a_rank_reduces_is_an_error_on_all_ranks_that_names_both) {
   if (size == 1) return;
   reduce(comm, "w", input<float>(100));

@@ -33,6 +33,10 @@ TEST(MemoryWords, every_rule_over_every_codec_and_plan_is_printed_to_text_that_p
         if (i > 0)
           m.memory_params.value[(i - 1) / 2] =
               i % 2 == 0 ? rule.specs[(i - 1) / 2].min : rule.specs[(i - 1) / 2].max;
+        if (rule.terms(m.memory_params).needs_unbiased && !codec.unbiased(m.params)) {
+          EXPECT_FALSE(parse_method(to_string(m)).ok()) << to_string(m);
+          continue;
+        }
         EXPECT_EQ(method(to_string(m)), m) << to_string(m);
         const Result<Policy> policy = Policy::parse("64K-: " + to_string(m) + " seed=7");
         ASSERT_TRUE(policy.ok()) << policy.status().text();
@@ -62,6 +66,8 @@ TEST(MemoryWords, errors_name_the_word_its_place_and_what_is_known) {
   expect_error("64K-: onebit memory=decay(m=1)",
                "unknown parameter \"m\" at character 27 (known: beta: number, 0 to 1)");
   expect_error("64K-: onebit memory=none(m=1)", "none takes none");
+  expect_error("64K-: onebit memory=3pc(v=2)",
+               "\"3pc\" with these parameters needs an unbiased codec at character 21");
   expect_error("64K-: onebit seed=1 memory=decay", "memory= stands before other options");
   expect_error("64K-: onebit memory=decay memory=decay", "memory= stands before other options");
   expect_error("64K-: mpi memory=decay", "unknown option \"memory\"");

@@ -1,0 +1,150 @@
+// What rules with estimates share (MemoryRule::keeps_estimates): EF21, LAG, CLAG and the other three-point compressors (Richtarik
+// et al., ICML 2022). x is a rank's vector, h its estimate of x, H the sum of all ranks' estimates and y the x of the call
+// before. Arrays: -h, H, y.
+//
+// A rank sends C(x - h), or C(x - y), and adds what it decodes to h. All ranks add the sum of the messages to H. What the encode
+// of a sum loses is taken from the h of the rank that encodes it, because codecs add losses to the first array. So H is the
+// sum of all h whatever the plan, but for rounding.
+#pragma once
+#include "kernels/host/memory-inl.hpp"
+
+struct Estimates {
+  static constexpr std::size_t kEstimate = 0, kSum = 1, kLast = 2;  // the arrays
+
+  // x - h is encoded. In a fresh call it is x and what another rule has left.
+  template <class T>
+  static Operand from_estimate(const MemoryTile& tile) {
+    using L = Lanes<T>;
+    const L zero = L::all(T{0});
+    const auto x = array_at<T>(tile.x);
+    const auto minus_h = array_at<T>(tile.array[kEstimate]), kept = array_at<T>(tile.scratch);
+    for_each_group(
+        tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          minus_h.ask(g);
+          if (tile.fresh) {
+            kept.put(g, x.get(g, width) + minus_h.get(g, width), width);
+            minus_h.put(g, zero, width);
+          } else {
+            kept.put(g, zero - minus_h.get(g, width), width);
+          }
+        });
+    return {tile.fresh ? tile.scratch : tile.x, tile.array[kEstimate]};
+  }
+
+  // h += decoded. An estimate that would not be finite stays as it is: deliver() then makes it zero on every rank.
+  template <class T>
+  static void learn(const MemoryTile& tile) {
+    using L = Lanes<T>;
+    const L zero = L::all(T{0});
+    const auto x = array_at<T>(tile.x);
+    const auto left = array_at<T>(tile.array[kEstimate]), kept = array_at<T>(tile.scratch);
+    for_each_group(
+        tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          const L h = tile.fresh ? zero : kept.get(g, width);
+          const L sent = (tile.fresh ? kept.get(g, width) : x.get(g, width) - h) - left.get(g, width);
+          const L newest = h + sent;
+          left.put(g, zero - L::select(newest.finite(), newest, h), width);
+        });
+  }
+
+  // x - y is encoded. What the codec leaves goes to the scratch memory.
+  template <class T>
+  static Operand from_last(const MemoryTile& tile) {
+    using L = Lanes<T>;
+    const L zero = L::all(T{0});
+    const auto y = array_at<T>(tile.array[kLast]), left = array_at<T>(tile.scratch);
+    for_each_group(
+        tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          y.ask(g);
+          left.put(g, zero - y.get(g, width), width);
+        });
+    return {tile.x, tile.scratch};
+  }
+
+  // h += decoded, after from_last.
+  template <class T>
+  static void learn_from_last(const MemoryTile& tile) {
+    using L = Lanes<T>;
+    const auto x = array_at<T>(tile.x);
+    const auto minus_h = array_at<T>(tile.array[kEstimate]), y = array_at<T>(tile.array[kLast]),
+               left = array_at<T>(tile.scratch);
+    for_each_group(
+        tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          minus_h.ask(g);
+          const L old = minus_h.get(g, width);
+          const L newest = old - ((x.get(g, width) - y.get(g, width)) - left.get(g, width));
+          minus_h.put(g, L::select(newest.finite(), newest, old), width);
+        });
+  }
+
+  // y = x
+  template <class T>
+  static void keep_last(const MemoryTile& tile) {
+    using L = Lanes<T>;
+    const L zero = L::all(T{0});
+    const auto x = array_at<T>(tile.x);
+    const auto y = array_at<T>(tile.array[kLast]);
+    for_each_group(
+        tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          const L newest = x.get(g, width);
+          y.put(g, L::select(newest.finite(), newest, zero), width);
+        });
+  }
+
+  // H += sum, which is the result. Where it is not finite, H and all h start at zero again.
+  template <class T>
+  static void deliver(const MemoryTile& tile, void* sum) {
+    using L = Lanes<T>;
+    const L zero = L::all(T{0});
+    const auto minus_h = array_at<T>(tile.array[kEstimate]), all_h = array_at<T>(tile.array[kSum]),
+               out = array_at<T>(sum);
+    for_each_group(
+        tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          all_h.ask(g);
+          const L newest = all_h.get(g, width) + out.get(g, width);
+          const auto finite = newest.finite();
+          out.put(g, newest, width);
+          all_h.put(g, L::select(finite, newest, zero), width);
+          if ((finite.bits() & width.bits) != width.bits) [[unlikely]]
+            minus_h.put(g, L::select(finite, minus_h.get(g, width), zero), width);
+        });
+  }
+
+  // Sixteen partial sums, joined in a fixed order, so that all instruction sets give the same bits.
+  template <class T>
+  static Distances distances(const MemoryTile& tile, double scale) {
+    constexpr std::size_t kSums = 16;
+    std::array<double, kSums> from_h{}, from_y{};
+    const auto* const x = static_cast<const std::byte*>(tile.x);
+    const auto* const minus_h = static_cast<const std::byte*>(tile.array[kEstimate]);
+    const auto* const y = static_cast<const std::byte*>(tile.array[kLast]);
+    const auto at = [](const std::byte* first, std::size_t i) {
+      T v;
+      std::memcpy(&v, first + i * sizeof(T), sizeof v);
+      return static_cast<double>(v);
+    };
+    const auto add = [&](std::size_t i, std::size_t k) {
+      const double v = at(x, i), h = (v + at(minus_h, i)) * scale, last = (v - at(y, i)) * scale;
+      from_h[k] += h * h;
+      from_y[k] += last * last;
+    };
+    std::size_t i = 0;
+    for (; i + kSums <= tile.n; i += kSums)
+      for (std::size_t k = 0; k < kSums; ++k) add(i + k, k);
+    for (std::size_t k = 0; i < tile.n; ++i, ++k) add(i, k);
+    for (std::size_t half = kSums / 2; half > 0; half /= 2)
+      for (std::size_t k = 0; k < half; ++k) from_h[k] += from_h[k + half], from_y[k] += from_y[k + half];
+    return {from_h[0], from_y[0]};
+  }
+};
+
+// The parameters that all rules with estimates have.
+inline constexpr ParamSpec kResync{
+    "resync",
+    "an exact call comes after so many others, against rounding that adds up; 0: only the first call is exact",
+    ParamKind::integer,
+    1000,
+    0,
+    1e9};
+inline constexpr ParamSpec kStands{
+    "max", "a rank sends nothing in at most so many calls in a row", ParamKind::integer, 10, 0, 1e9};
