@@ -14,10 +14,10 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.
        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 DENSE, BF16 = "mpi", "bf16"
 # runs that differ in these are not compared
-SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "link")
+SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "warmup", "link")
 WHOLE = ("seed", "ranks", "oversubscribed", "parameters", "batch", "epoch", "step")
 TIMES = ("train_s", "compute_s", "reduce_s", "update_s", "encode_s", "decode_s", "wait_s")  # since the start, without tests
-NEEDED = ("method", "feedback", *SETTING, "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
+NEEDED = ("method", "feedback", *(name for name in SETTING if name != "warmup"), "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
 
 
 class TrainingError(Exception):
@@ -65,7 +65,7 @@ def _read(path, groups):
             raise TrainingError(f"{path}: not a file of mpiq-train: lacks the columns {', '.join(missing)}")
         mine = {}
         for row in reader:
-            row = _row(path, reader.line_num, row)
+            row = {"warmup": "0", **_row(path, reader.line_num, row)}  # earlier files have no such column
             setting = tuple(row[name] for name in SETTING)
             feedback = "" if row["method"] == DENSE else "on" if row["feedback"] == "1" else "off"
             key = (setting, row["ranks"]), (row["method"], feedback), row["seed"]
@@ -174,6 +174,7 @@ def setting_words(setting):
     """'mlp:64x64, 55050 parameters, momentum, batch 256, rate 0.02'."""
     said = dict(zip(SETTING, setting))
     more = [f", {said['optimizer']} before sending"] if said["adapt"] == "before" else []
+    more += [f", {said['warmup']} steps of warm-up"] if said["warmup"] != "0" else []
     more += [", half batches"] if said["half_batches"] == "1" else []
     return (f"{said['network']}, {said['parameters']} parameters, {said['optimizer']}, batch {said['batch']}, rate {said['rate']}"
             + "".join(more) + (f", {said['link']}" if said["link"] else ""))

@@ -73,7 +73,7 @@ class Program {
   void print_head(std::size_t parameters) {
     parameters_ = parameters;
     csv_ =
-        "method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,epoch,step,"
+        "method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,warmup,epoch,step,"
         "loss,accuracy,train_s,compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes,link,"
         "oversubscribed\n";
     if (rank_ != 0) return;
@@ -92,13 +92,14 @@ class Program {
                           method.text, seed, now.step, now.loss, now.accuracy, duration(now.train_s),
                           duration(now.compute_s), duration(now.reduce_s), duration(now.update_s),
                           duration(now.train_s / static_cast<double>(now.step)), bytes));
-    csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+    csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                         "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_,
                         options_.network, parameters_, kRules[static_cast<std::size_t>(options_.rule)],
                         options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches),
-                        options_.batch, options_.rate, now.epoch, now.step, now.loss, now.accuracy,
-                        now.train_s, now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s,
-                        now.wait_s, bytes, "\"" + options_.link + "\"", static_cast<int>(oversubscribed_));
+                        options_.batch, options_.rate, options_.warmup, now.epoch, now.step, now.loss,
+                        now.accuracy, now.train_s, now.compute_s, now.reduce_s, now.update_s, now.encode_s,
+                        now.decode_s, now.wait_s, bytes, "\"" + options_.link + "\"",
+                        static_cast<int>(oversubscribed_));
   }
 
   const TrainOptions& options_;

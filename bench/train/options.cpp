@@ -37,6 +37,10 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
       ->check(CLI::IsMember({"after", "before"}))
       ->capture_default_str();
   app.add_option("--rate", o.rate, "learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--warmup", o.warmup,
+                 "the rate rises from rate / ranks to rate in so many steps (Goyal et al. 2017, section 2.2)")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 0.9999))->capture_default_str();
   app.add_option("--decay", o.decay, "the rate is multiplied by this after each epoch")
       ->check(CLI::Range(1e-3, 1.0))

@@ -19,6 +19,7 @@ struct TrainOptions {
   Rule rule = Rule::sgd;
   bool adapt_before = false;                     // apply the rule to each rank's gradient before it is sent
   double rate = 0.1, momentum = 0.9, decay = 1;  // decay: of the rate after an epoch
+  int warmup = 0;                                // steps in which the rate rises from rate / ranks to rate
   std::size_t batch = 256;                       // images of all ranks for one step
   int epochs = 5;
   int evaluate_every = 0;  // in steps; 0: after each epoch

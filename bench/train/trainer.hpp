@@ -40,6 +40,7 @@ class Trainer {
   };
   Share share_of(std::size_t begin, std::size_t n) const;
   void compute(std::size_t begin, std::size_t n, float* gradients);
+  double rate_now(int epoch) const;
   Status step(std::size_t begin);
   Status half_steps(std::size_t begin);
   Status drain();
@@ -61,7 +62,7 @@ class Trainer {
   std::vector<std::uint8_t> labels_;
   std::vector<float> gradients_[2];  // the second is for half batches
   int flying_ = -1;                  // which gradients are being reduced
-  double rate_, loss_ = 0;
+  double rate_ = 0, loss_ = 0;
   std::int64_t steps_ = 0, images_ = 0;  // images since the last evaluation
   Evaluation spent_;                     // this rank's times so far
   bool reached_ = false;

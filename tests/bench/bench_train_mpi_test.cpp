@@ -82,6 +82,38 @@ TEST_F(Train, compressed_gradients_teach_too) {
   }
 }
 
+TEST_F(Train, estimates_teach_with_large_batches) {
+  options_.batch = 256;
+  options_.epochs = 30;
+  const std::vector<Evaluation> exact = run("mpi");
+  for (const char* method :
+       {"topk(k=0.1,block=1024) memory=ef21", "topk(k=0.1,block=1024) memory=lazy(zeta=0.1)",
+        "topk(k=0.1,block=1024) memory=3pc", "int8 memory=3pc(v=5)"}) {
+    const std::vector<Evaluation> got = run(method);
+    if (rank_ != 0) continue;
+    EXPECT_LT(got.back().loss, 0.6 * got.front().loss) << method;
+    EXPECT_GT(got.back().accuracy, exact.back().accuracy - 0.08) << method;
+  }
+}
+
+// A warm-up that never ends keeps the rate of one rank.
+TEST_F(Train, a_warm_up_begins_with_the_rate_of_one_rank) {
+  options_.epochs = 2;
+  options_.warmup = 1 << 30;
+  const std::vector<Evaluation> warm = run("mpi");
+  options_.warmup = 0;
+  options_.rate /= size_;
+  const std::vector<Evaluation> low = run("mpi");
+  options_.rate *= size_;
+  options_.warmup = 1;  // over before the second step
+  const std::vector<Evaluation> high = run("mpi");
+  if (rank_ != 0) return;
+  EXPECT_NEAR(warm.back().loss, low.back().loss, 1e-4 * low.back().loss);
+  if (size_ > 1) {
+    EXPECT_LT(high.back().loss, low.back().loss);
+  }
+}
+
 TEST_F(Train, half_batches_and_adagrad_before_run_compressed) {
   options_.half_batches = true;
   options_.rule = Rule::adagrad;
