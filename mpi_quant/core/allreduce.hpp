@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
@@ -33,11 +34,19 @@ struct Call {
   MPI_Comm comm;
 };
 
+// The vector as a matrix, stored column by column, with ld elements from one column to the next (info mpiq_matrix).
+// Codecs get it in their parameters "rows", "columns" and "ld", as far as they have them. So ranks with different
+// shapes do not agree, where the codec uses the shape.
+struct MatrixShape {
+  std::int64_t rows = 0, columns = 0, ld = 0;  // at most 2^31 each
+  bool is_given() const { return rows > 0; }
+};
+
 // What the caller of MPIQ_Allreduce asks for beside MPI's arguments.
 struct CallOptions {
   std::optional<Method> method;  // used in place of the policy's
   Key key;                       // of the residual; empty: no feedback
-  double rows = 0, ld = 0;       // the vector is a matrix, stored column by column; 0: it is not
+  MatrixShape matrix;            // of the vector
   // For vectors on a GPU: the program's stream that has made the input. stream_ordered: the result may be
   // ready only for later work in that stream.
   std::optional<void*> stream;

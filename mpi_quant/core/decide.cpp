@@ -44,9 +44,10 @@ Decision decide(CommState& state, const CallFacts& facts, const CallOptions& opt
     decision.exact.reset();
   }
   if (method.exact() && !decision.exact) decision.exact = Reason::rule;
-  if (!method.exact() && options.rows > 0) {
-    set_parameter(method, "rows", options.rows);
-    set_parameter(method, "ld", options.ld);
+  if (!method.exact() && options.matrix.is_given()) {
+    set_parameter(method, "rows", static_cast<double>(options.matrix.rows));
+    set_parameter(method, "columns", static_cast<double>(options.matrix.columns));
+    set_parameter(method, "ld", static_cast<double>(options.matrix.ld));
   }
   return decision;
 }

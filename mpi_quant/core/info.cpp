@@ -49,8 +49,7 @@ Status read_matrix(std::string_view value, MPI_Count count, CallOptions& options
     return bad_info(words() + " is not ROWSxCOLS or ROWSxCOLS:LD");
   if (count > columns * ld || count < (columns - 1) * ld + rows)
     return bad_info(words() + " is not a matrix of " + std::to_string(count) + " elements");
-  options.rows = static_cast<double>(rows);
-  options.ld = static_cast<double>(ld);
+  options.matrix = {rows, columns, ld};
   return {};
 }
 

@@ -77,7 +77,8 @@ extern "C" {
  *   are not compressed ignore the key.
  *
  * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD". The vector is a matrix, stored column by column, with LD
- *   elements from one column to the next. Methods that treat columns apart ("onebit(means=column)") use
+ *   elements from one column to the next. A matrix stored row by row, as in C, is its transpose stored column
+ *   by column: give its two sizes in the other order. Methods that treat columns apart ("onebit(means=column)") use
  *   this; others ignore it. All count elements are summed, also those between the columns.
  *
  * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
