@@ -11,6 +11,7 @@
 #include "kernels/codec.hpp"
 #include "kernels/memory.hpp"
 #include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/policy/scheme.hpp"
 
 namespace mq::bench {
 namespace {
@@ -71,6 +72,10 @@ std::string list_text() {
     text += fmt::format("  {:<12} {} array{} a rank: {}\n", rule.name, rule.arrays,
                         rule.arrays == 1 ? "" : "s", rule.what) +
             specs_text(rule.specs);
+  text +=
+      "\nSchemes (several reductions a call; in place of a codec, for MPIQ_Allreduce with a matrix and a key, not here):\n";
+  for (const Scheme& scheme : kSchemes)
+    text += fmt::format("  {:<12} {}\n", scheme.name, scheme.what) + specs_text(scheme.specs);
   text += algorithms_text();
   text += kOnGpu;
   text += sparse_methods_text();

@@ -58,6 +58,8 @@ Result<MethodWord> parse_plain(const std::string& word) {
   if (word == kNccl) return MethodWord{word, {}, "", {}, Dense::nccl};
   auto method = parse_method(word);
   if (!method.ok()) return method.status();
+  if (method->scheme != nullptr)
+    return bad(fmt::format("'{}': vectors here are no matrices, which {} needs", word, method->scheme->name));
   return MethodWord{mq::to_string(*method), *method, ""};
 }
 
@@ -190,6 +192,7 @@ Result<MethodWord> at_side(const MethodWord& word, std::uint64_t side) {
   }
   auto method = parse_method(text);
   if (!method.ok()) return method.status();
+  if (method->scheme != nullptr) return bad(fmt::format("'{}': is no method of the benchmark", word.text));
   return MethodWord{word.text, *method, ""};
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/collective_check.hpp"
@@ -18,6 +19,7 @@
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/watchdog.hpp"
 
@@ -55,6 +57,29 @@ Outcome without_messages(const Call& call, const CallOptions& options) {
   return {agreed, agreed.ok()};
 }
 
+// Runs the blocking call of a communicator that prepare() prepares.
+template <class Prepare>
+Outcome run_blocking(CommState& state, const Call& call, const CallOptions& options, const Prepare& prepare) {
+  bool is_active = false;
+  {
+    const std::scoped_lock lock(state.mutex);
+    state.stats.calls += !options.is_part;
+    if (!state.broken.ok()) return {state.broken, false};
+    const Result<bool> active = state.activate(call.comm, options.may_fall_back ? Use::messages : Use::all);
+    if (!active.ok()) return {active.status(), false};
+    is_active = *active;
+    if (is_active) {
+      prepare();
+      state.blocking.start();
+    }
+  }
+  if (!is_active) return options.may_fall_back ? Outcome{{}, true} : without_messages(call, options);
+  complete(state.blocking);
+  const std::scoped_lock lock(state.mutex);
+  state.blocking.release();
+  return state.blocking.outcome();
+}
+
 }  // namespace
 
 Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method) {
@@ -63,24 +88,22 @@ Outcome operate(CommState& state, const Call& call, const CallOptions& options, 
   refused.local_error = turn.local_error();
   refused.may_fall_back = options.may_fall_back;
   const CallOptions& wanted = refused.local_error.ok() ? options : refused;
-  bool is_active = false;
-  {
-    const std::scoped_lock lock(state.mutex);
-    ++state.stats.calls;
-    if (!state.broken.ok()) return {state.broken, false};
-    const Result<bool> active = state.activate(call.comm, options.may_fall_back ? Use::messages : Use::all);
-    if (!active.ok()) return {active.status(), false};
-    is_active = *active;
-    if (is_active) {
-      state.blocking.prepare(call, wanted, method);
-      state.blocking.start();
-    }
-  }
-  if (!is_active) return options.may_fall_back ? Outcome{{}, true} : without_messages(call, wanted);
-  complete(state.blocking);
-  const std::scoped_lock lock(state.mutex);
-  state.blocking.release();
-  return state.blocking.outcome();
+  return run_blocking(state, call, wanted, [&] { state.blocking.prepare(call, wanted, method); });
+}
+
+Outcome open_scheme(CommState& state, const Turn& turn, const Call& call, CallOptions options,
+                    const Signature& signature) {
+  if (Status crowded = turn.local_error(); !crowded.ok()) options.local_error = std::move(crowded);
+  return run_blocking(state, call, options,
+                      [&] { state.blocking.prepare_meeting(signature, options.local_error); });
+}
+
+Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& method, Status local_error) {
+  CallOptions options;
+  options.local_error = std::move(local_error);
+  options.method = method;
+  options.is_part = true;
+  return run_blocking(state, call, options, [&] { state.blocking.prepare(call, options, method); });
 }
 
 Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
@@ -126,6 +149,8 @@ Outcome requested_allreduce(const Call& call, const CallOptions& options) noexce
     const Result<Decision> decision = decide_requested(call, options);
     if (!decision.ok()) return {decision.status(), false};
     if (decision->state == nullptr) return {options.local_error, options.local_error.ok()};
+    if (decision->method.scheme != nullptr)
+      return run_scheme(*decision->state, call, options, decision->method);
     return operate(*decision->state, call, decided(options, *decision), decision->method);
   });
 }

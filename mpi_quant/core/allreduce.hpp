@@ -57,6 +57,7 @@ struct CallOptions {
   // True for MPI_Allreduce of an unmodified program. The key is then known to this rank only. If ranks have
   // different methods, all reduce exactly.
   bool may_fall_back = false;
+  bool is_part = false;  // of a call that is counted by itself (scheme.hpp): adds bytes and messages only
   std::uint64_t safeguards = 0;  // hash of what the ranks must also agree on before they compress
 };
 

@@ -37,6 +37,7 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   method_ = method;
   rehearsal_ = rehearsal;
   may_fall_back_ = options.may_fall_back;
+  is_part_ = options.is_part;
   order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, options.stream.has_value(),
             options.stream.value_or(nullptr)};
   stream_ordered_ = options.stream_ordered;
@@ -72,11 +73,11 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   stage_ = Stage::idle;
 }
 
-void CallRun::prepare_function(std::string_view function, Status local_error) noexcept {
+void CallRun::prepare_meeting(const Signature& signature, Status local_error) noexcept {
   CallOptions options;
   options.local_error = std::move(local_error);
   prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, options, {}, true);
-  signature_ = signature_of_function(function);
+  signature_ = signature;
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
 }
 
@@ -308,7 +309,7 @@ Status CallRun::agreed(bool& moved) {
     forget_unused_key();
     finish(local_error_.ok() ? verdict : local_error_, false);  // this rank's own error has precedence
   } else if (rehearsal_ || (method_.exact() && exact_ == Exact::by_caller)) {
-    finish({}, method_.exact());
+    finish({}, method_.exact() && !rehearsal_);
   } else if (method_.exact()) {
     stage_ = Stage::turn;
   } else {
@@ -365,16 +366,8 @@ void CallRun::finish(Status status, bool exact) {
   if (entered_) state_.order.leave(signature_.sequence);
   MPIQ_Stats& stats = state_.stats;
   if (stage_ == Stage::running) {
-    stats.elements += reduction_.count;
-    stats.raw_bytes += reduction_.count * kernels::element_bytes(reduction_.element);
-    stats.wire_bytes_sent += tally_.sent_bytes;
-    stats.wire_bytes_received += tally_.received_bytes;
-    stats.messages_sent += tally_.messages_sent;
-    stats.nonfinite += tally_.nonfinite;
-    stats.overflows += tally_.overflows;
-    stats.encode_s += tally_.encode_s;
-    stats.decode_s += tally_.decode_s;
-    stats.compressed_calls += status.ok();
+    add(stats, tally_);
+    if (!is_part_) count_compressed(stats, reduction_.count, reduction_.element, status.ok());
     if (!status.ok())
       restart_residual();
     else if (reduction_.memory.keeps_estimates())
@@ -382,7 +375,7 @@ void CallRun::finish(Status status, bool exact) {
   } else {
     vectors_.settle();  // waits for copies that are no longer needed
   }
-  stats.failed_calls += !status.ok();
+  stats.failed_calls += !status.ok() && !is_part_;
   outcome_ = {std::move(status), exact, false, stage_ == Stage::running && state_.broken.ok()};
   const Reduction& r = reduction_;
   if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)

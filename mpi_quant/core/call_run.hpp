@@ -52,9 +52,9 @@ class CallRun final : public InFlight {
   // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
   // earlier call needed. rehearsal: the call ends once the ranks have agreed.
   void prepare(const Call& call, const CallOptions& options, Method method, bool rehearsal = false) noexcept;
-  // The same for a collective function that is no reduction. The call is over once all ranks have agreed that
-  // they are in this function. local_error: why this rank cannot take part.
-  void prepare_function(std::string_view function, Status local_error) noexcept;
+  // The same for a collective function that is no reduction, or a call by a scheme. The call is over once all ranks have
+  // agreed on this signature. local_error: why this rank cannot take part.
+  void prepare_meeting(const Signature& signature, Status local_error) noexcept;
   void start() noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }
@@ -98,7 +98,7 @@ class CallRun final : public InFlight {
   Stage stage_ = Stage::idle;
   QueuePosition position_;
   bool abandoned_ = false;
-  bool rehearsal_ = false, entered_ = false, holds_key_ = false, may_fall_back_ = false;
+  bool rehearsal_ = false, entered_ = false, holds_key_ = false, may_fall_back_ = false, is_part_ = false;
   bool may_skip_ = false;
   std::uint64_t safeguards_ = 0;
   Call call_{};

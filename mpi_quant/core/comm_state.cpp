@@ -123,7 +123,7 @@ void CommState::close() {
 // The communicator now has to serve more than messages. First there is an agreement over the messages: if a
 // rank makes another kind of call, all ranks get an error, and none hangs.
 Status CommState::meet(std::string_view what) {
-  blocking.prepare_function(what, {});
+  blocking.prepare_meeting(signature_of_function(what), {});
   blocking.start();
   while (!blocking.done())
     if (!blocking.advance() && !advance_requests()) channel.comm().idle();

@@ -23,6 +23,7 @@
 #include "mpi_quant/core/guard.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/device/resources.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 #include "mpi_quant/memory/identity.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 #include "mpi_quant/policy/policy.hpp"
@@ -50,6 +51,23 @@ struct Intercepted {
   Identities identities;                  // for calls that name no key
   std::map<std::uint64_t, Guard> guards;  // by the hash of what the ranks agreed on for guarded calls
 };
+
+// Adds what one reduction has sent and encoded.
+inline void add(MPIQ_Stats& stats, const Tally& tally) {
+  stats.wire_bytes_sent += tally.sent_bytes;
+  stats.wire_bytes_received += tally.received_bytes;
+  stats.messages_sent += tally.messages_sent;
+  stats.nonfinite += tally.nonfinite;
+  stats.overflows += tally.overflows;
+  stats.encode_s += tally.encode_s;
+  stats.decode_s += tally.decode_s;
+}
+// Counts a call that was reduced by a codec, or failed in it.
+inline void count_compressed(MPIQ_Stats& stats, std::size_t n, kernels::Element element, bool ok) {
+  stats.elements += n;
+  stats.raw_bytes += n * kernels::element_bytes(element);
+  stats.compressed_calls += ok;
+}
 
 class CommState : public std::enable_shared_from_this<CommState> {
  public:

@@ -13,7 +13,24 @@ void set_parameter(Method& method, std::string_view name, double value) {
     if (method.codec->specs[i].name == name) method.params.value[i] = value;
 }
 
+// True if lowrank can serve the call: it has a key and a matrix without gaps, and the factors are fewer elements than the
+// matrix. It cannot serve calls of unmodified programs and half types.
+bool suits_low_rank(const Method& method, const CallFacts& facts, const CallOptions& options) {
+  const MatrixShape& matrix = options.matrix;
+  if (options.may_fall_back || options.key.empty() || kernels::element_bytes(facts.element) == 2)
+    return false;
+  if (!matrix.is_given() || matrix.ld != matrix.rows) return false;
+  const auto rank = static_cast<std::int64_t>(method.scheme_params.value[0]);
+  return rank * (matrix.rows + matrix.columns) < matrix.rows * matrix.columns;
+}
+
 }  // namespace
+
+void decline_scheme(CommState& state, Decision& decision) {
+  decision.method = {};
+  decision.exact = Reason::no_matrix;
+  ++state.stats.declined_calls;
+}
 
 std::optional<Reason> exact_on_all_ranks(const CommState& state, const CallFacts& facts) {
   if (state.stats.exact_mode != 0) return state.stats.exact_mode == 1 ? Reason::differs : Reason::version;
@@ -37,6 +54,7 @@ Decision decide(CommState& state, const CallFacts& facts, const CallOptions& opt
       if (!decision.seed) decision.seed = decision.rule->seed;
     }
   }
+  if (method.scheme != nullptr && !suits_low_rank(method, facts, options)) decline_scheme(state, decision);
   // MPI cannot add half types. In a call of this library's functions the codec of the type itself reduces
   // them.
   if (method.exact() && !options.may_fall_back && kernels::element_bytes(facts.element) == 2) {

@@ -57,6 +57,8 @@ std::optional<Reason> exact_on_all_ranks(const CommState& state, const CallFacts
 
 // Decides about a call that the library may reduce by its arguments. The mutex of the state must be held.
 Decision decide(CommState& state, const CallFacts& facts, const CallOptions& options);
+// Gives up the scheme of a call that it cannot serve: MPI reduces. The mutex of the state must be held.
+void decline_scheme(CommState& state, Decision& decision);
 // The options of a call as decided: with the seed of its rule, if it names none itself.
 inline CallOptions decided(CallOptions options, const Decision& decision) {
   options.seed = decision.seed;

@@ -23,7 +23,7 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
     is_private = state_->channel.is_open();
     if (is_private) {
       MQ_TRY(state_->broken);
-      state_->blocking.prepare_function(function, turn_->local_error());
+      state_->blocking.prepare_meeting(signature_of_function(function), turn_->local_error());
       state_->blocking.start();
     }
   }

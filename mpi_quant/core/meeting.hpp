@@ -22,6 +22,8 @@ class Meeting {
   Status open(MPI_Comm comm, std::string_view function, CommState::Initial initial);
   // The state of comm. Null on one rank, or where the library must not act.
   CommState* state() const { return state_.get(); }
+  // The turn on comm. There is one if there is a state.
+  const Turn& turn() const { return *turn_; }
 
  private:
   std::shared_ptr<CommState> state_;

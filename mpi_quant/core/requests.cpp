@@ -84,8 +84,12 @@ MPI_Comm comm_of(const MPIQ_Request_object& r) {
 // agreement. So if there is no memory, that becomes the local error of a blocking call, which tells the
 // others.
 Status make(const Call& call, const CallOptions& options, bool persistent, OwnedRequest& made) {
-  const Result<Decision> decision = decide_requested(call, options);
+  Result<Decision> decision = decide_requested(call, options);
   if (!decision.ok()) return decision.status();
+  if (decision->method.scheme != nullptr) {  // it serves blocking calls only
+    const std::scoped_lock lock(decision->state->mutex);
+    decline_scheme(*decision->state, *decision);
+  }
   if (decision->state == nullptr) MQ_TRY(options.local_error);
   if (decision->state != nullptr) {
     std::optional<Turn> turn;  // needed if the private communicator has to be replaced now

@@ -198,10 +198,12 @@ Status reset(MPI_Comm comm, const char* key) {
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
   residuals.state()->extension->forget(key);
-  if (key != nullptr)
+  if (key != nullptr) {
     residuals->drop(key);
-  else
+    residuals->drop(basis_key(key));
+  } else {
     residuals->clear();
+  }
   return {};
 }
 

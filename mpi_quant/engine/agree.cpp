@@ -2,12 +2,14 @@
 
 #include "mpi_quant/engine/agree.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
 
 #include "kernels/memory.hpp"
 #include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/policy/scheme.hpp"
 
 namespace mq {
 namespace {
@@ -52,6 +54,14 @@ std::string describe(const Signature& s) {
   text += "count " + std::to_string(s.count) + " ";
   text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
                                                 : "other type";
+  if (s.codec == kScheme) {
+    const auto* const scheme =
+        std::find_if(kSchemes.begin(), kSchemes.end(), [&](const Scheme& row) { return row.id == s.plan; });
+    return "MPIQ_Allreduce: " + text + ", " +
+           std::string(scheme == kSchemes.end() ? "unknown scheme" : scheme->name) +
+           " (shape and parameters " + std::to_string(s.params_hash % 1000000) + "), key #" +
+           std::to_string(s.key) + ", call " + std::to_string(s.sequence);
+  }
   if (s.codec >= kSparseReduce)
     return text + ", " +
            (s.codec == kSparseUnion  ? "MPIQ_Sparse_allreduce_union"

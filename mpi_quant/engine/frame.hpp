@@ -47,6 +47,8 @@ inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSp
 // In place of a codec: a collective function that is no reduction. Its name without "MPIQ_" is then in count
 // and params_hash.
 inline constexpr std::uint16_t kFunction = 0xff04;
+// A call by a scheme, whose id is in plan.
+inline constexpr std::uint16_t kScheme = 0xff05;
 
 // Numbers that ranks bring to the agreement. All get the greatest of each.
 struct Maxima {

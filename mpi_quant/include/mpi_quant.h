@@ -13,7 +13,8 @@
  * "codec(param=value,...)/plan memory=rule", where all but the codec may be left out: "bf16",
  * "onebit(block=512)/direct", "topk memory=momentum". A policy is a list of rules "selectors: method", separated
  * by semicolons: "0-64K: mpi; 64K-: onebit". The last rule that matches a call decides. A call that no rule
- * matches is exact. `mpiq-bench --list` prints codecs, plans and memory rules, with their parameters.
+ * matches is exact. In place of a codec may stand "lowrank(rank=R)", for matrices (docs/methods.md). `mpiq-bench
+ * --list` prints codecs, plans, memory rules and this scheme, with their parameters.
  *
  * Terms: a call is "collective" if all ranks of the communicator have to make it, "local" if not. A
  * "residual" is what compression left out and has not delivered yet. A "frame" is a message of compressed
@@ -78,8 +79,8 @@ extern "C" {
  *
  * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD". The vector is a matrix, stored column by column, with LD
  *   elements from one column to the next. A matrix stored row by row, as in C, is its transpose stored column
- *   by column: give its two sizes in the other order. Methods that treat columns apart ("onebit(means=column)") use
- *   this; others ignore it. All count elements are summed, also those between the columns.
+ *   by column: give its two sizes in the other order. "onebit(means=column)" and "lowrank" use this; others
+ *   ignore it. All count elements are summed, also those between the columns.
  *
  * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
  *
@@ -195,6 +196,8 @@ typedef struct MPIQ_Stats {
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
   uint64_t sparse_calls;        /* sparse reductions; their bytes and messages are in the numbers above */
+  uint64_t scheme_calls;        /* of lowrank, MPIQ_Factors_allreduce, MPIQ_Neighbor_mix; likewise */
+  uint64_t declined_calls;      /* that lowrank could not serve, and that MPI reduced instead */
   /* 0: compressed as the policy says. 1: MPIQ_POLICY or MPIQ_MODE differs between the ranks and is ignored.
    * 2: the ranks run incompatible versions of this library, and nothing is compressed. 3: MPI had no
    * communicator left for this library. */

@@ -53,6 +53,10 @@ inline bool is_made_up(std::string_view key) {
   return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey);
 }
 
+// The name under which the basis of lowrank is kept beside the residual of a key.
+inline constexpr std::string_view kBasisKey = "~Q:";
+inline std::string basis_key(std::string_view key) { return std::string(kBasisKey).append(key); }
+
 class Residuals {
  public:
   struct Entry {

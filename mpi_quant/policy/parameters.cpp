@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "mpi_quant/policy/scheme.hpp"
 #include "mpi_quant/policy/words.hpp"
 
 namespace mq {
@@ -22,6 +23,11 @@ std::string describe(const kernels::ParamSpec& spec) {
 std::string known_params(std::string_view owner, std::span<const kernels::ParamSpec> specs) {
   if (specs.empty()) return std::string(owner) + " takes none";
   return "known: " + joined(specs, describe, "; ");
+}
+
+std::string known_methods() {
+  const auto name_of = [](const auto& row) { return row.name; };
+  return joined(kSchemes, name_of, ", ", joined(kernels::codecs(), name_of, ", ", std::string(kExact)));
 }
 
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {

@@ -15,6 +15,8 @@ namespace mq {
 std::string describe(const kernels::ParamSpec& spec);
 // "known: " and a description of each; "OWNER takes none".
 std::string known_params(std::string_view owner, std::span<const kernels::ParamSpec> specs);
+// "mpi", codecs and schemes: the words that a method may begin with.
+std::string known_methods();
 // The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
 // word. Nothing if the text is not a value of the parameter.
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word);

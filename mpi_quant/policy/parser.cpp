@@ -28,11 +28,6 @@ std::string quoted(std::string_view word) {
   return out + (word.size() > kLongest ? "...\"" : "\"");
 }
 
-std::string known_codecs() {
-  return joined(
-      kernels::codecs(), [](const auto& c) { return c.name; }, ", ", std::string(kExact));
-}
-
 class Parser {
  public:
   Parser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
@@ -56,10 +51,11 @@ class Parser {
         return error(at_, "mpi takes no parameters and no plan");
       return {};
     }
+    if (const Scheme* const found = find_scheme(name)) return scheme(*found, out);
     out.codec = kernels::find_codec(name);
     if (out.codec == nullptr) {
       if (name.empty()) return expected("a method");
-      return error(start, "unknown codec " + quoted(name), "known: " + known_codecs());
+      return error(start, "unknown codec " + quoted(name), "known: " + known_methods());
     }
     out.params = kernels::preset_params(*out.codec);
     if (take('(')) MQ_TRY(params(name, out.codec->specs, out.params));
@@ -250,7 +246,7 @@ class Parser {
         out.element = static_cast<int>(e);
         return {};
       }
-    if (name == "mpi" || kernels::find_codec(name) != nullptr)
+    if (name == "mpi" || kernels::find_codec(name) != nullptr || find_scheme(name) != nullptr)
       return error(start, "expected ':' before the method " + quoted(name), "a rule is 'selectors: method'");
     return error(start, "unknown selector " + quoted(name),
                  "known: " +
@@ -287,6 +283,19 @@ class Parser {
       out.value[i] = *read;
     } while (take(','));
     return take(')') ? Status{} : expected("',' or ')'");
+  }
+
+  Status scheme(const Scheme& found, Method& out) {
+    out.scheme = &found;
+    out.scheme_params = preset_params(found);
+    out.codec = kernels::find_codec("raw");
+    out.params = kernels::preset_params(*out.codec);
+    if (take('(')) MQ_TRY(params(found.name, found.specs, out.scheme_params));
+    if (take('/')) MQ_TRY(plan(out));
+    const std::size_t after = skip();
+    return take_word(kMemory)
+               ? error(after, std::string(found.name) + " has feedback of its own, and takes no memory rule")
+               : Status{};
   }
 
   Status plan(Method& out) {

@@ -74,7 +74,7 @@ std::string print_params(std::span<const kernels::ParamSpec> specs, const kernel
 // "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the preset.
 template <class Row>
 std::string print_row(const Row& row, const kernels::Params& params) {
-  const kernels::Params preset = kernels::preset_params(row);
+  const kernels::Params preset = preset_params(row);
   const std::string differing =
       print_params(row.specs, params, [&](std::size_t i) { return params.value[i] != preset.value[i]; });
   return std::string(row.name) + (differing.empty() ? "" : "(" + differing + ")");
@@ -84,7 +84,8 @@ std::string print_row(const Row& row, const kernels::Params& params) {
 
 std::string to_string(const Method& method) {
   if (method.exact()) return std::string(kExact);
-  std::string out = print_row(*method.codec, method.params);
+  std::string out = method.scheme != nullptr ? print_row(*method.scheme, method.scheme_params)
+                                             : print_row(*method.codec, method.params);
   if (method.plan != nullptr) out.append("/").append(method.plan->name);
   if (method.memory != nullptr)
     out.append(" ").append(kMemory).append("=").append(print_row(*method.memory, method.memory_params));
@@ -99,7 +100,9 @@ std::string action_text(const Rule& rule) {
 
 std::string params_to_string(const Method& method) {
   if (method.exact()) return {};
-  return print_params(method.codec->specs, method.params, [](std::size_t) { return true; });
+  const auto all = [](std::size_t) { return true; };
+  if (method.scheme != nullptr) return print_params(method.scheme->specs, method.scheme_params, all);
+  return print_params(method.codec->specs, method.params, all);
 }
 
 std::string_view name(Identity identity) { return kIdentities[static_cast<std::size_t>(identity)]; }

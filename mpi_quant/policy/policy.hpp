@@ -8,7 +8,7 @@
 //   bytes        := N- | -N | N-M             N- is "N and more"; N alone is an error that says so
 //   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'
-//   method       := 'mpi' | codec [params] ['/' plan] ['memory=' rule [params]]
+//   method       := 'mpi' | codec [params] ['/' plan] ['memory=' rule [params]] | scheme [params] ['/' plan]
 //   params       := '(' param=value {',' param=value} ')'
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
@@ -35,6 +35,7 @@
 #include "kernels/memory.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/policy/scheme.hpp"
 
 namespace mq {
 
@@ -45,6 +46,9 @@ struct Method {
   const PlanRow* plan = nullptr;                // null: chosen by size and rank count, see choose_plan
   const kernels::MemoryRule* memory = nullptr;  // null: carry
   kernels::Params memory_params;
+  // Null: one reduction. Otherwise several reductions by codec raw, as this scheme says.
+  const Scheme* scheme = nullptr;
+  kernels::Params scheme_params = {};
   bool exact() const { return codec == nullptr; }
   const kernels::MemoryRule& memory_rule() const {
     return memory == nullptr ? kernels::carry_rule() : *memory;

@@ -28,6 +28,7 @@ enum class Reason : std::uint8_t {
   persistent,       // it is MPI_Allreduce_init
   outside,          // it comes before MPI_Init or after MPI_Finalize began
   no_communicator,  // MPI had no communicator left for this library
+  no_matrix,        // the method is lowrank, which needs a blocking MPIQ_Allreduce with a matrix and a key
   failed,           // by nobody: the call ended in an error of this library
 };
 inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::failed) + 1;

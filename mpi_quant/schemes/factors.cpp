@@ -2,21 +2,24 @@
 // how many columns they have. Then they send the factors to all, or sum the dense matrix by an ordinary call, whichever
 // moves fewer bytes.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/device_copy.hpp"
-#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/base/float_mode.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/schemes/outer_products.hpp"
 
 namespace mq {
@@ -134,9 +137,9 @@ Status exchange(const Factors& f, Gathered& g) {
 }
 
 // What the ranks do after they have agreed. They send factors only if MPI can count the elements of a column and all
-// columns. `dense` is set if the sum of the products is left to be done.
+// columns. `dense` is set if the sum of the products is left to be done. gathered: the columns that were sent.
 template <class T>
-Status run(const Factors& f, const Status& local_error, int size, bool& dense) {
+Status run(const Factors& f, const Status& local_error, int size, bool& dense, std::int64_t& gathered) {
   std::vector<std::int64_t> columns;
   std::string facts;
   const Status no_memory = guarded_status([&] {
@@ -156,38 +159,85 @@ Status run(const Factors& f, const Status& local_error, int size, bool& dense) {
           !factors_are_fewer(static_cast<std::size_t>(f.m), static_cast<std::size_t>(f.n),
                              static_cast<std::size_t>(total));
   if (dense) return {};
-  Gathered gathered;
-  MQ_TRY(
-      collective_check(f.comm, guarded_status([&] { return prepare<T>(f, columns, total, gathered); }), {}));
-  return exchange<T>(f, gathered);
+  Gathered all;
+  MQ_TRY(collective_check(f.comm, guarded_status([&] { return prepare<T>(f, columns, total, all); }), {}));
+  MQ_TRY(exchange<T>(f, all));
+  gathered = total;
+  return {};
 }
 
-// The sum of the ranks' products, each in `result`. MPI's own reduction stands in where the ranks run versions of the library
-// that cannot read each other's messages.
-Status sum_dense(const Factors& f) {
-  CallOptions options;
-  const Result<Method> raw = parse_method("raw");
-  if (!raw.ok()) return raw.status();
-  options.method = *raw;
-  const Call call{MPI_IN_PLACE, f.result, f.m * f.n, f.datatype, MPI_SUM, f.comm};
-  const Outcome outcome = requested_allreduce(call, options);
-  if (!outcome.exact) return outcome.status;
-  return mpi_status(exact_allreduce(call, element_of(f.datatype)), "MPI_Allreduce");
+// Uses a reduction to rank 0 and a broadcast instead of an MPI_Allreduce, because some MPI libraries' allreduce does not
+// give all ranks the same bits.
+Status sum_by_mpi(const Factors& f) {
+  constexpr MPI_Count kPiece = MPI_Count{1} << 26;  // elements: counts of messages stay below 2^31
+  int rank = 0;
+  MQ_TRY(mpi_status(PMPI_Comm_rank(f.comm, &rank), "MPI_Comm_rank"));
+  const MPI_Count width = f.datatype == MPI_FLOAT ? sizeof(float) : sizeof(double);
+  for (MPI_Count first = 0; first < f.m * f.n; first += kPiece) {
+    const int n = static_cast<int>(std::min(kPiece, f.m * f.n - first));
+    void* const piece = static_cast<std::byte*>(f.result) + first * width;
+    MQ_TRY(mpi_status(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : piece, rank == 0 ? piece : nullptr, n,
+                                  f.datatype, MPI_SUM, 0, f.comm),
+                      "MPI_Reduce"));
+    MQ_TRY(mpi_status(PMPI_Bcast(piece, n, f.datatype, 0, f.comm), "MPI_Bcast"));
+  }
+  return {};
+}
+
+// The sum of the ranks' products, each in `result`: by codec raw, or by MPI where the library has no messages. That is so
+// on all ranks or on none.
+Status sum_dense(const Factors& f, const Meeting& meeting) {
+  CommState* const state = meeting.state();
+  bool has_messages = false;
+  if (state != nullptr && state->stats.exact_mode != 2) {  // 2: ranks cannot read each other's messages
+    const std::scoped_lock lock(state->mutex);
+    const Result<bool> active = state->activate(f.comm, Use::all);
+    if (!active.ok()) return active.status();
+    has_messages = *active;
+  }
+  if (!has_messages) return sum_by_mpi(f);
+  Method raw;
+  raw.codec = &raw_codec();
+  return run_part(*state, meeting.turn(), {MPI_IN_PLACE, f.result, f.m * f.n, f.datatype, MPI_SUM, f.comm},
+                  raw, {})
+      .status;
+}
+
+// Counts a call that began. gathered: columns of all ranks that were sent as factors.
+template <class T>
+void count(CommState* state, const Factors& f, std::int64_t gathered, int size, const Status& status) {
+  if (state == nullptr) return;
+  const std::scoped_lock lock(state->mutex);
+  MPIQ_Stats& stats = state->stats;
+  ++stats.scheme_calls;
+  stats.failed_calls += !status.ok();
+  if (gathered == 0) return;
+  const auto bytes = [&](std::int64_t columns) {
+    return static_cast<std::uint64_t>(columns * (f.m + f.n)) * sizeof(T);
+  };
+  stats.wire_bytes_sent += bytes(f.k) * static_cast<std::uint64_t>(size - 1);
+  stats.wire_bytes_received += bytes(gathered - f.k);
+  stats.messages_sent += static_cast<std::uint64_t>(size - 1);
 }
 
 template <class T>
 Status factors_allreduce(const Factors& f, const Status& local_error, int size) {
-  bool dense = true;
-  if (size == 1)
+  if (size == 1) {
     MQ_TRY(local_error);
-  else {
-    Meeting meeting;
-    MQ_TRY(meeting.open(f.comm, "MPIQ_Factors_allreduce", CommState::Initial::environment));
-    MQ_TRY(run<T>(f, local_error, size, dense));
+    multiply<T>(f);
+    return {};
   }
-  if (!dense) return {};
-  multiply<T>(f);
-  return size == 1 || f.m * f.n == 0 ? Status{} : sum_dense(f);
+  Meeting meeting;
+  MQ_TRY(meeting.open(f.comm, "MPIQ_Factors_allreduce", CommState::Initial::environment));
+  bool dense = false;
+  std::int64_t gathered = 0;
+  Status status = run<T>(f, local_error, size, dense, gathered);
+  if (dense) {
+    multiply<T>(f);
+    if (f.m * f.n > 0) status = sum_dense(f, meeting);
+  }
+  count<T>(meeting.state(), f, gathered, size, status);
+  return status;
 }
 
 Status factors_allreduce(const Factors& f) {
@@ -196,6 +246,7 @@ Status factors_allreduce(const Factors& f) {
   if (inter) return bad_argument("MPIQ_Factors_allreduce: comm is an intercommunicator");
   MQ_TRY(mpi_status(PMPI_Comm_size(f.comm, &size), "MPI_Comm_size"));
   const Status local_error = check(f);
+  const DefaultFloats mode;
   return f.datatype == MPI_FLOAT ? factors_allreduce<float>(f, local_error, size)
                                  : factors_allreduce<double>(f, local_error, size);
 }

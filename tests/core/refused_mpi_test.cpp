@@ -121,5 +121,29 @@ TEST_F(Refused, requests_half_types_and_sparse_reductions_are_errors_on_all_rank
   MPI_Comm_free(&on);
 }
 
+TEST_F(Refused, schemes_go_on_with_the_sums_of_mpi_unless_the_call_names_one) {
+  MPI_Comm on = bereft(": lowrank");
+  const std::size_t side = 100;
+  std::vector<float> product(side * side);
+  // So many columns that the matrix is summed.
+  const std::vector<float> u(side * 200, 1.0F), v(side * 200, static_cast<float>(rank + 1));
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(MPIQ_Factors_allreduce(u.data(), v.data(), side, side, 200, product.data(), MPI_FLOAT, on),
+              MPI_SUCCESS);
+    for (const float element : product)
+      ASSERT_EQ(element, 200.0F * static_cast<float>(size * (size + 1) / 2));
+  }
+  ASSERT_EQ(sum(on, Info{{"mpiq_key", "k"}, {"mpiq_matrix", "100x200"}}), MPI_SUCCESS);
+  expect_exact();
+  expect_error_everywhere(
+      sum(on, Info{{"mpiq_method", "lowrank"}, {"mpiq_key", "k"}, {"mpiq_matrix", "100x200"}}),
+      "no communicator left");
+  int keys = -1;
+  ASSERT_EQ(MPIQ_Residual_list(on, 0, nullptr, &keys), MPI_SUCCESS);
+  EXPECT_EQ(keys, 0);
+  refuses = false;
+  MPI_Comm_free(&on);
+}
+
 }  // namespace
 }  // namespace mq::test

@@ -83,15 +83,24 @@ TEST_F(Factors, give_all_ranks_the_same_bits_near_the_sum_in_either_way) {
       for (const MPI_Count about : {0, 1, 4, 20, 70})
         for (const bool integers : {true, false}) {
           auto p = problem<T>(m, n, columns(about, rank), rank, integers);
-          const std::uint64_t before = stats().compressed_calls;
+          const MPIQ_Stats before = stats();
           ASSERT_EQ(sum(p), MPI_SUCCESS);
           expect_sum(p, about, integers);
           EXPECT_TRUE(same_on_all_ranks(p.result));
-          // Only the dense matrix is summed by a call.
-          const bool factors = total_columns(about) * (m + n) < 2 * m * n;
-          if (size > 1) {
-            EXPECT_EQ(stats().compressed_calls - before, factors ? 0u : 1u)
-                << m << " x " << n << ", " << about;
+          const MPIQ_Stats after = stats();
+          EXPECT_EQ(after.scheme_calls - before.scheme_calls, size > 1 ? 1u : 0u);
+          EXPECT_EQ(after.compressed_calls, before.compressed_calls) << "a part is no call";
+          EXPECT_EQ(after.calls, before.calls);
+          if (total_columns(about) * (m + n) < 2 * m * n) {
+            const MPI_Count mine = p.k * (m + n), all = total_columns(about) * (m + n);
+            const std::uint64_t width = sizeof(T), others = static_cast<std::uint64_t>(size - 1);
+            EXPECT_EQ(after.wire_bytes_sent - before.wire_bytes_sent,
+                      static_cast<std::uint64_t>(mine) * width * others);
+            EXPECT_EQ(after.wire_bytes_received - before.wire_bytes_received,
+                      size > 1 ? static_cast<std::uint64_t>(all - mine) * width : 0);
+          } else if (size > 1) {
+            EXPECT_GT(after.wire_bytes_sent, before.wire_bytes_sent)
+                << "the dense matrix is summed by frames";
           }
         }
   };

@@ -1,0 +1,54 @@
+// Schemes in the control language: read and printed over their table, and errors that name the word.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "mpi_quant/policy/policy.hpp"
+
+namespace mq {
+namespace {
+
+void expect_error(const std::string& rules, const std::string& what) {
+  const Status status = Policy::parse(rules).status();
+  EXPECT_EQ(status.code(), Code::bad_policy) << rules;
+  EXPECT_NE(status.text().find(what), std::string::npos) << status.text();
+}
+
+TEST(SchemeWords, every_scheme_over_every_plan_is_printed_to_text_that_parses_to_it) {
+  for (const Scheme& scheme : kSchemes) {
+    EXPECT_EQ(kernels::find_codec(scheme.name), nullptr) << scheme.name;
+    for (std::size_t plan = 0; plan <= plans().size(); ++plan)
+      for (std::size_t i = 0; i <= 2 * scheme.specs.size(); ++i) {
+        Method m;
+        m.codec = kernels::find_codec("raw");
+        m.params = kernels::preset_params(*m.codec);
+        m.plan = plan == 0 ? nullptr : &plans()[plan - 1];
+        m.scheme = &scheme;
+        m.scheme_params = preset_params(scheme);
+        if (i > 0)
+          m.scheme_params.value[(i - 1) / 2] =
+              i % 2 == 0 ? scheme.specs[(i - 1) / 2].min : scheme.specs[(i - 1) / 2].max;
+        const std::string text = to_string(m);
+        EXPECT_TRUE(text.starts_with(scheme.name)) << text;
+        const Result<Policy> policy = Policy::parse("64K-@2-: " + text);
+        ASSERT_TRUE(policy.ok()) << policy.status().text();
+        EXPECT_EQ(policy->rules()[0].method, m) << text;
+        EXPECT_EQ(*Policy::parse(policy->to_string()), *policy);
+      }
+  }
+}
+
+TEST(SchemeWords, errors_name_the_word_and_its_place) {
+  expect_error("64K-: lowrank(rank=0)", "bad value \"0\" at character 20 (rank: integer, 1 to 64)");
+  expect_error("64K-: lowrank(rank=65)", "bad value \"65\"");
+  expect_error("64K-: lowrank(k=2)",
+               "unknown parameter \"k\" at character 15 (known: rank: integer, 1 to 64)");
+  expect_error("64K-: lowrank/ringg", "unknown plan \"ringg\"");
+  expect_error("64K-: lowrank memory=decay",
+               "lowrank has feedback of its own, and takes no memory rule at character 15");
+  expect_error("lowrank: 64K-", "expected ':' before the method \"lowrank\"");
+}
+
+}  // namespace
+}  // namespace mq
