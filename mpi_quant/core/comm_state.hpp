@@ -111,6 +111,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Scratch scratch;
   MPIQ_Stats stats{};
   std::unique_ptr<Extension> extension;
+  std::unique_ptr<Extension> mirrors;                  // of MPIQ_Neighbor_mix; null until it is called
   bool orphan_returns = false;                         // its error handler was MPI_ERRORS_RETURN
   bool orphan = false;                                 // the user's communicator is freed
   Status broken;                                       // why this communicator cannot be used any more

@@ -1,5 +1,5 @@
-// What another part of the library keeps for a communicator: so far the sparse functions. The core knows no
-// more of it than this.
+// What another part of the library keeps for a communicator: the sparse functions, and MPIQ_Neighbor_mix. The core knows
+// no more of it than this.
 #pragma once
 
 #include <memory>

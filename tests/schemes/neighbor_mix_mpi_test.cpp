@@ -1,0 +1,335 @@
+// MPIQ_Neighbor_mix under real MPI: the iteration in closed form, what stays, the rate of consensus over several graphs and
+// codecs, and calls of ranks that do not fit together.
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "tests/core/api.hpp"
+
+namespace mq::test {
+namespace {
+
+using Edges = std::vector<std::vector<int>>;  // by rank, the out-neighbours
+
+class NeighborMix : public Api {
+ protected:
+  // All ranks can reach each other in these graphs.
+  Edges ring() const {
+    Edges edges(static_cast<std::size_t>(size));
+    for (int r = 0; r < size; ++r)
+      if (size > 1) edges[static_cast<std::size_t>(r)] = {(r + 1) % size};
+    return edges;
+  }
+  Edges ring_with_chords() const {
+    Edges edges = ring();
+    for (int r = 0; r < size; r += 2)
+      if (size > 2) edges[static_cast<std::size_t>(r)].push_back((r + 2) % size);
+    return edges;
+  }
+  Edges symmetric_ring() const {
+    Edges edges = ring();
+    for (int r = 0; r < size; ++r)
+      if (size > 2) edges[static_cast<std::size_t>(r)].push_back((r + size - 1) % size);
+    return edges;
+  }
+  Edges complete() const {
+    Edges edges(static_cast<std::size_t>(size));
+    for (int r = 0; r < size; ++r)
+      for (int to = 0; to < size; ++to)
+        if (to != r) edges[static_cast<std::size_t>(r)].push_back(to);
+    return edges;
+  }
+  std::vector<std::pair<const char*, Edges>> graphs() const {
+    return {{"ring", ring()},
+            {"chords", ring_with_chords()},
+            {"symmetric", symmetric_ring()},
+            {"complete", complete()}};
+  }
+  MPI_Comm comm_of(const Edges& edges) const {
+    std::vector<int> in;
+    for (int r = 0; r < size; ++r)
+      for (const int to : edges[static_cast<std::size_t>(r)])
+        if (to == rank) in.push_back(r);
+    const std::vector<int>& out = edges[static_cast<std::size_t>(rank)];
+    MPI_Comm graph = MPI_COMM_NULL;
+    MPI_Dist_graph_create_adjacent(comm, static_cast<int>(in.size()), in.data(), MPI_UNWEIGHTED,
+                                   static_cast<int>(out.size()), out.data(), MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                   &graph);
+    MPI_Comm_set_errhandler(graph, MPI_ERRORS_RETURN);
+    return graph;
+  }
+  template <class T>
+  static int mix(MPI_Comm on, std::vector<T>& x, double& weight, double gamma,
+                 const std::string& method = "raw", const char* key = "k") {
+    return MPIQ_Neighbor_mix(x.data(), &weight, static_cast<MPI_Count>(x.size()), mpi_type<T>(), gamma, on,
+                             Info{{"mpiq_method", method}, {"mpiq_key", key}});
+  }
+  template <class T>
+  std::vector<T> of_rank(int r, std::size_t n) const {
+    return make_input<T>(Input::normal, n, seed() + static_cast<std::uint64_t>(r));
+  }
+  template <class T>
+  std::vector<double> mean(const std::vector<T>& x) const {
+    std::vector<double> sum(x.begin(), x.end());
+    MPI_Allreduce(MPI_IN_PLACE, sum.data(), static_cast<int>(sum.size()), MPI_DOUBLE, MPI_SUM, comm);
+    for (double& v : sum) v /= size;
+    return sum;
+  }
+  // The greatest distance of a rank's estimate from the mean, relative to the mean.
+  template <class T>
+  double distance(const std::vector<T>& x, double weight, const std::vector<double>& of) const {
+    std::vector<double> z(x.begin(), x.end());
+    for (double& v : z) v /= weight;
+    double mine = relative_error(z, of), most = 0;
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
+    return most;
+  }
+  double sum_of(double weight) const {
+    double sum = 0;
+    MPI_Allreduce(&weight, &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
+    return sum;
+  }
+};
+
+// The iteration of all ranks, in double.
+struct Closed {
+  std::vector<std::vector<double>> x;
+  std::vector<double> y;
+  void round(const Edges& edges, double gamma) {
+    const std::size_t p = x.size(), n = x[0].size();
+    std::vector<std::vector<double>> sums(p, std::vector<double>(n));
+    std::vector<double> weights(p);
+    for (std::size_t j = 0; j < p; ++j) {
+      std::vector<int> receivers = edges[j];
+      receivers.push_back(static_cast<int>(j));
+      for (const int i : receivers) {
+        weights[static_cast<std::size_t>(i)] += y[j] / static_cast<double>(receivers.size());
+        for (std::size_t k = 0; k < n; ++k)
+          sums[static_cast<std::size_t>(i)][k] += x[j][k] / static_cast<double>(receivers.size());
+      }
+    }
+    for (std::size_t i = 0; i < p; ++i) {
+      y[i] += gamma * (weights[i] - y[i]);
+      for (std::size_t k = 0; k < n; ++k) x[i][k] += gamma * (sums[i][k] - x[i][k]);
+    }
+  }
+};
+
+TEST_F(NeighborMix, uncompressed_is_the_iteration_in_closed_form) {
+  const auto check = [&]<class T>(T) {
+    for (const auto& [name, edges] : graphs())
+      for (const double gamma : {1.0, 0.3}) {
+        MPI_Comm graph = comm_of(edges);
+        Closed closed;
+        for (int r = 0; r < size; ++r) {
+          const std::vector<T> x = of_rank<T>(r, 100);
+          closed.x.emplace_back(x.begin(), x.end());
+          closed.y.push_back(1);
+        }
+        std::vector<T> x = of_rank<T>(rank, 100);
+        double weight = 1;
+        const double unit = std::numeric_limits<T>::epsilon();
+        for (int round = 1; round <= 20; ++round) {
+          ASSERT_EQ(mix(graph, x, weight, gamma), MPI_SUCCESS);
+          closed.round(edges, gamma);
+          const std::vector<double>& expected = closed.x[static_cast<std::size_t>(rank)];
+          // Each round rounds a few numbers of magnitude 5 at most; the matrix amplifies no error beyond the ranks.
+          for (std::size_t i = 0; i < x.size(); ++i)
+            ASSERT_NEAR(static_cast<double>(x[i]), expected[i], 5 * unit * 8 * size * round)
+                << name << ", round " << round;
+          ASSERT_NEAR(weight, closed.y[static_cast<std::size_t>(rank)], unit * 4 * size * round) << name;
+        }
+        MPI_Comm_free(&graph);
+      }
+  };
+  check(float{});
+  check(double{});
+}
+
+TEST_F(NeighborMix, sums_of_vectors_and_weights_stay) {
+  constexpr int kRounds = 12;
+  for (const auto& [name, edges] : graphs())
+    for (const char* const method : {"raw", "int8", "topk(k=0.05)", "onebit", "qsgd(bits=8)"}) {
+      MPI_Comm graph = comm_of(edges);
+      std::vector<float> x = of_rank<float>(rank, 3000);
+      const std::vector<double> before = mean(x);
+      double weight = 1;
+      for (int round = 1; round <= kRounds; ++round)
+        ASSERT_EQ(mix(graph, x, weight, 0.2, method), MPI_SUCCESS) << method;
+      const std::vector<double> after = mean(x);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_NEAR(after[i], before[i],
+                    kRounds * 8 * 5 * static_cast<double>(std::numeric_limits<float>::epsilon()))
+            << name << ", " << method;
+      EXPECT_NEAR(sum_of(weight), size, 1e-13 * kRounds * size) << name << ", " << method;
+      MPI_Comm_free(&graph);
+    }
+}
+
+TEST_F(NeighborMix, ranks_reach_consensus_at_a_linear_rate) {
+  if (size == 1) return;
+  struct Way {
+    const char* method;
+    double gamma;
+    int rounds;  // after which the distance is halved, at least
+  };
+  for (const auto& [name, edges] : graphs())
+    for (const Way& way : {Way{"raw", 1, 10}, Way{"int8", 0.5, 20}, Way{"topk(k=0.25)", 0.1, 60}}) {
+      MPI_Comm graph = comm_of(edges);
+      std::vector<double> x = of_rank<double>(rank, 1000);
+      const std::vector<double> goal = mean(x);
+      double weight = 1, last = distance(x, weight, goal);
+      for (int stretch = 0; stretch < 3; ++stretch) {
+        for (int round = 0; round < way.rounds; ++round)
+          ASSERT_EQ(mix(graph, x, weight, way.gamma, way.method), MPI_SUCCESS);
+        const double now = distance(x, weight, goal);
+        EXPECT_LT(now, std::max(last / 2, 1e-12)) << name << ", " << way.method << ", stretch " << stretch;
+        last = now;
+      }
+      MPI_Comm_free(&graph);
+    }
+}
+
+TEST_F(NeighborMix, keeps_the_exact_sum_of_integers_where_shares_are_powers_of_two) {
+  if (size != 2 && size != 4) return;
+  MPI_Comm graph = comm_of(complete());
+  std::vector<double> x(100);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<double>(i * static_cast<std::size_t>(rank + 1));
+  const std::vector<double> before = mean(x);
+  double weight = 1;
+  for (int round = 0; round < 5; ++round) ASSERT_EQ(mix(graph, x, weight, 0.5), MPI_SUCCESS);
+  EXPECT_TRUE(same_bits(mean(x), before));
+  EXPECT_EQ(weight, 1);
+  MPI_Comm_free(&graph);
+}
+
+TEST_F(NeighborMix, follows_vectors_that_change_between_rounds) {
+  if (size == 1) return;
+  MPI_Comm graph = comm_of(ring_with_chords());
+  std::vector<double> x(500, static_cast<double>(rank));
+  double weight = 1;
+  for (int round = 0; round < 60; ++round) {
+    if (round < 10)
+      for (double& v : x) v += 1;
+    ASSERT_EQ(mix(graph, x, weight, 0.5, "int8"), MPI_SUCCESS);
+  }
+  const std::vector<double> goal(500, 10 + (size - 1) / 2.0);
+  EXPECT_LT(distance(x, weight, goal), 1e-2);
+  MPI_Comm_free(&graph);
+}
+
+TEST_F(NeighborMix, what_is_not_finite_stays_on_its_rank) {
+  if (size == 1) return;
+  for (const char* const method : {"raw", "int8", "onebit", "f16", "topk"}) {
+    MPI_Comm graph = comm_of(ring_with_chords());
+    std::vector<float> x = of_rank<float>(rank, 400);
+    double weight = 1;
+    for (int round = 0; round < 6; ++round) {
+      if (rank == 0 && round == 1) {
+        x[3] = std::numeric_limits<float>::quiet_NaN();
+        x[300] = std::numeric_limits<float>::infinity();
+        x[301] = 1e30F;  // more than f16 can send
+      }
+      ASSERT_EQ(mix(graph, x, weight, 0.3, method), MPI_SUCCESS);
+    }
+    for (std::size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(std::isfinite(x[i]), rank != 0 || (i != 3 && i != 300)) << method << ", " << i;
+    MPI_Comm_free(&graph);
+  }
+}
+
+TEST_F(NeighborMix, vectors_without_elements_mix_weights_alone) {
+  MPI_Comm graph = comm_of(ring_with_chords());
+  std::vector<float> none;
+  double weight = rank + 1.0;
+  for (int round = 0; round < 200; ++round) ASSERT_EQ(mix(graph, none, weight, 1), MPI_SUCCESS);
+  EXPECT_NEAR(sum_of(weight), size * (size + 1) / 2.0, 1e-9);
+  MPI_Comm_free(&graph);
+}
+
+TEST_F(NeighborMix, arguments_that_do_not_fit_are_an_error_on_all_ranks_and_change_nothing) {
+  MPI_Comm graph = comm_of(ring_with_chords());
+  std::vector<float> x = of_rank<float>(rank, 200);
+  double weight = 1;
+  ASSERT_EQ(mix(graph, x, weight, 0.5, "int8"), MPI_SUCCESS);
+  const std::vector<float> before = x;
+  const double weight_before = weight;
+  const bool odd = rank == size - 1;
+  // What one rank alone can find out.
+  const Info info{{"mpiq_method", "int8"}, {"mpiq_key", "k"}};
+  const auto call = [&](void* vector, double* y, MPI_Count count, MPI_Datatype type, double gamma,
+                        MPI_Info keys) {
+    return odd ? MPIQ_Neighbor_mix(vector, y, count, type, gamma, graph, keys)
+               : MPIQ_Neighbor_mix(x.data(), &weight, 200, MPI_FLOAT, 0.5, graph, info);
+  };
+  double nan = std::numeric_limits<double>::quiet_NaN(), zero = 0;
+  const auto expect = [&](int code, const char* what) {
+    expect_error_everywhere(size == 1 || odd || code != MPI_SUCCESS ? code : 0, what);
+  };
+  expect(call(nullptr, &weight, 200, MPI_FLOAT, 0.5, info), "x is NULL");
+  expect(call(x.data(), nullptr, 200, MPI_FLOAT, 0.5, info), "weight is NULL");
+  expect(call(x.data(), &nan, 200, MPI_FLOAT, 0.5, info), "not a positive number");
+  expect(call(x.data(), &zero, 200, MPI_FLOAT, 0.5, info), "not a positive number");
+  expect(call(x.data(), &weight, -1, MPI_FLOAT, 0.5, info), "count -1 is negative");
+  expect(call(x.data(), &weight, 200, MPI_INT, 0.5, info), "neither MPI_FLOAT nor MPI_DOUBLE");
+  for (const double gamma : {0.0, -1.0, 1.5, nan})
+    expect(call(x.data(), &weight, 200, MPI_FLOAT, gamma, info), "gamma");
+  const Info unknown{{"mpiq_key", "k"}, {"mpiq_colour", "red"}};
+  expect(call(x.data(), &weight, 200, MPI_FLOAT, 0.5, unknown), "mpiq_colour");
+  std::vector<float> on_comm = x;
+  expect_error_everywhere(MPIQ_Neighbor_mix(on_comm.data(), &weight, 200, MPI_FLOAT, 0.5, comm, info),
+                          "no distributed graph");
+  if (size > 1) {
+    // What they find out together.
+    const Info other_method{{"mpiq_method", "int4"}, {"mpiq_key", "k"}},
+        other_key{{"mpiq_method", "int8"}, {"mpiq_key", "l"}}, keyless{{"mpiq_method", "int8"}};
+    expect(call(x.data(), &weight, 199, MPI_FLOAT, 0.5, info), "belongs to 200 f32");
+    expect(call(x.data(), &weight, 200, MPI_FLOAT, 0.25, info), "gamma 0.25");
+    expect(call(x.data(), &weight, 200, MPI_FLOAT, 0.5, other_method), "int4");
+    expect(call(x.data(), &weight, 200, MPI_FLOAT, 0.5, other_key), "key \"l\"");
+    expect(call(x.data(), &weight, 200, MPI_FLOAT, 0.5, keyless), "mpiq_key");
+    expect_error_everywhere(mix(graph, x, weight, 0.5, "bound(rel=0.1)"), "needs a measure");
+    std::vector<float> y(200);
+    expect_error_everywhere(
+        odd ? MPIQ_Residual_flush(y.data(), 200, MPI_FLOAT, graph, "k") : mix(graph, x, weight, 0.5, "int8"),
+        "Neighbor_mix");
+    EXPECT_TRUE(same_bits(x, before));
+    EXPECT_EQ(weight, weight_before);
+    if (odd) {
+      ASSERT_EQ(MPIQ_Residual_reset(graph, "k"), MPI_SUCCESS);
+    }
+    expect_error_everywhere(mix(graph, x, weight, 0.5, "int8"), "round 0");
+    ASSERT_EQ(MPIQ_Residual_reset(graph, nullptr), MPI_SUCCESS);
+  }
+  ASSERT_EQ(mix(graph, x, weight, 0.5, "int8"), MPI_SUCCESS);
+  MPI_Comm_free(&graph);
+}
+
+TEST_F(NeighborMix, is_counted_with_its_bytes_and_takes_its_codec_from_the_policy) {
+  if (size == 1) return;
+  const Edges edges = ring_with_chords();
+  MPI_Comm graph = comm_of(edges);
+  ASSERT_EQ(MPIQ_Comm_set_policy(graph, "1K-: bf16/direct"), MPI_SUCCESS);
+  std::vector<float> x = of_rank<float>(rank, 4000);
+  double weight = 1;
+  ASSERT_EQ(MPIQ_Neighbor_mix(x.data(), &weight, 4000, MPI_FLOAT, 0.5, graph, Info{{"mpiq_key", "k"}}),
+            MPI_SUCCESS);
+  MPIQ_Stats s;
+  ASSERT_EQ(MPIQ_Comm_get_stats(graph, &s), MPI_SUCCESS);
+  EXPECT_EQ(s.scheme_calls, 1u);
+  EXPECT_EQ(s.calls, 0u);
+  const double sent = 8000.0 * static_cast<double>(edges[static_cast<std::size_t>(rank)].size());
+  EXPECT_NEAR(static_cast<double>(s.wire_bytes_sent), sent, sent / 100);
+  MPI_Comm_free(&graph);
+}
+
+}  // namespace
+}  // namespace mq::test
