@@ -1,33 +1,18 @@
 #include "mpi_quant/advisor/advisor.hpp"
 
 #include <algorithm>
-#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
+
+#include "mpi_quant/base/float_mode.hpp"
 
 namespace mq {
 namespace {
 
 // A class may save up time for this many samples. It leaves that time to classes with fewer samples.
 constexpr std::uint64_t kMostReserve = 4;
-
-// The program may trap on NaN and overflow, or read the floating-point flags. Nothing that is computed here
-// may cause a trap or change a flag.
-class QuietFloatingPoint {
- public:
-  QuietFloatingPoint() { held_ = std::feholdexcept(&environment_) == 0; }
-  ~QuietFloatingPoint() {
-    if (held_) (void)std::fesetenv(&environment_);
-  }
-  QuietFloatingPoint(const QuietFloatingPoint&) = delete;
-  QuietFloatingPoint& operator=(const QuietFloatingPoint&) = delete;
-
- private:
-  std::fenv_t environment_{};
-  bool held_ = false;
-};
 
 double mean(double sum, std::uint64_t n) { return sum / static_cast<double>(n); }
 
@@ -55,7 +40,7 @@ class Advisor::Timed {
   Advisor& advisor_;
   const double start_;
   std::size_t elements_ = 0;
-  const QuietFloatingPoint quiet_;
+  const DefaultFloats mode_;  // the program may trap on NaN, or read the flags
 };
 
 // Position k is k times the golden section, modulo 1. Each new position falls into one of the widest gaps

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/base/arena.hpp"
