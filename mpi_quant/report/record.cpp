@@ -41,7 +41,7 @@ constexpr Wording kReasonWords[]{
     {Reason::persistent, "persistent", "MPI_Allreduce_init"},
     {Reason::outside, "outside", "before MPI_Init or after MPI_Finalize"},
     {Reason::no_communicator, "no_communicator", "MPI has no communicator left"},
-    {Reason::no_matrix, "no_matrix", "lowrank, without a matrix and a key"},
+    {Reason::no_matrix, "no_matrix", "no matrix for lowrank"},
     {Reason::failed, "failed", "ended in an error"},
 };
 
