@@ -23,6 +23,8 @@ struct Mirrors {
   kernels::Element element{};
   Buffer memory;
   std::uint64_t rounds = 0;  // equal on all ranks
+  // Memory of a round, which the next one uses again: news and decoded news, and messages.
+  Buffer scratch, wire;
 
   template <class T>
   T* own() const {

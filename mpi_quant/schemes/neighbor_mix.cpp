@@ -104,6 +104,8 @@ class Round {
   // Gets all that can be missing on one rank alone, and what the ranks have to agree on.
   Status prepare(const CallOptions& options, int rank, int size);
   const std::string& facts() const { return facts_; }
+  // The ranks have not agreed. If this was the first round of the key, the key is not bound to its count and type.
+  void give_up();
   // The messages, and what follows from them, once the ranks have agreed. After an error the key is forgotten here, so that the next
   // call is an error on all ranks.
   Status run();
@@ -122,7 +124,8 @@ class Round {
   Status decode(const std::byte* wire, std::size_t bytes, int of_rank);
   Status exchange();
   void add_traffic();
-  T* news() const { return reinterpret_cast<T*>(scratch_.data()); }
+  std::byte* wire() const { return mirrors_->wire.data(); }
+  T* news() const { return reinterpret_cast<T*>(mirrors_->scratch.data()); }
   T* decoded() const { return news() + n_; }
 
   const Mix& mix_;
@@ -135,8 +138,8 @@ class Round {
   Method method_;
   const kernels::CodecOps* ops_ = nullptr;
   std::shared_ptr<Mirrors> mirrors_;
-  Buffer scratch_, wire_;  // wire_: this rank's message, then those of the in-neighbours, each in slot_ bytes
-  std::size_t slot_ = 0;
+  std::size_t slot_ =
+      0;  // bytes of Mirrors::wire for this rank's message, and as many for that of each in-neighbour
   Header own_{};
   double kept_ = 1;  // a_ii
   std::vector<Header> headers_;
@@ -198,7 +201,8 @@ Status Round<T>::allocate() {
   headers_.resize(sources + 1);
   units_.resize(sources + 1);
   first_.resize(sources + 1);
-  if (!scratch_.reserve(2 * n_ * sizeof(T) + 1) || !wire_.allocate_zeroed(slot_ * (sources + 1) + 1))
+  if (!mirrors_->scratch.reserve(2 * n_ * sizeof(T) + 1) ||
+      !mirrors_->wire.reserve(slot_ * (sources + 1) + 1))
     return {Code::no_memory, "no memory for the messages of the in-neighbours"};
   return {};
 }
@@ -212,14 +216,21 @@ Status Round<T>::prepare(const CallOptions& options, int rank, int size) {
   MQ_TRY(check(mix_));
   MQ_TRY(find_graph(mix_.comm, graph_));
   MQ_TRY(choose(options, size));
-  MQ_TRY(allocate());
   MQ_TRY(find_mirrors());
+  MQ_TRY(allocate());
   std::array<char, 40> gamma{};
   std::snprintf(gamma.data(), gamma.size(), "%.17g", mix_.gamma);
   facts_ = std::to_string(n_) + " " + std::string(name(kElement)) + ", gamma " + gamma.data() + ", " +
            to_string(method_) + ", seed " + std::to_string(seed_) + ", key \"" + key_ + "\", round " +
            std::to_string(mirrors_->rounds) + '\0';
   return {};
+}
+
+template <class T>
+void Round<T>::give_up() {
+  if (mirrors_ == nullptr || mirrors_->rounds > 0) return;
+  const std::scoped_lock lock(state_.mutex);
+  state_.mirrors->forget(key_.c_str());
 }
 
 // This rank's message: what its neighbours do not know yet. There is none if the codec cannot send it finitely, as f16 of
@@ -236,11 +247,12 @@ void Round<T>::encode() {
   args.x = news();
   args.n = n_;
   args.params = method_.params;
-  args.wire = wire_.data();
+  args.wire = wire();
   args.site = site(rank_);
   const std::size_t bytes = ops_->encode(args).bytes;
-  if (!decode(wire_.data(), bytes, rank_).ok() || !stays_finite(own, decoded(), n_)) return;
+  if (!decode(wire(), bytes, rank_).ok() || !stays_finite(own, decoded(), n_)) return;
   own_.bytes = bytes;
+  std::fill(wire() + bytes, wire() + (bytes + kUnit - 1) / kUnit * kUnit, std::byte{0});
   add_share(own, decoded(), n_, T{1});
   add_share(mirrors_->mixed<T>(), decoded(), n_, static_cast<T>(kept_));
 }
@@ -273,7 +285,7 @@ Status Round<T>::exchange() {
   MQ_TRY(mpi_status(PMPI_Type_contiguous(kUnit, MPI_BYTE, &unit), "MPI_Type_contiguous"));
   Status status = mpi_status(PMPI_Type_commit(&unit), "MPI_Type_commit");
   if (status.ok())
-    status = mpi_status(PMPI_Neighbor_allgatherv(wire_.data(), units(own_.bytes), unit, wire_.data() + slot_,
+    status = mpi_status(PMPI_Neighbor_allgatherv(wire(), units(own_.bytes), unit, wire() + slot_,
                                                  units_.data(), first_.data(), unit, mix_.comm),
                         "MPI_Neighbor_allgatherv");
   (void)PMPI_Type_free(&unit);
@@ -290,7 +302,7 @@ Status Round<T>::run() {
     const Header& header = headers_[i];
     weight += header.share * header.weight;
     if (header.bytes == 0) continue;
-    status = decode(wire_.data() + (i + 1) * slot_, header.bytes, graph_.sources[i]);
+    status = decode(wire() + (i + 1) * slot_, header.bytes, graph_.sources[i]);
     if (status.ok()) add_share(mirrors_->mixed<T>(), decoded(), n_, static_cast<T>(header.share));
   }
   if (status.ok()) {
@@ -319,8 +331,10 @@ template <class T>
 Status mix_round(const Mix& mix, const CallOptions& options, CommState& state, int rank, int size) {
   Round<T> round(mix, state);
   const Status local_error = guarded_status([&] { return round.prepare(options, rank, size); });
-  MQ_TRY(collective_check(mix.comm, local_error, round.facts()));
-  return round.run();
+  const Status agreed = collective_check(mix.comm, local_error, round.facts());
+  if (agreed.ok()) return round.run();
+  round.give_up();
+  return agreed;
 }
 
 Status neighbor_mix(const Mix& mix, MPI_Info info) {
