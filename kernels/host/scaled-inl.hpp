@@ -63,8 +63,38 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
                                 std::uint64_t& nonfinite) {
     const T most = greatest_magnitude(source, n);
     if (std::isfinite(most) && settings.reach == integers::Reach::magnitude)
-      return Grid::of(T{0}, most, settings.limit(), integers::Mark::none);
+      return Grid::of(T{0}, reach_of(source, n, most, n, settings), settings.limit(), integers::Mark::none);
     return measure_ends(source, n, settings, nonfinite);
+  }
+
+  // How far the grid of a block with this greatest magnitude goes. `finite` elements are finite.
+  template <Feedback F>
+  static MQ_INLINE T reach_of(const Source<T, F>& source, std::size_t n, T most, std::size_t finite,
+                              const Settings& settings) {
+    if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
+    return settings.clipped(most, std::sqrt(sum_of_squares(source, n, most) / static_cast<double>(finite)));
+  }
+
+  // The sum of (v / most)^2 over the finite elements. Lane i adds those of elements i, i + 32, ...; the lanes are joined by
+  // halving, as those of a GPU's warp.
+  template <Feedback F>
+  static double sum_of_squares(const Source<T, F>& source, std::size_t n, T most) {
+    const double share = 1 / static_cast<double>(most);
+    double sum[kLanes] = {};
+    const auto add = [&](const L& v) __attribute__((always_inline)) {
+      T lane[kLanes];
+      L::select(v.finite(), v, L::all(T{0})).store(reinterpret_cast<std::byte*>(lane), Whole{});
+      for (int i = 0; i < kLanes; ++i) {
+        const double part = static_cast<double>(lane[i]) * share;
+        sum[i] += part * part;
+      }
+    };
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    for (std::size_t g = 0; g < whole; ++g) add(source.v(g, Whole{}));
+    if (rest) add(source.v(whole, Part{rest}));
+    for (int half = kLanes / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
+    return sum[0];
   }
 
   // NaN and infinities are greater than all numbers.
@@ -98,7 +128,9 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
                                 : ends.nonfinite.mark > 0         ? integers::Mark::above
                                                                   : integers::Mark::below;
     const T most = std::max(ends.high, -ends.low);
-    if (settings.reach == integers::Reach::magnitude) return Grid::of(T{0}, most, settings.limit(), mark);
+    if (settings.reach == integers::Reach::magnitude)
+      return Grid::of(T{0}, reach_of(source, n, most, n - ends.nonfinite.count, settings), settings.limit(),
+                      mark);
     if (settings.reach == integers::Reach::norm)
       return Grid::of(T{0}, norm_of(v, n, most), settings.limit(), mark);
     const T middle = ends.low / 2 + ends.high / 2 + T{0};  // never -0
