@@ -37,6 +37,13 @@ struct TernaryDense {
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
   static constexpr std::size_t kCodeBytes = dense_bytes(kLanes);
 
+  // Writes the codes of a group.
+  template <class W>
+  static MQ_INLINE void store(std::byte* codes, std::size_t g, TernaryBits bits, W width) {
+    const std::uint64_t word = bits.above | std::uint64_t{bits.below} << width.count;
+    std::memcpy(codes + g * kCodeBytes, &word, dense_bytes(width.count));
+  }
+
   // Writes the codes of the selected elements. Non-finite elements get both bits.
   static TernaryCounts put(const std::byte* v, std::size_t n, Selection<T> selection, std::byte* codes) {
     TernaryCounts counts;
@@ -86,11 +93,6 @@ struct TernaryDense {
 
  private:
   using Bits = TernaryBits;
-  template <class W>
-  static MQ_INLINE void store(std::byte* codes, std::size_t g, Bits bits, W width) {
-    const std::uint64_t word = bits.above | std::uint64_t{bits.below} << width.count;
-    std::memcpy(codes + g * kCodeBytes, &word, dense_bytes(width.count));
-  }
   template <class W>
   static MQ_INLINE Bits load(const std::byte* codes, std::size_t g, W width) {
     std::uint64_t word = 0;
