@@ -29,6 +29,7 @@
 #include "kernels/blocks.hpp"
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
+#include "kernels/fourier.hpp"
 #include "kernels/hd.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/integers.hpp"
