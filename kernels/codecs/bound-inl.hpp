@@ -50,18 +50,13 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   using L = Lanes<T>;
   using Word = typename L::Bits;
   using Packing = BitPacking<Word>;
-  static constexpr std::size_t kBlock = 256, kGroupBytes = kLanes * sizeof(T);
-  // Numbers from -2^kLimitBits to 2^kLimitBits - 1 are packed.
-  static constexpr int kLimitBits = sizeof(T) == 4 ? 22 : 51;
-  // Added to a number of that range, it rounds it to an integer k. The bit pattern of the sum is then k + kZero. With other
-  // numbers it is, as a signed integer, below or above all of these.
-  static constexpr T kRounder = static_cast<T>(sizeof(T) == 4 ? 0x1.8p23 : 0x1.8p52);
-  static constexpr Word kZero = std::bit_cast<Word>(kRounder);
-  enum Mode : std::uint8_t { kPlain, kDelta, kRaw };
+  using Wire = LatticeWire<T>;
+  using Form = typename Wire::Form;
+  static constexpr std::size_t kBlock = Wire::kBlock, kGroupBytes = kLanes * sizeof(T);
+  static constexpr T kRounder = Wire::kRounder;
+  static constexpr Word kZero = Wire::kZero;
 
-  static std::size_t wire_bytes(std::size_t n, const Params&) {
-    return n * sizeof(T) + (n + kBlock - 1) / kBlock;
-  }
+  static std::size_t wire_bytes(std::size_t n, const Params&) { return Wire::wire_bytes(n); }
 
  private:
   friend RowFunctions<Lattice>;
@@ -92,9 +87,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   // A block's numbers, as bit patterns k + kZero, and how they are sent.
   struct Block {
     alignas(64) Word space[64 / sizeof(Word) + kBlock];
-    Mode mode;
-    bool outside;  // a number is beyond the range: the elements are sent as they are, not rounded to the step
-    int width;
+    Form form;
     MQ_INLINE Block() {}  // not implicit: that would be compiled for the baseline processor
     MQ_INLINE Word* k() { return space + 64 / sizeof(Word); }
     MQ_INLINE const Word* k() const { return space + 64 / sizeof(Word); }
@@ -133,8 +126,8 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
       const std::size_t n = std::min(kBlock, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
       measure(source, n, T{1} / step, block);
-      *wire++ = static_cast<std::byte>(block.mode << 6 | block.width);
-      if (block.mode == kRaw) {
+      *wire++ = static_cast<std::byte>(block.form.head());
+      if (block.form.mode == Wire::kRaw) {
         result.nonfinite += write_raw(source, n, step, block, wire);
         wire += n * sizeof(T);
       } else {
@@ -158,19 +151,8 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
     };
     for_groups(n, group);
     std::fill(block.k() + n, block.k() + groups_of(n) * kLanes, block.k()[n - 1]);
-    choose(n, range.width(), block);
-  }
-
-  static MQ_INLINE void choose(std::size_t n, int width, Block& block) {
-    block.mode = kRaw;
-    block.width = 0;
-    block.outside = width > kLimitBits + 1;
-    if (block.outside) return;
-    const int delta_width = width_of_differences(n, width, block);
-    const std::size_t plain = Packing::bytes(n, width), delta = sizeof(Word) + Packing::bytes(n, delta_width);
-    if (std::min(plain, delta) >= n * sizeof(T)) return;
-    block.mode = delta < plain ? kDelta : kPlain;
-    block.width = delta < plain ? delta_width : width;
+    const int width = range.width();
+    block.form = Form::of(n, width, Wire::in_range(width) ? width_of_differences(n, width, block) : width);
   }
 
   // Or `width`, if it is no less.
@@ -181,7 +163,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
     block.k()[-1] = block.k()[0];
     Range range(0);
     for (std::size_t g = 0; g < groups_of(n); ++g) range.add(block.differences(g));
-    return std::min(width, range.width());
+    return range.width();
   }
 
   // Pass 2. It asks for the residual, so that not all that is asked for is asked for in pass 1.
@@ -200,9 +182,9 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
     std::uint64_t nonfinite = 0;
     const auto group = [&](std::size_t g, auto width) __attribute__((always_inline)) {
       if constexpr (F != Feedback::none) ask_ahead<T>(source.residual, g);
-      const L v = source.v(g, width), sent = block.outside ? v : block.values(g, step);
+      const L v = source.v(g, width), sent = block.form.outside ? v : block.values(g, step);
       sent.store(wire + g * kGroupBytes, width);
-      source.keep(g, block.outside ? L::all(T{0}) : v - sent, width);
+      source.keep(g, block.form.outside ? L::all(T{0}) : v - sent, width);
       nonfinite += static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
     };
     for_groups(n, group);
@@ -210,15 +192,16 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   }
 
   static MQ_INLINE std::byte* pack(Block& block, std::size_t n, std::byte* wire) {
-    const bool delta = block.mode == kDelta;
+    const int width = block.form.width;
+    const bool delta = block.form.mode == Wire::kDelta;
     if (delta) {
       const Word first = block.k()[0] - kZero;
       std::memcpy(wire, &first, sizeof first);
       wire += sizeof first;
       for (std::size_t g = groups_of(n); g-- > 0;) block.set_group(g, block.differences(g));
     }
-    if (block.width > 0) Packing::pack(wire, block.k(), Packing::rows_of(n), block.width, delta ? 0 : kZero);
-    return wire + Packing::bytes(n, block.width);
+    if (width > 0) Packing::pack(wire, block.k(), Packing::rows_of(n), width, delta ? 0 : kZero);
+    return wire + Packing::bytes(n, width);
   }
 
   template <bool kAdd, bool kStream>
@@ -244,12 +227,12 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   static MQ_INLINE bool decode_block(std::byte* x, const std::byte* base, std::size_t n, T step,
                                      const std::byte*& wire, const std::byte* end, Store store) {
     if (wire == end) return false;
-    const unsigned head = std::to_integer<unsigned>(*wire++);
+    const Form form = Form::of_head(std::to_integer<std::uint8_t>(*wire++));
     const auto left = static_cast<std::size_t>(end - wire);
     const std::byte* const codes = wire;
-    if (head == kRaw << 6) {
-      if (left < n * sizeof(T)) return false;
-      wire += n * sizeof(T);
+    if (!form.valid(n) || left < form.bytes(n)) return false;
+    wire += form.bytes(n);
+    if (form.mode == Wire::kRaw) {
       const auto raw = [&](std::size_t g, auto width) __attribute__((always_inline)) {
         return L::load(codes + g * kGroupBytes, width);
       };
@@ -257,11 +240,8 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
       return true;
     }
     Block block;
-    block.mode = static_cast<Mode>(head >> 6);
-    block.width = static_cast<int>(head & 63);
-    const std::size_t bytes = (block.mode == kDelta ? sizeof(Word) : 0) + Packing::bytes(n, block.width);
-    if (step == T{0} || left < bytes || bytes >= n * sizeof(T) || !unpack(block, n, codes)) return false;
-    wire += bytes;
+    block.form = form;
+    if (step == T{0} || !unpack(block, n, codes)) return false;
     const auto values = [&](std::size_t g, auto) __attribute__((always_inline)) {
       return block.values(g, step);
     };
@@ -285,9 +265,8 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
   }
 
   static MQ_INLINE bool unpack(Block& block, std::size_t n, const std::byte* wire) {
-    const bool delta = block.mode == kDelta;
-    // Numbers of the range have at most this width.
-    if ((block.mode != kPlain && !delta) || block.width > kLimitBits + 1 + delta) return false;
+    const int width = block.form.width;
+    const bool delta = block.form.mode == Wire::kDelta;
     const std::size_t rows = Packing::rows_of(n);
     Word* const k = block.k();
     Word first = 0;
@@ -295,8 +274,9 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
       std::memcpy(&first, wire, sizeof first);
       wire += sizeof first;
     }
-    bool ok = Packing::unpack(wire, k, rows, block.width, delta ? 0 : kZero);
-    if (delta) ok = ok && k[0] == 0 && Packing::add_up(k, rows, first + kZero, kZero, Word{1} << kLimitBits);
+    bool ok = Packing::unpack(wire, k, rows, width, delta ? 0 : kZero);
+    if (delta)
+      ok = ok && k[0] == 0 && Packing::add_up(k, rows, first + kZero, kZero, Word{1} << Wire::kLimitBits);
     const Word last = k[n - 1];
     for (std::size_t i = n; i < rows * Packing::kColumns; ++i) ok = ok && k[i] == last;
     std::fill(k + rows * Packing::kColumns, k + groups_of(n) * kLanes, last);
@@ -319,7 +299,7 @@ struct Bound {
                 1, kGrowth},
       ParamSpec{"rel", "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
                 ParamKind::real, 0, 0, 1}};
-  static constexpr std::size_t block(const Params&) { return 256; }
+  static constexpr std::size_t block(const Params&) { return LatticeWire<float>::kBlock; }
   // Only one of them would be kept. An `abs` that is the preset cannot be told from one that is not given.
   static constexpr std::string_view conflict(const Params& p) {
     return p.value[2] > 0 && p.value[0] != kSpecs[0].preset ? "give either abs or rel" : "";
@@ -352,26 +332,13 @@ struct Bound {
     return settled;
   }
 
-  // The exponent of the step. Products of powers of two and whole numbers are exact.
-  static int exponent(const Params& p, int ranks) {
-    const double twice = 2 * p.value[0],
-                 share = p.value[1] == 1 ? std::sqrt(static_cast<double>(ranks)) : ranks;
-    if (!(twice > 0)) return kNoStep;
-    int e = std::min(std::ilogb(twice / share), 99) + 1;  // ilogb of an infinity is the greatest int
-    while (e > kNoStep && std::ldexp(share, e) > twice) --e;
-    return e;
-  }
-  // 0: there is no such number, and elements are sent as they are.
+  // 0: elements are sent as they are.
   template <class T>
   static T step(const Params& p, int ranks) {
-    const int e = exponent(p, ranks);
-    return e < std::numeric_limits<T>::min_exponent - 1 ? T{0} : static_cast<T>(std::ldexp(1.0, e));
+    return bound_step<T>(p, ranks);
   }
   // What one rank's element may lose; not known before rel is settled.
   static double absolute_bound(const Params& p, int ranks) {
-    return p.value[2] > 0 ? 0 : std::ldexp(0.5, exponent(p, ranks));
+    return p.value[2] > 0 ? 0 : std::ldexp(0.5, bound_exponent(p, ranks));
   }
-
- private:
-  static constexpr int kNoStep = -1023;  // below all normal numbers
 };

@@ -16,9 +16,7 @@ std::size_t grid_of(std::size_t pieces, const DeviceShape& shape, std::size_t ea
   return std::clamp<std::size_t>((pieces + kBitmapThreads - 1) / kBitmapThreads, 1, most);
 }
 
-std::size_t scratch_bytes(std::size_t words) noexcept {
-  return sizeof(SparseState) + parts_of(words) * sizeof(std::uint64_t);
-}
+std::size_t scratch_bytes(std::size_t words) noexcept { return ChainState::bytes_of(parts_of(words)); }
 
 void make(const std::uint64_t* indices, std::size_t n, std::uint64_t base, std::byte* bitmap,
           std::size_t words, const DeviceShape& shape, const Launcher& launch) noexcept {
@@ -38,8 +36,8 @@ void count(const std::byte* bitmap, std::size_t words, std::uint64_t* n, const D
 void visit(const char* kernel, VisitBitmapArgs a, std::byte* scratch, const Launcher& launch) {
   const auto parts = static_cast<std::uint32_t>(parts_of(a.words));
   if (parts == 0) return;
-  a.state = reinterpret_cast<SparseState*>(scratch);
-  launch("sparse_begin", parts / 256 + 1, 256, 0, SparseBeginArgs{a.state, nullptr, parts});
+  a.state = reinterpret_cast<ChainState*>(scratch);
+  begin_chain(a.state, nullptr, parts, launch);
   launch(kernel, parts, kBitmapThreads, 0, a);
 }
 

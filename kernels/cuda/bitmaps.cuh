@@ -61,13 +61,13 @@ MQ_DEVICE void visit_bitmap(const VisitBitmapArgs& a, const Load& load_at, const
   std::uint32_t count = 0, all;
   for (std::uint32_t w = own; w < end; ++w) count += count_ones(part.bits[w]);
   std::uint32_t before = block_before(count, all);
-  if (thread() == 0) publish_length(a.state->chain(), number, all);
+  if (thread() == 0) publish_length(a.state->links(), number, all);
   for (std::uint32_t w = own; w < end; ++w) {
     part.before[w] = before;
     before += count_ones(part.bits[w]);
   }
   if (warp() == 0) {
-    const std::uint64_t sum = lengths_before(a.state->chain(), number, all);
+    const std::uint64_t sum = lengths_before(a.state->links(), number, all);
     if (lane() == 0) part.first = sum;
   }
   barrier();

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/bitmaps.hpp"
-#include "kernels/cuda/sparse_args.hpp"
+#include "kernels/cuda/chain.hpp"
 
 namespace mq::kernels::cuda {
 
@@ -25,7 +25,7 @@ struct CountBitmapArgs {
 struct VisitBitmapArgs {
   const std::byte* bitmap;
   std::uint64_t words, base, n;
-  SparseState* state;
+  ChainState* state;
   std::uint64_t* indices;   // output of list and collect
   const std::byte* from;    // collect: elements
   std::byte* to;            // collect: values; fold: elements

@@ -5,6 +5,7 @@
 // which blocks start.
 #pragma once
 
+#include "kernels/cuda/chain.hpp"
 #include "kernels/cuda/simt.cuh"
 
 namespace mq::simt {
@@ -47,4 +48,53 @@ MQ_DEVICE std::uint64_t lengths_before(std::uint64_t* links, std::uint32_t numbe
   return sum;
 }
 
+// A single block waits for no other, so its state is not even cleared.
+MQ_DEVICE std::uint32_t take_block(const kernels::cuda::ChainedArgs& a) {
+  return a.blocks == 1 ? 0 : take_ticket(&a.state->ticket);
+}
+// Call it as soon as the size of the block on the wire is known.
+MQ_DEVICE void publish_block(const kernels::cuda::ChainedArgs& a, std::uint32_t number, std::uint32_t bytes) {
+  if (thread() == 0 && a.blocks > 1) publish_length(a.state->links(), number, bytes);
+}
+// Where this block's wire begins. Call it after publish_block, with all threads.
+MQ_DEVICE std::byte* own_wire(const kernels::cuda::ChainedArgs& a, std::uint32_t number,
+                              std::uint64_t bytes) {
+  if (a.blocks == 1) {
+    barrier();
+    return a.wire;
+  }
+  auto& before = shared<std::uint64_t, 101>();
+  if (warp() == 0) {
+    const std::uint64_t sum = lengths_before(a.state->links(), number, bytes);
+    if (lane() == 0) before = sum;
+    if (lane() == 0 && number + 1 == a.blocks) a.state->bytes = sum + bytes;
+  }
+  barrier();
+  return a.wire + before;
+}
+
+// The last block to end writes the result. Called by one thread, after all threads have written.
+MQ_DEVICE void end_block(const kernels::cuda::ChainedArgs& a, std::uint32_t bytes, std::uint32_t nonfinite) {
+  if (a.blocks == 1) {
+    *a.encoded = {bytes, nonfinite, 0};
+    return;
+  }
+  if (nonfinite > 0) atomic_add(&a.state->nonfinite, std::uint64_t{nonfinite});
+  fence();
+  if (atomic_add(&a.state->done, 1) + 1 != a.blocks) return;
+  fence();
+  a.encoded->bytes = load_acquire(&a.state->bytes);
+  a.encoded->nonfinite = load_acquire(&a.state->nonfinite);
+}
+
 }  // namespace mq::simt
+
+// Resets the tickets and the chain.
+MQ_KERNEL(chain_begin, mq::kernels::cuda::ChainBeginArgs, 256) {
+  using namespace mq::simt;  // NOLINT: the kernels' language
+  const std::uint32_t i = block() * threads() + thread();
+  if (i < args.parts) args.state->links()[i] = 0;
+  if (i != 0) return;
+  *args.state = {0, 0, 0, 0};
+  if (args.parts == 0) *args.encoded = {0, 0};
+}

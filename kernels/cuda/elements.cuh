@@ -154,6 +154,25 @@ MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t by
   if (who < rest) to[head + 4 * whole + who] = from[head + 4 * whole + who];
 }
 
+// Copies bytes from any address to shared memory, in whole words. `to` is 4-byte aligned, with 3 writable bytes after the end.
+// Only bytes that are copied are read. Called by a whole warp.
+MQ_DEVICE void fetch_bytes(std::byte* to, const std::byte* from, std::uint32_t bytes) {
+  const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
+  for (std::uint32_t at = 4 * lane(); at < bytes; at += 128) {
+    std::uint32_t word = 0;
+    if (phase == 0 && at + 4 <= bytes) {
+      word = *reinterpret_cast<const std::uint32_t*>(from + at);
+    } else if (at >= phase && at - phase + 8 <= bytes) {
+      const auto* const words = reinterpret_cast<const std::uint32_t*>(from + at - phase);
+      word = static_cast<std::uint32_t>((words[0] | std::uint64_t{words[1]} << 32) >> (8 * phase));
+    } else {
+      for (std::uint32_t i = 0; i < 4 && at + i < bytes; ++i)
+        word |= static_cast<std::uint32_t>(from[at + i]) << (8 * i);
+    }
+    *reinterpret_cast<std::uint32_t*>(to + at) = word;
+  }
+}
+
 // Batch size for elements that are moved one by one. It is smaller for arbitrary addresses, because each
 // element then takes many loads.
 template <bool kWhole>

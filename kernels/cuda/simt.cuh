@@ -68,6 +68,12 @@ MQ_DEVICE T warp_min(T v) {
   for (std::uint32_t d = 16; d > 0; d /= 2) v = smaller(v, shuffle_xor(v, d));
   return v;
 }
+// The bits that any lane has.
+template <class T>
+MQ_DEVICE T warp_or(T v) {
+  for (std::uint32_t d = 16; d > 0; d /= 2) v |= shuffle_xor(v, d);
+  return v;
+}
 // Returns the sum of the lanes before this one. `total` becomes the sum of all lanes.
 template <class T>
 MQ_DEVICE T warp_before(T v, T& total) {

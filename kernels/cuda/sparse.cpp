@@ -122,16 +122,15 @@ struct SparseRow {
     return (n + block - 1) / block;
   }
   static std::size_t scratch_bytes(std::size_t n, const Params& params) noexcept {
-    return sizeof(SparseState) + blocks_of(n, params) * sizeof(std::uint64_t);
+    return ChainState::bytes_of(blocks_of(n, params));
   }
 
   static void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
     const Params& params = e.args.params;
     const Setting setting = Q::template of<T>(params);
     const auto blocks = static_cast<std::uint32_t>(blocks_of(e.args.n, params));
-    auto* const state = reinterpret_cast<SparseState*>(e.scratch);
-    if (blocks != 1)
-      launch("sparse_begin", blocks / 256 + 1, 256, 0, SparseBeginArgs{state, e.encoded, blocks});
+    auto* const state = reinterpret_cast<ChainState*>(e.scratch);
+    if (blocks != 1) begin_chain(state, e.encoded, blocks, launch);
     if (blocks == 0) return;
     SparseEncodeArgs a{};
     a.x = static_cast<const std::byte*>(e.args.x);

@@ -8,16 +8,6 @@
 #include "kernels/cuda/valued_encode.cuh"
 #include "kernels/cuda/zeros_encode.cuh"
 
-// Runs before every encode of more than one block. Resets the tickets and the chain.
-MQ_KERNEL(sparse_begin, mq::kernels::cuda::SparseBeginArgs, 256) {
-  using namespace mq::simt;  // NOLINT: the kernels' language
-  const std::uint32_t i = block() * threads() + thread();
-  if (i < args.blocks) args.state->chain()[i] = 0;
-  if (i != 0) return;
-  *args.state = {0, 0, 0, 0};
-  if (args.blocks == 0) *args.encoded = {0, 0};
-}
-
 // clang-format off
 #define MQ_SPARSE_ENCODE(name, threads, T, near, ...)                                             \
   MQ_KERNEL(name, mq::kernels::cuda::SparseEncodeArgs, threads) {                                 \

@@ -5,34 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/device.hpp"
-#include "kernels/hd.hpp"
+#include "kernels/cuda/chain.hpp"
 
 namespace mq::kernels::cuda {
 
-// In scratch memory, cleared by sparse_begin. It says who encodes which block next, and where the wire of
-// each block begins.
-struct SparseState {
-  std::uint64_t bytes, nonfinite;
-  std::uint32_t ticket, done;
-  // By block; see chain.cuh.
-  MQ_HD std::uint64_t* chain() { return reinterpret_cast<std::uint64_t*>(this + 1); }
-};
-
-struct SparseBeginArgs {
-  SparseState* state;
-  DeviceEncoded* encoded;  // written by this kernel if there are no blocks
-  std::uint32_t blocks;
-};
-
-struct SparseEncodeArgs {
+// One thread block for each block of the codec.
+struct SparseEncodeArgs : ChainedArgs {
   const std::byte* x;
   std::byte* residual;
-  std::byte* wire;
-  DeviceEncoded* encoded;
-  SparseState* state;
   std::uint64_t n;
-  std::uint32_t block, blocks;
+  std::uint32_t block;
   Feedback feedback;
   std::uint32_t search;    // of adaptive; for topk its select
   std::uint32_t separate;  // adaptive: signs

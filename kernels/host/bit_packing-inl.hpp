@@ -3,19 +3,14 @@
 // is 4 or 8 bytes.
 //
 // A number k of `width` bits, from -2^(width - 1) to 2^(width - 1) - 1, is packed as k + 2^(width - 1). In memory numbers
-// are k + zero, for any `zero`.
+// are k + zero, for any `zero`. kernels/lattice.hpp says where packed numbers lie.
 #pragma once
 
 template <class Word>
-struct BitPacking {
-  static constexpr int kBits = 8 * static_cast<int>(sizeof(Word));
-  static constexpr std::size_t kRowBytes = 32, kColumns = kRowBytes / sizeof(Word);
+struct BitPacking : PackedRows<Word> {
+  using PackedRows<Word>::kBits, PackedRows<Word>::kColumns, PackedRows<Word>::kRowBytes;
+  using PackedRows<Word>::half_of, PackedRows<Word>::quarter_of;
   typedef Word Row __attribute__((vector_size(32)));
-
-  static constexpr std::size_t rows_of(std::size_t n) { return (n + kColumns - 1) / kColumns; }
-  static constexpr std::size_t bytes(std::size_t n, int width) {
-    return (rows_of(n) * static_cast<std::size_t>(width) + kBits - 1) / kBits * kRowBytes;
-  }
 
   // All numbers fit in this width, from 1 to kBits - 1.
   static MQ_INLINE void pack(std::byte* to, const Word* k, std::size_t rows, int width, Word zero) {
@@ -72,8 +67,6 @@ struct BitPacking {
  private:
   static constexpr Row kAllButFirst = ~Row{static_cast<Word>(~Word{0})};
 
-  static constexpr Word half_of(int width) { return width == 0 ? 0 : Word{1} << (width - 1); }
-
   static MQ_INLINE Row load(const Word* at) {
     Row row;
     std::memcpy(&row, at, sizeof row);
@@ -123,8 +116,7 @@ struct BitPacking {
   static MQ_INLINE bool unpack_by(const std::byte* from, Word* k, std::size_t rows, int width, Word zero) {
     const Row mask = Row{} + ((Word{1} << width) - 1);
     const Word offset = zero - half_of(width);
-    // Codes from quarter on, below 3 quarters, have a lower width. The highest bit of others minus quarter is set.
-    const Word quarter = width > 1 ? half_of(width - 1) : 1;
+    const Word quarter = quarter_of(width);
     Row word{}, top{};
     int left = 0;  // bits of `word` that are not read yet, its lowest
     for (std::size_t r = 0; r < rows; r += kRows) {

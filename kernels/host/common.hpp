@@ -33,6 +33,7 @@
 #include "kernels/hd.hpp"
 #include "kernels/host/rows.hpp"
 #include "kernels/integers.hpp"
+#include "kernels/lattice.hpp"
 #include "kernels/natural.hpp"
 #include "kernels/onebit.hpp"
 #include "kernels/philox.hpp"

@@ -151,12 +151,12 @@ struct Lanes {
   MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }
   // The signs of the lanes as the highest bits of bytes, whose other bits are arbitrary.
   MQ_INLINE Bytes sign_bytes() const { return N::sign_bytes(r); }
-  // Small floats with so many bits of exponent and mantissa, taken for halves whose other bits are 0.
-  static MQ_INLINE Lanes of_small_halves(const Bytes& codes, int exponent, int mantissa) requires
-      requires(Lanes v) {
-    N::of_small_halves(codes, exponent, mantissa, v.r);
-  }
-  {
+  // Small floats with so many bits of exponent and mantissa, taken for halves whose other bits are 0. Not all instruction sets
+  // convert halves.
+  static constexpr bool kConvertsHalves = requires(const Bytes& codes, typename N::Reg (&to)[kRegs]) {
+    N::of_small_halves(codes, 1, 1, to);
+  };
+  static MQ_INLINE Lanes of_small_halves(const Bytes& codes, int exponent, int mantissa) {
     Lanes v;
     N::of_small_halves(codes, exponent, mantissa, v.r);
     return v;

@@ -75,7 +75,7 @@ class SmallFloats {
     return with_top_bits(rounded.code.low_bytes(), rounded.value.sign_bytes(), format_.bits() - 1);
   }
   MQ_INLINE L values(const Bytes& codes) const {
-    if constexpr (requires { L::of_small_halves(codes, 1, 1); })
+    if constexpr (L::kConvertsHalves)
       if (halves_) [[likely]]
         return L::of_small_halves(codes, format_.exponent, format_.mantissa) * scale_;
     const L code = L::of_byte_bits(codes);

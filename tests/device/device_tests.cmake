@@ -25,6 +25,7 @@ mpiq_device_test(device_rows_test device_rows_test.cpp SHARDS 2)
 mpiq_device_test(device_convert_test device_convert_test.cpp)
 mpiq_device_test(device_batch_test device_batch_test.cpp)
 mpiq_device_test(device_sparse_test device_sparse_test.cpp)
+mpiq_device_test(device_lattice_test device_lattice_test.cpp)
 mpiq_device_test(device_bitmaps_test device_bitmaps_test.cpp)
 
 # Tests of what calls a CUDA driver, over a fake one.
