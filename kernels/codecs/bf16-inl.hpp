@@ -18,7 +18,7 @@ struct Bf16 : HalfCodec<Bf16, Bf16Format> {
   static constexpr bool unbiased(const Params& p) { return stochastic(p); }
   static constexpr double error_bound(const Params& p) { return stochastic(p) ? 0x1p-7 : 0x1p-8; }
 
-  // A bfloat16, an infinity or a NaN. Doubles that are no normal floats are rounded twice.
+  // Bfloat16s. Doubles that are no normal floats are rounded twice.
   template <class T>
   static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
     using L = Lanes<T>;
@@ -26,6 +26,11 @@ struct Bf16 : HalfCodec<Bf16, Bf16Format> {
     constexpr auto kKept = ~((typename L::Bits{1} << kDropped) - 1);
     const L most = L::all(static_cast<T>(0x1.fep127));
     const L rounded = v.bits_add(bits.bits_left(kDropped - 16)).bits_and(L::all_bits(kKept));
-    return L::select(v.finite(), rounded.clamped(L::all(T{0}) - most, most), v);
+    return rounded.clamped(L::all(T{0}) - most, most);
+  }
+  template <class T>
+  static MQ_INLINE void put_exact(const Lanes<float>& v, std::byte* codes) requires std::is_same_v<T, float> {
+    for (int i = 0; i < Lanes<float>::kRegs; ++i)
+      Native<float>::store_upper(codes + 2 * Native<float>::kWidth * i, v.r[i]);
   }
 };

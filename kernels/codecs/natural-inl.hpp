@@ -36,28 +36,29 @@ struct Natural {
   template <class T>
   static constexpr int kMantissa = std::numeric_limits<T>::digits - 1;
 
-  // A power of two, 0, an infinity or a NaN.
+  // Powers of two and 0.
   template <class T>
   static MQ_INLINE Lanes<T> dithered(const Lanes<T>& v, const Lanes<T>& bits) {
     using L = Lanes<T>;
     constexpr auto kField = std::bit_cast<typename L::Bits>(std::numeric_limits<T>::infinity());
     constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p127) : static_cast<T>(0x1p1023);
-    const L magnitude = v.abs();
-    const L power = magnitude.bits_add(bits.bits_left(kMantissa<T> - 16)).bits_and(L::all_bits(kField));
-    const L sign = v.bits_and(L::all(-T{0}));
-    return L::select(v.finite(), power.at_most(L::all(kMost)).bits_or(sign), v);
+    const L power = v.abs().bits_add(bits.bits_left(kMantissa<T> - 16)).bits_and(L::all_bits(kField));
+    return power.at_most(L::all(kMost)).bits_or(v.bits_and(L::all(-T{0})));
   }
+  // Missing lanes are 0. Of what is no NaN the mantissa is 0.
   template <class T, class W>
-  static MQ_INLINE Lanes<T> put(const Lanes<T>& power, NoScale, std::byte* codes, W width) {
+  static MQ_INLINE Lanes<T> put(const Lanes<T>& power, NoScale, std::byte* codes, W) {
     using L = Lanes<T>;
-    const std::uint32_t numbers = power.ordered().bits() & width.bits;
-    const L field = power.abs().bits_right(kMantissa<T>);
-    store_bytes(codes, keep_bytes(field.low_bytes(), numbers));
-    if constexpr (sizeof(T) == 8) pack(codes + 32, 3, keep_bytes(field.bits_right(8).low_bytes(), numbers));
-    // -0 is at least 0; a NaN is not
-    const std::uint32_t negative = ~power.at_least(L::all(T{0})).bits() & width.bits;
-    store_bits(codes + kGroup<T> - 4, negative, Whole{});
-    return power + L::all(T{0});  // minus zero is sent as zero
+    const L decoded = power + L::all(T{0});  // minus zero is sent as zero
+    L sent = decoded;
+    if (power.bits_and(L::all_bits((typename L::Bits{1} << kMantissa<T>)-1)).any_lane() != 0) [[unlikely]]
+      sent = L::select(power.ordered(), decoded, L::all(-T{0}));
+    const L field = sent.bits_right(kMantissa<T>);  // and the sign
+    store_bytes(codes, field.low_bytes());
+    if constexpr (sizeof(T) == 8)
+      pack(codes + 32, 3, field.bits_right(8).bits_and(L::all_bits(7)).low_bytes());
+    store_bits(codes + kGroup<T> - 4, sent.signs(), Whole{});
+    return decoded;
   }
   template <class T, class W>
   static MQ_INLINE Lanes<T> get(NoScale, const std::byte* codes, W) {

@@ -39,11 +39,15 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
   struct Scales {
     T unit;
     std::byte code[2 * kMaxGroups];
-    T value[2 * kMaxGroups], step[2 * kMaxGroups];
+    T value[2 * kMaxGroups], step[2 * kMaxGroups], inverse[2 * kMaxGroups];
     MQ_INLINE void set_steps() {
       for (std::size_t i = 0; i < 2 * kMaxGroups; ++i) step[i] = value[i] * unit;
     }
+    MQ_INLINE void set_inverses() {
+      for (std::size_t i = 0; i < 2 * kMaxGroups; ++i) inverse[i] = step[i] > T{0} ? T{1} / step[i] : T{0};
+    }
     MQ_INLINE L steps(std::size_t g) const { return L::halves(step[2 * g], step[2 * g + 1]); }
+    MQ_INLINE L inverses(std::size_t g) const { return L::halves(inverse[2 * g], inverse[2 * g + 1]); }
   };
 
   template <Feedback F>
@@ -59,19 +63,15 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       std::byte* const codes = wire + sizeof(T) + 2 * groups;
       const std::size_t whole = n / kLanes, rest = n % kLanes;
       scales.set_steps();
+      scales.set_inverses();
       const SmallFloats<T> coder(kE2M1);
-      T inverse[2 * kMaxGroups];
-      for (std::size_t i = 0; i < 2 * kMaxGroups; ++i)
-        inverse[i] = scales.step[i] > T{0} ? T{1} / scales.step[i] : T{0};
       const auto encode = [&](std::size_t g, auto width) __attribute__((always_inline)) {
         source.ask(g + kAskAhead);
-        const L inverses = L::halves(inverse[2 * g], inverse[2 * g + 1]);
         const std::uint32_t marked = marked_lanes(scales.code + 2 * g) & width.bits;
         if (marked != 0) [[unlikely]]
-          result.nonfinite +=
-              encode_marked(source, g, marked, scales.steps(g), inverses, codes + g * kCodeBytes, width);
+          result.nonfinite += encode_marked(source, g, marked, scales, codes + g * kCodeBytes, width);
         else
-          encode_group(source, g, coder, scales.steps(g), inverses, codes + g * kCodeBytes, width);
+          encode_group(source, g, coder, scales, codes + g * kCodeBytes, width);
       };
       for (std::size_t g = 0; g < whole; ++g) encode(g, Whole{});
       if (rest) encode(whole, Part{rest});
@@ -96,9 +96,12 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       for (int half = 0; half < 2; ++half)
         most[2 * whole + static_cast<std::size_t>(half)] = v.greatest_of_half(half);
     }
-    T greatest = 0;
-    for (const T m : most)
-      if (std::isfinite(m)) greatest = std::max(greatest, m);
+    L finite = L::all(T{0});
+    for (std::size_t at = 0; at < 2 * kMaxGroups; at += kLanes) {
+      const L m = L::load(reinterpret_cast<const std::byte*>(most + at), Whole{});
+      finite = L::greatest_magnitude(finite, L::select(m.finite(), m, L::all(T{0})));
+    }
+    const T greatest = finite.greatest_of_lanes();
     scales.unit = greatest < kTiny ? T{0} : greatest / (kMostCode * kMostScale);
     // Rounding must not carry the greatest number beyond the range of T.
     if (!std::isfinite(kMostScale * scales.unit * kMostCode)) scales.unit *= static_cast<T>(1 - 0x1p-20);
@@ -129,26 +132,27 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
 
   template <Feedback F, class W>
   static MQ_INLINE void encode_group(const Source<T, F>& source, std::size_t g, const SmallFloats<T>& coder,
-                                     const L& step, const L& inverse, std::byte* wire, W width) {
+                                     const Scales& scales, std::byte* wire, W width) {
     const L v = source.v(g, width);
-    const auto rounded = coder.rounded(v * inverse, coder.one());
-    source.keep(g, v - rounded.value * step, width);
-    const Bytes codes = coder.codes(rounded);
+    const auto rounded = coder.rounded(v * scales.inverses(g), coder.one());
+    source.keep(g, v - rounded.value * scales.steps(g), width);
+    const Bytes codes = coder.codes(rounded, kE2M1.bits());
     pack(wire, kE2M1.bits(), std::is_same_v<W, Whole> ? codes : keep_bytes(codes, width.bits));
   }
 
   // A group with NaN or Inf in the halves of these lanes. Returns the number of such elements.
   template <Feedback F, class W>
   static __attribute__((noinline)) std::uint64_t encode_marked(const Source<T, F>& source, std::size_t g,
-                                                               std::uint32_t marked, const L& step,
-                                                               const L& inverse, std::byte* wire, W width) {
+                                                               std::uint32_t marked, const Scales& scales,
+                                                               std::byte* wire, W width) {
     const SmallFloats<T> coder(kE2M1);
     const L v = source.v(g, width), clean = L::select(v.finite(), v, L::all(T{0}));
-    const auto rounded = coder.rounded(clean * inverse, coder.one());
-    source.keep(g, clean - rounded.value * step, width);
+    const auto rounded = coder.rounded(clean * scales.inverses(g), coder.one());
+    source.keep(g, clean - rounded.value * scales.steps(g), width);
     std::uint64_t nonfinite = 0;
     const Bytes marks = mark_codes(v, marked, source.residual != nullptr, nonfinite);
-    pack(wire, kE2M1.bits(), joined(keep_bytes(coder.codes(rounded), width.bits & ~marked), marks, 0));
+    pack(wire, kE2M1.bits(),
+         joined(keep_bytes(coder.codes(rounded, kE2M1.bits()), width.bits & ~marked), marks, 0));
     return nonfinite;
   }
 

@@ -58,20 +58,34 @@ constexpr OnesTable make_ones_table() {
 }
 alignas(64) inline constexpr OnesTable kOnes = make_ones_table();
 
-// The keys of all rounds of philox::draw for one Site::call.
-struct RandomKeys {
-  std::uint32_t word[philox::kRounds][2];
+// What the draws of a vector have in common. Only the lower half of their numbers differs, which is the first word of the
+// counter. So half of the first two rounds of philox::draw is the same for all of them, and done here.
+struct RandomRounds {
+  std::uint64_t sum, upper;  // Site::sum; the upper half of the numbers, as a number
+  std::uint32_t key[philox::kRounds][2];
+  std::uint32_t first2, second0, second2,
+      second3;  // what these words of the two rounds are xored with; the last is the word
 };
-inline RandomKeys random_keys(std::uint64_t call) {
-  RandomKeys keys{};
+inline RandomRounds random_rounds(std::uint64_t call, std::uint64_t sum, std::uint64_t upper) {
+  RandomRounds r{};
+  r.sum = sum;
+  r.upper = upper;
   auto key0 = static_cast<std::uint32_t>(call), key1 = static_cast<std::uint32_t>(call >> 32);
-  for (auto& round : keys.word) {
-    round[0] = key0;
-    round[1] = key1;
+  for (auto& key : r.key) {
+    key[0] = key0;
+    key[1] = key1;
     key0 += philox::kKeyStep0;
     key1 += philox::kKeyStep1;
   }
-  return keys;
+  const std::uint64_t b = std::uint64_t{philox::kMultiplier1} * static_cast<std::uint32_t>(sum);
+  const std::uint32_t word0 =
+      static_cast<std::uint32_t>(b >> 32) ^ static_cast<std::uint32_t>(upper) ^ r.key[0][0];
+  const std::uint64_t a = std::uint64_t{philox::kMultiplier0} * word0;
+  r.first2 = static_cast<std::uint32_t>(sum >> 32) ^ r.key[0][1];
+  r.second0 = static_cast<std::uint32_t>(b) ^ r.key[1][0];
+  r.second2 = static_cast<std::uint32_t>(a >> 32) ^ r.key[1][1];
+  r.second3 = static_cast<std::uint32_t>(a);
+  return r;
 }
 
 }  // namespace mq::kernels

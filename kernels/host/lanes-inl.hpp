@@ -151,8 +151,7 @@ struct Lanes {
   MQ_INLINE Bytes low_bytes() const { return N::low_bytes(r); }
   // The signs of the lanes as the highest bits of bytes, whose other bits are arbitrary.
   MQ_INLINE Bytes sign_bytes() const { return N::sign_bytes(r); }
-  // Small floats with so many bits of exponent and mantissa, taken for halves whose other bits are 0. Not all instruction sets
-  // convert halves.
+  // Small floats with so many bits of exponent and mantissa, taken for halves whose other bits are 0.
   static constexpr bool kConvertsHalves = requires(const Bytes& codes, typename N::Reg (&to)[kRegs]) {
     N::of_small_halves(codes, 1, 1, to);
   };
@@ -192,6 +191,16 @@ struct Lanes {
     Mask mask;
     for (int i = 0; i < kRegs; ++i) mask.m[i] = N::finite(r[i]);
     return mask;
+  }
+  MQ_INLINE bool all_finite() const {
+    auto most = N::abs(r[0]);
+    for (int i = 1; i < kRegs; ++i) most = N::greatest_magnitude(most, r[i]);
+    return N::bits(N::finite(most)) == (std::uint64_t{1} << N::kWidth) - 1;
+  }
+  MQ_INLINE std::uint32_t signs() const {  // bit i is set if lane i is negative or -0
+    std::uint32_t b = 0;
+    for (int i = 0; i < kRegs; ++i) b |= N::signs(r[i]) << (i * N::kWidth);
+    return b;
   }
   MQ_INLINE Mask any_bit() const {  // false only for +0
     Mask mask;

@@ -3,8 +3,9 @@
 // instruction set, after lanes-inl.hpp.
 //
 // A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
-// elements are rounded at random with some parameters, it has stochastic(params) and dithered(v, bits): what put then gets.
-// If finite elements that decode to infinities are to be counted, it says kOverflows. If its
+// elements are rounded at random with some parameters, it has stochastic(params) and dithered(v, bits): what put then gets for
+// finite elements, which is finite. put_exact(v, codes) may do as put, with less work, for 32 such results that put decodes to
+// themselves. If finite elements that decode to infinities are to be counted, it says kOverflows. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 #pragma once
@@ -53,6 +54,7 @@ struct Loops : RowFunctions<Loops<T, Q>> {
   using L = Lanes<T>;
   static constexpr bool kScaled = !std::is_same_v<Scale, NoScale>;
   static constexpr bool kRandom = requires(L v) { Q::template dithered<T>(v, v); };
+  static constexpr bool kPutsExact = requires(L v, std::byte* code) { Q::template put_exact<T>(v, code); };
   static constexpr bool kOverflows = requires { Q::kOverflows; };
   static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
@@ -198,18 +200,31 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     constexpr bool kInResidual = kScaled && F == Feedback::carry;  // pass 1 left v there
     L v = L::load((kInResidual ? residual : x) + g * kGroupBytes, width);
     if constexpr (F == Feedback::carry && !kScaled) v = v + L::load(residual + g * kGroupBytes, width);
-    L rounded = v;
-    if constexpr (std::is_same_v<Random, Noise>)
+    // Rows that round at random do less if all elements are finite, as they mostly are.
+    const bool all_finite = std::is_same_v<Random, Noise> && v.all_finite();
+    constexpr bool kExact = kPutsExact && std::is_same_v<W, Whole>;
+    std::byte* const code = codes + code_offset(g);
+    L rounded = v, decoded;
+    if constexpr (std::is_same_v<Random, Noise>) {
       rounded = Q::template dithered<T>(v, random.template bits_at<T>(index + g * kLanes));
-    const L decoded = Q::template put<T>(rounded, statistics, codes + code_offset(g), width);
+      if (!all_finite) [[unlikely]]
+        rounded = L::select(v.finite(), rounded, v);
+    }
+    if (kExact && all_finite) [[likely]] {
+      if constexpr (kExact) Q::template put_exact<T>(rounded, code);
+      decoded = rounded;
+    } else {
+      decoded = Q::template put<T>(rounded, statistics, code, width);
+    }
     if constexpr (F != Feedback::none) {
       L error = v - decoded;
-      if constexpr (!kScaled) error = L::select(decoded.finite(), error, L::all(T{0}));
+      if (!kScaled && !all_finite) [[unlikely]]
+        error = L::select(decoded.finite(), error, L::all(T{0}));
       if constexpr (F == Feedback::deposit)
         error = deposited(L::load(residual + g * kGroupBytes, width), error);
       error.store(residual + g * kGroupBytes, width);
     }
-    if constexpr (!kScaled) {
+    if (!kScaled && !all_finite) {
       const std::uint32_t nonfinite = ~v.finite().bits() & width.bits;
       result.nonfinite += static_cast<std::uint64_t>(std::popcount(nonfinite));
       if constexpr (kOverflows)

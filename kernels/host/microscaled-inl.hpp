@@ -126,7 +126,7 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
     const L v = source.v(g, width);
     const auto rounded = coder.rounded(v, unit);
     source.keep(g, v - rounded.value, width);
-    const Bytes codes = coder.codes(rounded);
+    const Bytes codes = Coder::codes(rounded, bits);
     pack(code, bits, std::is_same_v<W, Whole> ? codes : keep_bytes(codes, width.bits));
   }
 
@@ -148,7 +148,7 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
     const auto rounded =
         coder.rounded(v * L::all(power_of(2 * static_cast<int>(Coder::kBias) - field)), scales.unit(at));
     source.keep(g, v - rounded.value * L::all(power_of(field)), width);
-    pack(code, format.bits(), keep_bytes(coder.codes(rounded), width.bits));
+    pack(code, format.bits(), keep_bytes(Coder::codes(rounded, format.bits()), width.bits));
     return 0;
   }
 

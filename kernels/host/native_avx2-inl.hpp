@@ -121,6 +121,10 @@ struct Native<float> {
   static MQ_INLINE Reg of_u16(const std::byte* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
+  static MQ_INLINE Reg of_u16_bits(const std::byte* p) {
+    return _mm256_castsi256_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static MQ_INLINE std::uint32_t signs(Reg v) { return bits(v); }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_ps(all(-0.0F), v);
@@ -172,6 +176,11 @@ struct Native<float> {
     const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(u, half), 16);
     const __m256i codes = _mm256_blendv_epi8(upper, rounded, _mm256_castps_si256(ordered(v)));
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(codes, codes), 0x08);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
+  static MQ_INLINE void store_upper(std::byte* p, Reg v) {
+    const __m256i upper = _mm256_srli_epi32(_mm256_castps_si256(v), 16);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0x08);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
   }
 
@@ -270,6 +279,10 @@ struct Native<double> {
   static MQ_INLINE Reg of_u16(const std::byte* p) {
     return _mm256_cvtepi32_pd(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
   }
+  static MQ_INLINE Reg of_u16_bits(const std::byte* p) {
+    return _mm256_castsi256_pd(_mm256_cvtepu16_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static MQ_INLINE std::uint32_t signs(Reg v) { return bits(v); }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {
     const Reg magnitude = _mm256_andnot_pd(all(-0.0), v);
@@ -328,23 +341,28 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   }
 }
 
-// Fills a tile of random bits (philox.hpp) from the draw with number `first`. A 64-bit lane holds one word of a draw;
-// its upper half is arbitrary. Even draws are in one register and odd draws in another, which the last step joins.
-MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
+// Fills a tile of random bits (philox.hpp) from the draw with number `first` on, and upper half rounds.upper. A 64-bit lane
+// holds one word of a draw; its upper half is arbitrary. Even draws are in one register and odd draws in another, which the
+// last step joins. Not inlined: the compiler would keep the keys of all rounds in registers that it does not have.
+inline __attribute__((noinline)) void random_tile(std::byte* tile, std::uint32_t first,
+                                                  const RandomRounds& rounds) {
   const __m256i multiplier0 = _mm256_set1_epi64x(philox::kMultiplier0);
   const __m256i multiplier1 = _mm256_set1_epi64x(philox::kMultiplier1);
-  for (int half = 0; half < 2; ++half) {
+  const auto all = [](std::uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); };
+  for (std::uint32_t half = 0; half < 2; ++half) {
     __m256i c[2][4];
-    for (int odd = 0; odd < 2; ++odd) {
-      const auto from = static_cast<long long>(first) + 8 * half + odd;
-      c[odd][0] = _mm256_add_epi64(_mm256_set1_epi64x(from), _mm256_setr_epi64x(0, 2, 4, 6));
-      c[odd][1] = _mm256_set1_epi64x(static_cast<long long>(first >> 32));
-      c[odd][2] = _mm256_set1_epi64x(static_cast<long long>(sum));
-      c[odd][3] = _mm256_set1_epi64x(static_cast<long long>(sum >> 32));
+    for (std::uint32_t odd = 0; odd < 2; ++odd) {  // the first two rounds
+      const __m256i number = _mm256_add_epi32(all(first + 8 * half + odd), _mm256_setr_epi64x(0, 2, 4, 6));
+      const __m256i a = _mm256_mul_epu32(number, multiplier0);
+      const __m256i b =
+          _mm256_mul_epu32(_mm256_xor_si256(_mm256_srli_epi64(a, 32), all(rounds.first2)), multiplier1);
+      c[odd][0] = _mm256_xor_si256(_mm256_srli_epi64(b, 32), all(rounds.second0));
+      c[odd][1] = b;
+      c[odd][2] = _mm256_xor_si256(a, all(rounds.second2));
+      c[odd][3] = all(rounds.second3);
     }
-    for (int round = 0; round < philox::kRounds; ++round) {
-      const __m256i key0 = _mm256_set1_epi32(static_cast<int>(keys.word[round][0]));
-      const __m256i key1 = _mm256_set1_epi32(static_cast<int>(keys.word[round][1]));
+    for (int round = 2; round < philox::kRounds; ++round) {
+      const __m256i key0 = all(rounds.key[round][0]), key1 = all(rounds.key[round][1]);
       for (auto& w : c) {
         const __m256i a = _mm256_mul_epu32(w[0], multiplier0), b = _mm256_mul_epu32(w[2], multiplier1);
         w[0] = _mm256_xor_si256(_mm256_srli_epi64(b, 32), _mm256_xor_si256(w[1], key0));

@@ -83,6 +83,11 @@ struct Native<float> {
   static MQ_INLINE Reg of_u16(const std::byte* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
   }
+  static MQ_INLINE Reg of_u16_bits(const std::byte* p) {
+    return _mm512_castsi512_ps(
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  }
+  static MQ_INLINE std::uint32_t signs(Reg v) { return _mm512_movepi32_mask(_mm512_castps_si512(v)); }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_ps_mask(v, 0x99));
@@ -126,6 +131,10 @@ struct Native<float> {
         _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(upper, _mm512_set1_epi32(1)));
     const __m512i codes = _mm512_mask_srli_epi32(upper, ordered(v), _mm512_add_epi32(u, half), 16);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(codes));
+  }
+  static MQ_INLINE void store_upper(std::byte* p, Reg v) {
+    const __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(v), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(upper));
   }
 
  private:
@@ -215,6 +224,10 @@ struct Native<double> {
   static MQ_INLINE Reg of_u16(const std::byte* p) {
     return _mm512_cvtepi32_pd(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
+  static MQ_INLINE Reg of_u16_bits(const std::byte* p) {
+    return _mm512_castsi512_pd(_mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static MQ_INLINE std::uint32_t signs(Reg v) { return _mm512_movepi64_mask(_mm512_castpd_si512(v)); }
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ); }
   static MQ_INLINE Mask finite(Reg v) {  // 0x99: quiet NaN, +Inf, -Inf, signalling NaN
     return static_cast<Mask>(~_mm512_fpclass_pd_mask(v, 0x99));
@@ -280,22 +293,27 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   _mm512_store_si512(bytes, _mm512_setzero_si512());
 }
 
-// Fills a tile of random bits (philox.hpp) from the draw with number `first`. A 64-bit lane holds one word of a draw;
-// its upper half is arbitrary. Even draws are in one register and odd draws in another, which the last step joins.
-MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
+// Fills a tile of random bits (philox.hpp) from the draw with number `first` on, and upper half rounds.upper. A 64-bit lane
+// holds one word of a draw; its upper half is arbitrary. Even draws are in one register and odd draws in another, which the
+// last step joins. Not inlined: the compiler would keep the keys of all rounds in registers that it does not have.
+inline __attribute__((noinline)) void random_tile(std::byte* tile, std::uint32_t first,
+                                                  const RandomRounds& rounds) {
   const __m512i multiplier0 = _mm512_set1_epi64(philox::kMultiplier0);
   const __m512i multiplier1 = _mm512_set1_epi64(philox::kMultiplier1);
+  const auto all = [](std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); };
   __m512i c[2][4];
-  for (int odd = 0; odd < 2; ++odd) {
-    const auto from = static_cast<long long>(first) + odd;
-    c[odd][0] = _mm512_add_epi64(_mm512_set1_epi64(from), _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
-    c[odd][1] = _mm512_set1_epi64(static_cast<long long>(first >> 32));
-    c[odd][2] = _mm512_set1_epi64(static_cast<long long>(sum));
-    c[odd][3] = _mm512_set1_epi64(static_cast<long long>(sum >> 32));
+  for (std::uint32_t odd = 0; odd < 2; ++odd) {  // the first two rounds
+    const __m512i number = _mm512_add_epi32(all(first + odd), _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
+    const __m512i a = _mm512_mul_epu32(number, multiplier0);
+    const __m512i b =
+        _mm512_mul_epu32(_mm512_xor_si512(_mm512_srli_epi64(a, 32), all(rounds.first2)), multiplier1);
+    c[odd][0] = _mm512_xor_si512(_mm512_srli_epi64(b, 32), all(rounds.second0));
+    c[odd][1] = b;
+    c[odd][2] = _mm512_xor_si512(a, all(rounds.second2));
+    c[odd][3] = all(rounds.second3);
   }
-  for (int round = 0; round < philox::kRounds; ++round) {
-    const __m512i key0 = _mm512_set1_epi32(static_cast<int>(keys.word[round][0]));
-    const __m512i key1 = _mm512_set1_epi32(static_cast<int>(keys.word[round][1]));
+  for (int round = 2; round < philox::kRounds; ++round) {
+    const __m512i key0 = all(rounds.key[round][0]), key1 = all(rounds.key[round][1]);
     for (auto& w : c) {
       const __m512i a = _mm512_mul_epu32(w[0], multiplier0), b = _mm512_mul_epu32(w[2], multiplier1);
       w[0] =

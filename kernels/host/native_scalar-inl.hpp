@@ -152,6 +152,12 @@ struct Native {
     for (int i = 0; i < kLanes; ++i) v[i] = std::bit_cast<Reg>(Bits{bytes.lane[i]});
   }
   static MQ_INLINE Reg of_u16(const std::byte* p) { return static_cast<Reg>(load_code(p)); }
+  static MQ_INLINE Reg of_u16_bits(const std::byte* p) {
+    return std::bit_cast<Reg>(static_cast<Bits>(load_code(p)));
+  }
+  static MQ_INLINE std::uint32_t signs(Reg v) {
+    return std::signbit(v);
+  }  // bit i is set if lane i is negative or -0
   // -0 is at least +0; false for NaN.
   static MQ_INLINE Mask at_least(Reg a, Reg b) { return -static_cast<Mask>(a >= b); }
   static MQ_INLINE Mask finite(Reg v) { return -static_cast<Mask>(std::isfinite(v)); }
@@ -182,6 +188,10 @@ struct Native {
   }
   static MQ_INLINE void store_bf16(std::byte* p, Reg v) {
     store_code(p, bf16_from_bits(std::bit_cast<std::uint32_t>(v)));
+  }
+  // The upper halves of the lanes.
+  static MQ_INLINE void store_upper(std::byte* p, Reg v) {
+    store_code(p, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(v) >> 16));
   }
 
  private:
@@ -216,14 +226,14 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   }
 }
 
-// Fills a tile of random bits (philox.hpp) from the draw with number `first`.
-MQ_INLINE void random_tile(std::byte* tile, std::uint64_t first, std::uint64_t sum, const RandomKeys& keys) {
+// Fills a tile of random bits (philox.hpp) from the draw with number `first` on, and upper half rounds.upper.
+inline __attribute__((noinline)) void random_tile(std::byte* tile, std::uint32_t first,
+                                                  const RandomRounds& rounds) {
   for (int draw = 0; draw < philox::kDrawsOfTile; ++draw) {
     const philox::Block block =
-        philox::draw({{static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(draw),
-                       static_cast<std::uint32_t>(first >> 32), static_cast<std::uint32_t>(sum),
-                       static_cast<std::uint32_t>(sum >> 32)}},
-                     keys.word[0][0], keys.word[0][1]);
+        philox::draw({{first + static_cast<std::uint32_t>(draw), static_cast<std::uint32_t>(rounds.upper),
+                       static_cast<std::uint32_t>(rounds.sum), static_cast<std::uint32_t>(rounds.sum >> 32)}},
+                     rounds.key[0][0], rounds.key[0][1]);
     for (int i = 0; i < 4; ++i) std::memcpy(tile + 64 * i + 4 * draw, &block.word[i], 4);
   }
 }

@@ -45,7 +45,10 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
       const auto source = Source<T, F>::at(a, begin);
       const Grid grid = measure(source, n, settings, result.nonfinite);
       wire = write_head(wire, grid, settings);
-      wire = write_codes(source, n, grid, settings, wire, random, a.site.index + begin);
+      const std::uint64_t index = a.site.index + begin;
+      wire = settings.reach == integers::Reach::ends
+                 ? write_codes<true>(source, n, grid, settings, wire, random, index)
+                 : write_codes<false>(source, n, grid, settings, wire, random, index);
     }
     result.bytes = static_cast<std::size_t>(wire - a.wire);
     return result;
@@ -162,7 +165,8 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     return std::max(most, static_cast<T>(std::min(static_cast<double>(most) * std::sqrt(sum), kMax)));
   }
 
-  template <Feedback F, class Random>
+  // kMiddle: the middle may be another number than +0.
+  template <bool kMiddle, Feedback F, class Random>
   static MQ_INLINE std::byte* write_codes(const Source<T, F>& source, std::size_t n, const Grid& grid,
                                           const Settings& settings, std::byte* wire, Random& random,
                                           std::uint64_t index) {
@@ -170,10 +174,10 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     const std::size_t group = 4 * static_cast<std::size_t>(settings.bits);
     const Rounding rounding(grid, settings.limit());
     for (std::size_t g = 0; g < whole; ++g, wire += group)
-      pack(wire, settings.bits, codes_of(source, g, rounding, random, index + g * kLanes, Whole{}));
+      pack(wire, settings.bits, codes_of<kMiddle>(source, g, rounding, random, index + g * kLanes, Whole{}));
     if (rest) {
       pack(wire, settings.bits,
-           codes_of(source, whole, rounding, random, index + whole * kLanes, Part{rest}));
+           codes_of<kMiddle>(source, whole, rounding, random, index + whole * kLanes, Part{rest}));
       wire += group;
     }
     return wire;
@@ -192,11 +196,11 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
           marked(grid.mark != integers::Mark::none) {}
   };
 
-  template <Feedback F, class Random, class W>
+  template <bool kMiddle, Feedback F, class Random, class W>
   static MQ_INLINE Bytes codes_of(const Source<T, F>& source, std::size_t g, const Rounding& to,
                                   Random& random, std::uint64_t index, W width) {
     const L v = source.v(g, width);
-    L scaled = (v - to.middle) * to.inverse;
+    L scaled = (kMiddle ? v - to.middle : v) * to.inverse;
     if constexpr (std::is_same_v<Random, Noise>)
       scaled = (scaled + random.template at<T>(index)).clamped(L::all(T{0}) - to.limit, to.limit);
     const L rounded = scaled + to.rounder;
@@ -204,7 +208,9 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     if (to.marked) [[unlikely]]
       kept &= v.finite().bits();
     if constexpr (F != Feedback::none) {
-      L error = v - ((rounded - to.rounder) * to.step + to.middle);
+      L decoded = (rounded - to.rounder) * to.step;  // never -0
+      if constexpr (kMiddle) decoded = decoded + to.middle;
+      L error = v - decoded;
       if (to.marked) [[unlikely]]
         error = L::select(v.finite(), error, L::all(T{0}));
       source.keep(g, error, width);

@@ -71,8 +71,9 @@ class SmallFloats {
     }
     return to;
   }
-  MQ_INLINE Bytes codes(const Rounded& rounded) const {
-    return with_top_bits(rounded.code.low_bytes(), rounded.value.sign_bytes(), format_.bits() - 1);
+  // bits: of the format, which callers know as a constant.
+  static MQ_INLINE Bytes codes(const Rounded& rounded, int bits) {
+    return with_top_bits(rounded.code.low_bytes(), rounded.value.sign_bytes(), bits - 1);
   }
   MQ_INLINE L values(const Bytes& codes) const {
     if constexpr (L::kConvertsHalves)

@@ -84,8 +84,10 @@ TEST(Integers, codes_are_those_of_the_definition) {
   for_each_integer_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
     const Format format = format_of(row);
-    const Site site{.call = 0x123456789abcdefu, .sum = 0xfedcba987654321u, .index = 3 * row.block()};
     for (const Input input : {Input::normal, Input::one_sided, Input::mixed_scales}) {
+      // The second is where the numbers of the draws pass 2^32.
+      const std::uint64_t first = input == Input::normal ? 3 : (std::uint64_t{1} << 35) / row.block() - 1;
+      const Site site{.call = 0x123456789abcdefu, .sum = 0xfedcba987654321u, .index = first * row.block()};
       const std::size_t n = row.block() + 77;
       const auto x = make_input<T>(input, n, seed());
       const auto wire = row.run(x, {}, Feedback::none, 0, site).wire;
