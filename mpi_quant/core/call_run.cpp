@@ -329,10 +329,7 @@ Status CallRun::agreed(bool& moved) {
 void CallRun::forget_unused_key() {
   Residuals::Entry* const e = state_.residuals.find(key_.view());
   if (e == nullptr || e->users != (holds_key_ ? 1 : 0)) return;
-  if (e->used)
-    e->shrink();
-  else
-    state_.residuals.drop(key_.view());
+  e->used ? e->shrink() : state_.residuals.drop(key_.view());
 }
 
 // The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with the key.

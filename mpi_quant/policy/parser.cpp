@@ -46,8 +46,7 @@ class Parser {
     const std::size_t start = skip();
     const std::string_view name = word();
     if (name == kExact) {
-      skip();
-      if (!at_end() && (text_[at_] == '(' || text_[at_] == '/'))
+      if (const char c = peek(); c == '(' || c == '/')
         return error(at_, "mpi takes no parameters and no plan");
       return {};
     }

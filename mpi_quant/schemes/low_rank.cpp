@@ -83,6 +83,7 @@ Status LowRank<T>::acquire(const std::string& key, std::size_t count, Residuals:
   const Result<Residuals::Entry*> found = state_.residuals.acquire(key, count, kElement);
   if (!found.ok()) return found.status();
   if ((*found)->users > 0) return bad_argument("mpiq_key \"" + key_ + "\" is in use by a call in flight");
+  (*found)->end_estimates();  // of a call by another memory rule: they are no residual
   MQ_TRY((*found)->move_to_host());
   entry = *found;
   ++entry->users;

@@ -104,6 +104,35 @@ TEST_F(ResidualFile, estimates_go_on_bit_for_bit_and_on_fewer_ranks_with_the_sam
   for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(-sum[i], theirs[x.size() + i], 1e-4) << i;
 }
 
+TEST_F(ResidualFile, lowrank_goes_on_bit_for_bit_and_on_fewer_ranks_with_the_same_residuals) {
+  if (size == 1) return;
+  const std::vector<float> x = input<float>(6000);
+  const auto call = [&](MPI_Comm on) {
+    std::vector<float> y(x.size());
+    EXPECT_EQ(MPIQ_Allreduce(
+                  x.data(), y.data(), 6000, MPI_FLOAT, MPI_SUM, on,
+                  Info{{"mpiq_method", "lowrank(rank=3)"}, {"mpiq_key", "w"}, {"mpiq_matrix", "100x60"}}),
+              MPI_SUCCESS);
+    return y;
+  };
+  for (int i = 0; i < 3; ++i) call(comm);
+  ASSERT_EQ(MPIQ_Residual_save(comm, path.c_str()), MPI_SUCCESS);
+  std::vector<float> waiting(x.size()), delivered(x.size());
+  const Sub restarted(comm, size, rank);
+  ASSERT_EQ(MPIQ_Residual_restore(restarted, path.c_str()), MPI_SUCCESS);
+  EXPECT_EQ(held(restarted), held(comm));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(same_bits(call(restarted), call(comm)));
+  ASSERT_EQ(MPIQ_Residual_restore(comm, path.c_str()), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_flush(waiting.data(), 6000, MPI_FLOAT, comm, "w"), MPI_SUCCESS);
+  const Sub fewer(comm, size - 1, rank);
+  if (rank == size - 1) return;
+  ASSERT_EQ(MPIQ_Residual_restore(fewer, path.c_str()), MPI_SUCCESS);
+  if (size > 2) call(fewer);  // the basis of some ranks is now another multiple, or none
+  ASSERT_EQ(MPIQ_Residual_restore(fewer, path.c_str()), MPI_SUCCESS);
+  ASSERT_EQ(MPIQ_Residual_flush(delivered.data(), 6000, MPI_FLOAT, fewer, "w"), MPI_SUCCESS);
+  EXPECT_LE(norm(delivered, waiting), 1e-6 * norm(waiting, std::vector<float>(waiting.size())));
+}
+
 TEST_F(ResidualFile, saved_or_restored_while_a_rank_reduces_is_an_error_on_all_ranks_that_names_both) {
   if (size == 1) return;
   reduce(comm, "w", input<float>(100));

@@ -283,6 +283,29 @@ TEST_F(LowRank, leaves_calls_that_it_cannot_serve_to_mpi_and_counts_them) {
   EXPECT_EQ(stats().declined_calls - before.declined_calls, 2u);
 }
 
+TEST_F(LowRank, takes_over_a_residual_of_another_method_but_no_estimates) {
+  if (size == 1) return;
+  const Shape s{40, 25, 2};
+  for (const char* const method : {"onebit", "topk memory=momentum", "topk memory=ef21"}) {
+    const std::vector<float> x = input<float>(s.count()), low = of_rank<float>(s, 2);
+    std::vector<float> y(s.count());
+    MPIQ_Residual_reset(comm, nullptr);
+    for (int call = 0; call < 2; ++call)
+      ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(y.size()), MPI_FLOAT, MPI_SUM, comm,
+                               Info{{"mpiq_method", method}, {"mpiq_key", "k"}}),
+                MPI_SUCCESS);
+    const bool estimates = std::string(method).find("ef21") != std::string::npos;
+    const std::vector<double> given = sum_of(low), waited = estimates ? std::vector<double>(s.count())
+                                                                      : sum_of(residual<float>(s));
+    ASSERT_EQ(reduce(s, low, y), MPI_SUCCESS);
+    const std::vector<double> left = sum_of(residual<float>(s));
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_NEAR(static_cast<double>(y[i]) + left[i], given[i] + waited[i],
+                  1e-4 * (greatest(given) + greatest(waited)))
+          << method;
+  }
+}
+
 TEST_F(LowRank, is_chosen_by_a_policy) {
   const Shape s{300, 200, 2};
   ASSERT_EQ(MPIQ_Comm_set_policy(comm, "64K-: lowrank(rank=2)"), MPI_SUCCESS);
