@@ -407,29 +407,33 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indi
 MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m, MPI_Count n, MPI_Count k,
                                        void* result, MPI_Datatype datatype, MPI_Comm comm);
 
-/* One round of gossip: moves each rank's vector towards the mean of all, by messages between neighbours of a graph only. It
- * is no sum: results differ between ranks, and approach the mean from round to round. comm has a directed graph
- * (MPI_Dist_graph_create, _create_adjacent), in which every rank must be able to reach every other; its weights are not
- * used. With x the vector of count elements of a rank, y its *weight, and a_ij = 1 / (1 + out-neighbours of j) for each edge
- * from j to i and for j = i:
+/* One round of gossip: moves each rank's vector towards the mean of all, by messages between neighbours of a
+ * graph only. It is no sum: results differ between ranks, and approach the mean from round to round. comm has a
+ * directed graph (MPI_Dist_graph_create, _create_adjacent), in which every rank must be able to reach every
+ * other; its weights are not used. With x the vector of count elements of a rank, y its *weight, and
+ * a_ij = 1 / (1 + out-neighbours of j) for each edge from j to i and for j = i, a round does
  *
- *   x_i += gamma (sum over j of a_ij X_j - X_i),   y_i += gamma (sum over j of a_ij y_j - y_i)
+ *   X_j += decoded(encoded(x_j - X_j)), on rank j and on its out-neighbours, which get the encoded difference
+ *   x_i += gamma (sum over j of a_ij X_j - X_i)
+ *   y_i += gamma (sum over j of a_ij y_j - y_i)
  *
- * X_j, the mirror of x_j, is what the neighbours know of it: each round sends them the difference x_j - X_j, encoded. The
- * sums of all x and of all y stay, up to rounding. With *weight = 1 on every rank before the first round, x / *weight on each
- * rank approaches the mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec
- * leaves out. If every rank has as many in-neighbours as out-neighbours, and all as many, *weight stays 1. (Toghani and
- * Uribe 2022; on symmetric graphs Koloskova et al. 2019, CHOCO-Gossip.)
+ * X_j, the mirror of x_j, is what the neighbours know of it: zero at first. The sums of all x and of all y stay,
+ * up to rounding. With *weight = 1 on every rank before the first round, x / *weight on each rank approaches the
+ * mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec leaves out.
+ * (Toghani and Uribe 2022; on symmetric graphs Koloskova et al. 2019, CHOCO-Gossip.)
  *
- * x and *weight are read and written; x is in host memory. datatype is MPI_FLOAT or MPI_DOUBLE. 0 < gamma <= 1. info
- * needs mpiq_key, the name of the vector, and may have mpiq_method and mpiq_seed. Of the method or the policy's
- * rule the codec alone counts; for "mpi" it is raw, and codecs that measure all ranks' vectors first are an error. Between rounds the program may change x, as
- * by a step of an optimizer. Each rank keeps two arrays of count elements for a key. MPIQ_Residual_reset on all ranks
- * forgets them: X is then zero again. The other functions for residuals do not know them.
+ * x and *weight are read and written; x is in host memory. datatype is MPI_FLOAT or MPI_DOUBLE. 0 < gamma <= 1.
+ * Between rounds the program may change x, as by a step of an optimizer. info needs mpiq_key, the name of the
+ * vector, and may have mpiq_method and mpiq_seed. Of the method, or of the policy's rule, the codec alone counts;
+ * for "mpi" it is raw. A codec that measures all ranks' vectors first is an error.
  *
- * An element that is NaN or Inf on a rank stays so there and does not spread. Collective over comm. It is an error on every
- * rank, found before any vector is sent, if a rank's arguments cannot be used, if ranks differ in count, datatype, gamma, method, key or function, or
- * if some have forgotten the key. */
+ * Each rank keeps two arrays of count elements for a key. MPIQ_Residual_reset on all ranks forgets them: X is then
+ * zero again. The other functions for residuals do not know them. An element that is NaN or Inf on a rank stays
+ * so there and does not spread.
+ *
+ * Collective over comm. It is an error on every rank, found before any vector is sent, if a rank's arguments
+ * cannot be used, if ranks differ in count, datatype, gamma, method, key or function, or if some have forgotten
+ * the key. */
 MPIQ_PUBLIC int MPIQ_Neighbor_mix(void* x, double* weight, MPI_Count count, MPI_Datatype datatype,
                                   double gamma, MPI_Comm comm, MPI_Info info);
 

@@ -9,8 +9,8 @@
 //
 // The sums are made by codec raw, so P and Q have the same bits on all ranks, and the rest is done by every rank in the
 // same order. E is what the projection leaves of the rank's own A. So no rank's residual grows by what others bring, and
-// results and residuals add up to the inputs. The paper leaves Q as it is; here its columns are made orthonormal before they are used. This
-// changes no span, and products then stay within the range of the type.
+// results and residuals add up to the inputs. The paper leaves Q as it is; here its columns are made orthonormal before
+// they are used. This changes no span, and products then stay within the range of the type.
 //
 // If P or Q is not finite, or a product could overflow, a last part sums the input itself, on all ranks, because all have
 // the same P and Q. NaN and Inf are then where MPI would put them. E and Q stay.
