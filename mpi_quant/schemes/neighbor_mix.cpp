@@ -106,8 +106,8 @@ class Round {
   const std::string& facts() const { return facts_; }
   // The ranks have not agreed. If this was the first round of the key, the key is not bound to its count and type.
   void give_up();
-  // The messages, and what follows from them, once the ranks have agreed. After an error the key is forgotten here, so that the next
-  // call is an error on all ranks.
+  // The messages, and what follows from them, once the ranks have agreed. After an error the key is forgotten here, so
+  // that the next call is an error on all ranks.
   Status run();
 
  private:
