@@ -2,7 +2,8 @@
 // kWhat, kId, kLossless, kSpecs, block(params), Family = Scaled, and settings(params).
 //
 // Encode reads a block twice. Pass 1 finds what sets the grid; pass 2 computes codes and residual, with the block in
-// L1. So x and residual are read once from memory, and residual is written once.
+// L1. So x and residual are read once from memory, and residual is written once. The pass that takes longer asks for what
+// comes next: pass 2 if it rounds at random.
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
@@ -34,6 +35,9 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     return Q::settings(a.params).stochastic ? encode_blocks<F, Noise>(a) : encode_blocks<F, NoNoise>(a);
   }
 
+  template <class Random>
+  static constexpr bool kAsksLate = std::is_same_v<Random, Noise>;
+
   template <Feedback F, class Random>
   static Encoded encode_blocks(const EncodeArgs& a) {
     const Settings settings = Q::settings(a.params);
@@ -43,7 +47,7 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
       const std::size_t n = std::min(settings.block, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
-      const Grid grid = measure(source, n, settings, result.nonfinite);
+      const Grid grid = measure<kAsksLate<Random>>(source, n, settings, result.nonfinite);
       wire = write_head(wire, grid, settings);
       const std::uint64_t index = a.site.index + begin;
       wire = settings.reach == integers::Reach::ends
@@ -61,10 +65,10 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     return wire + settings.values() * sizeof(T);
   }
 
-  template <Feedback F>
+  template <bool kLate, Feedback F>
   static MQ_INLINE Grid measure(const Source<T, F>& source, std::size_t n, const Settings& settings,
                                 std::uint64_t& nonfinite) {
-    const T most = greatest_magnitude(source, n);
+    const T most = greatest_magnitude<kLate>(source, n);
     if (std::isfinite(most) && settings.reach == integers::Reach::magnitude)
       return Grid::of(T{0}, reach_of(source, n, most, n, settings), settings.limit(), integers::Mark::none);
     return measure_ends(source, n, settings, nonfinite);
@@ -101,14 +105,14 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
   }
 
   // NaN and infinities are greater than all numbers.
-  template <Feedback F>
+  template <bool kLate, Feedback F>
   static MQ_INLINE T greatest_magnitude(const Source<T, F>& source, std::size_t n) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     L most[2]{L::all(T{0}), L::all(T{0})};  // two, so that one maximum need not wait for the other
     std::size_t g = 0;
     for (; g + 2 <= whole; g += 2)
       for (std::size_t i = 0; i < 2; ++i) {
-        source.ask(g + i);
+        if constexpr (!kLate) source.ask(g + i);
         most[i] = L::greatest_magnitude(most[i], source.v(g + i, Whole{}));
       }
     for (; g < whole; ++g) most[0] = L::greatest_magnitude(most[0], source.v(g, Whole{}));
@@ -173,8 +177,10 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     const std::size_t group = 4 * static_cast<std::size_t>(settings.bits);
     const Rounding rounding(grid, settings.limit());
-    for (std::size_t g = 0; g < whole; ++g, wire += group)
+    for (std::size_t g = 0; g < whole; ++g, wire += group) {
+      if constexpr (kAsksLate<Random>) source.ask(g);
       pack(wire, settings.bits, codes_of<kMiddle>(source, g, rounding, random, index + g * kLanes, Whole{}));
+    }
     if (rest) {
       pack(wire, settings.bits,
            codes_of<kMiddle>(source, whole, rounding, random, index + whole * kLanes, Part{rest}));
