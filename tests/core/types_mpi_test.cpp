@@ -175,6 +175,21 @@ TEST_F(Types, a_matrix_is_reduced_column_by_column) {
     expect_error_everywhere(call(bad), "mpiq_matrix");
 }
 
+// All ranks choose the same lines here. So the result has three lines of the sum, and nothing else.
+TEST_F(Types, meprop_sends_whole_lines_of_the_matrix) {
+  if (size == 1) return;
+  const std::size_t line = 100, lines = 60, n = line * lines;
+  std::vector<float> x(n, 1.0F / 16), y(n);
+  for (const std::size_t i : {7, 20, 59})
+    for (std::size_t j = 0; j < line; ++j) x[i * line + j] = static_cast<float>(1 + j % 5);
+  ASSERT_EQ(
+      MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(n), MPI_FLOAT, MPI_SUM, comm,
+                     Info{{"mpiq_method", "meprop(k=0.05,lines=60)/allgather"}, {"mpiq_matrix", "100x60"}}),
+      MPI_SUCCESS);
+  for (std::size_t i = 0; i < n; ++i)
+    ASSERT_EQ(y[i], x[i] >= 1 ? static_cast<float>(size) * x[i] : 0.0F) << i;
+}
+
 TEST_F(Types, any_alignment_gives_the_same_bits) {
   const std::size_t n = 20000;
   const std::vector<float> x = input<float>(n);

@@ -188,12 +188,15 @@ inline std::size_t position(const kernels::Codec& codec, std::string_view param)
 // Matrices for codecs that have columns: contiguous and padded, of rows below, at and above a group of 32
 // lanes and the pieces in which long blocks are summed.
 inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Params>& sets) {
-  const std::size_t means = position(codec, "means"), split = position(codec, "split");
   const std::size_t rows = position(codec, "rows"), ld = position(codec, "ld");
   if (rows == codec.specs.size()) return;
+  const auto set = [&](kernels::Params& params, std::string_view name, double value) {
+    if (const std::size_t at = position(codec, name); at < codec.specs.size()) params.value[at] = value;
+  };
   kernels::Params matrix = kernels::preset_params(codec);
-  matrix.value[means] = 1;
-  sets.push_back(matrix);  // columns of unknown length
+  set(matrix, "means", 1);
+  set(matrix, "lines", 3);  // of several columns
+  sets.push_back(matrix);   // columns of unknown length
   const std::array<std::array<double, 3>, 10> shapes{{{1, 0, 0},
                                                       {1, 4, 1},
                                                       {31, 31, 1},
@@ -207,12 +210,12 @@ inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Param
   for (const auto& shape : shapes) {
     matrix.value[rows] = shape[0];
     matrix.value[ld] = shape[1];
-    matrix.value[split] = shape[2];
+    set(matrix, "split", shape[2]);
     sets.push_back(matrix);
   }
   kernels::Params tensor = kernels::preset_params(codec);
-  tensor.value[means] = 2;
-  tensor.value[split] = 1;
+  set(tensor, "means", 2);
+  set(tensor, "split", 1);
   sets.push_back(tensor);
 }
 
