@@ -35,6 +35,20 @@ struct AdaCompParams {
   constexpr std::uint32_t above() const { return none() + 1; }
   constexpr std::uint32_t last() const { return 2 * above(); }
   constexpr std::size_t bins(std::size_t n) const { return (n + bin - 1) / bin; }
+  // Copies of a length that compilers know, which are much faster.
+  MQ_INLINE void put(std::uint32_t one, std::byte* out) const {
+    const auto two = static_cast<std::uint16_t>(one);
+    if (entry == 1)
+      *out = static_cast<std::byte>(one);
+    else
+      std::memcpy(out, &two, sizeof two);
+  }
+  MQ_INLINE std::uint32_t get(const std::byte* in) const {
+    std::uint16_t two = 0;
+    if (entry == 1) return std::to_integer<std::uint32_t>(*in);
+    std::memcpy(&two, in, sizeof two);
+    return two;
+  }
 };
 
 template <class T>
@@ -208,7 +222,7 @@ struct Bins : RowFunctions<Bins<T>> {
     bool some = false;
     std::size_t begin = 0;
     const auto put = [&](std::uint32_t entry) {
-      std::memcpy(out, &entry, p.entry);
+      p.put(entry, out);
       out += p.entry;
     };
     const auto next_bin = [&] {
@@ -317,8 +331,7 @@ struct Bins : RowFunctions<Bins<T>> {
       if (bytes % p.entry != 0) return false;
       std::size_t begin = 0, next = 0;  // of the bin; the first position that its next entry may have
       for (std::size_t i = 0; i < bytes; i += p.entry) {
-        std::uint32_t entry = 0;
-        std::memcpy(&entry, payload + i, p.entry);
+        const std::uint32_t entry = p.get(payload + i);
         const std::size_t position = entry & p.none();
         if (begin >= n) return false;
         if (entry == (p.none() | p.last())) {
