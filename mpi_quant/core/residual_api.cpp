@@ -1,196 +1,27 @@
 // The MPIQ_Residual_ functions of this library: what a program may do with residuals between its calls. Local
 // functions look at the residuals of one rank. Collective ones first agree (collective_check.hpp): all ranks
-// learn if one of them fails or if their facts differ. They change nothing before all ranks can.
+// learn if one of them fails or if their facts differ. They change nothing before all ranks can. The flush is in residual_flush.cpp.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "kernels/convert.hpp"
 #include "kernels/memory.hpp"
 #include "mpi_quant.h"
-#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/collective_check.hpp"
-#include "mpi_quant/core/comm_state.hpp"
-#include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/meeting.hpp"
-#include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
+#include "mpi_quant/core/residual_table.hpp"
 
 namespace mq {
 namespace {
 
 using kernels::Element;
 using kernels::element_bytes;
-
-Status bad_argument(std::string text) { return {Code::bad_argument, std::move(text)}; }
-
-std::string quoted(std::string_view key) { return "key \"" + std::string(key) + "\""; }
-
-Status check_key(std::string_view key) {
-  if (key.size() >= 1 && key.size() <= MPIQ_MAX_KEY) return {};
-  return bad_argument(quoted(key) + " is not 1 to " + std::to_string(MPIQ_MAX_KEY) + " characters");
-}
-
-Status check_key(const char* key) {
-  return key == nullptr ? bad_argument("key is NULL") : check_key(std::string_view(key));
-}
-
-Status check_intracommunicator(MPI_Comm comm) {
-  int inter = 0;
-  MQ_TRY(mpi_status(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter"));
-  return inter ? bad_argument("comm is an intercommunicator") : Status{};
-}
-
-// The residuals of a communicator, locked while this object lives. It is false if the communicator has no
-// state, and so no residuals.
-class Table {
- public:
-  explicit Table(CommState* state) : state_(state) {
-    if (state_ != nullptr) lock_ = std::unique_lock(state_->mutex);
-  }
-  explicit Table(MPI_Comm comm) : Table(find_state(comm)) {}
-  explicit operator bool() const { return state_ != nullptr; }
-  Residuals* operator->() const { return &state_->residuals; }
-  CommState* state() const { return state_; }
-
- private:
-  CommState* state_;
-  std::unique_lock<std::mutex> lock_;
-};
-
-MPI_Datatype residual_type(const Residuals::Entry& entry) {
-  return entry.residual_element() == Element::f64 ? MPI_DOUBLE : MPI_FLOAT;
-}
-
-// Calls f with the elements of all arrays of a key.
-template <class F>
-auto visit(const Residuals::Entry& entry, const F& f) {
-  std::byte* const data = entry.buffer.data();  // on the host: call move_to_host first
-  if (entry.residual_element() == Element::f64)
-    return f(std::span(reinterpret_cast<double*>(data), entry.count * entry.arrays));
-  return f(std::span(reinterpret_cast<float*>(data), entry.count * entry.arrays));
-}
-
-// How many elements are flushed at once. This bounds the scratch memory of half types, and keeps the counts
-// of messages below 2^31.
-constexpr std::size_t kPiece = std::size_t{1} << 20;
-
-struct Flush {
-  std::byte* output = nullptr;  // in host memory: the caller's buffer, or `delivery`
-  std::byte* target = nullptr;  // the caller's buffer, if it is on a device
-  Buffer delivery;
-  std::size_t count = 0;
-  Element element{};
-  CommState* state = nullptr;
-  Residuals::Entry* entry = nullptr;  // in use while flush() runs
-  Buffer sums;                        // a piece in float, before it is rounded to a half type
-  std::string facts;
-};
-
-// MPI delivers to host memory. If the caller's buffer is on a device, the sum needs a buffer on the host.
-Status prepare_output(Flush& f) {
-  if (f.count == 0) return {};
-  const Result<bool> there = is_on_device(f.output);
-  if (!there.ok()) return there.status();
-  if (!*there) return {};
-  if (!f.delivery.reserve(f.count * element_bytes(f.element)))
-    return {Code::no_memory, "no memory for the sum"};
-  f.target = std::exchange(f.output, f.delivery.data());
-  return {};
-}
-
-// Checks and allocates everything that can fail on one rank alone.
-Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
-  MQ_TRY(check_key(key));
-  if (count < 0) return bad_argument("count " + std::to_string(count) + " is negative");
-  if (count > 0 && f.output == nullptr) return bad_argument("recvbuf is NULL");
-  if (f.output == MPI_IN_PLACE) return bad_argument("recvbuf is MPI_IN_PLACE");
-  const std::optional<Element> element = element_of(datatype);
-  if (!element) return bad_argument("datatype is none of those that are compressed");
-  f.element = *element;
-  f.count = static_cast<std::size_t>(count);
-  MQ_TRY(prepare_output(f));
-  const bool rounds = kernels::compute_element(f.element) != f.element;
-  if (rounds && !f.sums.reserve(std::min(f.count, kPiece) * sizeof(float)))
-    return {Code::no_memory, "no memory to round the sum"};
-  const Table table(comm);
-  const bool held = table && table->find(key) != nullptr;
-  f.facts = quoted(key) + ", " + std::to_string(count) + " " + std::string(name(f.element)) +
-            (held ? ", with a residual" : ", without a residual") + '\0';
-  if (!held) return {};
-  MQ_TRY(table.state()->broken);
-  MQ_TRY(table->idle(key));
-  const Result<Residuals::Entry*> known = table->acquire(key, f.count, f.element);
-  if (!known.ok()) return known.status();  // the key belongs to another count or type
-  if ((*known)->has_estimates())
-    return bad_argument(
-        quoted(key) +
-        " holds estimates (memory=ef21, lazy or 3pc): nothing is left out that could be flushed");
-  MQ_TRY((*known)->move_to_host());
-  f.state = table.state();
-  f.entry = *known;
-  ++f.entry->users;
-  return {};
-}
-
-// Uses a reduction to rank 0 and a broadcast instead of an MPI_Allreduce, because some MPI libraries'
-// allreduce does not give all ranks the same bits.
-Status deliver(const Flush& f, MPI_Comm comm) {
-  int rank = 0;
-  MQ_TRY(mpi_status(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank"));
-  const Residuals::Entry& entry = *f.entry;
-  const std::size_t residual_bytes = element_bytes(entry.residual_element());
-  const kernels::ConvertOps* const half = kernels::convert(f.element, env()->isa);
-  for (std::size_t first = 0; first < f.count; first += kPiece) {
-    const std::size_t n = std::min(kPiece, f.count - first);
-    std::byte* const residual = entry.buffer.data() + first * residual_bytes;
-    std::byte* const output = f.output + first * element_bytes(f.element);
-    std::byte* const sums = half ? f.sums.data() : output;
-    MQ_TRY(
-        mpi_status(PMPI_Reduce(residual, sums, static_cast<int>(n), residual_type(entry), MPI_SUM, 0, comm),
-                   "MPI_Reduce"));
-    std::memset(residual, 0, n * residual_bytes);
-    if (half && rank == 0) half->narrow(sums, output, residual, n);
-    MQ_TRY(mpi_status(PMPI_Bcast(output, static_cast<int>(n * element_bytes(f.element)), MPI_BYTE, 0, comm),
-                      "MPI_Bcast"));
-  }
-  return {};
-}
-
-Status run(const Flush& f, const Status& local_error, MPI_Comm comm, bool& touched) {
-  MQ_TRY(collective_check(comm, local_error, f.facts));
-  touched = f.entry != nullptr;
-  const std::size_t bytes = f.count * element_bytes(f.element);
-  if (touched)
-    MQ_TRY(deliver(f, comm));
-  else if (f.count > 0)
-    std::memset(f.output, 0, bytes);
-  // Do all ranks have the sum? A device may fail at the last moment.
-  return collective_check(comm, f.target != nullptr ? copy_now(f.target, f.output, bytes) : Status{}, {});
-}
-
-Status flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, const char* key) {
-  MQ_TRY(check_intracommunicator(comm));
-  Meeting meeting;
-  MQ_TRY(meeting.open(comm, "MPIQ_Residual_flush", CommState::Initial::environment));
-  Flush f;
-  f.output = static_cast<std::byte*>(recvbuf);
-  bool touched = false;
-  const Status local_error = guarded_status([&] { return prepare(f, count, datatype, comm, key); });
-  Status status = guarded_status([&] { return run(f, local_error, comm, touched); });
-  if (f.entry == nullptr) return status;
-  const Table table(f.state);
-  --f.entry->users;
-  if (touched && !status.ok()) table->drop(key);  // part of it may have gone into a sum that nobody got
-  return status;
-}
 
 Status reset(MPI_Comm comm, const char* key) {
   if (key != nullptr) MQ_TRY(check_key(key));
@@ -355,27 +186,12 @@ Status put(MPI_Comm comm, int n, const MPIQ_Residual* residuals, const void* con
   return {};
 }
 
-// The end of each function. The error, if there is one, begins with the name of the function.
-template <class F>
-int conclude(MPI_Comm comm, const char* function, const F& f) {
-  return raise(comm, guarded_status([&]() -> Status {
-                 Status status = f();
-                 if (status.ok()) return status;
-                 return {status.code(), std::string(function) + ": " + status.text()};
-               }));
-}
-
 }  // namespace
 }  // namespace mq
 
 using namespace mq;
 
 extern "C" {
-
-int MPIQ_Residual_flush(void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm,
-                        const char* key) {
-  return conclude(comm, "MPIQ_Residual_flush", [&] { return flush(recvbuf, count, datatype, comm, key); });
-}
 
 int MPIQ_Residual_reset(MPI_Comm comm, const char* key) {
   return conclude(comm, "MPIQ_Residual_reset", [&] { return reset(comm, key); });

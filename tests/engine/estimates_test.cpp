@@ -39,7 +39,6 @@ void for_some_scenes(const MemoryRule& of, const F& f) {
         }
 }
 
-// One rule after the other, 3pc in all its versions.
 template <class F>
 void for_each_setting(const F& f) {
   for (const MemoryRule* const of : rules())
@@ -191,7 +190,6 @@ TEST(Estimates, of_vectors_that_stand_still_come_nearer_in_every_call) {
     }
 }
 
-// Through every plan, second encodes included, the result comes to the sum of vectors that stand still.
 TEST(Estimates, results_come_to_the_sum_of_vectors_that_stand_still) {
   for (const char* const codec : {"topk", "onebit", "mxfp4"})
     for (const PlanRow& plan : plans())
