@@ -65,17 +65,19 @@ std::vector<float> estimate(const Outcome<float>& got, std::size_t rank, std::si
 }
 
 // The result and the second array are H, which is the sum of all h but for rounding, many calls long. magnitude: of what was
-// added so far.
+// added so far. An element near zero may have been sent as the greatest of its block and then taken back, as by terngrad.
 void expect_sums(const Outcome<float>& got, std::size_t n, std::vector<double>& magnitude,
                  const std::string& where) {
   const auto sums = array_of(got.residual, 1, n);
+  double greatest = 0;
+  for (const float v : got.output[0]) greatest = std::max(greatest, std::abs(static_cast<double>(v)));
   for (std::size_t i = 0; i < n; ++i) {
     double sum = 0;
     for (std::size_t r = 0; r < sums.size(); ++r) {
       sum -= static_cast<double>(got.residual[r][i]);
       magnitude[i] += std::abs(static_cast<double>(got.residual[r][i]));
     }
-    magnitude[i] += std::abs(static_cast<double>(got.output[0][i]));
+    magnitude[i] += greatest;
     ASSERT_NEAR(static_cast<double>(got.output[0][i]), sum,
                 0x1p-22 * (static_cast<double>(sums.size()) + 4) * magnitude[i])
         << where << "at " << i;
@@ -129,7 +131,6 @@ TEST(Estimates, a_fresh_call_is_the_exact_sum_of_vectors_and_of_what_carry_left)
   });
 }
 
-// With a codec that loses nothing every call is exact, and the estimate is the vector.
 TEST(Estimates, with_a_lossless_codec_results_are_exact) {
   for_each_setting([](const MemoryRule& of, const auto& values) {
     for (const PlanRow& plan : plans())
@@ -380,7 +381,6 @@ TEST(Estimates, of_half_types_are_floats) {
   }
 }
 
-// Frames of two messages that were cut or have a wrong length are refused.
 TEST(Estimates, wrong_lengths_of_messages_are_errors) {
   for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     Scene scene{kernels::find_codec("int8"), find_plan("allgather"), 2};
