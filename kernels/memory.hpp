@@ -66,6 +66,8 @@ struct MemoryOps {
 
 // How a rule with estimates behaves with its parameters. All of it is equal on all ranks.
 struct EstimateTerms {
+  std::uint8_t form =
+      0;  // which rule, and which form of it. A call does not continue the estimates of another form
   std::uint64_t resync = 0;  // an exact call comes after so many others; 0: only the first call is exact
   std::uint64_t stands = 0;  // calls in a row in which a rank may send nothing, so that its estimate stands
   double exact_chance = 0;   // how probable it is that a call is exact. All ranks throw the same coin

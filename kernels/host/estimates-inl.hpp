@@ -31,7 +31,8 @@ struct Estimates {
     return {tile.fresh ? tile.scratch : tile.x, tile.array[kEstimate]};
   }
 
-  // h += decoded. An estimate that would not be finite stays as it is: deliver() then makes it zero on every rank.
+  // h += decoded. An estimate that would not be finite stays as it is. If x was not finite, deliver() makes it zero on every
+  // rank. If the sum overflowed, near the greatest number of the type, H is wrong until the next exact call.
   template <class T>
   static void learn(const MemoryTile& tile) {
     using L = Lanes<T>;
@@ -91,7 +92,7 @@ struct Estimates {
         });
   }
 
-  // H += sum, which is the result. Where it is not finite, H and all h start at zero again.
+  // H += sum, which is the result. Where it is not finite, H, all h and all y start at zero again.
   template <class T>
   static void deliver(const MemoryTile& tile, void* sum) {
     using L = Lanes<T>;
@@ -105,8 +106,12 @@ struct Estimates {
           const auto finite = newest.finite();
           out.put(g, newest, width);
           all_h.put(g, L::select(finite, newest, zero), width);
-          if ((finite.bits() & width.bits) != width.bits) [[unlikely]]
+          if ((finite.bits() & width.bits) != width.bits) [[unlikely]] {
             minus_h.put(g, L::select(finite, minus_h.get(g, width), zero), width);
+            if (tile.array[kLast] == nullptr) return;
+            const auto y = array_at<T>(tile.array[kLast]);
+            y.put(g, L::select(finite, y.get(g, width), zero), width);
+          }
         });
   }
 

@@ -1,6 +1,6 @@
 // 3pc: further three-point compressors (Richtarik, Sokolov, Gasanov, Fatkhullin, Li, Gorbunov: 3PC, ICML 2022). Numbers as there.
 // With h, y and H as in estimates-inl.hpp, C the codec, and b what is between a rank's two messages:
-//   2: b = h + Q(x - y), h = b + C(x - b)   C and Q are the codec, which must be unbiased: Q is, and C needs it to be no worse
+//   2: b = h + Q(x - y), h = b + C(x - b)   C and Q are the codec, which must be unbiased
 //   3: b = h, or as ef21 if |x - h|^2 > zeta |x - y|^2; h = b + C(x - b)
 //   4: b = h + C(x - h), h = b + C(x - b)
 //   5: h = x with probability p, by a coin that all ranks share; else h = h + C(x - y)
@@ -24,7 +24,8 @@ struct ThreePoint : Estimates {
   static int version(const Params& params) { return static_cast<int>(params.value[0]); }
   static EstimateTerms terms(const Params& params) {
     const int v = version(params);
-    return {.resync = static_cast<std::uint64_t>(params.value[4]),
+    return {.form = static_cast<std::uint8_t>(16 * v + kId),
+            .resync = static_cast<std::uint64_t>(params.value[4]),
             .stands = static_cast<std::uint64_t>(params.value[3]),
             .exact_chance = v == 5 ? params.value[1] : 0,
             .zeta = v == 3 ? params.value[2] : -1,
@@ -47,8 +48,9 @@ struct ThreePoint : Estimates {
       learn<T>(tile);
     if (tile.fresh || tile.message + 1 == terms(tile.params).messages) keep_last<T>(tile);
   }
+  // Version 5 sends the change from y, which must be what h was last brought to.
   template <class T>
   static void stand(const MemoryTile& tile) {
-    keep_last<T>(tile);
+    if (version(tile.params) != 5) keep_last<T>(tile);
   }
 };

@@ -17,7 +17,8 @@ struct Ef21 : Estimates {
   static constexpr int kArrays = 2;
 
   static EstimateTerms terms(const Params& params) {
-    return {.resync = static_cast<std::uint64_t>(params.value[0]),
+    return {.form = kId,
+            .resync = static_cast<std::uint64_t>(params.value[0]),
             .stands = static_cast<std::uint64_t>(params.value[1])};
   }
   template <class T>

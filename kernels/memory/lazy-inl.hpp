@@ -17,7 +17,8 @@ struct Lazy : Estimates {
   static constexpr int kArrays = 3;
 
   static EstimateTerms terms(const Params& params) {
-    return {.resync = static_cast<std::uint64_t>(params.value[2]),
+    return {.form = kId,
+            .resync = static_cast<std::uint64_t>(params.value[2]),
             .stands = static_cast<std::uint64_t>(params.value[1]),
             .zeta = params.value[0]};
   }

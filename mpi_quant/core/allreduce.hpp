@@ -68,6 +68,8 @@ struct Outcome {
   bool split = false;  // exact because the ranks came with different methods
   // The ranks agreed and their codecs ran, on all ranks or on none. The status is then local to this rank.
   bool ran = false;
+  // The call ran without its memory rule, because a rank keeps no arrays for it.
+  bool without_memory = false;
   // How far an element of the result may be from the exact sum, by the promise of the method, beside what ordinary
   // sums round. 0: the method promises nothing, or the call has a residual.
   double promised = 0;

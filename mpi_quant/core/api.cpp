@@ -12,11 +12,27 @@
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/requests.hpp"
+#include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
 namespace {
 
 constexpr MPI_Count kMaxCount = MPI_Count{1} << 58;  // up to here no codec's bound overflows
+
+// Of a payload. Calls of rules with estimates may have several messages in one, and are exact now and then.
+std::size_t bound_of(const Method& method, std::size_t n, kernels::Element element) {
+  Reduction reduction;
+  reduction.codec = method.codec;
+  reduction.params = method.params;
+  reduction.element = element;
+  const kernels::MemoryRule& rule = method.memory_rule();
+  reduction.memory.rule = &rule;
+  reduction.memory.ops = rule.ops == nullptr ? nullptr : rule.ops(element, kernels::Isa::scalar);
+  reduction.memory.terms = rule.terms(method.memory_params);
+  const PlanFacts facts;
+  reduction.facts = &facts;
+  return wire_bound(reduction, n);
+}
 
 Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {
   if (method_text == nullptr || bytes == nullptr) return {Code::bad_argument, "method or bytes is NULL"};
@@ -28,7 +44,7 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   if (!element) return {Code::bad_argument, "datatype is neither MPI_FLOAT nor MPI_DOUBLE"};
   const auto n = static_cast<std::size_t>(count);
   *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
-                                                  : method->codec->wire_bound(n, *element, method->params));
+                                                  : bound_of(*method, n, *element));
   return {};
 }
 

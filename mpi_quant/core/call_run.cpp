@@ -1,7 +1,6 @@
 #include "mpi_quant/core/call_run.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -99,8 +98,9 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   reduction.count = static_cast<std::size_t>(call_.count);
   const std::size_t vector_bytes = reduction.count * kernels::element_bytes(*element);
   if (coded_bound(reduction, reduction.count) > vector_bytes + overhead_of(vector_bytes))
-    return {Code::bad_argument,
-            std::string(reduction.codec->name) + " with these parameters sends more than the vector"};
+    return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
+                                    (reduction.memory.messages() > 1 ? ", in two messages," : "") +
+                                    " sends more than the vector"};
   reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(*element, env()->isa) : nullptr;
   if (rule.ops != nullptr && key_.empty() && !may_fall_back_)
     return {Code::bad_argument,
@@ -157,7 +157,7 @@ Status CallRun::place_residual() {
     if ((*entry)->users > 0)
       return {Code::bad_argument,
               "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
-    if (!reduction.memory.rule->keeps_estimates) (*entry)->end_estimates();
+    if (device != nullptr) (*entry)->end_estimates();  // on the host once the ranks have agreed
     MQ_TRY((*entry)->move_to(vectors_.api(), device));
     reduction.residual = (*entry)->data();
     return {};
@@ -338,6 +338,7 @@ Status CallRun::settle_parameters() {
   const Maxima& maxima = agreement_.summary().maxima;
   reduction_.random_key = random_key(signature_, maxima, state_.channel.first_rank());
   if (entry != nullptr) {
+    if (!reduction_.memory.rule->keeps_estimates) entry->end_estimates();
     entry->used = true;
     entry->agreed_arrays = 0;
     entry->calls = maxima.calls + 1;
@@ -375,6 +376,7 @@ void CallRun::finish(Status status, bool exact) {
   stats.failed_calls += !status.ok() && !is_part_;
   outcome_ = {std::move(status), exact, false, stage_ == Stage::running && state_.broken.ok()};
   const Reduction& r = reduction_;
+  outcome_.without_memory = outcome_.ran && r.memory.rule->keeps_estimates && r.memory.ops == nullptr;
   if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)
     outcome_.promised = r.size * r.codec->absolute_bound(r.params, r.size);
   stage_ = Stage::done;

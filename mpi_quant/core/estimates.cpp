@@ -1,6 +1,5 @@
 #include "mpi_quant/core/estimates.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "mpi_quant/engine/memory_steps.hpp"
@@ -23,7 +22,8 @@ void bring_estimates(Reduction& reduction, const Residuals::Entry* entry, bool s
   maxima.stamp = entry->stamp;
   maxima.stamp_complement = ~entry->stamp;
   const kernels::EstimateTerms& terms = memory.terms;
-  const bool starts = !entry->has_estimates() || (terms.resync > 0 && entry->since >= terms.resync);
+  const bool starts =
+      form_of(entry->stamp) != terms.form || (terms.resync > 0 && entry->since >= terms.resync);
   maxima.starts = starts;
   if (starts) return;
   const bool may_stand = entry->stood < terms.stands;
@@ -54,7 +54,7 @@ bool settle_estimates(Reduction& reduction, const Residuals::Entry* entry, const
 
 void keep_estimates(const Reduction& reduction, Residuals::Entry& entry) {
   const CallMemory& memory = reduction.memory;
-  entry.stamp = std::max<std::uint64_t>(1, mixed((memory.fresh ? 0 : entry.stamp) + reduction.random_key));
+  entry.stamp = stamp_of(mixed((memory.fresh ? 0 : entry.stamp) + reduction.random_key), memory.terms.form);
   entry.since = memory.fresh ? 0 : entry.since + 1;
   entry.stood = memory.silent == memory.messages() ? entry.stood + 1 : 0;
 }

@@ -61,7 +61,7 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
           [&](const auto& values) { std::transform(values.begin(), values.end(), values.begin(), product); });
     // Another rank may have scaled by another factor. Then their sums of estimates differ.
     if (entry.has_estimates())
-      entry.stamp = std::max<std::uint64_t>(1, Hash{}.add(entry.stamp).add(factor).value());
+      entry.stamp = stamp_of(Hash{}.add(entry.stamp).add(factor).value(), form_of(entry.stamp));
   }
   return {};
 }
@@ -127,6 +127,7 @@ Status stage(const MPIQ_Residual& r, const void* elements, Residuals::Map& stage
   if (elements == nullptr) return bad_argument(quoted(key) + ": the buffer is NULL");
   if (r.arrays < 0 || static_cast<std::size_t>(r.arrays) > kernels::kMaxArrays)
     return bad_argument(quoted(key) + ": " + std::to_string(r.arrays) + " arrays");
+  if (r.stamp != 0 && form_of(r.stamp) == 0) return bad_argument(quoted(key) + ": impossible stamp");
   if (r.stamp != 0 && r.arrays < 2) return bad_argument(quoted(key) + ": estimates have at least two arrays");
   Result<Residuals::Entry> entry = Residuals::make(key, static_cast<std::size_t>(r.count), *element,
                                                    static_cast<std::size_t>(arrays_of(r)));

@@ -212,6 +212,8 @@ bool has_moved(const Reduction& reduction) {
   };
   kernels::Distances d = distances(1);
   if (!std::isfinite(d.from_estimate + d.from_last)) d = distances(0x1p-600);
+  if (d.from_estimate == 0 && d.from_last == 0)
+    d = distances(0x1p600);                                      // the squares of the least doubles vanish
   return !(d.from_estimate <= memory.terms.zeta * d.from_last);  // a vector that is not finite is always sent
 }
 

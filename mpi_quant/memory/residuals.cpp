@@ -36,6 +36,13 @@ void Residuals::Entry::restart() noexcept {
   stamp = since = stood = 0;
 }
 
+void Residuals::Entry::end_estimates() noexcept {
+  if (!has_estimates()) return;
+  if (on_device.data() != nullptr || buffer.data() == nullptr) return restart();
+  std::memset(buffer.data(), 0, bytes());
+  stamp = since = stood = 0;
+}
+
 Status Residuals::Entry::set_aside() {
   end_estimates();
   if (data() == nullptr) return {};

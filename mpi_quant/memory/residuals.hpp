@@ -57,6 +57,10 @@ inline bool is_made_up(std::string_view key) {
 inline constexpr std::string_view kBasisKey = "~Q:";
 inline std::string basis_key(std::string_view key) { return std::string(kBasisKey).append(key); }
 
+// What estimates have been through, and in the lowest byte their form (kernels::EstimateTerms::form), which is not 0.
+constexpr std::uint64_t stamp_of(std::uint64_t history, std::uint8_t form) { return history << 8 | form; }
+constexpr std::uint8_t form_of(std::uint64_t stamp) { return static_cast<std::uint8_t>(stamp & 0xff); }
+
 class Residuals {
  public:
   struct Entry {
@@ -94,10 +98,8 @@ class Residuals {
     Status move_to_host() { return move_to(nullptr, nullptr); }
     // Appends arrays of zeros, so that there are at least so many. No call may use the entry.
     Status extend(std::size_t n_arrays);
-    // Estimates become zero: the next call does not continue them. A residual stays.
-    void end_estimates() noexcept {
-      if (has_estimates()) restart();
-    }
+    // Estimates become zero: the next call does not continue them. A residual stays. Arrays in host memory stay where they are.
+    void end_estimates() noexcept;
     // Takes arrays off again that were appended for a call on which the ranks then did not agree: other ranks may lack them.
     void shrink() noexcept;
     // set_aside() puts the arrays away and starts again at zero; take_back() adds the residual to what is there

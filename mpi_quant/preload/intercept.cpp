@@ -203,7 +203,9 @@ void Interception::identify() {
   if (sender().input == nullptr || method_.memory_rule().arrays == 0) return;
   const Identities::Found found = state_->intercepted.identities.identify(
       rule_->safeguards.feedback, sender(), state_->residuals, env()->residual_bytes);
-  options_.key = found.key;
+  // Estimates go on from call to call. A vector that is not known for certain would start them again each time.
+  const bool guesses = method_.memory_rule().keeps_estimates && found.what == FeedbackOutcome::unconfirmed;
+  options_.key = guesses ? Key() : found.key;
   record_.feedback = found.what;
   if (found.flushed == nullptr || *found.flushed == said_.flush) return;
   flushed_ = found.flushed;
@@ -227,6 +229,8 @@ void Interception::send_all() {
 
 Outcome Interception::operate_compressed() {
   const Outcome outcome = operate(*state_, call_, options_, method_);
+  if (outcome.without_memory)
+    record_.feedback = FeedbackOutcome::unconfirmed;  // of another rank, if not of this one
   {
     const std::scoped_lock lock(state_->mutex);
     // If the ranks did not agree to flush, the residual waits on.

@@ -101,6 +101,11 @@ class Round {
  public:
   Round(const Mix& mix, CommState& state)
       : mix_(mix), state_(state), n_(static_cast<std::size_t>(mix.count)) {}
+  ~Round() {
+    if (unit_ != MPI_DATATYPE_NULL) (void)PMPI_Type_free(&unit_);
+  }
+  Round(const Round&) = delete;
+  Round& operator=(const Round&) = delete;
   // Gets all that can be missing on one rank alone, and what the ranks have to agree on.
   Status prepare(const CallOptions& options, int rank, int size);
   const std::string& facts() const { return facts_; }
@@ -132,7 +137,8 @@ class Round {
   CommState& state_;
   const std::size_t n_;
   int rank_ = 0, size_ = 1;
-  std::uint64_t seed_ = 0;
+  std::uint64_t seed_ = 0, number_ = 0;
+  MPI_Datatype unit_ = MPI_DATATYPE_NULL;  // kUnit bytes
   std::string key_, facts_;
   Graph graph_;
   Method method_;
@@ -153,7 +159,7 @@ Status Round<T>::choose(const CallOptions& options, int size) {
   facts.bytes = n_ * sizeof(T);
   facts.ranks = size;
   facts.element = kElement;
-  facts.number = state_.policy.calls++;
+  facts.number = number_;
   facts.comm = state_.policy.comm_name;
   const Decision decision = decide(state_, facts, options);
   method_ = decision.method;
@@ -212,12 +218,18 @@ Status Round<T>::prepare(const CallOptions& options, int rank, int size) {
   rank_ = rank;
   size_ = size;
   key_ = options.key.view();
+  {
+    const std::scoped_lock lock(state_.mutex);
+    number_ = state_.policy.calls++;  // always, so that the ranks count alike even after an error
+  }
   MQ_TRY(options.local_error);
   MQ_TRY(check(mix_));
   MQ_TRY(find_graph(mix_.comm, graph_));
   MQ_TRY(choose(options, size));
   MQ_TRY(find_mirrors());
   MQ_TRY(allocate());
+  MQ_TRY(mpi_status(PMPI_Type_contiguous(kUnit, MPI_BYTE, &unit_), "MPI_Type_contiguous"));
+  MQ_TRY(mpi_status(PMPI_Type_commit(&unit_), "MPI_Type_commit"));
   std::array<char, 40> gamma{};
   std::snprintf(gamma.data(), gamma.size(), "%.17g", mix_.gamma);
   facts_ = std::to_string(n_) + " " + std::string(name(kElement)) + ", gamma " + gamma.data() + ", " +
@@ -281,15 +293,9 @@ Status Round<T>::exchange() {
     units_[i] = units(std::min<std::uint64_t>(headers_[i].bytes, slot_));
     first_[i] = static_cast<int>(i * (slot_ / kUnit));
   }
-  MPI_Datatype unit = MPI_DATATYPE_NULL;
-  MQ_TRY(mpi_status(PMPI_Type_contiguous(kUnit, MPI_BYTE, &unit), "MPI_Type_contiguous"));
-  Status status = mpi_status(PMPI_Type_commit(&unit), "MPI_Type_commit");
-  if (status.ok())
-    status = mpi_status(PMPI_Neighbor_allgatherv(wire(), units(own_.bytes), unit, wire() + slot_,
-                                                 units_.data(), first_.data(), unit, mix_.comm),
-                        "MPI_Neighbor_allgatherv");
-  (void)PMPI_Type_free(&unit);
-  return status;
+  return mpi_status(PMPI_Neighbor_allgatherv(wire(), units(own_.bytes), unit_, wire() + slot_, units_.data(),
+                                             first_.data(), unit_, mix_.comm),
+                    "MPI_Neighbor_allgatherv");
 }
 
 template <class T>
