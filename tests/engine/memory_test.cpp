@@ -202,6 +202,7 @@ TEST(Memory, bits_do_not_depend_on_instruction_sets_pipelines_threads_and_places
   for (const MemoryRule& of : kernels::memory_rules())
     for (const Codec& codec : kernels::codecs())
       for (const PlanRow& plan : plans()) {
+        if (kSanitized && &plan != &plans()[0]) continue;  // long vectors
         Scene scene{&codec, &plan, 3};
         scene.per_node = node_sizes(plan, 3)[0];
         scene.memory = &of;
