@@ -4,7 +4,7 @@
 //
 // A rank sends C(x - h), or C(x - y), and adds what it decodes to h. All ranks add the sum of the messages to H. What the encode
 // of a sum loses is taken from the h of the rank that encodes it, because codecs add losses to the first array. So H is the
-// sum of all h whatever the plan, but for rounding.
+// sum of all h over every plan, up to rounding.
 #pragma once
 #include "kernels/host/memory-inl.hpp"
 

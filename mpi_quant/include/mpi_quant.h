@@ -66,7 +66,7 @@ extern "C" {
  * not belong together, but on each such rank one of the two is an error. MPIQ_Test, MPIQ_Wait and local
  * functions may be called at any time.
  *
- * info may be MPI_INFO_NULL and must be the same on every rank, but for mpiq_skip. An unknown key that begins with
+ * info may be MPI_INFO_NULL and must be the same on every rank; only mpiq_skip may differ. An unknown key that begins with
  * "mpiq_", or an unusable value, is an error. The keys:
  *
  * - mpiq_method: the method of this call. It replaces the policy's.
