@@ -1,6 +1,6 @@
 // Measures device rows as a share of the device-to-device copy, which is measured again before each row.
 //
-// The bytes moved are the least that the algorithm must move, as on the host (kernels_main.cpp); decode-add
+// The bytes moved are the least that the algorithm must move, as on the host (kernels_host.cpp); decode-add
 // reads and writes the sectors of 32 bytes to which something is added. The rate of the copy counts both what
 // it reads and what it writes. Times are the GPU's own, between two events. A vector of 1 GiB is never in the
 // L2 cache. One of 8 MiB is always there (hot: several calls are timed together after one that is not).
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/gpu.hpp"
+#include "bench/kernels_host.hpp"
 #include "kernels/cuda/rows.hpp"
 #include "mpi_quant/base/device.hpp"
 
@@ -265,16 +266,6 @@ std::vector<Ops> rows() {
 }
 
 }  // namespace
-
-double noise(unsigned long long index) {
-  unsigned long long z = index * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  z ^= z >> 31;
-  double sum = -2.0;
-  for (int k = 0; k < 4; ++k) sum += static_cast<double>((z >> (16 * k)) & 0xffff) / 65536.0;
-  return sum * 1e-3;
-}
 
 bool register_gpu_cases() {
   if (const Status s = open(driver()); !s.ok()) {

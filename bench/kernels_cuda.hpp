@@ -7,7 +7,4 @@ namespace mq::bench {
 // returns false.
 bool register_gpu_cases();
 
-// Noise that is nearly normal: the sum of four uniform numbers from a 64-bit mixer of the index, times 1e-3.
-double noise(unsigned long long index);
-
 }  // namespace mq::bench

@@ -14,12 +14,6 @@ namespace {
 
 Status bad(std::string text) { return {Code::bad_argument, std::move(text)}; }
 
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // Parses every word of a list with one parser, and stops at the first that fails.
 template <class T, class Parse>
 Result<std::vector<T>> parse_each(std::string_view text, const Parse& parse) {
@@ -84,25 +78,6 @@ Result<MethodWord> parse_list_method(const std::string& word) {
 }
 
 }  // namespace
-
-Result<std::vector<std::string>> split_list(std::string_view text) {
-  std::vector<std::string> words;
-  std::size_t begin = 0;
-  int depth = 0;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    const char c = i < text.size() ? text[i] : ',';
-    if (c == '(') ++depth;
-    if (c == ')' && --depth < 0)
-      return bad(fmt::format("')' without '(' at character {} of '{}'", i + 1, text));
-    if (i == text.size() && depth > 0) return bad(fmt::format("'(' without ')' in '{}'", text));
-    if (c != ',' || depth > 0) continue;
-    const std::string_view word = trim(text.substr(begin, i - begin));
-    if (word.empty()) return bad(fmt::format("empty word at character {} of '{}'", begin + 1, text));
-    words.emplace_back(word);
-    begin = i + 1;
-  }
-  return words;
-}
 
 Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text) {
   return parse_each<std::uint64_t>(text, [](const std::string& word) -> Result<std::uint64_t> {

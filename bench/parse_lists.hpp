@@ -8,14 +8,11 @@
 #include <vector>
 
 #include "bench/sparse_method.hpp"
+#include "bench/split_list.hpp"
 #include "kernels/codec.hpp"
 #include "mpi_quant/policy/policy.hpp"
 
 namespace mq::bench {
-
-// "mpi, onebit(block=512,x=1)/direct" -> two words, because a comma inside parentheses belongs to the word.
-// Blanks around words are dropped. An empty word or an open parenthesis is an error.
-Result<std::vector<std::string>> split_list(std::string_view text);
 
 // "64K,1M"; in bytes, none of them zero
 Result<std::vector<std::uint64_t>> parse_sizes(std::string_view text);

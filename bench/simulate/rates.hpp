@@ -12,7 +12,7 @@
 
 namespace mq::sim {
 
-// The kinds of work of mpiq-kernels (bench/kernels_main.cpp), with the words of its rows.
+// The kinds of work of mpiq-kernels (bench/kernels_host.cpp), with the words of its rows.
 enum class Work : std::uint8_t { encode, encode_feedback, decode, decode_streamed, add, add_streamed };
 std::string_view name(Work);
 

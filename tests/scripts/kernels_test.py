@@ -1,0 +1,51 @@
+"""mpiq-kernels: its rows are those that were asked for, every rate is one that a processor can have, and what is no codec is refused.
+Usage: kernels_test.py BIN"""
+import os
+import sys
+import unittest
+
+from result_files import WithFiles
+from scripts_common import call
+
+import mpiq_kernels  # after scripts_common, which says where it is
+
+BIN = os.path.abspath(sys.argv.pop(1))
+
+
+def kernels(*words):
+    return call(os.path.join(BIN, "mpiq-kernels"), *words)
+
+
+class Kernels(WithFiles):
+    def rows(self, methods):
+        path = self.path("kernels.json")
+        done = kernels("--methods", methods, "--benchmark_filter=/scalar/256KiB", "--benchmark_min_time=0.001",
+                       f"--benchmark_out={path}", "--benchmark_out_format=json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return mpiq_kernels.read([path]).rows
+
+    def test_methods_have_rows_for_what_their_memory_rule_changes(self):
+        rows = self.rows("bf16,bf16 memory=momentum,bf16 memory=ef21,bf16 memory=3pc(v=3),topk(k=0.02)")
+        works = {}
+        for row in rows:
+            works.setdefault(row["codec"], set()).add(row["work"])
+            # No row moves a byte in less than a picosecond: a step that did nothing would.
+            self.assertLess(row["moved_Bps"], 1e12, row)
+            self.assertGreater(row["moved_Bps"], 0, row)
+        everything = {"encode", "encode+feedback", "decode", "decode+streamed", "decode+add", "decode+add+apart",
+                      "decode+add+apart+streamed"}
+        self.assertEqual(works, {"bf16": everything, "topk(k=0.02)": everything, "bf16 memory=momentum": {"encode+feedback"},
+                                 "bf16 memory=ef21": {"encode+feedback", "decode"},
+                                 "bf16 memory=3pc(v=3)": {"encode+feedback", "decode"}})
+
+    def test_what_is_no_codec_is_refused(self):
+        for methods, why in (("mpi", "not a codec"), ("bf16/direct", "not a codec"), ("lowrank(rank=2)", "not a codec"),
+                             ("nothing", "nothing"), ("bf16,", "empty word")):
+            done = kernels("--methods", methods)
+            self.assertEqual(done.returncode, 2, methods)
+            self.assertIn("mpiq-kernels: --methods: ", done.stderr)
+            self.assertIn(why, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
