@@ -92,10 +92,12 @@ Outcome operate(CommState& state, const Call& call, const CallOptions& options, 
 }
 
 Outcome open_scheme(CommState& state, const Turn& turn, const Call& call, CallOptions options,
-                    const Signature& signature) {
+                    const Signature& signature, std::uint64_t& calls) {
   if (Status crowded = turn.local_error(); !crowded.ok()) options.local_error = std::move(crowded);
-  return run_blocking(state, call, options,
-                      [&] { state.blocking.prepare_meeting(signature, options.local_error); });
+  Outcome outcome = run_blocking(
+      state, call, options, [&] { state.blocking.prepare_meeting(signature, options.local_error, calls); });
+  if (outcome.status.ok() && !outcome.exact) calls = state.blocking.agreed_maxima().calls;
+  return outcome;
 }
 
 Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& method, Status local_error) {

@@ -72,12 +72,13 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   stage_ = Stage::idle;
 }
 
-void CallRun::prepare_meeting(const Signature& signature, Status local_error) noexcept {
+void CallRun::prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls) noexcept {
   CallOptions options;
   options.local_error = std::move(local_error);
   prepare({nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}, options, {}, true);
   signature_ = signature;
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
+  maxima_.calls = calls;
 }
 
 // Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local

@@ -53,8 +53,8 @@ class CallRun final : public InFlight {
   // earlier call needed. rehearsal: the call ends once the ranks have agreed.
   void prepare(const Call& call, const CallOptions& options, Method method, bool rehearsal = false) noexcept;
   // The same for a collective function that is no reduction, or a call by a scheme. The call is over once all ranks have
-  // agreed on this signature. local_error: why this rank cannot take part.
-  void prepare_meeting(const Signature& signature, Status local_error) noexcept;
+  // agreed on this signature. local_error: why this rank cannot take part. calls: Maxima::calls.
+  void prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls = 0) noexcept;
   void start() noexcept;
   bool advance() noexcept override;
   bool done() const noexcept override { return stage_ == Stage::done; }
@@ -62,6 +62,7 @@ class CallRun final : public InFlight {
   // where it can avoid it, and ends in an error on all ranks.
   void abandon() noexcept override;
   const Outcome& outcome() const { return outcome_; }
+  const Maxima& agreed_maxima() const { return agreement_.summary().maxima; }
   // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
   // each rank's progress would decide whether a call finds its key free.
   void release() noexcept;

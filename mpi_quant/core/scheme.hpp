@@ -13,8 +13,9 @@ Outcome run_scheme(CommState& state, const Call& call, const CallOptions& option
 
 // The agreement of a call by a scheme. Ok if all ranks bring this signature and none has a local error. `exact` if MPI
 // has no communicator left for the library, and MPI may reduce instead.
+// calls: that this rank's residual of the call's key has served. It becomes the greatest of all ranks.
 Outcome open_scheme(CommState& state, const Turn& turn, const Call& call, CallOptions options,
-                    const Signature& signature);
+                    const Signature& signature, std::uint64_t& calls);
 // One part. The turn shows that the scheme has been opened. An error that comes with `ran` is this rank's alone: the rank
 // has to bring it as the local error of the next part, so that the others do not wait for it.
 Outcome run_part(CommState& state, const Turn& turn, const Call& call, const Method& method,

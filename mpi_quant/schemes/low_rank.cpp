@@ -51,8 +51,10 @@ class LowRank {
   }
   // Gets all that can be missing on one rank alone. The mutex must be held.
   Status prepare();
-  // The parts, after the ranks have agreed.
-  Outcome run(const Turn& turn);
+  // How many calls this rank's residual has served. Valid after prepare().
+  std::uint64_t calls() const { return residual_->calls; }
+  // The parts, after the ranks have agreed. calls: the greatest of all ranks.
+  Outcome run(const Turn& turn, std::uint64_t calls);
   // The end of the call, whatever became of it. The mutex must be held.
   void release(const Outcome& outcome);
 
@@ -83,7 +85,6 @@ Status LowRank<T>::acquire(const std::string& key, std::size_t count, Residuals:
   const Result<Residuals::Entry*> found = state_.residuals.acquire(key, count, kElement);
   if (!found.ok()) return found.status();
   if ((*found)->users > 0) return bad_argument("mpiq_key \"" + key_ + "\" is in use by a call in flight");
-  (*found)->end_estimates();  // of a call by another memory rule: they are no residual
   MQ_TRY((*found)->move_to_host());
   entry = *found;
   ++entry->users;
@@ -116,13 +117,14 @@ Status LowRank<T>::prepare() {
 }
 
 template <class T>
-Outcome LowRank<T>::run(const Turn& turn) {
+Outcome LowRank<T>::run(const Turn& turn, std::uint64_t calls) {
   runs_ = true;
   {
     const std::scoped_lock lock(state_.mutex);
     for (Residuals::Entry* const entry : {residual_, basis_}) {
+      entry->end_estimates();  // of a call by another memory rule: they are no residual
       entry->used = true;
-      ++entry->calls;
+      entry->calls = calls + 1;
     }
   }
   const DefaultFloats mode;
@@ -204,8 +206,9 @@ Outcome run_low_rank(CommState& state, const Call& call, CallOptions options, co
     const std::scoped_lock lock(state.mutex);
     options.local_error = guarded_status([&] { return low_rank.prepare(); });
   }
-  Outcome outcome = open_scheme(state, turn, call, options, signature_of(call, options, method));
-  if (outcome.status.ok() && !outcome.exact) outcome = low_rank.run(turn);
+  std::uint64_t calls = options.local_error.ok() && turn.local_error().ok() ? low_rank.calls() : 0;
+  Outcome outcome = open_scheme(state, turn, call, options, signature_of(call, options, method), calls);
+  if (outcome.status.ok() && !outcome.exact) outcome = low_rank.run(turn, calls);
   const std::scoped_lock lock(state.mutex);
   low_rank.release(outcome);
   return outcome;
