@@ -102,13 +102,22 @@ bool Identities::make_room(std::size_t bytes, const std::string& name, Residuals
   return Held::total() + bytes <= most_bytes;
 }
 
+// Bytes that a rule of so many arrays needs beside those that the key has.
+std::size_t missing_bytes(const Residuals::Entry& entry, std::size_t arrays) {
+  return entry.arrays < arrays ? (arrays - entry.arrays) * entry.array_bytes() : 0;
+}
+
 Identities::Found Identities::promised(const std::string& name, const Sender& sender, Residuals& residuals,
                                        std::uint64_t most_bytes) {
   FeedbackOutcome what = FeedbackOutcome::fresh;
   // The key may have a residual already, from a request of the program. The call uses it.
   if (const Residuals::Entry* const entry = residuals.find(name)) {
     what = fits(*entry, sender) ? FeedbackOutcome::hit : FeedbackOutcome::shape;
-    if (what == FeedbackOutcome::shape) residuals.drop(name);
+    const std::size_t missing = missing_bytes(*entry, sender.arrays);
+    if (what == FeedbackOutcome::shape)
+      residuals.drop(name);
+    else if (missing > 0 && !make_room(missing, name, residuals, most_bytes))
+      return {{}, FeedbackOutcome::budget};
   }
   if (what != FeedbackOutcome::hit &&
       (!make_room(residual_bytes(sender), name, residuals, most_bytes) ||
@@ -146,7 +155,9 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
     return {Key(key), believed ? FeedbackOutcome::fresh : FeedbackOutcome::unconfirmed, flushed};
   }
   if (entry->users > 0) return {{}, FeedbackOutcome::in_use};
-  const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
+  const std::size_t missing = missing_bytes(*entry, vector.arrays);
+  const bool has_room = believed ? missing == 0 || make_room(missing, name, residuals, most_bytes)
+                                 : entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
   if (entry->count != vector.count || entry->element != vector.element || !has_room ||
       !(believed ? entry->take_back() : entry->set_aside()).ok()) {
     residuals.drop(key);

@@ -36,11 +36,11 @@ class Tensors : public testing::Test {
     for (float& v : x) v = normal_(random_);
   }
   Identities::Found see(Identity by, const std::vector<float>& x, std::string_view key = "",
-                        std::uint64_t step = 0, std::size_t count = kN) {
+                        std::uint64_t step = 0, std::size_t count = kN, std::size_t arrays = 1) {
     identities_.begin_call(step);
     return identities_.identify(
-        by, {reinterpret_cast<const std::byte*>(x.data()), count, Element::f32, key, step, 0}, residuals_,
-        most_bytes_);
+        by, {reinterpret_cast<const std::byte*>(x.data()), count, Element::f32, key, step, 0, arrays},
+        residuals_, most_bytes_);
   }
   FeedbackOutcome after(int calls, std::vector<float>& x, const std::vector<float>& pattern) {
     FeedbackOutcome last = FeedbackOutcome::none;
@@ -248,6 +248,27 @@ TEST_F(Tensors, residuals_stay_within_their_budget) {
   EXPECT_EQ(residuals_.entries().size(), 2u);
   EXPECT_EQ(see(Identity::key, a_, "2").what, FeedbackOutcome::budget);
   EXPECT_EQ(see(Identity::key, a_, "0").what, FeedbackOutcome::hit);
+}
+
+// As a call does that runs a memory rule of so many arrays.
+TEST_F(Tensors, a_rule_of_more_arrays_finds_room_for_them_or_there_is_no_feedback) {
+  most_bytes_ = Held::total() + 2 * kN * sizeof(float);
+  EXPECT_EQ(see(Identity::key, a_, "k").what, FeedbackOutcome::fresh);
+  EXPECT_EQ(see(Identity::key, a_, "k", 0, kN, 2).what, FeedbackOutcome::hit);
+  EXPECT_EQ(see(Identity::key, a_, "k", 0, kN, 3).what, FeedbackOutcome::budget);
+  EXPECT_EQ(see(Identity::key, a_, "k").what, FeedbackOutcome::hit) << "the residual stays";
+}
+
+TEST_F(Tensors, recognised_vectors_find_room_for_more_arrays_too) {
+  EXPECT_EQ(after(6, a_, pattern_a_), FeedbackOutcome::hit);
+  most_bytes_ = Held::total() + kN * sizeof(float);
+  const auto with_arrays = [&](std::size_t arrays) {
+    fill(a_, pattern_a_);
+    return see(Identity::address, a_, "", 0, kN, arrays).what;
+  };
+  EXPECT_EQ(with_arrays(2), FeedbackOutcome::hit);
+  EXPECT_EQ(with_arrays(3), FeedbackOutcome::budget);
+  EXPECT_LE(Held::total(), most_bytes_);
 }
 
 TEST_F(Tensors, addresses_that_come_once_do_not_keep_others_from_their_residuals) {
