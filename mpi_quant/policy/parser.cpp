@@ -135,10 +135,13 @@ class Parser {
     const std::string_view name = word();
     constexpr std::array<std::string_view, 4> known{"feedback", "guard", "error", "seed"};
     const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
+    if (at == known.size() && name == kMemory)
+      return out.method.exact()  ? error(start, "mpi sums exactly, and takes no memory rule")
+             : out.method.memory ? error(start, "memory given twice")
+                                 : error(start, "memory= stands before other options");
     if (at == known.size())
       return error(start, "unknown option " + quoted(name),
-                   name == kMemory ? "memory= stands before other options"
-                                   : "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
+                   "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
     if (out.method.exact()) return error(start, "mpi takes no options");
     if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
     given |= 1u << at;

@@ -69,8 +69,8 @@ TEST(MemoryWords, errors_name_the_word_its_place_and_what_is_known) {
   expect_error("64K-: onebit memory=3pc(v=2)",
                "\"3pc\" with these parameters needs an unbiased codec at character 21");
   expect_error("64K-: onebit seed=1 memory=decay", "memory= stands before other options");
-  expect_error("64K-: onebit memory=decay memory=decay", "memory= stands before other options");
-  expect_error("64K-: mpi memory=decay", "unknown option \"memory\"");
+  expect_error("64K-: onebit memory=decay memory=decay", "memory given twice");
+  expect_error("64K-: mpi memory=decay", "mpi sums exactly, and takes no memory rule");
   EXPECT_FALSE(parse_method("mpi memory=decay").ok());
 }
 
