@@ -1,5 +1,6 @@
 """What the paired speed-ups of a panel recommend: which method from which size on, or none."""
 import dataclasses
+import re
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from mpiq_plots import good, series
 
 ROUNDING = 1e-6  # smaller relative errors come from sums of floats, not from a codec
 LARGE_ERROR = 0.1  # from here on a result by itself is wrong: the advice names its condition
+SUMMING_RULES = ("none", "carry", "decay")  # memory rules with which a result is the sum of its call, up to what is left out
 COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
 
@@ -36,10 +38,18 @@ class Verdict:
     best: Candidate = None
     others: list = dataclasses.field(default_factory=list)
     left_out: int = 0
+    set_aside: list = dataclasses.field(default_factory=list)  # methods of which a single sum is not asked
 
     @property
     def reaches_the_largest(self):
         return self.best is not None and self.best.last == self.sizes[-1]
+
+
+def needs_earlier_calls(method):
+    """Whether a result is made of earlier calls, as with memory=momentum and memory=ef21. A sweep gives such a method the same
+    vector in every call, which says nothing of its use."""
+    rule = re.search(r" memory=(\w+)", method)
+    return bool(rule) and rule[1] not in SUMMING_RULES
 
 
 def wins(point):
@@ -74,20 +84,21 @@ def candidate(method, points, sizes, errors):
 def of_panel(points, baselines):
     """The verdict on the rows of one panel. baselines: the methods that speed-ups are relative to."""
     compared = ~mpiq_results.dense(points) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
-    mine = points[compared]
+    aside = sorted({method for method in points["method"][compared] if needs_earlier_calls(method)})
+    mine = points[compared & ~np.isin(points["method"], aside)]
     quotable = mine[good(mine)]
     left_out = len(mine) - len(quotable)
     if not len(quotable):
-        return Verdict("unknown", [], left_out=left_out)
+        return Verdict("unknown", [], left_out=left_out, set_aside=aside)
     sizes = [int(size) for size in sorted(set(quotable["bytes"]))]
     errors = {(method, p["bytes"]): p["value"] for method, found in series(quotable, *["err_rel_l2"] * 3, "bytes").items()
               for p in found}
     found = [candidate(method, found, sizes, errors) for method, found in series(quotable, *COLUMNS, "bytes").items()]
     found = [c for c in found if c]
     if not found:
-        return Verdict("loses", sizes, left_out=left_out)
+        return Verdict("loses", sizes, left_out=left_out, set_aside=aside)
     found.sort(key=lambda c: (-c.last, -c.points[-1]["value"]))
-    return Verdict("wins", sizes, found[0], found[1:], left_out)
+    return Verdict("wins", sizes, found[0], found[1:], left_out, aside)
 
 
 def bytes_words(size):
@@ -138,6 +149,14 @@ def range_words(verdict, found):
 
 def sentences(verdict, base):
     """The verdict in words: the first sentence is the advice."""
+    out = advice(verdict, base)
+    if verdict.set_aside:
+        out.append(f"This is about single sums. Not judged: {', '.join(verdict.set_aside)}. Their results are made of earlier calls too, "
+                   "and all calls here have the same vector. Compare them by training, with mpiq-train.")
+    return out
+
+
+def advice(verdict, base):
     if verdict.kind == "unknown":
         why = (f"all {verdict.left_out} compared rows are invalid or have more ranks than cores" if verdict.left_out else
                "no row of a compressed method has a speed-up")

@@ -90,6 +90,16 @@ class Verdicts(Drawn):
             self.assertEqual(said[0].startswith(CONDITION), condition, said[0])
             self.assertEqual(said[0].startswith("Use onebit"), not condition, said[0])
 
+    def test_methods_whose_results_are_made_of_earlier_calls_are_not_advised(self):
+        fast = [(20, 25, 30)] * 2
+        found = self.of(self.speeds("raw memory=lazy", fast) + self.speeds("topk memory=momentum(m=0.5)", fast)
+                        + self.speeds("onebit memory=decay(beta=0.5)", [(2, 2.5, 3)] * 2))
+        self.assertEqual((found.kind, found.best.method, found.others), ("wins", "onebit memory=decay(beta=0.5)", []))
+        self.assertIn("Not judged: raw memory=lazy, topk memory=momentum(m=0.5). ", mpiq_verdict.sentences(found, "MPI_Allreduce")[-1])
+        alone = self.of(self.speeds("bf16 memory=ef21", fast))
+        self.assertEqual((alone.kind, alone.set_aside), ("unknown", ["bf16 memory=ef21"]))
+        self.assertIn("keep MPI_Allreduce", mpiq_verdict.sentences(alone, "MPI_Allreduce")[1])
+
     def test_bad_rows_win_nothing(self):
         for changes in ({"oversubscribed": 1}, {"status": "invalid"}):
             found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, **changes))
