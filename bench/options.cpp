@@ -252,9 +252,10 @@ Status take_words(const Words& w, Options& o) {
   MQ_TRY(take("--dtype", parse_elements(w.dtype), o.elements));
   if (!w.ranks.empty()) MQ_TRY(take("--ranks", parse_ranks(w.ranks), o.ranks));
   const bool sparse = o.sparse.has_value();
-  MQ_TRY(take("--methods", parse_methods(w.methods, sparse), o.methods));
+  const MethodsFor use = sparse ? MethodsFor::lists : MethodsFor::vectors;
+  MQ_TRY(take("--methods", parse_methods(w.methods, use), o.methods));
   std::vector<MethodWord> baseline;
-  MQ_TRY(take("--baseline", parse_methods(w.baseline, sparse), baseline));
+  MQ_TRY(take("--baseline", parse_methods(w.baseline, use), baseline));
   if (baseline.size() != 1) return usage("--baseline", "one method, not a list");
   o.baseline = baseline.front().text;
   DataSpec data;

@@ -47,12 +47,12 @@ Result<MethodWord> parse_dense(const std::string& word) {
   return dense(name);
 }
 
-Result<MethodWord> parse_plain(const std::string& word) {
+Result<MethodWord> parse_plain(const std::string& word, MethodsFor use) {
   if (word == kDirect) return MethodWord{word, {}, "", {}, Dense::direct};
   if (word == kNccl) return MethodWord{word, {}, "", {}, Dense::nccl};
   auto method = parse_method(word);
   if (!method.ok()) return method.status();
-  if (method->scheme != nullptr)
+  if (method->scheme != nullptr && use != MethodsFor::matrices)
     return bad(fmt::format("'{}': vectors here are no matrices, which {} needs", word, method->scheme->name));
   return MethodWord{mq::to_string(*method), *method, ""};
 }
@@ -124,7 +124,7 @@ Result<std::vector<kernels::Element>> parse_elements(std::string_view text) {
   return elements;
 }
 
-Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse) {
+Result<std::vector<MethodWord>> parse_methods(std::string_view text, MethodsFor use) {
   auto words = split_list(text);
   if (!words.ok()) return words.status();
   std::vector<MethodWord> methods;
@@ -138,12 +138,12 @@ Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse
         if (name != kAutomatic) methods.push_back(dense(name));
       continue;
     }
-    if (!sparse && names_sparse_method(word))
+    if (use != MethodsFor::lists && names_sparse_method(word))
       return bad(fmt::format("'{}' is a method for sparse vectors, see 'mpiq-bench sparse'", word));
     auto method = names_sparse_method(word)               ? parse_list_method(word)
                   : word.starts_with(kDense)              ? parse_dense(word)
                   : word.find(kSide) != std::string::npos ? Result<MethodWord>(MethodWord{word, {}, ""})
-                                                          : parse_plain(word);
+                                                          : parse_plain(word, use);
     if (!method.ok()) return method.status();
     if (*number > 1) method->text += fmt::format("{}{}", kAgain, *number);
     methods.push_back(std::move(*method));

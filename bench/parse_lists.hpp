@@ -40,9 +40,11 @@ struct MethodWord {
   Dense dense = Dense::host;                // for methods that are not this library's
   std::string plain_text() const;           // without #N
 };
-// 'mpi/*' stands for every algorithm except auto. The same method twice is an error. Methods for lists are
-// allowed only in a sweep over sparse vectors.
-Result<std::vector<MethodWord>> parse_methods(std::string_view text, bool sparse = false);
+// What the methods of a list are for. Methods for lists are allowed only in a sweep over sparse vectors, and schemes
+// such as lowrank only where vectors are matrices.
+enum class MethodsFor : std::uint8_t { vectors, lists, matrices };
+// 'mpi/*' stands for every algorithm except auto. The same method twice is an error.
+Result<std::vector<MethodWord>> parse_methods(std::string_view text, MethodsFor use = MethodsFor::vectors);
 
 Result<std::vector<double>> parse_densities(std::string_view text);  // "0.01,0.1", each in (0, 1]
 

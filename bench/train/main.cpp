@@ -1,6 +1,7 @@
 // mpiq-train shows what compression does to a whole program that trains a network. It runs every method with
 // every seed and prints a table.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mpi.h>
 
 #include <cstdio>
@@ -30,19 +31,14 @@ class Program {
     oversubscribed_ = find_topology(comm).oversubscribed(size_);
   }
   int run() {
-    auto train = read_images(options_.data, "train", options_.most_images);
-    auto test = read_images(options_.data, "t10k");
-    Status status = !train.ok() ? train.status() : test.status();
-    if (status.ok() &&
-        (train->rows != train->columns || test->rows != train->rows || test->columns != train->columns))
-      status = {Code::bad_argument, "images are not square, or of two sizes"};
-    if (!well("--data", status)) return kUsage;
+    const auto data = read_data(options_);
+    if (!well("--data", data.ok() ? Status{} : data.status())) return kUsage;
     if (!well("--csv", rank_ != 0 || options_.csv.empty() ? Status{} : check_place(options_.csv)))
       return kUsage;
     int code = kDone;
     for (const std::uint64_t seed : options_.seeds)
       for (const MethodWord& method : options_.methods) {
-        if (!run_one(method, seed, *train, *test)) code = kPointFailed;
+        if (!run_one(method, seed, *data)) code = kPointFailed;
         if (!well("--csv", save())) return kPointFailed;
       }
     return code;
@@ -60,9 +56,9 @@ class Program {
     if (first == rank_) fmt::print(stderr, "mpiq-train: rank {}: {}: {}\n", rank_, what, mine.text());
     return first == size_;
   }
-  bool run_one(const MethodWord& method, std::uint64_t seed, const Images& train, const Images& test) {
-    Trainer trainer(options_, method, seed, train, test, comm_);
-    if (csv_.empty()) print_head(trainer.parameters());
+  bool run_one(const MethodWord& method, std::uint64_t seed, const TrainData& data) {
+    Trainer trainer(options_, method, seed, data, comm_);
+    if (csv_.empty()) print_head(trainer);
     const Status status = trainer.run([&](const Evaluation& now) { print(method, seed, now); });
     if (!well(method.text, status)) return false;
     if (options_.target > 0 && rank_ == 0)
@@ -70,18 +66,19 @@ class Program {
                             trainer.reached() ? "reached" : "did not reach", options_.target));
     return true;
   }
-  void print_head(std::size_t parameters) {
-    parameters_ = parameters;
+  void print_head(Trainer& trainer) {
+    parameters_ = trainer.parameters();
+    batch_ = trainer.batch();
     csv_ =
         "method,feedback,seed,ranks,network,parameters,optimizer,adapt,half_batches,batch,rate,warmup,epoch,step,"
         "loss,accuracy,train_s,compute_s,reduce_s,update_s,encode_s,decode_s,wait_s,sent_bytes,link,"
-        "oversubscribed\n";
+        "oversubscribed,ramp\n";
     if (rank_ != 0) return;
     print_out(fmt::format(
         "# {}: {} parameters, {} ranks, batch {}, {} at rate {}{}\n"
         "{}# times since the start without tests: of the slowest rank; bytes: sent by the busiest rank so far\n"
         "{:<24} {:>5} {:>6} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}\n",
-        options_.network, parameters, size_, options_.batch, kRules[static_cast<std::size_t>(options_.rule)],
+        options_.network, parameters_, size_, batch_, kRules[static_cast<std::size_t>(options_.rule)],
         options_.rate, options_.half_batches ? ", half batches" : "",
         oversubscribed_ ? "# MORE RANKS THAN CPUS: times say nothing\n" : "", "method", "seed", "step",
         "loss", "accuracy", "time", "compute", "reduce", "update", "a step", "bytes"));
@@ -92,21 +89,21 @@ class Program {
                           method.text, seed, now.step, now.loss, now.accuracy, duration(now.train_s),
                           duration(now.compute_s), duration(now.reduce_s), duration(now.update_s),
                           duration(now.train_s / static_cast<double>(now.step)), bytes));
-    csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+    csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                         "\"" + method.text + "\"", static_cast<int>(options_.feedback), seed, size_,
                         options_.network, parameters_, kRules[static_cast<std::size_t>(options_.rule)],
                         options_.adapt_before ? "before" : "after", static_cast<int>(options_.half_batches),
-                        options_.batch, options_.rate, options_.warmup, now.epoch, now.step, now.loss,
-                        now.accuracy, now.train_s, now.compute_s, now.reduce_s, now.update_s, now.encode_s,
-                        now.decode_s, now.wait_s, bytes, "\"" + options_.link + "\"",
-                        static_cast<int>(oversubscribed_));
+                        batch_, options_.rate, options_.warmup, now.epoch, now.step, now.loss, now.accuracy,
+                        now.train_s, now.compute_s, now.reduce_s, now.update_s, now.encode_s, now.decode_s,
+                        now.wait_s, bytes, "\"" + options_.link + "\"", static_cast<int>(oversubscribed_),
+                        fmt::join(options_.ramp, " "));
   }
 
   const TrainOptions& options_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   bool oversubscribed_ = false;  // more ranks than processors; times mean nothing
-  std::size_t parameters_ = 0;
+  std::size_t parameters_ = 0, batch_ = 0;
   std::string csv_;
 };
 

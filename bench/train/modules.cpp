@@ -41,15 +41,15 @@ class Dense : public Module {
     return {{name_ + ".weight", in * out, in}, {name_ + ".bias", out, 0}};
   }
   void forward(const float* parameters, const float* x, float* y, std::size_t n) override {
-    product(false, false, n, out, in, x, parameters, y);
+    product(false, true, n, out, in, x, parameters, y);
     add_bias(parameters + in * out, out, y, n, relu_);
   }
   void backward(const float* parameters, float* gradients, const float* x, const float* y, float* dy,
                 float* dx, std::size_t n) override {
     if (relu_) mask_relu(y, dy, n * out);
-    product(true, false, in, out, n, x, dy, gradients);
+    product(true, false, out, in, n, dy, x, gradients);
     sum_rows(dy, n, out, gradients + in * out);
-    if (dx != nullptr) product(false, true, n, in, out, dy, parameters, dx);
+    if (dx != nullptr) product(false, false, n, in, out, dy, parameters, dx);
   }
 
  private:
@@ -80,7 +80,7 @@ class Convolution : public Module {
     for (std::size_t i = 0; i < n; ++i) {
       gather(x + i * in);
       float* const mine = y + i * out;
-      product(false, false, places(), filters_, under_, patches_.data(), parameters, mine);
+      product(false, true, places(), filters_, under_, patches_.data(), parameters, mine);
       add_bias(parameters + under_ * filters_, filters_, mine, places(), true);
     }
   }
@@ -92,9 +92,9 @@ class Convolution : public Module {
     for (std::size_t i = 0; i < n; ++i) {
       const float* const mine = dy + i * out;
       gather(x + i * in);
-      product(true, false, under_, filters_, places(), patches_.data(), mine, gradients, true);
+      product(true, false, filters_, under_, places(), mine, patches_.data(), gradients, true);
       if (dx == nullptr) continue;
-      product(false, true, places(), under_, filters_, mine, parameters, d_patches_.data());
+      product(false, false, places(), under_, filters_, mine, parameters, d_patches_.data());
       scatter(dx + i * in);
     }
   }

@@ -11,7 +11,8 @@ namespace mq::bench {
 
 struct Tensor {
   std::string name;
-  std::size_t count = 0, fan_in = 0;  // fan_in 0: a bias, which begins at 0
+  std::size_t count = 0,
+              fan_in = 0;  // weights: a row of fan_in for each output. fan_in 0: a bias, which begins at 0
 };
 
 class Module {
@@ -31,7 +32,7 @@ class Module {
                         float* dx, std::size_t n) = 0;
 };
 
-// y = x W + b, where W is in x out; max(0, y) if relu.
+// y = x W^T + b, where W is out x in; max(0, y) if relu.
 std::unique_ptr<Module> dense(std::string name, std::size_t in, std::size_t out, bool relu);
 
 struct Picture {

@@ -24,9 +24,11 @@ struct Words {
 
 void add_options(CLI::App& app, TrainOptions& o, Words& w) {
   if (const char* folder = std::getenv("MNIST_DIR")) o.data = folder;
-  app.add_option("--data", o.data, "folder of the MNIST files, .gz or not [MNIST_DIR]");
-  app.add_option("--images", o.most_images, "only so many of the training set");
-  app.add_option("--network", o.network, "mlp:WIDTHxWIDTH... or cnn:FILTERSxFILTERS")->capture_default_str();
+  app.add_option("--data", o.data,
+                 "folder of the MNIST files, or for logistic a LIBSVM file; .gz or not [MNIST_DIR]");
+  app.add_option("--images", o.most_images, "only so many examples of the training set");
+  app.add_option("--network", o.network, "mlp:WIDTHxWIDTH..., cnn:FILTERSxFILTERS or logistic:REGULARISER")
+      ->capture_default_str();
   app.add_option("--optimizer", w.rule, "sgd, momentum or adagrad")
       ->check(CLI::IsMember({"sgd", "momentum", "adagrad"}))
       ->capture_default_str();
@@ -45,8 +47,9 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
   app.add_option("--decay", o.decay, "the rate is multiplied by this after each epoch")
       ->check(CLI::Range(1e-3, 1.0))
       ->capture_default_str();
-  app.add_option("--batch", o.batch, "images of a step, on all ranks together")
-      ->check(CLI::Range(1, 1 << 20))
+  app.add_option("--batch", o.batch,
+                 "examples of a step, on all ranks together; 0: all, so that an epoch is a step")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--epochs", o.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
   app.add_option("--evaluate-every", o.evaluate_every, "steps from one test to the next; 0: an epoch")
@@ -55,6 +58,11 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--methods", w.methods, "mpi (MPI_Allreduce), or methods as in mpiq-bench; each in turn")
       ->capture_default_str();
+  app.add_option(
+         "--ramp", o.ramp,
+         "the share k that methods with a k send in the first epochs, one number an epoch: 0.25,0.0625,...")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-9, 1.0));
   app.add_flag("--feedback,!--no-feedback", o.feedback, "keep what a method drops until the next step [on]");
   app.add_option("--bucket-bytes", w.bucket,
                  "neighbouring tensors are reduced together up to this; 0: each alone")
@@ -81,7 +89,7 @@ Status take_words(const Words& w, TrainOptions& o) {
     return bad("--link: neither \", commas nor new lines");
   o.adapt_before = w.placement == "before";
   if (o.adapt_before && o.rule == Rule::sgd) return bad("--adapt before: sgd has nothing to adapt");
-  auto methods = parse_methods(w.methods);
+  auto methods = parse_methods(w.methods, MethodsFor::matrices);
   if (!methods.ok()) return methods.status();
   o.methods = std::move(*methods);
   for (const MethodWord& method : o.methods)

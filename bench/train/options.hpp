@@ -12,15 +12,16 @@
 namespace mq::bench {
 
 struct TrainOptions {
-  std::string data;             // folder of the MNIST files
-  std::size_t most_images = 0;  // of the training set; 0: all
+  std::string data;             // folder of the MNIST files, or a file of LIBSVM
+  std::size_t most_images = 0;  // examples of the training set; 0: all
   std::string network = "mlp:512x512";
   NetworkSpec spec;
   Rule rule = Rule::sgd;
   bool adapt_before = false;                     // apply the rule to each rank's gradient before it is sent
   double rate = 0.1, momentum = 0.9, decay = 1;  // decay: of the rate after an epoch
   int warmup = 0;                                // steps in which the rate rises from rate / ranks to rate
-  std::size_t batch = 256;                       // images of all ranks for one step
+  std::vector<double> ramp;                      // the shares k of the first epochs
+  std::size_t batch = 256;                       // examples of all ranks for one step; 0: all
   int epochs = 5;
   int evaluate_every = 0;  // in steps; 0: after each epoch
   double target = 0;       // stop at this test accuracy; 0: never

@@ -1,5 +1,7 @@
 #include "bench/train/reducer.hpp"
 
+#include <fmt/format.h>
+
 namespace mq::bench {
 
 std::vector<Span> make_buckets(const std::vector<Span>& tensors, std::size_t bytes) {
@@ -8,6 +10,7 @@ std::vector<Span> make_buckets(const std::vector<Span>& tensors, std::size_t byt
     if (!buckets.empty() && (buckets.back().count + tensor.count) * sizeof(float) <= bytes) {
       buckets.back().count += tensor.count;
       buckets.back().name += "+" + tensor.name;
+      buckets.back().row = 0;
     } else {
       buckets.push_back(tensor);
     }
@@ -25,6 +28,9 @@ Reducer::Reducer(const std::string& method, bool feedback, std::vector<Span> buc
     PMPI_Info_create(&info);
     PMPI_Info_set(info, "mpiq_method", method.c_str());
     if (feedback) PMPI_Info_set(info, "mpiq_key", std::to_string(b).c_str());
+    // The library names the sizes of a matrix that is stored column by column, which its transpose is.
+    if (const Span& piece = buckets_[b]; piece.row > 0)
+      PMPI_Info_set(info, "mpiq_matrix", fmt::format("{}x{}", piece.row, piece.count / piece.row).c_str());
     info_.push_back(info);
   }
 }
@@ -32,6 +38,10 @@ Reducer::Reducer(const std::string& method, bool feedback, std::vector<Span> buc
 Reducer::~Reducer() {
   for (MPI_Info& info : info_) PMPI_Info_free(&info);
   PMPI_Comm_free(&comm_);
+}
+
+void Reducer::use(const std::string& method) {
+  for (MPI_Info info : info_) PMPI_Info_set(info, "mpiq_method", method.c_str());
 }
 
 int Reducer::reduce(float* gradients) {

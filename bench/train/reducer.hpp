@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/train/network.hpp"
+#include "bench/train/problem.hpp"
 #include "mpi_quant.h"
 
 namespace mq::bench {
@@ -24,6 +24,9 @@ class Reducer {
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
+
+  // Calls from now on use this method. Each piece keeps its key.
+  void use(const std::string& method);
 
   // Reduces in place and returns an MPI error code. The last pieces come first, because a backward pass
   // computes them first.

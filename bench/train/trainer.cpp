@@ -15,6 +15,8 @@
 #include "bench/check.hpp"
 #include "bench/random.hpp"
 #include "bench/sync.hpp"
+#include "bench/train/logistic.hpp"
+#include "bench/train/network.hpp"
 
 namespace mq::bench {
 namespace {
@@ -31,55 +33,92 @@ double book(double& phase, double start) {
   return now;
 }
 
+std::unique_ptr<Problem> make_problem(const TrainOptions& options, const TrainData& data,
+                                      std::uint64_t seed) {
+  if (options.spec.kind == NetworkSpec::Kind::logistic)
+    return std::make_unique<Logistic>(data.examples, options.spec.lambda);
+  return std::make_unique<Network>(options.spec, data.train, data.test, seed);
+}
+
+// The results of memory=momentum have the momentum in them already, so the parameters are updated without another. A single rank
+// compresses nothing, and has no memory.
+Rule rule_of(const TrainOptions& options, const Method& method, MPI_Comm comm) {
+  int ranks = 1;
+  PMPI_Comm_size(comm, &ranks);
+  const bool has_momentum = ranks > 1 && method.memory != nullptr && method.memory->name == "momentum";
+  return has_momentum && options.rule == Rule::momentum ? Rule::sgd : options.rule;
+}
+
+// The method in an epoch, counted from 1: with --ramp the first ones send another share k.
+std::string method_in(const TrainOptions& options, Method method, int epoch) {
+  const auto e = static_cast<std::size_t>(epoch - 1);
+  if (e < options.ramp.size())
+    for (std::size_t i = 0; i < method.codec->specs.size(); ++i)
+      if (method.codec->specs[i].name == "k") method.params.value[i] = options.ramp[e];
+  return to_string(method);
+}
+
 }  // namespace
 
+Result<TrainData> read_data(const TrainOptions& options) {
+  TrainData data;
+  if (options.spec.kind == NetworkSpec::Kind::logistic) {
+    auto examples = read_libsvm(options.data, options.most_images);
+    if (!examples.ok()) return examples.status();
+    data.examples = std::move(*examples);
+    return data;
+  }
+  auto images = read_images(options.data, "train", options.most_images),
+       tests = read_images(options.data, "t10k");
+  if (!images.ok() || !tests.ok()) return images.ok() ? tests.status() : images.status();
+  data.train = std::move(*images);
+  data.test = std::move(*tests);
+  const Images &train = data.train, &test = data.test;
+  if (train.rows != train.columns || test.rows != train.rows || test.columns != train.columns)
+    return Status{Code::bad_argument, "images are not square, or of two sizes"};
+  return data;
+}
+
 Trainer::Trainer(const TrainOptions& options, const MethodWord& method, std::uint64_t seed,
-                 const Images& train, const Images& test, MPI_Comm comm)
+                 const TrainData& data, MPI_Comm comm)
     : options_(options),
-      train_(train),
-      test_(test),
+      method_(method.method),
       comm_(comm),
-      network_(options.spec, train.rows, seed),
-      optimizer_(options.rule, options.momentum, network_.parameters().size()),
-      reducer_(method.text, options.feedback, make_buckets(network_.tensors(), options.bucket_bytes), comm),
+      problem_(make_problem(options, data, seed)),
+      batch_(options.batch == 0 ? problem_->examples() : options.batch),
+      optimizer_(rule_of(options, method.method, comm), options.momentum, parameters()),
+      reducer_(method.text, options.feedback, make_buckets(problem_->tensors(), options.bucket_bytes), comm),
       seed_(seed),
-      order_(train.count) {
+      order_(problem_->examples()) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &ranks_);
   std::iota(order_.begin(), order_.end(), 0U);
-  for (std::vector<float>& gradients : gradients_) gradients.resize(network_.parameters().size());
+  for (std::vector<float>& gradients : gradients_) gradients.resize(parameters());
 }
 
-// This rank's part of n images.
+// This rank's part of n examples.
 Trainer::Share Trainer::share_of(std::size_t begin, std::size_t n) const {
   const auto r = static_cast<std::size_t>(rank_), p = static_cast<std::size_t>(ranks_);
   const std::size_t first = n * r / p;
   return {begin + first, n * (r + 1) / p - first};
 }
 
-// The gradient of this rank's share of n images. It is divided by n, so that the gradients of all ranks add up
-// to that of the mean over the images.
+// The gradient of this rank's share of n examples. It is divided by n, so that the gradients of all ranks add up to that of the
+// mean over the examples.
 void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
   const Share mine = share_of(begin, n);
-  batch_.resize(mine.n * train_.size());
-  labels_.resize(mine.n);
-  for (std::size_t i = 0; i < mine.n; ++i) {
-    const std::size_t image = order_[mine.begin + i];
-    std::copy_n(&train_.pixels[image * train_.size()], train_.size(), &batch_[i * train_.size()]);
-    labels_[i] = train_.labels[image];
-  }
-  loss_ += network_.gradient(batch_.data(), labels_.data(), mine.n, 1 / static_cast<float>(n), gradients);
-  images_ += static_cast<std::int64_t>(n);
-  if (options_.adapt_before) optimizer_.adapt({gradients, network_.parameters().size()});
+  loss_ += problem_->gradient({&order_[mine.begin], mine.n}, 1 / static_cast<float>(n), gradients);
+  examples_ += static_cast<std::int64_t>(n);
+  if (options_.adapt_before) optimizer_.adapt({gradients, parameters()});
 }
 
 void Trainer::update(std::span<float> gradients) {
   if (!options_.adapt_before)
-    return optimizer_.update(gradients, static_cast<float>(rate_), network_.parameters());
+    return optimizer_.update(gradients, static_cast<float>(rate_), problem_->parameters());
   // The velocities of the ranks add up to that of the sum. Gradients that AdaGrad divided are of order 1 on
   // every rank, so their sum is divided by the ranks.
   const double parts = options_.rule == Rule::adagrad ? ranks_ : 1;
-  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), network_.parameters());
+  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), problem_->parameters());
 }
 
 // Collective, because a rank that cannot write must not leave the others in a reduction.
@@ -94,7 +133,7 @@ Status Trainer::record(const float* gradients) const {
 Status Trainer::write(const float* gradients) const {
   std::error_code error;
   std::filesystem::create_directories(options_.record, error);
-  for (const Span& tensor : network_.tensors()) {
+  for (const Span& tensor : problem_->tensors()) {
     const std::string path =
         fmt::format("{}/step{:06}-rank{}-{}.f32", options_.record, steps_, rank_, tensor.name);
     std::ofstream file(path, std::ios::binary);
@@ -117,7 +156,8 @@ double Trainer::rate_now(int epoch) const {
 Status Trainer::step(std::size_t begin) {
   float* const gradients = gradients_[0].data();
   double t = now_s();
-  compute(begin, options_.batch, gradients);
+  if (options_.batch == 0) loss_ = 0, examples_ = 0;
+  compute(begin, batch_, gradients);
   t = book(spent_.compute_s, t);
   if (Status s = record(gradients); !s.ok()) return s;
   t = now_s();
@@ -143,7 +183,7 @@ Status Trainer::drain() {
 // half before.
 Status Trainer::half_steps(std::size_t begin) {
   for (int half = 0; half < 2; ++half) {
-    const std::size_t n = options_.batch / 2;
+    const std::size_t n = batch_ / 2;
     const double t = now_s();
     compute(begin + static_cast<std::size_t>(half) * n, n, gradients_[half].data());
     book(spent_.compute_s, t);
@@ -162,44 +202,41 @@ Status Trainer::evaluate(Evaluation& now) {
   now = spent_;
   now.step = steps_;
   const MPIQ_Stats stats = reducer_.stats();
-  const Share mine = share_of(0, test_.count);
-  constexpr std::size_t kAtOnce = 500;
-  std::size_t right = 0;
-  for (std::size_t i = 0; i < mine.n; i += kAtOnce)
-    right += network_.recognised(&test_.pixels[(mine.begin + i) * test_.size()],
-                                 &test_.labels[mine.begin + i], std::min(kAtOnce, mine.n - i));
+  const Share mine = share_of(0, problem_->tests());
+  const std::size_t right = problem_->recognised(mine.begin, mine.n);
   std::array<double, 2> sums{loss_, static_cast<double>(right)};
   std::array<double, 8> most{
       now.train_s,    now.compute_s,  now.reduce_s, now.update_s,
       stats.encode_s, stats.decode_s, stats.wait_s, static_cast<double>(stats.wire_bytes_sent)};
-  const std::span<float> parameters = network_.parameters();
+  const std::span<float> parameters = problem_->parameters();
   const std::uint64_t hash = hash_bytes(parameters.data(), parameters.size_bytes());
   std::array<std::uint64_t, 2> hashes{hash, ~hash};
   PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, comm_);
   PMPI_Allreduce(MPI_IN_PLACE, most.data(), 8, MPI_DOUBLE, MPI_MAX, comm_);
   PMPI_Allreduce(MPI_IN_PLACE, hashes.data(), 2, MPI_UINT64_T, MPI_MAX, comm_);
-  now.loss = sums[0] / static_cast<double>(images_);
-  now.accuracy = sums[1] / static_cast<double>(test_.count);
+  now.loss = sums[0] / static_cast<double>(examples_);
+  now.accuracy = sums[1] / static_cast<double>(problem_->tests());
   now.train_s = most[0], now.compute_s = most[1], now.reduce_s = most[2], now.update_s = most[3];
   now.encode_s = most[4], now.decode_s = most[5], now.wait_s = most[6];
   now.sent_bytes = stats.calls > 0 ? static_cast<std::int64_t>(most[7]) : -1;
   loss_ = 0;
-  images_ = 0;
+  examples_ = 0;
   if (hashes[0] != ~hashes[1]) return {Code::mismatch, "the ranks have different parameters"};
   if (!std::isfinite(now.loss)) return {Code::bad_argument, "the loss is not finite: a smaller --rate?"};
   return {};
 }
 
 Status Trainer::run(const std::function<void(const Evaluation&)>& report) {
-  const std::size_t steps = train_.count / options_.batch;
-  if (steps == 0) return {Code::bad_argument, "--batch: more than there are images"};
+  const std::size_t steps = order_.size() / batch_;
+  if (steps == 0) return {Code::bad_argument, "--batch: more than there are examples"};
   Random random(seed_ ^ 0x5eed);
   for (int epoch = 1; epoch <= options_.epochs && !reached_; ++epoch) {
-    random.shuffle(order_);
+    if (options_.batch > 0) random.shuffle(order_);  // without batches each rank keeps its examples
+    if (!options_.ramp.empty() && method_.codec != nullptr) reducer_.use(method_in(options_, method_, epoch));
     for (std::size_t s = 0; s < steps && !reached_; ++s) {
       const double t = now_s();
       rate_ = rate_now(epoch);
-      Status status = options_.half_batches ? half_steps(s * options_.batch) : step(s * options_.batch);
+      Status status = options_.half_batches ? half_steps(s * batch_) : step(s * batch_);
       ++steps_;
       const bool last = s + 1 == steps;
       const bool due = options_.evaluate_every > 0 ? steps_ % options_.evaluate_every == 0 : last;

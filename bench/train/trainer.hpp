@@ -4,10 +4,13 @@
 #include <mpi.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "bench/train/idx.hpp"
+#include "bench/train/libsvm.hpp"
 #include "bench/train/options.hpp"
+#include "bench/train/problem.hpp"
 #include "bench/train/reducer.hpp"
 
 namespace mq::bench {
@@ -17,22 +20,31 @@ namespace mq::bench {
 struct Evaluation {
   int epoch = 0;
   std::int64_t step = 0;
-  double loss = 0;      // mean over the images of the steps since the last evaluation
-  double accuracy = 0;  // of the test set
+  // Mean over the examples of the steps since the last evaluation; with --batch 0, of the last step, so of the parameters
+  // before it.
+  double loss = 0;
+  double accuracy = 0;  // of the tests
   double train_s = 0, compute_s = 0, reduce_s = 0, update_s = 0, encode_s = 0, decode_s = 0, wait_s = 0;
   std::int64_t sent_bytes = -1;
 };
 
+struct TrainData {
+  Images train, test;  // of a network
+  Examples examples;   // of a logistic regression
+};
+Result<TrainData> read_data(const TrainOptions& options);
+
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, const MethodWord& method, std::uint64_t seed, const Images& train,
-          const Images& test, MPI_Comm comm);
+  Trainer(const TrainOptions& options, const MethodWord& method, std::uint64_t seed, const TrainData& data,
+          MPI_Comm comm);
 
   // Collective. Calls `report` on rank 0 after each evaluation. All ranks get the same Status, but its text
   // may differ.
   Status run(const std::function<void(const Evaluation&)>& report);
-  std::size_t parameters() { return network_.parameters().size(); }
-  bool reached() const { return reached_; }  // the target accuracy
+  std::size_t parameters() { return problem_->parameters().size(); }
+  std::size_t batch() const { return batch_; }  // examples of all ranks in a step
+  bool reached() const { return reached_; }     // the target accuracy
 
  private:
   struct Share {
@@ -50,21 +62,20 @@ class Trainer {
   Status evaluate(Evaluation& now);
 
   const TrainOptions& options_;
-  const Images &train_, &test_;
+  const Method& method_;
   MPI_Comm comm_;
   int rank_ = 0, ranks_ = 1;
-  Network network_;
+  std::unique_ptr<Problem> problem_;
+  std::size_t batch_;
   Optimizer optimizer_;
   Reducer reducer_;
   std::uint64_t seed_;
-  std::vector<std::uint32_t> order_;  // of the images
-  std::vector<float> batch_;          // this rank's images of a step
-  std::vector<std::uint8_t> labels_;
-  std::vector<float> gradients_[2];  // the second is for half batches
-  int flying_ = -1;                  // which gradients are being reduced
+  std::vector<std::uint32_t> order_;  // of the examples
+  std::vector<float> gradients_[2];   // the second is for half batches
+  int flying_ = -1;                   // which gradients are being reduced
   double rate_ = 0, loss_ = 0;
-  std::int64_t steps_ = 0, images_ = 0;  // images since the last evaluation
-  Evaluation spent_;                     // this rank's times so far
+  std::int64_t steps_ = 0, examples_ = 0;  // examples since the last evaluation
+  Evaluation spent_;                       // this rank's times so far
   bool reached_ = false;
 };
 

@@ -15,19 +15,19 @@ class Train : public ::testing::Test {
   Train() {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    train_ = *read_images(MQ_TEST_DATA "/mnist", "train");
-    test_ = *read_images(MQ_TEST_DATA "/mnist", "t10k");
+    options_.data = MQ_TEST_DATA "/mnist";
     options_.network = "mlp:64";
     options_.spec = *parse_network(options_.network);
+    data_ = *read_data(options_);
     options_.batch = 64;
     options_.epochs = 4;
     options_.bucket_bytes = 0;
   }
   // Of rank 0; elsewhere empty.
   std::vector<Evaluation> run(const std::string& method, MPI_Comm comm = MPI_COMM_WORLD) {
-    const MethodWord word = (*parse_methods(method))[0];
+    const MethodWord word = (*parse_methods(method, MethodsFor::matrices))[0];
     std::vector<Evaluation> all;
-    Trainer trainer(options_, word, 1, train_, test_, comm);
+    Trainer trainer(options_, word, 1, data_, comm);
     const Status status = trainer.run([&](const Evaluation& now) { all.push_back(now); });
     EXPECT_TRUE(status.ok()) << method << ": " << status.text();
     return all;
@@ -42,7 +42,7 @@ class Train : public ::testing::Test {
     }
   }
 
-  Images train_, test_;
+  TrainData data_;
   TrainOptions options_;
   int rank_ = 0, size_ = 1;
 };
@@ -72,14 +72,73 @@ TEST_F(Train, ranks_share_a_batch_and_change_nothing_else) {
 TEST_F(Train, compressed_gradients_teach_too) {
   options_.epochs = 8;
   const std::vector<Evaluation> exact = run("mpi");
-  for (const char* method :
-       {"bf16", "onebit(block=512)", "threshold(quantile=0.9)", "adaptive(pi=8)", "topk(k=0.1,block=1024)"}) {
+  for (const char* method : {"bf16", "onebit(block=512)", "threshold(quantile=0.9)", "adaptive(pi=8)",
+                             "topk(k=0.1,block=1024)", "lowrank(rank=4)", "meprop(k=0.25)"}) {
     const std::vector<Evaluation> got = run(method);
     if (rank_ != 0) continue;
     EXPECT_LT(got.back().loss, 0.6 * got.front().loss) << method;
     EXPECT_GT(got.back().accuracy, exact.back().accuracy - 0.08) << method;
     EXPECT_TRUE(size_ == 1 || got.back().sent_bytes > 0) << method;
   }
+}
+
+// Of two ranks, which send what they encode to each other and nothing else.
+TEST_F(Train, the_library_knows_the_shapes_of_matrices) {
+  options_.epochs = 1;
+  const std::vector<Evaluation> lines = run("meprop(k=0.25)"), narrow = run("lowrank(rank=1)"),
+                                wide = run("lowrank(rank=4)"), whole = run("raw");
+  if (rank_ != 0 || size_ != 2) return;
+  const double whole_bytes = static_cast<double>(whole.back().sent_bytes);
+  EXPECT_NEAR(static_cast<double>(lines.back().sent_bytes) / whole_bytes, 0.25, 0.01);
+  const double one = 784 + 64 + 10 + 64, all = 784 * 64 + 64 * 10;
+  EXPECT_NEAR(static_cast<double>(narrow.back().sent_bytes) / whole_bytes, one / all, 0.02);
+  EXPECT_NEAR(static_cast<double>(wide.back().sent_bytes) / whole_bytes, 4 * one / all, 0.02);
+}
+
+TEST_F(Train, a_ramp_sends_other_shares_in_the_first_epochs) {
+  options_.epochs = 3;
+  options_.ramp = {0.4, 0.2};
+  const std::vector<Evaluation> got = run("topk(k=0.05,block=1024)");
+  if (rank_ != 0 || size_ == 1) return;
+  const auto sent = [&](std::size_t i) {
+    return static_cast<double>(got[i].sent_bytes - (i ? got[i - 1].sent_bytes : 0));
+  };
+  EXPECT_NEAR(sent(1) / sent(0), 0.5, 0.15);
+  EXPECT_NEAR(sent(2) / sent(1), 0.25, 0.1);
+}
+
+// What is sent already has the momentum of the rule in it. A second momentum would multiply each step by ten.
+TEST_F(Train, memory_momentum_takes_the_place_of_the_optimizer_s) {
+  options_.rule = Rule::momentum;
+  options_.rate = 0.02;
+  const std::vector<Evaluation> exact = run("mpi"), got = run("raw memory=momentum(m=0.9,mask=off)");
+  if (rank_ != 0) return;
+  EXPECT_NEAR(got.back().loss, exact.back().loss, 1e-3 * exact.back().loss);
+}
+
+TEST_F(Train, a_logistic_regression_takes_all_examples_in_each_step) {
+  options_.spec = *parse_network("logistic:0.01");
+  options_.batch = 0;
+  options_.rate = 1;
+  options_.epochs = 50;
+  for (int i = 0; i < 60; ++i) {
+    data_.examples.index.insert(data_.examples.index.end(), {0, static_cast<std::uint32_t>(1 + i % 7)});
+    data_.examples.value.insert(data_.examples.value.end(), {i % 3 ? 1.F : -1.F, 0.5F});
+    data_.examples.begin.push_back(data_.examples.index.size());
+    data_.examples.label.push_back(i % 3 ? 1 : -1);
+  }
+  data_.examples.features = 8;
+  const std::vector<Evaluation> together = run("mpi"), alone = run("mpi", MPI_COMM_SELF);
+  const std::vector<Evaluation> estimated = run("topk(k=0.25) memory=ef21");
+  if (rank_ != 0) return;
+  ASSERT_EQ(together.size(), 50u);
+  EXPECT_NEAR(together[0].loss, std::log(2), 1e-9) << "that of the first parameters";
+  for (std::size_t i = 1; i < 50; ++i) {
+    EXPECT_LT(together[i].loss, together[i - 1].loss);
+    EXPECT_NEAR(together[i].loss, alone[i].loss, 1e-4);
+  }
+  EXPECT_EQ(together.back().accuracy, 1);
+  EXPECT_NEAR(estimated.back().loss, together.back().loss, 0.02);
 }
 
 TEST_F(Train, estimates_teach_with_large_batches) {
@@ -160,14 +219,14 @@ TEST_F(Train, what_cannot_be_written_is_an_error_on_every_rank) {
   options_.record = "/proc/nowhere";
   options_.record_steps = {1};
   const MethodWord word = (*parse_methods("mpi"))[0];
-  Trainer trainer(options_, word, 1, train_, test_, MPI_COMM_WORLD);
+  Trainer trainer(options_, word, 1, data_, MPI_COMM_WORLD);
   EXPECT_FALSE(trainer.run([](const Evaluation&) {}).ok());
 }
 
 TEST_F(Train, a_rate_that_is_far_too_high_is_noticed) {
   options_.rate = 1e30;
   const MethodWord word = (*parse_methods("mpi"))[0];
-  Trainer trainer(options_, word, 1, train_, test_, MPI_COMM_WORLD);
+  Trainer trainer(options_, word, 1, data_, MPI_COMM_WORLD);
   const Status status = trainer.run([](const Evaluation&) {});
   EXPECT_FALSE(status.ok());
 }

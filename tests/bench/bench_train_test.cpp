@@ -4,9 +4,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 
 #include "bench/train/idx.hpp"
+#include "bench/train/libsvm.hpp"
+#include "bench/train/logistic.hpp"
 #include "bench/train/network.hpp"
 #include "bench/train/optimizer.hpp"
 #include "bench/train/options.hpp"
@@ -85,29 +88,80 @@ TEST(Idx, plain_files_are_read_and_bad_ones_refused) {
   }
 }
 
+TEST(Libsvm, a_file_is_read) {
+  const Folder folder;
+  folder.write("a", "+1 1:0.5 3:-2e0 # text\n\n   \n-1 2:7\r\n1\t4:1   \n-1");
+  const auto read = read_libsvm(folder.path() + "/a");
+  ASSERT_TRUE(read.ok()) << read.status().text();
+  EXPECT_EQ(read->features, 4u);
+  EXPECT_EQ(read->begin, (std::vector<std::size_t>{0, 2, 3, 4, 4}));
+  EXPECT_EQ(read->index, (std::vector<std::uint32_t>{0, 2, 1, 3}));
+  EXPECT_EQ(read->value, (std::vector<float>{0.5F, -2, 7, 1}));
+  EXPECT_EQ(read->label, (std::vector<std::int8_t>{1, -1, 1, -1}));
+  EXPECT_EQ(read_libsvm(folder.path() + "/a", 2)->count(), 2u);
+  folder.write("b", "3 1:1\n2 1:1\n");  // any two labels; the greater one is 1
+  EXPECT_EQ(read_libsvm(folder.path() + "/b")->label, (std::vector<std::int8_t>{1, -1}));
+}
+
+TEST(Libsvm, a_bad_line_is_named) {
+  const Folder folder;
+  const struct {
+    const char *text, *line, *what;
+  } bad[] = {{"1 1:1\nx 1:1\n", ":2:", "'x' is no label"},
+             {"1 1:1\nnan 1:1\n", ":2:", "'nan' is no label"},
+             {"+-1 1:1\n", ":1:", "'+-1' is no label"},
+             {"1 1:1\n-1 1:1\n0 1:1\n", ":3:", "third label"},
+             {"1 1\n", ":1:", "'1' is not INDEX:VALUE"},
+             {"1 1:\n", ":1:", "'1:' is not INDEX:VALUE"},
+             {"1 :1\n", ":1:", "':1' is not INDEX:VALUE"},
+             {"1 1:1:1\n", ":1:", "'1:1:1' is not INDEX:VALUE"},
+             {"1 qid:3 1:1\n", ":1:", "'qid:3' is not INDEX:VALUE"},
+             {"1 1:inf\n", ":1:", "'1:inf' is not INDEX:VALUE"},
+             {"1 1:1e39\n", ":1:", "with a float as value"},
+             {"1 -1:1\n", ":1:", "'-1:1' is not INDEX:VALUE"},
+             {"1 99999999999:1\n", ":1:", "is not INDEX:VALUE"},
+             {"1 0:1\n", ":1:", "index 0 is not from 1"},
+             {"1 99999999:1\n", ":1:", "index 99999999 is not from 1"},
+             {"1 2:1 2:1\n", ":1:", "index 2 is not greater"},
+             {"1 2:1 1:1\n", ":1:", "index 1 is not greater"},
+             {"1 1:1\n1 2:1\n", ":2:", "1 different labels"},
+             {"", ":0:", "0 different labels"},
+             {"1\n2\n", ":2:", "without a feature"}};
+  for (const auto& b : bad) {
+    folder.write("bad", b.text);
+    const Status status = read_libsvm(folder.path() + "/bad").status();
+    EXPECT_EQ(status.code(), Code::bad_argument) << b.text;
+    EXPECT_NE(status.text().find("/bad" + std::string(b.line)), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find(b.what), std::string::npos) << status.text();
+  }
+  folder.write("bad", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03rubbish", 17));  // as if compressed
+  EXPECT_FALSE(read_libsvm(folder.path() + "/bad").ok());
+  EXPECT_FALSE(read_libsvm(folder.path() + "/none").ok());
+  EXPECT_FALSE(read_libsvm(folder.path()).ok()) << "a folder";
+}
+
 TEST(Network, words_make_networks_or_errors) {
-  for (const char* good : {"mlp", "mlp:1", "mlp:512x512", "cnn:8x16"})
+  for (const char* good :
+       {"mlp", "mlp:1", "mlp:512x512", "cnn:8x16", "logistic", "logistic:0", "logistic:0.25"})
     EXPECT_TRUE(parse_network(good).ok()) << good;
-  for (const char* bad :
-       {"", "rnn:3", "mlp:0", "mlp:x", "mlp:3x", "mlp:3,4", "cnn:8", "cnn", "mlp:99999999999"})
+  for (const char* bad : {"", "rnn:3", "mlp:0", "mlp:x", "mlp:3x", "mlp:3,4", "cnn:8", "cnn",
+                          "mlp:99999999999", "logistic:-1", "logistic:x", "logistic:1x2", "logistic:nan"})
     EXPECT_FALSE(parse_network(bad).ok()) << bad;
 }
 
 // Derivatives by differences, of every tensor along its gradient, where the loss grows the most, and along
 // random directions: single parameters may sit where a maximum changes its mind.
-void expect_derivative(const std::string& text, std::size_t side) {
-  Network network(*parse_network(text), side, 3);
-  const std::size_t n = 16, count = network.parameters().size();
+void expect_derivative(Problem& problem) {
+  const std::size_t n = problem.examples(), count = problem.parameters().size();
   std::mt19937_64 random(5);
   std::normal_distribution<float> normal;
-  std::vector<float> images(n * side * side), gradient(count), other(count);
-  for (float& v : images) v = std::abs(normal(random));
-  std::vector<std::uint8_t> labels(n);
-  for (std::uint8_t& label : labels) label = static_cast<std::uint8_t>(random() % 10);
-  const float scale = 1.0F / n;
-  network.gradient(images.data(), labels.data(), n, scale, gradient.data());
-  const std::vector<float> kept(network.parameters().begin(), network.parameters().end());
-  for (const Span& tensor : network.tensors())
+  std::vector<float> gradient(count), other(count);
+  std::vector<std::uint32_t> all(n);
+  std::iota(all.begin(), all.end(), 0U);
+  const float scale = 1.0F / static_cast<float>(n);
+  problem.gradient(all, scale, gradient.data());
+  const std::vector<float> kept(problem.parameters().begin(), problem.parameters().end());
+  for (const Span& tensor : problem.tensors())
     for (int way = 0; way < 4; ++way) {
       std::vector<double> direction(tensor.count);
       double length = 0, expected = 0;
@@ -121,15 +175,24 @@ void expect_derivative(const std::string& text, std::size_t side) {
       }
       const double step = 2e-3;
       const auto loss = [&](double delta) {
-        std::copy(kept.begin(), kept.end(), network.parameters().begin());
+        std::copy(kept.begin(), kept.end(), problem.parameters().begin());
         for (std::size_t i = 0; i < tensor.count; ++i)
-          network.parameters()[tensor.begin + i] += static_cast<float>(delta * direction[i]);
-        return network.gradient(images.data(), labels.data(), n, scale, other.data());
+          problem.parameters()[tensor.begin + i] += static_cast<float>(delta * direction[i]);
+        return problem.gradient(all, scale, other.data());
       };
       const double slope = scale * (loss(step) - loss(-step)) / (2 * step);
-      EXPECT_NEAR(expected, slope, 6e-3 + 0.02 * std::abs(slope))
-          << text << " " << tensor.name << " way " << way;
+      EXPECT_NEAR(expected, slope, 6e-3 + 0.02 * std::abs(slope)) << tensor.name << " way " << way;
     }
+}
+void expect_derivative(const std::string& text, std::size_t side) {
+  SCOPED_TRACE(text);
+  std::mt19937_64 random(5);
+  std::normal_distribution<float> normal;
+  Images images{16, side, side, std::vector<float>(16 * side * side), std::vector<std::uint8_t>(16)};
+  for (float& v : images.pixels) v = std::abs(normal(random));
+  for (std::uint8_t& label : images.labels) label = static_cast<std::uint8_t>(random() % 10);
+  Network network(*parse_network(text), images, images, 3);
+  expect_derivative(network);
 }
 TEST(Network, gradients_are_derivatives) {
   expect_derivative("mlp", 6);
@@ -138,9 +201,62 @@ TEST(Network, gradients_are_derivatives) {
   expect_derivative("cnn:2x3", 17);  // a row and a column too many for the pooling
 }
 
+TEST(Network, weights_are_matrices_with_a_row_for_each_output) {
+  const Images images{0, 18, 18, {}, {}};
+  Network mlp(*parse_network("mlp:20"), images, images, 1), cnn(*parse_network("cnn:3x4"), images, images, 1);
+  const auto shapes = [](const Network& network) {
+    std::string text;
+    for (const Span& t : network.tensors())
+      text +=
+          t.name + " " + (t.row ? std::to_string(t.count / t.row) + "x" + std::to_string(t.row) : "-") + " ";
+    return text;
+  };
+  EXPECT_EQ(shapes(mlp), "fc1.weight 20x324 fc1.bias - out.weight 10x20 out.bias - ");
+  EXPECT_EQ(shapes(cnn),
+            "conv1.weight 3x25 conv1.bias - conv2.weight 4x75 conv2.bias - out.weight 10x4 out.bias - ");
+}
+
+Examples few_examples() {
+  std::mt19937_64 random(7);
+  std::normal_distribution<float> normal;
+  Examples e;
+  e.features = 9;
+  for (int i = 0; i < 12; ++i) {
+    for (std::uint32_t j = static_cast<std::uint32_t>(i % 3); j < 9; j += 2) {
+      e.index.push_back(j);
+      e.value.push_back(normal(random));
+    }
+    e.begin.push_back(e.index.size());
+    e.label.push_back(i % 5 < 2 ? 1 : -1);
+  }
+  return e;
+}
+TEST(Logistic, the_loss_is_that_of_the_formula_and_the_gradient_its_derivative) {
+  const Examples data = few_examples();
+  Logistic problem(data, 0.3);
+  std::vector<float> gradient(9);
+  std::vector<std::uint32_t> all(12);
+  std::iota(all.begin(), all.end(), 0U);
+  EXPECT_NEAR(problem.gradient(all, 1, gradient.data()), 12 * std::log(2), 1e-12) << "x is 0";
+  for (std::size_t j = 0; j < 9; ++j) problem.parameters()[j] = 0.4F * static_cast<float>(j) - 1.5F;
+  double expected = 0;
+  for (std::size_t i = 0; i < 12; ++i) {
+    double score = 0;
+    for (std::size_t k = data.begin[i]; k < data.begin[i + 1]; ++k)
+      score += static_cast<double>(data.value[k]) * static_cast<double>(problem.parameters()[data.index[k]]);
+    expected += std::log(1 + std::exp(-data.label[i] * score));
+    for (const double x : problem.parameters()) expected += 0.15 * x * x;
+  }
+  EXPECT_NEAR(problem.gradient(all, 1, gradient.data()), expected, 1e-9);
+  expect_derivative(problem);
+  problem.parameters()[0] = 1e18F;  // no exp overflows
+  EXPECT_TRUE(std::isfinite(problem.gradient(all, 1, gradient.data())));
+}
+
 TEST(Network, the_same_seed_gives_the_same_and_another_another) {
   const auto spec = parse_network("mlp:30");
-  Network a(*spec, 28, 1), b(*spec, 28, 1), c(*spec, 28, 2);
+  const Images images{0, 28, 28, {}, {}};
+  Network a(*spec, images, images, 1), b(*spec, images, images, 1), c(*spec, images, images, 2);
   EXPECT_TRUE(std::equal(a.parameters().begin(), a.parameters().end(), b.parameters().begin()));
   EXPECT_FALSE(std::equal(a.parameters().begin(), a.parameters().end(), c.parameters().begin()));
   double squares = 0;
@@ -190,6 +306,9 @@ TEST(Reducer, buckets_cover_every_tensor_once_in_order) {
     }
     EXPECT_EQ(at, 1111u);
   }
+  const std::vector<Span> matrices{{"a", 0, 100, 20}, {"b", 100, 10, 5}};
+  EXPECT_EQ(make_buckets(matrices, 0)[1].row, 5u);
+  EXPECT_EQ(make_buckets(matrices, 1 << 20)[0].row, 0u) << "two matrices in a bucket are none";
   EXPECT_EQ(make_buckets(tensors, 0).size(), 4u);
   EXPECT_EQ(make_buckets(tensors, 440).size(), 3u);
   EXPECT_EQ(make_buckets(tensors, 1 << 30).size(), 1u);
@@ -200,11 +319,12 @@ TEST(TrainOptions, words_are_taken_or_refused) {
     words.insert(words.begin(), "mpiq-train");
     return parse_train(static_cast<int>(words.size()), words.data());
   };
-  const auto good =
-      parse({"--data", "x", "--methods", "mpi,onebit(block=64),topk(k=0.01,block=64)", "--seeds", "1,2",
-             "--optimizer", "adagrad", "--adapt", "before", "--bucket-bytes", "0"});
+  const auto good = parse({"--data", "x", "--methods", "mpi,onebit(block=64),topk(k=0.01,block=64),lowrank",
+                           "--seeds", "1,2", "--ramp", "0.25,0.0625", "--optimizer", "adagrad", "--adapt",
+                           "before", "--bucket-bytes", "0"});
   ASSERT_TRUE(good.run) << good.err;
-  EXPECT_EQ(good.options.methods.size(), 3u);
+  EXPECT_EQ(good.options.methods.size(), 4u);
+  EXPECT_EQ(good.options.ramp, (std::vector<double>{0.25, 0.0625}));
   EXPECT_EQ(good.options.seeds, (std::vector<std::uint64_t>{1, 2}));
   EXPECT_TRUE(good.options.adapt_before);
   EXPECT_EQ(good.options.bucket_bytes, 0u);
@@ -212,6 +332,7 @@ TEST(TrainOptions, words_are_taken_or_refused) {
        std::vector<std::vector<const char*>>{{"--data", "x", "--methods", "nonsense"},
                                              {"--data", "x", "--methods", "mpi/smp"},
                                              {"--data", "x", "--adapt", "before"},
+                                             {"--data", "x", "--ramp", "0.5,0"},
                                              {"--data", "x", "--network",
                                               "mlp:"
                                               "0"},
