@@ -14,10 +14,11 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.
        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 DENSE, BF16 = "mpi", "bf16"
 # runs that differ in these are not compared
-SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "warmup", "link")
+SETTING = ("network", "parameters", "optimizer", "adapt", "half_batches", "batch", "rate", "warmup", "ramp", "link")
+LATER = {"warmup": "0", "ramp": ""}  # columns that earlier files lack, and what they mean there
 WHOLE = ("seed", "ranks", "oversubscribed", "parameters", "batch", "epoch", "step")
 TIMES = ("train_s", "compute_s", "reduce_s", "update_s", "encode_s", "decode_s", "wait_s")  # since the start, without tests
-NEEDED = ("method", "feedback", *(name for name in SETTING if name != "warmup"), "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
+NEEDED = ("method", "feedback", *(name for name in SETTING if name not in LATER), "seed", "ranks", "oversubscribed", "epoch", "step", "loss", "accuracy", *TIMES, "sent_bytes")
 
 
 class TrainingError(Exception):
@@ -27,10 +28,11 @@ class TrainingError(Exception):
 @dataclasses.dataclass
 class Training:
     """groups: (setting, ranks) -> (method, feedback) -> seed -> the rows of that run, with numbers as numbers. feedback is ""
-    for dense gradients, which have none."""
+    for dense gradients, which have none. descents: the same of logistic regressions, which have neither batches nor test images."""
 
     groups: dict
     files: list
+    descents: dict = dataclasses.field(default_factory=dict)
 
 
 def timed(methods):
@@ -41,12 +43,14 @@ def timed(methods):
 def _row(path, line, row):
     """A row with its numbers. Raises TrainingError if one is not a number."""
     out = dict(row)
-    for name in (*WHOLE, "accuracy", *TIMES, "sent_bytes"):
+    for name in (*WHOLE, "loss", "accuracy", *TIMES, "sent_bytes"):
         try:
             if name == "sent_bytes" and row[name] == "":
                 out[name] = None
                 continue
             out[name] = int(row[name]) if name in (*WHOLE, "sent_bytes") else float(row[name])
+            if name == "loss":  # of a run that diverged it may be anything
+                continue
             if not math.isfinite(out[name]) or out[name] < (1 if name in ("ranks", "parameters", "batch", "epoch", "step") else 0):
                 raise ValueError
         except (TypeError, ValueError) as error:
@@ -65,7 +69,7 @@ def _read(path, groups):
             raise TrainingError(f"{path}: not a file of mpiq-train: lacks the columns {', '.join(missing)}")
         mine = {}
         for row in reader:
-            row = {"warmup": "0", **_row(path, reader.line_num, row)}  # earlier files have no such column
+            row = {**LATER, **_row(path, reader.line_num, row)}
             setting = tuple(row[name] for name in SETTING)
             feedback = "" if row["method"] == DENSE else "on" if row["feedback"] == "1" else "off"
             key = (setting, row["ranks"]), (row["method"], feedback), row["seed"]
@@ -87,7 +91,9 @@ def read(paths):
             _read(path, groups)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise TrainingError(f"{path}: {error}") from error
-    return Training(groups, list(paths))
+    logistic = {key for key in groups if dict(zip(SETTING, key[0]))["network"].startswith("logistic")}
+    return Training({key: methods for key, methods in groups.items() if key not in logistic}, list(paths),
+                    {key: groups[key] for key in logistic})
 
 
 def order(method):
@@ -175,6 +181,7 @@ def setting_words(setting):
     said = dict(zip(SETTING, setting))
     more = [f", {said['optimizer']} before sending"] if said["adapt"] == "before" else []
     more += [f", {said['warmup']} steps of warm-up"] if said["warmup"] != "0" else []
+    more += [f", k of the first epochs {said['ramp'].replace(' ', ', ')}"] if said["ramp"] else []
     more += [", half batches"] if said["half_batches"] == "1" else []
     return (f"{said['network']}, {said['parameters']} parameters, {said['optimizer']}, batch {said['batch']}, rate {said['rate']}"
             + "".join(more) + (f", {said['link']}" if said["link"] else ""))

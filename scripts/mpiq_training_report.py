@@ -101,6 +101,8 @@ def khat(training, selection):
 
 def section(training, selection):
     """This part of the page, as lines of HTML."""
+    if not training.groups:
+        return []
     plot = PLOTS["training"]
     out = [h.heading(2, "Training"),
            h.paragraph("A network is trained on MNIST (mpiq-train): every rank computes the gradient of its share of a batch, and an allreduce "

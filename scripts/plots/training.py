@@ -5,6 +5,7 @@ from matplotlib import ticker
 import mpiq_figure as fig
 import mpiq_training
 from mpiq_plots import plot
+from mpiq_selection import PlotError
 
 LEAST = 1e-4  # errors below cannot be seen with the 10 000 images of the test
 
@@ -60,6 +61,8 @@ drawn only where every rank had a core of its own.""")
 def training(source):
     """The test accuracy in per cent by epoch and by time, mean and range over seeds."""
     panels = list(panels_of(source))
+    if not panels:
+        raise PlotError("no run of a network")
     looks = fig.looks((mpiq_training.name_of(m) for _, _, methods, _ in panels for m in methods), ["f32"])
     figure, axes = fig.panels([f"{s[0]}, {ranks} ranks, by {kind}" for s, ranks, _, kind in panels],
                               "test accuracy (%)", share=False)

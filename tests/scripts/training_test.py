@@ -91,7 +91,7 @@ class Statistics(WithTraining):
             self.path("n.csv"), training_files.rows_of("onebit", feedback=0)))
         self.assertEqual((status, problem), (0, ""))
         lines = out.splitlines()
-        self.assertEqual(lines[0], "mlp:64x64, 50000 parameters, sgd, batch 200, 2 epochs, MNIST; mean over the seeds and its 95 % "
+        self.assertEqual(lines[0], "mlp:64x64, 50000 parameters, sgd, batch 200, rate 0.1, 2 epochs, MNIST; mean over the seeds and its 95 % "
                          "interval (Student's t).")
         self.assertEqual([line.split(" | ")[1:4] for line in lines[4:]],
                          [["`mpi`", "", "2"], ["`bf16`", "on", "2"], ["`onebit`", "on", "2"], ["`onebit`", "off", "1"]])
