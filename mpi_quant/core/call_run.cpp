@@ -393,8 +393,7 @@ void CallRun::restart_residual() {
 }
 
 void CallRun::release() noexcept {
-  if (!holds_key_) return;
-  holds_key_ = false;
+  if (!std::exchange(holds_key_, false)) return;
   if (Residuals::Entry* const entry = state_.residuals.find(key_.view())) --entry->users;
 }
 

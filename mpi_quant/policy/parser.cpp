@@ -1,5 +1,6 @@
 // The parser of the control language. It is one cursor over the text. Every error names what was found and
 // where, counting characters from 1. Numbers are read by std::from_chars, whose result no locale changes.
+// long on purpose: one grammar, read in one piece
 
 #include "mpi_quant/policy/policy.hpp"
 
@@ -135,10 +136,10 @@ class Parser {
     const std::string_view name = word();
     constexpr std::array<std::string_view, 4> known{"feedback", "guard", "error", "seed"};
     const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
-    if (at == known.size() && name == kMemory)
-      return out.method.exact()  ? error(start, "mpi sums exactly, and takes no memory rule")
-             : out.method.memory ? error(start, "memory given twice")
-                                 : error(start, "memory= stands before other options");
+    if (name == kMemory)
+      return error(start, out.method.exact()  ? "mpi sums exactly, and takes no memory rule"
+                          : out.method.memory ? "memory given twice"
+                                              : "memory= stands before other options");
     if (at == known.size())
       return error(start, "unknown option " + quoted(name),
                    "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
