@@ -191,7 +191,7 @@ TEST(Lists, a_method_with_a_number_is_the_same_method_under_another_name) {
   ASSERT_TRUE(at.ok()) << at.status().text();
   EXPECT_EQ(at->text, "onebit(block={side})#2");
   EXPECT_EQ(params_to_string(at->method).substr(0, 8), "block=64");
-  EXPECT_EQ(parse_methods("kylix#2,kylix", true)->front().plain_text(), "kylix");
+  EXPECT_EQ(parse_methods("kylix#2,kylix", MethodsFor::lists)->front().plain_text(), "kylix");
 }
 
 TEST(Lists, a_method_number_that_is_none_is_refused) {
