@@ -8,15 +8,16 @@
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/call_order.hpp"
 #include "mpi_quant/engine/agree.hpp"
+#include "mpi_quant/plan/cost.hpp"
 
 namespace mq::sim {
 namespace {
 
 constexpr int kMostRanks = 16384;  // of one process: two memory areas each, see Fibers
 
-// The number of segments in flight that the library chooses: core/channel.cpp.
+// Those that core/channel.hpp chooses with few threads.
 int pipelines_of(const Plan& plan, int ranks) {
-  return std::min(ranks < 16 ? 4 : 2, (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
+  return std::min(usual_pipelines(ranks), (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
 }
 
 Signature signature_of(const SimulatedCall& call, const PlanRow& plan) {

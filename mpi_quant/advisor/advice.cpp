@@ -75,9 +75,12 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
     const CodecRates rates{
         rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),
         rate(of.input.measure_s, of.input.elements),
-        rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks)), method.bytes_per_element};
+        rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks))};
     if (link) {
-      method.predicted_s = predict(plan, ranks, count, sums.element, rates, *link);
+      const Method& tried = candidates()[c].method;
+      const CallShape call{ranks, count, size, tried.codec->block(tried.params), tried.codec->whole(tried.params),
+                           method.bytes_per_element};
+      method.predicted_s = predict(plan, call, rates, *link);
       method.doubt = doubt_of(method.method, advice, evidence.validations);
       if (method.doubt == Doubt::none && *method.predicted_s > 0)
         method.speedup = advice.min_s / *method.predicted_s;

@@ -117,7 +117,8 @@ std::string check_text(const Validation& v, std::span<const ClassAdvice> classes
 std::string model_text(const Evidence& evidence, std::span<const ClassAdvice> classes) {
   if (!evidence.link) return "The link was not measured: nothing is predicted.\n";
   const LinkModel& link = *evidence.link;
-  std::string text = "Predictions: link of " + short_number(1e6 * link.alpha_s) + " us + ";
+  std::string text = "Predictions: link of " + short_number(1e6 * link.latency_s) + " us + " +
+                     short_number(1e6 * link.overhead_s) + " us at each end of a message + ";
   text += link.beta_s > 0 ? "bytes / " + short_number(1e-9 / link.beta_s) + " GB/s" : "nothing for bytes";
   text += ", which misses its own measurements by " + percent(link.residual) + " (root mean square);\n" +
           "codec and memory times are those of the samples.\n";
@@ -137,8 +138,8 @@ std::string busy_text(const Evidence& evidence) {
   if (cores.cores > 0 && cores.ranks > cores.cores)
     signs.push_back(std::to_string(cores.ranks) + " ranks ran on a node of " + std::to_string(cores.cores) +
                     " cores");
-  if (evidence.link && evidence.link->alpha_s > kSlowStart_s)
-    signs.push_back("a message takes " + ms(evidence.link->alpha_s) + " ms at least");
+  if (evidence.link && evidence.link->alpha_s() > kSlowStart_s)
+    signs.push_back("a message takes " + ms(evidence.link->alpha_s()) + " ms at least");
   if (signs.empty()) return {};
   return "This machine was busy: " +
          joined(

@@ -34,15 +34,26 @@ LinkModel fit(std::span<const LinkPoint> points) {
   LinkModel model;
   const double determinant = uu * vv - uv * uv;
   if (determinant > 1e-12 * uu * vv) {  // otherwise all points have the same size
-    model.alpha_s = (u1 * vv - v1 * uv) / determinant;
+    model.latency_s = (u1 * vv - v1 * uv) / determinant;
     model.beta_s = (v1 * uu - u1 * uv) / determinant;
   } else if (uu > 0) {
-    model.alpha_s = u1 / uu;
+    model.latency_s = u1 / uu;
   }
-  if (model.alpha_s < 0) model = {0, v1 / vv, 0};
+  if (model.latency_s < 0) model = {0, 0, v1 / vv};
   if (model.beta_s < 0) model = {u1 / uu, 0, 0};
   model.residual = residual_of(points, model);
   return model;
+}
+
+// k messages take the longer of 2 k overhead, where the processor is always busy, and alpha + (k - 1) overhead, where it waits
+// for the last one.
+LinkModel split(const LinkModel& model, int messages, double seconds) {
+  LinkModel parted = model;
+  if (messages < 2) return parted;
+  const double alpha = model.alpha_s(), overhead = std::min(seconds / (2 * messages), (seconds - alpha) / (messages - 1));
+  parted.overhead_s = std::clamp(overhead, 0.0, alpha / 2);
+  parted.latency_s = alpha - 2 * parted.overhead_s;
+  return parted;
 }
 
 }  // namespace mq

@@ -17,6 +17,8 @@ constexpr int kMostRepetitions = 25;  // an odd number has a median
 constexpr double kBudget_s = 0.3;     // for all sizes together
 constexpr std::size_t kLeastPoints = 3;
 constexpr int kTag = 0;
+// Enough for their overheads to be seen beside a latency, and few enough to be under way together in any MPI.
+constexpr int kBurst = 16, kBurstBytes = 64;
 
 class Pairs {
  public:
@@ -45,12 +47,31 @@ class Pairs {
     return {};
   }
 
+  // As exchange, of kBurst messages each way.
+  Status burst(int matching, double& seconds) const {
+    const int partner = partner_of(matching);
+    seconds = 0;
+    if (partner == MPI_PROC_NULL) return {};
+    std::array<MPI_Request, std::size_t{2} * kBurst> requests;
+    requests.fill(MPI_REQUEST_NULL);
+    int code = MPI_SUCCESS;
+    const double start = PMPI_Wtime();
+    for (std::size_t i = 0; i < kBurst && code == MPI_SUCCESS; ++i)
+      code = PMPI_Irecv(in_ + i * kBurstBytes, kBurstBytes, MPI_BYTE, partner, kTag, comm_, &requests[i]);
+    for (std::size_t i = 0; i < kBurst && code == MPI_SUCCESS; ++i)
+      code = PMPI_Isend(out_, kBurstBytes, MPI_BYTE, partner, kTag, comm_, &requests[kBurst + i]);
+    if (code == MPI_SUCCESS)
+      code = PMPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    seconds = PMPI_Wtime() - start;
+    return mpi_status(code, "MPI_Waitall");
+  }
+
   // The median time of `repetitions` exchanges; in each of them the slowest pair counts. All ranks begin
-  // together.
+  // together. 0 bytes: bursts.
   Status median(int matching, int bytes, int repetitions, std::vector<double>& times, double& seconds) const {
     MQ_TRY(mpi_status(PMPI_Barrier(comm_), "MPI_Barrier"));
     times.resize(static_cast<std::size_t>(repetitions));
-    for (double& t : times) MQ_TRY(exchange(matching, bytes, t));
+    for (double& t : times) MQ_TRY(bytes == 0 ? burst(matching, t) : exchange(matching, bytes, t));
     const auto middle = times.begin() + repetitions / 2;
     std::nth_element(times.begin(), middle, times.end());
     seconds = *middle;
@@ -117,7 +138,9 @@ Result<LinkModel> measure_link(MPI_Comm comm) {
     MQ_TRY(measure(pairs, bytes, share_s, budget_s, times, seconds));
     points.push_back({static_cast<double>(bytes), seconds});
   }
-  return fit(points);
+  double burst_s = 0, burst_budget_s = kBudget_s;
+  MQ_TRY(measure(pairs, 0, kBudget_s / 8, burst_budget_s, times, burst_s));
+  return split(fit(points), kBurst, burst_s);
 }
 
 }  // namespace mq

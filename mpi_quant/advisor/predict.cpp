@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <set>
 #include <string_view>
 #include <vector>
 
-#include "mpi_quant/engine/frame.hpp"
-#include "mpi_quant/plan/layout.hpp"
+#include "mpi_quant/plan/rows.hpp"
 
 namespace mq {
 namespace {
+
+Prices prices_of(const LinkModel& link) {
+  Prices prices{};
+  prices[Term::latency] = link.latency_s;
+  prices[Term::overhead] = link.overhead_s;
+  prices[Term::byte] = link.beta_s;
+  return prices;
+}
 
 int log2_rounds(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(std::max(ranks, 1) - 1)));
@@ -48,34 +53,23 @@ Losses halving_losses(int ranks) {
   return losses;
 }
 
+// Row sums of a grid, each of a part of the ranks, and the result. The owners' parts are in the row sums.
+Losses grid_losses(int ranks) {
+  const GridShape shape = grid_shape(ranks);
+  const double p = ranks;
+  if (shape.rows == 1) return {1 - 1 / p, 1};
+  const double owners = shape.rows + static_cast<double>(shape.rest) / shape.columns;  // of an element
+  const double alone = shape.rest == 1 ? 1.0 / shape.columns : 0;  // a row of one rank encodes its own part of one slice
+  return {1 - (owners - alone) / p, 2 - alone / p};
+}
+
 struct Reencoded {
   std::string_view plan;
   Losses (*losses)(int ranks);
 };
-constexpr Reencoded kReencoded[]{{"ring", ring_losses}, {"halving_doubling", halving_losses}};
+constexpr Reencoded kReencoded[]{{"ring", ring_losses}, {"halving_doubling", halving_losses}, {"grid", grid_losses}};
 
 }  // namespace
-
-PlanWork work_of(const PlanRow& row, const Ranks& ranks) {
-  const Plan plan = of_rank_0(row, ranks);
-  PlanWork work;
-  work.chunks = plan.chunks;
-  const double chunk = 1.0 / plan.chunks;  // the slices of a chunk are nearly equal
-  int sent = 0, received = 0;
-  std::set<int> rounds;
-  for (const Step& s : plan.steps) {
-    if (s.op == Op::encode) work.encoded += chunk;
-    if (s.op == Op::decode || s.op == Op::decode_add) work.decoded += chunk;
-    if (s.op != Op::exchange) continue;
-    sent += s.to != kNobody;
-    received += s.from != kNobody;
-    rounds.insert(s.round);
-  }
-  work.rounds = static_cast<int>(rounds.size());
-  work.messages = std::max(sent, received);
-  work.moved = work.messages * chunk;
-  return work;
-}
 
 // Counted at rank 0. An encode before any decode of its chunk is of a contribution; a later encode is of a
 // sum. If a plan has one chunk, all ranks encode a sum again; if it has several, only the owner of the chunk
@@ -98,24 +92,16 @@ Losses losses_of(const PlanRow& row, const Ranks& ranks) {
   return {1, static_cast<double>(contributions + sums - 1)};
 }
 
-double predict(const PlanRow& plan, const Ranks& ranks, std::size_t count, kernels::Element element,
-               const CodecRates& rates, const LinkModel& link) {
-  const PlanWork work = work_of(plan, ranks);
-  const double n = static_cast<double>(count);
-  const std::size_t bytes = kernels::element_bytes(element), chunks = static_cast<std::size_t>(work.chunks);
-  const double segment = static_cast<double>(chunk_bytes(count, chunks, bytes) / bytes * chunks);
-  const double headers = static_cast<double>(sizeof(FrameHeader)) * work.messages * std::ceil(n / segment);
-  const double codec =
-      n * (work.encoded * rates.encode_s + work.decoded * rates.decode_s + 2 * rates.memory_s);
-  const double wire = link.beta_s * (n * work.moved * rates.wire_bytes + headers);
-  const double fill = std::min(codec, wire) * std::min(1.0, segment / std::max(n, 1.0));
-  return link.alpha_s * (work.rounds + log2_rounds(ranks.size)) + n * rates.measure_s +
-         std::max(codec, wire) + fill;
+double predict(const PlanRow& plan, const CallShape& call, const CodecRates& rates, const LinkModel& link) {
+  Prices prices = prices_of(link);
+  prices[Term::encode] = rates.encode_s;
+  prices[Term::decode] = rates.decode_s;
+  prices[Term::memory] = rates.memory_s;
+  return static_cast<double>(call.count) * rates.measure_s + cost_of(plan, call, prices).seconds;
 }
 
 double predict_dense(double bytes, int ranks, const LinkModel& link) {
-  const double p = std::max(ranks, 2);
-  return 2 * log2_rounds(ranks) * link.alpha_s + 2 * (p - 1) / p * bytes * link.beta_s;
+  return dense_cost(bytes, ranks, prices_of(link)).seconds;
 }
 
 }  // namespace mq

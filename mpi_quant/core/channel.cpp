@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "mpi_quant/plan/cost.hpp"
+
 namespace mq {
 namespace {
 
@@ -43,9 +45,7 @@ Result<bool> Channel::open(MPI_Comm user_comm, Use use) {
   lease_ = std::move(*taken);
   comm_.emplace(lease_.comm->handle, is_crowded(1));
   if (lease_.comm->nodes) take(*lease_.comm->nodes);
-  // With four segments in flight, the codec's work on three of them covers the message of one. If each
-  // segment has messages for many ranks, two segments are enough, and take half the memory.
-  pipelines_ = std::clamp(lease_.threads, comm_->size() < 16 ? 4 : 2, kMaxPipelines);
+  pipelines_ = std::clamp(lease_.threads, usual_pipelines(comm_->size()), kMaxPipelines);
   return true;
 }
 

@@ -8,11 +8,13 @@
 #include <string>
 
 #include "kernels/memory.hpp"
-#include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/plan/cost.hpp"
 #include "mpi_quant/policy/scheme.hpp"
 
 namespace mq {
 namespace {
+
+static_assert(sizeof(FrameHeader) == kFrameHeaderBytes && sizeof(Hello) == kHelloBytes);  // the model charges for them
 
 std::string_view word(Code code) {
   switch (code) {

@@ -13,5 +13,13 @@ Plan make_direct(const Ranks& ranks);            // plans.cpp
 Plan make_ring(const Ranks& ranks);              // ring.cpp
 Plan make_halving_doubling(const Ranks& ranks);  // halving_doubling.cpp
 Plan make_hierarchical(const Ranks& ranks);      // hierarchical.cpp
+Plan make_grid(const Ranks& ranks);              // grid.cpp
+
+// The grid of make_grid: `rows` whole rows of `columns` ranks, and a row of `rest` ranks.
+struct GridShape {
+  int columns = 1, rows = 1, rest = 0;
+  int owners(int column) const { return rows + (column < rest); }  // ranks of a column
+};
+GridShape grid_shape(int size);  // grid.cpp
 
 }  // namespace mq

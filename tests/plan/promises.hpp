@@ -156,6 +156,37 @@ inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, 
   return added ? encoded_sum(t, ranks, sum, rank, chunk, feedback) : own(t, rank, chunk, feedback);
 }
 
+// The grid of `size` ranks, found apart from the plan: the number of columns is that of the chunks.
+struct GridOf {
+  int columns = 0, rows = 0, rest = 0;
+  explicit GridOf(int size) : columns(find_plan("grid")->make({0, size}).chunks), rows(size / columns), rest(size % columns) {}
+  bool is_direct() const { return rows == 1; }
+  bool is_short(int rank) const { return rank >= rows * columns; }
+  // Of a chunk, for what `rank` has: the rank of the chunk's column in its row or, if that row is too short, in the row above.
+  int owner(int rank, int chunk) const {
+    const int here = rank / columns * columns + chunk;
+    return here < rows * columns + rest ? here : here - columns;
+  }
+  int owners(int chunk) const { return rows + (chunk < rest); }
+  // Ranks of the short row that give to a rank of the last whole row.
+  int above(int rank) const { return rank / columns == rows - 1 && rank % columns >= rest ? rest : 0; }
+};
+
+inline Terms::Id grid(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
+  const GridOf g(ranks.size);
+  if (g.is_direct()) return direct(t, ranks, chunk, feedback);
+  Terms::Id total = t.zero();
+  for (int row = 0; row < g.owners(chunk); ++row) {
+    const int owner = row * g.columns + chunk;
+    Terms::Id sum = first_term(t, ranks, owner, chunk, feedback);
+    for (int r = 0; r < ranks.size; ++r)
+      if (r != owner && g.owner(r, chunk) == owner) sum = t.sum(sum, t.decoded(own(t, r, chunk, feedback)));
+    const Terms::Id encoded = t.decoded(encoded_sum(t, ranks, sum, owner, chunk, feedback));
+    total = row == 0 ? encoded : t.sum(total, encoded);
+  }
+  return t.decoded(total);
+}
+
 // What a row promises; a new row needs an entry.
 struct Promise {
   Formula formula;
@@ -223,6 +254,25 @@ inline const Promise& promise(const PlanRow& row) {
           const BlockOf block(r);
           const int whole = 1 << log2_floor(r.size);
           return 2 * whole - (block.size == whole && block.is_last);
+        }}},
+      {"grid",
+       {grid,
+        [](int size) {  // between sqrt 2P and sqrt 8P, and two rows at least: so at most 2.5 vectors are sent
+          const int q = GridOf(size).columns;
+          const bool is_usual = 2 * q <= size && q * q <= 8.01 * size && (q * q >= 1.98 * size || q == size / 2);
+          return size < 4 ? size : is_usual ? q : -1;
+        },
+        [](const Ranks& r) {
+          const GridOf g(r.size);
+          if (g.is_direct()) return 2 * (r.size - 1);
+          const int results = (g.is_short(r.rank) ? g.rest : g.columns) - 1 + g.above(r.rank);
+          return g.columns - 1 + g.owners(r.rank % g.columns) - 1 + results;
+        },
+        none,
+        [](const Ranks& r) {
+          const GridOf g(r.size);
+          if (g.is_direct()) return 2 * r.size - 1;
+          return 2 * (g.columns - 1) + g.above(r.rank) + g.owners(r.rank % g.columns) + 1;
         }}},
       {"hierarchical",
        {hierarchical, [](int size) { return size; },

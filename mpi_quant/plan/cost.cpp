@@ -1,0 +1,162 @@
+#include "mpi_quant/plan/cost.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "mpi_quant/plan/layout.hpp"
+
+namespace mq {
+namespace {
+
+// Messages that follow each other, each after the one before has come.
+Cost messages_in_turn(double messages, double bytes, const Prices& prices) {
+  Cost all;
+  all.add(Term::latency, messages, prices);
+  all.add(Term::overhead, 2 * messages, prices);
+  all.add(Term::byte, bytes, prices);
+  all.add(Term::copy, 2 * bytes, prices);
+  return all;
+}
+
+double log2_up(int ranks) { return std::bit_width(static_cast<unsigned>(std::max(ranks, 2) - 1)); }
+
+// One rank's way through one segment.
+class Walk {
+ public:
+  Walk(const Plan& plan, const Layout& layout, const CallShape& call, const Prices& prices)
+      : plan_(plan), layout_(layout), call_(call), prices_(prices) {
+    arrives_.resize(static_cast<std::size_t>(plan.slots));
+    bytes_.resize(arrives_.size());
+    is_coming_.resize(arrives_.size());
+    writes_left_.resize(static_cast<std::size_t>(plan.chunks));
+    is_touched_.resize(writes_left_.size());
+    for (const Step& s : plan.steps)
+      if (s.op == Op::decode || s.op == Op::decode_add) ++writes_left_[index(s.chunk)];
+  }
+
+  void run() {
+    for (const Step& s : plan_.steps)
+      if (s.op == Op::exchange)
+        exchange(s);
+      else
+        code(s);
+    all_ = longer(now_, port_free_);
+  }
+  const Cost& all() const { return all_; }    // from the first step to the last
+  const Cost& work() const { return work_; }  // of the processor
+  const Cost& sent() const { return sent_; }  // of the port
+
+ private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+  void spend(Term term, double amount) {
+    now_.add(term, amount, prices_);
+    work_.add(term, amount, prices_);
+  }
+  void handle_message(double bytes) {
+    spend(Term::overhead, 1);
+    spend(Term::copy, bytes);
+  }
+  void wait_for(int slot) {
+    if (!is_coming_[index(slot)]) return;
+    is_coming_[index(slot)] = 0;
+    now_ = longer(now_, arrives_[index(slot)]);
+    handle_message(bytes_[index(slot)]);
+  }
+
+  void exchange(const Step& s) {
+    Cost arrival;
+    double bytes = longest_frame();  // of a message whose sender does something else than this rank
+    if (s.to != kNobody) {
+      wait_for(s.slot);
+      bytes = bytes_[index(s.slot)];
+      handle_message(bytes);
+      port_free_ = longer(port_free_, now_);
+      port_free_.add(Term::byte, bytes, prices_);
+      sent_.add(Term::byte, bytes, prices_);
+      arrival = port_free_;
+    } else {
+      arrival = now_;
+      arrival.add(Term::overhead, 1, prices_);
+      arrival.add(Term::byte, bytes, prices_);
+    }
+    if (s.from == kNobody) return;
+    arrival.add(Term::latency, 1, prices_);
+    arrives_[index(s.recv_slot)] = arrival;
+    bytes_[index(s.recv_slot)] = bytes;
+    is_coming_[index(s.recv_slot)] = 1;
+  }
+
+  void code(const Step& s) {
+    const auto n = static_cast<double>(layout_.chunk(0, index(s.chunk)).n);
+    if (s.op != Op::encode) wait_for(s.slot);
+    const bool is_last = s.op != Op::encode && --writes_left_[index(s.chunk)] == 0;
+    const bool is_first = s.op != Op::decode && !is_touched_[index(s.chunk)];
+    is_touched_[index(s.chunk)] = 1;
+    spend(s.op == Op::encode ? Term::encode : Term::decode, n);
+    spend(Term::memory, (is_first ? n : 0) + (is_last ? n : 0));
+    spend(Term::step, 1);
+    if (s.op == Op::encode) bytes_[index(s.slot)] = frame(n, s.raw);
+  }
+  double frame(double n, bool raw) const {
+    return static_cast<double>(kFrameHeaderBytes) + n * (raw ? static_cast<double>(call_.element_bytes) : call_.wire_bytes);
+  }
+  double longest_frame() const { return frame(static_cast<double>(layout_.max_chunk()), false); }
+
+  const Plan& plan_;
+  const Layout& layout_;
+  const CallShape& call_;
+  const Prices& prices_;
+  Cost now_, port_free_, work_, sent_, all_;
+  std::vector<Cost> arrives_;   // by slot
+  std::vector<double> bytes_;   // by slot
+  std::vector<char> is_coming_;  // by slot
+  std::vector<int> writes_left_;  // by chunk
+  std::vector<char> is_touched_;  // by chunk
+};
+
+}  // namespace
+
+Cost& Cost::operator+=(const Cost& other) {
+  for (std::size_t i = 0; i < amounts.of.size(); ++i) amounts.of[i] += other.amounts.of[i];
+  seconds += other.seconds;
+  return *this;
+}
+
+Cost Cost::times(double factor) const {
+  Cost product = *this;
+  for (double& amount : product.amounts.of) amount *= factor;
+  product.seconds *= factor;
+  return product;
+}
+
+Cost agreement_cost(int ranks, const Prices& prices) {
+  return messages_in_turn(log2_up(ranks), log2_up(ranks) * static_cast<double>(kHelloBytes), prices);
+}
+
+Cost dense_cost(double bytes, int ranks, const Prices& prices) {
+  const double p = std::max(ranks, 2), rounds = log2_up(ranks), twice = 2 * (p - 1) / p * bytes;
+  const auto shorter = [](const Cost& a, const Cost& b) { return b.seconds < a.seconds ? b : a; };
+  return shorter(shorter(messages_in_turn(rounds, rounds * bytes, prices),
+                         messages_in_turn(2 * rounds, twice, prices)),
+                 messages_in_turn(2 * (p - 1), twice, prices));
+}
+
+Cost cost_of(const PlanRow& row, const CallShape& call, const Prices& prices) {
+  Ranks ranks = call.ranks;
+  ranks.rank = 0;  // has the most work in every plan, or as much as any
+  ranks.size = std::max(ranks.size, 2);
+  const Plan plan = row.make(ranks);
+  const Layout layout(call.count, plan.chunks, call.block, call.element_bytes, call.whole);
+  Walk walk(plan, layout, call, prices);
+  walk.run();
+  const auto segments = static_cast<double>(layout.segments());
+  Cost rest = longer(walk.work(), walk.sent()).times(segments - 1);
+  rest += walk.all();
+  Cost total = longer(rest, walk.all().times(segments / usual_pipelines(ranks.size)));
+  total += agreement_cost(ranks.size, prices);
+  return total;
+}
+
+}  // namespace mq
