@@ -12,10 +12,6 @@ namespace {
 constexpr int kPerNode = 3;  // servers: the port's way out, its way in, the memory
 constexpr int kOut = 0, kIn = 1, kMemory = 2;
 
-std::uint64_t key_of(int from, int tag) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(from)) << 32 | static_cast<std::uint32_t>(tag);
-}
-
 }  // namespace
 
 int SimComm::size() const { return world_.size(); }
@@ -34,43 +30,48 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   m->size = static_cast<std::uint32_t>(out.size());
   m->wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
   compute(world_.processor_s(m->wire_bytes));
-  m->tail_s = me.clock_s;
+  m->ready_s = m->tail_s = me.clock_s;
   if (out.size() > World::kHead) m->rest = std::make_unique<std::byte[]>(out.size());
   if (!out.empty()) std::memcpy(m->rest ? m->rest.get() : m->head.data(), out.data(), out.size());
   me.counts.bytes += m->wire_bytes;
   const bool was_empty = me.outbox.first == nullptr;
   ++me.counts.messages;
+  if (world_.has_own_ports_ && to != rank_) world_.pass(m, me.clock_s);
   me.outbox.push(m);
-  if (was_empty) world_.at(me.clock_s, World::Kind::send, rank_);
+  if (was_empty) world_.at(m->ready_s, World::Kind::send, rank_);
   return {};
 }
 
 Status SimComm::receive(int from, int tag, std::span<std::byte> in, Request& request) {
   MQ_TRY(world_.broken_);
-  request = {in.data(), in.size(), 0, nullptr, false, true, false};
-  auto& boxes = world_.rank(rank_).boxes;
-  const auto box = boxes.try_emplace(key_of(from, tag)).first;
-  if (World::Message* const m = box->second.arrived.pop()) {
-    World::complete(request, *m);
+  request = {};
+  request.in = in.data();
+  request.bytes = in.size();
+  request.tag = tag;
+  request.is_receive = true;
+  World::Source& source = world_.source(rank_, from);
+  if (World::Message* const m = source.arrived.take(tag)) {
+    World::fill(request, *m);
+    request.done_s = m->tail_s;
     world_.free(m);
-    if (box->second.arrived.first == nullptr) boxes.erase(box);
     return {};
   }
-  (box->second.first == nullptr ? box->second.first : box->second.last->next) = &request;
-  box->second.last = &request;
+  (source.first == nullptr ? source.first : source.last->next) = &request;
+  source.last = &request;
   return {};
 }
 
 Status SimComm::test(Request& request, bool& done, std::size_t& received_bytes) {
   MQ_TRY(world_.broken_);
   World::Rank& me = world_.rank(rank_);
-  if (!request.is_done && me.clock_s > world_.now_s_) {
+  if (request.done_s == Request::kNotKnown && me.clock_s > world_.now_s_) {
     world_.leave_until(rank_, me.clock_s);
     MQ_TRY(world_.broken_);
   }
-  done = request.is_done;
+  done = request.done_s <= me.clock_s;
   if (!done) {
     request.is_waited_for = me.has_tested = true;
+    me.wake_s = std::min(me.wake_s, request.done_s);
   } else if (request.is_receive) {
     received_bytes = request.bytes;
     compute(world_.processor_s(request.wire_bytes));
@@ -80,11 +81,14 @@ Status SimComm::test(Request& request, bool& done, std::size_t& received_bytes) 
 
 void SimComm::idle() {
   World::Rank& me = world_.rank(rank_);
-  if (!world_.broken_.ok() || std::exchange(me.was_woken, false) || !std::exchange(me.has_tested, false))
-    return;
+  const double wake_s = std::exchange(me.wake_s, Request::kNotKnown);
+  if (!world_.broken_.ok() || !std::exchange(me.has_tested, false) || wake_s <= me.clock_s) return;
   const double start_s = me.clock_s;
   me.is_blocked = true;
+  ++me.blocks;
+  if (wake_s != Request::kNotKnown) world_.wake_at(rank_, wake_s);
   world_.fibers_->leave();
+  me.wake_s = Request::kNotKnown;
   me.clock_s = std::max(me.clock_s, world_.now_s_);
   me.counts.wait_s += me.clock_s - start_s;
 }
@@ -99,6 +103,10 @@ World::World(int ranks, const Network& network, WireBytes wire_bytes, Loses lose
   // Without oversubscription a switch passes all that its ports can send: it needs no servers.
   if (network.oversubscription > 1)
     switches_ = (nodes_ + network.nodes_per_switch - 1) / network.nodes_per_switch;
+  has_own_ports_ = network.per_node == 1 && switches_ == 0;
+  const auto n = static_cast<std::size_t>(ranks);
+  sources_.reset(static_cast<Source*>(std::calloc(n * n, sizeof(Source))));
+  if (sources_ == nullptr) throw std::bad_alloc();
   servers_.resize(static_cast<std::size_t>(kPerNode * nodes_ + 2 * switches_));
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     Server& s = servers_[i];
@@ -152,51 +160,62 @@ std::string World::stuck() const {
          first_left(false, " did not take a message from rank ");
 }
 
-// Names a receive (is_receive) or a message that is left: of the lowest rank that has one, that with the lowest source and tag.
-std::string World::first_left(bool is_receive, const char* what) const {
-  for (int r = 0; r < size_; ++r) {
-    std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
-    for (const auto& [key, box] : ranks_[static_cast<std::size_t>(r)].boxes)
-      if ((box.first != nullptr) == is_receive) first = std::min(first, key);
-    if (first != std::numeric_limits<std::uint64_t>::max())
-      return "; rank " + std::to_string(r) + what + std::to_string(first >> 32) + " with tag " +
-             std::to_string(first & 0xffffffffU);
+// Source and tag of a receive (is_receive) or a message that is left on a rank: the lowest ones. -1: there is none.
+std::pair<int, int> World::first_left_of(int rank, bool is_receive) const {
+  for (int from = 0; from < size_; ++from) {
+    int tag = std::numeric_limits<int>::max();
+    const Source& s = source(rank, from);
+    for (const SimComm::Request* q = is_receive ? s.first : nullptr; q != nullptr; q = q->next)
+      tag = std::min(tag, q->tag);
+    for (const Message* m = is_receive ? nullptr : s.arrived.first; m != nullptr; m = m->next)
+      tag = std::min(tag, m->tag);
+    if (tag != std::numeric_limits<int>::max()) return {from, tag};
   }
+  return {-1, 0};
+}
+
+// Names what is left on the lowest rank that has something.
+std::string World::first_left(bool is_receive, const char* what) const {
+  for (int r = 0; r < size_; ++r)
+    if (const auto [from, tag] = first_left_of(r, is_receive); from >= 0)
+      return "; rank " + std::to_string(r) + what + std::to_string(from) + " with tag " + std::to_string(tag);
   return {};
 }
 
 std::size_t World::leaked() const {
   std::size_t n = 0;
-  for (const Rank& r : ranks_)
-    for (const auto& [key, box] : r.boxes) {
-      for (const SimComm::Request* q = box.first; q != nullptr; q = q->next) ++n;
-      for (const Message* m = box.arrived.first; m != nullptr; m = m->next) ++n;
+  for (int to = 0; to < size_; ++to)
+    for (int from = 0; from < size_; ++from) {
+      const Source& s = source(to, from);
+      for (const SimComm::Request* q = s.first; q != nullptr; q = q->next) ++n;
+      for (const Message* m = s.arrived.first; m != nullptr; m = m->next) ++n;
     }
   return n;
 }
 
 void World::at(double time_s, Kind kind, int index, Message* message) {
-  queue_.push({time_s, sequence_++, message, index, kind});
+  queue_.push({time_s, sequence_++, {message}, index, kind});
 }
 
 void World::handle(const Event& event) {
   switch (event.kind) {
     case Kind::resume: return fibers_->resume(static_cast<std::size_t>(event.index));
+    case Kind::wake: {
+      Rank& me = rank(event.index);
+      if (!me.is_blocked || me.blocks != event.blocks) return;  // something else was earlier
+      me.is_blocked = false;
+      return fibers_->resume(static_cast<std::size_t>(event.index));
+    }
     case Kind::send: {
       Rank& sender = rank(event.index);
       Message* const m = sender.outbox.pop();
-      if (sender.outbox.first != nullptr) at(sender.outbox.first->tail_s, Kind::send, event.index);
-      return route(m);
-    }
-    case Kind::arrive: return offer(event.index, event.message);
-    case Kind::served: return served(event.index);
-    case Kind::freed: {
-      Server& s = servers_[static_cast<std::size_t>(event.index)];
-      s.is_busy = false;
-      if (Message* const next = s.waiting.pop()) begin(event.index, next);
+      if (sender.outbox.first != nullptr) at(sender.outbox.first->ready_s, Kind::send, event.index);
+      if (!pass(m, now_s_)) at(m->ready_s, Kind::arrive, m->to, m);
       return;
     }
-    case Kind::deliver: return deliver(event.message);
+    case Kind::arrive:
+      if (!pass(event.message, now_s_)) at(event.message->ready_s, Kind::arrive, event.index, event.message);
+      return;
   }
 }
 
@@ -205,19 +224,20 @@ void World::leave_until(int r, double time_s) {
   fibers_->leave();
 }
 
-void World::wake(int r) {
-  Rank& me = rank(r);
-  if (!std::exchange(me.is_blocked, false)) {
-    me.was_woken = true;
-    return;
-  }
-  me.was_woken = false;
-  at(std::max(now_s_, me.clock_s), Kind::resume, r);
+void World::wake_at(int r, double time_s) {
+  Event event{std::max(now_s_, time_s), sequence_++, {}, r, Kind::wake};
+  event.blocks = rank(r).blocks;
+  queue_.push(event);
 }
 
-void World::route(Message* m) {
-  double latency_s = 0;
-  offer(server_of(*m, 0, latency_s), m);
+// From now on it is known when a request of a rank is done.
+void World::done_at(SimComm::Request& request, int r, double time_s) {
+  request.done_s = time_s;
+  if (!request.is_waited_for) return;
+  Rank& me = rank(r);
+  if (time_s >= me.wake_s) return;
+  me.wake_s = time_s;
+  if (me.is_blocked) wake_at(r, std::max(time_s, me.clock_s));
 }
 
 // The servers on the way of a message, and how long its bytes need from one to the next.
@@ -242,66 +262,42 @@ int World::server_of(const Message& m, int hop, double& latency_s) const {
   }
 }
 
-void World::offer(int server, Message* m) {
-  Server& s = servers_[static_cast<std::size_t>(server)];
-  if (s.is_busy)
-    s.waiting.push(m);
-  else
-    begin(server, m);
-}
-
-// The first byte goes on to the next server at once, the last one follows.
-void World::begin(int server, Message* m) {
-  Server& s = servers_[static_cast<std::size_t>(server)];
-  s.is_busy = true;
-  s.in_service = m;
-  const double end_s = std::max(now_s_ + s.byte_s * static_cast<double>(m->wire_bytes), m->tail_s);
-  at(end_s, Kind::served, server);
+// The first byte of a message comes to the next server on its way. When those before it have passed, it goes on to the one
+// after it at once, and the last byte follows. True if there is none after it: then the message is with its receiver.
+bool World::pass(Message* m, double time_s) {
   double latency_s = 0;
-  const int next = server_of(*m, ++m->hop, latency_s);
-  if (next < 0) return;
-  m->tail_s = end_s + latency_s;
-  at(now_s_ + latency_s, Kind::arrive, next, m);
-}
-
-void World::served(int server) {
-  Server& s = servers_[static_cast<std::size_t>(server)];
-  Message* const m = std::exchange(s.in_service, nullptr);
-  const bool is_of_node = server < kPerNode * nodes_;
-  const int way = server % kPerNode;
-  if (is_of_node && way != kIn) {  // the message has left its sender
-    m->sender->is_done = true;
-    if (m->sender->is_waited_for) wake(m->from);
-  }
-  if (is_of_node && way == kMemory) {
-    at(now_s_ + network_.node_latency_s, Kind::deliver, m->to, m);
-  } else if (is_of_node && way == kIn) {
-    deliver(m);
-  }
-  if (s.gap_s > 0) return at(now_s_ + s.gap_s, Kind::freed, server);
-  s.is_busy = false;
-  if (Message* const next = s.waiting.pop()) begin(server, next);
+  Server& s = servers_[static_cast<std::size_t>(server_of(*m, m->hop, latency_s))];
+  const double begin_s = std::max(time_s, s.free_s),
+               end_s = std::max(begin_s + s.byte_s * static_cast<double>(m->wire_bytes), m->tail_s);
+  s.free_s = end_s + s.gap_s;
+  if (m->hop == 0) done_at(*m->sender, m->from, end_s);
+  const bool is_last = server_of(*m, ++m->hop, latency_s) < 0;
+  m->ready_s = begin_s + latency_s;
+  m->tail_s =
+      end_s +
+      (is_last && node(m->from) != node(m->to) ? 0 : latency_s);  // a port's way in is where the receiver is
+  if (is_last) deliver(m);
+  return is_last;
 }
 
 void World::deliver(Message* m) {
-  Rank& to = rank(m->to);
   if (loses_ && loses_(m->from, m->to, m->tag)) return free(m);
-  const auto box = to.boxes.try_emplace(key_of(m->from, m->tag)).first;
-  SimComm::Request* const request = box->second.first;
-  if (request == nullptr) return box->second.arrived.push(m);
-  box->second.first = request->next;
-  if (box->second.first == nullptr) to.boxes.erase(box);
-  complete(*request, *m);
-  if (request->is_waited_for) wake(m->to);
+  Source& s = source(m->to, m->from);
+  SimComm::Request *before = nullptr, *request = s.first;
+  while (request != nullptr && request->tag != m->tag) before = std::exchange(request, request->next);
+  if (request == nullptr) return s.arrived.push(m);
+  (before == nullptr ? s.first : before->next) = request->next;
+  if (s.last == request) s.last = before;
+  fill(*request, *m);
+  done_at(*request, m->to, m->tail_s);
   free(m);
 }
 
-void World::complete(SimComm::Request& request, const Message& m) {
+void World::fill(SimComm::Request& request, const Message& m) {
   const std::size_t n = std::min<std::size_t>(m.size, request.bytes);
   if (n > 0) std::memcpy(request.in, m.rest ? m.rest.get() : m.head.data(), n);
   request.bytes = m.size;
   request.wire_bytes = m.wire_bytes;
-  request.is_done = true;
 }
 
 World::Message* World::new_message() {
@@ -322,6 +318,16 @@ void World::Fifo::push(Message* m) {
   m->next = nullptr;
   (first == nullptr ? first : last->next) = m;
   last = m;
+}
+
+// The first one with a tag.
+World::Message* World::Fifo::take(int tag) {
+  Message *before = nullptr, *m = first;
+  while (m != nullptr && m->tag != tag) before = std::exchange(m, m->next);
+  if (m == nullptr) return nullptr;
+  (before == nullptr ? first : before->next) = m->next;
+  if (last == m) last = before;
+  return m;
 }
 
 World::Message* World::Fifo::pop() {

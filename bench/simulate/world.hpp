@@ -11,13 +11,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <queue>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "bench/simulate/fiber.hpp"
@@ -31,11 +32,14 @@ class World;
 class SimComm {
  public:
   struct Request {
+    static constexpr double kNotKnown = std::numeric_limits<double>::infinity();
     std::byte* in = nullptr;     // of a receive
-    std::size_t bytes = 0;       // room for the message; once done, its length
-    std::size_t wire_bytes = 0;  // length on the network of a message that has arrived
-    Request* next = nullptr;     // the next receive with this source and tag
-    bool is_done = false, is_receive = false, is_waited_for = false;
+    std::size_t bytes = 0;       // room for the message; once it has one, its length
+    std::size_t wire_bytes = 0;  // length of the message on the network
+    Request* next = nullptr;     // the next receive from this source
+    double done_s = kNotKnown;   // when it is done. It may be known before
+    int tag = 0;
+    bool is_receive = false, is_waited_for = false;
   };
   int rank() const { return rank_; }
   int size() const;
@@ -95,7 +99,9 @@ class World {
     int from = 0, to = 0, tag = 0;
     std::uint32_t size = 0;      // of the contents
     std::size_t wire_bytes = 0;  // for the network
-    double tail_s = 0;           // when its last byte reaches where its first one is
+    double ready_s = 0;          // when its first byte is at the next server on its way
+    double tail_s =
+        0;  // when its last byte is there; once all is on its way to its receiver, when it is there
     std::array<std::byte, kHead> head{};
     std::unique_ptr<std::byte[]> rest;  // the contents, if they are longer
     int hop = 0;
@@ -104,32 +110,36 @@ class World {
     Message *first = nullptr, *last = nullptr;
     void push(Message* m);
     Message* pop();
+    Message* take(int tag);
   };
-  // A queue that messages pass one after the other.
+  // What messages pass one after the other, in the order in which their first bytes come.
   struct Server {
     double byte_s = 0, gap_s = 0;
-    Message* in_service = nullptr;  // null: free, or in the gap after a message
-    bool is_busy = false;
-    Fifo waiting;
+    double free_s = 0;  // when all messages that have come have passed, and the gap after them
   };
-  struct Box {  // of one source and tag
+  // What a rank has of one other rank: receives that wait for a message, and messages that wait for a receive. All bytes 0: nothing.
+  struct Source {
     SimComm::Request *first = nullptr, *last = nullptr;
     Fifo arrived;
   };
   struct Rank {
     double clock_s = 0;
-    Fifo outbox;  // sent at Message::tail_s, which may be later than the time of the world
-    std::unordered_map<std::uint64_t, Box> boxes;
-    bool has_tested = false;  // in vain, since the last idle()
-    bool is_blocked = false, was_woken = false;
+    Fifo outbox;  // by Message::ready_s, which may be later than the time of the world
+    double wake_s = SimComm::Request::kNotKnown;  // when the first request that was tested in vain is done
+    bool has_tested = false;                      // in vain, since the last idle()
+    bool is_blocked = false;
+    std::uint64_t blocks = 0;  // how often it has been blocked
     Counts counts;
   };
-  enum class Kind : std::uint8_t { resume, send, arrive, served, freed, deliver };
+  enum class Kind : std::uint8_t { resume, wake, send, arrive };
   struct Event {
     double time_s;
     std::uint64_t sequence;
-    Message* message;
-    int index;  // of a rank or a server
+    union {
+      Message* message;      // arrive
+      std::uint64_t blocks;  // wake: Rank::blocks
+    };
+    int index;  // of a rank
     Kind kind;
     bool operator<(const Event& o) const {  // the first one is the greatest for std::priority_queue
       return time_s != o.time_s ? time_s > o.time_s : sequence > o.sequence;
@@ -142,22 +152,26 @@ class World {
     return network_.overhead_s + network_.copy_s * static_cast<double>(wire_bytes);
   }
   int node(int r) const { return r / network_.per_node; }
+  Source& source(int to, int from) {
+    return sources_[static_cast<std::size_t>(to) * static_cast<std::size_t>(size_) +
+                    static_cast<std::size_t>(from)];
+  }
+  const Source& source(int to, int from) const { return const_cast<World*>(this)->source(to, from); }
   void at(double time_s, Kind kind, int index, Message* message = nullptr);
   void handle(const Event& event);
   void leave_until(int r, double time_s);
-  void wake(int r);
-  void route(Message* m);
+  void wake_at(int r, double time_s);
+  void done_at(SimComm::Request& request, int r, double time_s);
   int server_of(const Message& m, int hop, double& latency_s) const;  // -1: after the last one
-  void offer(int server, Message* m);
-  void begin(int server, Message* m);
-  void served(int server);
+  bool pass(Message* m, double time_s);
   void deliver(Message* m);
-  static void complete(SimComm::Request& request, const Message& m);
+  static void fill(SimComm::Request& request, const Message& m);
   Message* new_message();
   void free(Message* m);
   void give_up();
   std::string stuck() const;
   std::string first_left(bool is_receive, const char* what) const;
+  std::pair<int, int> first_left_of(int rank, bool is_receive) const;
 
   int size_;
   Network network_;
@@ -166,6 +180,12 @@ class World {
   int nodes_ = 1, switches_ = 0;
   std::vector<Rank> ranks_;
   std::vector<Server> servers_;  // per node: out, in, memory; then per switch: up, down
+  bool has_own_ports_ = false;   // no rank shares its port, and all paths are as long
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<Source[], Free>
+      sources_;  // by receiver and sender. Memory of pairs that never meet is not touched
   std::priority_queue<Event> queue_;
   std::uint64_t sequence_ = 0;
   double now_s_ = 0;

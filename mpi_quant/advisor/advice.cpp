@@ -72,13 +72,17 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
     method.bytes_per_element = rate(static_cast<double>(of.input.wire_bytes), of.input.elements);
     const Ranks ranks{.size = advice.id.ranks, .encodes_own = candidates()[c].method.codec->exact_sums};
     method.error = estimated_error(of, advice.id.ranks, losses_of(plan, ranks));
-    const CodecRates rates{
-        rate(of.input.encode_s, of.input.elements), rate(of.input.decode_s, of.input.elements),
-        rate(of.input.measure_s, of.input.elements),
-        rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks))};
+    const CodecRates rates{rate(of.input.encode_s, of.input.elements),
+                           rate(of.input.decode_s, of.input.elements),
+                           rate(of.input.measure_s, of.input.elements),
+                           rate(sums.memory_s, static_cast<std::uint64_t>(sums.ranks))};
     if (link) {
       const Method& tried = candidates()[c].method;
-      const CallShape call{ranks, count, size, tried.codec->block(tried.params), tried.codec->whole(tried.params),
+      const CallShape call{ranks,
+                           count,
+                           size,
+                           tried.codec->block(tried.params),
+                           tried.codec->whole(tried.params),
                            method.bytes_per_element};
       method.predicted_s = predict(plan, call, rates, *link);
       method.doubt = doubt_of(method.method, advice, evidence.validations);

@@ -50,7 +50,8 @@ LinkModel fit(std::span<const LinkPoint> points) {
 LinkModel split(const LinkModel& model, int messages, double seconds) {
   LinkModel parted = model;
   if (messages < 2) return parted;
-  const double alpha = model.alpha_s(), overhead = std::min(seconds / (2 * messages), (seconds - alpha) / (messages - 1));
+  const double alpha = model.alpha_s(),
+               overhead = std::min(seconds / (2 * messages), (seconds - alpha) / (messages - 1));
   parted.overhead_s = std::clamp(overhead, 0.0, alpha / 2);
   parted.latency_s = alpha - 2 * parted.overhead_s;
   return parted;

@@ -9,9 +9,10 @@
 namespace mq {
 
 struct LinkModel {
-  double latency_s = 0, overhead_s = 0;  // of a message; the overhead at its sender, and once more at its receiver
-  double beta_s = 0;                     // per byte
-  double residual = 0;                   // root mean square of (model - measured) / measured
+  double latency_s = 0,
+         overhead_s = 0;  // of a message; the overhead at its sender, and once more at its receiver
+  double beta_s = 0;      // per byte
+  double residual = 0;    // root mean square of (model - measured) / measured
   double alpha_s() const { return latency_s + 2 * overhead_s; }
   double seconds(double bytes) const { return alpha_s() + beta_s * bytes; }
 };

@@ -59,7 +59,8 @@ Losses grid_losses(int ranks) {
   const double p = ranks;
   if (shape.rows == 1) return {1 - 1 / p, 1};
   const double owners = shape.rows + static_cast<double>(shape.rest) / shape.columns;  // of an element
-  const double alone = shape.rest == 1 ? 1.0 / shape.columns : 0;  // a row of one rank encodes its own part of one slice
+  const double alone =
+      shape.rest == 1 ? 1.0 / shape.columns : 0;  // a row of one rank encodes its own part of one slice
   return {1 - (owners - alone) / p, 2 - alone / p};
 }
 
@@ -67,7 +68,8 @@ struct Reencoded {
   std::string_view plan;
   Losses (*losses)(int ranks);
 };
-constexpr Reencoded kReencoded[]{{"ring", ring_losses}, {"halving_doubling", halving_losses}, {"grid", grid_losses}};
+constexpr Reencoded kReencoded[]{
+    {"ring", ring_losses}, {"halving_doubling", halving_losses}, {"grid", grid_losses}};
 
 }  // namespace
 

@@ -14,7 +14,8 @@
 namespace mq {
 namespace {
 
-static_assert(sizeof(FrameHeader) == kFrameHeaderBytes && sizeof(Hello) == kHelloBytes);  // the model charges for them
+static_assert(sizeof(FrameHeader) == kFrameHeaderBytes &&
+              sizeof(Hello) == kHelloBytes);  // the model charges for them
 
 std::string_view word(Code code) {
   switch (code) {

@@ -100,7 +100,8 @@ class Walk {
     if (s.op == Op::encode) bytes_[index(s.slot)] = frame(n, s.raw);
   }
   double frame(double n, bool raw) const {
-    return static_cast<double>(kFrameHeaderBytes) + n * (raw ? static_cast<double>(call_.element_bytes) : call_.wire_bytes);
+    return static_cast<double>(kFrameHeaderBytes) +
+           n * (raw ? static_cast<double>(call_.element_bytes) : call_.wire_bytes);
   }
   double longest_frame() const { return frame(static_cast<double>(layout_.max_chunk()), false); }
 
@@ -109,9 +110,9 @@ class Walk {
   const CallShape& call_;
   const Prices& prices_;
   Cost now_, port_free_, work_, sent_, all_;
-  std::vector<Cost> arrives_;   // by slot
-  std::vector<double> bytes_;   // by slot
-  std::vector<char> is_coming_;  // by slot
+  std::vector<Cost> arrives_;     // by slot
+  std::vector<double> bytes_;     // by slot
+  std::vector<char> is_coming_;   // by slot
   std::vector<int> writes_left_;  // by chunk
   std::vector<char> is_touched_;  // by chunk
 };
@@ -138,9 +139,9 @@ Cost agreement_cost(int ranks, const Prices& prices) {
 Cost dense_cost(double bytes, int ranks, const Prices& prices) {
   const double p = std::max(ranks, 2), rounds = log2_up(ranks), twice = 2 * (p - 1) / p * bytes;
   const auto shorter = [](const Cost& a, const Cost& b) { return b.seconds < a.seconds ? b : a; };
-  return shorter(shorter(messages_in_turn(rounds, rounds * bytes, prices),
-                         messages_in_turn(2 * rounds, twice, prices)),
-                 messages_in_turn(2 * (p - 1), twice, prices));
+  return shorter(
+      shorter(messages_in_turn(rounds, rounds * bytes, prices), messages_in_turn(2 * rounds, twice, prices)),
+      messages_in_turn(2 * (p - 1), twice, prices));
 }
 
 Cost cost_of(const PlanRow& row, const CallShape& call, const Prices& prices) {

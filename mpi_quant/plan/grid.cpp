@@ -39,9 +39,7 @@ class Grid {
   int to(int s) const { return (column_ + s) % shape_.columns; }
   int from(int s) const { return (column_ - s + shape_.columns) % shape_.columns; }
   int width() const { return row_ == shape_.rows ? shape_.rest : shape_.columns; }  // ranks of this row
-  int in_row(int column) const {
-    return column < width() ? row_ * shape_.columns + column : kNobody;
-  }
+  int in_row(int column) const { return column < width() ? row_ * shape_.columns + column : kNobody; }
   int owner(int column) const {
     return column < width() ? in_row(column) : (row_ - 1) * shape_.columns + column;
   }
@@ -60,7 +58,8 @@ class Grid {
   int all() const { return ranks_.size + shape_.rows + 1; }
 
   void encode(int slot, StepFeedback feedback, int sum) {
-    plan_.steps.push_back({.op = Op::encode, .chunk = column_, .slot = slot, .feedback = feedback, .sum = sum});
+    plan_.steps.push_back(
+        {.op = Op::encode, .chunk = column_, .slot = slot, .feedback = feedback, .sum = sum});
   }
   void decode(Op op, int chunk, int slot, int sum) {
     plan_.steps.push_back({.op = op, .chunk = chunk, .slot = slot, .sum = sum});
@@ -92,13 +91,13 @@ class Grid {
     for (int c = 0; c < width(); ++c)
       if (c != column_)
         decode(Op::decode_add, column_, given((column_ - c + shape_.columns) % shape_.columns), in_row(c));
-    for (int i = 0; i < givers_above_; ++i)
-      decode(Op::decode_add, column_, given_above(i), short_rank(i));
+    for (int i = 0; i < givers_above_; ++i) decode(Op::decode_add, column_, given_above(i), short_rank(i));
   }
   void exchange_row_sums() {
     const auto rank = [&](int row) { return row * shape_.columns + column_; };
     for (int t = 1; t < owners_; ++t)
-      exchange(row_slot(), rank((row_ + t) % owners_), rank((row_ - t + owners_) % owners_), column_slot(t), 1);
+      exchange(row_slot(), rank((row_ + t) % owners_), rank((row_ - t + owners_) % owners_), column_slot(t),
+               1);
     for (int row = 0; row < owners_; ++row)
       decode(row == 0 ? Op::decode : Op::decode_add, column_, column_slot((row_ - row + owners_) % owners_),
              ranks_.size + row);

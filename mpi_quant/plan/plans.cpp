@@ -201,10 +201,11 @@ constexpr std::array kPlans{
         "halving_doubling", 6,
         "halves swapped and re-encoded log2 P times, then the results back: 2 log2 P rounds, 2(P-1)/P vectors sent",
         make_halving_doubling},
-    PlanRow{"grid", 7,
-            "sums of the rows of a grid of ranks, then of its columns, then the results: about 4.5 sqrt P messages, "
-            "at most 2.5 vectors sent",
-            make_grid},
+    PlanRow{
+        "grid", 7,
+        "sums of the rows of a grid of ranks, then of its columns, then the results: about 4.5 sqrt P messages, "
+        "at most 2.5 vectors sent",
+        make_grid},
     PlanRow{"hierarchical", 4,
             "exact sums inside nodes of L ranks, then direct between nodes: 2(P/L-1)/P vectors sent to other "
             "nodes, and 1-1/L of a vector inside the node, both raw and encoded",

@@ -159,7 +159,8 @@ inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, 
 // The grid of `size` ranks, found apart from the plan: the number of columns is that of the chunks.
 struct GridOf {
   int columns = 0, rows = 0, rest = 0;
-  explicit GridOf(int size) : columns(find_plan("grid")->make({0, size}).chunks), rows(size / columns), rest(size % columns) {}
+  explicit GridOf(int size)
+      : columns(find_plan("grid")->make({0, size}).chunks), rows(size / columns), rest(size % columns) {}
   bool is_direct() const { return rows == 1; }
   bool is_short(int rank) const { return rank >= rows * columns; }
   // Of a chunk, for what `rank` has: the rank of the chunk's column in its row or, if that row is too short, in the row above.
@@ -259,7 +260,8 @@ inline const Promise& promise(const PlanRow& row) {
        {grid,
         [](int size) {  // between sqrt 2P and sqrt 8P, and two rows at least: so at most 2.5 vectors are sent
           const int q = GridOf(size).columns;
-          const bool is_usual = 2 * q <= size && q * q <= 8.01 * size && (q * q >= 1.98 * size || q == size / 2);
+          const bool is_usual =
+              2 * q <= size && q * q <= 8.01 * size && (q * q >= 1.98 * size || q == size / 2);
           return size < 4 ? size : is_usual ? q : -1;
         },
         [](const Ranks& r) {
