@@ -17,9 +17,10 @@
 #include "bench/lock_file.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
-#include "bench/simulate/call.hpp"
+#include "bench/simulate/model.hpp"
 #include "bench/simulate/options.hpp"
 #include "bench/tabulate.hpp"
+#include "mpi_quant/base/json.hpp"
 
 namespace mq::sim {
 namespace {
@@ -40,6 +41,7 @@ class Simulation {
   Status prepare();
   Status open_report();
   Status do_point(const Point& point);
+  void print_model(const Point& point) const;
   // Small numbers of ranks may be fewer than a node holds.
   Network network_of(int ranks) const {
     Network n = options_.network;
@@ -84,7 +86,7 @@ Status Simulation::prepare() {
     for (const bench::MethodWord& word : point.methods)
       if (const Status s = check(call_of(point, word), network_of(point.ranks), *rates_); !s.ok())
         return {Code::bad_argument, fmt::format("{} at {} ranks: {}", word.text, point.ranks, s.text())};
-  return open_report();
+  return options_.asks_model ? Status{} : open_report();
 }
 
 Status Simulation::open_report() {
@@ -171,11 +173,30 @@ Status Simulation::do_point(const Point& point) {
   return report_->save(bench::FileState::running);
 }
 
+void Simulation::print_model(const Point& point) const {
+  for (const bench::MethodWord& word : point.methods) {
+    const SimulatedCall call = call_of(point, word);
+    const Cost cost = model_of(call, network_of(point.ranks), *rates_);
+    std::string amounts;
+    for (std::size_t i = 0; i < kTermNames.size(); ++i)
+      amounts += fmt::format("{}\"{}\":{}", i == 0 ? "" : ",", kTermNames[i], cost.amounts.of[i]);
+    fmt::print(
+        R"({{"ranks":{},"bytes":{},"dtype":"{}","method":{},"plan":"{}","seconds":{},"amounts":{{{}}}}})"
+        "\n",
+        point.ranks, point.bytes(), kernels::name(point.element), json_quote(word.text), plan_of(call).name,
+        cost.seconds, amounts);
+  }
+}
+
 int Simulation::run() {
   Status status = prepare();
   if (!status.ok()) {
     fmt::print(stderr, "mpiq-simulate: {}\n", status.text());
     return bench::kUsage;
+  }
+  if (options_.asks_model) {
+    for (const Point& point : points_) print_model(point);
+    return exit_code_;
   }
   for (const Point& point : points_)
     if (status.ok()) status = do_point(point);

@@ -56,6 +56,12 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option("--step", o.step_s, "seconds of each encode and decode beside its elements")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_flag(
+      "--model", o.asks_model,
+      "simulate nothing: write what the library's model of time says of each point, as a line of JSON. "
+      "amounts is how many of each there are on the longest chain of things that wait for each other: "
+      "latencies, overheads of messages, bytes of a port, bytes that the processor copies, elements that are "
+      "encoded, decoded, and moved from or to memory, and steps");
   app.add_flag("--feedback,!--no-feedback", o.sweep.feedback, "keep residuals (error feedback) [on]");
   app.add_option("--buffers", w.buffers,
                  "rotate: a call finds its vectors in memory; warm: those that fit into a cache are there")

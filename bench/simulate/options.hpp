@@ -13,7 +13,8 @@ struct SimulateOptions {
   bench::Options sweep;
   Network network;
   std::string rates_path, isa;
-  double step_s = 0.1e-6;  // StepCosts::step_s
+  double step_s = 0.1e-6;   // StepCosts::step_s
+  bool asks_model = false;  // nothing is simulated: the model of time is asked
 };
 
 struct SimulateCommandLine {

@@ -116,7 +116,6 @@ class SimBackend::SimSteps final : public Steps {
   }
 
  private:
-  static constexpr std::size_t kStreamBytes = std::size_t{8} << 20;  // engine/chunk_places.cpp
   static std::size_t chunk(const Step& step) { return static_cast<std::size_t>(step.chunk); }
   std::size_t elements(const Step& step) const { return layout_.chunk(segment_, chunk(step)).n; }
 

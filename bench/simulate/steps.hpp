@@ -37,6 +37,9 @@ class WireSizes {
   std::map<std::size_t, std::size_t> known_;
 };
 
+// From this many bytes of a vector on, results are written past the cache: engine/chunk_places.cpp.
+inline constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
+
 // What all ranks of a simulated call have in common.
 struct StepCosts {
   const Rates* rates = nullptr;

@@ -211,23 +211,22 @@ constexpr std::array kPlans{
             "nodes, and 1-1/L of a vector inside the node, both raw and encoded",
             make_hierarchical},
 };
-constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2];
+constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursiveDoubling = kPlans[2],
+                        &kGrid = kPlans[5];
 
-// How many bytes of a vector take as long to encode and send as the latency of one message: about 3 us
-// against 0.2 ns a byte (coding at 10 GB/s both ways, one encoded byte on the wire for 30). 16 KiB is also
-// where LBANN changed its algorithm. Not tuned yet to measurements of this library.
-constexpr std::uint64_t kLatencyBytes = 16 << 10;
+// Vectors below kShortBytes, and of many ranks below kShortBytesOfRoot sqrt P, take fewest messages one after the other; and
+// those of kLongBytesOfRank bytes a rank or more, the library's chunk, have messages so long that their number is of no account. Between
+// them it is the number of messages of a rank that counts. These are round numbers near where the times of the plans cross, on
+// four networks and with three codecs: results/2026-11-25-scale/README.md.
+constexpr std::uint64_t kShortBytes = 32 << 10, kShortBytesOfRoot = 4 << 10, kLongBytesOfRank = 256 << 10;
+constexpr std::uint64_t kLeastGrid = 8;  // ranks: with fewer, direct has few messages, too
 
-// Below this many bytes latency decides. With m = bytes / kLatencyBytes and alpha = 1 the plans cost
-//   direct     2(P-1) (1 + m/P)
-//   allgather   (P-1) (1 + m)    is cheaper for      m < P / (P-2)
-//   doubling       L  (1 + 2m)   is cheaper if       m < (2(P-1) - L) / 2L,  L = ceil(log2 P)
-// The last line leaves out the m/P of direct: a result of doubling carries L losses instead of two, so it has
-// to be clearly faster.
-constexpr std::uint64_t latency_bound_below(std::uint64_t p) {
-  if (p <= 4) return kLatencyBytes * p / (p - 2);
-  const auto rounds = static_cast<std::uint64_t>(std::bit_width(p - 1));
-  return kLatencyBytes * (2 * (p - 1) - rounds) / (2 * rounds);
+// The square root, rounded down. p < 2^31.
+constexpr std::uint64_t root(std::uint64_t p) {
+  std::uint64_t r = 0;
+  for (std::uint64_t bit = 1 << 16; bit > 0; bit /= 2)
+    if ((r + bit) * (r + bit) <= p) r += bit;
+  return r;
 }
 
 }  // namespace
@@ -269,12 +268,13 @@ const PlanRow* find_plan(std::string_view name) noexcept {
 // Never chooses hierarchical. Nothing here says how much slower messages between nodes are than memory. With
 // all ranks on one node, hierarchical does no more than direct and sends more bytes.
 //
-// At two ranks allgather sends as many bytes as direct, in half the messages and with half the losses. Up to
-// four ranks it decodes no more than recursive doubling does.
+// At two ranks allgather sends as many bytes as direct, in half the messages and with half the losses.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept {
   if (ranks <= 2) return kAllgather;
-  if (bytes >= latency_bound_below(static_cast<std::uint64_t>(ranks))) return kDirect;
-  return ranks <= 4 ? kAllgather : kRecursiveDoubling;
+  const auto p = static_cast<std::uint64_t>(ranks);
+  const bool is_short = bytes < std::max(kShortBytes, kShortBytesOfRoot * root(p));
+  if (p < kLeastGrid) return is_short ? kAllgather : kDirect;
+  return is_short ? kRecursiveDoubling : bytes < kLongBytesOfRank * p ? kGrid : kDirect;
 }
 
 }  // namespace mq

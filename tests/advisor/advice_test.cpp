@@ -24,7 +24,7 @@ struct Scene {
   std::vector<Record> records;
   std::vector<Samples> samples;
   std::vector<Validation> validations;
-  std::optional<LinkModel> link = LinkModel{50e-6, 8e-9, 0.05};  // 1 Gbit/s
+  std::optional<LinkModel> link = LinkModel{40e-6, 5e-6, 8e-9, 0.05};  // 1 Gbit/s
   Cores cores;
   double error = 0;  // that the user asks for
 
@@ -252,7 +252,7 @@ TEST(Advice, of_a_busy_machine_says_so) {
   EXPECT_TRUE(
       says(advice_text(scene.evidence()), "This machine was busy: 8 ranks ran on a node of 2 cores."));
   scene.cores = {};
-  scene.link->alpha_s = 4e-3;
+  scene.link->latency_s = 4e-3;
   EXPECT_TRUE(
       says(advice_text(scene.evidence()), "This machine was busy: a message takes 4.00 ms at least."));
 }

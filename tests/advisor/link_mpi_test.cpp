@@ -19,14 +19,15 @@ TEST(MeasuredLink, is_the_same_on_all_ranks) {
   const double took = MPI_Wtime() - start;
   ASSERT_EQ(link.ok(), size > 1);
   if (link.ok()) {
-    EXPECT_GE(link->alpha_s, 0);
+    EXPECT_GE(link->latency_s, 0);
+    EXPECT_GE(link->overhead_s, 0);
     EXPECT_GE(link->beta_s, 0);
     EXPECT_GT(link->seconds(1 << 20), 0);
-    const double mine[]{link->alpha_s, link->beta_s, link->residual};
-    double least[3], greatest[3];
-    MPI_Allreduce(mine, least, 3, MPI_DOUBLE, MPI_MIN, comm);
-    MPI_Allreduce(mine, greatest, 3, MPI_DOUBLE, MPI_MAX, comm);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(least[i], greatest[i]);
+    const double mine[]{link->latency_s, link->overhead_s, link->beta_s, link->residual};
+    double least[4], greatest[4];
+    MPI_Allreduce(mine, least, 4, MPI_DOUBLE, MPI_MIN, comm);
+    MPI_Allreduce(mine, greatest, 4, MPI_DOUBLE, MPI_MAX, comm);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(least[i], greatest[i]);
     RecordProperty("seconds", std::to_string(took));
   }
   MPI_Comm_free(&comm);

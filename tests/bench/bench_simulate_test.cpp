@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/simulate/call.hpp"
+#include "bench/simulate/model.hpp"
 #include "bench/simulate/steps.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"
 #include "tests/engine/scene.hpp"
@@ -175,7 +175,7 @@ TEST(SimulatedCall, is_deterministic) {
 TEST(SimulatedCall, many_ranks_complete_every_plan) {
   for (const PlanRow& plan : plans()) {
     // Of all others, those with messages between all pairs of ranks would take too long.
-    const bool is_large = plan.name == "direct" || plan.name == "recursive_doubling";
+    const bool is_large = plan.name == "direct" || plan.name == "grid" || plan.name == "recursive_doubling";
     const int ranks = is_large ? many_ranks() : 256;
     const auto rounds = static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(ranks - 1)));
     Network n = network();
@@ -200,6 +200,47 @@ TEST(SimulatedCall, many_ranks_complete_several_calls_in_flight) {
     EXPECT_EQ(together.ranks[5].messages, 3 * alone.ranks[5].messages);
     EXPECT_LE(together.last().end_s, 3 * alone.last().end_s);
     EXPECT_GT(together.last().end_s, alone.last().end_s);
+  }
+}
+
+// Codecs with rates of their own, as mpiq-kernels wrote them.
+Rates measured_rates() {
+  auto rates = Rates::read(MQ_TEST_RATES);
+  EXPECT_TRUE(rates.ok()) << rates.status().text();
+  return *rates;
+}
+
+// results/2026-11-25-scale/model.md has more points.
+TEST(SimulatedCall, the_model_of_time_is_near_the_engine) {
+  const Rates rates = measured_rates();
+  std::vector<double> ratios;
+  for (const char* const link : {"lab-1gbit", "lab-10gbit", "ethernet-10gbit", "rdma-100gbit"}) {
+    Network n;
+    ASSERT_TRUE(parse_link(link, n).ok());
+    for (const char* const codec : {"raw", "bf16", "topk", "onebit"})
+      for (const PlanRow& plan : plans())
+        for (const int ranks : {2, 8, 27, 64})
+          for (const std::size_t bytes : {64u << 10, 1u << 20, 16u << 20}) {
+            if (plan.name == "allgather" && ranks * (bytes >> 20) > 64) continue;
+            const SimulatedCall call =
+                call_of((std::string(codec) + "/" + std::string(plan.name)).c_str(), bytes / 4, ranks);
+            const double ratio = model_of(call, n, rates).seconds / run(call, n, rates).last().end_s;
+            ratios.push_back(std::max(ratio, 1 / ratio));
+            EXPECT_LT(ratios.back(), 2.0) << ratio << " " << codec << "/" << plan.name << " " << ranks
+                                          << " ranks, " << bytes << " bytes, " << link;
+          }
+  }
+  std::sort(ratios.begin(), ratios.end());
+  ASSERT_GT(ratios.size(), 500u);
+  EXPECT_LT(ratios[ratios.size() / 2], 1.15);
+}
+
+TEST(SimulatedCall, a_message_takes_two_events_and_not_many_more) {
+  for (const char* const method : {"onebit/direct", "onebit/grid", "raw/ring"}) {
+    const SimulatedResult got = run(call_of(method, 1 << 16, 64), network());
+    std::uint64_t messages = 0;
+    for (const SimulatedRank& rank : got.ranks) messages += rank.messages;
+    EXPECT_LT(got.events, 4 * messages) << method;
   }
 }
 

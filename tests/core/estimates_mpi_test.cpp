@@ -78,7 +78,8 @@ TEST_F(EstimatesApi, the_first_call_is_exact_and_every_one_after_resync_others) 
 TEST_F(EstimatesApi, all_versions_follow_vectors_that_stand_still_over_every_plan) {
   if (size == 1) return;
   for (const char* const rule : kRules)
-    for (const char* const plan : {"", "/allgather", "/recursive_doubling", "/ring", "/halving_doubling"}) {
+    for (const char* const plan :
+         {"", "/allgather", "/recursive_doubling", "/ring", "/halving_doubling", "/grid"}) {
       const std::string method = std::string("int8") + plan + " memory=" + rule;
       std::vector<float> y(kN);
       ASSERT_EQ(reduce(vector_of_call(0), y, method), MPI_SUCCESS) << method;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/engine/scene.hpp"
+#include "tests/plan/promises.hpp"
 
 namespace mq::test {
 namespace {
@@ -181,6 +182,15 @@ TEST(Execute, sends_no_more_than_the_theory_says_plus_headers) {
     if (scene.plan->name == "direct") theory = 2 * (p - 1) * wire;
     if (scene.plan->name == "allgather") theory = p * (p - 1) * wire;
     if (scene.plan->name == "ring" || scene.plan->name == "halving_doubling") theory = 2 * (p - 1) * wire;
+    if (scene.plan->name == "grid") {
+      const GridOf grid(scene.ranks);
+      theory = 0;
+      for (int c = 0; c < grid.columns && !grid.is_direct(); ++c) {
+        const double owners = grid.owners(c);
+        theory += (2 * (p - owners) + owners * (owners - 1)) * wire / grid.columns;
+      }
+      if (grid.is_direct()) theory = 2 * (p - 1) * wire;
+    }
     if (scene.plan->name == "recursive_doubling") {
       const double core = std::exp2(std::floor(std::log2(p)));
       theory = (core * std::log2(core) + 3 * (p - core)) * wire;  // an extra rank sends one wire and gets two

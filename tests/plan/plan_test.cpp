@@ -326,25 +326,31 @@ TEST(Plan, is_a_pure_function_of_rank_and_size) {
   });
 }
 
-TEST(ChoosePlan, two_ranks_gather_long_vectors_go_direct_and_short_ones_avoid_messages) {
+TEST(ChoosePlan, two_ranks_gather_short_vectors_avoid_rounds_and_long_ones_go_direct) {
   constexpr std::uint64_t kLong = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1} << 20, kLong})
     EXPECT_EQ(choose_plan(bytes, 2).name, "allgather") << bytes;
   for (int ranks = 3; ranks < 5000; ++ranks) {
     EXPECT_EQ(choose_plan(kLong, ranks).name, "direct") << ranks;
-    EXPECT_EQ(choose_plan(64 << 20, ranks).name, "direct") << ranks;
-    EXPECT_EQ(choose_plan(4096, ranks).name, ranks <= 4 ? "allgather" : "recursive_doubling") << ranks;
+    EXPECT_EQ(choose_plan(std::uint64_t{2} << 30, ranks).name, "direct") << ranks;
+    EXPECT_EQ(choose_plan(1 << 20, ranks).name, ranks < 8 ? "direct" : "grid") << ranks;
+    EXPECT_EQ(choose_plan(4096, ranks).name, ranks < 8 ? "allgather" : "recursive_doubling") << ranks;
   }
   EXPECT_EQ(choose_plan(kLong, std::numeric_limits<int>::max()).name, "direct");
+  EXPECT_EQ(choose_plan(127 << 10, 1024).name, "recursive_doubling");
+  EXPECT_EQ(choose_plan(128 << 10, 1024).name, "grid");
+  EXPECT_EQ(choose_plan((256 << 20) - 1, 1024).name, "grid");
+  EXPECT_EQ(choose_plan(256 << 20, 1024).name, "direct");
 }
 
-TEST(ChoosePlan, once_direct_stays_direct_for_longer_vectors) {
+TEST(ChoosePlan, longer_vectors_never_go_back_to_a_plan_for_shorter_ones) {
+  const auto order = [](std::string_view name) { return name == "direct" ? 2 : name == "grid" ? 1 : 0; };
   for (int ranks = 3; ranks <= 1024; ++ranks) {
-    bool direct_before = false;
+    int before = 0;
     for (std::uint64_t bytes = 1; bytes < std::uint64_t{1} << 40; bytes += bytes / 2 + 1) {
-      const bool now = choose_plan(bytes, ranks).name == "direct";
-      EXPECT_TRUE(now || !direct_before) << ranks << " ranks, " << bytes << " bytes";
-      direct_before = now;
+      const int now = order(choose_plan(bytes, ranks).name);
+      EXPECT_GE(now, before) << ranks << " ranks, " << bytes << " bytes";
+      before = now;
     }
   }
 }

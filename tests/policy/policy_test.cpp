@@ -147,7 +147,7 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
       {"onebit/", "expected a plan, found the end at character 8"},
       {"onebit/star",
        "unknown plan \"star\" at character 8 (known: direct, allgather, recursive_doubling, ring, "
-       "halving_doubling, hierarchical)"},
+       "halving_doubling, grid, hierarchical)"},
       {"mpi/direct", "mpi takes no parameters and no plan at character 4"},
       {"mpi(block=64)", "mpi takes no parameters and no plan at character 4"},
       {"onebit bf16", "unexpected \"bf16\" at character 8"},
@@ -386,7 +386,7 @@ TEST(Fuzz, any_bytes_are_parsed_or_rejected) {
 
 TEST(Fuzz, any_soup_of_tokens_is_parsed_or_rejected) {
   std::istringstream words(
-      "mpi raw bf16 f16 onebit block direct allgather recursive_doubling ring halving_doubling hierarchical f32 f64 site= comm= "
+      "mpi raw bf16 f16 onebit block direct allgather recursive_doubling ring halving_doubling grid hierarchical f32 f64 site= comm= "
       "small feedback= "
       "guard= error= address key 0 1 7 64 512 64K 1M 2G K : "
       "; @ "
