@@ -16,7 +16,7 @@ import numpy as np  # noqa: E402
 from matplotlib import ticker  # noqa: E402
 
 from mpiq_results import bytes_label  # noqa: E402
-from mpiq_schema import DENSE  # noqa: E402
+from mpiq_schema import DENSE, SIMULATED  # noqa: E402
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
 # colour.
@@ -150,19 +150,21 @@ BYTES = ticker.FuncFormatter(bytes_label)
 
 def draw_series(axis, points, method_look, x="bytes"):
     """Draws a line with a band through the good points of a method. The line breaks at points that are not good; these are
-    hollow and alone."""
+    hollow and alone. Simulated points are hollow too, on a thin line."""
     colour, marker, dashes, name = method_look
     x = np.array([p[x] for p in points], dtype=float)
-    good = np.array([p["drawn"] == "line" for p in points])
+    good, simulated = (np.array([p["drawn"] in drawn for p in points]) for drawn in (("line", SIMULATED), (SIMULATED,)))
     y, low, high = (np.array([p[column] for p in points], dtype=float) for column in ("value", "low", "high"))
     line = np.where(good, y, np.nan)
-    axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=1.5, label=name)
+    face = "white" if simulated.any() else colour
+    axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=0.9 if simulated.any() else 1.5,
+              markerfacecolor=face, label=name)
     axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
     # A band between points that are not joined would have no width. So each point gets its interval.
     known = good & np.isfinite(low) & np.isfinite(high)
     axis.vlines(x[known], low[known], high[known], color=colour, linewidth=1.2)
     for p, at in zip(points, x):
-        if p["drawn"] != "line":
+        if p["drawn"] not in ("line", SIMULATED):
             mark(axis, at, {**p, "low": np.nan, "high": np.nan}, method_look)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import mpiq_figure as fig
 import mpiq_results
+from mpiq_schema import SIMULATED
 from mpiq_selection import PANEL, PlotError, names_of
 
 PLOTS = {}
@@ -39,9 +40,9 @@ def named(key):
 
 
 def summarise(rows, value, low, high):
-    """One point of a series from its launches. Bad rows count only if there are no others."""
+    """One point of a series from its launches. Bad rows count only if there are no others. Files are simulated or measured."""
     good = rows[(rows["status"] == "ok") & (rows["oversubscribed"] != 1)]
-    drawn = "line" if len(good) else "invalid" if (rows["status"] != "ok").any() else "oversubscribed"
+    drawn = "line" if len(good) else SIMULATED if (rows["status"] == SIMULATED).all() else "invalid" if (rows["status"] != "ok").any() else "oversubscribed"
     rows = good if len(good) else rows
     return {"launches": len(rows), "reps": int(rows["reps"].sum()), "drawn": drawn,
             **dict(zip(("value", "low", "high"), mpiq_results.over_launches(rows, value, low, high)))}

@@ -5,11 +5,13 @@ import numpy as np
 
 import mpiq_figure as fig
 import mpiq_results
+from mpiq_schema import SIMULATED
 
 BEST_DENSE = "best-dense"  # the word of --baseline for the fastest of the MPI library's own algorithms at each point
 FASTEST = "mpi/fastest"  # its name in figures
 PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
 ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
+TIMED = ("ok", "invalid", SIMULATED)  # rows with a time
 PLACES = {"in": "in place", "out": "out of place"}
 
 
@@ -27,7 +29,7 @@ class Selection:
         self.kernels = None  # of kernels.json, if one is given
         self.fits = {}  # results of mpiq_model, by panel
         self.points = _select(results, where)
-        timed = np.isin(self.points["status"], ("ok", "invalid")) & np.isfinite(self.points["t_median_s"])
+        timed = np.isin(self.points["status"], TIMED) & np.isfinite(self.points["t_median_s"])
         self.left_out = int((~timed).sum())
         self.points = self.points[timed]
         if baseline == BEST_DENSE:
@@ -64,7 +66,7 @@ class Selection:
     def rows_of(self, result):
         """The chosen rows of one file."""
         points = mpiq_results.chosen(result.points, self.where)
-        return points[np.isin(points["status"], ("ok", "invalid")) & np.isfinite(points["t_median_s"])]
+        return points[np.isin(points["status"], TIMED) & np.isfinite(points["t_median_s"])]
 
     def base_words(self):
         """The baseline of the speed-ups, for titles."""
@@ -94,7 +96,8 @@ class Selection:
         launches = len(set(p["launch"]))
         attrs = [r.attrs for r in self.results]
         hosts, cpus = (words(name for a in attrs for name in a[kind]) for kind in ("hosts", "cpus"))
-        return [
+        simulated = ["Simulated, not measured: times are virtual."] if (p["status"] == SIMULATED).any() else []
+        return simulated + [
             f"{meaning} A point has {span(p['reps'])} repetitions in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
             f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are summed "
             f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
@@ -175,6 +178,8 @@ def _columns(points, names):
 
 
 def _refuse_mixtures(points):
+    if len(set(points["status"] == SIMULATED)) > 1:
+        raise PlotError("some rows are measured and some are simulated: draw them apart")
     compressed = points[points["compressor"] != "none"]
     for column, rows in [(c, points) for c in ALIKE] + [("feedback", compressed)]:
         values = sorted({str(v) for v in rows[column]})

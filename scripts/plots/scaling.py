@@ -16,10 +16,12 @@ def groups(selection):
     points = selection.points
     for key in sorted({tuple(row[c].item() for c in GROUP) for row in points}, key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([points[c] == v for c, v in zip(GROUP, key)])]
+        least = 2  # numbers of ranks; a sweep of vectors has some shares by chance
         for kind, value in (("vector", mine["bytes"]), ("share", mine["bytes"] // np.maximum(mine["ranks"], 1))):
-            several = [s for s in sorted(set(value)) if len(set(mine["ranks"][value == s])) > 1]
+            several = [s for s in sorted(set(value)) if len(set(mine["ranks"][value == s])) >= least]
             for size in several[-MOST:]:
                 yield kind, int(size), key, mine[value == size]
+            least = 4 if several else 2
 
 
 def applies(selection):
@@ -63,8 +65,8 @@ def scaling(selection):
                       "launches": p["launches"], "reps": p["reps"], "drawn": p["drawn"], "t_median_s": p["value"],
                       "t_ci_lo_s": p["low"], "t_ci_hi_s": p["high"]} for p in points]
     fig.log_x_axis(axes[0], 2, fig.PLAIN, *extent(rows, "ranks"))
-    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min(ends + [row["t_ci_lo_s"] for row in rows]),
-                 max(ends + [row["t_ci_hi_s"] for row in rows]))
+    low, high = extent(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
+    fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min([low, *ends]), max([high, *ends]))
     fig.finish(figure, selection.title or "Time by number of ranks", selection.footer(
         "Times are medians of the slowest rank's time, and bands are their 95 % intervals. The dashed line grows with (ranks - 1) / ranks.",
         np.concatenate([points for *_, points in found])))

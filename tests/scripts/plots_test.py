@@ -174,6 +174,17 @@ class Plots(Drawn):
         self.assertEqual([f for f in found if f[1] == "onebit"], [("vector", "onebit", 2, "line", 2.5e-4),
                          ("vector", "onebit", 4, "line", 2.5e-4), ("vector", "onebit", 8, "oversubscribed", 2.5e-4)])
 
+    def test_scaling_sent(self):
+        rows = rows_over([2, 4, 8], "ranks", wire_bytes_max=MIB // 4)
+        found = self.columns(self.draw("scaling-sent", self.file(rows)), "bytes", "method", "ranks", "wire_bytes_max")
+        self.assertEqual([f for f in found if f[1] == "onebit"], [(MIB, "onebit", ranks, MIB // 4) for ranks in (2, 4, 8)])
+
+    def test_simulated_rows_are_drawn_as_such_and_not_beside_measured_ones(self):
+        rows = rows_over([2, 4], "ranks", status="simulated")
+        self.refused("scaling", "some rows are measured and some are simulated", self.file(rows, name="s.h5"),
+                     self.file(rows_over([8], "ranks"), name="m.h5"))
+        self.assertEqual({r["drawn"] for r in self.draw("scaling", self.file(rows))}, {"simulated"})
+
     def test_scaling_with_the_share_of_a_rank_fixed(self):
         rows = [point("mpi", ranks * MIB, 1e-3 * ranks, ranks=ranks) for ranks in (2, 4)]
         self.assertEqual(self.columns(self.draw("scaling", self.file(rows)), "fixed", "fixed_bytes", "ranks"),
@@ -327,7 +338,7 @@ class Register(Drawn):
     def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
         lonely = self.file([point("mpi", MIB, 1e-3)])
         reasons = {"paper": "no row is of a matrix",
-                   "phases": "phases", "scaling": "more than one number of ranks", "distribution": "no samples",
+                   "phases": "phases", "scaling": "more than one number of ranks", "scaling-sent": "more than one number of ranks", "distribution": "no samples",
                    "launches": "more than one launch", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
                    "extrapolate": "a rank a host", "frontier": "a link with a rate",

@@ -1,6 +1,7 @@
 """mpiq-simulate and scripts/simulate: their files keep the rules, are never mixed with measured ones, and say what they are.
 Usage: simulate_script_test.py BIN"""
 import json
+import math
 import os
 import re
 import subprocess
@@ -103,6 +104,29 @@ class Script(WithFiles):
         for line in lines[2:]:
             for cell in line.strip("| ").split(" | ")[2:]:
                 self.assertRegex(cell, re.compile(r"^[\d.e+]+ / [\d.e+]+ \([+-]\d+ %\)$"))
+
+    def test_says_how_far_the_model_is_off(self):
+        done = self.run_script("--out", self.path("out"), "--links", "lab-10gbit", "--ranks", "2,16", "--sizes", "64K,1M",
+                               "--methods", "raw/recursive_doubling,onebit")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.run_script("--model", self.path("out", "simulated-lab-10gbit.h5"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[2:]]
+        self.assertEqual([line[:4] for line in lines], [["sim:lab-10gbit", "onebit", "allgather", "2"], ["sim:lab-10gbit", "onebit", "grid", "2"],
+                                                        ["sim:lab-10gbit", "raw", "recursive_doubling", "4"], ["all", "", "", "8"]])
+        for line in lines:
+            self.assertLess(float(line[5]), 1.5)
+        self.assertEqual(self.run_script("--model", SMALL).returncode, 1)
+
+    def test_the_model_s_seconds_are_those_of_its_amounts(self):
+        done = simulate("--ranks", "2,64", "--sizes", "64K", "--methods", "onebit/direct", "--link", "20us/1us/1GB", "--step", "0", "--model")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for line in map(json.loads, done.stdout.splitlines()):
+            amounts = line["amounts"]
+            network = 20e-6 * amounts["latency"] + 1e-6 * amounts["overhead"] + 1e-9 * amounts["byte"]
+            self.assertEqual(amounts["latency"], 2 + math.log2(line["ranks"]))
+            self.assertLess(network, line["seconds"])  # the rest is the codec
+            self.assertEqual(line["plan"], "direct")
 
 
 if __name__ == "__main__":
