@@ -2,9 +2,11 @@
 
     dense       t = alpha m + beta v S, of the algorithm of mpiq_schedules.DENSE for which that is least
     compressed  t = alpha' m + max(w, c) + f min(w, c)    with    w = beta (bytes sent),    c = gamma k S
+                m = (1 - s) (rounds) + s (messages)
 
 S        bytes of the vector
-m        messages one after the other
+m        messages one after the other. Latencies of a round overlap; what the processors at both ends do does not
+s        share of alpha' that the processors take
 v S      bytes that the busiest rank sends; for compressed methods the bytes sent are measured
 k        codec work relative to that at the smallest measured number of ranks, where it is 1
 f        share of the call in which coding and sending cannot overlap (mpiq_schedules.share_alone)
@@ -12,8 +14,11 @@ alpha    s
 beta     s per byte sent, the same for all methods
 gamma    s per byte of the vector
 
-All coefficients are at least 0. The model is that of mpi_quant/advisor/predict.cpp, but its coefficients come from whole calls
-instead of parts.
+All coefficients are at least 0. Rounds, messages and the rest of a plan are those of the library's model
+(mpiq_schedules), but the coefficients come from whole calls instead of parts.
+
+s is fitted where points have more than one message a round, as from three ranks on. Two ranks alone do not tell. Then s is unknown:
+the model takes a half, and each draw of the bootstrap a value from 0 to 1, so that bands of other numbers of ranks hold both ends.
 
 It is fitted to relative deviations (of logarithms, so that double and half count the same). The fit is robust: one bad point
 hardly changes it. Where the wire takes so long that it hides the codec, gamma is at least what encoding and decoding took by
@@ -34,6 +39,7 @@ MIN_SIZES = 3  # with fewer sizes, a line with two coefficients means nothing
 DRAWS = 200  # of the bootstrap
 STEPS = 160  # values of gamma that are tried in one pass
 TURNS = 24  # of a robust fit
+SHARES = np.linspace(0, 1, 11)  # values of s that are tried
 
 
 @dataclasses.dataclass
@@ -64,6 +70,8 @@ class Fit:
     spread: float = 0.0
     free: int = 1
     encode_share: float = 0.5  # of the codec's time per element: encoding / (encoding + decoding)
+    share: float = 0.5  # s
+    share_draws: np.ndarray = None  # of each draw
     weights: np.ndarray = None
 
     @functools.cached_property
@@ -83,8 +91,8 @@ def _codec(plan, ranks, share):
     return share * work.encoded + (1 - share) * work.decoded
 
 
-def conditions(fit, size, ranks, plan=None, wire=None):
-    """(messages, bytes sent, codec work, share without overlap) of a call. Without plan and bytes sent, it uses the plan that
+def conditions(fit, size, ranks, plan=None, wire=None, share=None):
+    """(messages in turn, bytes sent, codec work, share without overlap) of a call. Without plan and bytes sent, it uses the plan that
     the library would choose, and the measured bytes, interpolated between sizes."""
     start = fit.start
     plan = plan or (plan_of(fit.method, size, ranks) if fit.folds() else start.plan)
@@ -93,7 +101,7 @@ def conditions(fit, size, ranks, plan=None, wire=None):
     work = PLANS[plan](ranks)
     codec = _codec(plan, ranks, fit.encode_share) / _codec(start.plan, start.ranks, fit.encode_share)
     sent = encoded_share(fit, size) * work.moved * size if wire is None else wire
-    return work.messages, sent, codec, share_alone(work, size)
+    return work.turns(fit.share if share is None else share), sent, codec, share_alone(work, size)
 
 
 def encoded_share(fit, size):
@@ -109,7 +117,7 @@ def encoded_share(fit, size):
 
 def dense_seconds(alpha, beta, size, ranks):
     """Seconds of the best dense algorithm. Coefficients may be arrays."""
-    return np.min([alpha * w.messages + beta * w.moved * size for w in (make(ranks) for make in DENSE.values())], axis=0)
+    return np.min([alpha * w.rounds + beta * w.moved * size for w in (make(ranks) for make in DENSE.values())], axis=0)
 
 
 def call_seconds(alpha, beta, gamma, size, at):
@@ -125,7 +133,7 @@ def seconds(fit, size, ranks, draws=False, slower=None):
     beta = slower(beta) if slower else beta
     if fit.method == "dense":
         return dense_seconds(alpha, beta, size, ranks)
-    return call_seconds(alpha, beta, gamma, size, conditions(fit, size, ranks))
+    return call_seconds(alpha, beta, gamma, size, conditions(fit, size, ranks, share=fit.share_draws if draws else None))
 
 
 class _Robust:
@@ -155,12 +163,12 @@ def _line(m, v, t, weights):
 
 def _dense_fit(points, t, weights, robust):
     """alpha and beta (a value per row of t) and the robust weights. The fit also decides which algorithm each point uses."""
-    works = [[make(p.ranks) for make in DENSE.values()] for p in points]
+    works = [[make(p.ranks) for make in DENSE.values()] for p in points]  # with a message a round
     size = np.array([p.bytes for p in points], float)
     turns, alpha, beta, huber, lean = _Robust(TURNS), np.zeros(len(t)), np.full(len(t), 1.0), np.ones_like(t), np.ones_like(t)
     for _ in range(TURNS):
-        # axes: point, algorithm, (messages, moved)
-        every = np.array([[(w.messages, w.moved) for w in of_point] for of_point in works])
+        # axes: point, algorithm, (rounds, moved)
+        every = np.array([[(w.rounds, w.moved) for w in of_point] for of_point in works])
         cost = alpha[:, None, None] * every[..., 0] + beta[:, None, None] * every[..., 1] * size[:, None]
         best = cost.argmin(-1)
         m, v = (np.take_along_axis(np.broadcast_to(every[..., i], cost.shape), best[..., None], -1)[..., 0] for i in (0, 1))
@@ -254,6 +262,12 @@ def _fit_dense(points):
     return fit
 
 
+def _tells_share(points):
+    """Whether the points have several numbers of messages a round, so that latencies can be told from overheads."""
+    works = [PLANS[p.plan](p.ranks) for p in points if p.plan in PLANS]
+    return len({round(w.messages / w.rounds, 3) for w in works}) > 1
+
+
 def _fit_method(method, points, base, busy):
     fit = Fit(method, 0.0, base.beta, 0.0, points)
     start, least = fit.start, 0.0
@@ -262,15 +276,26 @@ def _fit_method(method, points, base, busy):
         work = PLANS[start.plan](start.ranks) if start.plan in PLANS else None
         each = busy / ([work.encoded, work.decoded] if work else [1, 1])
         fit.encode_share = float(each[0] / each.sum())
-    at = [conditions(fit, p.bytes, p.ranks, p.plan, p.wire) for p in points]
-    columns, sizes = np.array(at, float).T, np.array([p.bytes for p in points], float)
-    t = np.array([p.measured for p in points])
-    alpha, gamma, huber = _codec_fit(columns, sizes, np.array([base.beta]), least, t[None], np.ones((1, len(t))), True)
-    fit.alpha, fit.gamma, fit.weights = float(alpha[0]), float(gamma[0]), huber[0]
-    for p, of_point in zip(points, at):
-        p.model = float(call_seconds(fit.alpha, fit.beta, fit.gamma, p.bytes, of_point))
-    fit.spread, fit.free = _spread(points, 2)
+    sizes, t = np.array([p.bytes for p in points], float), np.array([p.measured for p in points])
+    at = columns = None
+
+    def fit_with(share):
+        """Sets alpha, gamma, the weights and the points' model; returns the deviation."""
+        nonlocal at, columns
+        fit.share = share
+        at = [conditions(fit, p.bytes, p.ranks, p.plan, p.wire) for p in points]
+        columns = np.array(at, float).T
+        alpha, gamma, huber = _codec_fit(columns, sizes, np.array([base.beta]), least, t[None], np.ones((1, len(t))), True)
+        fit.alpha, fit.gamma, fit.weights = float(alpha[0]), float(gamma[0]), huber[0]
+        for p, of_point in zip(points, at):
+            p.model = float(call_seconds(fit.alpha, fit.beta, fit.gamma, p.bytes, of_point))
+        return float(np.abs([np.log(p.measured / p.model) for p in points]).mean())
+
+    told = _tells_share(points)
+    fit_with(min(SHARES, key=fit_with) if told else 0.5)
+    fit.spread, fit.free = _spread(points, 2 + told)
     weights, times = _draws(method, points, fit.spread, fit.free)
+    fit.share_draws = np.full(DRAWS, fit.share) if told else np.random.default_rng(zlib.crc32(b"share")).uniform(size=DRAWS)
     beta = base.draws[1]
     alpha, gamma, _ = _codec_fit(columns, sizes, beta, least, times, weights * fit.weights, False)
     fit.draws = (alpha, beta, gamma)

@@ -62,7 +62,7 @@ def on_links(fit, sizes, ranks, nominal, host, rates):
     """Seconds at each rate (B/s) and size, for each draw. The host's part of the fitted beta stays; the rest grows as the link
     gets slower."""
     sizes, scale = np.asarray(sizes, float)[:, None], (nominal / np.asarray(rates))[:, None, None]
-    at = np.array([mpiq_model.conditions(fit, s, ranks) for s in sizes[:, 0]]).T[..., None] if fit.method != "dense" else None
+    at = np.array([mpiq_model.conditions(fit, s, ranks) for s in sizes[:, 0]], float).T[..., None] if fit.method != "dense" else None
 
     def of(alpha, beta, gamma):
         kept = np.minimum(host / fit.beta, 1) * beta if fit.beta > 0 else beta

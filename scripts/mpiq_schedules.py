@@ -1,36 +1,44 @@
-"""What an algorithm has the busiest rank do: messages, bytes on the wire, encoding and decoding, in units of the vector.
+"""What an algorithm has the busiest rank do: rounds, messages, bytes on the wire, encoding and decoding, in units of the vector.
 
-The same numbers as mpi_quant/plan/plans.cpp makes steps of and mpi_quant/advisor/predict.cpp counts. P is the number of ranks.
+The numbers of the library's plans, and the rule that chooses one, are those of the library's model (mpi_quant/plan/cost.hpp).
+mpiq_schedules.json has them for some numbers of ranks; between these they are interpolated. The dense algorithms of MPI are these:
 
-    algorithm             messages   sent           encoded   decoded       source
-    ring                  2 (P-1)    2 (P-1)/P                              Patarasuk and Yuan 2009
-    recursive_doubling    log2 P     log2 P                                 Thakur, Rabenseifner and Gropp 2005
-    halving_doubling      2 log2 P   2 (P-1)/P                              Rabenseifner 2004
-    direct                2 (P-1)    2 (P-1)/P w    1         2 - 1/P       Seide et al. 2014
-    allgather             P-1        (P-1) w        1         P
-    recursive_doubling    log2 P     log2 P w       log2 P    2 log2 P
-    ring                  2 (P-1)    2 (P-1)/P w    1         2 - 1/P
-    halving_doubling      2 log2 P   2 (P-1)/P w    1         2 - 1/P       the first three are dense, these compressed
+    algorithm             rounds     sent
+    ring                  2 (P-1)    2 (P-1)/P    Patarasuk and Yuan 2009
+    recursive_doubling    log2 P     log2 P       Thakur, Rabenseifner and Gropp 2005
+    halving_doubling      2 log2 P   2 (P-1)/P    Rabenseifner 2004
 
-hierarchical depends on the ranks per node too, which models do not vary: its points are fitted, but not folded to other ranks.
-w is the encoded vector over the vector. Logarithms are rounded up: what ranks beyond a power of two add is left out.
+They send a message in each round. Logarithms are rounded up: what ranks beyond a power of two add is left out. hierarchical
+depends on the ranks per node too, which models do not vary: its points are fitted, but not folded to other ranks.
 """
 import dataclasses
+import functools
+import json
+import os
 
-SEGMENT_BYTES = 256 << 10  # of one chunk: mpi_quant/plan/layout.hpp; twice that of long vectors, then a 64th of a call at most
-LATENCY_BYTES = 16 << 10  # mpi_quant/plan/plans.cpp, kLatencyBytes
+import numpy as np
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpiq_schedules.json"), encoding="utf-8") as _file:
+    _TABLE = json.load(_file)
+SEGMENT_BYTES = _TABLE["segment_bytes"]  # of one chunk; twice that of long vectors, then a 64th of a call at most
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """messages: counted one after the other; moved, encoded, decoded: vectors; chunks: pieces of the vector that are reduced
-    at a time, each in segments of SEGMENT_BYTES, which is what coding and sending overlap by."""
+    """rounds: of messages one after the other; messages: those of a rank; moved, encoded, decoded: vectors; chunks: pieces of
+    the vector that are reduced at a time, each in segments of SEGMENT_BYTES, which is what coding and sending overlap by."""
 
+    rounds: float
     messages: float
     moved: float
     encoded: float = 0.0
     decoded: float = 0.0
-    chunks: int = 1
+    chunks: float = 1
+
+    def turns(self, share):
+        """How many messages one after the other take as long, if `share` of the time of one is spent by the processors at its
+        ends. Latencies of a round overlap, and the work of processors does not."""
+        return (1 - share) * self.rounds + share * self.messages
 
 
 def rounds(ranks):
@@ -39,29 +47,25 @@ def rounds(ranks):
 
 
 DENSE = {
-    "recursive_doubling": lambda p: Work(rounds(p), rounds(p)),
-    "halving_doubling": lambda p: Work(2 * rounds(p), 2 * (p - 1) / p),
-    "ring": lambda p: Work(2 * (p - 1), 2 * (p - 1) / p),
+    "recursive_doubling": lambda p: Work(rounds(p), rounds(p), rounds(p)),
+    "halving_doubling": lambda p: Work(2 * rounds(p), 2 * rounds(p), 2 * (p - 1) / p),
+    "ring": lambda p: Work(2 * (p - 1), 2 * (p - 1), 2 * (p - 1) / p),
 }
 
-PLANS = {
-    "direct": lambda p: Work(2 * (p - 1), 2 * (p - 1) / p, 1, 2 - 1 / p, p),
-    "allgather": lambda p: Work(p - 1, p - 1, 1, p),
-    "recursive_doubling": lambda p: Work(rounds(p), rounds(p), rounds(p), 2 * rounds(p)),
-    "ring": lambda p: Work(2 * (p - 1), 2 * (p - 1) / p, 1, 2 - 1 / p, p),
-    "halving_doubling": lambda p: Work(2 * rounds(p), 2 * (p - 1) / p, 1, 2 - 1 / p, p),
-}
+
+@functools.lru_cache(maxsize=None)
+def _work(plan, ranks):
+    known = {int(p): row for p, row in _TABLE[plan].items()}
+    return Work(*(float(np.interp(ranks, list(known), column)) for column in zip(*known.values())))
+
+
+PLANS = {plan: functools.partial(_work, plan) for plan in _TABLE if plan not in ("columns", "segment_bytes", "choices")}
 
 
 def choose_plan(size, ranks):
-    """The plan of a method that names none, as choose_plan of mpi_quant/plan/plans.cpp: by bytes of the vector and ranks."""
-    if ranks <= 2:
-        return "allgather"
-    if ranks <= 4:
-        bound = LATENCY_BYTES * ranks // (ranks - 2)
-    else:
-        bound = LATENCY_BYTES * (2 * (ranks - 1) - rounds(ranks)) // (2 * rounds(ranks))
-    return "direct" if size >= bound else "allgather" if ranks <= 4 else "recursive_doubling"
+    """The plan of a method that names none: by bytes of the vector and ranks, those of the next smaller number in the table."""
+    known = max((int(p) for p in _TABLE["choices"] if int(p) <= ranks), default=2)
+    return next(plan for least, plan in reversed(_TABLE["choices"][str(known)]) if size >= least)
 
 
 def plan_of(method, size, ranks):

@@ -215,6 +215,10 @@ int main(int argc, char** argv) {
     mq::bench::print_texts(line.out, line.err);
     return line.exit_code;
   }
+  if (line.options.prints_schedules) {
+    std::fputs(mq::sim::schedules_json().c_str(), stdout);
+    return mq::bench::kDone;
+  }
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
   try {

@@ -50,12 +50,14 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--rates", o.rates_path,
-                 "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them")
-      ->required();
+                 "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them");
   app.add_option("--isa", o.isa, "instruction set of the rates [the best of the processor they are of]");
   app.add_option("--step", o.step_s, "seconds of each encode and decode beside its elements")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_flag(
+      "--schedules", o.prints_schedules,
+      "nothing but what plans do at some numbers of ranks, and which one is chosen: scripts/mpiq_schedules.json");
   app.add_flag(
       "--model", o.asks_model,
       "simulate nothing: write what the library's model of time says of each point, as a line of JSON. "
@@ -97,6 +99,8 @@ void describe(SimulateOptions& o, const std::string& link) {
 
 Status take_words(const Words& w, SimulateOptions& o) {
   Options& s = o.sweep;
+  if (o.prints_schedules) return {};
+  if (o.rates_path.empty()) return {Code::bad_argument, "--rates is required"};
   MQ_TRY(take("--ranks", bench::parse_ranks(w.ranks), s.ranks));
   MQ_TRY(take("--sizes", bench::parse_sizes(w.sizes), s.sizes));
   MQ_TRY(take("--dtype", bench::parse_elements(w.dtype), s.elements));

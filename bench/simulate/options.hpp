@@ -13,8 +13,9 @@ struct SimulateOptions {
   bench::Options sweep;
   Network network;
   std::string rates_path, isa;
-  double step_s = 0.1e-6;   // StepCosts::step_s
-  bool asks_model = false;  // nothing is simulated: the model of time is asked
+  double step_s = 0.1e-6;         // StepCosts::step_s
+  bool prints_schedules = false;  // and nothing else
+  bool asks_model = false;        // nothing is simulated: the model of time is asked
 };
 
 struct SimulateCommandLine {

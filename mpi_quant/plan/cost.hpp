@@ -66,6 +66,14 @@ Cost agreement_cost(int ranks, const Prices& prices);
 // 2005), halving and doubling (Rabenseifner 2004) or a ring (Patarasuk and Yuan 2009). Without the time of the additions.
 Cost dense_cost(double bytes, int ranks, const Prices& prices);
 
+// What a plan has its busiest rank do for one segment, in units of the segment's elements. rounds: of messages one after
+// the other. messages: sent, or received, whichever is more.
+struct PlanWork {
+  double rounds = 0, messages = 0, moved = 0, encoded = 0, decoded = 0;
+  int chunks = 1;
+};
+PlanWork work_of(const PlanRow& plan, const Ranks& ranks);
+
 // The lengths of what a call sends beside elements. engine/agree.cpp compares them with the structs.
 inline constexpr std::size_t kFrameHeaderBytes = 32, kHelloBytes = 152;
 

@@ -12,7 +12,8 @@ RANKS = tuple(2**i for i in range(1, 11))
 CLASSES = 3  # sizes of each link: the smallest, one between, the largest
 DASHES = (0, (4, 2))  # of everything that is modelled
 ASSUMED = ("The model assumes that no two ranks share a link or a host, that the fitted link and codec hold for every number of ranks, "
-           "and that messages go one after the other. The best of ring, recursive doubling and halving-doubling stands for the dense "
+           "that latencies of a round overlap, and that the time of messages at processors does not. Where points do not tell the two "
+           "apart, the bands hold every share. The best of ring, recursive doubling and halving-doubling stands for the dense "
            "call. A method without a plan in its name takes the library's.")
 
 
@@ -72,8 +73,8 @@ def methods_of(found):
 
 @plot("extrapolate", applies, read="""Dashed lines are modelled, not measured: they are what the model makes of coefficients that were
 fitted at few ranks. Bands hold 95 % of what the points allow the lines to be. Markers are measured; hollow ones had more ranks than
-cores. A line that falls below 1 on the right loses to messages: the direct plan sends twice as many as there are ranks, while the best
-dense algorithm of short vectors sends as many as their logarithm.""")
+cores. A line that falls below 1 on the right loses to messages: a compressed call sends more of them than the best dense algorithm of
+short vectors, which sends as many as the logarithm of the ranks.""")
 def extrapolate(selection):
     """The modelled speed-up over dense reduction up to 1024 ranks, with error bands; measured points as markers."""
     found = list(mpiq_predict.groups(selection))

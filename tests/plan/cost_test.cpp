@@ -96,6 +96,27 @@ TEST(Cost, seconds_are_the_sum_of_amounts_times_prices) {
       }
 }
 
+TEST(Cost, work_of_a_plan_is_what_its_table_says) {
+  const auto expect = [](std::string_view plan, int ranks, PlanWork expected) {
+    const PlanWork work = work_of(plan_of(plan), {.size = ranks});
+    EXPECT_DOUBLE_EQ(work.rounds, expected.rounds) << plan << " " << ranks;
+    EXPECT_DOUBLE_EQ(work.messages, expected.messages) << plan << " " << ranks;
+    EXPECT_DOUBLE_EQ(work.moved, expected.moved) << plan << " " << ranks;
+    EXPECT_DOUBLE_EQ(work.encoded, expected.encoded) << plan << " " << ranks;
+    EXPECT_DOUBLE_EQ(work.decoded, expected.decoded) << plan << " " << ranks;
+    EXPECT_EQ(work.chunks, expected.chunks) << plan << " " << ranks;
+  };
+  expect("direct", 8, {2, 14, 14.0 / 8, 1, 15.0 / 8, 8});
+  expect("allgather", 8, {1, 7, 7, 1, 8, 1});
+  expect("recursive_doubling", 8, {3, 3, 3, 3, 6, 1});
+  expect("halving_doubling", 8, {6, 14, 14.0 / 8, 1, 15.0 / 8, 8});
+  expect("ring", 8, {14, 14, 14.0 / 8, 1, 15.0 / 8, 8});
+  expect("grid", 64, {3, 33, 33.0 / 16, 17.0 / 16, 35.0 / 16, 16});
+  const PlanWork own = work_of(plan_of("direct"), {.size = 8, .encodes_own = true});
+  EXPECT_DOUBLE_EQ(own.encoded, 9.0 / 8);
+  EXPECT_DOUBLE_EQ(own.decoded, 2);
+}
+
 TEST(Cost, two_ranks_cost_what_a_hand_finds) {
   Prices prices;
   prices[Term::latency] = 3e-6;

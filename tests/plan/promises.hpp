@@ -222,6 +222,24 @@ inline Terms::Id halving_doubling(Terms& t, const Ranks& ranks, int chunk, bool 
   return t.decoded(halved(t, ranks, chunk, feedback, 0, 1 << log2_floor(ranks.size), chunk, ranks.size));
 }
 
+// Between sqrt 2P and sqrt 8P columns, and two rows at least: so at most 2.5 vectors are sent.
+inline int grid_chunks(int size) {
+  const int q = GridOf(size).columns;
+  const bool is_usual = 2 * q <= size && q * q <= 8.01 * size && (q * q >= 1.98 * size || q == size / 2);
+  return size < 4 ? size : is_usual ? q : -1;
+}
+inline int grid_sent(const Ranks& r) {
+  const GridOf g(r.size);
+  if (g.is_direct()) return 2 * (r.size - 1);
+  const int results = (g.is_short(r.rank) ? g.rest : g.columns) - 1 + g.above(r.rank);
+  return g.columns - 1 + g.owners(r.rank % g.columns) - 1 + results;
+}
+inline int grid_slots(const Ranks& r) {
+  const GridOf g(r.size);
+  if (g.is_direct()) return 2 * r.size - 1;
+  return 2 * (g.columns - 1) + g.above(r.rank) + g.owners(r.rank % g.columns) + 1;
+}
+
 inline const Promise& promise(const PlanRow& row) {
   static const std::map<std::string_view, Promise> all{
       {"direct",
@@ -256,26 +274,7 @@ inline const Promise& promise(const PlanRow& row) {
           const int whole = 1 << log2_floor(r.size);
           return 2 * whole - (block.size == whole && block.is_last);
         }}},
-      {"grid",
-       {grid,
-        [](int size) {  // between sqrt 2P and sqrt 8P, and two rows at least: so at most 2.5 vectors are sent
-          const int q = GridOf(size).columns;
-          const bool is_usual =
-              2 * q <= size && q * q <= 8.01 * size && (q * q >= 1.98 * size || q == size / 2);
-          return size < 4 ? size : is_usual ? q : -1;
-        },
-        [](const Ranks& r) {
-          const GridOf g(r.size);
-          if (g.is_direct()) return 2 * (r.size - 1);
-          const int results = (g.is_short(r.rank) ? g.rest : g.columns) - 1 + g.above(r.rank);
-          return g.columns - 1 + g.owners(r.rank % g.columns) - 1 + results;
-        },
-        none,
-        [](const Ranks& r) {
-          const GridOf g(r.size);
-          if (g.is_direct()) return 2 * r.size - 1;
-          return 2 * (g.columns - 1) + g.above(r.rank) + g.owners(r.rank % g.columns) + 1;
-        }}},
+      {"grid", {grid, grid_chunks, grid_sent, none, grid_slots}},
       {"hierarchical",
        {hierarchical, [](int size) { return size; },
         [](const Ranks& r) { return 2 * (r.nodes() - 1) + (1 + r.encodes_own) * (r.size - r.nodes()); },

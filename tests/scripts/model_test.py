@@ -25,23 +25,30 @@ def dense(ranks, size):
     return min(steps * (TRUE["alpha"] + TRUE["beta"] * size), 2 * steps * TRUE["alpha"] + 2 * share * TRUE["beta"] * size)
 
 
-def onebit(ranks, size):
-    """(seconds, bytes sent, plan): a 32nd on the wire, an encoded element costs as much as a decoded one."""
-    plan = mpiq_schedules.choose_plan(size, ranks)
-    messages, moved, coded, chunks = {"allgather": (ranks - 1, ranks - 1, 1 + ranks, 1),
-                                      "direct": (2 * (ranks - 1), 2 * (ranks - 1) / ranks, 3 - 1 / ranks, ranks),
-                                      "recursive_doubling": (math.log2(ranks), math.log2(ranks), 3 * math.log2(ranks), 1)}[plan]
+def onebit(ranks, size, share=0.5):
+    """(seconds, bytes sent, plan): a 32nd on the wire, an encoded element costs as much as a decoded one. share: of the time of a
+    message, what the processors take. ranks: a power of two."""
+    plan, log2 = mpiq_schedules.choose_plan(size, ranks), math.log2(ranks)
+    columns = min(2 ** int(math.log2(2.83 * ranks**0.5)), ranks // 2)
+    rows = ranks // columns
+    of_grid = 2 * (columns - 1) + rows - 1
+    rounds, messages, moved, coded, chunks = {
+        "allgather": (1, ranks - 1, ranks - 1, 1 + ranks, 1),
+        "direct": (2, 2 * (ranks - 1), 2 * (ranks - 1) / ranks, 3 - 1 / ranks, ranks),
+        "grid": (3, of_grid, of_grid / columns, 3 + rows / columns, columns),
+        "recursive_doubling": (log2, log2, log2, 3 * log2, 1)}[plan]
+    messages = (1 - share) * rounds + share * messages
     wire, codec = TRUE["beta"] * moved * size / 32, TRUE["gamma"] * coded / 3 * size
     alone = min(1, 256 * KIB * chunks / size)
     return TRUE["own"] * messages + max(wire, codec) + alone * min(wire, codec), int(moved * size / 32), plan
 
 
-def measured(noise=0.0, seed=0, ranks=(2,), sizes=SIZES, **changes):
+def measured(noise=0.0, seed=0, ranks=(2,), sizes=SIZES, share=0.5, **changes):
     """Rows of a machine that is as the model says, but for noise."""
     rng, out = np.random.default_rng(seed), []
     for p in ranks:
         for size in sizes:
-            seconds, wire, plan = onebit(p, size)
+            seconds, wire, plan = onebit(p, size, share)
             for method, t, more in (("mpi", dense(p, size), {}), ("onebit", seconds, {"wire_bytes_max": wire, "algorithm": plan})):
                 t *= math.exp(noise * rng.standard_normal())
                 out.append(point(method, size, t, ranks=p, nodes=p, link="lab-1gbit", key=f"{method}-{p}-{size}",
@@ -96,8 +103,20 @@ class Fit(unittest.TestCase):
                 all_of_them += 2
         self.assertGreaterEqual(held / all_of_them, 0.9)
 
-    def test_bands_are_narrow_where_points_are_exact(self):
+    def test_two_ranks_do_not_tell_latency_from_overhead_and_bands_hold_both(self):
         fit = fitted(measured())
+        time, _ = mpiq_predict.call(fit["onebit"], fit["dense"], MIB, 64)
+        self.assertLess(time[1], onebit(64, MIB, share=0.05)[0])
+        self.assertGreater(time[2], onebit(64, MIB, share=0.95)[0])
+
+    def test_more_ranks_tell_latency_from_overhead(self):
+        for share in (0.0, 0.2, 0.7, 1.0):
+            fit = fitted(measured(ranks=(2, 4, 16), share=share))["onebit"]
+            self.assertLess(abs(fit.share - share), 0.05)
+            self.near(mpiq_model.seconds(fit, MIB, 256), onebit(256, MIB, share)[0], 0.03)
+
+    def test_bands_are_narrow_where_points_are_exact(self):
+        fit = fitted(measured(ranks=(2, 4, 16)))
         time, _ = mpiq_predict.call(fit["onebit"], fit["dense"], MIB, 64)
         self.assertLess(time[2] / time[1], 1.05)
 
@@ -138,9 +157,14 @@ class Schedules(unittest.TestCase):
     def test_the_plan_is_the_library_s_choice(self):
         self.assertEqual([mpiq_schedules.choose_plan(size, ranks) for size, ranks in
                           ((KIB, 2), (MIB, 2), (20 * KIB, 4), (MIB, 4), (20 * KIB, 16), (MIB, 16))],
-                         ["allgather", "allgather", "allgather", "direct", "recursive_doubling", "direct"])
+                         ["allgather", "allgather", "allgather", "direct", "recursive_doubling", "grid"])
         self.assertEqual(mpiq_schedules.plan_of("onebit(block=512)/allgather", MIB, 64), "allgather")
-        self.assertEqual(mpiq_schedules.plan_of("onebit", MIB, 64), "direct")
+        self.assertEqual(mpiq_schedules.plan_of("onebit", MIB, 64), "grid")
+
+    def test_plans_between_the_numbers_of_ranks_of_the_table_are_interpolated(self):
+        work = mpiq_schedules.PLANS["direct"](1500)
+        self.assertEqual((work.rounds, work.messages), (2, 2998))
+        self.assertLess(abs(work.moved - 2), 0.01)
 
 
 class Predictions(Drawn):

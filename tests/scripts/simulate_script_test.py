@@ -118,13 +118,19 @@ class Script(WithFiles):
             self.assertLess(float(line[5]), 1.5)
         self.assertEqual(self.run_script("--model", SMALL).returncode, 1)
 
+    def test_the_table_of_schedules_is_that_of_the_library(self):
+        done = call(os.path.join(BIN, "mpiq-simulate"), "--schedules")
+        with open(os.path.join(ROOT, "scripts/mpiq_schedules.json"), encoding="utf-8") as file:
+            self.assertEqual((done.returncode, done.stdout), (0, file.read()), "mpiq-simulate --schedules > scripts/mpiq_schedules.json")
+
     def test_the_model_s_seconds_are_those_of_its_amounts(self):
         done = simulate("--ranks", "2,64", "--sizes", "64K", "--methods", "onebit/direct", "--link", "20us/1us/1GB", "--step", "0", "--model")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for line in map(json.loads, done.stdout.splitlines()):
             amounts = line["amounts"]
             network = 20e-6 * amounts["latency"] + 1e-6 * amounts["overhead"] + 1e-9 * amounts["byte"]
-            self.assertEqual(amounts["latency"], 2 + math.log2(line["ranks"]))
+            # The agreement, and one or two rounds: with many messages the processor is busy until the first ones come.
+            self.assertIn(amounts["latency"] - math.log2(line["ranks"]), (1, 2))
             self.assertLess(network, line["seconds"])  # the rest is the codec
             self.assertEqual(line["plan"], "direct")
 
