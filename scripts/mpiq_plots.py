@@ -29,6 +29,11 @@ def plot(name, applies=always, read="", takes="results"):
     return register
 
 
+def measured(source):
+    """Whether rows are of calls that were made: simulated ones have no error and no paired speed-up."""
+    return (source.points["status"] != SIMULATED).any()
+
+
 def good(rows):
     """Whether each row may be quoted as a timing."""
     return (rows["status"] == "ok") & (rows["oversubscribed"] != 1)

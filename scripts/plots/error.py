@@ -2,10 +2,10 @@
 from matplotlib import ticker
 
 import mpiq_figure as fig
-from mpiq_plots import draw, extent, plot
+from mpiq_plots import draw, extent, measured, plot
 
 
-@plot("error", read="""Lower is better. The error has no unit: 0.01 is an error of one per cent. It is that of one call on its own. With
+@plot("error", measured, read="""Lower is better. The error has no unit: 0.01 is an error of one per cent. It is that of one call on its own. With
 error feedback what is dropped here is added to the next call, so that sums over many calls come out closer.""")
 def error(selection):
     """The relative L2 error of one call against the size of the vector."""

@@ -2,10 +2,10 @@
 import numpy as np
 
 import mpiq_figure as fig
-from mpiq_plots import draw, extent, plot
+from mpiq_plots import draw, extent, measured, plot
 
 
-@plot("speedup", read="""Higher is better. Above the line at 1 a method is faster than the baseline. In the grey area below it is slower.
+@plot("speedup", measured, read="""Higher is better. Above the line at 1 a method is faster than the baseline. In the grey area below it is slower.
 It is called faster only where its band stays above 1. The band is the 95 % interval of ratios of calls that were made in turns, so
 drift of the machine is in both.""")
 def speedup(selection):
