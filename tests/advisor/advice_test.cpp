@@ -252,7 +252,7 @@ TEST(Advice, of_a_busy_machine_says_so) {
   EXPECT_TRUE(
       says(advice_text(scene.evidence()), "This machine was busy: 8 ranks ran on a node of 2 cores."));
   scene.cores = {};
-  scene.link->latency_s = 4e-3;
+  scene.link = LinkModel{4e-3, 0, 8e-9, 0.05};
   EXPECT_TRUE(
       says(advice_text(scene.evidence()), "This machine was busy: a message takes 4.00 ms at least."));
 }
