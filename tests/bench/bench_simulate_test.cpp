@@ -224,6 +224,9 @@ TEST(SimulatedCall, the_model_of_time_is_near_the_engine) {
             if (plan.name == "allgather" && ranks * (bytes >> 20) > 64) continue;
             const SimulatedCall call =
                 call_of((std::string(codec) + "/" + std::string(plan.name)).c_str(), bytes / 4, ranks);
+            // Then some slices are empty, and rank 0 does not do what all others do: each of the others takes all hops.
+            const std::size_t blocks = call.count / call.method.codec->block(call.method.params);
+            if (plan.name == "ring" && blocks < static_cast<std::size_t>(ranks)) continue;
             const Rates& rates = measured.missing(codec, kernels::Element::f32).empty() ? measured : constant;
             const double ratio = model_of(call, n, rates).seconds / run(call, n, rates).last().end_s;
             ratios.push_back(std::max(ratio, 1 / ratio));
