@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi_quant/plan/layout.hpp"
 #include "tests/engine/scene.hpp"
 
 namespace mq::test {
@@ -181,13 +182,17 @@ TEST(Execute, sends_no_more_than_the_theory_says_plus_headers) {
     if (scene.plan->name == "direct") theory = 2 * (p - 1) * wire;
     if (scene.plan->name == "allgather") theory = p * (p - 1) * wire;
     if (scene.plan->name == "ring" || scene.plan->name == "halving_doubling") theory = 2 * (p - 1) * wire;
-    if (scene.plan->name == "grid") {  // direct, if there is one row
+    if (scene.plan->name == "grid") {  // columns differ in the number of their owners, and chunks in length
       const int columns = scene.plan->make({0, scene.ranks}).chunks;
+      const Layout layout(n, columns, scene.codec->block(params), sizeof(float), scene.codec->whole(params));
       theory = 0;
-      for (int c = 0; c < columns; ++c) {
-        const double owners = scene.ranks / columns + (c < scene.ranks % columns);
-        theory += (2 * (p - owners) + owners * (owners - 1)) * wire / columns;
-      }
+      for (std::size_t segment = 0; segment < layout.segments(); ++segment)
+        for (int c = 0; c < columns; ++c) {
+          const double owners = scene.ranks / columns + (c < scene.ranks % columns);
+          const std::size_t elements = layout.chunk(segment, static_cast<std::size_t>(c)).n;
+          theory += (2 * (p - owners) + owners * (owners - 1)) *
+                    static_cast<double>(scene.codec->wire_bound(elements, kernels::Element::f32, params));
+        }
     }
     if (scene.plan->name == "recursive_doubling") {
       const double core = std::exp2(std::floor(std::log2(p)));
