@@ -253,6 +253,22 @@ TEST(SimulatedCall, vectors_use_no_memory) {
   EXPECT_GT(run(call, network()).last().end_s, 4 * 2 * std::ldexp(1, 33) / 1e9);
 }
 
+// As in S-Caffe (Awan et al., PPoPP 2017): while some segments are between nodes, others are inside them.
+TEST(SimulatedCall, the_two_levels_of_hierarchical_overlap) {
+  constexpr std::size_t kCount = std::size_t{4} << 20;
+  constexpr int kPerNode = 4, kNodes = 4;
+  const auto seconds = [](const char* method, int ranks, int per_node) {
+    Network n = network();
+    n.per_node = per_node;
+    return simulate(call_of(method, kCount, ranks), n, Rates::constant(1e-10)).last().end_s;
+  };
+  const double all = seconds("bf16/hierarchical", kPerNode * kNodes, kPerNode);
+  const double inside = seconds("bf16/hierarchical", kPerNode, kPerNode);
+  const double between = seconds("bf16/direct", kNodes, 1);
+  EXPECT_GT(all, std::max(inside, between));
+  EXPECT_LT(all, 0.8 * (inside + between)) << inside << " s inside, " << between << " s between nodes";
+}
+
 TEST(SimulatedCall, a_lost_message_is_an_error_on_all_ranks) {
   for (const PlanRow& plan : plans())
     for (const int lost_tag : {0, 1, 999}) {
