@@ -159,8 +159,13 @@ inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, 
 // The grid of `size` ranks, found apart from the plan: the number of columns is that of the chunks.
 struct GridOf {
   int columns = 0, rows = 0, rest = 0;
-  explicit GridOf(int size)
-      : columns(find_plan("grid")->make({0, size}).chunks), rows(size / columns), rest(size % columns) {}
+  explicit GridOf(int size) : columns(columns_of(size)), rows(size / columns), rest(size % columns) {}
+  static int columns_of(int size) {
+    thread_local std::map<int, int> known;  // the plans of thousands of ranks are long
+    const auto [at, is_new] = known.try_emplace(size);
+    if (is_new) at->second = find_plan("grid")->make({0, size}).chunks;
+    return at->second;
+  }
   bool is_direct() const { return rows == 1; }
   bool is_short(int rank) const { return rank >= rows * columns; }
   // Of a chunk, for what `rank` has: the rank of the chunk's column in its row or, if that row is too short, in the row above.
