@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
@@ -84,7 +85,8 @@ class Loopback {
       done = true;
       return {};
     }
-    void idle() { std::this_thread::yield(); }
+    // Sleeps until something has happened to this rank since its last call, or for a moment: polls may be counted.
+    void idle() { net_.wait(rank_, events_seen_); }
     void busy() {}
     int unfinished() const { return unfinished_; }
 
@@ -92,13 +94,18 @@ class Loopback {
     int delay() { return net_.delay_seed_ ? static_cast<int>(random_() % 7) : 0; }
     Loopback& net_;
     int rank_, unfinished_ = 0, number_ = 0;
+    std::uint64_t events_seen_ = 0;
     std::mt19937_64 random_;
     std::map<std::pair<int, int>, std::deque<Request*>> posted_;
   };
 
   // delay_seed != 0 makes requests complete after a random number of polls.
   explicit Loopback(int size, std::uint64_t delay_seed = 0, Tamper tamper = {}, Fault fault = {})
-      : size_(size), delay_seed_(delay_seed), tamper_(std::move(tamper)), fault_(std::move(fault)) {}
+      : size_(size),
+        delay_seed_(delay_seed),
+        tamper_(std::move(tamper)),
+        fault_(std::move(fault)),
+        mailboxes_(static_cast<std::size_t>(size)) {}
 
   // Some faults. A rank dies: nothing that it sends from message `from_message` on arrives.
   static Fault dead(int rank, int from_message) {
@@ -154,6 +161,20 @@ class Loopback {
     queued.delay = fate.delay;
     const std::scoped_lock lock(mutex_);
     for (int i = 0; i < fate.copies; ++i) queues_[{from, to, tag}].push_back(queued);
+    wake(to);
+  }
+  // The mutex must be held.
+  void wake(int rank) {
+    Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(rank)];
+    ++mailbox.events;
+    mailbox.changed.notify_one();
+  }
+  void wait(int rank, std::uint64_t& seen) {
+    if (delay_seed_ != 0 || fault_) return std::this_thread::yield();
+    std::unique_lock lock(mutex_);
+    Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(rank)];
+    mailbox.changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return mailbox.events != seen; });
+    seen = mailbox.events;
   }
   bool take(int from, int to, int tag, Message& message) {
     const std::scoped_lock lock(mutex_);
@@ -165,6 +186,7 @@ class Loopback {
     if (first.taken && !*first.taken) {
       if (!tamper_) copy_(message.data(), first.source, message.size());
       *first.taken = true;
+      wake(from);
     }
     at->second.pop_front();
     return true;
@@ -179,6 +201,11 @@ class Loopback {
   Fault fault_;
   std::mutex mutex_;
   std::map<std::tuple<int, int, int>, std::deque<Queued>> queues_;
+  struct Mailbox {
+    std::uint64_t events = 0;  // messages that came, and messages of this rank that were taken
+    std::condition_variable changed;
+  };
+  std::vector<Mailbox> mailboxes_;
   int unfinished_ = 0;
 };
 

@@ -15,7 +15,7 @@ void for_each_scene_of(const kernels::MemoryRule& rule, const F& property) {
     for (const PlanRow& plan : plans())
       for (const int ranks : kSanitized ? std::vector{3, 5} : std::vector{2, 3, 5, 8})
         for (const int per_node : node_sizes(plan, ranks))
-          for (const std::size_t n : {0, 1, ranks + 1, 64 * ranks + 5, 5000}) {
+          for (const std::size_t n : {0, ranks + 1, 64 * ranks + 5, 5000}) {
             Scene scene{&codec, &plan, ranks};
             scene.per_node = per_node;
             scene.memory = &rule;

@@ -192,7 +192,7 @@ Vectors<T> zeros(int ranks, std::size_t n) {
 
 inline std::vector<int> rank_counts() {
   if (kSanitized) return {2, 3, 4, 6, 9};
-  return {2, 3, 4, 5, 6, 7, 8, 9, 13};
+  return {2, 3, 4, 5, 8, 9, 13};
 }
 
 // Ranks per node to run a plan with. Proofs are about all (plan_test.cpp); on nodes of one rank hierarchical
