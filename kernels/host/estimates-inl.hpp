@@ -20,7 +20,7 @@ struct Estimates {
     const auto minus_h = array_at<T>(tile.array[kEstimate]), kept = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
-          minus_h.ask(g);
+          x.ask_next(g, tile.n), minus_h.ask_next(g, tile.n);
           if (tile.fresh) {
             kept.put(g, x.get(g, width) + minus_h.get(g, width), width);
             minus_h.put(g, zero, width);
@@ -53,10 +53,11 @@ struct Estimates {
   static Operand from_last(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
-    const auto y = array_at<T>(tile.array[kLast]), left = array_at<T>(tile.scratch);
+    const auto x = array_at<T>(tile.x), y = array_at<T>(tile.array[kLast]);
+    const auto left = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
-          y.ask(g);
+          x.ask_next(g, tile.n), y.ask_next(g, tile.n);
           left.put(g, zero - y.get(g, width), width);
         });
     return {tile.x, tile.scratch};

@@ -17,6 +17,11 @@ struct Groups {
     v.store(first + g * kLanes * sizeof(T), width);
   }
   MQ_INLINE void ask(std::size_t g) const { ask_ahead<T>(first, g); }
+  // Prefetches group g of the next tile, so that it comes from memory while the codec computes. n: elements of a tile.
+  MQ_INLINE void ask_next(std::size_t g, std::size_t n) const {
+    for (std::size_t line = 0; line < kLanes * sizeof(T); line += 64)
+      __builtin_prefetch(first + (g * kLanes + n) * sizeof(T) + line);
+  }
 };
 template <class T>
 MQ_INLINE Groups<T, const std::byte> array_at(const void* p) {

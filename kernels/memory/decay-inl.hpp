@@ -20,10 +20,11 @@ struct Decay {
   static Operand before(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L beta = L::all(static_cast<T>(tile.params.value[0]));
+    const auto x = array_at<T>(tile.x);
     const auto residual = array_at<T>(tile.array[0]);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
-          residual.ask(g);
+          x.ask_next(g, tile.n), residual.ask_next(g, tile.n);
           residual.put(g, residual.get(g, width) * beta, width);
         });
     return {tile.x, tile.array[0]};

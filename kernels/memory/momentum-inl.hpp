@@ -38,7 +38,7 @@ struct Momentum {
     const auto e = array_at<T>(tile.array[0]), u = array_at<T>(tile.array[1]), v = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
-          x.ask(g), e.ask(g), u.ask(g);
+          x.ask_next(g, tile.n), e.ask_next(g, tile.n), u.ask_next(g, tile.n);
           const L newest = m * u.get(g, width) + c * x.get(g, width);
           u.put(g, newest, width);
           v.put(g, newest + e.get(g, width), width);
