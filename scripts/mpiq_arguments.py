@@ -1,4 +1,4 @@
-"""What the command lines of all scripts share: --version, and files that must exist. A missing file is a usage error (exit code
+"""What the command lines of all scripts share: --version, counts, and files that must exist. A missing file is a usage error (exit code
 2)."""
 import argparse
 import os
@@ -12,6 +12,13 @@ def add_version(parser):
     with open(os.path.join(TREE, "CMakeLists.txt"), encoding="utf-8") as file:
         version = re.search(r"^project[(].* VERSION ([0-9.]+)", file.read(), re.M)[1]
     parser.add_argument("--version", action="version", version=f"{parser.prog} {version}")
+
+
+def count(word):
+    """The type of an argument of add_argument that is an integer from 1 on."""
+    if not re.fullmatch("[0-9]+", word) or int(word) == 0:
+        raise argparse.ArgumentTypeError(f"{word!r} is not an integer from 1 on")
+    return int(word)
 
 
 def existing_file(path):

@@ -1,7 +1,8 @@
 """Tests of what scripts/energy computes. Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/energy_test.py"""
+import os
 import unittest
 
-import scripts_common  # noqa: F401  finds scripts/ for the next ones
+import scripts_common  # finds scripts/ for the next ones
 
 import numpy as np
 
@@ -31,6 +32,14 @@ class Energy(unittest.TestCase):
             self.assertAlmostEqual(row["energy_fft_chunks"], row["energy_fft_noise_theory"], 2)
             self.assertAlmostEqual(row["energy_fft_whole"], row["energy_fft_noise_theory"], 2)
             self.assertGreater(row["energy_elements"], row["energy_fft_chunks"])
+
+
+class Misuse(unittest.TestCase):
+    def test_counts_are_from_1_on(self):
+        for words in (["energy", "--steps", "0"], ["energy", "--steps", "x"], ["libsvm", "--images", "0"], ["libsvm", "--images", "-5"]):
+            done = scripts_common.call(os.path.join(scripts_common.SCRIPTS, words[0]), *words[1:], "-o", os.devnull)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("is not an integer from 1 on", done.stderr)
 
 
 if __name__ == "__main__":
