@@ -3,6 +3,7 @@
 
 #include <zlib.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,16 +35,23 @@ class Lines {
   bool failed() const {
     int error = Z_OK;
     (void)gzerror(file_.get(), &error);
-    return error != Z_OK && error != Z_STREAM_END;
+    return has_nul_ || (error != Z_OK && error != Z_STREAM_END);
   }
 
  private:
-  bool piece() { return gzgets(file_.get(), buffer_.data(), static_cast<int>(buffer_.size())) != nullptr; }
+  // gzgets does not say how much it read. More than the string has means that a NUL is in the text, which hides the rest.
+  bool piece() {
+    const z_off_t before = gztell(file_.get());
+    if (has_nul_ || gzgets(file_.get(), buffer_.data(), static_cast<int>(buffer_.size())) == nullptr)
+      return false;
+    has_nul_ = gztell(file_.get()) - before != static_cast<z_off_t>(std::strlen(buffer_.data()));
+    return !has_nul_;
+  }
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
   std::vector<char> buffer_ = std::vector<char>(4096);
   std::string text_;
   std::size_t number_ = 0;
-  bool ended_ = false;
+  bool ended_ = false, has_nul_ = false;
 };
 
 }  // namespace mq::bench

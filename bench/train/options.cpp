@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "bench/parse.hpp"
@@ -77,6 +78,17 @@ void add_options(CLI::App& app, TrainOptions& o, Words& w) {
   app.add_option("--link", o.link, "label of the network, stored with the table");
 }
 
+// Whether the method's k, if it has one, can be each of these.
+bool takes(const std::vector<double>& ramp, const Method& method) {
+  return method.codec == nullptr || std::all_of(method.codec->specs.begin(), method.codec->specs.end(),
+                                                [&](const kernels::ParamSpec& spec) {
+                                                  return spec.name != "k" ||
+                                                         std::all_of(ramp.begin(), ramp.end(), [&](double k) {
+                                                           return spec.min <= k && k <= spec.max;
+                                                         });
+                                                });
+}
+
 Status take_words(const Words& w, TrainOptions& o) {
   const auto bad = [](std::string text) { return Status{Code::bad_argument, std::move(text)}; };
   if (o.data.empty()) return bad("--data: which folder? (scripts/get_mnist fetches the files)");
@@ -92,8 +104,10 @@ Status take_words(const Words& w, TrainOptions& o) {
   auto methods = parse_methods(w.methods, MethodsFor::matrices);
   if (!methods.ok()) return methods.status();
   o.methods = std::move(*methods);
-  for (const MethodWord& method : o.methods)
+  for (const MethodWord& method : o.methods) {
     if (!method.algorithm.empty()) return bad(fmt::format("--methods {}: not here", method.text));
+    if (!takes(o.ramp, method.method)) return bad(fmt::format("--ramp: {} has no such k", method.text));
+  }
   if (!w.seeds.empty()) o.seeds = w.seeds;
   if (w.bucket == "0") {
     o.bucket_bytes = 0;

@@ -136,6 +136,11 @@ TEST(Libsvm, a_bad_line_is_named) {
   }
   folder.write("bad", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03rubbish", 17));  // as if compressed
   EXPECT_FALSE(read_libsvm(folder.path() + "/bad").ok());
+  for (const std::string_view text :
+       {std::string_view("1 1:1\n-1 1:1 \0 2:x\n", 19), {"1 1:1\n-1 1:1\0", 13}}) {
+    folder.write("bad", std::string(text));
+    EXPECT_FALSE(read_libsvm(folder.path() + "/bad").ok()) << "a NUL hides the rest of its line";
+  }
   EXPECT_FALSE(read_libsvm(folder.path() + "/none").ok());
   EXPECT_FALSE(read_libsvm(folder.path()).ok()) << "a folder";
 }
@@ -333,6 +338,7 @@ TEST(TrainOptions, words_are_taken_or_refused) {
                                              {"--data", "x", "--methods", "mpi/smp"},
                                              {"--data", "x", "--adapt", "before"},
                                              {"--data", "x", "--ramp", "0.5,0"},
+                                             {"--data", "x", "--ramp", "0.5,1e-9", "--methods", "topk"},
                                              {"--data", "x", "--network",
                                               "mlp:"
                                               "0"},
