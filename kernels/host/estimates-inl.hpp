@@ -53,8 +53,8 @@ struct Estimates {
   static Operand from_last(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
-    const auto x = array_at<T>(tile.x), y = array_at<T>(tile.array[kLast]);
-    const auto left = array_at<T>(tile.scratch);
+    const auto x = array_at<T>(tile.x);
+    const auto y = array_at<T>(tile.array[kLast]), left = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
           x.ask_next(g, tile.n), y.ask_next(g, tile.n);
