@@ -18,6 +18,8 @@ import os
 
 import numpy as np
 
+from mpiq_selection import PlotError
+
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpiq_schedules.json"), encoding="utf-8") as _file:
     _TABLE = json.load(_file)
 SEGMENT_BYTES = _TABLE["segment_bytes"]  # of one chunk; twice that of long vectors, then a 64th of a call at most
@@ -56,6 +58,8 @@ DENSE = {
 @functools.lru_cache(maxsize=None)
 def _work(plan, ranks):
     known = {int(p): row for p, row in _TABLE[plan].items()}
+    if ranks > max(known):
+        raise PlotError(f"{ranks} ranks: the table of what plans do ends at {max(known)}")
     return Work(*(float(np.interp(ranks, list(known), column)) for column in zip(*known.values())))
 
 

@@ -22,8 +22,9 @@ int log2_rounds(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(std::max(ranks, 1) - 1)));
 }
 
-// Rank 0 has the most work in every plan. In direct, allgather and ring all ranks have the same work. In recursive
-// doubling rank 0 also serves a rank beyond the power of two, and in halving_doubling one of the next smaller block.
+// Rank 0 has the most work in every plan but grid, where ranks in the row above a short one have up to a ninth more messages. In
+// direct, allgather and ring all ranks have the same work. In recursive doubling rank 0 also serves a rank beyond the power
+// of two, and in halving_doubling one of the next smaller block.
 Plan of_rank_0(const PlanRow& row, Ranks ranks) {
   ranks.rank = 0;
   ranks.size = std::max(ranks.size, 2);

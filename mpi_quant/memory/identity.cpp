@@ -156,8 +156,8 @@ Identities::Found Identities::judge(KnownVectors::value_type& at, const Sketch& 
   }
   if (entry->users > 0) return {{}, FeedbackOutcome::in_use};
   const std::size_t missing = missing_bytes(*entry, vector.arrays);
-  const bool has_room = believed ? missing == 0 || make_room(missing, name, residuals, most_bytes)
-                                 : entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
+  if (believed && missing > 0 && !make_room(missing, name, residuals, most_bytes)) return without;
+  const bool has_room = believed || entry->aside.data() != nullptr || Held::total() + bytes <= most_bytes;
   if (entry->count != vector.count || entry->element != vector.element || !has_room ||
       !(believed ? entry->take_back() : entry->set_aside()).ok()) {
     residuals.drop(key);

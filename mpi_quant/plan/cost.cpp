@@ -176,7 +176,7 @@ PlanWork work_of(const PlanRow& row, const Ranks& given) {
 
 Cost cost_of(const PlanRow& row, const CallShape& call, const Prices& prices) {
   Ranks ranks = call.ranks;
-  ranks.rank = 0;  // has the most work in every plan, or as much as any
+  ranks.rank = 0;  // has the most work in every plan, or nearly (grid)
   ranks.size = std::max(ranks.size, 2);
   const Plan plan = row.make(ranks);
   const Layout layout(call.count, plan.chunks, call.block, call.element_bytes, call.whole);

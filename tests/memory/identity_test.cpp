@@ -269,6 +269,7 @@ TEST_F(Tensors, recognised_vectors_find_room_for_more_arrays_too) {
   EXPECT_EQ(with_arrays(2), FeedbackOutcome::hit);
   EXPECT_EQ(with_arrays(3), FeedbackOutcome::budget);
   EXPECT_LE(Held::total(), most_bytes_);
+  EXPECT_EQ(with_arrays(2), FeedbackOutcome::hit) << "the residual stays";
 }
 
 TEST_F(Tensors, addresses_that_come_once_do_not_keep_others_from_their_residuals) {

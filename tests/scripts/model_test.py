@@ -14,6 +14,7 @@ import mpiq_model
 import mpiq_predict
 import mpiq_results
 import mpiq_schedules
+from mpiq_selection import PlotError
 
 TRUE = {"alpha": 2e-5, "beta": 1e-9, "own": 3e-5, "gamma": 3e-10}
 SIZES = [16 * KIB << (2 * i) for i in range(7)]
@@ -69,6 +70,11 @@ class Fit(unittest.TestCase):
         self.near(fit["dense"].beta, TRUE["beta"], within)
         self.near(fit["onebit"].alpha, TRUE["own"], within)
         self.near(fit["onebit"].gamma, TRUE["gamma"], within)
+
+    def test_more_ranks_than_the_table_has_are_refused(self):
+        self.assertGreater(mpiq_schedules.PLANS["direct"](4096).messages, 8000)
+        with self.assertRaisesRegex(PlotError, "the table of what plans do ends at 4096"):
+            mpiq_schedules.PLANS["direct"](4097)
 
     def test_it_finds_what_exact_points_were_made_of(self):
         self.of_truth(fitted(measured()), 1e-3)
