@@ -70,7 +70,7 @@ def apply(walk, copy):
 
 def plan(copy, cxx, _mpicc, gtest):
     """The proofs hold for the new plan, and the mutations of its steps are found."""
-    sources = [f"mpi_quant/plan/{name}.cpp" for name in ("plans", "halving_doubling", "hierarchical", "ring")]
+    sources = [f"mpi_quant/plan/{name}.cpp" for name in ("plans", "grid", "halving_doubling", "hierarchical", "ring")]
     for test in ("plan_test", "prover_test"):
         run(cxx, *FLAGS, *sources, f"tests/plan/{test}.cpp", "-o", test, *shlex.split(gtest), "-pthread", folder=copy)
         run(f"./{test}", folder=copy)
