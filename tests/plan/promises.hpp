@@ -156,7 +156,7 @@ inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, 
   return added ? encoded_sum(t, ranks, sum, rank, chunk, feedback) : own(t, rank, chunk, feedback);
 }
 
-// The grid of `size` ranks, found apart from the plan: the number of columns is that of the chunks.
+// The shape of the grid for `size` ranks. Only the number of columns comes from the plan (its chunks); the rest is computed here.
 struct GridOf {
   int columns = 0, rows = 0, rest = 0;
   explicit GridOf(int size) : columns(columns_of(size)), rows(size / columns), rest(size % columns) {}
@@ -168,7 +168,8 @@ struct GridOf {
   }
   bool is_direct() const { return rows == 1; }
   bool is_short(int rank) const { return rank >= rows * columns; }
-  // Of a chunk, for what `rank` has: the rank of the chunk's column in its row or, if that row is too short, in the row above.
+  // Who adds what `rank` has of a chunk: the rank in the chunk's column of the same row. If that row is too short, it is the
+  // rank of that column in the row above.
   int owner(int rank, int chunk) const {
     const int here = rank / columns * columns + chunk;
     return here < rows * columns + rest ? here : here - columns;
