@@ -287,8 +287,8 @@ struct Bins : RowFunctions<Bins<T>> {
     return static_cast<std::size_t>(codes - wire) + dense_bytes(n);
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool) {
     return decode_blocks<T>(a, AdaCompParams(a.params).block, &decode_block);
   }
 

@@ -204,8 +204,8 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
     return wire + Packing::bytes(n, width);
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     const T step = Q::template step<T>(a.params, a.site.ranks);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
@@ -216,7 +216,7 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
       const auto block = [&](auto store) __attribute__((always_inline)) {
         ok = decode_block<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, step, wire, end, store);
       };
-      store_by<T, kStream>(x + offset, block);
+      store_by(stream, x + offset, block);
       if (!ok) return Decoded::malformed;
     }
     return wire == end ? Decoded::ok : Decoded::malformed;

@@ -91,8 +91,8 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
     return cast_lanes<T>(Halves<F16Format>::load(codes, width)) * L::all(power(scale));
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;
@@ -114,7 +114,7 @@ struct ScaledHalves : RowFunctions<ScaledHalves<T>> {
           sum_of<kAdd>(from, whole, decoded(codes + whole * kCodes, scale, Part{rest}), Part{rest})
               .store(out + whole * kGroupBytes, Part{rest});
       };
-      store_by<T, kStream>(out, groups);
+      store_by(stream, out, groups);
       wire = codes + 2 * n;
     }
     return Decoded::ok;

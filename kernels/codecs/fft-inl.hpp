@@ -63,8 +63,8 @@ struct Ffts : RowFunctions<Ffts<T>> {
     return result;
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool) {
     const FftParams p(a.params);
     const auto block = [&p](const std::byte* wire, std::size_t left, const std::byte* base, std::byte* x,
                             std::size_t n, const Params&, bool) -> std::size_t {

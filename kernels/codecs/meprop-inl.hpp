@@ -194,8 +194,8 @@ struct WholeLines : RowFunctions<WholeLines<T>> {
     }
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool) {
     const MePropParams p(a.params);
     const auto block = [&p](const std::byte* wire, std::size_t left, const std::byte* base, std::byte* x,
                             std::size_t n, const Params&, bool) -> std::size_t {

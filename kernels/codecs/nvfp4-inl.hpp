@@ -156,8 +156,8 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
     return nonfinite;
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;
@@ -167,7 +167,7 @@ struct TwoScales : RowFunctions<TwoScales<T, Q>> {
       const auto run = [&](auto store) __attribute__((always_inline)) {
         ok = decode_block<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, wire, store);
       };
-      store_by<T, kStream>(x + offset, run);
+      store_by(stream, x + offset, run);
       if (!ok) return Decoded::malformed;
       wire += sizeof(T) + groups_of(n) * (2 + kCodeBytes);
     }

@@ -96,8 +96,8 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
     return static_cast<std::uint64_t>(std::popcount(nonfinite));
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     const Format format(a.params);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
@@ -115,7 +115,7 @@ struct RangeFloats : RowFunctions<RangeFloats<T, Q>> {
         ok = decode_groups<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, Coder(format, top), wire,
                                  store);
       };
-      store_by<T, kStream>(x + offset, groups);
+      store_by(stream, x + offset, groups);
       if (!ok) return Decoded::malformed;
       wire += (n + kLanes - 1) / kLanes * format.group();
     }

@@ -155,7 +155,7 @@ struct AddEntry {
   }
 };
 // Writes entries and zeros past the caches, in pieces that stay in L1 until they are complete.
-template <class T, class Store>
+template <class T>
 struct StreamEntry {
   using L = Lanes<T>;
   static constexpr std::size_t kPiece = 1024, kGroupBytes = kLanes * sizeof(T);
@@ -170,7 +170,7 @@ struct StreamEntry {
   }
   void write() {
     for (std::size_t g = 0; g < kPiece / kLanes; ++g) {
-      L::load(piece + g * kGroupBytes, Whole{}).store(x + begin * sizeof(T) + g * kGroupBytes, Store{});
+      L::load(piece + g * kGroupBytes, Whole{}).store(x + begin * sizeof(T) + g * kGroupBytes, Streamed{});
       L::all(T{0}).store(piece + g * kGroupBytes, Whole{});
     }
     begin += kPiece;
@@ -181,24 +181,7 @@ struct StreamEntry {
   }
 };
 
-// How x may be written past the caches depends on its alignment: by registers, by parts of registers, or not
-// at all.
-template <class T>
-MQ_INLINE bool by_registers(const std::byte* x) {
-  return reinterpret_cast<std::uintptr_t>(x) % Lanes<T>::kRegBytes == 0;
-}
-MQ_INLINE bool by_parts(const std::byte* x) {  // malloc aligns to 16 bytes
-  return reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
-}
-
 // Decodes a block whose entries `walk(sink)` visits one by one. False if walk returns false.
-template <class T, class Store, class Walk>
-bool stream_entries(const Walk& walk, std::byte* x, std::size_t n) {
-  StreamEntry<T, Store> sink(x);
-  if (!walk(sink)) return false;
-  sink.finish(n);
-  return true;
-}
 template <class T, class Walk>
 bool decode_entries(const Walk& walk, const std::byte* base, std::byte* x, std::size_t n, bool stream) {
   if (base != nullptr) {
@@ -206,11 +189,18 @@ bool decode_entries(const Walk& walk, const std::byte* base, std::byte* x, std::
     AddEntry<T> sink{x};
     return walk(sink);
   }
-  if (stream && by_registers<T>(x)) return stream_entries<T, Streamed>(walk, x, n);
-  if (stream && by_parts(x)) return stream_entries<T, StreamedInParts>(walk, x, n);
-  std::memset(x, 0, n * sizeof(T));
-  SetEntry<T> sink{x};
-  return walk(sink);
+  return store_by(stream, x, [&](auto store) {
+    if constexpr (std::is_same_v<decltype(store), Streamed>) {
+      StreamEntry<T> sink(x);
+      const bool valid = walk(sink);
+      if (valid) sink.finish(n);
+      return valid;
+    } else {
+      std::memset(x, 0, n * sizeof(T));
+      SetEntry<T> sink{x};
+      return walk(sink);
+    }
+  });
 }
 
 // Decodes a wire of blocks whose headers contain their lengths. decode_block(wire, left, base, x, n, params,

@@ -38,7 +38,7 @@ struct Source {
   }
 };
 
-// The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd, kStream>, and wire_bytes(n, params),
+// The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd>, and wire_bytes(n, params),
 // the length of every wire, or its bound if kFixedSize is false.
 template <class Family>
 struct RowFunctions {
@@ -56,13 +56,10 @@ struct RowFunctions {
     const DefaultFloatingPoint environment;
     if constexpr (Family::kFixedSize)
       if (a.wire_bytes != Family::wire_bytes(a.n, a.params)) return Decoded::malformed;
-    // In place, x is in the cache already, so streaming is no use.
-    if (!a.stream || a.base == a.x)
-      return a.base ? Family::template decode_as<true, false>(a)
-                    : Family::template decode_as<false, false>(a);
+    const bool stream = a.stream && a.base != a.x;  // in place, x is in the cache already
     const Decoded result =
-        a.base ? Family::template decode_as<true, true>(a) : Family::template decode_as<false, true>(a);
-    _mm_sfence();
+        a.base ? Family::template decode_as<true>(a, stream) : Family::template decode_as<false>(a, stream);
+    if (stream) _mm_sfence();
     return result;
   }
 };

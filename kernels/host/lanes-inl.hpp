@@ -13,10 +13,9 @@ struct Part {  // the last, incomplete group of a vector: 1 to 31 lanes
   explicit MQ_INLINE Part(std::size_t n) : count(n), bits((1u << n) - 1u) {}
 };
 
-// Store 32 lanes past the caches. The address must be a multiple of the register size (Streamed) or of 16
-// bytes (StreamedInParts). Call _mm_sfence() after the last store.
+// Stores 32 lanes past the caches. The address must be a multiple of 16 bytes, as malloc's are: stores of 16 bytes reach
+// memory as fast as whole registers do. Call _mm_sfence() after the last store.
 struct Streamed {};
-struct StreamedInParts {};
 
 template <class T>
 struct Lanes {
@@ -45,9 +44,6 @@ struct Lanes {
   }
   MQ_INLINE void store(std::byte* p, Streamed) const {
     for (int i = 0; i < kRegs; ++i) N::stream(p + i * kRegBytes, r[i]);
-  }
-  MQ_INLINE void store(std::byte* p, StreamedInParts) const {
-    for (int i = 0; i < kRegs; ++i) N::stream_parts(p + i * kRegBytes, r[i]);
   }
   static MQ_INLINE Lanes all(T x) {
     Lanes v;
@@ -356,16 +352,12 @@ MQ_INLINE Lanes<T> sum_of(const std::byte* base, std::size_t g, const Lanes<T>& 
   return Lanes<T>::select(sum.ordered(), sum, Lanes<T>::all(std::numeric_limits<T>::quiet_NaN()));
 }
 
-// Calls run(store) with the way to store whole groups at x: past the caches if kStream and the alignment allows it.
-template <class T, bool kStream, class Run>
-MQ_INLINE void store_by(const std::byte* x, Run&& run) {
-  const auto address = reinterpret_cast<std::uintptr_t>(x);
-  if (kStream && address % Lanes<T>::kRegBytes == 0)
-    run(Streamed{});
-  else if (kStream && address % 16 == 0)  // malloc aligns to 16 bytes
-    run(StreamedInParts{});
-  else
-    run(Whole{});
+// Calls run(store) with the way to store whole groups at x: past the caches if that is asked for and possible.
+template <class Run>
+MQ_INLINE auto store_by(bool stream, const std::byte* x, Run&& run) {
+  if constexpr (kStreams)
+    if (stream && reinterpret_cast<std::uintptr_t>(x) % 16 == 0) return run(Streamed{});
+  return run(Whole{});
 }
 
 // One-bit codes: bit i of byte i / 8 is lane i. Bits without an element are 0.

@@ -261,8 +261,8 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     }
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     const std::byte* wire = a.wire;
@@ -278,20 +278,20 @@ struct Loops : RowFunctions<Loops<T, Q>> {
         std::memcpy(&scale, wire, sizeof scale);
       }
       const std::size_t offset = begin * sizeof(T);
-      decode_block<kAdd, kStream>(x + offset, kAdd ? base + offset : nullptr, n, scale, codes);
+      decode_block<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, scale, codes, stream);
       wire += block_bytes(n);
       begin += n;
     }
     return Decoded::ok;
   }
 
-  template <bool kAdd, bool kStream>
+  template <bool kAdd>
   static MQ_INLINE void decode_block(std::byte* x, const std::byte* base, std::size_t n, Scale scale,
-                                     const std::byte* codes) {
+                                     const std::byte* codes, bool stream) {
     const auto groups = [&](auto store) __attribute__((always_inline)) {
       decode_groups<kAdd>(x, base, n, scale, codes, store);
     };
-    store_by<T, kStream>(x, groups);
+    store_by(stream, x, groups);
   }
 
   template <bool kAdd, class Store>

@@ -158,15 +158,15 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
     return std::bit_cast<T>(field > 0 ? normal : Bits{1} << (Coder::kMantissa - 1));
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     return Q::with_format(
         a.params, [&](const SmallFloat& format)
-                      __attribute__((always_inline)) { return decode_in<kAdd, kStream>(a, format); });
+                      __attribute__((always_inline)) { return decode_in<kAdd>(a, stream, format); });
   }
 
-  template <bool kAdd, bool kStream>
-  static MQ_INLINE Decoded decode_in(const DecodeArgs& a, const SmallFloat& format) {
+  template <bool kAdd>
+  static MQ_INLINE Decoded decode_in(const DecodeArgs& a, bool stream, const SmallFloat& format) {
     const Coder coder(format);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
@@ -195,7 +195,7 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
           }
         }
       };
-      store_by<T, kStream>(x + begin * sizeof(T), run);
+      store_by(stream, x + begin * sizeof(T), run);
       if (!ok) return Decoded::malformed;
       wire = codes + groups * group_bytes(format);
     }

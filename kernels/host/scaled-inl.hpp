@@ -225,8 +225,8 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
     return std::is_same_v<W, Whole> && !to.marked ? codes : keep_bytes(codes, kept);
   }
 
-  template <bool kAdd, bool kStream>
-  static Decoded decode_as(const DecodeArgs& a) {
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
     const Settings settings = Q::settings(a.params);
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
@@ -243,7 +243,7 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
       const auto groups = [&](auto store) __attribute__((always_inline)) {
         ok = decode_groups<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, grid, settings, codes, store);
       };
-      store_by<T, kStream>(x + offset, groups);
+      store_by(stream, x + offset, groups);
       if (!ok) return Decoded::malformed;
       wire += settings.template block_bytes<T>(n);
     }

@@ -221,9 +221,9 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
       dense.values = dense.bitmap + bitmap_bytes(n);
     }
     if (!valid(dense, n, header.count())) return false;
-    if (stream && by_registers<T>(x)) return put_dense<Streamed>(dense, base, x, n);
-    if (stream && by_parts(x)) return put_dense<StreamedInParts>(dense, base, x, n);
-    return put_dense<Whole>(dense, base, x, n);
+    return store_by(stream, x, [&](auto store) {
+      return base ? put_dense<true>(dense, base, x, n, store) : put_dense<false>(dense, base, x, n, store);
+    });
   }
 
   static bool valid(const Dense& dense, std::size_t n, std::size_t count) {
@@ -251,16 +251,12 @@ struct Valued : SparseBlocks<T, Q, Valued<T, Q>> {
   }
   static MQ_INLINE std::uint32_t not_zero(const L& v) { return ~L::all(T{0}).at_least(v.abs()).bits(); }
 
-  template <class Store>
-  static bool put_dense(const Dense& dense, const std::byte* base, std::byte* x, std::size_t n) {
-    return base ? put_dense<true, Store>(dense, base, x, n) : put_dense<false, Store>(dense, base, x, n);
-  }
   template <bool kAdd, class Store>
-  static bool put_dense(Dense dense, const std::byte* base, std::byte* x, std::size_t n) {
+  static bool put_dense(Dense dense, const std::byte* base, std::byte* x, std::size_t n, Store store) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     bool valid = true;
     for (std::size_t g = 0; g < whole; ++g)
-      decoded_group<kAdd>(dense, g, base, valid, Whole{}).store(x + g * kGroupBytes, Store{});
+      decoded_group<kAdd>(dense, g, base, valid, Whole{}).store(x + g * kGroupBytes, store);
     if (rest)
       decoded_group<kAdd>(dense, whole, base, valid, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
     return valid;

@@ -188,28 +188,28 @@ struct ZeroRuns {
 
   template <bool kAdd>
   static void put_block(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n, bool stream) {
-    if (stream && by_registers<T>(x)) return put_groups<kAdd, Streamed>(parts, base, x, n);
-    if (stream && by_parts(x)) return put_groups<kAdd, StreamedInParts>(parts, base, x, n);
-    put_groups<kAdd, Whole>(parts, base, x, n);
+    store_by(stream, x, [&](auto store) { put_groups<kAdd>(parts, base, x, n, store); });
   }
   template <bool kAdd, class Store>
-  static void put_groups(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n) {
-    if (parts.top == nullptr) return put_all<kAdd, Store>(parts.values, base, x, n);
+  static void put_groups(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n,
+                         Store store) {
+    if (parts.top == nullptr) return put_all<kAdd>(parts.values, base, x, n, store);
     Parts next = parts;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
-      put<kAdd>(expanded(next, g), base, x, g, Whole{}, Store{});
+      put<kAdd>(expanded(next, g), base, x, g, Whole{}, store);
     }
     if (rest) put<kAdd>(expanded(next, whole), base, x, whole, Part{rest}, Part{rest});
   }
   template <bool kAdd, class Store>
-  static void put_all(const std::byte* values, const std::byte* base, std::byte* x, std::size_t n) {
+  static void put_all(const std::byte* values, const std::byte* base, std::byte* x, std::size_t n,
+                      Store store) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     for (std::size_t g = 0; g < whole; ++g) {
       ask_ahead<T>(values, g);
       if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
-      put<kAdd>(L::load(values + g * kGroupBytes, Whole{}), base, x, g, Whole{}, Store{});
+      put<kAdd>(L::load(values + g * kGroupBytes, Whole{}), base, x, g, Whole{}, store);
     }
     if (rest)
       put<kAdd>(L::load(values + whole * kGroupBytes, Part{rest}), base, x, whole, Part{rest}, Part{rest});
