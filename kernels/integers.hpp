@@ -1,4 +1,4 @@
-// What the host and GPU rows of the blockwise integers (int8, int4, qsgd, terngrad) share: their grid, its place on the
+// What the host and GPU rows of the blockwise integers (int8, int4, qsgd) share: their grid, its place on the
 // wire, and how their parameters are read. codecs/integers_format-inl.hpp describes the codecs.
 #pragma once
 
@@ -23,16 +23,9 @@ struct Settings {
   std::size_t block;
   bool stochastic;
   Reach reach;
-  double clip = 0;  // more than 0: magnitudes beyond `clip` root mean squares of their block become that
 
   // The greatest code: -limit to limit are sent as 1 to 2 limit + 1. Code 0 is kept for NaN and Inf.
   MQ_HD constexpr int limit() const { return (1 << (bits - 1)) - 1; }
-  // The reach of a block of this greatest magnitude. root: the root of the mean of (v / most)^2.
-  template <class T>
-  MQ_HD constexpr T clipped(T most, double root) const {
-    const double within = clip * static_cast<double>(most) * root;
-    return within < static_cast<double>(most) ? static_cast<T>(within) : most;
-  }
   MQ_HD constexpr std::size_t values() const { return reach == Reach::ends ? 2 : 1; }  // before the codes
   template <class T>
   MQ_HD constexpr std::size_t block_bytes(std::size_t n) const {
@@ -54,10 +47,6 @@ MQ_HD constexpr Settings fixed_settings(const Params& p) {
 MQ_HD constexpr Settings qsgd_settings(const Params& p) {
   return {static_cast<int>(p.value[0]), static_cast<std::size_t>(p.value[1]), true,
           p.value[2] == 1 ? Reach::norm : Reach::magnitude};
-}
-
-MQ_HD constexpr Settings terngrad_settings(const Params& p) {
-  return {2, static_cast<std::size_t>(p.value[0]), true, Reach::magnitude, p.value[1]};
 }
 
 // What non-finite elements of a block decode to.

@@ -1,4 +1,4 @@
-// The device rows of int8, int4, qsgd and terngrad (integers.cuh).
+// The device rows of int8, int4 and qsgd (integers.cuh).
 
 #include "kernels/integers.hpp"
 
@@ -31,7 +31,5 @@ struct Integers {
 constinit const DeviceRow int8_device_row = block_rows::row<Integers<&integers::fixed_settings<8>>>("int8");
 constinit const DeviceRow int4_device_row = block_rows::row<Integers<&integers::fixed_settings<4>>>("int4");
 constinit const DeviceRow qsgd_device_row = block_rows::row<Integers<&integers::qsgd_settings>>("qsgd");
-constinit const DeviceRow terngrad_device_row =
-    block_rows::row<Integers<&integers::terngrad_settings>>("terngrad");
 
 }  // namespace mq::kernels

@@ -1,4 +1,4 @@
-// int8, int4, qsgd and terngrad on a GPU: the device twin of the host's family Scaled. The grid and its place on the wire are those of
+// int8, int4 and qsgd on a GPU: the device twin of the host's family Scaled. The grid and its place on the wire are those of
 // kernels/integers.hpp.
 #pragma once
 
@@ -100,28 +100,11 @@ struct IntegerBlocks {
                       : all == minus ? Mark::below
                                      : Mark::nan;
     if (settings.reach == kernels::integers::Reach::magnitude)
-      return Grid::of(T{0}, reach_of(settings, source, greater(high, -low), source.n - all), settings.limit(),
-                      mark);
+      return Grid::of(T{0}, greater(high, -low), settings.limit(), mark);
     if (settings.reach == kernels::integers::Reach::norm)
       return Grid::of(T{0}, norm_of(source, greater(high, -low)), settings.limit(), mark);
     const T middle = low / 2 + high / 2 + T{0};
     return Grid::of(middle, greater(high - middle, middle - low), settings.limit(), mark);
-  }
-
-  // How far the grid of a block with this greatest magnitude goes. `finite` elements are finite.
-  template <kernels::Feedback F>
-  static MQ_DEVICE T reach_of(const Settings& settings, const BlockSource<T, F>& source, T most,
-                              std::uint32_t finite) {
-    if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
-    const double share = 1 / static_cast<double>(most);
-    double sum = 0;
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
-      const T v = source.v(g);
-      const double part = is_finite(v) ? static_cast<double>(v) * share : 0;
-      sum += part * part;
-    }
-    for (std::uint32_t d = 16; d > 0; d /= 2) sum += shuffle_xor(sum, d);
-    return settings.clipped(most, square_root(sum / static_cast<double>(finite)));
   }
 
   // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest number. The

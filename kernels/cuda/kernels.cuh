@@ -12,4 +12,5 @@
 #include "kernels/cuda/onebit_steps.cuh"
 #include "kernels/cuda/patterns.cuh"
 #include "kernels/cuda/sparse.cuh"
+#include "kernels/cuda/trits.cuh"
 #include "kernels/cuda/two_scales.cuh"

@@ -24,6 +24,14 @@ MQ_INLINE Bytes keep_bytes(Bytes bytes, std::uint32_t bits) {
 MQ_INLINE Bytes less(Bytes bytes, std::uint8_t n) {
   return _mm256_sub_epi8(bytes, _mm256_set1_epi8(static_cast<char>(n)));
 }
+MQ_INLINE Bytes plus(Bytes a, Bytes b) { return _mm256_add_epi8(a, b); }
+MQ_INLINE Bytes minus(Bytes a, Bytes b) { return _mm256_sub_epi8(a, b); }
+MQ_INLINE Bytes third(Bytes bytes) {
+  const __m256i share = _mm256_set1_epi16(0x5556);  // 2^16 / 3, rounded up: exact for numbers below 2^15
+  const __m256i even = _mm256_mulhi_epu16(_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), share);
+  const __m256i odd = _mm256_mulhi_epu16(_mm256_srli_epi16(bytes, 8), share);
+  return _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
+}
 // Bytes from 32 words of at most 255, eight in each register.
 MQ_INLINE Bytes bytes_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i mixed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));

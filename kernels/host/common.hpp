@@ -39,6 +39,7 @@
 #include "kernels/philox.hpp"
 #include "kernels/range_float.hpp"
 #include "kernels/small_floats.hpp"
+#include "kernels/trits.hpp"
 
 namespace mq::kernels {
 

@@ -38,6 +38,32 @@ struct Source {
   }
 };
 
+// The greatest magnitude of a block. NaN and infinities are greater than all numbers. kLate: a later pass asks for what comes next.
+template <bool kLate, class T, Feedback F>
+MQ_INLINE T greatest_magnitude(const Source<T, F>& source, std::size_t n) {
+  using L = Lanes<T>;
+  const std::size_t whole = n / kLanes, rest = n % kLanes;
+  L most[2]{L::all(T{0}), L::all(T{0})};  // two, so that one maximum need not wait for the other
+  std::size_t g = 0;
+  for (; g + 2 <= whole; g += 2)
+    for (std::size_t i = 0; i < 2; ++i) {
+      if constexpr (!kLate) source.ask(g + i);
+      most[i] = L::greatest_magnitude(most[i], source.v(g + i, Whole{}));
+    }
+  for (; g < whole; ++g) most[0] = L::greatest_magnitude(most[0], source.v(g, Whole{}));
+  if (rest) most[0] = L::greatest_magnitude(most[0], source.v(whole, Part{rest}));
+  return L::greatest_magnitude(most[0], most[1]).greatest_of_lanes();
+}
+
+// Stores the elements of a block at v.
+template <class T, Feedback F>
+void copy_block(const Source<T, F>& source, std::size_t n, std::byte* v) {
+  constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+  const std::size_t whole = n / kLanes, rest = n % kLanes;
+  for (std::size_t g = 0; g < whole; ++g) source.v(g, Whole{}).store(v + g * kGroupBytes, Whole{});
+  if (rest) source.v(whole, Part{rest}).store(v + whole * kGroupBytes, Part{rest});
+}
+
 // The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd>, and wire_bytes(n, params),
 // the length of every wire, or its bound if kFixedSize is false.
 template <class Family>

@@ -29,6 +29,19 @@ MQ_INLINE Bytes less(Bytes bytes, std::uint8_t n) {
   for (auto& byte : bytes.lane) byte = static_cast<std::uint8_t>(byte - n);
   return bytes;
 }
+// Sums and differences, modulo 256, and a third of each byte, rounded down.
+MQ_INLINE Bytes plus(Bytes a, const Bytes& b) {
+  for (int i = 0; i < kLanes; ++i) a.lane[i] = static_cast<std::uint8_t>(a.lane[i] + b.lane[i]);
+  return a;
+}
+MQ_INLINE Bytes minus(Bytes a, const Bytes& b) {
+  for (int i = 0; i < kLanes; ++i) a.lane[i] = static_cast<std::uint8_t>(a.lane[i] - b.lane[i]);
+  return a;
+}
+MQ_INLINE Bytes third(Bytes bytes) {
+  for (auto& byte : bytes.lane) byte = static_cast<std::uint8_t>(byte / 3);
+  return bytes;
+}
 // The bytes, whose bit `bit` and those above are 0, with this bit from the highest bits of `top`.
 MQ_INLINE Bytes with_top_bits(Bytes bytes, const Bytes& top, int bit) {
   for (int i = 0; i < kLanes; ++i)

@@ -70,54 +70,8 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
                                 std::uint64_t& nonfinite) {
     const T most = greatest_magnitude<kLate>(source, n);
     if (std::isfinite(most) && settings.reach == integers::Reach::magnitude)
-      return Grid::of(T{0}, reach_of(source, n, most, n, settings), settings.limit(), integers::Mark::none);
+      return Grid::of(T{0}, most, settings.limit(), integers::Mark::none);
     return measure_ends(source, n, settings, nonfinite);
-  }
-
-  // How far the grid of a block with this greatest magnitude goes. `finite` elements are finite.
-  template <Feedback F>
-  static MQ_INLINE T reach_of(const Source<T, F>& source, std::size_t n, T most, std::size_t finite,
-                              const Settings& settings) {
-    if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
-    return settings.clipped(most, std::sqrt(sum_of_squares(source, n, most) / static_cast<double>(finite)));
-  }
-
-  // The sum of (v / most)^2 over the finite elements. Lane i adds those of elements i, i + 32, ...; the lanes are joined by
-  // halving, as those of a GPU's warp.
-  template <Feedback F>
-  static double sum_of_squares(const Source<T, F>& source, std::size_t n, T most) {
-    const double share = 1 / static_cast<double>(most);
-    double sum[kLanes] = {};
-    const auto add = [&](const L& v) __attribute__((always_inline)) {
-      T lane[kLanes];
-      L::select(v.finite(), v, L::all(T{0})).store(reinterpret_cast<std::byte*>(lane), Whole{});
-      for (int i = 0; i < kLanes; ++i) {
-        const double part = static_cast<double>(lane[i]) * share;
-        sum[i] += part * part;
-      }
-    };
-    const std::size_t whole = n / kLanes, rest = n % kLanes;
-    for (std::size_t g = 0; g < whole; ++g) add(source.v(g, Whole{}));
-    if (rest) add(source.v(whole, Part{rest}));
-    for (int half = kLanes / 2; half > 0; half /= 2)
-      for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
-    return sum[0];
-  }
-
-  // NaN and infinities are greater than all numbers.
-  template <bool kLate, Feedback F>
-  static MQ_INLINE T greatest_magnitude(const Source<T, F>& source, std::size_t n) {
-    const std::size_t whole = n / kLanes, rest = n % kLanes;
-    L most[2]{L::all(T{0}), L::all(T{0})};  // two, so that one maximum need not wait for the other
-    std::size_t g = 0;
-    for (; g + 2 <= whole; g += 2)
-      for (std::size_t i = 0; i < 2; ++i) {
-        if constexpr (!kLate) source.ask(g + i);
-        most[i] = L::greatest_magnitude(most[i], source.v(g + i, Whole{}));
-      }
-    for (; g < whole; ++g) most[0] = L::greatest_magnitude(most[0], source.v(g, Whole{}));
-    if (rest) most[0] = L::greatest_magnitude(most[0], source.v(whole, Part{rest}));
-    return L::greatest_magnitude(most[0], most[1]).greatest_of_lanes();
   }
 
   // The rest of what may set a grid: rare or not the default, so the code is simple.
@@ -125,9 +79,7 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
   static Grid measure_ends(const Source<T, F>& source, std::size_t n, const Settings& settings,
                            std::uint64_t& nonfinite) {
     alignas(64) std::byte v[integers::kMaxBlock * sizeof(T)];
-    const std::size_t whole = n / kLanes, rest = n % kLanes;
-    for (std::size_t g = 0; g < whole; ++g) source.v(g, Whole{}).store(v + g * kGroupBytes, Whole{});
-    if (rest) source.v(whole, Part{rest}).store(v + whole * kGroupBytes, Part{rest});
+    copy_block(source, n, v);
     const Ends ends = ends_of(v, n);
     nonfinite += ends.nonfinite.count;
     const integers::Mark mark = ends.nonfinite.count == 0         ? integers::Mark::none
@@ -135,9 +87,7 @@ struct Scaled : RowFunctions<Scaled<T, Q>> {
                                 : ends.nonfinite.mark > 0         ? integers::Mark::above
                                                                   : integers::Mark::below;
     const T most = std::max(ends.high, -ends.low);
-    if (settings.reach == integers::Reach::magnitude)
-      return Grid::of(T{0}, reach_of(source, n, most, n - ends.nonfinite.count, settings), settings.limit(),
-                      mark);
+    if (settings.reach == integers::Reach::magnitude) return Grid::of(T{0}, most, settings.limit(), mark);
     if (settings.reach == integers::Reach::norm)
       return Grid::of(T{0}, norm_of(v, n, most), settings.limit(), mark);
     const T middle = ends.low / 2 + ends.high / 2 + T{0};  // never -0

@@ -32,7 +32,7 @@ const Format kFormats[]{
     {"int4(block=1024,scale=minmax)", 0.5 + 2 * kScale / 1024},
     {"qsgd(bits=4,block=512)", 0.5 + kScale / 512},
     {"qsgd(bits=2,block=512,norm=l2)", 0.25 + kScale / 512},
-    {"terngrad(block=512)", 0.25 + kScale / 512},
+    {"terngrad(block=2048)", 0.2 + kScale / 2048},
     {"mxfp8", 1 + 1.0 / 32},
     {"mxfp6", 0.75 + 1.0 / 32},
     {"mxfp4", 0.5 + 1.0 / 32},

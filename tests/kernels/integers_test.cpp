@@ -1,4 +1,4 @@
-// Blockwise integers (int8, int4, qsgd, terngrad) and their random numbers: the wire is that of the documentation, and the error is
+// Blockwise integers (int8, int4, qsgd) and their random numbers: the wire is that of the documentation, and the error is
 // that of theory and of an independent simulation.
 
 #include <gtest/gtest.h>
@@ -53,7 +53,6 @@ Format format_of(const Row& row) {
     return at < row.codec->specs.size() ? row.params.value[at] : 0;
   };
   if (row.codec->name == "qsgd") return {static_cast<int>(value("bits")), true, false};
-  if (row.codec->name == "terngrad") return {2, true, false};
   return {row.codec->name == "int8" ? 8 : 4, value("round") == 1, value("scale") == 1};
 }
 
@@ -75,7 +74,7 @@ int code_of(const std::byte* group, int bits, std::size_t i) {
 
 template <class F>
 void for_each_integer_row(const F& property) {
-  for (const std::string_view codec : {"int8", "int4", "qsgd", "terngrad"}) for_each_row_of(codec, property);
+  for (const std::string_view codec : {"int8", "int4", "qsgd"}) for_each_row_of(codec, property);
   for (const double bits : {3, 5, 6, 7}) for_each_isa("qsgd", {{"bits", bits}}, property);
 }
 
@@ -127,7 +126,6 @@ TEST(Integers, take_the_bytes_that_the_table_says) {
   EXPECT_EQ(bytes("int8", {{"scale", 1}}), 1 + 8 / 256.0);
   for (const double bits : {2, 3, 4, 5, 6, 7, 8})
     EXPECT_EQ(bytes("qsgd", {{"bits", bits}}), bits / 8 + 4 / 512.0) << bits;
-  EXPECT_EQ(bytes("terngrad", {}), 2 / 8.0 + 4 / 512.0);
 }
 
 // The mean squared error that an independent simulation found, blocks of 512 (Gauss and Laplace, unit variance).
@@ -146,7 +144,6 @@ TEST(Integers, error_is_that_of_an_independent_simulation) {
       {"qsgd", {{"bits", 8}}, 1.07e-4, 2.5e-4},
       {"qsgd", {{"bits", 4}}, 0.0352, 0.081},
       {"qsgd", {{"bits", 2}}, 1.56, 2.45},
-      {"terngrad", {}, 1.56, 2.45},
       {"qsgd", {{"bits", 8}, {"norm", 1}}, 0.0053, 0.0053},
       {"qsgd", {{"bits", 4}, {"norm", 1}}, 1.6, 1.33},
       {"qsgd", {{"bits", 2}, {"norm", 1}}, 16.8, 14.6},
@@ -180,67 +177,11 @@ TEST(Integers, variance_of_qsgd_is_within_the_papers_bound) {
     }
 }
 
-// TernGrad, section 3: each element is 0 or its sign times s, s with the probability |v| / s. So the variance of a block is
-// s sum |v| - sum v^2.
-TEST(Integers, variance_of_terngrad_is_that_of_the_paper) {
-  const std::size_t block = 4096, n = 40 * block;
-  const Row<double> row{kernels::find_codec("terngrad"),
-                        with_values(*kernels::find_codec("terngrad"), {{"block", block}}),
-                        kernels::best_isa()};
-  for (const Input input : {Input::normal, Input::laplace, Input::one_sided, Input::uniform}) {
-    const auto x = make_input<double>(input, n, seed());
-    double expected = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-      double most = 0, sum = 0;
-      for (std::size_t i = begin; i < begin + block; ++i) {
-        most = std::max(most, std::abs(x[i]));
-        sum += std::abs(x[i]);
-        expected -= x[i] * x[i];
-      }
-      expected += most * sum;
-    }
-    EXPECT_NEAR(squared_error(x, row.run(x, {}, Feedback::none).decoded) / expected, 1, 0.02) << name(input);
-  }
-}
-
-// Section 3.3: what is beyond clip root mean squares is sent as that many, always; the rest is right on average.
-TEST(Integers, terngrad_clips_at_root_mean_squares_and_keeps_what_it_clips) {
-  for (const double clip : {0.5, 1.0, 2.5})
-    for_each_isa("terngrad", {{"clip", clip}}, [&](const auto& row) {
-      using T = typename std::decay_t<decltype(row)>::Type;
-      const std::size_t n = row.block();
-      const auto normal = make_input<T>(Input::normal, n, seed());
-      for (const std::size_t infinities : {0, 3}) {  // these have no part in the mean
-        auto x = normal;
-        double sum = squares(x);
-        for (std::size_t i = 0; i < infinities; ++i) {
-          sum -= static_cast<double>(x[i]) * static_cast<double>(x[i]);
-          x[i] = std::numeric_limits<T>::infinity();
-        }
-        const double limit = clip * std::sqrt(sum / static_cast<double>(n - infinities));
-        const Coded<T> got = row.run(x, std::vector<T>(n), Feedback::carry);
-        std::size_t clipped = 0;
-        for (std::size_t i = 0; i < n; ++i) {
-          if (!std::isfinite(x[i])) continue;
-          const double v = static_cast<double>(x[i]), decoded = static_cast<double>(got.decoded[i]);
-          ASSERT_TRUE(decoded == 0 || std::abs(std::abs(decoded) / limit - 1) < 1e-5)
-              << row.describe(n, "") << decoded << " of " << limit;
-          if (std::abs(v) < limit * 1.00001) continue;
-          ++clipped;
-          ASSERT_NE(decoded, 0) << row.describe(n, "") << i;
-          ASSERT_EQ(got.residual[i], x[i] - got.decoded[i]);
-        }
-        ASSERT_GT(clipped, 0u) << "the test needs elements beyond the clip";
-      }
-    });
-}
-
 TEST(Integers, of_values_on_the_grid_are_exact) {
   for_each_integer_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
     const Format format = format_of(row);
     if (row.codec->name == "qsgd" && row.params.value[position(*row.codec, "norm")] == 1) return;
-    if (row.codec->name == "terngrad" && row.params.value[position(*row.codec, "clip")] > 0) return;
     const int limit = format.limit();
     std::vector<T> x;
     for (int i = 0; i < 4096 + 40; ++i) {  // both ends are in every block

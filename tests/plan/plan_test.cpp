@@ -25,9 +25,8 @@ namespace {
 
 std::vector<int> sizes() {
   std::vector<int> all;
-  for (int p = 2; p <= (kSanitized ? 20 : 40); ++p) all.push_back(p);
-  if (!kSanitized) all.insert(all.end(), {47, 48, 63, 64});
-  all.insert(all.end(), {65, kSanitized ? 72 : 128});
+  for (int p = 2; p <= (kSanitized ? 9 : 40); ++p) all.push_back(p);
+  if (!kSanitized) all.insert(all.end(), {47, 48, 63, 64, 65, 128});
   return all;
 }
 

@@ -11,11 +11,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -171,10 +169,15 @@ class Machine {
     std::vector<Chunk> chunks;
     std::vector<Terms::Id> residual;
   };
-  using Message = std::tuple<int, int, int>;  // from, to, tag
+  // Halves of messages between the same ranks with the same tag that have no partner yet: either sends or receives.
   struct Posted {
-    std::deque<Slot*> sends, receives;  // that have no partner yet
+    std::vector<Slot*> slots;
+    bool sends = false;
   };
+  // One number for two small ones, that maps are hashed by.
+  static std::uint64_t joined(int a, int b) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+  }
 
   void fail(std::size_t rank, const std::string& what) {
     if (outcome_.error.empty())
@@ -244,9 +247,9 @@ class Machine {
 
   // Step::sum: equal numbers if and only if equal operands, on all ranks.
   void check_sum(std::size_t r, const Step& s, Terms::Id operand) {
-    const Terms::Id known = operand_of_.emplace(std::pair{s.chunk, s.sum}, operand).first->second;
+    const Terms::Id known = operand_of_.emplace(joined(s.chunk, s.sum), operand).first->second;
     if (known != operand) return fail(r, "encodes another operand by the number of one");
-    const int number = sum_of_.emplace(std::pair{s.chunk, operand}, s.sum).first->second;
+    const int number = sum_of_.emplace(joined(s.chunk, operand), s.sum).first->second;
     if (number != s.sum) fail(r, "encodes one operand by two numbers");
   }
 
@@ -269,7 +272,7 @@ class Machine {
       if (!writable(r, in)) return;
       in.receiving = true;
       in.full = false;
-      post({s.from, rank, tag_of(plans_[r], s)}, &Posted::receives, in);
+      post(s.from, rank, tag_of(plans_[r], s), false, in);
     }
     if (s.to != kNobody) {
       Slot& out = slot(r, s.slot);
@@ -277,7 +280,7 @@ class Machine {
       out.used = true;
       ++out.sends;
       ++(out.raw ? outcome_.sent_raw : outcome_.sent)[r];
-      post({rank, s.to, tag_of(plans_[r], s)}, &Posted::sends, out);
+      post(rank, s.to, tag_of(plans_[r], s), true, out);
     }
   }
 
@@ -288,13 +291,17 @@ class Machine {
   }
 
   // Messages with the same ranks and tag are matched in the order in which they are posted.
-  void post(const Message& message, std::deque<Slot*> Posted::*half, Slot& mine) {
-    Posted& posted = posted_[message];
-    (posted.*half).push_back(&mine);
-    if (posted.sends.empty() || posted.receives.empty()) return;
-    Slot &from = *posted.sends.front(), &to = *posted.receives.front();
-    posted.sends.pop_front();
-    posted.receives.pop_front();
+  void post(int sender, int receiver, int tag, bool send, Slot& mine) {
+    const int size = static_cast<int>(plans_.size());
+    Posted& posted = posted_[joined(sender * size + receiver, tag)];
+    if (posted.slots.empty() || posted.sends == send) {
+      posted.sends = send;
+      posted.slots.push_back(&mine);
+      return;
+    }
+    Slot& first = *posted.slots.front();
+    posted.slots.erase(posted.slots.begin());
+    Slot &from = send ? mine : first, &to = send ? first : mine;
     --from.sends;
     to.receiving = false;
     to.full = true;
@@ -322,9 +329,9 @@ class Machine {
   const bool feedback_;
   Terms& terms_;
   std::vector<Rank> ranks_;
-  std::map<Message, Posted> posted_;
-  std::map<std::pair<int, int>, Terms::Id> operand_of_;  // by chunk and Step::sum
-  std::map<std::pair<int, Terms::Id>, int> sum_of_;      // by chunk and operand
+  std::unordered_map<std::uint64_t, Posted> posted_;         // by sender and receiver, and tag
+  std::unordered_map<std::uint64_t, Terms::Id> operand_of_;  // by chunk and Step::sum
+  std::unordered_map<std::uint64_t, int> sum_of_;            // by chunk and operand
   Outcome outcome_;
 };
 
