@@ -15,7 +15,7 @@ struct Words {
   std::string size = "16M", entries, distribution = "uniform", dtype = "f32", degrees, lists = "same";
   double density = 0.01;
   std::size_t stride = 1;
-  double latency_us, bandwidth_GBps, merge_ns;
+  double latency_us, further_us, bandwidth_GBps, merge_ns;
 };
 
 void add_options(CLI::App& app, Words& w) {
@@ -42,6 +42,10 @@ void add_options(CLI::App& app, Words& w) {
   app.add_option("--degrees", w.degrees, "price these, such as 8x4x2 [the cheapest]");
   app.add_option("--latency", w.latency_us, "of a message, in microseconds")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--further", w.further_us,
+                 "of each further message that is under way at the same time, in microseconds")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--bandwidth", w.bandwidth_GBps, "of a rank with all ranks sending, in 10^9 bytes/s")
       ->check(CLI::PositiveNumber)
@@ -91,6 +95,7 @@ CommandLine explain_kylix(int argc, const char* const* argv) {
   sparse::Network network;
   Words words{};
   words.latency_us = network.latency_s * 1e6;
+  words.further_us = network.further_s * 1e6;
   words.bandwidth_GBps = 1e-9 / network.s_per_byte;
   words.merge_ns = network.s_per_entry * 1e9;
   CLI::App app{"The degrees of Kylix's layers, and what each sends and costs by the model that chooses them.",
@@ -105,6 +110,7 @@ CommandLine explain_kylix(int argc, const char* const* argv) {
     return line;
   }
   network.latency_s = words.latency_us * 1e-6;
+  network.further_s = words.further_us * 1e-6;
   network.s_per_byte = 1e-9 / words.bandwidth_GBps;
   network.s_per_entry = words.merge_ns * 1e-9;
   for (const std::string& text : sparse::explain_kylix(question, network)) line.out += text + "\n";

@@ -11,6 +11,7 @@
 #include "bench/list_output.hpp"
 #include "bench/models.hpp"
 #include "bench/parse.hpp"
+#include "bench/sparse_options.hpp"
 
 namespace mq::bench {
 namespace {
@@ -24,8 +25,7 @@ struct Words {
       dtype = "f32", ranks, methods = "mpi,bf16,onebit", baseline = "mpi", data = "normal",
       buffers = "rotate", memory = "host", resume = "on", deadline, sync = "barrier", mode = "interleaved",
       bucket;
-  // For sparse vectors.
-  std::string density = "0.01", distribution = "uniform", stride = "1", in = "own", lists = "same";
+  SparseWords lists;
 };
 
 // Returns the option for a list of sizes.
@@ -86,23 +86,6 @@ void add_memory_options(CLI::App& app, Options& o, Words& w) {
                  "'mpi' copies to pinned host memory and back, in the measured time")
       ->capture_default_str();
   app.add_flag("--phases", o.phases, "print where the time of compressed methods went, too");
-}
-
-void add_sparse_options(CLI::App& app, Words& w) {
-  app.add_option("--density", w.density, "fractions of the indices that a rank holds, in (0, 1]")
-      ->capture_default_str();
-  app.add_option("--distribution", w.distribution, "which indices: " + support_names())
-      ->capture_default_str();
-  app.add_option("--stride", w.stride, "elements at each index; sizes count them all")->capture_default_str();
-  app.add_option("--in", w.in,
-                 "what kylix and fused ask for: own, the rank's own indices; union, all that any rank holds, "
-                 "which is what the other methods give")
-      ->capture_default_str();
-  app.add_option("--lists", w.lists,
-                 "same: every call has the same indices; new: two lists in turn, so that kylix is configured "
-                 "in every call and fused recognises none")
-      ->capture_default_str();
-  app.add_option("--data", w.data, "values: " + distribution_names())->capture_default_str();
 }
 
 // Options for how a repetition is made. This is part of what its time means.
@@ -213,25 +196,6 @@ Status take_sizes(const Words& w, Options& o) {
   return {};
 }
 
-Status take_sparse(const Words& w, SparseOptions& o) {
-  MQ_TRY(take("--density", parse_densities(w.density), o.densities));
-  auto words = split_list(w.distribution);
-  if (!words.ok()) return usage("--distribution", words.status().text());
-  o.supports.clear();
-  for (const std::string& word : *words) {
-    o.supports.emplace_back();
-    MQ_TRY(take("--distribution", parse_support(word), o.supports.back()));
-  }
-  MQ_TRY(take("--stride", parse_sizes(w.stride), o.strides));
-  if (w.in != "own" && w.in != "union")
-    return usage("--in", fmt::format("'{}' is neither own nor union", w.in));
-  if (w.lists != "same" && w.lists != "new")
-    return usage("--lists", fmt::format("'{}' is neither same nor new", w.lists));
-  o.want_union = w.in == "union";
-  o.fresh = w.lists == "new";
-  return {};
-}
-
 Status take_deadline(const std::string& word, Options& o) {
   if (word.empty()) return {};
   if (word == "auto") {
@@ -247,7 +211,7 @@ Status take_deadline(const std::string& word, Options& o) {
 }
 
 Status take_words(const Words& w, Options& o) {
-  if (o.sparse) MQ_TRY(take_sparse(w, *o.sparse));
+  if (o.sparse) MQ_TRY(take_sparse(w.lists, *o.sparse));
   MQ_TRY(take_sizes(w, o));
   MQ_TRY(take("--dtype", parse_elements(w.dtype), o.elements));
   if (!w.ranks.empty()) MQ_TRY(take("--ranks", parse_ranks(w.ranks), o.ranks));
@@ -326,7 +290,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App* sparse = app.add_subcommand(
       "sparse", "sweep sizes x densities x distributions x strides x types x ranks x methods; likewise");
   (void)add_sweep_options(*sparse, line.options, sparse_words);
-  add_sparse_options(*sparse, sparse_words);
+  add_sparse_options(*sparse, sparse_words.lists);
+  sparse->add_option("--data", sparse_words.data, "values: " + distribution_names())->capture_default_str();
   add_method_options(*sparse, line.options, sparse_words);
   add_run_options(*sparse, line.options, sparse_words);
   for (CLI::App* section : {allreduce, sparse}) section->configurable();

@@ -78,8 +78,9 @@ class CostModel {
     p.message_bytes = p.down_bytes / std::max(1.0, p.down_messages);
     p.merged_entries = p.out_entries + p.in_entries;
     const double headers = load_.position_bytes > 0 ? messages : 0;  // announce the lists
-    p.seconds = (p.down_messages + p.up_messages + headers) * network_.latency_s +
-                (p.down_bytes + p.up_bytes) * network_.s_per_byte + p.merged_entries * network_.s_per_entry;
+    p.seconds = network_.messages_s(p.down_messages) + network_.messages_s(p.up_messages) +
+                network_.messages_s(headers) + (p.down_bytes + p.up_bytes) * network_.s_per_byte +
+                p.merged_entries * network_.s_per_entry;
   }
 
   const Network& network_;

@@ -39,6 +39,14 @@ inline double clock_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Tells the communication that this rank has worked on so many entries of lists. One in virtual time, which has
+// `worked`, lets the work take time. For all others this is nothing.
+enum class Work : std::uint8_t { encode, decode, merge };
+template <Comm C>
+void worked(C& comm, Work work, std::size_t entries) {
+  if constexpr (requires { comm.worked(work, entries); }) comm.worked(work, entries);
+}
+
 // When to stop waiting for a peer. Checked only while there is nothing else to do, so the check costs
 // nothing.
 class Deadline {
@@ -66,6 +74,7 @@ class Exchange {
       : comm_(comm), deadline_(deadline), traffic_(traffic) {}
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
+  void worked(Work work, std::size_t entries) { sparse::worked(comm_, work, entries); }
   // Reserves memory for this many messages at once, so that posting them allocates nothing. A few messages
   // need no reservation.
   void make_room(std::size_t messages) { spare_.resize(messages); }

@@ -243,7 +243,9 @@ class KylixReduction {
           if (failure_.ok()) failure_ = std::move(bad);
         }
         moved = true;
-        if (failure_.ok()) combine_below(layer_, map, from);
+        if (!failure_.ok()) continue;
+        combine_below(layer_, map, from);
+        worked(comm, Work::merge, map.size());
       }
       next_ = 0;
       moved = true;
@@ -254,14 +256,14 @@ class KylixReduction {
     moved = true;
     if (failure_.ok()) {
       pick_or_absent(entry_, bottom_values_, kylix_->bottom, bottom_in_.data());
-      deliver(layer_, 0, kylix_->bottom_in, bottom_in_.data());
+      deliver(comm, layer_, 0, kylix_->bottom_in, bottom_in_.data());
     }
     phase_ = Phase::up;
     return continue_up(comm);
   }
 
   // Passes on the values [begin, begin + count) of the in list before `layer`, which are known now.
-  void deliver(std::size_t layer, std::size_t begin, std::size_t count, const std::byte* values) {
+  void deliver(C& comm, std::size_t layer, std::size_t begin, std::size_t count, const std::byte* values) {
     if (layer == 0) {
       std::byte* const to = kylix_->in_position.empty() ? in_values_ : in_set_.data();
       if (count > 0) std::memcpy(to + begin * entry_.bytes(), values, count * entry_.bytes());
@@ -272,6 +274,7 @@ class KylixReduction {
       split(above.sources[j].in, begin, count, [&](std::size_t at, Map those) {
         pick(entry_, values, those, static_cast<std::uint32_t>(begin),
              messages_[layer - 1].up_out[j].values() + at * entry_.bytes());
+        worked(comm, Work::merge, those.size());
       });
   }
 
@@ -292,7 +295,7 @@ class KylixReduction {
       missing_ += !arrived_[j];
     }
     const Part& own = above.parts[above.me];
-    if (failure_.ok()) deliver(layer_, own.in_begin, own.in_count, messages.up_out[above.me].values());
+    if (failure_.ok()) deliver(comm, layer_, own.in_begin, own.in_count, messages.up_out[above.me].values());
     return {};
   }
 
@@ -305,7 +308,8 @@ class KylixReduction {
       Status bad = receive.failure();
       if (receive.values() == nullptr && bad.ok()) continue;
       if (failure_.ok()) failure_ = std::move(bad);
-      if (failure_.ok()) deliver(layer_, layer.parts[j].in_begin, layer.parts[j].in_count, receive.values());
+      if (failure_.ok())
+        deliver(comm, layer_, layer.parts[j].in_begin, layer.parts[j].in_count, receive.values());
       arrived_[j] = true;
       --missing_;
       moved = true;

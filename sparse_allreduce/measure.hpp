@@ -37,18 +37,21 @@ Status max_over_ranks(C& comm, int tag, const Deadline& deadline, Workspace& mem
 namespace detail {
 
 // Time of one exchange with both neighbours on the ring, in seconds: the median of several. All ranks
-// exchange at the same time, as in a reduction.
+// exchange at the same time, as in a reduction. An exchange is `messages` of them each way; `in` has room for all.
 template <Comm C>
 Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, std::span<std::byte> out,
-                  std::span<std::byte> in, double& seconds) {
+                  std::span<std::byte> in, int messages, double& seconds) {
   constexpr std::size_t kTimes = 5;
   std::array<double, kTimes> times{};
   const int p = comm.size();
   for (double& t : times) {
     const double start = clock_s();
     Exchange<C> exchange(comm, deadline, traffic);
-    MQ_TRY(exchange.receive((comm.rank() - 1 + p) % p, tag, in));
-    MQ_TRY(exchange.send((comm.rank() + 1) % p, tag, out));
+    exchange.make_room(2 * static_cast<std::size_t>(messages));
+    for (int i = 0; i < messages; ++i)
+      MQ_TRY(exchange.receive((comm.rank() - 1 + p) % p, tag,
+                              in.subspan(static_cast<std::size_t>(i) * out.size(), out.size())));
+    for (int i = 0; i < messages; ++i) MQ_TRY(exchange.send((comm.rank() + 1) % p, tag, out));
     MQ_TRY(exchange.wait());
     t = clock_s() - start;
   }
@@ -106,11 +109,16 @@ template <Comm C, class Dense>
 Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& memory, Traffic& traffic,
                        const Dense& dense_allreduce, Network& network) {
   constexpr std::size_t kSmall = 8, kLarge = std::size_t{1} << 18;
+  constexpr int kBurst = 8;
   const std::span<std::byte> out = memory.take<std::byte>(kLarge), in = memory.take<std::byte>(kLarge);
   std::memset(out.data(), 0, out.size());
-  std::array<double, 6> seconds{};
-  MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out.first(kSmall), in.first(kSmall), seconds[0]));
-  MQ_TRY(detail::neighbours(comm, tag, deadline, traffic, out, in, seconds[1]));
+  std::array<double, 7> seconds{};
+  const auto measure = [&](std::size_t bytes, int messages, double& into) {
+    return detail::neighbours(comm, tag, deadline, traffic, out.first(bytes), in, messages, into);
+  };
+  MQ_TRY(measure(kSmall, 1, seconds[0]));
+  MQ_TRY(measure(kLarge, 1, seconds[1]));
+  MQ_TRY(measure(kSmall, kBurst, seconds[6]));
   for (int i = 0; i < 2; ++i) {  // the first run opens connections
     const double start = clock_s();
     MQ_TRY(dense_allreduce(out.data(), kLarge / sizeof(float)));
@@ -120,6 +128,7 @@ Status measure_network(C& comm, int tag, const Deadline& deadline, Workspace& me
   std::copy(costs.begin(), costs.end(), seconds.begin() + 3);
   MQ_TRY(max_over_ranks(comm, tag, deadline, memory, traffic, seconds));
   network.latency_s = std::max(seconds[0], 1e-8);
+  network.further_s = std::clamp((seconds[6] - seconds[0]) / (kBurst - 1), 1e-9, network.latency_s);
   network.s_per_byte = std::max(seconds[1] - seconds[0], 1e-3 * seconds[1]) / kLarge;
   network.encode_s_per_entry = seconds[3];
   network.decode_s_per_entry = seconds[4];

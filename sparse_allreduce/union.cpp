@@ -130,7 +130,7 @@ struct Model {
   }
   double split() const {
     const double others = (p - 1) / p, room = entries(p);
-    const double parts = 2 * net.latency_s * (1 + 0.1 * (p - 2)) + others * bytes(k) * net.s_per_byte;
+    const double parts = 2 * net.messages_s(p - 1) + others * bytes(k) * net.s_per_byte;
     const double gather = steps * 2 * net.latency_s + others * bytes(room) * net.s_per_byte;
     const double lists = others * k * (encode_s + decode_s) + merge_of(p, k / p, room / p) +
                          room / p * encode_s + others * room * decode_s;

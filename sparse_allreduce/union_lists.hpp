@@ -14,6 +14,7 @@ Status open_frame(UnionCall<C>& call, const Frame& frame, Range range, int from,
                   std::span<std::uint64_t> indices, List& list) {
   MQ_TRY(read_frame(*frame.header, frame.payload, call.job.entry, range, from, call.memory, indices));
   list = {indices, frame.payload.data()};
+  call.worked(Work::decode, indices.size());
   return {};
 }
 template <Comm C>
@@ -28,6 +29,7 @@ Status operand_of(UnionCall<C>& call, const Frame& frame, Range range, int from,
   const std::size_t count = frame.header->counts[0];
   if (frame.header->format == static_cast<std::uint32_t>(FrameFormat::list)) {
     operand = {count, positions_of(*frame.header, frame.payload, call.job.entry), frame.payload.data()};
+    call.worked(Work::decode, count);
     return {};
   }
   List list;
@@ -45,6 +47,7 @@ Status make_frame(UnionCall<C>& call, const List& list, Range range, Frame& fram
   if (wire == nullptr)
     wire = call.memory.template take<std::byte>(frame_room(entry, list.indices.size())).data();
   write_frame(entry, list, range, call.memory, wire, *frame.header);
+  call.worked(Work::encode, list.indices.size());
   frame.payload = {wire, frame.header->payload_bytes};
   return check_message(frame.payload.size());
 }
@@ -59,10 +62,17 @@ List part_of(const UnionCall<C>& call, Range range) {
           call.job.list.values + static_cast<std::size_t>(begin) * call.job.entry.bytes()};
 }
 
-inline Status merge_operands(const Entry& entry, std::span<const Operand> operands, Range range,
-                             Workspace& memory, std::uint64_t* indices, std::byte* values,
-                             std::size_t& count) {
-  if (merge(entry, operands, range.low, range.high, memory, indices, values, count)) return {};
+// The work is that of union.cpp's model: a fold of pairs of lists, or a pass over segments.
+template <Comm C>
+Status merge_operands(UnionCall<C>& call, std::span<const Operand> operands, Range range,
+                      std::uint64_t* indices, std::byte* values, std::size_t& count) {
+  if (merge(call.job.entry, operands, range.low, range.high, call.memory, indices, values, count)) {
+    std::size_t given = 0;
+    for (const Operand& operand : operands) given += operand.count;
+    call.worked(Work::merge,
+                std::min((std::max<std::size_t>(operands.size(), 2) - 1) * count, given + count));
+    return {};
+  }
   return status_of(Code::bad_frame, [] { return "a rank sent a malformed sparse vector"; });
 }
 
@@ -78,7 +88,7 @@ Status merge_to_output(UnionCall<C>& call, std::span<const Operand> lists, Union
     values = call.memory.template take<std::byte>(room * job.entry.bytes()).data();
   }
   std::size_t count = 0;
-  MQ_TRY(merge_operands(job.entry, lists, call.whole(), call.memory, indices, values, count));
+  MQ_TRY(merge_operands(call, lists, call.whole(), indices, values, count));
   MQ_TRY(check_room(job.output, count));
   deliver(job, {{indices, count}, values}, call.whole(), 0);
   result.count = job.output.dense ? job.size : count;
@@ -189,7 +199,7 @@ Status union_by_split(UnionCall<C>& call, UnionResult& result) {
     std::byte* const wire = call.memory.template take<std::byte>(frame_room(entry, room)).data();
     const auto indices = call.memory.template take<std::uint64_t>(room);
     std::size_t n = 0;
-    MQ_TRY(merge_operands(entry, parts, slice, call.memory, indices.data(), wire, n));
+    MQ_TRY(merge_operands(call, parts, slice, indices.data(), wire, n));
     own_indices = indices.first(n);
     return make_frame(call, {own_indices, wire}, slice, own, wire);
   });
@@ -255,8 +265,7 @@ class Doubling {
     const auto indices = call_.memory.template take<std::uint64_t>(room);
     const auto values = call_.memory.template take<std::byte>(room * call_.job.entry.bytes());
     std::size_t n = 0;
-    MQ_TRY(merge_operands(call_.job.entry, lists, call_.whole(), call_.memory, indices.data(), values.data(),
-                          n));
+    MQ_TRY(merge_operands(call_, lists, call_.whole(), indices.data(), values.data(), n));
     sum_ = {indices.first(n), values.data()};
     return {};
   }

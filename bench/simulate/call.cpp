@@ -13,8 +13,6 @@
 namespace mq::sim {
 namespace {
 
-constexpr int kMostRanks = 16384;  // of one process: two memory areas each, see Fibers
-
 // Those that core/channel.hpp chooses with few threads.
 int pipelines_of(const Plan& plan, int ranks) {
   return std::min(usual_pipelines(ranks), (CallOrder::kTagsPerWindow - 1) / tags_of(plan));

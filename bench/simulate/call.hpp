@@ -14,6 +14,8 @@
 
 namespace mq::sim {
 
+inline constexpr int kMostRanks = 16384;  // of one process: two memory areas each, see Fibers
+
 // The vectors of a call, by rank. Each holds the call's elements; those of `residual` are of the compute type. Without
 // residuals there is no feedback.
 struct Vectors {

@@ -1,6 +1,7 @@
 // mpiq-simulate: the points of the command line one after the other, in the result file of mpiq-bench. All rows have the
 // status "simulated" and so are never taken for measured ones.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@
 #include "bench/report.hpp"
 #include "bench/simulate/model.hpp"
 #include "bench/simulate/options.hpp"
+#include "bench/simulate/sparse_point.hpp"
 #include "bench/tabulate.hpp"
 #include "mpi_quant/base/json.hpp"
 
@@ -48,7 +50,10 @@ class Simulation {
     n.per_node = std::min(n.per_node, ranks);
     return n;
   }
+  Status check_method(const Point& point, const bench::MethodWord& word) const;
+  SimulatedResult result_of(const Point& point, const bench::MethodWord& word) const;
   SimulatedCall call_of(const Point& point, const bench::MethodWord& word) const;
+  bench::InputRow input_of(const Point& point) const;
   Outcome outcome_of(const SimulatedResult& result);
 
   SimulateOptions options_;
@@ -57,7 +62,6 @@ class Simulation {
   std::optional<Rates> rates_;
   bench::LockFile lock_;
   std::optional<bench::Report> report_;
-  std::int32_t input_id_ = -1;
   std::uint32_t sequence_ = 0;
   int exit_code_ = bench::kDone;
 };
@@ -76,17 +80,38 @@ SimulatedCall Simulation::call_of(const Point& point, const bench::MethodWord& w
 
 // Everything that is wrong with the command line.
 Status Simulation::prepare() {
-  auto rates = Rates::read(options_.rates_path, options_.isa);
-  if (!rates.ok()) return {Code::bad_argument, "--rates: " + rates.status().text()};
-  rates_ = std::move(*rates);
+  if (!options_.rates_path.empty()) {  // sparse reductions alone need none
+    auto rates = Rates::read(options_.rates_path, options_.isa);
+    if (!rates.ok()) return {Code::bad_argument, "--rates: " + rates.status().text()};
+    rates_ = std::move(*rates);
+  }
   auto points = bench::make_points(options_.sweep, options_.sweep.ranks.back());
   if (!points.ok()) return points.status();
   points_ = std::move(*points);
   for (const Point& point : points_)
     for (const bench::MethodWord& word : point.methods)
-      if (const Status s = check(call_of(point, word), network_of(point.ranks), *rates_); !s.ok())
+      if (const Status s = check_method(point, word); !s.ok())
         return {Code::bad_argument, fmt::format("{} at {} ranks: {}", word.text, point.ranks, s.text())};
   return options_.asks_model ? Status{} : open_report();
+}
+
+Status Simulation::check_method(const Point& point, const bench::MethodWord& word) const {
+  if (!word.sparse) return check(call_of(point, word), network_of(point.ranks), *rates_);
+  const auto reduction = reduction_of(options_.sweep, point, *word.sparse, options_.list_costs);
+  return reduction.ok() ? check(*reduction, network_of(point.ranks)) : reduction.status();
+}
+
+SimulatedResult Simulation::result_of(const Point& point, const bench::MethodWord& word) const {
+  if (!word.sparse) return simulate(call_of(point, word), network_of(point.ranks), *rates_);
+  SparseReduction reduction = *reduction_of(options_.sweep, point, *word.sparse, options_.list_costs);
+  make_lists(options_.sweep, point, reduction);
+  SparseResult result = simulate(reduction, network_of(point.ranks));
+  if (reduction.kind == SparseReduction::Kind::make_union)
+    fmt::print("# {} is {}\n", word.text,
+               sparse::kAlgorithmNames[static_cast<std::size_t>(result.algorithm)]);
+  else
+    fmt::print("# {} has the degrees {}\n", word.text, fmt::join(result.degrees, "x"));
+  return std::move(result.simulated);
 }
 
 Status Simulation::open_report() {
@@ -99,7 +124,7 @@ Status Simulation::open_report() {
   run.git_dirty = build.git_dirty;
   run.harness_version = build.version;
   run.build = fmt::format("{}, {}, {}", build.build_type, build.compiler, build.flags);
-  run.isa = rates_->isa();
+  run.isa = rates_ ? rates_->isa() : "";
   run.sync_method = "none: all ranks enter a call at time 0";
   run.seed = options_.sweep.data.seed;
   run.clock_resolution_s = run.clock_cost_s = 0;
@@ -112,14 +137,16 @@ Status Simulation::open_report() {
   auto report = bench::Report::open(options_.sweep.output, options_.sweep.resume, run);
   if (!report.ok()) return report.status();
   report_.emplace(std::move(*report));
+  return report_->save(bench::FileState::running);
+}
+
+bench::InputRow Simulation::input_of(const Point& point) const {
+  if (options_.sweep.sparse) return input_of_lists(options_.sweep, point);
   bench::InputRow input;
   input.distribution = to_string(options_.sweep.data);
   input.seed = options_.sweep.data.seed;
   input.rho = 0;
-  auto id = report_->add_input(input);
-  if (!id.ok()) return id.status();
-  input_id_ = *id;
-  return report_->save(bench::FileState::running);
+  return input;
 }
 
 Outcome Simulation::outcome_of(const SimulatedResult& result) {
@@ -157,12 +184,13 @@ Status Simulation::do_point(const Point& point) {
     return report_->done(bench::hash128(variables_json(options_.sweep, point, m, c.placement)));
   });
   if (is_done) return {};
-  c.input_id = input_id_;
+  auto input_id = report_->add_input(input_of(point));
+  if (!input_id.ok()) return input_id.status();
+  c.input_id = *input_id;
   c.start_utc = bench::utc_now();
   const double start = bench::now_s();
   std::vector<Outcome> outcomes;
-  for (const bench::MethodWord& word : point.methods)
-    outcomes.push_back(outcome_of(simulate(call_of(point, word), network, *rates_)));
+  for (const bench::MethodWord& word : point.methods) outcomes.push_back(outcome_of(result_of(point, word)));
   c.wall_s = bench::now_s() - start;
   std::vector<Measurement> rows = tabulate(options_.sweep, point, c, std::move(outcomes));
   MQ_TRY(report_->add(rows));
@@ -215,13 +243,16 @@ int main(int argc, char** argv) {
     mq::bench::print_texts(line.out, line.err);
     return line.exit_code;
   }
-  if (line.options.prints_schedules) {
-    std::fputs(mq::sim::schedules_json().c_str(), stdout);
-    return mq::bench::kDone;
-  }
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
   try {
+    if (line.options.prints_schedules || line.options.measures_lists) {
+      std::fputs((line.options.measures_lists ? mq::sim::text_of(mq::sim::measure_list_costs()) + "\n"
+                                              : mq::sim::schedules_json())
+                     .c_str(),
+                 stdout);
+      return mq::bench::kDone;
+    }
     return mq::sim::Simulation(line.options, command_line).run();
   } catch (const std::bad_alloc&) {
     std::fputs("mpiq-simulate: not enough memory: fewer ranks, or a plan with fewer messages\n", stderr);

@@ -1,5 +1,6 @@
 #include "bench/simulate/network.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -88,6 +89,17 @@ Status parse_node(std::string_view text, Network& network) {
   MQ_TRY(parse_number(words[1], kRates, parsed.node_bandwidth_Bps));
   MQ_TRY(check(parsed));
   network = parsed;
+  return {};
+}
+
+Status parse_times(std::string_view text, std::span<double> values) {
+  const std::vector<std::string_view> words = split(text);
+  std::vector<double> parsed(values.size());
+  if (words.size() != values.size())
+    return unusable("'" + std::string(text) + "' is not " + std::to_string(values.size()) +
+                    " times, such as 2ns, with / between them");
+  for (std::size_t i = 0; i < words.size(); ++i) MQ_TRY(parse_number(words[i], kTimes, parsed[i]));
+  std::copy(parsed.begin(), parsed.end(), values.begin());
   return {};
 }
 

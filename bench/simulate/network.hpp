@@ -13,6 +13,7 @@
 // bandwidth of its nodes' ports together, over the oversubscription.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ struct Network {
 Status parse_link(std::string_view text, Network& network);
 // "LATENCY/BANDWIDTH" of messages inside a node.
 Status parse_node(std::string_view text, Network& network);
+// As many times as there are values, such as "2ns/2ns/3ns" for three. An error changes nothing.
+Status parse_times(std::string_view text, std::span<double> values);
 // The presets, a line each, for --help.
 std::string link_presets();
 // The reason why no message could be simulated on it; ok if there is none.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/parse.hpp"
+#include "bench/sparse_options.hpp"
 #include "mpi_quant/base/json.hpp"
 
 namespace mq::sim {
@@ -21,8 +24,26 @@ struct Words {
   std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "raw/recursive_doubling,bf16,onebit",
               baseline = "raw/recursive_doubling", dtype = "f32", link = "lab-10gbit", node = "500ns/8GB",
               buffers = "rotate", resume = "on";
-  int nodes_per_switch = 16;
+  bool is_sparse = false;
+  bench::SparseWords lists;
+  std::string list_costs = text_of(SparseReduction{}.costs);
 };
+
+void add_sparse_options(CLI::App& app, SimulateOptions& o, Words& w) {
+  app.add_flag(
+      "--sparse", w.is_sparse,
+      "reduce sparse vectors, by union, kylix and fused of mpiq-bench sparse; dense methods reduce the whole vector");
+  bench::add_sparse_options(app, w.lists);
+  for (const char* word : {"--density", "--distribution", "--stride", "--in", "--lists"})
+    app.get_option(word)->needs("--sparse");
+  app.add_option(
+         "--list-costs", w.list_costs,
+         "ENCODE/DECODE/MERGE: time of an entry of a list, to write it to a message, to read it from one, and to "
+         "merge it with other lists")
+      ->capture_default_str();
+  app.add_flag("--measure-lists", o.measures_lists,
+               "nothing but the list costs of this processor, in the form of --list-costs");
+}
 
 void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
@@ -64,6 +85,7 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
       "amounts is how many of each there are on the longest chain of things that wait for each other: "
       "latencies, overheads of messages, bytes of a port, bytes that the processor copies, elements that are "
       "encoded, decoded, and moved from or to memory, and steps");
+  add_sparse_options(app, o, w);
   app.add_flag("--feedback,!--no-feedback", o.sweep.feedback, "keep residuals (error feedback) [on]");
   app.add_option("--buffers", w.buffers,
                  "rotate: a call finds its vectors in memory; warm: those that fit into a cache are there")
@@ -91,22 +113,34 @@ void describe(SimulateOptions& o, const std::string& link) {
   if (n.oversubscription > 1) o.sweep.link += fmt::format(":o{}x{}", n.oversubscription, n.nodes_per_switch);
   o.sweep.simulation = fmt::format(
       R"({{"latency_s":{},"overhead_s":{},"gap_s":{},"copy_s":{},"bandwidth_Bps":{},"per_node":{},"node_latency_s":{},)"
-      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}}})",
+      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}{}}})",
       n.latency_s, n.overhead_s, n.gap_s, n.copy_s, n.bandwidth_Bps, n.per_node, n.node_latency_s,
       n.node_bandwidth_Bps, n.oversubscription, n.nodes_per_switch, json_quote(o.rates_path),
-      json_quote(o.isa), o.step_s);
+      json_quote(o.isa), o.step_s,
+      o.sweep.sparse ? fmt::format(R"(,"list_costs":{})", json_quote(text_of(o.list_costs))) : "");
 }
 
 Status take_words(const Words& w, SimulateOptions& o) {
   Options& s = o.sweep;
-  if (o.prints_schedules) return {};
-  if (o.rates_path.empty()) return {Code::bad_argument, "--rates is required"};
+  if (o.prints_schedules || o.measures_lists) return {};
+  if (w.is_sparse) {
+    s.sparse.emplace();
+    s.feedback = false;
+    MQ_TRY(bench::take_sparse(w.lists, *s.sparse));
+    if (const Status status = parse_times(w.list_costs, o.list_costs); !status.ok())
+      return {Code::bad_argument, "--list-costs: " + status.text()};
+    if (o.asks_model) return {Code::bad_argument, "--model: not of sparse vectors"};
+  }
+  const bench::MethodsFor use = w.is_sparse ? bench::MethodsFor::lists : bench::MethodsFor::vectors;
   MQ_TRY(take("--ranks", bench::parse_ranks(w.ranks), s.ranks));
   MQ_TRY(take("--sizes", bench::parse_sizes(w.sizes), s.sizes));
   MQ_TRY(take("--dtype", bench::parse_elements(w.dtype), s.elements));
-  MQ_TRY(take("--methods", bench::parse_methods(w.methods), s.methods));
+  MQ_TRY(take("--methods", bench::parse_methods(w.methods, use), s.methods));
+  const bool has_dense =
+      std::any_of(s.methods.begin(), s.methods.end(), [](const auto& m) { return !m.sparse; });
+  if (has_dense && o.rates_path.empty()) return {Code::bad_argument, "--rates is required"};
   std::vector<bench::MethodWord> baseline;
-  MQ_TRY(take("--baseline", bench::parse_methods(w.baseline), baseline));
+  MQ_TRY(take("--baseline", bench::parse_methods(w.baseline, use), baseline));
   if (baseline.size() != 1) return {Code::bad_argument, "--baseline: one method, not a list"};
   s.baseline = baseline.front().text;
   if (const Status status = parse_link(w.link, o.network); !status.ok())

@@ -86,6 +86,45 @@ class Simulated(WithFiles):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
 
 
+class Sparse(WithFiles):
+    WORDS = ("--sparse", "--ranks", "8", "--sizes", "256K", "--density", "0.001,0.05", "--distribution", "uniform,powerlaw:1.1",
+             "--methods", "raw/direct,union,union(algorithm=split)/dense,kylix,fused/4x2", "--baseline", "union")
+
+    def test_files_keep_every_rule_and_describe_the_lists(self):
+        path = self.path("sparse.h5")
+        done = simulate(*self.WORDS, "--in", "union", "--list-costs", "1ns/2ns/4ns", "-O", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = tool("check_results", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        points = points_of(path)
+        self.assertEqual((len(points), set(points["status"]), set(points["collective"])), (20, {b"simulated"}, {b"sparse_allreduce"}))
+        self.assertIn(b"degrees=4x2,density=0.05,distribution=powerlaw:1.1,stride=1,in=union,lists=same", set(points["comp_params"]))
+        with h5py.File(path) as file:
+            self.assertEqual(json.loads(file["run"].attrs["config_json"])["simulation"]["list_costs"], "1ns/2ns/4ns")
+
+    def test_rates_are_for_dense_methods_only(self):
+        program = os.path.join(BIN, "mpiq-simulate")
+        done = call(program, "--sparse", "--ranks", "4", "--sizes", "64K", "--methods", "union,kylix", "--baseline", "union")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("# kylix has the degrees ", done.stdout)
+        self.assertIn("--rates is required", call(program, "--sparse", "--methods", "union,raw/direct").stderr)
+
+    def test_what_cannot_be_simulated_is_a_usage_error(self):
+        for words, reason in ((("--methods", "union(algorithm=dense)"), "the algorithm of a union is"), (("--methods", "densify"), "no MPI here"),
+                              (("--stride", "2"), "--stride 1"), (("--density", "2"), "--density"), (("--list-costs", "1ns"), "--list-costs"),
+                              (("--methods", "kylix/3"), "degrees"), (("--model",), "not of sparse vectors")):
+            done = simulate("--sparse", "--ranks", "8", "--sizes", "64K", "--methods", "kylix", *words) if words[0] != "--methods" else \
+                simulate("--sparse", "--ranks", "8", "--sizes", "64K", *words)
+            self.assertEqual((words, done.returncode, done.stdout), (words, 2, ""))
+            self.assertIn(reason, done.stderr)
+        self.assertEqual(simulate("--density", "0.1").returncode, 2)
+
+    def test_the_costs_of_lists_are_measured_in_the_form_that_is_read(self):
+        done = simulate("--measure-lists")
+        self.assertRegex(done.stdout, r"^[\d.]+ns/[\d.]+ns/[\d.]+ns\n$")
+        self.assertEqual(simulate("--sparse", "--ranks", "4", "--sizes", "64K", "--methods", "kylix", "--list-costs", done.stdout.strip()).returncode, 0)
+
+
 class Script(WithFiles):
     def run_script(self, *words):
         return subprocess.run([os.path.join(ROOT, "scripts/simulate"), "--bin", BIN, *words], capture_output=True, text=True, check=False)
@@ -104,6 +143,19 @@ class Script(WithFiles):
         for line in lines[2:]:
             for cell in line.strip("| ").split(" | ")[2:]:
                 self.assertRegex(cell, re.compile(r"^[\d.e+]+ / [\d.e+]+ \([+-]\d+ %\)$"))
+
+    def test_says_which_degrees_are_fastest(self):
+        done = self.run_script("--sparse", self.path("out"), "--links", "rdma-100gbit", "--ranks", "8")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        path = self.path("out", "sparse-rdma-100gbit-8.h5")
+        self.assertEqual({m for m in set(points_of(path)["method"]) if m.startswith(b"kylix(")},
+                         {b"kylix(degrees=8)", b"kylix(degrees=4x2)", b"kylix(degrees=2x2x2)"})
+        done = self.run_script("--degrees", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[2:]]
+        self.assertEqual([line[:4] for line in lines], [["rdma-100gbit", "8", lists, density] for lists in ("powerlaw:1.1", "uniform")
+                                                        for density in ("0.0001", "0.001", "0.01")])
+        self.assertEqual(self.run_script("--sparse", self.path("out"), "--ranks", "6").returncode, 1)
 
     def test_says_how_far_the_model_is_off(self):
         done = self.run_script("--out", self.path("out"), "--links", "lab-10gbit", "--ranks", "2,16", "--sizes", "64K,1M",

@@ -146,7 +146,7 @@ TEST(Degrees, fitted_to_the_lists_predicts_the_bytes_to_15_percent) {
 
 TEST(Degrees, fall_with_depth_for_power_laws) {
   // The paper's 64 nodes of 10 Gbit/s, whose messages should have some MB (section VII).
-  const Network ec2{.latency_s = 2e-3, .s_per_byte = 1 / 1.0e9, .s_per_entry = 2e-9};
+  const Network ec2{.latency_s = 2e-3, .further_s = 2e-3, .s_per_byte = 1 / 1.0e9, .s_per_entry = 2e-9};
   const UnionModel twitter(6e7, 6e6, 1.0);
   const auto plan = plan_kylix(ec2, 64, KylixLoad{twitter, twitter, 4, 0});
   EXPECT_GE(plan.degrees.size(), 2u) << text(plan.degrees);
@@ -157,8 +157,18 @@ TEST(Degrees, fall_with_depth_for_power_laws) {
 
 TEST(Degrees, are_those_of_direct_exchange_where_messages_are_long_enough) {
   const UnionModel large(1e9, 1e8, 0.5), small(1e9, 50, 0.5);
-  EXPECT_EQ(plan_kylix(Network{}, 64, KylixLoad{large, large, 4, 0}).degrees, std::vector{64});
-  EXPECT_GE(plan_kylix(Network{}, 64, KylixLoad{small, small, 4, 0}).degrees.size(), 3u);
+  Network network;
+  network.further_s = network.latency_s;
+  EXPECT_EQ(plan_kylix(network, 64, KylixLoad{large, large, 4, 0}).degrees, std::vector{64});
+  EXPECT_GE(plan_kylix(network, 64, KylixLoad{small, small, 4, 0}).degrees.size(), 3u);
+}
+
+TEST(Degrees, are_fewer_where_latencies_of_a_layer_overlap) {
+  const UnionModel small(1e9, 1000, 0.5);
+  const KylixLoad load{small, small, 4, 0};
+  EXPECT_EQ(plan_kylix({.latency_s = 22e-6, .further_s = 2e-6}, 64, load).degrees.size(), 2u);
+  EXPECT_EQ(plan_kylix({.latency_s = 22e-6, .further_s = 22e-6}, 64, load).degrees.size(), 6u);
+  EXPECT_EQ(plan_kylix({.latency_s = 22e-6, .further_s = 0.01e-6}, 64, load).degrees.size(), 1u);
 }
 
 TEST(Degrees, are_the_cheapest_of_all) {
