@@ -4,6 +4,7 @@
 // layout is on the host, where contents are made and checked.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,5 +62,12 @@ class Pool {
   std::uint64_t capacity_, vector_bytes_ = 0;
   std::size_t slots_ = 0;
 };
+
+// A pool with a single slot.
+inline Pool slot_for(std::size_t bytes) {
+  Pool pool(slot_stride(std::max<std::size_t>(bytes, 1)));
+  pool.cut(bytes);
+  return pool;
+}
 
 }  // namespace mq::bench

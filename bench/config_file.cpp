@@ -54,9 +54,10 @@ class SweepFile : public CLI::ConfigTOML {
 
 void add_config(CLI::App& app) {
   app.config_formatter(std::make_shared<SweepFile>());
-  app.set_config("--config", "",
-                 "options from a sweep file (TOML, sections [allreduce] or [sparse]), see bench/sweeps; the "
-                 "command line overrides it");
+  app.set_config(
+      "--config", "",
+      "options from a sweep file (TOML, sections [allreduce], [sparse] or [link]), see bench/sweeps; the "
+      "command line overrides it");
   app.allow_config_extras(false);
 }
 

@@ -8,6 +8,7 @@
 
 #include "bench/config_file.hpp"
 #include "bench/explain.hpp"
+#include "bench/link.hpp"
 #include "bench/list_output.hpp"
 #include "bench/models.hpp"
 #include "bench/parse.hpp"
@@ -17,7 +18,8 @@ namespace mq::bench {
 namespace {
 
 constexpr double kSlurmMargin_s = 60;
-constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;  // the bytes of its square fit 64 bits
+constexpr std::uint64_t kMostLinkBytes = std::uint64_t{64} << 20;  // 16 of them are in flight each way
+constexpr std::uint64_t kMostSide = std::uint64_t{1} << 24;        // the bytes of its square fit 64 bits
 
 // The options that CLI11 leaves as text, because their grammar is our own.
 struct Words {
@@ -86,6 +88,15 @@ void add_memory_options(CLI::App& app, Options& o, Words& w) {
                  "'mpi' copies to pinned host memory and back, in the measured time")
       ->capture_default_str();
   app.add_flag("--phases", o.phases, "print where the time of compressed methods went, too");
+}
+
+void add_link_options(CLI::App& app, Options& o, Words& w) {
+  app.add_option("--sizes", w.sizes, "bytes of a message; K, M = 2^10, 2^20")->capture_default_str();
+  app.add_option("--ranks", w.ranks, "numbers of ranks, each even; the others of the launch sleep [all]");
+  app.add_option("--seed", o.data.seed, "of all orders")->capture_default_str();
+  app.add_option("--link", o.link, "label of the network, stored with the results");
+  app.add_option("--launch-index", o.launch, "number of this launch among repeated ones")
+      ->check(CLI::NonNegativeNumber);
 }
 
 // Options for how a repetition is made. This is part of what its time means.
@@ -251,6 +262,26 @@ Status take_words(const Words& w, Options& o) {
   return take_deadline(w.deadline, o);
 }
 
+Status take_sparse_words(const Words& w, Options& o) {
+  o.sparse.emplace();
+  o.feedback = false;
+  return take_words(w, o);
+}
+
+Status take_link_words(const Words& w, Options& o) {
+  MQ_TRY(take_words(w, o));
+  o.is_link = true;
+  o.feedback = false;
+  o.methods = link_methods();
+  o.baseline = o.methods.front().text;
+  if (o.sizes.size() < 2)
+    return usage("--sizes", "two sizes at least: one does not tell latency from bandwidth");
+  for (const std::uint64_t size : o.sizes)
+    if (size > kMostLinkBytes)
+      return usage("--sizes", fmt::format("{} is more than {}", size, kMostLinkBytes));
+  return {};
+}
+
 CommandLine stop(int code, std::string out, std::string err) {
   CommandLine line;
   line.exit_code = code;
@@ -270,7 +301,9 @@ const char* name(Place place) { return place == Place::host ? "host" : "cuda"; }
 CommandLine parse_command_line(int argc, const char* const* argv) {
   if (argc > 1 && std::string_view(argv[1]) == kExplain) return explain_kylix(argc, argv);
   CommandLine line;
-  Words dense_words, sparse_words;
+  Words dense_words, sparse_words, link_words;
+  link_words.sizes = "64,1K,8K,64K,256K,1M";
+  link_words.methods = "mpi";
   sparse_words.methods = "mpi,densify,union,kylix";
   sparse_words.buffers = "warm";
   bool list = false, explain = false;
@@ -294,23 +327,33 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   sparse->add_option("--data", sparse_words.data, "values: " + distribution_names())->capture_default_str();
   add_method_options(*sparse, line.options, sparse_words);
   add_run_options(*sparse, line.options, sparse_words);
-  for (CLI::App* section : {allreduce, sparse}) section->configurable();
+  CLI::App* link = app.add_subcommand(
+      "link",
+      "latency, overhead and bandwidth between pairs of ranks, as mpiq-simulate --link takes them; likewise");
+  add_link_options(*link, line.options, link_words);
+  add_method_options(*link, line.options, link_words);
+  add_run_options(*link, line.options, link_words);
+  for (CLI::App* section : {allreduce, sparse, link}) section->configurable();
   app.require_subcommand(0, 1);
   if (!parse(app, argc, argv, line)) return line;
   if (explain) return stop(kUsage, "", fmt::format("mpiq-bench: {} must be the first argument\n", kExplain));
   if (list) return stop(kDone, list_text(), "");
-  if (!allreduce->parsed() && !sparse->parsed())
+  std::vector<CLI::App*> asked;
+  for (CLI::App* section : {allreduce, sparse, link})
+    if (section->parsed()) asked.push_back(section);
+  if (asked.empty())
+    return stop(
+        kUsage, "",
+        "mpiq-bench: what to do? Try 'mpiq-bench allreduce', 'mpiq-bench sparse', 'mpiq-bench link' or --help\n");
+  if (asked.size() > 1)
     return stop(kUsage, "",
-                "mpiq-bench: what to do? Try 'mpiq-bench allreduce', 'mpiq-bench sparse' or --help\n");
-  if (allreduce->parsed() && sparse->parsed())
-    return stop(kUsage, "", "mpiq-bench: allreduce or sparse? The command line and the file say both\n");
-  if (sparse->parsed()) {
-    line.options.sparse.emplace();
-    line.options.feedback = false;
-  }
-  if (const Status s = take_words(sparse->parsed() ? sparse_words : dense_words, line.options); !s.ok())
-    return stop(kUsage, "",
-                fmt::format("mpiq-bench {}: {}\n", sparse->parsed() ? "sparse" : "allreduce", s.text()));
+                fmt::format("mpiq-bench: {} or {}? The command line and the file say both\n",
+                            asked[0]->get_name(), asked[1]->get_name()));
+  const Status status = allreduce->parsed() ? take_words(dense_words, line.options)
+                        : sparse->parsed()  ? take_sparse_words(sparse_words, line.options)
+                                            : take_link_words(link_words, line.options);
+  if (!status.ok())
+    return stop(kUsage, "", fmt::format("mpiq-bench {}: {}\n", asked[0]->get_name(), status.text()));
   line.run = true;
   return line;
 }

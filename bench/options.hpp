@@ -41,6 +41,7 @@ struct SparseOptions {
 
 struct Options {
   std::optional<SparseOptions> sparse;  // not set: dense vectors
+  bool is_link = false;                 // messages between pairs of ranks, no reduction; see link.hpp
   // What is measured. Sizes are in bytes. sizes, sides, model and layers take precedence over the range.
   std::uint64_t min_bytes = 64U << 10, max_bytes = 64U << 20, step_factor = 2;
   std::vector<std::uint64_t> sizes;
@@ -84,7 +85,9 @@ struct Options {
   bool dry_run = false;
 };
 
-inline const char* collective_name(const Options& o) { return o.sparse ? "sparse_allreduce" : "allreduce"; }
+inline const char* collective_name(const Options& o) {
+  return o.is_link ? "link" : o.sparse ? "sparse_allreduce" : "allreduce";
+}
 
 // Canonical JSON of everything that a result depends on. Files with different texts are never mixed. Output,
 // deadline and similar options are not part of it.

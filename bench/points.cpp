@@ -109,6 +109,9 @@ Status add_sparse_points(const Options& o, int ranks, kernels::Element element, 
 Status add_dense_points(const Options& o, int ranks, kernels::Element element, std::vector<Point>& points) {
   auto sizes = sizes_of(o, element);
   if (!sizes.ok()) return sizes.status();
+  if (o.is_link && ranks % 2 != 0)
+    return {Code::bad_argument,
+            fmt::format("{} ranks are not pairs: start an even number, or use --ranks", ranks)};
   for (const Size& s : *sizes) {
     auto methods = methods_at(o, element, s);
     if (!methods.ok()) return methods.status();

@@ -13,6 +13,7 @@
 #include "bench/console.hpp"
 #include "bench/dense_workload.hpp"
 #include "bench/layers.hpp"
+#include "bench/link.hpp"
 #include "bench/lock_file.hpp"
 #include "bench/metadata.hpp"
 #include "bench/orders.hpp"
@@ -214,7 +215,9 @@ int Sweep::prepare() {
   for (const Point& p : points_) largest = std::max(largest, p.bytes());
   int failed = 0;
   try {
-    if (options_.sparse)
+    if (options_.is_link)
+      collective_ = make_link_collective(options_);
+    else if (options_.sparse)
       collective_ = make_sparse_collective(options_);
     else
       collective_ = make_dense_collective(
@@ -335,6 +338,9 @@ void Sweep::lead() {
     longest = std::max(longest, now_s() - now);
   }
   const bool left = done < todo.size();
+  if (options_.is_link && !left)
+    print_out(
+        link_text(points_, [&](const Point& p, const MethodWord& m) { return report_->find(key(p, m)); }));
   if (const Status s = report_->save(left ? FileState::partial : FileState::complete); !s.ok()) {
     print_error(s.text());
     exit_code_ = kPointFailed;

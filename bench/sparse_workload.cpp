@@ -33,13 +33,6 @@ struct SparseList {
   }
 };
 
-// A pool with a single slot.
-Pool slot_for(std::size_t bytes) {
-  Pool pool(slot_stride(std::max<std::size_t>(bytes, 1)));
-  pool.cut(bytes);
-  return pool;
-}
-
 class SparseWorkload final : public Workload {
  public:
   SparseWorkload(const Options& o, const Point& p, MPI_Comm comm);

@@ -1,0 +1,188 @@
+#include "bench/link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <new>
+#include <vector>
+
+#include "bench/buffers.hpp"
+#include "bench/call.hpp"
+#include "bench/sync.hpp"
+
+namespace mq::bench {
+namespace {
+
+constexpr int kTag = 0;
+constexpr const char *kSingle = "single", *kBurst = "burst";
+
+int messages_of(const MethodWord& method) { return method.algorithm == kSingle ? 1 : kLinkBurst; }
+
+// The byte at a place of what a rank sends.
+std::byte byte_at(int rank, std::size_t i) {
+  return static_cast<std::byte>(i * 31 + static_cast<std::size_t>(rank) * 7 + 1);
+}
+
+class LinkWorkload final : public Workload {
+ public:
+  LinkWorkload(const Point& point, MPI_Comm comm)
+      : bytes_(point.bytes()),
+        out_(slot_for(kLinkBurst * bytes_)),
+        in_(slot_for(kLinkBurst * bytes_)),
+        comm_(comm) {
+    int size = 0;
+    PMPI_Comm_rank(comm, &rank_);
+    PMPI_Comm_size(comm, &size);
+    partner_ = (rank_ + size / 2) % size;
+    restore_input();
+  }
+  std::unique_ptr<Variant> variant(const MethodWord& method) override;
+  void prepare(std::size_t, std::size_t) override {}
+  bool guards_intact() const override { return in_.guards_intact() && out_.guards_intact(); }
+  void arm_guards() override {
+    in_.arm_guards();
+    out_.arm_guards();
+  }
+  bool input_intact() const override {
+    for (std::size_t i = 0; i < kLinkBurst * bytes_; ++i)
+      if (out_.slot(0)[i] != byte_at(rank_, i)) return false;
+    return true;
+  }
+  void restore_input() override {
+    for (std::size_t i = 0; i < kLinkBurst * bytes_; ++i) out_.slot(0)[i] = byte_at(rank_, i);
+  }
+  bool all_inputs_intact() const override { return input_intact(); }
+
+  int exchange(int messages) const {
+    std::array<MPI_Request, std::size_t{2} * kLinkBurst> requests;
+    requests.fill(MPI_REQUEST_NULL);
+    const int bytes = static_cast<int>(bytes_);
+    int code = MPI_SUCCESS;
+    for (int i = 0; i < messages && code == MPI_SUCCESS; ++i)
+      code = PMPI_Irecv(in_.slot(0) + static_cast<std::size_t>(i) * bytes_, bytes, MPI_BYTE, partner_, kTag,
+                        comm_, &requests[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < messages && code == MPI_SUCCESS; ++i)
+      code = PMPI_Isend(out_.slot(0) + static_cast<std::size_t>(i) * bytes_, bytes, MPI_BYTE, partner_, kTag,
+                        comm_, &requests[static_cast<std::size_t>(kLinkBurst + i)]);
+    return code != MPI_SUCCESS
+               ? code
+               : PMPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  }
+  Verdict compare(int messages) const {
+    ErrorSums errors;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(messages) * bytes_; ++i) {
+      const double found = std::to_integer<int>(in_.slot(0)[i]),
+                   sent = std::to_integer<int>(byte_at(partner_, i));
+      errors.add(found, sent, found == sent);
+    }
+    return errors.over_ranks(comm_);
+  }
+
+ private:
+  std::size_t bytes_;
+  Pool out_, in_;
+  MPI_Comm comm_;
+  int rank_ = 0, partner_ = 0;
+};
+
+class LinkVariant final : public Variant {
+ public:
+  LinkVariant(const LinkWorkload& workload, int messages) : workload_(workload), messages_(messages) {}
+  int call() override { return workload_.exchange(messages_); }
+  Verdict compare(bool) const override { return workload_.compare(messages_); }
+  MPIQ_Stats stats() const override { return {}; }
+  bool exact() const override { return true; }
+  bool carries() const override { return false; }
+  bool ours() const override { return false; }
+
+ private:
+  const LinkWorkload& workload_;
+  int messages_;
+};
+
+std::unique_ptr<Variant> LinkWorkload::variant(const MethodWord& method) {
+  return std::make_unique<LinkVariant>(*this, messages_of(method));
+}
+
+class LinkCollective final : public Collective {
+ public:
+  explicit LinkCollective(const Options& options) : options_(options) {}
+  std::unique_ptr<Workload> at(const Point& point, MPI_Comm comm) override {
+    std::unique_ptr<Workload> workload;
+    try {
+      workload = std::make_unique<LinkWorkload>(point, comm);
+    } catch (const std::bad_alloc&) {
+    }
+    if (!all_agree(workload != nullptr, comm)) workload.reset();
+    return workload;
+  }
+  InputRow input(const Point& point) const override {
+    InputRow row;
+    row.distribution = "bytes";
+    row.params = fmt::format("dtype={}", name(point.element));
+    row.seed = options_.data.seed;
+    row.rho = 0;
+    return row;
+  }
+
+ private:
+  const Options& options_;
+};
+
+}  // namespace
+
+std::vector<MethodWord> link_methods() {
+  std::vector<MethodWord> methods;
+  for (const char* const word : {kSingle, kBurst}) methods.push_back({fmt::format("mpi/{}", word), {}, word});
+  return methods;
+}
+
+std::unique_ptr<Collective> make_link_collective(const Options& options) {
+  return std::make_unique<LinkCollective>(options);
+}
+
+MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts) {
+  const auto shorter = [](const LinkPoint& a, const LinkPoint& b) { return a.bytes < b.bytes; };
+  const auto [shortest, longest] = std::minmax_element(bursts.begin(), bursts.end(), shorter);
+  const LinkModel model = fit(singles), parted = split(model, kLinkBurst, shortest->seconds);
+  MeasuredLink link;
+  link.latency_s = parted.latency_s;
+  link.overhead_s = parted.overhead_s;
+  // The first message of a burst also takes what its bytes take alone, so the others tell the rate of the port.
+  const double port_s =
+                   (longest->seconds - model.seconds(longest->bytes)) / ((kLinkBurst - 1) * longest->bytes),
+               byte_s = port_s > 0 ? std::min(port_s, model.beta_s) : model.beta_s;
+  link.bandwidth_Bps = 1 / std::max(byte_s, 1e-15);
+  const double copies_s = model.beta_s - byte_s;
+  if (copies_s > 1e-3 * model.beta_s) link.copy_s = copies_s / 2;
+  return link;
+}
+
+std::string to_string(const MeasuredLink& link) {
+  std::string text = fmt::format("{:.4g}us/{:.4g}us/{:.5g}MB", 1e6 * link.latency_s, 1e6 * link.overhead_s,
+                                 1e-6 * link.bandwidth_Bps);
+  if (link.copy_s > 0) text += fmt::format("/0us/{:.4g}MB", 1e-6 / link.copy_s);
+  return text;
+}
+
+std::string link_text(std::span<const Point> points,
+                      const std::function<const PointRow*(const Point&, const MethodWord&)>& find) {
+  std::map<int, std::array<std::vector<LinkPoint>, 2>> by_ranks;  // singles, bursts
+  for (const Point& point : points)
+    for (const MethodWord& method : point.methods) {
+      const PointRow* const row = find(point, method);
+      if (row != nullptr && row->status.str() == "ok")
+        by_ranks[point.ranks][messages_of(method) == 1 ? 0 : 1].push_back(
+            {static_cast<double>(point.bytes()), row->t_median_s});
+    }
+  std::string text;
+  for (const auto& [ranks, found] : by_ranks)
+    if (found[0].size() > 1 && !found[1].empty())
+      text += fmt::format("# the link of {} ranks, for mpiq-simulate --link:\n{}\n", ranks,
+                          to_string(link_of(found[0], found[1])));
+  return text;
+}
+
+}  // namespace mq::bench

@@ -1,0 +1,37 @@
+// mpiq-bench link: messages between pairs of ranks, measured as reductions are, and the network that explains them. mpiq-simulate
+// runs on that network. The advisor's measure_link takes half a second in a user's program; this one takes as long as
+// its intervals need, and keeps every repetition.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "bench/options.hpp"
+#include "bench/workload.hpp"
+#include "mpi_quant/advisor/link.hpp"
+
+namespace mq::bench {
+
+inline constexpr int kLinkBurst = 16;  // messages each way, see link_mpi.cpp
+
+// The methods of such a sweep: one message each way, and a burst of them. Each rank has the partner half of the ranks away.
+std::vector<MethodWord> link_methods();
+std::unique_ptr<Collective> make_link_collective(const Options& options);
+
+// Of a network, in the words of `mpiq-simulate --link`.
+struct MeasuredLink {
+  double latency_s = 0, overhead_s = 0, bandwidth_Bps = 0;
+  double copy_s = 0;  // of the processor for each byte, at the sender and at the receiver
+};
+// singles: exchanges of one message each way, of at least two sizes. bursts: the same of kLinkBurst messages of so many bytes.
+// The shortest burst tells overhead from latency. The longest one keeps the port busy, so it tells the bandwidth; what one message
+// takes longer for its bytes is copying.
+MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts);
+std::string to_string(const MeasuredLink& link);  // such as "5us/10us/117.5MB/0us/4GB"
+// What a whole sweep says, a line for each number of ranks. find(point, method): the row, or null.
+std::string link_text(std::span<const Point> points,
+                      const std::function<const PointRow*(const Point&, const MethodWord&)>& find);
+
+}  // namespace mq::bench
