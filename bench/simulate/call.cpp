@@ -13,11 +13,6 @@
 namespace mq::sim {
 namespace {
 
-// Those that core/channel.hpp chooses with few threads.
-int pipelines_of(const Plan& plan, int ranks) {
-  return std::min(usual_pipelines(ranks), (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
-}
-
 Signature signature_of(const SimulatedCall& call, const PlanRow& plan) {
   Signature s;
   s.count = call.count;
@@ -136,6 +131,10 @@ Status run(SimComm& comm, std::span<const std::unique_ptr<RankCall>> calls, Simu
 }
 
 }  // namespace
+
+int pipelines_of(const Plan& plan, int ranks) {
+  return std::min(usual_pipelines(ranks), (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
+}
 
 const SimulatedRank& SimulatedResult::last() const {
   return *std::max_element(ranks.begin(), ranks.end(),

@@ -54,6 +54,8 @@ struct SimulatedResult {
   const SimulatedRank& last() const;
 };
 
+// The segments of a call in flight, as core/channel.hpp chooses them with few threads.
+int pipelines_of(const Plan& plan, int ranks);
 // The plan of a call.
 const PlanRow& plan_of(const SimulatedCall& call);
 

@@ -14,11 +14,12 @@ struct SimulateOptions {
   bench::Options sweep;
   Network network;
   std::string rates_path, isa;
-  double step_s = 0.1e-6;         // StepCosts::step_s
-  ListCosts list_costs{};         // of a sweep over sparse vectors
-  bool prints_schedules = false;  // and nothing else
-  bool measures_lists = false;    // nothing but the costs of lists on this processor
-  bool asks_model = false;        // nothing is simulated: the model of time is asked
+  double step_s = 0.1e-6;          // StepCosts::step_s
+  ListCosts list_costs{};          // of a sweep over sparse vectors
+  bool prints_schedules = false;   // and nothing else
+  bool prints_footprints = false;  // and nothing else
+  bool measures_lists = false;     // nothing but the costs of lists on this processor
+  bool asks_model = false;         // nothing is simulated: the model of time is asked
 };
 
 struct SimulateCommandLine {
