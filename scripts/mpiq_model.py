@@ -9,12 +9,12 @@ m        messages one after the other. Latencies of a round overlap; what the pr
 s        share of alpha' that the processors take
 v S      bytes that the busiest rank sends; for compressed methods the bytes sent are measured
 k        codec work relative to that at the smallest measured number of ranks, where it is 1
-f        share of the call in which coding and sending cannot overlap (mpiq_schedules.share_alone)
+f        share of the shorter one of coding and sending that the other does not hide (mpiq_schedules.share_alone)
 alpha    s
 beta     s per byte sent, the same for all methods
 gamma    s per byte of the vector
 
-All coefficients are at least 0. Rounds, messages and the rest of a plan are those of the library's model
+All coefficients are at least 0. Rounds, messages, what overlaps, and the rest of a plan are those of the library's model
 (mpiq_schedules), but the coefficients come from whole calls instead of parts.
 
 s is fitted where points have more than one message a round, as from three ranks on. Two ranks alone do not tell. Then s is unknown:

@@ -28,7 +28,8 @@ SEGMENT_BYTES = _TABLE["segment_bytes"]  # of one chunk; twice that of long vect
 @dataclasses.dataclass(frozen=True)
 class Work:
     """rounds: of messages one after the other; messages: those of a rank; moved, encoded, decoded: vectors; chunks: pieces of
-    the vector that are reduced at a time, each in segments of SEGMENT_BYTES, which is what coding and sending overlap by."""
+    the vector that are reduced at a time, each in segments of SEGMENT_BYTES; alone: what coding and sending do not hide of each other
+    within such a piece, if both take as long. Between pieces they overlap."""
 
     rounds: float
     messages: float
@@ -36,6 +37,7 @@ class Work:
     encoded: float = 0.0
     decoded: float = 0.0
     chunks: float = 1
+    alone: float = 1
 
     def turns(self, share):
         """How many messages one after the other take as long, if `share` of the time of one is spent by the processors at its
@@ -79,5 +81,6 @@ def plan_of(method, size, ranks):
 
 
 def share_alone(work, size):
-    """Share of a call in which coding and sending cannot overlap, since it has only one segment to work on at a time."""
-    return min(1.0, SEGMENT_BYTES * work.chunks / size)
+    """Share of coding or sending, whichever is shorter, that the other does not hide: that of one piece of the vector among all. The
+    library's model (cost_of) is the first piece, and for all others coding or sending, whichever takes longer: the same."""
+    return work.alone * min(1.0, SEGMENT_BYTES * work.chunks / size)

@@ -59,7 +59,8 @@ std::vector<int> tabulated_ranks() {
 bool minds_nodes(const PlanRow& row) { return row.make({0, 4, 2}) != row.make({0, 4, 1}); }
 
 std::string work_json(const PlanWork& w) {
-  return fmt::format("[{},{},{},{},{},{}]", w.rounds, w.messages, w.moved, w.encoded, w.decoded, w.chunks);
+  return fmt::format("[{},{},{},{},{},{},{:.4g}]", w.rounds, w.messages, w.moved, w.encoded, w.decoded,
+                     w.chunks, w.alone);
 }
 
 // [[bytes from which on, plan], ...]: the thresholds, by bisection.
@@ -85,7 +86,7 @@ std::string choices_json(int ranks) {
 
 std::string schedules_json() {
   std::string text =
-      "{\"columns\":[\"rounds\",\"messages\",\"moved\",\"encoded\",\"decoded\",\"chunks\"],\n\"segment_bytes\":" +
+      "{\"columns\":[\"rounds\",\"messages\",\"moved\",\"encoded\",\"decoded\",\"chunks\",\"alone\"],\n\"segment_bytes\":" +
       std::to_string(kChunkBytes);
   const auto list = [&](const std::string& name, const auto& value) {
     text += ",\n\"" + name + "\":{";

@@ -171,6 +171,12 @@ PlanWork work_of(const PlanRow& row, const Ranks& given) {
   work.messages = std::max(sent, received);
   work.moved = work.messages / plan.chunks;
   work.chunks = plan.chunks;
+  Prices balanced;
+  balanced[Term::byte] = 1 / walk.sent().amounts[Term::byte];
+  balanced[Term::encode] = balanced[Term::decode] = 1 / (n * (work.encoded + work.decoded));
+  Walk both(plan, layout, call, balanced);
+  both.run();
+  work.alone = std::clamp(both.all().seconds - 1, 0.0, 1.0);
   return work;
 }
 

@@ -67,10 +67,12 @@ Cost agreement_cost(int ranks, const Prices& prices);
 Cost dense_cost(double bytes, int ranks, const Prices& prices);
 
 // What a plan has its busiest rank do for one segment, in units of the segment's elements. rounds: of messages one after
-// the other. messages: sent, or received, whichever is more.
+// the other. messages: sent, or received, whichever is more. alone: what the processor's work and the bytes on the wire do not
+// hide of each other within a segment, if both take as long: 1 if they take turns, 0 if they always overlap.
 struct PlanWork {
   double rounds = 0, messages = 0, moved = 0, encoded = 0, decoded = 0;
   int chunks = 1;
+  double alone = 1;
 };
 PlanWork work_of(const PlanRow& plan, const Ranks& ranks);
 

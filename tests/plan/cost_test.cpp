@@ -117,6 +117,25 @@ TEST(Cost, work_of_a_plan_is_what_its_table_says) {
   EXPECT_DOUBLE_EQ(own.decoded, 2);
 }
 
+// Coding takes 1 in all, and so does sending.
+TEST(Cost, what_coding_and_sending_do_not_hide_is_what_a_hand_finds) {
+  const auto alone = [](std::string_view plan, int ranks) {
+    return work_of(plan_of(plan), {.size = ranks}).alone;
+  };
+  // Encode (1/3), send, decode the other's vector (1/3); the own one is decoded on the way.
+  EXPECT_NEAR(alone("allgather", 2), 2.0 / 3, 1e-9);
+  // Each round sends 1/3, after an encode of 1/9 and before a decode of 1/9; the own sum is decoded on the way.
+  EXPECT_NEAR(alone("recursive_doubling", 8), 2.0 / 3, 1e-9);
+  // Two chunks of three codings before and after each of two messages, and the own result on the way.
+  EXPECT_NEAR(alone("direct", 2), 0.8, 1e-9);
+  for (const PlanRow& row : plans())
+    for (const int ranks : {2, 3, 8, 61}) {
+      EXPECT_GT(alone(row.name, ranks), 0) << row.name << " " << ranks;
+      EXPECT_LE(alone(row.name, ranks), 1) << row.name << " " << ranks;
+    }
+  EXPECT_LT(alone("direct", 64), alone("direct", 2));
+}
+
 TEST(Cost, two_ranks_cost_what_a_hand_finds) {
   Prices prices;
   prices[Term::latency] = 3e-6;

@@ -40,7 +40,7 @@ def onebit(ranks, size, share=0.5):
         "recursive_doubling": (log2, log2, log2, 3 * log2, 1)}[plan]
     messages = (1 - share) * rounds + share * messages
     wire, codec = TRUE["beta"] * moved * size / 32, TRUE["gamma"] * coded / 3 * size
-    alone = min(1, 256 * KIB * chunks / size)
+    alone = mpiq_schedules.PLANS[plan](ranks).alone * min(1, 256 * KIB * chunks / size)
     return TRUE["own"] * messages + max(wire, codec) + alone * min(wire, codec), int(moved * size / 32), plan
 
 
