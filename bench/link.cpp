@@ -145,18 +145,22 @@ std::unique_ptr<Collective> make_link_collective(const Options& options) {
 
 MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts) {
   const auto shorter = [](const LinkPoint& a, const LinkPoint& b) { return a.bytes < b.bytes; };
-  const auto [shortest, longest] = std::minmax_element(bursts.begin(), bursts.end(), shorter);
-  const LinkModel model = fit(singles), parted = split(model, kLinkBurst, shortest->seconds);
+  const auto [short_single, long_single] = std::minmax_element(singles.begin(), singles.end(), shorter);
+  const auto [short_burst, long_burst] = std::minmax_element(bursts.begin(), bursts.end(), shorter);
+  LinkModel model;
+  model.beta_s = std::max(long_single->seconds - short_single->seconds, 0.0) /
+                 (long_single->bytes - short_single->bytes);
+  model.latency_s = std::max(short_single->seconds - model.beta_s * short_single->bytes, 0.0);
+  const LinkModel parted = split(model, kLinkBurst, short_burst->seconds);
   MeasuredLink link;
   link.latency_s = parted.latency_s;
   link.overhead_s = parted.overhead_s;
   // The first message of a burst also takes what its bytes take alone, so the others tell the rate of the port.
   const double port_s =
-                   (longest->seconds - model.seconds(longest->bytes)) / ((kLinkBurst - 1) * longest->bytes),
-               byte_s = port_s > 0 ? std::min(port_s, model.beta_s) : model.beta_s;
-  link.bandwidth_Bps = 1 / std::max(byte_s, 1e-15);
-  const double copies_s = model.beta_s - byte_s;
-  if (copies_s > 1e-3 * model.beta_s) link.copy_s = copies_s / 2;
+      (long_burst->seconds - model.seconds(long_burst->bytes)) / ((kLinkBurst - 1) * long_burst->bytes);
+  link.bandwidth_Bps = 1 / std::max(port_s > 0 ? port_s : model.beta_s, 1e-15);
+  const double copies_s = model.beta_s - port_s;
+  if (port_s > 0 && copies_s > 1e-3 * model.beta_s) link.copy_s = copies_s / 2;
   return link;
 }
 

@@ -26,8 +26,9 @@ struct MeasuredLink {
   double copy_s = 0;  // of the processor for each byte, at the sender and at the receiver
 };
 // singles: exchanges of one message each way, of at least two sizes. bursts: the same of kLinkBurst messages of so many bytes.
-// The shortest burst tells overhead from latency. The longest one keeps the port busy, so it tells the bandwidth; what one message
-// takes longer for its bytes is copying.
+// Those between the shortest and the longest do not count: a link may let short messages pass faster than its bandwidth.
+// The shortest single message tells latency and overheads together, and the shortest burst tells them apart. The longest burst keeps
+// the port busy, so it tells the bandwidth; what the longest single message takes longer for its bytes is copying.
 MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts);
 std::string to_string(const MeasuredLink& link);  // such as "5us/10us/117.5MB/0us/4GB"
 // What a whole sweep says, a line for each number of ranks. find(point, method): the row, or null.
