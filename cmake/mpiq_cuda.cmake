@@ -38,7 +38,7 @@ function(mpiq_device_image target source)
     endif()
     add_custom_command(OUTPUT ${image}
       COMMAND ${MPIQ_NVCC} -fatbin -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr ${werror} ${codes}
-        -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -MD -MF ${image}.d -o ${image} ${source}
+        -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -I${MPIQ_KERNELS_GENERATED} -MD -MF ${image}.d -o ${image} ${source}
       DEPENDS ${source} DEPFILE ${image}.d COMMENT "CUDA kernels for ${MPIQ_CUDA_ARCHITECTURES}" VERBATIM)
   else()
     file(CONFIGURE OUTPUT ${image}.txt CONTENT "no CUDA kernels: this library was built without nvcc\n")

@@ -51,6 +51,14 @@ function(mpiq_kernel_objects result kernels out)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
+# mpiq_memory_rule_files(KERNELS OUT): writes OUT/memory_rule_files.hpp, which includes the files of all memory rules, for GPUs.
+function(mpiq_memory_rule_files kernels out)
+  file(STRINGS ${kernels}/memory/registry.def rules REGEX "^MQ_MEMORY")
+  list(TRANSFORM rules REPLACE "^MQ_MEMORY\\(([a-z0-9]+),.*" "#include \"kernels/memory/\\1-inl.hpp\"")
+  list(JOIN rules "\n" includes)
+  file(CONFIGURE OUTPUT ${out}/memory_rule_files.hpp CONTENT "// Made from kernels/memory/registry.def by cmake/mpiq_kernel_objects.cmake.\n${includes}\n" @ONLY)
+endfunction()
+
 # The C++ of memory rules: BODY becomes their rows, and for the scalar objects DESCRIBE their descriptions.
 function(mpiq_memory_rules body describe kernels isa)
   set(rows "#include \"kernels/host/memory-inl.hpp\"")

@@ -10,6 +10,7 @@
 
 #include "kernels/bitmaps.hpp"
 #include "kernels/codec.hpp"
+#include "kernels/memory.hpp"
 
 namespace mq::kernels {
 
@@ -107,6 +108,32 @@ struct DeviceMeasureOps {
 };
 // Null if the codec measures nothing, or has no device row for it.
 const DeviceMeasureOps* device_measure(const Codec&, Element) noexcept;
+
+// Memory rules on a device (kernels/memory.hpp). Every rule has these functions, whatever the codec. All pointers of a tile are
+// device addresses. A tile may be of any length, and what before() would return is what the host's says of the same tile with
+// n = 0.
+enum class MemoryFunction : std::uint8_t { before, after, deliver, stand };
+struct DeviceMemory {
+  const MemoryRule* rule = nullptr;
+  Element element = Element::f32;
+  DeviceShape shape;
+
+  // Nothing if MemoryOps has no such function of the rule. sum: of deliver.
+  void run(MemoryFunction function, const MemoryTile& tile, void* sum, const Launcher& launch) const noexcept;
+  // MemoryOps::squares and distances of the parts of a rank's vector of n elements of type `element`, one after the other
+  // (memory_sums.hpp). The sums are in memory that device and host can access. arrays: as in a tile.
+  void squares(const void* x, std::size_t n, double scale, double* sums,
+               const Launcher& launch) const noexcept;
+  void distances(const MemoryTile& tile, double scale, Distances* sums,
+                 const Launcher& launch) const noexcept;
+  // Joins two messages, which are complete when the launch begins, to a payload: the length of the first in 8 bytes, the first,
+  // which is there already, and `second`, a multiple of 4; null: it is there, too. most: the greatest length of the second.
+  void join(std::byte* payload, const std::byte* second, std::size_t most, const DeviceEncoded* first_encoded,
+            const DeviceEncoded* second_encoded, DeviceEncoded* encoded,
+            const Launcher& launch) const noexcept;
+  // x = base, or zeros if that is null: what an empty message decodes to.
+  void nothing(const void* base, void* x, std::size_t bytes, const Launcher& launch) const noexcept;
+};
 
 // The device version of kernels/bitmaps.hpp. The functions launch and do not wait. All pointers are device
 // addresses; indices are 8-byte aligned, everything else has any alignment. Values and indices after the n-th

@@ -10,6 +10,14 @@
 
 #include "kernels/codec.hpp"
 
+// A function of a rule's file that works on a tile: the file is compiled for each instruction set of the processor, and for GPUs
+// (kernels/cuda/memory.cuh).
+#ifdef __CUDACC__
+#  define MQ_RULE __device__
+#else
+#  define MQ_RULE
+#endif
+
 namespace mq::kernels {
 
 // The most arrays that a rule keeps on a rank.
@@ -44,7 +52,8 @@ struct Operand {
 // The functions of a rule for one element type and one instruction set. They are stateless and thread-safe, and all
 // instruction sets give the same bits. Arrays stay finite: what is not finite becomes zero.
 struct MemoryOps {
-  // Called for a rank's own elements before they are encoded. Says what is encoded.
+  // Called for a rank's own elements before they are encoded. Says what is encoded, which depends on the tile's pointers and
+  // `fresh` and `message` alone; so of a tile with n = 0 it says it without touching anything.
   Operand (*before)(const MemoryTile&) noexcept = nullptr;
   // Called after that encode. Null if there is nothing to do.
   void (*after)(const MemoryTile&) noexcept = nullptr;

@@ -7,6 +7,7 @@
 #include "kernels/cuda/halves.cuh"
 #include "kernels/cuda/integers.cuh"
 #include "kernels/cuda/lattice.cuh"
+#include "kernels/cuda/memory.cuh"
 #include "kernels/cuda/microscaled.cuh"
 #include "kernels/cuda/onebit.cuh"
 #include "kernels/cuda/onebit_steps.cuh"

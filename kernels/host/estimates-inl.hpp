@@ -13,7 +13,7 @@ struct Estimates {
 
   // x - h is encoded. In a fresh call it is x and what another rule has left.
   template <class T>
-  static Operand from_estimate(const MemoryTile& tile) {
+  static MQ_RULE Operand from_estimate(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
@@ -34,7 +34,7 @@ struct Estimates {
   // h += decoded. An estimate that would not be finite stays as it is. If x was not finite, deliver() makes it zero on every
   // rank. If the sum overflowed, near the greatest number of the type, H is wrong until the next exact call.
   template <class T>
-  static void learn(const MemoryTile& tile) {
+  static MQ_RULE void learn(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
@@ -50,7 +50,7 @@ struct Estimates {
 
   // x - y is encoded. What the codec leaves goes to the scratch memory.
   template <class T>
-  static Operand from_last(const MemoryTile& tile) {
+  static MQ_RULE Operand from_last(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
@@ -65,7 +65,7 @@ struct Estimates {
 
   // h += decoded, after from_last.
   template <class T>
-  static void learn_from_last(const MemoryTile& tile) {
+  static MQ_RULE void learn_from_last(const MemoryTile& tile) {
     using L = Lanes<T>;
     const auto x = array_at<T>(tile.x);
     const auto minus_h = array_at<T>(tile.array[kEstimate]), y = array_at<T>(tile.array[kLast]),
@@ -81,7 +81,7 @@ struct Estimates {
 
   // y = x
   template <class T>
-  static void keep_last(const MemoryTile& tile) {
+  static MQ_RULE void keep_last(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
@@ -95,7 +95,7 @@ struct Estimates {
 
   // H += sum, which is the result. Where it is not finite, H, all h and all y start at zero again.
   template <class T>
-  static void deliver(const MemoryTile& tile, void* sum) {
+  static MQ_RULE void deliver(const MemoryTile& tile, void* sum) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const auto minus_h = array_at<T>(tile.array[kEstimate]), all_h = array_at<T>(tile.array[kSum]),
@@ -114,33 +114,6 @@ struct Estimates {
             y.put(g, L::select(finite, y.get(g, width), zero), width);
           }
         });
-  }
-
-  // Sixteen partial sums, joined in a fixed order, so that all instruction sets give the same bits.
-  template <class T>
-  static Distances distances(const MemoryTile& tile, double scale) {
-    constexpr std::size_t kSums = 16;
-    std::array<double, kSums> from_h{}, from_y{};
-    const auto* const x = static_cast<const std::byte*>(tile.x);
-    const auto* const minus_h = static_cast<const std::byte*>(tile.array[kEstimate]);
-    const auto* const y = static_cast<const std::byte*>(tile.array[kLast]);
-    const auto at = [](const std::byte* first, std::size_t i) {
-      T v;
-      std::memcpy(&v, first + i * sizeof(T), sizeof v);
-      return static_cast<double>(v);
-    };
-    const auto add = [&](std::size_t i, std::size_t k) {
-      const double v = at(x, i), h = (v + at(minus_h, i)) * scale, last = (v - at(y, i)) * scale;
-      from_h[k] += h * h;
-      from_y[k] += last * last;
-    };
-    std::size_t i = 0;
-    for (; i + kSums <= tile.n; i += kSums)
-      for (std::size_t k = 0; k < kSums; ++k) add(i + k, k);
-    for (std::size_t k = 0; i < tile.n; ++i, ++k) add(i, k);
-    for (std::size_t half = kSums / 2; half > 0; half /= 2)
-      for (std::size_t k = 0; k < half; ++k) from_h[k] += from_h[k + half], from_y[k] += from_y[k + half];
-    return {from_h[0], from_y[0]};
   }
 };
 

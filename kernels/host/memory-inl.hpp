@@ -1,8 +1,10 @@
 // What memory rules are written with, and how their functions become a row. A rule (kernels/memory/) has kName, kId, kWhat, kSpecs,
 // kArrays and, if it needs more than the codecs' own feedback, before<T>(tile); if it needs them, after<T>(tile), kEncodesOwn,
 // kKeepsSums, and measures(params) with factor(norm, params, ranks). A rule with estimates has terms(params) and the functions
-// of estimates-inl.hpp. Included once per instruction set.
+// of estimates-inl.hpp. Functions that take a tile begin with MQ_RULE. Included once per instruction set. For GPUs
+// kernels/cuda/memory_lanes.cuh gives Lanes, array_at and for_each_group, and this file is empty.
 #pragma once
+#ifndef MQ_DEVICE
 
 // n elements in memory of any alignment, 32 at a time.
 template <class T, class Byte>
@@ -40,27 +42,43 @@ MQ_INLINE void for_each_group(std::size_t n, F&& f) {
   if (rest) f(whole, Part{rest});
 }
 
-// The sum of the squares of the finite elements, each times scale. Sixteen partial sums, joined in a fixed order, so that all
-// instruction sets give the same bits.
+// An element at any address, as a double.
 template <class T>
-double sum_of_squares(const void* x, std::size_t n, double scale) noexcept {
-  const DefaultFloatingPoint environment;
-  constexpr std::size_t kSums = 16;
+MQ_INLINE double number_at(const void* array, std::size_t i) {
+  T element;
+  std::memcpy(&element, static_cast<const std::byte*>(array) + i * sizeof(T), sizeof(T));
+  return static_cast<double>(element);
+}
+
+// The sum of term(i) for n elements, in the order of memory_sums.hpp.
+template <class Term>
+MQ_INLINE double sum_in_order(std::size_t n, const Term& term) {
+  constexpr std::size_t kSums = memory_sums::kSums;
   std::array<double, kSums> sum{};
-  const auto* const first = static_cast<const std::byte*>(x);
-  const auto square = [&](std::size_t i) {
-    T element;
-    std::memcpy(&element, first + i * sizeof(T), sizeof(T));
-    const double v = static_cast<double>(element) * scale;
-    return std::isfinite(v) ? v * v : 0;
-  };
   std::size_t i = 0;
   for (; i + kSums <= n; i += kSums)
-    for (std::size_t k = 0; k < kSums; ++k) sum[k] += square(i + k);
-  for (std::size_t k = 0; i < n; ++i, ++k) sum[k] += square(i);
+    for (std::size_t k = 0; k < kSums; ++k) sum[k] += term(i + k);
+  for (std::size_t k = 0; i < n; ++i, ++k) sum[k] += term(i);
   for (std::size_t half = kSums / 2; half > 0; half /= 2)
     for (std::size_t k = 0; k < half; ++k) sum[k] += sum[k + half];
   return sum[0];
+}
+
+template <class T>
+double sum_of_squares(const void* x, std::size_t n, double scale) noexcept {
+  const DefaultFloatingPoint environment;
+  return sum_in_order(n, [&](std::size_t i) { return memory_sums::square(number_at<T>(x, i), scale); });
+}
+
+template <class T>
+Distances sums_of_distances(const MemoryTile& tile, double scale) noexcept {
+  const DefaultFloatingPoint environment;
+  const auto terms = [&](std::size_t i) {
+    return memory_sums::distances(number_at<T>(tile.x, i), number_at<T>(tile.array[0], i),
+                                  number_at<T>(tile.array[2], i), scale);
+  };
+  return {sum_in_order(tile.n, [&](std::size_t i) { return terms(i).from_estimate; }),
+          sum_in_order(tile.n, [&](std::size_t i) { return terms(i).from_last; })};
 }
 
 MQ_INLINE double norm_of(double squares, double scale) noexcept {
@@ -96,11 +114,6 @@ struct MemoryRowOf {
     Rule::template stand<T>(tile);
   }
   template <class T>
-  static Distances distances(const MemoryTile& tile, double scale) noexcept {
-    const DefaultFloatingPoint environment;
-    return Rule::template distances<T>(tile, scale);
-  }
-  template <class T>
   static constexpr MemoryOps ops() {
     MemoryOps ops;
     if constexpr (requires { &Rule::template before<T>; }) ops.before = &before<T>;
@@ -112,7 +125,7 @@ struct MemoryRowOf {
     }
     if constexpr (requires { &Rule::template deliver<T>; }) ops.deliver = &deliver<T>;
     if constexpr (requires { &Rule::template stand<T>; }) ops.stand = &stand<T>;
-    if constexpr (requires { &Rule::template distances<T>; }) ops.distances = &distances<T>;
+    if constexpr (keeps_estimates()) ops.distances = &sums_of_distances<T>;
     return ops;
   }
   static bool measures(const Params& params) noexcept {
@@ -152,3 +165,4 @@ struct MemoryRowOf {
             &terms};
   }
 };
+#endif  // MQ_DEVICE

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/memory.hpp"
+#include "kernels/memory_sums.hpp"
 
 namespace mq::kernels {
 

@@ -21,8 +21,8 @@ struct ThreePoint : Estimates {
       kStands, kResync};
   static constexpr int kArrays = 3;
 
-  static int version(const Params& params) { return static_cast<int>(params.value[0]); }
-  static EstimateTerms terms(const Params& params) {
+  static constexpr int version(const Params& params) { return static_cast<int>(params.value[0]); }
+  static constexpr EstimateTerms terms(const Params& params) {
     const int v = version(params);
     return {.form = static_cast<std::uint8_t>(16 * v + kId),
             .resync = static_cast<std::uint64_t>(params.value[4]),
@@ -32,16 +32,16 @@ struct ThreePoint : Estimates {
             .messages = v == 5 ? 1 : 2,
             .needs_unbiased = v == 2};
   }
-  static bool is_from_last(const MemoryTile& tile) {
+  static MQ_RULE bool is_from_last(const MemoryTile& tile) {
     const int v = version(tile.params);
     return !tile.fresh && (v == 5 || (v == 2 && tile.message == 0));
   }
   template <class T>
-  static Operand before(const MemoryTile& tile) {
+  static MQ_RULE Operand before(const MemoryTile& tile) {
     return is_from_last(tile) ? from_last<T>(tile) : from_estimate<T>(tile);
   }
   template <class T>
-  static void after(const MemoryTile& tile) {
+  static MQ_RULE void after(const MemoryTile& tile) {
     if (is_from_last(tile))
       learn_from_last<T>(tile);
     else
@@ -50,7 +50,7 @@ struct ThreePoint : Estimates {
   }
   // Version 5 sends the change from y, which must be what h was last brought to.
   template <class T>
-  static void stand(const MemoryTile& tile) {
+  static MQ_RULE void stand(const MemoryTile& tile) {
     if (version(tile.params) != 5) keep_last<T>(tile);
   }
 };

@@ -17,7 +17,7 @@ struct Decay {
   static constexpr int kArrays = 1;
 
   template <class T>
-  static Operand before(const MemoryTile& tile) {
+  static MQ_RULE Operand before(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L beta = L::all(static_cast<T>(tile.params.value[0]));
     const auto x = array_at<T>(tile.x);

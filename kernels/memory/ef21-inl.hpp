@@ -16,17 +16,17 @@ struct Ef21 : Estimates {
   static constexpr std::array kSpecs{kResync, kStands};
   static constexpr int kArrays = 2;
 
-  static EstimateTerms terms(const Params& params) {
+  static constexpr EstimateTerms terms(const Params& params) {
     return {.form = kId,
             .resync = static_cast<std::uint64_t>(params.value[0]),
             .stands = static_cast<std::uint64_t>(params.value[1])};
   }
   template <class T>
-  static Operand before(const MemoryTile& tile) {
+  static MQ_RULE Operand before(const MemoryTile& tile) {
     return from_estimate<T>(tile);
   }
   template <class T>
-  static void after(const MemoryTile& tile) {
+  static MQ_RULE void after(const MemoryTile& tile) {
     learn<T>(tile);
   }
 };

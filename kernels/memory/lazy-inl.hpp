@@ -16,23 +16,23 @@ struct Lazy : Estimates {
       kStands, kResync};
   static constexpr int kArrays = 3;
 
-  static EstimateTerms terms(const Params& params) {
+  static constexpr EstimateTerms terms(const Params& params) {
     return {.form = kId,
             .resync = static_cast<std::uint64_t>(params.value[2]),
             .stands = static_cast<std::uint64_t>(params.value[1]),
             .zeta = params.value[0]};
   }
   template <class T>
-  static Operand before(const MemoryTile& tile) {
+  static MQ_RULE Operand before(const MemoryTile& tile) {
     return from_estimate<T>(tile);
   }
   template <class T>
-  static void after(const MemoryTile& tile) {
+  static MQ_RULE void after(const MemoryTile& tile) {
     learn<T>(tile);
     keep_last<T>(tile);
   }
   template <class T>
-  static void stand(const MemoryTile& tile) {
+  static MQ_RULE void stand(const MemoryTile& tile) {
     keep_last<T>(tile);
   }
 };

@@ -31,7 +31,7 @@ struct Momentum {
   }
 
   template <class T>
-  static Operand before(const MemoryTile& tile) {
+  static MQ_RULE Operand before(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L m = L::all(static_cast<T>(tile.params.value[0])), c = L::all(static_cast<T>(tile.factor));
     const auto x = array_at<T>(tile.x);
@@ -47,7 +47,7 @@ struct Momentum {
   }
 
   template <class T>
-  static void after(const MemoryTile& tile) {
+  static MQ_RULE void after(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const bool masks = tile.params.value[2] == 0;

@@ -11,7 +11,6 @@
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/estimates.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
-#include "mpi_quant/engine/memory_steps.hpp"
 
 namespace mq {
 namespace {
@@ -125,9 +124,8 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   count_memory();
   MQ_TRY(std::move(prepared));
   if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.facts));
-  if (rule.measures(method_.memory_params) && !rehearsal_) reduction.memory.factor = memory_factor(reduction);
-  if (rule.keeps_estimates && !rehearsal_)
-    bring_estimates(reduction, state_.residuals.find(key_.view()), may_skip_, maxima_);
+  if (!rehearsal_)
+    MQ_TRY(bring_memory(reduction, vectors_, state_.residuals.find(key_.view()), may_skip_, maxima_));
   execution_.prepare(reduction, scratch);
   return {};
 }
@@ -158,7 +156,8 @@ Status CallRun::place_residual() {
     if ((*entry)->users > 0)
       return {Code::bad_argument,
               "mpiq_key \"" + std::string(key_.view()) + "\" is in use by a call in flight"};
-    if (device != nullptr) (*entry)->end_estimates();  // on the host once the ranks have agreed
+    // On the host once the ranks have agreed.
+    if (device != nullptr && !reduction.memory.rule->keeps_estimates) (*entry)->end_estimates();
     MQ_TRY((*entry)->move_to(vectors_.api(), device));
     reduction.residual = (*entry)->data();
     return {};
@@ -317,10 +316,11 @@ Status CallRun::agreed(bool& moved) {
     MQ_TRY(settle_parameters());
     stage_ = Stage::running;
     position_.past_turn = true;
-    if (settle_estimates(reduction_, state_.residuals.find(key_.view()), agreement_.summary().maxima))
-      MQ_TRY(execution_.start(state_.channel.comm()));
-    else
-      deliver_standing(reduction_);
+    bool sends = true;
+    Status settled = settle_estimates(reduction_, vectors_, state_.residuals.find(key_.view()),
+                                      agreement_.summary().maxima, sends);
+    if (sends) MQ_TRY(execution_.start(state_.channel.comm()));
+    if (!settled.ok()) execution_.give_up(std::move(settled));
     if (abandoned_) execution_.give_up(abandoned());
   }
   return {};

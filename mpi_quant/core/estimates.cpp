@@ -1,9 +1,5 @@
 #include "mpi_quant/core/estimates.hpp"
 
-#include <cstring>
-
-#include "mpi_quant/engine/memory_steps.hpp"
-
 namespace mq {
 namespace {
 
@@ -14,42 +10,54 @@ bool coin(std::uint64_t random_key, double probability) {
 
 }  // namespace
 
-void bring_estimates(Reduction& reduction, const Residuals::Entry* entry, bool skip, Maxima& maxima) {
+Status bring_memory(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry, bool skip,
+                    Maxima& maxima) {
   CallMemory& memory = reduction.memory;
+  if (memory.ops == nullptr) return {};
+  if (memory.rule->measures(memory.params)) MQ_TRY(vectors.memory_factor(reduction, memory.factor));
+  if (!memory.keeps_estimates()) return {};
   maxima.sends = 1;
   maxima.lacks = entry == nullptr;
-  if (entry == nullptr) return;
+  if (entry == nullptr) return {};
   maxima.stamp = entry->stamp;
   maxima.stamp_complement = ~entry->stamp;
   const kernels::EstimateTerms& terms = memory.terms;
   const bool starts =
       form_of(entry->stamp) != terms.form || (terms.resync > 0 && entry->since >= terms.resync);
   maxima.starts = starts;
-  if (starts) return;
+  if (starts) return {};
   const bool may_stand = entry->stood < terms.stands;
-  if (may_stand && skip)
+  if (may_stand && skip) {
     memory.silent = terms.messages;
-  else if (terms.zeta >= 0 && (may_stand || terms.messages > 1) && !has_moved(reduction))
-    memory.silent = 1;
+  } else if (terms.zeta >= 0 && (may_stand || terms.messages > 1)) {
+    bool moved = true;
+    MQ_TRY(vectors.has_moved(reduction, moved));
+    if (!moved) memory.silent = 1;
+  }
   maxima.sends = memory.silent < terms.messages;
+  return {};
 }
 
-bool settle_estimates(Reduction& reduction, const Residuals::Entry* entry, const Maxima& agreed) {
+Status settle_estimates(Reduction& reduction, DevicePlacement& vectors, const Residuals::Entry* entry,
+                        const Maxima& agreed, bool& sends) {
+  sends = true;
   CallMemory& memory = reduction.memory;
-  if (!memory.keeps_estimates()) return true;
+  if (!memory.keeps_estimates()) return {};
   if (agreed.lacks) {  // an intercepted call whose vector some rank does not know
     memory.ops = nullptr;
     reduction.residual = nullptr;
-    return true;
+    return {};
   }
   memory.fresh = agreed.starts || agreed.stamp != ~agreed.stamp_complement ||
                  coin(reduction.random_key, memory.terms.exact_chance);
-  if (!memory.fresh) return agreed.sends;
+  if (!memory.fresh) {
+    sends = agreed.sends;
+    return sends ? Status{} : vectors.deliver_standing(reduction);
+  }
   memory.silent = 0;
   const std::size_t bytes = entry->array_bytes();
-  if (entry->has_estimates()) std::memset(reduction.residual, 0, bytes);
-  std::memset(reduction.residual + bytes, 0, bytes);
-  return true;
+  if (entry->has_estimates()) MQ_TRY(vectors.zero(reduction.residual, bytes));
+  return vectors.zero(reduction.residual + bytes, bytes);
 }
 
 void keep_estimates(const Reduction& reduction, Residuals::Entry& entry) {

@@ -35,7 +35,7 @@ class LaunchBatch {
     std::size_t segment;
     bool is_launched;
   };
-  static constexpr std::size_t kRoom = 6 * kMostSegments;
+  static constexpr std::size_t kRoom = 12 * kMostSegments;
 
   static void add_launch(void* batch, const kernels::Launch& launch) noexcept;
   Operation& add();

@@ -73,21 +73,21 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   backend_.device_reduction.device = device;
   backend_.device_reduction.ops =
       rows.ops(*reduction.codec, kernels::compute_element(reduction.element), reduction.params);
-  if (reduction.facts->raw)
+  if (may_be_raw(reduction))
     backend_.device_reduction.raw_ops =
         rows.ops(raw_codec(), kernels::compute_element(reduction.element), {});
   backend_.device_reduction.convert = rows.convert(reduction.element);
   const bool can_convert = reduction.convert == nullptr || backend_.device_reduction.convert != nullptr;
   const bool has_rows = backend_.device_reduction.ops != nullptr &&
-                        (!reduction.facts->raw || backend_.device_reduction.raw_ops != nullptr);
+                        (!may_be_raw(reduction) || backend_.device_reduction.raw_ops != nullptr);
   const char* const no_kernels = rows.api->no_kernels(device);
   if (no_kernels != nullptr) note_no_kernels(no_kernels);
-  // Memory rules run on the processor.
-  const bool runs = has_rows && can_convert && no_kernels == nullptr && reduction.memory.ops == nullptr;
+  const bool runs = has_rows && can_convert && no_kernels == nullptr;
   stage(reduction);
   if (!runs) return {};
   if (!rows.device_wire.ok()) return rows.device_wire.status();
-  backend_.device_reduction.device_wire = *rows.device_wire;
+  backend_.device_reduction.device_wire =
+      *rows.device_wire && reduction.memory.terms.messages == 1;  // rule_steps.hpp says why
   backend_.device_reduction.is_timed = rows.is_timed;
   mode_ = Mode::device;
   const kernels::DeviceShape* const shape = rows.api->shape(device);
@@ -145,7 +145,7 @@ const kernels::DeviceMeasureOps* DevicePlacement::measure_row(const Reduction& r
              : nullptr;
 }
 
-// The memory that a reduction needs. Pinned: frames, then facts; for a staged reduction the vectors. On the device:
+// The memory that a reduction needs. Pinned: see pinned_bytes(); for a staged reduction the vectors. On the device:
 // vectors, then scratch memory.
 DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   DeviceResources::Need need;
@@ -162,7 +162,7 @@ DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   need.is_timed = backend_.device_reduction.is_timed;
   need.pipeline_bytes = DeviceSteps::device_bytes(reduction, backend_.device_reduction, layout);
   need.device_bytes = vectors;
-  need.pinned_bytes = aligned(setting_.frames_bytes) + sizeof(kernels::Facts);
+  need.pinned_bytes = pinned_bytes(reduction);
   if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
     need.device_bytes += aligned(row->scratch_bytes(reduction.count, reduction.params));
   return need;
@@ -197,9 +197,9 @@ Status DevicePlacement::prepare_work(Reduction& reduction) {
   if (copies_in_ && copies_out_ && input_ == output_) reduction.input = reduction.output;
   delivered_ = reduction.output;
   backend_.device_reduction.pipelines = work_->pipelines();
-  backend_.device_reduction.may_outlast = setting_.outlasts && !copies_out_ &&
-                                          !backend_.device_reduction.device_wire &&
-                                          (reduction.convert == nullptr || reduction.residual == nullptr);
+  backend_.device_reduction.may_outlast =
+      setting_.outlasts && !copies_out_ && !backend_.device_reduction.device_wire &&
+      !reduction.memory.keeps_estimates() && (reduction.convert == nullptr || reduction.residual == nullptr);
   return setting_.rehearsal ? Status{} : begin(reduction);
 }
 
@@ -250,7 +250,7 @@ Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& fact
 
 Status DevicePlacement::measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
                                           kernels::Facts& facts) {
-  auto* const reported = new (work_->pinned() + aligned(setting_.frames_bytes)) kernels::Facts{-1};
+  auto* const reported = new (work_->pinned() + facts_at()) kernels::Facts{-1};
   const std::size_t vectors =
       (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
   row.measure(reduction.input, reduction.count, reduction.params, reported, work_->device_memory() + vectors,

@@ -75,6 +75,12 @@ class DevicePlacement {
   std::byte* frames() const { return work_->pinned(); }
   // Measures the vector (kernels::Codec::measure). May throw std::bad_alloc.
   Status measure(const Reduction& reduction, kernels::Facts& facts);
+  // As the functions of engine/memory_steps.hpp, wherever the vectors and the arrays of the rule are. Call the first two after
+  // prepare(), the others once the ranks have agreed.
+  Status memory_factor(const Reduction& reduction, double& factor);
+  Status has_moved(const Reduction& reduction, bool& moved);
+  Status zero(std::byte* array, std::size_t bytes);  // what the run reads there; array: of the rule
+  Status deliver_standing(const Reduction& reduction);
   // Call it after the run until `over` is true: brings the result to the caller's output. Returns the status
   // of the call: `failure`, unless that is ok.
   Status deliver(const Status& failure, bool& over);
@@ -97,6 +103,13 @@ class DevicePlacement {
   }
   const kernels::DeviceMeasureOps* measure_row(const Reduction& reduction) const;
   DeviceResources::Need need(const Reduction& reduction) const;
+  // Pinned memory: frames, facts, and sums for memory rules.
+  std::size_t facts_at() const { return (setting_.frames_bytes + 255) / 256 * 256; }
+  std::size_t sums_at() const { return facts_at() + 256; }
+  std::size_t pinned_bytes(const Reduction& reduction) const;
+  kernels::DeviceMemory rule_of(const Reduction& reduction) const;
+  template <class F>
+  Status run_now(const F& launch);
   Status measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
                            kernels::Facts& facts);
 

@@ -17,7 +17,7 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 
 
 std::size_t scratch_bytes(const Reduction& reduction, const DeviceReduction& device, const Layout& layout) {
   const std::size_t coded = device.ops->scratch_bytes(layout.max_chunk(), reduction.params);
-  const std::size_t raw = reduction.facts->raw ? device.raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
+  const std::size_t raw = may_be_raw(reduction) ? device.raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
   return aligned(std::max(coded, raw));
 }
 
@@ -31,7 +31,7 @@ std::size_t wire_bytes(const Reduction& reduction, const DeviceReduction& device
 std::size_t DeviceSteps::device_bytes(const Reduction& reduction, const DeviceReduction& device,
                                       const Layout& layout) {
   return aligned(ChunkPlaces::memory_bytes(reduction, layout)) + scratch_bytes(reduction, device, layout) +
-         wire_bytes(reduction, device, layout);
+         RuleSteps::device_bytes(reduction, layout) + wire_bytes(reduction, device, layout);
 }
 
 std::size_t DeviceSteps::pinned_bytes(const Reduction& reduction) {
@@ -45,8 +45,10 @@ void DeviceSteps::prepare(const Reduction& reduction, const DeviceReduction& dev
   pipeline_ = pipeline;
   group_ = &group;
   places_.prepare(reduction, layout, pipeline.memory);
-  scratch_ = pipeline.memory + aligned(ChunkPlaces::memory_bytes(reduction, layout));
-  wire_ = scratch_ + scratch_bytes(reduction, device, layout);
+  std::byte* const scratch = pipeline.memory + aligned(ChunkPlaces::memory_bytes(reduction, layout));
+  std::byte* const of_rules = scratch + scratch_bytes(reduction, device, layout);
+  rules_.prepare(reduction, device, layout, of_rules, scratch);
+  wire_ = of_rules + RuleSteps::device_bytes(reduction, layout);
   bound_ = slot_bytes_of(reduction, layout) - sizeof(FrameHeader);
   results_ = {reinterpret_cast<DeviceResult*>(results), static_cast<std::size_t>(reduction.plan->slots)};
   std::fill(results_.begin(), results_.end(), DeviceResult{});
@@ -57,7 +59,7 @@ void DeviceSteps::prepare(const Reduction& reduction, const DeviceReduction& dev
 bool DeviceSteps::encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) {
   const ChunkPlaces::Encode e = places_.encode(step, wire);
   if (e.args.n == 0) {  // the device has nothing to do
-    result.encoded = ops_of(*reduction_, step).encode(e.args);
+    result.encoded = rules_.encode_none(step, e.args);
     return false;
   }
   launch(step, e, header);
@@ -73,7 +75,7 @@ void DeviceSteps::launch(const Step& step, const ChunkPlaces::Encode& e, const F
   reported.encoded = {kNothingWritten, 0};
   std::memcpy(reported.head.data(), &header, reported.head.size());
   if (e.half != nullptr) device.convert->widen(e.half, e.widened, e.args.n, device.shape, launcher);
-  device.ops_of(step).encode({e.args, &reported.encoded, scratch_, device.shape}, launcher);
+  rules_.encode(step, e.args, reported, launcher);
   if (device.device_wire) group_->batch().copy(e.args.wire - sizeof header, &reported, sizeof header);
 }
 
@@ -81,14 +83,14 @@ bool DeviceSteps::decode(const Step& step, bool final, bool fetches_header, std:
                          StepResult& result) {
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.args.n == 0 && !fetches_header) {  // the device has nothing to do
-    result.decoded = ops_of(*reduction_, step).decode(d.args);
+    result.decoded = rules_.decode_none(step, d.args);
     return false;
   }
-  launch(step, d, fetches_header);
+  launch(step, d, final, fetches_header);
   return true;
 }
 
-void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header) {
+void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool final, bool fetches_header) {
   const DeviceReduction& device = *device_;
   launched_.push_back({&step});
   group_->begin(*this);
@@ -101,11 +103,13 @@ void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool fetches_h
     return;
   }
   if (d.half != nullptr) device.convert->widen(d.half, d.widened, d.args.n, device.shape, launcher);
+  const Messages messages = rules_.messages(d.args);
   if (d.args.wire_bytes > kShort && !device.device_wire) {
     kernels::device_bring(wire_, d.args.wire, d.args.wire_bytes, bound_, launcher);
     d.args.wire = wire_;
   }
-  device.ops_of(step).decode({d.args, &reported.malformed, scratch_, device.shape}, launcher);
+  rules_.decode(step, d.args, messages, reported, launcher);
+  if (final) rules_.deliver(places_.range(step), d.args.x, launcher);
   if (d.rounded != nullptr)
     device.convert->narrow(d.args.x, d.rounded, d.residual, d.args.n, device.shape, launcher);
 }

@@ -22,6 +22,7 @@
 #include "kernels/device.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device/batch.hpp"
+#include "mpi_quant/device/rule_steps.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/chunk_places.hpp"
 #include "mpi_quant/engine/frame.hpp"
@@ -35,6 +36,7 @@ struct DeviceResult {
   kernels::DeviceEncoded encoded;
   std::uint32_t malformed;
   std::array<std::byte, sizeof(FrameHeader)> received;  // header of the decoded frame
+  std::array<kernels::DeviceEncoded, 2> messages;       // of an encode with two messages
 };
 static_assert(offsetof(DeviceResult, head) == 0 &&
               offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
@@ -59,7 +61,7 @@ struct DeviceReduction {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
   const kernels::DeviceOps* ops = nullptr;
-  const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if the plan has raw steps
+  const kernels::DeviceOps* raw_ops = nullptr;         // of raw_codec(), if steps may be raw
   const kernels::DeviceConvertOps* convert = nullptr;  // of half types, else null
   kernels::DeviceShape shape;
   std::span<const DevicePipeline> pipelines;  // at least pipelines_of() of them
@@ -67,8 +69,6 @@ struct DeviceReduction {
   bool is_timed = false;  // the device's clock times the steps; otherwise they are not timed
   // The call may end while its last decodes still run in their streams.
   bool may_outlast = false;
-
-  const kernels::DeviceOps& ops_of(const Step& step) const { return step.raw ? *raw_ops : *ops; }
 };
 
 class DeviceSteps;
@@ -136,7 +136,7 @@ class DeviceSteps final : public Steps {
     Status status{};
   };
   void launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
-  void launch(const Step& step, ChunkPlaces::Decode d, bool fetches_header);
+  void launch(const Step& step, ChunkPlaces::Decode d, bool final, bool fetches_header);
   bool is_over(const Launched& launched, StepResult& result);
   DeviceResult& result_of(const Step& step) const { return results_[static_cast<std::size_t>(step.slot)]; }
 
@@ -151,9 +151,9 @@ class DeviceSteps final : public Steps {
   const DeviceReduction* device_ = nullptr;
   DevicePipeline pipeline_;
   ChunkPlaces places_;
+  RuleSteps rules_;
   std::span<DeviceResult> results_;  // by slot
-  std::byte* scratch_ = nullptr;
-  std::byte* wire_ = nullptr;  // frames(), or a payload to be decoded
+  std::byte* wire_ = nullptr;        // frames(), or a payload to be decoded
   std::size_t bound_ = 0;
   DeviceGroup* group_ = nullptr;
   std::vector<Launched> launched_;

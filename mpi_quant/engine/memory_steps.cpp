@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/memory_sums.hpp"
+
 namespace mq {
 namespace {
 
@@ -27,7 +29,21 @@ std::size_t tile_of(const Reduction& reduction, const kernels::Codec& codec, con
   return std::min(longest, std::max<std::size_t>(1, kTileBytes / element_bytes(reduction) / block) * block);
 }
 
-// Elements of the vector from the place of `arrays` on, which points into the rule's first array.
+// Calls f(x, first, n) for parts of this rank's vector in the compute type.
+template <class F>
+void for_each_part(const Reduction& reduction, const F& f) {
+  const std::size_t in_bytes = kernels::element_bytes(reduction.element);
+  std::array<float, kernels::memory_sums::kPart> widened;
+  for (std::size_t first = 0; first < reduction.count; first += widened.size()) {
+    const std::size_t n = std::min(widened.size(), reduction.count - first);
+    const std::byte* const x = reduction.input + first * in_bytes;
+    if (reduction.convert != nullptr) reduction.convert->widen(x, widened.data(), n);
+    f(reduction.convert != nullptr ? static_cast<const void*>(widened.data()) : x, first, n);
+  }
+}
+
+}  // namespace
+
 kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n) {
   kernels::MemoryTile tile;
   tile.n = n;
@@ -40,23 +56,7 @@ kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::
   return tile;
 }
 
-// Random numbers of the second message of a payload.
 std::uint64_t second_of(std::uint64_t call) { return mixed(call + 1); }
-
-// Calls f(x, first, n) for parts of this rank's vector in the compute type.
-template <class F>
-void for_each_part(const Reduction& reduction, const F& f) {
-  const std::size_t in_bytes = kernels::element_bytes(reduction.element);
-  std::array<float, 1024> widened;
-  for (std::size_t first = 0; first < reduction.count; first += widened.size()) {
-    const std::size_t n = std::min(widened.size(), reduction.count - first);
-    const std::byte* const x = reduction.input + first * in_bytes;
-    if (reduction.convert != nullptr) reduction.convert->widen(x, widened.data(), n);
-    f(reduction.convert != nullptr ? static_cast<const void*>(widened.data()) : x, first, n);
-  }
-}
-
-}  // namespace
 
 std::size_t MemorySteps::memory_bytes(const Reduction& reduction, const Layout& layout) {
   if (reduction.memory.ops == nullptr) return 0;
@@ -164,57 +164,71 @@ Decoded MemorySteps::decode_messages(const Step& step, const kernels::DecodeArgs
     return Decoded::ok;
   }
   if (reduction_->memory.messages() == 1) return codec.decode(args);
-  std::uint64_t length = 0;
-  if (args.wire_bytes < kLengthBytes) return Decoded::malformed;
-  std::memcpy(&length, args.wire, sizeof length);
-  const std::size_t rest = args.wire_bytes - kLengthBytes;
-  if (length > rest) return Decoded::malformed;
+  const Messages messages = messages_of({args.wire, args.wire_bytes});
+  if (!messages.ok) return Decoded::malformed;
   kernels::DecodeArgs part = args;
   part.wire += kLengthBytes;
-  part.wire_bytes = static_cast<std::size_t>(length);
-  if (length > 0) {
+  part.wire_bytes = messages.first_bytes;
+  if (messages.has_first) {
     if (codec.decode(part) == Decoded::malformed) return Decoded::malformed;
     part.base = part.x;
   }
-  if (length == rest && length > 0) return Decoded::ok;
-  part.wire += length;
-  part.wire_bytes = rest - static_cast<std::size_t>(length);
+  if (!messages.has_second) return Decoded::ok;
+  part.wire += messages.first_bytes;
+  part.wire_bytes = messages.second_bytes;
   part.site.call = second_of(args.site.call);
   return codec.decode(part);
 }
 
-double memory_factor(const Reduction& reduction) {
+Messages messages_of(std::span<const std::byte> payload) {
+  if (payload.size() < kLengthBytes) return {};
+  std::uint64_t length = 0;
+  std::memcpy(&length, payload.data(), sizeof length);
+  const std::size_t rest = payload.size() - kLengthBytes;
+  if (length > rest) return {};
+  const auto first = static_cast<std::size_t>(length);
+  return {true, first > 0, first == 0 || first < rest, first, rest - first};
+}
+
+double memory_factor(const Reduction& reduction, const std::function<double(double)>& squares) {
   const kernels::MemoryOps& rule = *reduction.memory.ops;
-  const auto squares = [&](double scale) {
-    double sum = 0;
-    for_each_part(reduction,
-                  [&](const void* x, std::size_t, std::size_t n) { sum += rule.squares(x, n, scale); });
-    return sum;
-  };
   // The squares of the greatest doubles overflow.
   double scale = 1, sum = squares(scale);
   if (!std::isfinite(sum)) sum = squares(scale = 0x1p-600);
   return rule.factor(rule.norm(sum, scale), reduction.memory.params, reduction.size);
 }
 
+double memory_factor(const Reduction& reduction) {
+  return memory_factor(reduction, [&](double scale) {
+    double sum = 0;
+    for_each_part(reduction, [&](const void* x, std::size_t, std::size_t n) {
+      sum += reduction.memory.ops->squares(x, n, scale);
+    });
+    return sum;
+  });
+}
+
+bool has_moved(const Reduction& reduction, const std::function<kernels::Distances(double)>& distances) {
+  kernels::Distances d = distances(1);
+  if (!std::isfinite(d.from_estimate + d.from_last)) d = distances(0x1p-600);
+  if (d.from_estimate == 0 && d.from_last == 0)
+    d = distances(0x1p600);  // the squares of the least doubles vanish
+  const double zeta = reduction.memory.terms.zeta;
+  return !(d.from_estimate <= zeta * d.from_last);  // a vector that is not finite is always sent
+}
+
 bool has_moved(const Reduction& reduction) {
-  const CallMemory& memory = reduction.memory;
-  const auto distances = [&](double scale) {
+  return has_moved(reduction, [&](double scale) {
     kernels::Distances all;
     for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {
       kernels::MemoryTile tile = tile_at(reduction, reduction.residual + first * element_bytes(reduction), n);
       tile.x = x;
-      const kernels::Distances part = memory.ops->distances(tile, scale);
+      const kernels::Distances part = reduction.memory.ops->distances(tile, scale);
       all.from_estimate += part.from_estimate;
       all.from_last += part.from_last;
     });
     return all;
-  };
-  kernels::Distances d = distances(1);
-  if (!std::isfinite(d.from_estimate + d.from_last)) d = distances(0x1p-600);
-  if (d.from_estimate == 0 && d.from_last == 0)
-    d = distances(0x1p600);                                      // the squares of the least doubles vanish
-  return !(d.from_estimate <= memory.terms.zeta * d.from_last);  // a vector that is not finite is always sent
+  });
 }
 
 void deliver_standing(const Reduction& reduction) {

@@ -1,4 +1,4 @@
-// Runs a memory rule (kernels/memory.hpp) around the codec, on the processor. A chunk is walked in tiles of whole blocks: the rule
+// Runs a memory rule (kernels/memory.hpp) around the codec, on the processor; device/rule_steps.hpp does on a GPU. A chunk is walked in tiles of whole blocks: the rule
 // forms what is encoded, the codec encodes the tile, and the rule updates its arrays, all while the tile is in the cache. So
 // each array is read and written once. A vector that is cut at whole blocks encodes to the same bytes, so the wire is that
 // of the codec alone.
@@ -12,6 +12,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
 
 #include "mpi_quant/engine/reduction.hpp"
 
@@ -41,10 +44,24 @@ class MemorySteps {
   std::byte* scratch_ = nullptr;
 };
 
-// The factor of the rule for this rank's vector (kernels::MemoryOps::factor). Reads reduction.input, which must be in host memory.
-double memory_factor(const Reduction& reduction);
+// What the steps on a device share (device/rule_steps.hpp): a tile of n elements of the vector from the place of `arrays` on, which
+// points into the rule's first array; and the key of random numbers of the second message of a payload.
+kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n);
+std::uint64_t second_of(std::uint64_t call);
+// The messages of a payload of a rule with two of them. Not ok: no encode writes it. The first one is at kLengthBytes.
+struct Messages {
+  bool ok = false, has_first = false, has_second = false;
+  std::size_t first_bytes = 0, second_bytes = 0;
+};
+Messages messages_of(std::span<const std::byte> payload);
+
+// The factor of the rule for this rank's vector (kernels::MemoryOps::factor). squares(scale): the sum of squares of the vector.
+double memory_factor(const Reduction& reduction, const std::function<double(double)>& squares);
 // Of a rule with estimates: whether this rank's vector has moved so far from its estimate that it must send, by EstimateTerms::zeta.
-// Reads reduction.input and reduction.residual, which must be in host memory.
+// distances(scale): those of the vector.
+bool has_moved(const Reduction& reduction, const std::function<kernels::Distances(double)>& distances);
+// The same, where reduction.input and reduction.residual are in host memory.
+double memory_factor(const Reduction& reduction);
 bool has_moved(const Reduction& reduction);
 // A call in which no rank sends anything, without messages: the result is what all ranks know.
 void deliver_standing(const Reduction& reduction);

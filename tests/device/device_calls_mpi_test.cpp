@@ -14,6 +14,7 @@
 #include "kernels/memory.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/plan/plan.hpp"
+#include "mpi_quant/policy/policy.hpp"
 #include "tests/device/device_calls.hpp"
 
 namespace mq::test {
@@ -71,26 +72,37 @@ TEST_F(DeviceCalls, bits_are_those_of_the_host_in_every_memory) {
   }
 }
 
-// A rule that needs more than the codec's own feedback runs on the processor: its vectors are staged.
+// Rules run on the GPU too, and the processor codes nothing.
 TEST_F(DeviceCalls, memory_rules_give_the_bits_of_the_host_in_every_memory) {
   if (size == 1) return;
   const std::size_t n = 3000;
   const auto x = input<float>(n);
+  std::vector<std::string> methods;
   for (const kernels::MemoryRule& rule : kernels::memory_rules()) {
-    const std::string method =
-        "topk memory=" + std::string(rule.name) + (rule.name == "momentum" ? "(clip=5)" : "");
+    const std::string name(rule.name);
+    if (name != "3pc")
+      methods.push_back("topk memory=" + name + (name == "momentum" ? "(clip=5)" : ""));
+    else
+      for (const char* v : {"2", "3", "4", "5"})
+        methods.push_back((*v == '2' ? "natural memory=3pc(v=" : "topk memory=3pc(v=") + std::string(v) +
+                          ",p=0.3)");
+  }
+  // A rank whose vector stands still sends nothing, and in time none does.
+  methods.emplace_back("raw memory=lazy(max=2,resync=5)");
+  for (const std::string& method : methods) {
+    const auto arrays = static_cast<std::size_t>(parse_method(method)->memory_rule().arrays);
     const Info info{{"mpiq_method", method}, {"mpiq_key", "k"}};
     const auto calls = [&](auto there) {
       std::vector<std::vector<float>> results;
-      for (int call = 0; call < 4; ++call) results.push_back(sum(x, there(call), there(call + 1), info));
-      if (rule.arrays > 0) results.push_back(residual("k", n * static_cast<std::size_t>(rule.arrays)));
+      for (int call = 0; call < 6; ++call) results.push_back(sum(x, there(call), there(call + 1), info));
+      if (arrays > 0) results.push_back(residual("k", n * arrays));
       reset();
       return results;
     };
     const auto expected = calls([](int) { return false; });
     const double before_s = host_codecs_s();
     const auto all = calls([](int) { return true; });
-    EXPECT_EQ(host_codecs_s() == before_s, runs_kernels() && rule.ops == nullptr) << method;
+    EXPECT_EQ(host_codecs_s() == before_s, runs_kernels()) << method;
     const auto mixed = calls([](int call) { return call / 2 % 2 == 0; });
     for (std::size_t i = 0; i < expected.size(); ++i) {
       ASSERT_TRUE(same_bits(expected[i], all[i])) << method << " " << i;

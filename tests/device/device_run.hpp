@@ -108,7 +108,10 @@ class RankRun {
     reduction.codec = s_.scene.codec;
     reduction.element = element_of<T>;
     reduction.ops = reduction.codec->ops(reduction.element, kernels::best_isa());
-    reduction.raw_ops = facts.raw ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
+    reduction.memory = s_.scene.call_memory(reduction.element);
+    if (!s_.scene.silent.empty()) reduction.memory.silent = s_.scene.silent[static_cast<std::size_t>(rank_)];
+    reduction.raw_ops =
+        may_be_raw(reduction) ? raw_codec().ops(reduction.element, kernels::best_isa()) : nullptr;
     reduction.convert = kernels::convert(reduction.element, kernels::best_isa());
     reduction.params = s_.scene.params();
     reduction.count = input_.size();
@@ -129,7 +132,7 @@ class RankRun {
   }
   Status prepare(Reduction& reduction, DevicePlacement& call, E& execution, std::vector<std::byte>& scratch) {
     MQ_TRY(call.locate(reduction, Gpus::get().rows((s_.device_wire >> rank_ & 1) != 0, s_.is_timed)));
-    if (s_.scene.feedback) {
+    if (s_.scene.feedback && s_.scene.memory->arrays > 0) {
       device_residual_ = place(rank_, residual_, call.residual_device() != nullptr);
       reduction.residual =
           device_residual_ ? device_residual_ : reinterpret_cast<std::byte*>(residual_.data());
@@ -142,6 +145,8 @@ class RankRun {
       scratch.resize(E::scratch_bytes(reduction) + 64);
       bring_residual(reduction);
     }
+    if (reduction.memory.rule->measures(reduction.memory.params))
+      MQ_TRY(call.memory_factor(reduction, reduction.memory.factor));
     auto* const aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
     execution.prepare(reduction, call.is_on_device() ? call.frames() : aligned);
     return {};
@@ -197,7 +202,15 @@ Outcome<T> run_on_devices(const DeviceScene& s, const Vectors<T>& input, Vectors
 template <class T>
 void expect_same(const DeviceScene& s, std::size_t n, const std::string& what) {
   const auto x = inputs<T>(s.scene.ranks, n);
-  const auto e = inputs<Compute<T>>(s.scene.ranks, n, Input::laplace);
+  auto e = inputs<Compute<T>>(s.scene.ranks, n, Input::laplace);
+  const auto sums = e[0];
+  for (auto& arrays : e) {  // those of the rule, one after the other; the second of estimates is the same on all ranks
+    const auto residual = arrays;
+    for (int a = 1; a < s.scene.memory->arrays; ++a) {
+      const auto& more = a == 1 && s.scene.memory->keeps_estimates ? sums : residual;
+      arrays.insert(arrays.end(), more.begin(), more.end());
+    }
+  }
   const Outcome<T> expected = run(s.scene, x, e);
   Gpus::get().forget();
   const Outcome<T> got = run_on_devices(s, x, e);

@@ -27,6 +27,7 @@ mpiq_device_test(device_batch_test device_batch_test.cpp)
 mpiq_device_test(device_sparse_test device_sparse_test.cpp)
 mpiq_device_test(device_lattice_test device_lattice_test.cpp)
 mpiq_device_test(device_bitmaps_test device_bitmaps_test.cpp)
+mpiq_device_test(device_memory_test device_memory_test.cpp)
 
 # Tests of what calls a CUDA driver, over a fake one.
 #

@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -10,7 +11,9 @@
 
 #include "kernels/convert.hpp"
 #include "kernels/cuda/dense.hpp"
+#include "kernels/cuda/memory.hpp"
 #include "kernels/device.hpp"
+#include "kernels/memory_sums.hpp"
 
 namespace mq::test {
 
@@ -32,12 +35,95 @@ struct Convert {
   kernels::Element element;
 };
 
+// The sums of each part of a vector: `sum` gives those of a part.
+template <class Sum>
+void sum_parts(const kernels::memory_rows::Sums& a, const Sum& sum) {
+  constexpr std::size_t kPart = kernels::memory_sums::kPart;
+  const std::size_t in_bytes = kernels::element_bytes(a.element),
+                    kept_bytes = kernels::element_bytes(kernels::compute_element(a.element));
+  for (std::size_t p = 0; p < kernels::memory_sums::parts_of(a.n); ++p) {
+    const std::size_t n = std::min<std::size_t>(kPart, a.n - p * kPart);
+    std::array<float, kPart> widened;
+    kernels::MemoryTile tile;
+    tile.n = n;
+    tile.x = a.x + p * kPart * in_bytes;
+    if (in_bytes == 2) {
+      kernels::convert(a.element, kernels::best_isa())->widen(tile.x, widened.data(), n);
+      tile.x = widened.data();
+    }
+    const auto kept = [&](const std::byte* array) {
+      return array == nullptr ? nullptr : const_cast<std::byte*>(array + p * kPart * kept_bytes);
+    };
+    tile.array = {kept(a.minus_h), nullptr, kept(a.last)};
+    sum(p, tile);
+  }
+}
+
+inline bool run_sums(std::string_view name, const void* args) {
+  if (name != "memory_squares" && name != "memory_distances") return false;
+  kernels::memory_rows::Sums a{};
+  std::memcpy(&a, args, sizeof a);
+  const auto ops = [&](const char* rule) {
+    return *kernels::find_memory_rule(rule)->ops(a.element, kernels::best_isa());
+  };
+  if (name == "memory_squares") {
+    sum_parts(a, [&, of = ops("momentum")](std::size_t p, const kernels::MemoryTile& tile) {
+      a.sums[p] = of.squares(tile.x, tile.n, a.scale);
+    });
+  } else {
+    sum_parts(a, [&, of = ops("lazy")](std::size_t p, const kernels::MemoryTile& tile) {
+      const kernels::Distances d = of.distances(tile, a.scale);
+      a.sums[2 * p] = d.from_estimate;
+      a.sums[2 * p + 1] = d.from_last;
+    });
+  }
+  return true;
+}
+
+// Memory rules have kernels for every codec. False if `name` is none of them.
+inline bool run_memory(std::string_view name, const void* args) {
+  using namespace kernels::memory_rows;
+  const auto as = [&]<class Args>(Args a) {
+    std::memcpy(&a, args, sizeof a);
+    return a;
+  };
+  for (std::size_t f = 0; f < kNames.size(); ++f)
+    for (const std::size_t type : {0, 1}) {
+      if (name != kNames[f][type]) continue;
+      const auto a = as(Run{});
+      const kernels::MemoryOps& ops = *kernels::memory_rules()[a.rule].ops(
+          type == 0 ? kernels::Element::f32 : kernels::Element::f64, kernels::best_isa());
+      switch (static_cast<kernels::MemoryFunction>(f)) {
+        case kernels::MemoryFunction::before: (void)ops.before(a.tile); break;
+        case kernels::MemoryFunction::after: ops.after(a.tile); break;
+        case kernels::MemoryFunction::deliver: ops.deliver(a.tile, a.sum); break;
+        case kernels::MemoryFunction::stand: ops.stand(a.tile); break;
+      }
+      return true;
+    }
+  if (name == "memory_join") {
+    const auto a = as(Join{});
+    const std::uint64_t first = a.first_encoded->bytes, second = a.second_encoded->bytes;
+    std::memcpy(a.payload, &first, sizeof first);
+    if (a.second != nullptr) std::memcpy(a.payload + sizeof first + first, a.second, second);
+    *a.encoded = {sizeof first + first + second,
+                  std::max(a.first_encoded->nonfinite, a.second_encoded->nonfinite),
+                  a.first_encoded->overflows + a.second_encoded->overflows};
+    return true;
+  }
+  if (name != "memory_nothing") return false;
+  const auto a = as(Nothing{});
+  a.base != nullptr ? (void)std::memcpy(a.x, a.base, a.bytes) : (void)std::memset(a.x, 0, a.bytes);
+  return true;
+}
+
 inline void run(std::string_view name, const void* args) {
+  if (run_sums(name, args) || run_memory(name, args)) return;
   if (name == "encode") {
     Encode e;
     std::memcpy(&e, args, sizeof e);
     const kernels::Encoded encoded = e.ops->encode(e.call.args);
-    *e.call.encoded = {encoded.bytes, encoded.nonfinite};
+    *e.call.encoded = {encoded.bytes, encoded.nonfinite, encoded.overflows};
     std::memset(e.call.scratch, 0xee, 64);
   } else if (name == "decode") {
     Decode d;
