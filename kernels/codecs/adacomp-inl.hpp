@@ -22,54 +22,8 @@
 //
 // So a block takes at most its header, sizeof(T) and n / 4 bytes.
 #pragma once
+#include "kernels/codecs/adacomp_format-inl.hpp"
 #include "kernels/host/ternary-inl.hpp"
-
-struct AdaCompParams {
-  std::size_t bin, block, entry;  // elements, elements, bytes
-  explicit constexpr AdaCompParams(const Params& p)
-      : bin(static_cast<std::size_t>(p.value[0])),
-        block(std::max<std::size_t>(1, static_cast<std::size_t>(p.value[1]) / bin) * bin),
-        entry(bin < 64 ? 1 : 2) {}
-  // The parts of an entry.
-  constexpr std::uint32_t none() const { return entry == 1 ? 0x3f : 0x3fff; }  // the position of an empty bin
-  constexpr std::uint32_t above() const { return none() + 1; }
-  constexpr std::uint32_t last() const { return 2 * above(); }
-  constexpr std::size_t bins(std::size_t n) const { return (n + bin - 1) / bin; }
-  // Copies of a length that compilers know, which are much faster.
-  MQ_INLINE void put(std::uint32_t one, std::byte* out) const {
-    const auto two = static_cast<std::uint16_t>(one);
-    if (entry == 1)
-      *out = static_cast<std::byte>(one);
-    else
-      std::memcpy(out, &two, sizeof two);
-  }
-  MQ_INLINE std::uint32_t get(const std::byte* in) const {
-    std::uint16_t two = 0;
-    if (entry == 1) return std::to_integer<std::uint32_t>(*in);
-    std::memcpy(&two, in, sizeof two);
-    return two;
-  }
-};
-
-template <class T>
-struct AdaCompHeader {
-  enum Format : std::uint32_t { entries, dense, marked };
-  std::uint32_t format_size;  // format * 2^30 + bytes of entries, or the number of elements that dense sends
-  std::byte scale_bytes[sizeof(T)];
-
-  MQ_INLINE AdaCompHeader() {}  // not implicit: that would be compiled for the baseline processor
-  MQ_INLINE AdaCompHeader(Format format, std::size_t size, T scale)
-      : format_size(format << 30 | static_cast<std::uint32_t>(size)) {
-    std::memcpy(scale_bytes, &scale, sizeof scale);
-  }
-  MQ_INLINE Format format() const { return static_cast<Format>(format_size >> 30); }
-  MQ_INLINE std::size_t size() const { return format_size & ((1u << 30) - 1); }
-  MQ_INLINE T scale() const {
-    T scale;
-    std::memcpy(&scale, scale_bytes, sizeof scale);
-    return scale;
-  }
-};
 
 template <class T>
 struct Bins : RowFunctions<Bins<T>> {
@@ -118,7 +72,7 @@ struct Bins : RowFunctions<Bins<T>> {
       if (sent.nonfinite > 0 || bytes >= dense_bytes(n)) {
         result.bytes += write_dense<F>(source, v, n, sent, wire);
       } else {
-        const Header header(Header::entries, bytes, sent.scale);
+        const Header header(AdaCompFormat::entries, bytes, sent.scale);
         std::memcpy(wire, &header, sizeof header);
         write_entries(sent, n, p, wire + sizeof header);
         keep<F>(source, v, n, sent);
@@ -268,7 +222,7 @@ struct Bins : RowFunctions<Bins<T>> {
   static std::size_t write_dense(const Source<T, F>& source, const std::byte* v, std::size_t n,
                                  const Sent& sent, std::byte* wire) {
     const bool marked = sent.nonfinite > 0;
-    const Header header(marked ? Header::marked : Header::dense, sent.count, sent.scale);
+    const Header header(marked ? AdaCompFormat::marked : AdaCompFormat::dense, sent.count, sent.scale);
     std::memcpy(wire, &header, sizeof header);
     std::byte* codes = wire + sizeof header;
     if (marked) {
@@ -302,14 +256,14 @@ struct Bins : RowFunctions<Bins<T>> {
     if (!(scale >= T{0} && scale <= std::numeric_limits<T>::max()) || std::signbit(scale)) return 0;
     const std::byte* payload = wire + sizeof header;
     left -= sizeof header;
-    if (header.format() == Header::entries) {
+    if (header.format() == AdaCompFormat::entries) {
       if (header.size() > left || header.size() >= dense_bytes(n)) return 0;
       const Walk walk{payload, header.size(), n, scale, AdaCompParams(params)};
       return decode_entries<T>(walk, base, x, n, stream) ? sizeof header + header.size() : 0;
     }
-    const bool marked = header.format() == Header::marked;
+    const bool marked = header.format() == AdaCompFormat::marked;
     const std::size_t mark_bytes = marked ? sizeof(T) : 0;
-    if (header.format() > Header::marked || left < mark_bytes + dense_bytes(n)) return 0;
+    if (header.format() > AdaCompFormat::marked || left < mark_bytes + dense_bytes(n)) return 0;
     T mark{0};
     std::memcpy(&mark, payload, mark_bytes);
     payload += mark_bytes;

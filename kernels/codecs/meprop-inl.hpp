@@ -17,35 +17,15 @@
 //   kept, lost  the value of elements that are not finite; a bit for each element, 1 for those. The others decode to 0 (kept) or
 //               NaN (lost)
 #pragma once
+#include "kernels/codecs/meprop_format-inl.hpp"
 #include "kernels/host/entries-inl.hpp"
 #include "kernels/host/loops-inl.hpp"
-
-struct MePropParams {
-  static constexpr std::size_t kMostLines = 1024;
-  double k;
-  std::size_t lines, line;  // lines that are compared; elements of one
-  explicit MePropParams(const Params& p)
-      : k(p.value[0]),
-        lines(static_cast<std::size_t>(p.value[1])),
-        line(p.value[2] > 0 ? static_cast<std::size_t>(std::max(p.value[2], p.value[3])) : 64) {}
-  std::size_t block() const { return lines * line; }
-  std::size_t lines_of(std::size_t n) const { return (n + line - 1) / line; }
-  std::size_t most(std::size_t n) const {
-    return static_cast<std::size_t>(std::ceil(k * static_cast<double>(lines_of(n))));
-  }
-  template <class T>
-  std::size_t bound(std::size_t n) const {
-    return sizeof(std::uint32_t) +
-           std::max((lines_of(n) + 7) / 8 + std::min(n, most(n) * line) * sizeof(T), sizeof(T) + (n + 7) / 8);
-  }
-};
 
 template <class T>
 struct WholeLines : RowFunctions<WholeLines<T>> {
   static constexpr bool kFixedSize = false;
   using L = Lanes<T>;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
-  enum Format : std::uint32_t { kLines, kKept, kLost };
 
   // An upper bound.
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
@@ -147,7 +127,7 @@ struct WholeLines : RowFunctions<WholeLines<T>> {
         });
   }
 
-  static std::byte* put_format(Format format, std::byte* wire) {
+  static std::byte* put_format(MePropFormat format, std::byte* wire) {
     std::memcpy(wire, &format, sizeof format);
     return wire + sizeof format;
   }

@@ -1,6 +1,7 @@
 // All kernels: the content of the image (image.cu) and of the tests' emulator. One line per file.
 #pragma once
 
+#include "kernels/cuda/adacomp.cuh"
 #include "kernels/cuda/bitmaps.cuh"
 #include "kernels/cuda/convert.cuh"
 #include "kernels/cuda/dense.cuh"
@@ -8,6 +9,7 @@
 #include "kernels/cuda/integers.cuh"
 #include "kernels/cuda/lattice.cuh"
 #include "kernels/cuda/memory.cuh"
+#include "kernels/cuda/meprop.cuh"
 #include "kernels/cuda/microscaled.cuh"
 #include "kernels/cuda/onebit.cuh"
 #include "kernels/cuda/onebit_steps.cuh"

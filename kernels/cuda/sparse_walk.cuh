@@ -15,7 +15,7 @@ MQ_DEVICE std::uint32_t near_word(const std::byte* p) {
   return static_cast<std::uint32_t>((words[0] | static_cast<std::uint64_t>(words[1]) << 32) >> (8 * phase));
 }
 
-// The length of the block of n elements at p; 0 if it is malformed. `left` bytes remain on the wire, and at
+// A length says how long the block of n elements at p is; 0 if it is malformed. `left` bytes remain on the wire, and at
 // least min(left, head(n)) of them can be read. Called by whole warps.
 template <class T>
 struct TernaryLength {
@@ -86,7 +86,8 @@ struct Walked {
 // Finds the first `blocks` blocks. For each of them, until one is malformed, one lane calls found(number,
 // offset), where the offset is kNoBlock if it is malformed. All threads must call it.
 template <class Length, class Found>
-MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const Found& found) {
+MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const Found& found,
+                         const Length& length_of = {}) {
   auto& s = shared<Walked>();
   if (thread() == 0) s = {0, 0, 0};
   barrier();
@@ -98,8 +99,8 @@ MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const 
       for (; number < blocks && length != 0; at += length, number += length != 0) {
         const std::uint64_t begin = std::uint64_t{number} * a.block;
         const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.block, a.n - begin));
-        if (at > window.end || (at + Length::head(n) > window.end && window.end < a.wire_bytes)) break;
-        length = Length::of(window.at + (at - window.begin), a.wire_bytes - at, n, a.most[n < a.block]);
+        if (at > window.end || (at + length_of.head(n) > window.end && window.end < a.wire_bytes)) break;
+        length = length_of.of(window.at + (at - window.begin), a.wire_bytes - at, n, a.most[n < a.block]);
         if (lane() == 0) found(number, length != 0 ? at : kNoBlock);
       }
       warp_sync();
@@ -112,9 +113,9 @@ MQ_DEVICE Walked walk_to(const SparseDecodeArgs& a, std::uint32_t blocks, const 
 
 // Runs as one thread block, before a decode of many blocks.
 template <class Length>
-MQ_DEVICE void walk(const SparseDecodeArgs& a) {
-  const Walked walked =
-      walk_to<Length>(a, a.blocks, [&](std::uint32_t number, std::uint64_t at) { a.offsets[number] = at; });
+MQ_DEVICE void walk(const SparseDecodeArgs& a, const Length& length = {}) {
+  const Walked walked = walk_to<Length>(
+      a, a.blocks, [&](std::uint32_t number, std::uint64_t at) { a.offsets[number] = at; }, length);
   for (std::uint64_t i = walked.number + thread(); i < a.blocks; i += threads()) a.offsets[i] = kNoBlock;
   if (thread() == 0 && walked.at != a.wire_bytes) *a.malformed = 1;
 }
@@ -123,16 +124,19 @@ MQ_DEVICE void walk(const SparseDecodeArgs& a) {
 // thread block walks by itself, and the last one checks that the wire ends after its block. All threads must
 // call it.
 template <class Length>
-MQ_DEVICE std::uint64_t find_block(const SparseDecodeArgs& a) {
+MQ_DEVICE std::uint64_t find_block(const SparseDecodeArgs& a, const Length& length = {}) {
   std::uint64_t offset = 0;
   if (a.offsets != nullptr) {
     offset = a.offsets[block()];
   } else {
     auto& own = shared<std::uint64_t, 102>();
     if (thread() == 0) own = kNoBlock;
-    const Walked walked = walk_to<Length>(a, block() + 1, [&](std::uint32_t number, std::uint64_t at) {
-      if (number == block()) own = at;
-    });
+    const Walked walked = walk_to<Length>(
+        a, block() + 1,
+        [&](std::uint32_t number, std::uint64_t at) {
+          if (number == block()) own = at;
+        },
+        length);
     offset = own;
     if (thread() == 0 && block() + 1 == a.blocks && walked.at != a.wire_bytes) *a.malformed = 1;
   }

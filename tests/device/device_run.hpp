@@ -204,7 +204,8 @@ void expect_same(const DeviceScene& s, std::size_t n, const std::string& what) {
   const auto x = inputs<T>(s.scene.ranks, n);
   auto e = inputs<Compute<T>>(s.scene.ranks, n, Input::laplace);
   const auto sums = e[0];
-  for (auto& arrays : e) {  // those of the rule, one after the other; the second of estimates is the same on all ranks
+  for (auto& arrays :
+       e) {  // those of the rule, one after the other; the second of estimates is the same on all ranks
     const auto residual = arrays;
     for (int a = 1; a < s.scene.memory->arrays; ++a) {
       const auto& more = a == 1 && s.scene.memory->keeps_estimates ? sums : residual;
