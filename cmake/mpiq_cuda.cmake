@@ -19,31 +19,45 @@ if(NOT MPIQ_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "MPIQ_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set MPIQ_NVCC")
   endif()
 endif()
-set(MPIQ_CUDA_ARCHITECTURES ${mpiq_architectures} CACHE STRING "compute capabilities that the image of CUDA kernels has code for; PTX of the first serves newer ones")
+set(MPIQ_CUDA_ARCHITECTURES ${mpiq_architectures} CACHE STRING "compute capabilities that the image of CUDA kernels has code for; PTX of the first serves others")
+# The oldest version of PTX that has each, so that drivers of that time take the PTX of a newer nvcc: from CUDA 11.0 and 11.8 on.
+set(mpiq_ptx_version_80 7.0)
+set(mpiq_ptx_version_90 7.8)
 
-# mpiq_device_image(TARGET SOURCE): a file with the kernels of SOURCE, or, without nvcc, with a line of text, which every driver
-# refuses. Its path is the target's property MPIQ_IMAGE.
+# mpiq_device_image(TARGET SOURCE): two files with the kernels of SOURCE. The target's property MPIQ_IMAGE names the binaries for all
+# MPIQ_CUDA_ARCHITECTURES, which only drivers as new as nvcc take, and MPIQ_PTX the PTX from which all of them are made, so that they
+# compute the same: for drivers and GPUs that the binaries do not serve. Without nvcc each is a line of text, which every driver refuses.
 function(mpiq_device_image target source)
   set(image ${PROJECT_BINARY_DIR}/${target}.fatbin)
+  set(ptx ${PROJECT_BINARY_DIR}/${target}.ptx)
   if(MPIQ_HAVE_CUDA)
+    list(GET MPIQ_CUDA_ARCHITECTURES 0 first)
     set(codes)
     foreach(architecture IN LISTS MPIQ_CUDA_ARCHITECTURES)
-      list(APPEND codes -gencode arch=compute_${architecture},code=sm_${architecture})
+      list(APPEND codes -gencode arch=compute_${first},code=sm_${architecture})
     endforeach()
-    list(GET MPIQ_CUDA_ARCHITECTURES 0 first)
-    list(APPEND codes -gencode arch=compute_${first},code=compute_${first})
+    set(lower copy ${ptx}.new ${ptx})
+    if(DEFINED mpiq_ptx_version_${first})
+      set(lower -D FROM=${ptx}.new -D TO=${ptx} -D VERSION=${mpiq_ptx_version_${first}} -P ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake)
+    else()
+      list(PREPEND lower -E)
+    endif()
     set(werror)
     if(MPIQ_WERROR)
       set(werror -Werror all-warnings)
     endif()
-    add_custom_command(OUTPUT ${image}
-      COMMAND ${MPIQ_NVCC} -fatbin -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr ${werror} ${codes}
-        -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -I${MPIQ_KERNELS_GENERATED} -MD -MF ${image}.d -o ${image} ${source}
-      DEPENDS ${source} DEPFILE ${image}.d COMMENT "CUDA kernels for ${MPIQ_CUDA_ARCHITECTURES}" VERBATIM)
+    add_custom_command(OUTPUT ${image} ${ptx}
+      COMMAND ${MPIQ_NVCC} -ptx -std=c++20 -O3 --fmad=false --expt-relaxed-constexpr ${werror} -arch=compute_${first}
+        -ccbin ${CMAKE_CXX_COMPILER} -I${PROJECT_SOURCE_DIR} -I${MPIQ_KERNELS_GENERATED} -MD -MF ${image}.d -MT ${image} -o ${ptx}.new ${source}
+      COMMAND ${CMAKE_COMMAND} ${lower}
+      COMMAND ${MPIQ_NVCC} -fatbin -O3 --fmad=false --threads 0 ${codes} -o ${image} ${ptx}
+      DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/lower_ptx.cmake DEPFILE ${image}.d
+      COMMENT "CUDA kernels for ${MPIQ_CUDA_ARCHITECTURES}" VERBATIM)
   else()
-    file(CONFIGURE OUTPUT ${image}.txt CONTENT "no CUDA kernels: this library was built without nvcc\n")
-    add_custom_command(OUTPUT ${image} COMMAND ${CMAKE_COMMAND} -E copy ${image}.txt ${image} DEPENDS ${image}.txt VERBATIM)
+    file(CONFIGURE OUTPUT ${image}.txt CONTENT "// no CUDA kernels: this library was built without nvcc\n")
+    add_custom_command(OUTPUT ${image} ${ptx} COMMAND ${CMAKE_COMMAND} -E copy ${image}.txt ${image}
+      COMMAND ${CMAKE_COMMAND} -E copy ${image}.txt ${ptx} DEPENDS ${image}.txt VERBATIM)
   endif()
-  add_custom_target(${target} ALL DEPENDS ${image})
-  set_target_properties(${target} PROPERTIES MPIQ_IMAGE ${image})
+  add_custom_target(${target} ALL DEPENDS ${image} ${ptx})
+  set_target_properties(${target} PROPERTIES MPIQ_IMAGE ${image} MPIQ_PTX ${ptx})
 endfunction()

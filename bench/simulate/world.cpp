@@ -18,6 +18,11 @@ int SimComm::size() const { return world_.size(); }
 double SimComm::now_s() const { return world_.rank(rank_).clock_s; }
 void SimComm::compute(double seconds) { world_.rank(rank_).clock_s += std::max(seconds, 0.0); }
 
+Status SimComm::catch_up() {
+  if (now_s() > world_.now_s_) world_.leave_until(rank_, now_s());
+  return world_.broken_;
+}
+
 Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& request) {
   MQ_TRY(world_.broken_);
   World::Rank& me = world_.rank(rank_);

@@ -51,6 +51,8 @@ class SimComm {
   void busy() {}
   // The processor of this rank is in use for so long.
   void compute(double seconds);
+  // Returns when the world's time has reached this rank's clock: all that other ranks do until then has happened.
+  Status catch_up();
   // The virtual time on this rank, in seconds.
   double now_s() const;
 

@@ -44,8 +44,8 @@ enum class DeviceWire : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 3> kDeviceWires{"host", "device", "auto"};
 
-// Functions push and pop the context that they need. They leave the caller's current context and capture
-// alone. They return Code::device_failed with the driver's words, or Code::no_memory if there is none left.
+// Functions push and pop the context that they need, between hold and release only the first of them. They leave the caller's
+// current context and capture alone. They return Code::device_failed with the driver's words, or Code::no_memory if there is none left.
 // They do not wait unless their comment says so. All may be called from any thread.
 struct DeviceApi {
   std::uint32_t version;  // kDeviceApi; stays the first member for ever
@@ -63,6 +63,11 @@ struct DeviceApi {
   // then staged through host memory. If there was no memory for the kernels, it tries again. The text is
   // never freed.
   const char* (*no_kernels)(Device*) noexcept;
+
+  // Until release, the device's context stays current in this thread once a function has needed it: a driver takes five
+  // calls to enter and leave it. Nothing but functions of this table may be called in between. Not nested.
+  void (*hold)(Device*) noexcept;
+  void (*release)(Device*) noexcept;
 
   // Streams. make_stream: a new non-blocking stream of the library. wrap_stream: a stream of the program (a
   // cudaStream_t, which the program keeps alive). free_stream frees both kinds, but not the program's stream
@@ -101,7 +106,19 @@ struct DeviceApi {
   kernels::Launcher (*launcher)(DeviceStream*) noexcept;
   Status (*launch_error)(DeviceStream*) noexcept;
 };
-inline constexpr std::uint32_t kDeviceApi = 2;
+inline constexpr std::uint32_t kDeviceApi = 3;
+
+class HoldDevice {
+ public:
+  HoldDevice(const DeviceApi& api, Device* device) : api_(api), device_(device) { api_.hold(device_); }
+  ~HoldDevice() { api_.release(device_); }
+  HoldDevice(const HoldDevice&) = delete;
+  HoldDevice& operator=(const HoldDevice&) = delete;
+
+ private:
+  const DeviceApi& api_;
+  Device* device_;
+};
 
 // The table. Null if no driver is mapped, if MPIQ_CUDA=off, or if libmpi_quant_cuda.so cannot be used. As
 // long as there is no driver, each call looks again. That costs two loads and a comparison.

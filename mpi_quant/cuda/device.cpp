@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "mpi_quant/cuda/image.hpp"
 
@@ -10,6 +11,13 @@ namespace {
 
 std::atomic<Device*> devices{nullptr};
 std::mutex opening;
+
+// The device that this thread holds, and its context once it was entered.
+struct Held {
+  Device* device = nullptr;
+  ContextEntry entry;
+};
+thread_local Held held;
 
 Status reason(int ordinal, const char* what) noexcept {
   return status_of(Code::device_failed, [&] { return "GPU " + std::to_string(ordinal) + ": " + what; });
@@ -156,25 +164,39 @@ int any_gpu() noexcept {
 
 }  // namespace
 
-ContextScope::ContextScope(Device& device) noexcept {
+Status ContextEntry::enter(Device& device) noexcept {
   const Driver& cu = driver();
-  if (!is_there(device)) {
-    status_ = was_reset(device);
-    return;
-  }
-  status_ = call_driver(device, cu.cuThreadExchangeStreamCaptureMode, &mode_);
-  has_mode_ = status_.ok();
-  if (!has_mode_) return;
-  status_ = call_driver(device, cu.cuCtxPushCurrent_v2, device.context);
-  is_pushed_ = status_.ok();
+  if (!is_there(device)) return was_reset(device);
+  MQ_TRY(call_driver(device, cu.cuThreadExchangeStreamCaptureMode, &mode));
+  has_mode = true;
+  MQ_TRY(call_driver(device, cu.cuCtxPushCurrent_v2, device.context));
+  is_pushed = true;
+  return {};
 }
 
-ContextScope::~ContextScope() {
+void ContextEntry::leave() noexcept {
   const Driver& cu = driver();
   CuContext popped = nullptr;
-  if (is_pushed_) (void)cu.cuCtxPopCurrent_v2(&popped);
-  if (has_mode_) (void)cu.cuThreadExchangeStreamCaptureMode(&mode_);
+  if (is_pushed) (void)cu.cuCtxPopCurrent_v2(&popped);
+  if (has_mode) (void)cu.cuThreadExchangeStreamCaptureMode(&mode);
 }
+
+ContextScope::ContextScope(Device& device) noexcept {
+  if (held.device != &device) {
+    status_ = own_.enter(device);
+  } else if (!held.entry.is_pushed) {
+    status_ = held.entry.enter(device);
+    if (!status_.ok()) std::exchange(held.entry, {}).leave();
+  } else if (device.gone) {
+    status_ = was_reset(device);
+  }
+}
+
+ContextScope::~ContextScope() { own_.leave(); }
+
+void hold(Device* device) noexcept { held = {device, {}}; }
+
+void release(Device*) noexcept { std::exchange(held, {}).entry.leave(); }
 
 Status where(const void* p, Where& out) noexcept {
   out = {};

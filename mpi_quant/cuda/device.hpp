@@ -53,8 +53,17 @@ struct DeviceEvent {
 
 namespace cuda {
 
+// What the entry into a context has changed.
+struct ContextEntry {
+  int mode = kCaptureModeRelaxed;
+  bool has_mode = false, is_pushed = false;
+
+  Status enter(Device&) noexcept;
+  void leave() noexcept;
+};
+
 // While this object lives, the device's context is current in the calling thread, and calls are allowed that
-// a capture in another thread would forbid. The destructor restores both.
+// a capture in another thread would forbid. The destructor restores both, or release() if the thread holds the device.
 class ContextScope {
  public:
   explicit ContextScope(Device&) noexcept;
@@ -66,8 +75,7 @@ class ContextScope {
 
  private:
   Status status_;
-  int mode_ = kCaptureModeRelaxed;
-  bool has_mode_ = false, is_pushed_ = false;
+  ContextEntry own_;
 };
 
 // Calls a function of the driver in the device's context.
@@ -86,6 +94,8 @@ void load_image(Device&);
 // The functions of the table; see DeviceApi.
 Status where(const void* p, Where&) noexcept;
 bool capturing(Device*, void* stream) noexcept;
+void hold(Device*) noexcept;
+void release(Device*) noexcept;
 Status make_stream(Device*, DeviceStream*&) noexcept;
 Status wrap_stream(Device*, void* stream, DeviceStream*&) noexcept;
 void free_stream(DeviceStream*) noexcept;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic; needs no permission
 
-// A small kernel. If the driver finds it, the image has code for the GPU (possibly compiled for it only now).
+// A small kernel. If the driver finds it, the image has code for the GPU.
 constexpr char kProbe[] = "encode_nothing";
 
 // Loads all kernels of the module now. Otherwise a driver that loads lazily does it at a kernel's first launch, which may
@@ -35,11 +35,13 @@ CuResult load_kernels(const Driver& cu, CuModule module, const char*& function) 
   return kSuccess;
 }
 
-CuResult load(const Driver& cu, CuModule& module, char* log, std::size_t log_bytes, const char*& function) {
+CuResult load(const Driver& cu, const void* from, CuModule& module, std::array<char, 1024>& log,
+              const char*& function) {
   std::array<int, 2> options{kJitErrorLog, kJitErrorLogBytes};
-  std::array<void*, 2> values{log, reinterpret_cast<void*>(log_bytes - 1)};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  log.fill(0);
   function = cu.cuModuleLoadDataEx.name;
-  CuResult result = cu.cuModuleLoadDataEx(&module, image(), 2U, options.data(), values.data());
+  CuResult result = cu.cuModuleLoadDataEx(&module, from, 2U, options.data(), values.data());
   if (result != kSuccess) return result;
   function = cu.cuModuleGetFunction.name;
   CuFunction probe = nullptr;
@@ -150,6 +152,8 @@ constexpr DeviceApi kTable{
     .shape = shape,
     .name = name,
     .no_kernels = no_kernels,
+    .hold = hold,
+    .release = release,
     .make_stream = make_stream,
     .wrap_stream = wrap_stream,
     .free_stream = free_stream,
@@ -179,7 +183,9 @@ void load_image(Device& d) {
   std::array<char, 1024> log{};
   const char* function = nullptr;
   CuModule module = nullptr;
-  const CuResult result = load(driver(), module, log.data(), log.size(), function);
+  CuResult result = load(driver(), image(), module, log, function);
+  // An older driver than that of the compiler, or a GPU without binaries. Compiling takes seconds; drivers keep the outcome.
+  if (result != kSuccess && result != kOutOfMemory) result = load(driver(), ptx(), module, log, function);
   d.may_load_later = result == kOutOfMemory;
   if (result == kSuccess) {
     d.module = module;

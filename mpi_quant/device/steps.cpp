@@ -115,11 +115,14 @@ void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool final, bo
 }
 
 void DeviceSteps::was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end,
-                               std::size_t steps) {
-  launched_.back() = {launched_.back().step, beginning, end, steps, status};
+                               std::size_t number, std::size_t steps) {
+  launched_.back() = {launched_.back().step, beginning, end, number, steps, status};
 }
 
-void DeviceGroup::prepare(const DeviceReduction& device, DeviceStream* stream) {
+void DeviceGroup::prepare(const DeviceReduction& device, DeviceStream* stream, std::size_t most) {
+  launched_ = over_ = 0;
+  failure_ = {};
+  ends_.resize(most);
   device_ = &device;
   stream_ = stream;
   batch_.prepare(*device.api, stream);
@@ -142,9 +145,25 @@ bool DeviceGroup::launch() {
   if (status.ok()) status = std::move(launched);
   if (status.ok()) status = api.record(end, stream_);
   if (!status.ok()) (void)api.synchronize(stream_);  // launched work must not outlive the call
-  for (DeviceSteps* const steps : begun_) steps->was_launched(status, beginning, end, begun_.size());
+  for (DeviceSteps* const steps : begun_)
+    steps->was_launched(status, beginning, end, launched_, begun_.size());
+  if (status.ok()) end_of(launched_++) = end;
   begun_.clear();
   return status.ok();
+}
+
+void DeviceGroup::look() {
+  const DeviceApi& api = *device_->api;
+  for (bool done = true; failure_.ok() && done && is_busy(); over_ += done)
+    failure_ = api.query(end_of(over_), done);
+  if (failure_.ok() || !is_busy()) return;
+  (void)api.synchronize(stream_);
+  first_failed_ = std::exchange(over_, launched_);
+}
+
+const Status& DeviceGroup::failure_of(std::size_t launch) const {
+  static const Status ok;
+  return failure_.ok() || launch < first_failed_ ? ok : failure_;
 }
 
 const Step* DeviceSteps::over(StepResult& result) {
@@ -176,13 +195,9 @@ bool DeviceSteps::is_over(const Launched& launched, StepResult& result) {
   const Step& step = *launched.step;
   result.status = launched.status;
   if (!result.status.ok()) return true;
-  bool done = false;
-  result.status = api.query(launched.end, done);
-  if (!result.status.ok()) {
-    (void)api.synchronize(pipeline_.stream);
-    return true;
-  }
-  if (!done) return false;
+  if (!group_->is_over(launched.number)) return false;
+  result.status = group_->failure_of(launched.number);
+  if (!result.status.ok()) return true;
   if (device_->is_timed &&
       api.elapsed(launched.beginning, launched.end, result.seconds).ok())  // else unknown
     result.seconds /= static_cast<double>(launched.steps);
@@ -199,9 +214,17 @@ bool DeviceSteps::is_over(const Launched& launched, StepResult& result) {
   return true;
 }
 
+void DeviceBackend::look() {
+  const std::span<DeviceGroup> groups(groups_.data(), n_groups_);
+  if (std::none_of(groups.begin(), groups.end(), [](const DeviceGroup& g) { return g.is_busy(); })) return;
+  const HoldDevice hold(*device_reduction.api, device_reduction.device);
+  for (DeviceGroup& group : groups) group.look();
+}
+
 bool DeviceBackend::launch() {
+  const HoldDevice hold(*device_reduction.api, device_reduction.device);
   bool ok = true;
-  for (DeviceGroup& group : groups_) ok = group.launch() && ok;
+  for (std::size_t i = 0; i < n_groups_; ++i) ok = groups_[i].launch() && ok;
   return ok;
 }
 
@@ -210,10 +233,11 @@ void DeviceBackend::prepare(const Reduction& reduction, const Layout& layout, st
   if (pipelines_.size() < pipelines) pipelines_.resize(pipelines);
   n_pipelines_ = pipelines;
   const std::size_t of_stream = pipelines_of_stream(pipelines);
-  const std::size_t groups = (pipelines + of_stream - 1) / of_stream;
-  if (groups_.size() < groups) groups_.resize(groups);
-  for (std::size_t i = 0; i < groups; ++i)
-    groups_[i].prepare(device_reduction, device_reduction.pipelines[i * of_stream].stream);
+  n_groups_ = (pipelines + of_stream - 1) / of_stream;
+  if (groups_.size() < n_groups_) groups_.resize(n_groups_);
+  for (std::size_t i = 0; i < n_groups_; ++i)
+    groups_[i].prepare(device_reduction, device_reduction.pipelines[i * of_stream].stream,
+                       of_stream * reduction.plan->steps.size());
   for (std::size_t i = 0; i < pipelines; ++i)
     pipelines_[i].prepare(reduction, device_reduction, layout, device_reduction.pipelines[i],
                           groups_[i / of_stream], memory + i * stride);

@@ -73,21 +73,33 @@ struct DeviceReduction {
 
 class DeviceSteps;
 
-// The pipelines of one stream.
+// The pipelines of one stream. Their launches are numbered, and are over in that order.
 class DeviceGroup {
  public:
-  void prepare(const DeviceReduction& device, DeviceStream* stream);
+  // most: launches that may be under way at once. May throw std::bad_alloc.
+  void prepare(const DeviceReduction& device, DeviceStream* stream, std::size_t most);
   LaunchBatch& batch() { return batch_; }
   // The next launches are those of this pipeline.
   void begin(DeviceSteps& steps);
   // Launches what the pipelines have begun, and tells them. False if that failed.
   bool launch();
+  bool is_busy() const { return over_ < launched_; }
+  // Asks for the oldest launch that is not over.
+  void look();
+  bool is_over(std::size_t launch) const { return launch < over_; }
+  // The error with which the device answered, for launches from some number on.
+  const Status& failure_of(std::size_t launch) const;
 
  private:
+  DeviceEvent*& end_of(std::size_t launch) { return ends_[launch % ends_.size()]; }
+
   const DeviceReduction* device_ = nullptr;
   DeviceStream* stream_ = nullptr;
   LaunchBatch batch_;
   std::vector<DeviceSteps*> begun_;
+  std::vector<DeviceEvent*> ends_;  // of the launches under way
+  std::size_t launched_ = 0, over_ = 0, first_failed_ = 0;
+  Status failure_;
 };
 
 class DeviceSteps final : public Steps {
@@ -122,9 +134,10 @@ class DeviceSteps final : public Steps {
   // Events around the launches of the pipeline's last step, which stand for those of the whole group.
   DeviceEvent* end_of_last() const { return end_of(*launched_.back().step); }
   DeviceEvent* beginning_of_last() const { return beginning_of(*launched_.back().step); }
-  // The last step was launched between these events together with those of other pipelines, `steps` in all; or it could not
-  // be launched, and nothing of the stream runs any more.
-  void was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end, std::size_t steps);
+  // The last step was launched between these events together with those of other pipelines, `steps` in all, with this number
+  // in its group; or it could not be launched, and nothing of the stream runs any more.
+  void was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end, std::size_t number,
+                    std::size_t steps);
   // Also written by decodes that nobody waits for.
   std::span<const DeviceResult> results() const { return results_; }
 
@@ -132,7 +145,8 @@ class DeviceSteps final : public Steps {
   struct Launched {
     const Step* step = nullptr;
     DeviceEvent *beginning = nullptr, *end = nullptr;
-    std::size_t steps = 1;  // between the events
+    std::size_t number = 0;  // of the launch in the group
+    std::size_t steps = 1;   // between the events
     Status status{};
   };
   void launch(const Step& step, const ChunkPlaces::Encode& e, const FrameHeader& header);
@@ -171,6 +185,7 @@ class DeviceBackend final : public Backend {
   Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
   bool is_asynchronous() const override { return true; }
   std::size_t together(std::size_t pipelines) const override { return pipelines_of_stream(pipelines); }
+  void look() override;
   bool launch() override;
   bool has_frames() const override { return device_reduction.device_wire; }
   bool may_outlast() const override { return device_reduction.may_outlast; }
@@ -183,8 +198,8 @@ class DeviceBackend final : public Backend {
 
  private:
   std::vector<DeviceSteps> pipelines_;  // n_pipelines_ of them in use
-  std::vector<DeviceGroup> groups_;     // the first ones are in use
-  std::size_t n_pipelines_ = 0;
+  std::vector<DeviceGroup> groups_;     // n_groups_ of them in use
+  std::size_t n_pipelines_ = 0, n_groups_ = 0;
 };
 
 }  // namespace mq

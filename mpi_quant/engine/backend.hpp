@@ -75,6 +75,8 @@ class Backend {
   // step at the same time. launch: after encode and decode of several segments; only now need they run. False if the device
   // has failed, of which over() gives the reason.
   virtual std::size_t together(std::size_t) const { return 1; }
+  // For an asynchronous backend: asks the device what is over. Steps::over() tells what the last look saw.
+  virtual void look() {}
   virtual bool launch() { return true; }
   // True if a reduction may end while its last decodes still run.
   virtual bool may_outlast() const { return false; }

@@ -93,6 +93,7 @@ class Execution {
     for (;;) {
       batch_.clear();
       bool progress = false;
+      if (is_asynchronous_) reduction_->backend->look();
       for (Pipeline& pipeline : pipelines_) {
         if (!pipeline.active || batch_.size() >= most_at_once_) continue;
         bool codec_step = false;

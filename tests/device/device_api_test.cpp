@@ -176,16 +176,6 @@ TEST_F(DeviceApiTest, runs_of_a_launch_have_arguments_of_their_own) {
   EXPECT_LT(fake_cuda_seconds(), 4e-6);
 }
 
-// A driver that loads kernels at their first launch may then wait for the work of the program.
-TEST_F(DeviceApiTest, kernels_are_loaded_with_their_image) {
-  const Array<float> x(std::vector<float>(256, 1));
-  OurStream s(*this, x.data());
-  for (const char* const kernel : {"test_add", "test_reverse"})
-    api().launcher(s.get())(kernel, 1, 256, 0, TestAdd{x.data(), 256, 1});
-  EXPECT_TRUE(api().synchronize(s.get()).ok());
-  EXPECT_EQ(fake_cuda_calls("lazy load"), 0);
-}
-
 TEST_F(DeviceApiTest, the_first_error_of_launches_is_kept_and_nothing_follows_it) {
   const Array<float> x(std::vector<float>(256, 1));
   OurStream s(*this, x.data());
@@ -262,46 +252,6 @@ TEST_F(DeviceApiTest, a_reset_gpu_is_opened_again_and_old_objects_are_refused) {
     EXPECT_NE(expect_device(x.data()), old);
     const OurStream again(*this, x.data());
   }
-  use_gpu(0);
-}
-
-TEST_F(DeviceApiTest, without_kernels_for_the_gpu_the_rest_works) {
-  use_gpu(1);
-  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
-  use_gpu(1);
-  fake_cuda_fail("cuModuleLoadDataEx", 1, 200);
-  const Array<float> x(std::vector<float>(10, 1));
-  OurStream s(*this, x.data());
-  ASSERT_NE(api().no_kernels(device_of(s)), nullptr);
-  EXPECT_NE(std::string(api().no_kernels(device_of(s))).find("INVALID_IMAGE"), std::string::npos);
-  EXPECT_TRUE(api().zero(s.get(), x.data(), 4).ok());
-  api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
-  EXPECT_EQ(api().launch_error(s.get()).text(), api().no_kernels(device_of(s)));
-  EXPECT_TRUE(api().synchronize(s.get()).ok());
-  EXPECT_EQ(x.get()[0], 0);
-  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
-  use_gpu(0);
-}
-
-TEST_F(DeviceApiTest, the_image_is_loaded_once_there_is_memory) {
-  for (const char* const function : {"cuModuleLoadDataEx", "cuModuleGetFunction"}) {
-    ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
-    use_gpu(1);
-    const Array<float> x(std::vector<float>(10, 1));
-    fake_cuda_fail(function, 0, kOutOfMemory);
-    OurStream s(*this, x.data());
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_NE(api().no_kernels(device_of(s)), nullptr);
-      EXPECT_NE(std::string(api().no_kernels(device_of(s))).find(function), std::string::npos);
-    }
-    fake_cuda_forget();
-    EXPECT_EQ(api().no_kernels(device_of(s)), nullptr);
-    api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
-    EXPECT_TRUE(api().launch_error(s.get()).ok());
-    EXPECT_TRUE(api().synchronize(s.get()).ok());
-    EXPECT_EQ(x.get()[0], 2);
-  }
-  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
   use_gpu(0);
 }
 

@@ -178,13 +178,15 @@ TEST_F(DeviceExecute, neighbouring_segments_share_launches) {
     EXPECT_LE(gpu.copies, 20);
     EXPECT_LE(gpu.records, 30);
     EXPECT_LE(gpu.waits, 4);
-    // Each call of the table also enters and leaves the context: five calls of the driver.
-    const int calls = gpu.launches + gpu.copies + gpu.records + gpu.queries;
-    EXPECT_LE(gpu.launches * kLaunchMicroseconds + gpu.copies * kCopyMicroseconds +
-                  gpu.records * kRecordMicroseconds + gpu.queries * kQueryMicroseconds +
-                  5 * calls * kOtherMicroseconds,
-              600);
-    RecordProperty("queries", gpu.queries);
+    EXPECT_LE(gpu.queries, 80) << "the table's events are over when they are asked for up to four times";
+    EXPECT_LE(gpu.holds, 80);
+    // Each time the context is entered and left: five calls of the driver.
+    const double microseconds = gpu.launches * kLaunchMicroseconds + gpu.copies * kCopyMicroseconds +
+                                gpu.records * kRecordMicroseconds + gpu.queries * kQueryMicroseconds +
+                                5 * gpu.holds * kOtherMicroseconds;
+    EXPECT_LE(microseconds, 170);
+    std::printf("rank %zu: %d launches, %d copies, %d records, %d queries, %d entries, %.0f us\n", r,
+                gpu.launches, gpu.copies, gpu.records, gpu.queries, gpu.holds, microseconds);
   }
   EXPECT_TRUE(same_bits(output[0], output[1]));
 }

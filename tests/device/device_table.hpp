@@ -30,6 +30,7 @@ struct Device {
   bool stays_bad = false;                                            // and all after it
   int launches = 0, runs = 0, copies = 0, records = 0, queries = 0;  // runs: those of the launches
   int allocations = 0, events = 0, waits = 0;
+  int holds = 0;  // how often its context was entered by hold() and what came after it
   bool kernels = true, captures = false;
   bool is_bad = false;               // since a failure that stays
   int sent_when_bad = 0;             // messages out of its memory since then
@@ -193,6 +194,11 @@ inline void Gpus::set_places(DeviceApi& api) {
   };
   api.name = [](Device*) noexcept { return "a GPU of the tests"; };
   api.no_kernels = [](Device* device) noexcept { return device->kernels ? nullptr : "it has none"; };
+  api.hold = [](Device* device) noexcept {
+    const std::scoped_lock lock(get().mutex());
+    ++device->holds;
+  };
+  api.release = [](Device*) noexcept {};
 }
 
 inline void Gpus::set_streams(DeviceApi& api) {

@@ -64,6 +64,7 @@ if(TARGET mpi_quant_cuda)
 
   mpiq_fake_cuda_test(device_where_test device_where_test.cpp)
   mpiq_fake_cuda_test(device_api_test device_api_test.cpp)
+  mpiq_fake_cuda_test(device_driver_test device_driver_test.cpp)
   mpiq_fake_cuda_test(device_errors_test device_errors_test.cpp)
 
   # A driver that is opened by a program which did not have one: the library is found beside it; is told not to look; is
@@ -114,6 +115,7 @@ if(TARGET mpi_quant_cuda)
   # Once more with a driver that takes no kernels: staged through host memory; with one that is never late; and with one that looks for pointers to host memory or another GPU's in the arguments of kernels.
   set(variable_refuse FAKE_CUDA_IMAGE=refuse)
   set(variable_eager FAKE_CUDA_EAGER=1)
+  set(variable_ptx FAKE_CUDA_IMAGE=ptx)
   set(variable_strict FAKE_CUDA_STRICT=1)
   foreach(variant refuse eager strict)
     foreach(test device_mpi_test device_places_mpi_test)

@@ -6,7 +6,7 @@
 // Environment, read at the first call: FAKE_CUDA_DEVICES (1), FAKE_CUDA_PROCESSORS (4), FAKE_CUDA_SHARED
 // (bytes that a block may have, 232448), FAKE_CUDA_EAGER (1: work runs at once where its order permits it),
 // FAKE_CUDA_QUERIES (how often work says that it is not done, 2), FAKE_CUDA_IMAGE (refuse: no image is
-// taken), FAKE_CUDA_FAIL ("function:nth:code,..."), FAKE_CUDA_TRACE (1: calls on stderr).
+// taken; ptx: PTX only, as by a driver that is older than the compiler), FAKE_CUDA_FAIL ("function:nth:code,..."), FAKE_CUDA_TRACE (1: calls on stderr).
 #pragma once
 
 #include <cstddef>

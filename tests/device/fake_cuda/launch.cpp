@@ -1,4 +1,4 @@
-// The fake driver's kernels: names in the emulator's table. The image itself is not looked at.
+// The fake driver's kernels: names in the emulator's table. Of the image only the kind is looked at.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -91,7 +91,9 @@ CuResult cuModuleLoadDataEx(CuModule* out, const void* image, unsigned n, int* o
   if (call.result == kSuccess) call.result = current(context);
   if (call.result == kSuccess) call.result = unsafe();
   if (call.result != kSuccess) return call.result;
-  if (state().refuses_images || image == nullptr) {
+  // Text is PTX: without nvcc both images are.
+  const bool is_ptx = image != nullptr && std::strncmp(static_cast<const char*>(image), "//", 2) == 0;
+  if (state().refuses_images || image == nullptr || (state().takes_ptx_only && !is_ptx)) {
     for (unsigned i = 0; i < n; ++i)
       if (options[i] == kJitErrorLog) std::strcpy(static_cast<char*>(values[i]), "the fake takes no image");
     return kInvalidImage;
