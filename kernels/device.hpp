@@ -82,6 +82,8 @@ struct DeviceOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
   void (*encode)(const DeviceEncode&, const Launcher&) noexcept;
   void (*decode)(const DeviceDecode&, const Launcher&) noexcept;
+  // decode reads each byte of the wire once, together with those beside it: the wire may as well be in pinned host memory.
+  bool reads_once = false;
 };
 
 // Copies bytes of pinned host memory to the device. `most`: the greatest number of bytes of any such copy that may become

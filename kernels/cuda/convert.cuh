@@ -13,14 +13,14 @@ MQ_DEVICE void widen(const kernels::dense::WidenElements& a) {
   const std::uint64_t own = std::uint64_t{block()} * threads() + thread();
   std::uint64_t done = 0;
   if (packs<std::uint16_t>(a.half) && packs<float>(a.out)) {
-    done = a.n / kPack * kPack;
+    done = a.n / kPack<float> * kPack<float>;
     in_batches<4>(
-        own * kPack, done, all * kPack,
+        own * kPack<float>, done, all * kPack<float>,
         [&](std::uint64_t i) { return load_pack<std::uint16_t>(a.half + 2 * i); },
         [&](std::uint64_t i, const Pack<std::uint16_t>& half) {
           Pack<float> out;
           MQ_UNROLL(4)
-          for (std::uint32_t j = 0; j < kPack; ++j) out.of[j] = Half::to(half.of[j]);
+          for (std::uint32_t j = 0; j < kPack<float>; ++j) out.of[j] = Half::to(half.of[j]);
           store_pack(a.out + 4 * i, out);
         });
   }
@@ -41,9 +41,9 @@ MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
   };
   std::uint64_t done = 0;
   if (packs<std::uint16_t>(a.half) && packs<float>(a.v) && packs<float>(a.residual)) {
-    done = a.n / kPack * kPack;
+    done = a.n / kPack<float> * kPack<float>;
     in_batches<4>(
-        own * kPack, done, all * kPack,
+        own * kPack<float>, done, all * kPack<float>,
         [&](std::uint64_t i) {
           return Packs{load_pack<float>(a.v + 4 * i),
                        kKeep ? load_pack<float>(a.residual + 4 * i) : Pack<float>{}};
@@ -51,7 +51,7 @@ MQ_DEVICE void narrow(const kernels::dense::NarrowElements& a) {
         [&](std::uint64_t i, Packs e) {
           Pack<std::uint16_t> half;
           MQ_UNROLL(4)
-          for (std::uint32_t j = 0; j < kPack; ++j) {
+          for (std::uint32_t j = 0; j < kPack<float>; ++j) {
             half.of[j] = Half::from(e.v.of[j]);
             e.kept.of[j] = deposited(e.kept.of[j], e.v.of[j] - Half::to(half.of[j]));
           }

@@ -48,7 +48,7 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
 }
 
 template <const Elements& kGives>
-constexpr DeviceOps kOps{&scratch_bytes, &encode<kGives>, &decode<kGives>};
+constexpr DeviceOps kOps{&scratch_bytes, &encode<kGives>, &decode<kGives>, true};
 
 struct DitheredBf16 : block_rows::WithoutSettings<DitheredWire> {
   static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(dithered_bf16);

@@ -1,5 +1,5 @@
-// The kernels of raw, bf16 and f16. A thread block takes tiles of 4096 elements. Each thread handles four
-// packs of four elements; it loads all before it uses the first, so that enough memory requests are in
+// The kernels of raw, bf16 and f16. A thread block takes tiles of 4096 elements. Each thread handles 16
+// elements in packs of 16 bytes; it loads all before it uses the first, so that enough memory requests are in
 // flight. Where an address is not a multiple of a pack, and at the end, it handles one element at a time.
 #pragma once
 
@@ -47,22 +47,23 @@ MQ_DEVICE void encode_tile(const kernels::dense::EncodeElements& a, std::uint64_
   using namespace kernels::dense;
   using Code = typename E::Code;
   constexpr bool kResidual = F != kernels::Feedback::none;
-  Pack<T> x[kPacksAThread], r[kPacksAThread];
-  const std::uint64_t at = begin + kPack * thread();
-  MQ_UNROLL(4)
-  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
-    x[i] = load_pack<T>(a.x + (at + i * kPack * kThreads) * sizeof(T));
-    if constexpr (kResidual) r[i] = load_pack<T>(a.residual + (at + i * kPack * kThreads) * sizeof(T));
+  constexpr std::uint32_t kPacks = kTile / kThreads / kPack<T>;
+  Pack<T> x[kPacks], r[kPacks];
+  const std::uint64_t at = begin + kPack<T> * thread();
+  MQ_UNROLL(8)
+  for (std::uint32_t i = 0; i < kPacks; ++i) {
+    x[i] = load_pack<T>(a.x + (at + i * kPack<T> * kThreads) * sizeof(T));
+    if constexpr (kResidual) r[i] = load_pack<T>(a.residual + (at + i * kPack<T> * kThreads) * sizeof(T));
   }
-  MQ_UNROLL(4)
-  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
-    Pack<Code> codes;
+  MQ_UNROLL(8)
+  for (std::uint32_t i = 0; i < kPacks; ++i) {
+    Pack<Code, kPack<T>> codes;
     if constexpr (F == kernels::Feedback::carry) x[i] = sum_of(x[i], r[i]);
     MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kPack; ++j)
+    for (std::uint32_t j = 0; j < kPack<T>; ++j)
       codes.of[j] = encode_one<E, T, F>(x[i].of[j], r[i].of[j], counts);
-    store_pack(a.wire + (at + i * kPack * kThreads) * sizeof(Code), codes);
-    if constexpr (kResidual) store_pack(a.residual + (at + i * kPack * kThreads) * sizeof(T), r[i]);
+    store_pack(a.wire + (at + i * kPack<T> * kThreads) * sizeof(Code), codes);
+    if constexpr (kResidual) store_pack(a.residual + (at + i * kPack<T> * kThreads) * sizeof(T), r[i]);
   }
 }
 
@@ -71,7 +72,7 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, Counts& 
   using namespace kernels::dense;
   using Code = typename E::Code;
   constexpr bool kResidual = F != kernels::Feedback::none;
-  const bool packed = packs<T>(a.x) && packs<Code>(a.wire) && (!kResidual || packs<T>(a.residual));
+  const bool packed = packs<T>(a.x) && packs<Code, kPack<T>>(a.wire) && (!kResidual || packs<T>(a.residual));
   for (std::uint64_t begin = std::uint64_t{block()} * kTile; begin < a.n;
        begin += std::uint64_t{blocks()} * kTile) {
     if (packed && a.n - begin >= kTile) {
@@ -81,7 +82,7 @@ MQ_DEVICE void encode_elements(const kernels::dense::EncodeElements& a, Counts& 
     struct Both {
       T x, r;
     };
-    in_batches<4>(
+    in_batches<kElementBatch<T, true>>(
         begin + thread(), smaller(a.n, begin + kTile), kThreads,
         [&](std::uint64_t i) {
           return Both{load<T>(a.x + i * sizeof(T)), kResidual ? load<T>(a.residual + i * sizeof(T)) : T{0}};
@@ -130,23 +131,24 @@ template <class E, class T, bool kAdd>
 MQ_DEVICE void decode_tile(const kernels::dense::DecodeElements& a, std::uint64_t begin) {
   using namespace kernels::dense;
   using Code = typename E::Code;
-  Pack<Code> codes[kPacksAThread];
-  Pack<T> base[kPacksAThread];
-  const std::uint64_t at = begin + kPack * thread();
-  MQ_UNROLL(4)
-  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
-    codes[i] = load_pack<Code>(a.wire + (at + i * kPack * kThreads) * sizeof(Code));
-    if constexpr (kAdd) base[i] = load_pack<T>(a.base + (at + i * kPack * kThreads) * sizeof(T));
+  constexpr std::uint32_t kPacks = kTile / kThreads / kPack<T>;
+  Pack<Code, kPack<T>> codes[kPacks];
+  Pack<T> base[kPacks];
+  const std::uint64_t at = begin + kPack<T> * thread();
+  MQ_UNROLL(8)
+  for (std::uint32_t i = 0; i < kPacks; ++i) {
+    codes[i] = load_pack<Code, kPack<T>>(a.wire + (at + i * kPack<T> * kThreads) * sizeof(Code));
+    if constexpr (kAdd) base[i] = load_pack<T>(a.base + (at + i * kPack<T> * kThreads) * sizeof(T));
   }
-  MQ_UNROLL(4)
-  for (std::uint32_t i = 0; i < kPacksAThread; ++i) {
+  MQ_UNROLL(8)
+  for (std::uint32_t i = 0; i < kPacks; ++i) {
     Pack<T> x;
     MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kPack; ++j) {
+    for (std::uint32_t j = 0; j < kPack<T>; ++j) {
       x.of[j] = E::get(codes[i].of[j]);
       if constexpr (kAdd) x.of[j] = joined_sum(base[i].of[j], x.of[j]);
     }
-    store_pack(a.x + (at + i * kPack * kThreads) * sizeof(T), x);
+    store_pack(a.x + (at + i * kPack<T> * kThreads) * sizeof(T), x);
   }
 }
 
@@ -154,14 +156,14 @@ template <class E, class T, bool kAdd>
 MQ_DEVICE void decode_elements(const kernels::dense::DecodeElements& a) {
   using namespace kernels::dense;
   using Code = typename E::Code;
-  const bool packed = packs<Code>(a.wire) && packs<T>(a.x) && (!kAdd || packs<T>(a.base));
+  const bool packed = packs<Code, kPack<T>>(a.wire) && packs<T>(a.x) && (!kAdd || packs<T>(a.base));
   for (std::uint64_t begin = std::uint64_t{block()} * kTile; begin < a.n;
        begin += std::uint64_t{blocks()} * kTile) {
     if (packed && a.n - begin >= kTile) {
       decode_tile<E, T, kAdd>(a, begin);
       continue;
     }
-    in_batches<4>(
+    in_batches<kElementBatch<T, true>>(
         begin + thread(), smaller(a.n, begin + kTile), kThreads,
         [&](std::uint64_t i) {
           const T v = E::get(load<Code>(a.wire + i * sizeof(Code)));

@@ -9,7 +9,7 @@
 
 namespace mq::kernels::dense {
 
-inline constexpr std::uint32_t kThreads = 256, kPacksAThread = 4, kTile = kThreads * kPacksAThread * 4;
+inline constexpr std::uint32_t kThreads = 256, kTile = 16 * kThreads;
 
 struct EncodeElements {
   const std::byte* x;

@@ -8,23 +8,24 @@
 
 namespace mq::simt {
 
-// Number of elements that one thread moves at once, if the address allows it.
-inline constexpr std::uint32_t kPack = 4;
+// Number of elements that one thread moves at once, if the address allows it: 16 bytes, so that those of a warp lie side by side.
 template <class T>
-struct alignas(sizeof(T) * kPack < 16 ? sizeof(T) * kPack : 16) Pack {
-  T of[kPack];
+inline constexpr std::uint32_t kPack = sizeof(T) == 8 ? 2 : 4;
+template <class T, std::uint32_t kElements = kPack<T>>
+struct alignas(sizeof(T) * kElements) Pack {
+  T of[kElements];
 };
-template <class T>
-MQ_DEVICE Pack<T> load_pack(const std::byte* p) {
-  return *reinterpret_cast<const Pack<T>*>(p);
+template <class T, std::uint32_t kElements = kPack<T>>
+MQ_DEVICE Pack<T, kElements> load_pack(const std::byte* p) {
+  return *reinterpret_cast<const Pack<T, kElements>*>(p);
 }
-template <class T>
-MQ_DEVICE void store_pack(std::byte* p, const Pack<T>& v) {
-  *reinterpret_cast<Pack<T>*>(p) = v;
+template <class T, std::uint32_t kElements>
+MQ_DEVICE void store_pack(std::byte* p, const Pack<T, kElements>& v) {
+  *reinterpret_cast<Pack<T, kElements>*>(p) = v;
 }
-template <class T>
+template <class T, std::uint32_t kElements = kPack<T>>
 MQ_DEVICE bool packs(const void* p) {
-  return aligned(p, alignof(Pack<T>));
+  return aligned(p, alignof(Pack<T, kElements>));
 }
 
 template <class T>
@@ -68,13 +69,13 @@ MQ_DEVICE Pack<T> sum_of(const Pack<T>& a, const Pack<T>& b) {
   Pack<T> sum;
   bool is_nan = false;
   MQ_UNROLL(4)
-  for (std::uint32_t j = 0; j < kPack; ++j) {
+  for (std::uint32_t j = 0; j < kPack<T>; ++j) {
     sum.of[j] = a.of[j] + b.of[j];
     is_nan |= sum.of[j] != sum.of[j];
   }
   if (is_nan) {  // rare: one branch for all of them
     MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kPack; ++j) sum.of[j] = sum_of(a.of[j], b.of[j]);
+    for (std::uint32_t j = 0; j < kPack<T>; ++j) sum.of[j] = sum_of(a.of[j], b.of[j]);
   }
   return sum;
 }
@@ -155,27 +156,29 @@ MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t by
 }
 
 // Copies bytes from any address to shared memory, in whole words. `to` is 4-byte aligned, with 3 writable bytes after the end.
-// Only bytes that are copied are read. Called by a whole warp.
+// Only bytes that are copied are read: 512 of them at the same time. Called by a whole warp.
 MQ_DEVICE void fetch_bytes(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
-  for (std::uint32_t at = 4 * lane(); at < bytes; at += 128) {
-    std::uint32_t word = 0;
-    if (phase == 0 && at + 4 <= bytes) {
-      word = *reinterpret_cast<const std::uint32_t*>(from + at);
-    } else if (at >= phase && at - phase + 8 <= bytes) {
-      const auto* const words = reinterpret_cast<const std::uint32_t*>(from + at - phase);
-      word = static_cast<std::uint32_t>((words[0] | std::uint64_t{words[1]} << 32) >> (8 * phase));
-    } else {
-      for (std::uint32_t i = 0; i < 4 && at + i < bytes; ++i)
-        word |= static_cast<std::uint32_t>(from[at + i]) << (8 * i);
-    }
-    *reinterpret_cast<std::uint32_t*>(to + at) = word;
-  }
+  in_batches<4>(
+      4 * lane(), bytes, 128,
+      [&](std::uint32_t at) {
+        if (phase == 0 && at + 4 <= bytes) return *reinterpret_cast<const std::uint32_t*>(from + at);
+        if (at >= phase && at - phase + 8 <= bytes) {
+          const auto* const words = reinterpret_cast<const std::uint32_t*>(from + at - phase);
+          return static_cast<std::uint32_t>((words[0] | std::uint64_t{words[1]} << 32) >> (8 * phase));
+        }
+        std::uint32_t word = 0;
+        for (std::uint32_t i = 0; i < 4 && at + i < bytes; ++i)
+          word |= static_cast<std::uint32_t>(from[at + i]) << (8 * i);
+        return word;
+      },
+      [&](std::uint32_t at, std::uint32_t word) { *reinterpret_cast<std::uint32_t*>(to + at) = word; });
 }
 
-// Batch size for elements that are moved one by one. It is smaller for arbitrary addresses, because each
+// Batch size for elements that are moved one by one: the addresses of x and residual are no multiples of 16, and they may differ
+// in that, so that no elements at the beginning can be left out to make them so. Smaller for arbitrary addresses, because each
 // element then takes many loads.
-template <bool kWhole>
-inline constexpr std::uint32_t kElementBatch = kWhole ? 4 : 1;
+template <class T, bool kWhole>
+inline constexpr std::uint32_t kElementBatch = kWhole ? 32 / sizeof(T) : 1;
 
 }  // namespace mq::simt

@@ -119,7 +119,6 @@ void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
 
 template <class T>
 void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
-  constexpr std::uint32_t kDecodeWarps = 4;
   const DecodeArgs& a = d.args;
   if (a.n == 0) {
     if (a.wire_bytes != 0) dense::refuse(d, launch);
@@ -137,13 +136,13 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
 
 constinit const DeviceRow onebit_device_row{
     "onebit",
-    {DeviceOps{&scratch_bytes<float>, &encode<float, false>, &decode<float>},
-     DeviceOps{&scratch_bytes<double>, &encode<double, false>, &decode<double>}},
+    {DeviceOps{&scratch_bytes<float>, &encode<float, false>, &decode<float>, true},
+     DeviceOps{&scratch_bytes<double>, &encode<double, false>, &decode<double>, true}},
     {}};
 constinit const DeviceRow onebit_steps_device_row{
     "onebit",
-    {DeviceOps{&scratch_bytes<float>, &encode<float, true>, &decode<float>},
-     DeviceOps{&scratch_bytes<double>, &encode<double, true>, &decode<double>}},
+    {DeviceOps{&scratch_bytes<float>, &encode<float, true>, &decode<float>, true},
+     DeviceOps{&scratch_bytes<double>, &encode<double, true>, &decode<double>, true}},
     {}};
 
 }  // namespace mq::kernels

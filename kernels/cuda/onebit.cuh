@@ -17,7 +17,7 @@ MQ_DEVICE void fill_rest(T* v, const std::byte* x, const std::byte* residual, st
   struct Both {
     T x, r;
   };
-  in_batches<kElementBatch<kWhole>>(
+  in_batches<kElementBatch<T, kWhole>>(
       begin + lane(), n, 32,
       [&](std::uint32_t i) {
         return Both{element<T, kWhole>(x, i), kCarry ? element<T, kWhole>(residual, i) : T{0}};
@@ -30,14 +30,12 @@ MQ_DEVICE void fill(T* v, const std::byte* x, const std::byte* residual, std::ui
   struct Both {
     Pack<T> x, r;
   };
-  // Number of 16-byte loads per lane that are in flight at once, for every element type.
-  constexpr std::uint32_t kLoads = 8,
-                          kLoadsOfOne = static_cast<std::uint32_t>(sizeof(Pack<T>) / 16) * (kCarry ? 2 : 1);
+  constexpr std::uint32_t kLoads = 8;  // of 16 bytes per lane, in flight at once
   std::uint32_t begin = 0;
   if (packs<T>(x) && (!kCarry || packs<T>(residual))) {
-    begin = n / kPack * kPack;
-    in_batches<greater(kLoads / kLoadsOfOne, 4u)>(
-        lane() * kPack, begin, 32 * kPack,
+    begin = n / kPack<T> * kPack<T>;
+    in_batches<kCarry ? kLoads / 2 : kLoads>(
+        lane() * kPack<T>, begin, 32 * kPack<T>,
         [&](std::uint32_t i) {
           return Both{load_pack<T>(x + std::size_t{i} * sizeof(T)),
                       kCarry ? load_pack<T>(residual + std::size_t{i} * sizeof(T)) : Pack<T>{}};
@@ -175,7 +173,7 @@ struct ErrorOf {
 template <class T, bool kDeposit, bool kWhole>
 MQ_DEVICE void keep_rest(const T* v, std::byte* residual, std::uint32_t begin, std::uint32_t n,
                          ErrorOf<T> error) {
-  in_batches<kElementBatch<kWhole>>(
+  in_batches<kElementBatch<T, kWhole>>(
       begin + lane(), n, 32,
       [&](std::uint32_t i) { return kDeposit ? element<T, kWhole>(residual, i) : T{0}; },
       [&](std::uint32_t i, T r) {
@@ -187,16 +185,16 @@ template <class T, bool kDeposit>
 MQ_DEVICE void keep_errors(const T* v, std::byte* residual, std::uint32_t n, ErrorOf<T> error) {
   std::uint32_t begin = 0;
   if (packs<T>(residual)) {
-    begin = n / kPack * kPack;
+    begin = n / kPack<T> * kPack<T>;
     in_batches<4>(
-        lane() * kPack, begin, 32 * kPack,
+        lane() * kPack<T>, begin, 32 * kPack<T>,
         [&](std::uint32_t i) {
           return kDeposit ? load_pack<T>(residual + std::size_t{i} * sizeof(T)) : Pack<T>{};
         },
         [&](std::uint32_t i, Pack<T> r) {
           const Pack<T> e = *reinterpret_cast<const Pack<T>*>(v + i);
           MQ_UNROLL(4)
-          for (std::uint32_t j = 0; j < kPack; ++j)
+          for (std::uint32_t j = 0; j < kPack<T>; ++j)
             r.of[j] = kDeposit ? deposited(r.of[j], error(e.of[j])) : error(e.of[j]);
           store_pack(residual + std::size_t{i} * sizeof(T), r);
         });
@@ -285,16 +283,11 @@ MQ_DEVICE void encode_blocks(const kernels::onebit::EncodeBlocks& a) {
   end_encode(a.encoded, a.bytes, lane() == 0 ? nonfinite : 0);
 }
 
-// encode writes 0 to the padding bits of the last byte.
-MQ_DEVICE bool padding_ok(const std::byte* codes, std::uint64_t n) {
-  return n % 8 == 0 || (static_cast<unsigned>(codes[n / 8]) >> (n % 8)) == 0;
-}
-
 // Decodes elements `begin` to n, one by one.
 template <class T, bool kAdd, bool kWhole>
 MQ_DEVICE void decode_rest(const std::byte* codes, const std::byte* base, std::byte* x, std::uint32_t begin,
                            std::uint32_t n, kernels::onebit::Means<T> means) {
-  in_batches<kElementBatch<kWhole>>(
+  in_batches<kElementBatch<T, kWhole>>(
       begin + lane(), n, 32,
       [&](std::uint32_t i) {
         const bool is_above = (static_cast<std::uint32_t>(codes[i / 8]) >> (i % 8) & 1) != 0;
@@ -312,16 +305,16 @@ MQ_DEVICE void decode_part(const std::byte* codes, const std::byte* base, std::b
   };
   std::uint32_t done = 0;
   if (packs<T>(x) && packs<T>(base)) {
-    done = n / kPack * kPack;
+    done = n / kPack<T> * kPack<T>;
     in_batches<4>(
-        lane() * kPack, done, 32 * kPack,
+        lane() * kPack<T>, done, 32 * kPack<T>,
         [&](std::uint32_t i) {
           return Both{kAdd ? load_pack<T>(base + std::size_t{i} * sizeof(T)) : Pack<T>{},
                       static_cast<std::uint32_t>(codes[i / 8]) >> (i % 8)};
         },
         [&](std::uint32_t i, Both e) {
           MQ_UNROLL(4)
-          for (std::uint32_t j = 0; j < kPack; ++j) {
+          for (std::uint32_t j = 0; j < kPack<T>; ++j) {
             const T decoded = (e.bits >> j & 1) != 0 ? means.above : means.below;
             e.base.of[j] = kAdd ? joined_sum(e.base.of[j], decoded) : decoded;
           }
@@ -334,24 +327,35 @@ MQ_DEVICE void decode_part(const std::byte* codes, const std::byte* base, std::b
     decode_rest<T, kAdd, false>(codes, base, x, done, n, means);
 }
 
+// The codes of a piece in the shared memory of each warp. The wire may be in host memory, from where each read takes longer than a
+// microsecond: so all of them are under way at the same time.
+struct Codes {
+  std::uint32_t of_warp[kernels::onebit::kDecodeWarps][kernels::kSumPiece / 32 + 1];
+};
+
 // Each warp takes pieces of blocks, of at most kSumPiece elements.
 template <class T, bool kAdd>
 MQ_DEVICE void decode_blocks(const kernels::onebit::DecodeBlocks& a) {
   using namespace kernels::onebit;
+  auto* const codes = reinterpret_cast<std::byte*>(shared<Codes>().of_warp[warp()]);
   const Pieces pieces{a.cut};
   const std::uint64_t count = pieces.count(a.n);
   for (std::uint64_t i = std::uint64_t{block()} * warps() + warp(); i < count;
        i += std::uint64_t{blocks()} * warps()) {
     const std::uint64_t index = pieces.block_of(i), begin = a.cut.begin(index);
     const std::uint64_t first = (i - pieces.first(index)) * kernels::kSumPiece;
-    const std::uint64_t n = length_of(a.cut, index, a.n);
+    const std::uint64_t left = length_of(a.cut, index, a.n) - first;
+    const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(left, kernels::kSumPiece));
     const std::byte* const wire = a.wire + wire_offset<T>(a.cut, index);
-    const std::byte* const codes = wire + sizeof(Means<T>);
-    if (first == 0 && lane() == 0 && !padding_ok(codes, n)) *a.malformed = 1;
+    const Means<T> means{load<T>(wire), load<T>(wire + sizeof(T))};
+    fetch_bytes(codes, wire + sizeof means + first / 8, static_cast<std::uint32_t>(code_bytes(n)));
+    warp_sync();
+    // encode writes 0 to the padding bits of the last byte.
+    if (lane() == 0 && n % 8 != 0 && static_cast<std::uint32_t>(codes[n / 8]) >> (n % 8) != 0)
+      *a.malformed = 1;
     const std::uint64_t offset = (begin + first) * sizeof(T);
-    decode_part<T, kAdd>(codes + first / 8, kAdd ? a.base + offset : nullptr, a.x + offset,
-                         static_cast<std::uint32_t>(smaller<std::uint64_t>(n - first, kernels::kSumPiece)),
-                         {load<T>(wire), load<T>(wire + sizeof(T))});
+    decode_part<T, kAdd>(codes, kAdd ? a.base + offset : nullptr, a.x + offset, n, means);
+    warp_sync();
   }
 }
 

@@ -13,6 +13,7 @@ namespace mq::kernels::onebit {
 // is less than the 48 KiB that a block may use on any GPU without permission.
 inline constexpr std::uint32_t kSharedBytes = 47 << 10;
 inline constexpr std::uint32_t kWarps = 4;  // of a thread block of encode, at most
+inline constexpr std::uint32_t kDecodeWarps = 4;
 
 struct EncodeBlocks {
   const std::byte* x;

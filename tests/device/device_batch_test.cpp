@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "mpi_quant/plan/layout.hpp"
 #include "tests/device/device_rows.hpp"
 #include "tests/kernels/inputs.hpp"
 
@@ -135,6 +136,19 @@ TEST(DeviceBatch, OperationsOfASegmentStayInOrder) {
   EXPECT_EQ(copies, 80);
   EXPECT_EQ(runs, 40);
   EXPECT_LE(launches, 5);
+}
+
+// The blocks of a sparse frame are found one after the other (kernels/cuda/sparse_walk.cuh). They are few, however long the vector is.
+TEST(DeviceBatch, SparseFramesHaveFewBlocks) {
+  for (const char* const name : {"threshold", "adaptive", "topk", "zerorun"}) {
+    const kernels::Codec& codec = *kernels::find_codec(name);
+    const std::size_t block = codec.block(kernels::preset_params(codec));
+    for (const std::size_t element_bytes : {4, 8})
+      for (int chunks = 1; chunks <= 64; chunks *= 2)
+        for (std::size_t n = 1; n < std::size_t{1} << 40; n = n * 5 / 2 + 1)
+          ASSERT_LE((Layout(n, chunks, block, element_bytes).max_chunk() + block - 1) / block, 8U)
+              << name << " n=" << n << " chunks=" << chunks;
+  }
 }
 
 TEST(DeviceBatch, PayloadsAreBroughtFromAndToAnyAddress) {
