@@ -65,6 +65,11 @@ class Execution {
     n_pipelines_ = pipelines_of(reduction, *layout_);
     if (pipelines_.size() < n_pipelines_) pipelines_.resize(n_pipelines_);
     batch_.reserve(n_pipelines_);
+    const std::vector<Step>& steps = reduction.plan->steps;
+    const auto last_send = std::find_if(steps.rbegin(), steps.rend(), [](const Step& step) {
+      return step.op == Op::exchange && step.to != kNobody;
+    });
+    steps_that_send_ = static_cast<std::size_t>(steps.rend() - last_send);
     groups_.prepare(n_pipelines_, reduction.backend->together(n_pipelines_));
     most_at_once_ = is_asynchronous_ ? n_pipelines_ : static_cast<std::size_t>(reduction.threads);
     const std::size_t stride = pipeline_bytes(reduction, *layout_);
@@ -101,7 +106,9 @@ class Execution {
         if (codec_step) batch_.push_back(&pipeline);
       }
       moved = moved || progress;
-      groups_.hold_back(batch_, progress, [&](std::size_t i) { return pipelines_[i].active; });
+      groups_.hold_back(
+          batch_, progress, [&](std::size_t i) { return round_of(pipelines_[i]); },
+          [&](const Pipeline& pipeline) { return pipeline.at >= steps_that_send_; });
       if (batch_.empty()) return {};
       run_batch(tally);
       moved = true;
@@ -169,6 +176,10 @@ class Execution {
   }
   Slot& slot_of(Pipeline& pipeline, int slot) const { return pipeline.slots[static_cast<std::size_t>(slot)]; }
   const Step& step_of(const Pipeline& pipeline) const { return reduction_->plan->steps[pipeline.at]; }
+
+  int round_of(const Pipeline& pipeline) const {
+    return pipeline.active ? static_cast<int>(pipeline.segment / n_pipelines_) : -1;
+  }
 
   Status start_segment(C& comm, Pipeline& pipeline, std::size_t segment) {
     pipeline.segment = segment;
@@ -377,6 +388,7 @@ class Execution {
   const Reduction* reduction_ = nullptr;
   std::optional<Layout> layout_;
   std::size_t slot_bytes_ = 0, n_pipelines_ = 0, active_ = 0, most_at_once_ = 1;
+  std::size_t steps_that_send_ = 0;  // the last of so many steps of the plan sends
   std::vector<Pipeline> pipelines_;  // the first n_pipelines_ are in use
   std::vector<Pipeline*> batch_;
   Groups groups_;

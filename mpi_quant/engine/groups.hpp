@@ -20,12 +20,18 @@ class Groups {
   }
 
   // The batch has the pipelines that are at a codec step, by number. Takes out those whose neighbours are not at one yet.
+  // round_of(i): how many segments pipeline i has run before its present one; -1: it is not active. is_last(pipeline): nothing that
+  // follows in its segment is sent.
   //
-  // Not for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends what a neighbour
-  // waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a group need not be complete: as many as are ready are enough, also
-  // for the rest of the reduction, so that it waits only once.
-  template <class Pipeline, class IsActive>
-  void hold_back(std::vector<Pipeline*>& batch, bool progress, const IsActive& is_active) {
+  // Last steps wait for a complete group, however slowly messages arrive. Nobody needs what they make, but the pipeline itself for
+  // its next segment; and no message of this round, which the group waits for, depends on one of a later round.
+  //
+  // Other steps do not wait for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends what a neighbour
+  // waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a group need not be
+  // complete: as many as are ready are enough, also for the rest of the reduction, so that it waits only once.
+  template <class Pipeline, class RoundOf, class IsLast>
+  void hold_back(std::vector<Pipeline*>& batch, bool progress, const RoundOf& round_of,
+                 const IsLast& is_last) {
     if (together_ == 1 || batch.empty()) return;
     idle_calls_ = progress || batch.size() > held_ ? 0 : idle_calls_ + 1;
     const bool is_patient = idle_calls_ < kPatience;
@@ -34,8 +40,13 @@ class Groups {
       const std::size_t group = group_of(**begin);
       const auto end = std::find_if(begin, batch.end(), [&](auto* p) { return group_of(*p) != group; });
       const auto ready = static_cast<std::size_t>(end - begin);
-      if (!is_patient) enough_[group] = std::min(enough_[group], ready);
-      if (ready >= std::min(enough_[group], active_of(group, is_active))) kept = std::move(begin, end, kept);
+      const Members members = members_of(group, round_of);
+      const bool waits = std::all_of(begin, end, [&](auto* p) {
+        return is_last(*p) && round_of(static_cast<std::size_t>(p->index)) == members.last_round;
+      });
+      if (!is_patient && !waits) enough_[group] = std::min(enough_[group], ready);
+      if (ready >= (waits ? members.active : std::min(enough_[group], members.active)))
+        kept = std::move(begin, end, kept);
       begin = end;
     }
     held_ = static_cast<std::size_t>(batch.end() - kept);
@@ -44,16 +55,24 @@ class Groups {
   }
 
  private:
+  struct Members {
+    std::size_t active = 0;
+    int last_round = -1;
+  };
   template <class Pipeline>
   std::size_t group_of(const Pipeline& pipeline) const {
     return static_cast<std::size_t>(pipeline.index) / together_;
   }
-  template <class IsActive>
-  std::size_t active_of(std::size_t group, const IsActive& is_active) const {
+  template <class RoundOf>
+  Members members_of(std::size_t group, const RoundOf& round_of) const {
     const std::size_t end = std::min((group + 1) * together_, pipelines_);
-    std::size_t n = 0;
-    for (std::size_t i = group * together_; i < end; ++i) n += is_active(i);
-    return n;
+    Members members;
+    for (std::size_t i = group * together_; i < end; ++i) {
+      const int round = round_of(i);
+      members.active += round >= 0;
+      members.last_round = std::max(members.last_round, round);
+    }
+    return members;
   }
 
   static constexpr int kPatience = 100;
