@@ -29,7 +29,8 @@ inline constexpr int kPointerContext = 1, kPointerMemoryType = 2, kPointerIsMana
 inline constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2, kMemoryUnified = 4;
 inline constexpr int kDeviceSharedBytes = 8, kDeviceMultiprocessors = 16, kDeviceUnifiedAddressing = 41,
                      kDeviceSharedBytesOptin = 97;
-inline constexpr int kFunctionSharedBytes = 1, kFunctionDynamicSharedBytes = 8;  // CUfunction_attribute
+// CUfunction_attribute.
+inline constexpr int kFunctionSharedBytes = 1, kFunctionDynamicSharedBytes = 8, kFunctionSharedCarveout = 9;
 inline constexpr int kJitErrorLog = 5, kJitErrorLogBytes = 6;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventNoTiming = 2;
 inline constexpr unsigned kHostPortable = 1, kHostDeviceMapped = 2;

@@ -73,6 +73,9 @@ Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   if (status.ok())
     status = call_driver(d, cu.cuFuncGetAttribute, &fixed, kFunctionSharedBytes, out->function);
   if (!status.ok()) return {status.code(), status.text() + ": " + name};
+  // Kernels that want different parts of a multiprocessor's memory as shared memory cannot run there together: encodes would
+  // wait for decodes to end. So all want the same, as much as there is. A wish only: without it the driver chooses.
+  (void)cu.cuFuncSetAttribute(out->function, kFunctionSharedCarveout, 100);
   out->shared_bytes = kSharedBytes - std::min(static_cast<std::uint32_t>(fixed), kSharedBytes);
   out->name.store(name, std::memory_order_release);
   return {};

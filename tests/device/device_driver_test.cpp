@@ -71,6 +71,25 @@ TEST_F(DeviceDriver, kernels_are_loaded_with_their_image) {
   EXPECT_EQ(fake_cuda_calls("lazy load"), 0);
 }
 
+// Kernels with different wishes do not share a multiprocessor.
+TEST_F(DeviceDriver, all_kernels_wish_for_the_same_shared_memory) {
+  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
+  use_gpu(1);
+  {
+    const Array<float> x(std::vector<float>(256, 1));
+    OurStream s(*this, x.data());
+    fake_cuda_forget();
+    for (int i = 0; i < 2; ++i)
+      for (const char* const kernel : {"test_add", "test_reverse"})
+        api().launcher(s.get())(kernel, 1, 256, 0, TestAdd{x.data(), 256, 1});
+    EXPECT_TRUE(api().synchronize(s.get()).ok());
+    EXPECT_EQ(fake_cuda_calls("carveout 100"), 2) << "once a kernel";
+    EXPECT_EQ(fake_cuda_calls("other carveout"), 0);
+  }
+  ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);
+  use_gpu(0);
+}
+
 TEST_F(DeviceDriver, without_kernels_for_the_gpu_the_rest_works) {
   use_gpu(1);
   ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);

@@ -171,6 +171,10 @@ CuResult cuFuncSetAttribute(CuFunction handle, int attribute, int value) {
   if (call.result != kSuccess) return call.result;
   Kernel* const kernel = kernel_of(handle);
   if (kernel == nullptr) return kInvalidHandle;
+  if (attribute == kFunctionSharedCarveout) {
+    ++state().calls[value == 100 ? "carveout 100" : "other carveout"];
+    return value >= -1 && value <= 100 ? kSuccess : kInvalidValue;
+  }
   if (attribute != kFunctionDynamicSharedBytes || value < 0 || value + kStaticShared > state().shared_bytes)
     return kInvalidValue;
   kernel->shared_bytes = value;
