@@ -3,7 +3,8 @@
 // The bytes moved are the least that the algorithm must move, as on the host (kernels_host.cpp); decode-add
 // reads and writes the sectors of 32 bytes to which something is added. The rate of the copy counts both what
 // it reads and what it writes. Times are the GPU's own, between two events. A vector of 1 GiB is never in the
-// L2 cache. One of 8 MiB is always there (hot: several calls are timed together after one that is not).
+// L2 cache, one of 64 MiB in part. The shorter ones are always there (hot: several calls are timed together after one that is
+// not): 4 MiB, and 512 KiB, which is a chunk of a long call.
 #include "bench/kernels_cuda.hpp"
 
 #include <benchmark/benchmark.h>
@@ -277,7 +278,8 @@ bool register_gpu_cases() {
   benchmark::AddCustomContext("gpu_uuid", facts.gpu_uuid.str());
   benchmark::AddCustomContext("gpu_driver", facts.driver.str());
   benchmark::AddCustomContext("gpu_l2_bytes", std::to_string(facts.l2_B));
-  for (const std::size_t bytes : {std::size_t{1} << 30, std::size_t{8} << 20})
+  for (const std::size_t bytes :
+       {std::size_t{1} << 30, std::size_t{64} << 20, std::size_t{4} << 20, std::size_t{512} << 10})
     for (const Ops& row : rows())
       for (const Work work : kWorks) {
         // to save time, long vectors are floats only

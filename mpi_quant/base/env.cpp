@@ -78,6 +78,7 @@ Status read_cuda(Env& e) {
   MQ_TRY(read_word("MPIQ_CUDA", kOffOrAuto, e.cuda));
   MQ_TRY(read_word("MPIQ_CUDA_SYNC", kDeviceSyncs, e.cuda_sync));
   MQ_TRY(read_word("MPIQ_CUDA_WIRE", kDeviceWires, e.cuda_wire));
+  MQ_TRY(read_number("MPIQ_CUDA_SEGMENTS", 1, kMostCudaSegments, e.cuda_segments));
   constexpr std::array<std::string_view, 2> kOffOrOn{"off", "on"};
   e.cuda_time = !e.report.empty();
   return read_word("MPIQ_CUDA_TIME", kOffOrOn, e.cuda_time);

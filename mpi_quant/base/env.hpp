@@ -15,6 +15,7 @@
 namespace mq {
 
 inline constexpr int kMaxThreads = 64;
+inline constexpr int kMostCudaSegments = 32;
 
 // What the preload library does with the calls of a program.
 enum class Mode {
@@ -65,6 +66,9 @@ struct Env {
   // MPIQ_Stats. Otherwise these leave such steps out. Costs one event for each step. Default: on if a report
   // is written.
   bool cuda_time = false;
+  // MPIQ_CUDA_SEGMENTS: how many segments of a call may be in flight on a GPU; half of them share launches. Ranks may
+  // differ. Never fewer than on the processor. For measurements.
+  int cuda_segments = kMostCudaSegments;
   // MPIQ_NODE_RANKS: take each group of this many consecutive ranks of a communicator for one node, whatever
   // machines they run on. 1: every rank is a node of its own. It is for the plan hierarchical and its tests.
   // It counts only if all ranks have the same value and it divides their number; otherwise nodes have one

@@ -25,9 +25,11 @@ kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
 // Segments in flight on a device: enough to fill launches, fewer if each has many chunks or frames, whose pinned memory
 // they take. As many as on the host, or a multiple that divides tag_segments.
 int device_pipelines(const Reduction& reduction) {
-  constexpr int kChunks = 64, kMost = static_cast<int>(2 * LaunchBatch::kMostSegments);
+  static_assert(kMostCudaSegments == 2 * LaunchBatch::kMostSegments);
+  constexpr int kChunks = 64;
+  const int most = env().ok() ? env()->cuda_segments : kMostCudaSegments;
   const int wanted =
-      std::clamp(kChunks / std::max(reduction.plan->chunks, reduction.plan->slots / 2), 1, kMost);
+      std::clamp(kChunks / std::max(reduction.plan->chunks, reduction.plan->slots / 2), 1, most);
   int pipelines = reduction.pipelines;
   while (2 * pipelines <= wanted && reduction.tag_segments % (2 * pipelines) == 0) pipelines *= 2;
   return pipelines;

@@ -2,13 +2,15 @@
 // steps among simulated ranks, whose GPU and driver are bench_timed_gpu.hpp. All times are virtual, of assumed costs: no measurement. They
 // depend on nothing but the code, so that they show what a change does.
 //
-// `bench_gpu_time_test` prints the table of docs/gpu.md.
+// `bench_gpu_time_test` prints the tables of docs/gpu.md.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "mpi_quant/device/placement.hpp"
 #include "mpi_quant/engine/execute.hpp"
@@ -43,7 +45,8 @@ class PolledComm {
 };
 
 struct Timed {
-  double seconds = 0, switches = 0;
+  double seconds = 0;
+  int switches = 0;     // of the GPU of rank 0
   DriverCounts counts;  // of rank 0
 };
 
@@ -102,21 +105,19 @@ class RankCall {
   Execution<PolledComm> execution_;
 };
 
-// Ranks of one node, which share a GPU. Messages as in shared memory.
-Timed timed(const char* codec, std::size_t bytes, double switch_s, int ranks = 2) {
+// One call. The ranks of a node share a GPU.
+Timed timed(const char* codec, std::size_t bytes, double switch_s, const sim::Network& network) {
   constexpr std::size_t kRoom = std::size_t{1} << 32;  // addresses of a rank
-  auto* const memory =
-      static_cast<std::byte*>(mmap(nullptr, kRoom * static_cast<std::size_t>(ranks), PROT_NONE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  sim::Network network;
-  network.per_node = ranks;
-  sim::World world(ranks, network);
-  TimedGpu gpu(switch_s);
+  constexpr int kRanks = 2;
+  auto* const memory = static_cast<std::byte*>(
+      mmap(nullptr, kRoom * kRanks, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  sim::World world(kRanks, network);
+  std::array<TimedGpu, kRanks> gpus{TimedGpu(switch_s), TimedGpu(switch_s)};
   Timed result;
   const Status status = world.run([&](sim::SimComm& comm) {
     Device device;
     device.comm = &comm;
-    device.gpu = &gpu;
+    device.gpu = &gpus[static_cast<std::size_t>(comm.rank() / network.per_node)];
     device.memory = device.taken = memory + kRoom * static_cast<std::size_t>(comm.rank());
     device.end = device.memory + kRoom;
     TimedApi::devices().push_back(&device);
@@ -131,25 +132,72 @@ Timed timed(const char* codec, std::size_t bytes, double switch_s, int ranks = 2
   });
   EXPECT_TRUE(status.ok()) << status.text();
   EXPECT_EQ(world.leaked(), 0U);
-  munmap(memory, kRoom * static_cast<std::size_t>(ranks));
-  result.switches = gpu.switches();
+  munmap(memory, kRoom * kRanks);
+  result.switches = gpus[0].switches();
   return result;
 }
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kBytes = std::size_t{64} << 20;
 
-TEST(DeviceTime, counts_of_a_call_of_64_MiB) {
-  std::printf(
-      "| codec | switch cost | launches | segments a launch | copies | records | queries | entries | switches | ms |\n"
-      "|---|---|---|---|---|---|---|---|---|---|\n");
+// What launching costs the thread: without looks at events, with which it passes its time while it waits.
+double launching_us(const DriverCounts& c) {
+  return c.launches * kLaunchMicroseconds + c.copies * kCopyMicroseconds + c.records * kRecordMicroseconds;
+}
+
+// A table, a line for each call; then the call.
+class Table {
+ public:
+  explicit Table(const char* what) {
+    std::printf(
+        "\n| codec | %s | launches | segments in each | copies | records | driver, us | switches | call, ms |\n"
+        "|---|---|---|---|---|---|---|---|---|\n",
+        what);
+  }
+  static Timed add(const char* codec, const std::string& where, double switch_s,
+                   const sim::Network& network) {
+    const Timed t = timed(codec, kBytes, switch_s, network);
+    const DriverCounts& c = t.counts;
+    std::printf("| %s | %s | %d | %.0f | %d | %d | %.0f | %d | %.2f |\n", codec, where.c_str(), c.launches,
+                double(c.runs) / c.launches, c.copies, c.records, launching_us(c), t.switches,
+                t.seconds * 1e3);
+    return t;
+  }
+};
+
+// The counts of rank 0, whatever a switch costs and however slowly messages arrive.
+void expect_counts(const char* codec, const Timed& t) {
+  const bool reads_in_place = std::string_view(codec) == "onebit";
+  EXPECT_EQ(t.counts.launches, reads_in_place ? 24 : 40);
+  EXPECT_EQ(t.counts.runs, 16 * t.counts.launches) << "segments that a launch codes";
+  EXPECT_EQ(t.counts.copies, 0);
+  EXPECT_LE(t.counts.records, 25);
+  EXPECT_LE(t.counts.entries, t.counts.queries + 60) << "once a look at events or a batch of launches";
+}
+
+TEST(GpuTime, of_a_call_of_two_ranks_that_share_a_gpu) {
+  const Table table("switch between processes");
+  sim::Network node;
+  node.per_node = 2;
   for (const char* const codec : {"onebit", "bf16"})
-    for (const double microseconds : {0, 25, 50, 100, 200}) {
-      const Timed t = timed(codec, 64 * kMiB, microseconds * 1e-6);
-      const DriverCounts& c = t.counts;
-      std::printf("| %s | %.0f us | %d | %.1f | %d | %d | %d | %d | %.0f | %.2f |\n", codec, microseconds,
-                  c.launches, double(c.runs) / c.launches, c.copies, c.records, c.queries, c.entries,
-                  t.switches, t.seconds * 1e3);
+    for (const int microseconds : {0, 25, 50, 100, 200}) {
+      const Timed t =
+          table.add(codec, microseconds == 0 ? "none (MPS)" : std::to_string(microseconds) + " us",
+                    microseconds * 1e-6, node);
+      expect_counts(codec, t);
+      EXPECT_LE(t.switches, 18);
     }
+}
+
+TEST(GpuTime, of_a_call_whose_messages_arrive_slowly) {
+  const Table table("link: latency/overhead/bandwidth");
+  const auto call = [&](const char* codec, const char* link) {
+    sim::Network network;
+    ASSERT_TRUE(sim::parse_link(link, network).ok());
+    expect_counts(codec, table.add(codec, link, 0, network));
+  };
+  for (const char* const link : {"2us/0.5us/100Gbit", "20us/1us/10Gbit", "50us/2us/1Gbit"})
+    call("onebit", link);
+  for (const char* const link : {"2us/0.5us/100Gbit", "20us/1us/10Gbit"}) call("bf16", link);
 }
 
 }  // namespace

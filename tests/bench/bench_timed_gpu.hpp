@@ -182,6 +182,8 @@ inline Work work_of(const kernels::Launch& launch) {
         all.bus_bytes += double(of.bytes);
       } else if constexpr (requires { of.base; }) {
         all.memory_bytes += double(of.n) * 4 * (of.base == nullptr ? 1 : 2);
+        if constexpr (requires { of.cut; })  // the wire is read where it is
+          all.bus_bytes += double(onebit::wire_offset<float>(of.cut, of.blocks));
       } else {
         all.bus_bytes += double(of.bytes);
       }

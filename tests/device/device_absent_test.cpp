@@ -64,6 +64,8 @@ TEST(DeviceAbsent, words_of_the_environment) {
   for (const char* word : {"stream", "legacy,none"}) expect_word("MPIQ_CUDA_SYNC", word, false);
   for (const std::string_view word : kDeviceWires) expect_word("MPIQ_CUDA_WIRE", word.data(), true);
   for (const char* word : {"automatic", "gpu"}) expect_word("MPIQ_CUDA_WIRE", word, false);
+  for (const char* word : {"1", "16", "32"}) expect_word("MPIQ_CUDA_SEGMENTS", word, true);
+  for (const char* word : {"0", "33", "many"}) expect_word("MPIQ_CUDA_SEGMENTS", word, false);
   for (const char* word : {"on", "off", ""}) expect_word("MPIQ_CUDA_TIME", word, true);
   for (const char* word : {"1", "auto"}) expect_word("MPIQ_CUDA_TIME", word, false);
   EXPECT_EXIT(

@@ -110,6 +110,7 @@ endif()
 # Tests of calls with vectors on GPUs, over the fake driver (above); device_calls_mpi_test alone over any.
 if(TARGET mpi_quant_cuda)
   mpiq_any_cuda_mpi_test(device_calls_mpi_test device_calls_mpi_test.cpp RANKS 1 2)
+  mpiq_any_cuda_mpi_test(device_streams_mpi_test device_streams_mpi_test.cpp RANKS 1)
   mpiq_fake_cuda_mpi_test(device_mpi_test device_mpi_test.cpp device_calls_mpi_test.cpp RANKS 1 2 3 4)
   mpiq_fake_cuda_mpi_test(device_places_mpi_test device_places_mpi_test.cpp RANKS 1 2 3)
   # Once more with a driver that takes no kernels: staged through host memory; with one that is never late; and with one that looks for pointers to host memory or another GPU's in the arguments of kernels.

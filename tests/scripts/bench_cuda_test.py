@@ -85,7 +85,7 @@ class Cuda(WithFiles):
 
     def test_kernels_have_cases_on_a_gpu(self):
         path = self.path("kernels.json")
-        done = run(os.environ["MPIQ_KERNELS"], "--memory", "cuda", "--benchmark_filter=^bf16/decode/f32/cuda/8192KiB",
+        done = run(os.environ["MPIQ_KERNELS"], "--memory", "cuda", "--benchmark_filter=^bf16/decode/f32/cuda/4096KiB",
                    f"--benchmark_out={path}", "--benchmark_out_format=json", env={**WITH_GPU, "FAKE_CUDA_EAGER": "1"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         with open(path, encoding="utf-8") as file:

@@ -43,7 +43,7 @@ class GpuCheck(InTemporaryFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         stages = [line.split() for line in done.stdout.splitlines()]
         self.assertEqual([s[0] for s in stages],
-                         ["configure", "build", "kernels", "allreduce", "rows", "calls", "memcheck", "racecheck"])
+                         ["configure", "build", "kernels", "allreduce", "sharing", "rows", "calls", "streams", "ptx", "memcheck", "racecheck"])
         self.assertTrue(all(s[2] == "s" and 10 <= int(s[1]) <= 300 for s in stages), stages)
         self.assertLess(sum(int(s[1]) for s in stages), 8 * 60, "a stage that is slow must leave the others their time")
         self.assertFalse(os.path.exists(self.path("none")))
@@ -112,6 +112,40 @@ class GpuCheck(InTemporaryFolder):
         for name in ("allreduce-1.txt", "allreduce-2.txt", "allreduce-3.txt"):
             with open(self.path("out", name), encoding="utf-8") as file:
                 self.assertEqual(file.read(), "row\n")
+
+    def test_sharing_is_measured_for_all_numbers_of_segments_with_and_without_mps(self):
+        tools, out = self.path("tools"), self.path("out")
+        os.makedirs(tools)
+        for name, text in (("mpicc.mpich", ""), ("nvidia-cuda-mps-control", f"echo mps $1 >>{self.path('log')}; cat >>{self.path('log')} </dev/stdin"),
+                           ("mpiexec.mpich", f"echo segments $MPIQ_CUDA_SEGMENTS in ${{CUDA_MPS_PIPE_DIRECTORY:-none}} >>{self.path('log')}")):
+            with open(os.path.join(tools, name), "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(os.path.join(tools, name), 0o755)
+        done = call(script("gpu_check"), "--stage", "sharing", "--out", out, "--build", self.path("build"), "--deps", self.path("none"),
+                    env={"PATH": tools + ":" + os.environ["PATH"], "MPIQ_GPU_DEPS": ""})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.path("log"), encoding="utf-8") as file:
+            log = file.read().splitlines()
+        counts = ("4", "8", "16", "32")
+        self.assertEqual(log, [f"segments {n} in none" for n in counts] + ["mps -d"] + [f"segments {n} in {out}/mps" for n in counts]
+                         + ["mps", "quit"])
+
+    def test_the_driver_is_compared_with_the_toolkit(self):
+        def said(nvcc, smi):
+            tools, out = self.path("tools"), self.path("out-" + nvcc + smi)
+            os.makedirs(tools, exist_ok=True)
+            for name, text in (("nvcc", f"Cuda compilation tools, release {nvcc}, V{nvcc}.1"), ("nvidia-smi", f"| Driver CUDA Version: {smi}  |")):
+                with open(os.path.join(tools, name), "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\necho '{text}'\n")
+                os.chmod(os.path.join(tools, name), 0o755)
+            call(script("gpu_check"), "--stages", "configure", "--out", out, "--build", self.path("build"), "--deps", self.path("none.tar.gz"),
+                 env={"PATH": tools + ":" + os.environ["PATH"], "MPIQ_GPU_DEPS": "1"})
+            with open(os.path.join(out, "machine.txt"), encoding="utf-8") as file:
+                return next(line for line in file if line.startswith("driver  "))
+        self.assertIn("takes the binaries", said("13.0", "13.1"))
+        self.assertIn("takes the binaries", said("12.9", "12.2"))
+        self.assertIn("OLDER than nvcc 13.0", said("13.0", "12.8"))
+        self.assertIn("not known", said("13.0", "unknown"))
 
     def test_a_launch_that_fails_fails_the_stage_and_keeps_no_other_from_running(self):
         code, launches = self.allreduce(failing=1)
