@@ -62,25 +62,6 @@ TEST_F(DeviceFailures, a_persistent_request_makes_nothing_more_at_a_start) {
   ASSERT_EQ(MPIQ_Request_free(&request), MPI_SUCCESS);
 }
 
-TEST_F(DeviceFailures, a_device_that_was_reset_serves_new_calls) {
-  if (size == 1) return;
-  const std::size_t n = 2000;
-  const auto x = input<float>(n);
-  const Info info{{"mpiq_method", "onebit"}}, with_key{{"mpiq_method", "onebit"}, {"mpiq_key", "k"}};
-  const auto expected = sum(x, true, true, info);
-  (void)sum(x, true, true, with_key);
-  ASSERT_EQ(fake::cuDevicePrimaryCtxReset_v2(0), fake::kSuccess);
-  fake::use_gpu();
-  EXPECT_TRUE(same_bits(sum(x, true, true, info), expected));
-  // The residual was on the device; it is gone, and says so once, unless calls are staged.
-  Array<float> send(x), receive(n);
-  const int code = MPIQ_Allreduce(send.data(), receive.data(), n, MPI_FLOAT, MPI_SUM, comm, with_key);
-  EXPECT_EQ(code == MPI_SUCCESS, !runs_kernels());
-  if (!runs_kernels()) return;
-  EXPECT_EQ(residual("k", n), std::vector<float>(n));
-  EXPECT_TRUE(same_bits(sum(x, true, true, with_key), expected));
-}
-
 TEST_F(DeviceFailures, a_key_stays_good_after_a_failure_of_one_rank) {
   if (size == 1) return;
   const auto x = input<float>(2000);
