@@ -119,6 +119,7 @@ TEST_F(DeviceDriver, a_driver_that_refuses_the_binaries_compiles_their_ptx) {
     OurStream s(*this, x.data());
     EXPECT_EQ(api().no_kernels(device_of(s)), nullptr);
     EXPECT_EQ(fake_cuda_calls("cuModuleLoadDataEx"), 2);
+    EXPECT_GE(fake_cuda_calls("ptx"), 1);
     api().launcher(s.get())("test_add", 1, 32, 0, TestAdd{x.data(), 10, 1});
     EXPECT_TRUE(api().synchronize(s.get()).ok());
     EXPECT_EQ(x.get()[0], 2);

@@ -97,6 +97,14 @@ if(TARGET mpi_quant_cuda)
     -D EXPECTED=mpiq_cuda_api -P ${PROJECT_SOURCE_DIR}/tests/tree/symbols_test.cmake)
   set_tests_properties(device_needed symbols_mpi_quant_cuda PROPERTIES LABELS unit TIMEOUT 60)
 
+  # What drivers older than nvcc are given. That its version has what it uses, ptxas has found out when it made the binaries of it.
+  if(MPIQ_HAVE_CUDA)
+    get_target_property(ptx mq_device_image MPIQ_PTX)
+    add_test(NAME device_ptx COMMAND grep -x -E "[.]version 7[.][0-8]" ${ptx})
+    set_tests_properties(device_ptx PROPERTIES LABELS unit TIMEOUT 60)
+    add_dependencies(gpu_tests mq_device_image)
+  endif()
+
   # Our declarations of the driver against CUDA's, where they are.
   find_path(MPIQ_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
   if(MPIQ_CUDA_INCLUDE)
@@ -116,7 +124,6 @@ if(TARGET mpi_quant_cuda)
   # Once more with a driver that takes no kernels: staged through host memory; with one that is never late; and with one that looks for pointers to host memory or another GPU's in the arguments of kernels.
   set(variable_refuse FAKE_CUDA_IMAGE=refuse)
   set(variable_eager FAKE_CUDA_EAGER=1)
-  set(variable_ptx FAKE_CUDA_IMAGE=ptx)
   set(variable_strict FAKE_CUDA_STRICT=1)
   foreach(variant refuse eager strict)
     foreach(test device_mpi_test device_places_mpi_test)

@@ -6,7 +6,7 @@
 // Environment, read at the first call: FAKE_CUDA_DEVICES (1), FAKE_CUDA_PROCESSORS (4), FAKE_CUDA_SHARED
 // (bytes that a block may have, 232448), FAKE_CUDA_EAGER (1: work runs at once where its order permits it),
 // FAKE_CUDA_QUERIES (how often work says that it is not done, 2), FAKE_CUDA_IMAGE (refuse: no image is
-// taken; ptx: PTX only, as by a driver that is older than the compiler), FAKE_CUDA_FAIL ("function:nth:code,..."), FAKE_CUDA_TRACE (1: calls on stderr).
+// taken), FAKE_CUDA_FAIL ("function:nth:code,..."), FAKE_CUDA_TRACE (1: calls on stderr).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ long fake_cuda_calls(const char* function);  // since then; null: of all functio
 // What these calls cost a thread with the driver of a real GPU, by assumed costs of each (driver_costs.hpp): no measurement.
 double fake_cuda_seconds();
 // Also counted: "lazy load", a kernel that was first launched before it was loaded; "carveout 100" and "other carveout", wishes for
-// shared memory.
+// shared memory; "ptx", images of PTX that it was given.
 // How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
 // "pending" operations.
 long fake_cuda_living(const char* what);

@@ -91,9 +91,9 @@ CuResult cuModuleLoadDataEx(CuModule* out, const void* image, unsigned n, int* o
   if (call.result == kSuccess) call.result = current(context);
   if (call.result == kSuccess) call.result = unsafe();
   if (call.result != kSuccess) return call.result;
-  // Text is PTX: without nvcc both images are.
-  const bool is_ptx = image != nullptr && std::strncmp(static_cast<const char*>(image), "//", 2) == 0;
-  if (state().refuses_images || image == nullptr || (state().takes_ptx_only && !is_ptx)) {
+  // PTX begins with a comment, and so do both images if they were made without nvcc.
+  if (image != nullptr && std::strncmp(static_cast<const char*>(image), "//", 2) == 0) ++state().calls["ptx"];
+  if (state().refuses_images || image == nullptr) {
     for (unsigned i = 0; i < n; ++i)
       if (options[i] == kJitErrorLog) std::strcpy(static_cast<char*>(values[i]), "the fake takes no image");
     return kInvalidImage;

@@ -28,7 +28,6 @@ State* made() {
   s->traces = number("FAKE_CUDA_TRACE", 0) != 0;
   const char* const image = std::getenv("FAKE_CUDA_IMAGE");
   s->refuses_images = image != nullptr && std::strcmp(image, "refuse") == 0;
-  s->takes_ptx_only = image != nullptr && std::strcmp(image, "ptx") == 0;
   if (const char* const failures = std::getenv("FAKE_CUDA_FAIL")) {
     std::istringstream list(failures);
     for (std::string function, nth, code;

@@ -87,7 +87,7 @@ struct State {
   bool is_initialized = false, is_open = false;  // open: device memory has access rights
   CuResult sticky = kSuccess;
   int devices = 1, processors = 4, shared_bytes = 232448, queries = 2;
-  bool is_eager = false, refuses_images = false, takes_ptx_only = false, traces = false, is_strict = false;
+  bool is_eager = false, refuses_images = false, traces = false, is_strict = false;
   unsigned long long last_id = 0;
   std::vector<std::unique_ptr<Context>> contexts;  // the first: the primary ones
   std::set<Stream*> streams;
