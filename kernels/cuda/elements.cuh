@@ -12,7 +12,7 @@ namespace mq::simt {
 template <class T>
 inline constexpr std::uint32_t kPack = sizeof(T) == 8 ? 2 : 4;
 template <class T, std::uint32_t kElements = kPack<T>>
-struct alignas(sizeof(T) * kElements) Pack {
+struct alignas(sizeof(T) * kElements < 16 ? sizeof(T) * kElements : 16) Pack {
   T of[kElements];
 };
 template <class T, std::uint32_t kElements = kPack<T>>

@@ -13,7 +13,7 @@
 
 namespace mq::kernels::on_gpu {
 
-inline constexpr std::uint32_t kLanes = simt::kPack;
+inline constexpr std::uint32_t kLanes = 4;
 
 // Which elements of a group there are: all, but for the last group of a tile.
 struct Width {
@@ -32,7 +32,7 @@ MQ_DEVICE T with_nan_of(T result, T a, T b) {
 
 template <class T>
 struct Lanes {
-  simt::Pack<T> v;
+  simt::Pack<T, kLanes> v;
 
   struct Mask {
     std::uint32_t of;
@@ -88,14 +88,14 @@ struct Lanes {
 
 // Some elements at any address. Apart from the kernels, which would be many times as long with it.
 template <class T>
-MQ_APART simt::Pack<T> load_some(const std::byte* p, std::uint32_t count) {
-  simt::Pack<T> pack;
+MQ_APART simt::Pack<T, kLanes> load_some(const std::byte* p, std::uint32_t count) {
+  simt::Pack<T, kLanes> pack;
   MQ_UNROLL(4)
   for (std::uint32_t j = 0; j < kLanes; ++j) pack.of[j] = j < count ? simt::load<T>(p + j * sizeof(T)) : T{0};
   return pack;
 }
 template <class T>
-MQ_APART void store_some(std::byte* p, simt::Pack<T> pack, std::uint32_t count) {
+MQ_APART void store_some(std::byte* p, simt::Pack<T, kLanes> pack, std::uint32_t count) {
   MQ_UNROLL(4)
   for (std::uint32_t j = 0; j < kLanes; ++j)
     if (j < count) simt::store(p + j * sizeof(T), pack.of[j]);
@@ -108,12 +108,12 @@ struct Groups {
 
   MQ_DEVICE Lanes<T> get(std::size_t g, Width width) const {
     const std::byte* const at = first + g * kLanes * sizeof(T);
-    if (width.count == kLanes && simt::packs<T>(at)) return {simt::load_pack<T>(at)};
+    if (width.count == kLanes && simt::packs<T, kLanes>(at)) return {simt::load_pack<T, kLanes>(at)};
     return {load_some<T>(at, width.count)};
   }
   MQ_DEVICE void put(std::size_t g, const Lanes<T>& lanes, Width width) const {
     std::byte* const at = first + g * kLanes * sizeof(T);
-    if (width.count == kLanes && simt::packs<T>(at))
+    if (width.count == kLanes && simt::packs<T, kLanes>(at))
       simt::store_pack(at, lanes.v);
     else
       store_some(at, lanes.v, width.count);

@@ -30,6 +30,7 @@ class RuleSteps {
   kernels::Decoded decode_none(const Step& step, const kernels::DecodeArgs& args) const {
     return on_host_.decode(step, false, {}, args);
   }
+  const kernels::DeviceOps& codec_of(const Step& step) const;
   // Launches the encode of a chunk. args as for MemorySteps; the result goes to `reported`.
   void encode(const Step& step, const kernels::EncodeArgs& args, DeviceResult& reported,
               const kernels::Launcher& launch) const;
@@ -46,7 +47,6 @@ class RuleSteps {
     return reduction_->memory.ops != nullptr && reduction_->residual != nullptr &&
            step.feedback == StepFeedback::carry;
   }
-  const kernels::DeviceOps& codec_of(const Step& step) const;
   kernels::DeviceMemory rule() const;
   void encode_message(const Step& step, const kernels::EncodeArgs& args, int message,
                       kernels::DeviceEncoded& encoded, const kernels::Launcher& launch) const;

@@ -104,7 +104,7 @@ void DeviceSteps::launch(const Step& step, ChunkPlaces::Decode d, bool final, bo
   }
   if (d.half != nullptr) device.convert->widen(d.half, d.widened, d.args.n, device.shape, launcher);
   const Messages messages = rules_.messages(d.args);
-  if (d.args.wire_bytes > kShort && !device.device_wire && !device.ops_of(step).reads_once) {
+  if (d.args.wire_bytes > kShort && !device.device_wire && !rules_.codec_of(step).reads_once) {
     kernels::device_bring(wire_, d.args.wire, d.args.wire_bytes, bound_, launcher);
     d.args.wire = wire_;
   }
