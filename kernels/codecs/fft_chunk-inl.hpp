@@ -1,46 +1,12 @@
 // One chunk of codec fft: between its elements, its coefficients and its bytes. codecs/fft-inl.hpp describes the codec and the
 // wire.
 #pragma once
+#include "kernels/codecs/fft_format-inl.hpp"
 #include "kernels/codecs/rangefloat_coder-inl.hpp"
 #include "kernels/host/entries-inl.hpp"
 #include "kernels/host/fourier-inl.hpp"
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
-
-struct FftHeader {
-  enum Format : std::uint16_t { plain, coefficients, kept, lost };
-  std::int16_t exponent;  // the chunk is multiplied by 2^-exponent before the transform
-  std::uint16_t format;
-};
-
-struct FftParams {
-  double keep;
-  int bits;
-  std::size_t chunk;
-  Params range;  // of the small floats
-  explicit FftParams(const Params& p)
-      : keep(p.value[0]),
-        bits(static_cast<int>(p.value[1])),
-        chunk(static_cast<std::size_t>(p.value[3])),
-        range{{static_cast<double>(std::min(bits, 8)), p.value[2]}} {}
-  bool exact() const { return bits == 32; }
-  static bool plain(std::size_t n) { return n < 16; }
-  // The coefficients of n elements, and the greatest number of them that is sent.
-  static std::size_t coefficients(std::size_t n) { return std::bit_ceil(n) / 2 + 1; }
-  std::size_t most(std::size_t n) const {
-    return static_cast<std::size_t>(std::ceil(keep * static_cast<double>(coefficients(n))));
-  }
-  template <class T>
-  std::size_t part_bytes(std::size_t parts) const {
-    return exact() ? parts * sizeof(T) : parts / kLanes * 4 * static_cast<std::size_t>(bits) + parts % kLanes;
-  }
-  template <class T>
-  std::size_t bound(std::size_t n) const {
-    if (plain(n)) return sizeof(FftHeader) + n * sizeof(T);
-    const std::size_t top = exact() ? 0 : sizeof(T), bitmap = (coefficients(n) + 7) / 8;
-    return sizeof(FftHeader) + std::max(top + bitmap + part_bytes<T>(2 * most(n)), sizeof(T) + (n + 7) / 8);
-  }
-};
 
 template <class T>
 class FftChunk {

@@ -5,6 +5,7 @@
 #include "kernels/cuda/bitmaps.cuh"
 #include "kernels/cuda/convert.cuh"
 #include "kernels/cuda/dense.cuh"
+#include "kernels/cuda/fft.cuh"
 #include "kernels/cuda/halves.cuh"
 #include "kernels/cuda/integers.cuh"
 #include "kernels/cuda/lattice.cuh"

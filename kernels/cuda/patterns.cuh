@@ -122,7 +122,7 @@ struct RangeFloatBlocks {
     return !any(!ok);
   }
 
- private:
+  // The codes of numbers; fft.cuh uses them, too.
   struct Coder {
     int bits, drop;
     Word before, most, least;  // the cut pattern of code 0, if it were one more number; patterns

@@ -11,7 +11,7 @@ constexpr const DeviceRow* kRows[]{
     &qsgd_device_row,      &mxfp8_device_row,  &mxfp6_device_row,   &mxfp4_device_row,
     &minifloat_device_row, &onebit_device_row, &bound_device_row,   &threshold_device_row,
     &adaptive_device_row,  &topk_device_row,   &zerorun_device_row, &terngrad_device_row,
-    &adacomp_device_row,   &meprop_device_row,
+    &adacomp_device_row,   &meprop_device_row, &fft_device_row,
 };
 
 const DeviceRow* row_of(const Codec& codec) noexcept {

@@ -178,7 +178,7 @@ TEST(DeviceRows, StepsOfOneBit) {
 TEST(DeviceRows, Table) {
   for (const char* const codec :
        {"raw", "bf16", "f16", "int8", "int4", "qsgd", "terngrad", "mxfp8", "mxfp6", "mxfp4", "nvfp4",
-        "minifloat", "rangefloat", "natural", "onebit", "bound", "adacomp", "meprop"})
+        "minifloat", "rangefloat", "natural", "onebit", "bound", "adacomp", "meprop", "fft"})
     for (const kernels::Params& params : param_sets(*kernels::find_codec(codec)))
       for (const kernels::Element element : kernels::kElements)
         EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element, params), nullptr) << codec;
