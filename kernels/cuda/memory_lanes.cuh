@@ -14,11 +14,8 @@
 namespace mq::kernels::on_gpu {
 
 inline constexpr std::uint32_t kLanes = 4;
-// The elements of a group, as one thread loads them: 16 bytes at a time.
 template <class T>
-struct alignas(16) Group {
-  T of[kLanes];
-};
+using Pack = simt::Pack<T, kLanes>;
 
 // Which elements of a group there are: all, but for the last group of a tile.
 struct Width {
@@ -37,7 +34,7 @@ MQ_DEVICE T with_nan_of(T result, T a, T b) {
 
 template <class T>
 struct Lanes {
-  Group<T> v;
+  Pack<T> v;
 
   struct Mask {
     std::uint32_t of;
@@ -93,14 +90,14 @@ struct Lanes {
 
 // Some elements at any address. Apart from the kernels, which would be many times as long with it.
 template <class T>
-MQ_APART Group<T> load_some(const std::byte* p, std::uint32_t count) {
-  Group<T> pack;
+MQ_APART Pack<T> load_some(const std::byte* p, std::uint32_t count) {
+  Pack<T> pack;
   MQ_UNROLL(4)
   for (std::uint32_t j = 0; j < kLanes; ++j) pack.of[j] = j < count ? simt::load<T>(p + j * sizeof(T)) : T{0};
   return pack;
 }
 template <class T>
-MQ_APART void store_some(std::byte* p, Group<T> pack, std::uint32_t count) {
+MQ_APART void store_some(std::byte* p, Pack<T> pack, std::uint32_t count) {
   MQ_UNROLL(4)
   for (std::uint32_t j = 0; j < kLanes; ++j)
     if (j < count) simt::store(p + j * sizeof(T), pack.of[j]);
@@ -113,14 +110,13 @@ struct Groups {
 
   MQ_DEVICE Lanes<T> get(std::size_t g, Width width) const {
     const std::byte* const at = first + g * kLanes * sizeof(T);
-    if (width.count == kLanes && simt::aligned(at, alignof(Group<T>)))
-      return {*reinterpret_cast<const Group<T>*>(at)};
+    if (width.count == kLanes && simt::packs<T, kLanes>(at)) return {simt::load_pack<T, kLanes>(at)};
     return {load_some<T>(at, width.count)};
   }
   MQ_DEVICE void put(std::size_t g, const Lanes<T>& lanes, Width width) const {
     std::byte* const at = first + g * kLanes * sizeof(T);
-    if (width.count == kLanes && simt::aligned(at, alignof(Group<T>)))
-      *reinterpret_cast<Group<T>*>(at) = lanes.v;
+    if (width.count == kLanes && simt::packs<T, kLanes>(at))
+      simt::store_pack(at, lanes.v);
     else
       store_some(at, lanes.v, width.count);
   }

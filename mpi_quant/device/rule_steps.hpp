@@ -23,6 +23,8 @@ class RuleSteps {
   static std::size_t device_bytes(const Reduction& reduction, const Layout& layout);
   void prepare(const Reduction& reduction, const DeviceReduction& device, const Layout& layout,
                std::byte* memory, std::byte* codec_scratch);
+  // The codec that a step runs with.
+  const kernels::DeviceOps& codec_of(const Step& step) const;
   // A chunk without elements: the device has nothing to do.
   kernels::Encoded encode_none(const Step& step, const kernels::EncodeArgs& args) const {
     return on_host_.encode(step, args);
