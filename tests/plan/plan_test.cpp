@@ -326,6 +326,26 @@ TEST(Plan, is_a_pure_function_of_rank_and_size) {
   });
 }
 
+// Only such plans could carry the agreement in their first messages, see docs/design.md.
+TEST(Plan, in_the_first_round_of_two_plans_every_rank_hears_of_every_other) {
+  const auto hears_all = [](const Plan& plan, int ranks) {
+    std::set<int> heard;
+    for (const Step& step : plan.steps)
+      if (step.op == Op::exchange && step.round == 0 && step.from != kNobody) heard.insert(step.from);
+    return heard.size() == static_cast<std::size_t>(ranks - 1);
+  };
+  for (const int size : {8, 64}) {
+    std::set<std::string_view> names;  // hierarchical on nodes of two ranks: with one rank each it is direct
+    for (const PlanRow& row : plans()) {
+      bool all = true;
+      for (int rank = 0; rank < size; ++rank)
+        all = all && hears_all(row.make({.rank = rank, .size = size, .per_node = 2}), size);
+      if (all) names.insert(row.name);
+    }
+    EXPECT_EQ(names, (std::set<std::string_view>{"allgather", "direct"})) << size;
+  }
+}
+
 TEST(ChoosePlan, two_ranks_gather_short_vectors_avoid_rounds_and_long_ones_go_direct) {
   constexpr std::uint64_t kLong = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1} << 20, kLong})

@@ -24,6 +24,7 @@ from scripts_common import InTemporaryFolder, script
 
 import mpiq_figure
 import mpiq_results
+import mpiq_schedules
 from mpiq_plots import PLOTS
 from mpiq_selection import Selection
 
@@ -55,11 +56,11 @@ def rows_over(values, column, methods=(("mpi", 1e-3), ("onebit", 2.5e-4)), **cha
 
 def linear(alpha=1e-5, beta=1e-9, gamma=1e-10, sizes=(64 * KIB, MIB, 16 * MIB, 64 * MIB)):
     """Rows that the model explains without a rest: 2 ranks send size bytes in the dense one, a quarter in onebit, whose codec
-    works while a segment of 256 KiB is sent."""
-    out = []
+    works while a segment of 256 KiB is sent, but for a part of one segment."""
+    out, alone = [], mpiq_schedules.PLANS["allgather"](2).alone
     for size in sizes:
         dense, wire, codec = alpha + beta * size, beta * size / 4, gamma * size
-        ours = alpha + max(wire, codec) + min(wire, codec) * min(1, 256 * KIB / size)
+        ours = alpha + max(wire, codec) + min(wire, codec) * alone * min(1, 256 * KIB / size)
         out.append(point("mpi", size, dense, speedup=1, speedup_lo=1, speedup_hi=1))
         out.append(point("onebit", size, ours, speedup=dense / ours, speedup_lo=dense / ours, speedup_hi=dense / ours,
                          wire_bytes_max=size // 4, algorithm="allgather", ratio_target=4, ratio_achieved=4.5))
