@@ -138,7 +138,12 @@ class Script(WithFiles):
     def test_compares_with_measured_files(self):
         done = self.run_script("--compare", SMALL, "--links", "lab-1gbit")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        lines = done.stdout.splitlines()
+        *lines, _, last = done.stdout.splitlines()
+        off = [abs(int(cell)) for cell in re.findall(r"\(([+-]\d+) %\)", done.stdout)]
+        self.assertEqual(last, f"{sum(o <= 15 for o in off)} of {len(off)} are within 15 %.")
+        fastest = self.run_script("--compare", SMALL, "--links", "lab-1gbit", "--fastest")
+        self.assertEqual((fastest.returncode, len(fastest.stdout.splitlines())), (0, len(lines) + 2))
+        self.assertNotEqual(fastest.stdout, done.stdout)
         self.assertEqual([line.split("|")[2].strip() for line in lines[2:]], ["bf16", "mpi", "onebit"])
         for line in lines[2:]:
             for cell in line.strip("| ").split(" | ")[2:]:
