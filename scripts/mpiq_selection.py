@@ -19,10 +19,16 @@ class PlotError(Exception):
     """There is nothing sensible to draw; the message says why."""
 
 
+LINK_METHODS = {"mpi/single", "mpi/burst"}
+
+
 class Selection:
     """The rows to draw, of all files, and what figures say about their origin."""
 
     def __init__(self, results, where, title, baseline=None):
+        for result in results:
+            if len(result.points) and set(result.points["method"]) <= LINK_METHODS:
+                raise PlotError(f"{names_of([result])}: messages of mpiq-bench link, no reductions: there is nothing to draw")
         if baseline:
             results = [mpiq_results.rebased(r, _wanted(baseline)) for r in results]
         self.results, self.title, self.baseline, self.where = results, title, baseline, where

@@ -23,7 +23,7 @@ class Link(WithFiles):
         done = link(2, "--sizes", "64,1K,64K", "-n", "20", "--link", "here", "-O", path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         found = done.stdout.splitlines()[-1]
-        self.assertRegex(found, re.compile(r"^[\d.e-]+us/[\d.e-]+us/[\d.e+]+MB(/0us/[\d.e+]+MB)?$"))
+        self.assertRegex(found, re.compile(r"^[\d.e+-]+us/[\d.e+-]+us/[\d.e+]+MB(/0us/[\d.e+]+MB)?$"))
         simulated = call(os.path.join(BIN, "mpiq-simulate"), "--sparse", "--ranks", "4", "--sizes", "64K", "--methods", "kylix", "--link", found)
         self.assertEqual((simulated.returncode, simulated.stderr), (0, ""))
         checked = tool("check_results", path)
@@ -31,6 +31,9 @@ class Link(WithFiles):
         points = points_of(path)
         self.assertEqual({(row["collective"], row["method"], row["status"], int(row["n_wrong"])) for row in points},
                          {(b"link", b"mpi/single", b"ok", 0), (b"link", b"mpi/burst", b"ok", 0)})
+        drawn = tool("plot", "time", path, "-o", self.path("figures"))
+        self.assertEqual(drawn.returncode, 1, drawn.stdout)
+        self.assertIn("no reductions: there is nothing to draw", drawn.stderr)
         again = link(2, "--sizes", "64,1K,64K", "-n", "20", "--link", "here", "-O", path)
         self.assertEqual(again.stdout.splitlines()[-1], found)
 
