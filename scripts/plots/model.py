@@ -62,6 +62,6 @@ def model(selection):
         fig.log_axis(left, 10, ticker.EngFormatter(unit="s"), min(ends), max(ends))
     fig.finish(figure, selection.title or "Measured and modelled time", selection.footer(
         "A dense call takes alpha (messages) + beta (bytes sent), by its best algorithm. A compressed call takes alpha' (messages) + "
-        "the longer of wire and codec + one segment of the shorter. The wire takes beta (bytes sent by the busiest rank), the codec "
+        "the longer of wire and codec + what it does not hide of one segment of the shorter. The wire takes beta (bytes sent by the busiest rank), the codec "
         "gamma (bytes). The coefficients are fitted to these points, relatively and robustly; the CSV has them."))
     return figure, rows
