@@ -32,7 +32,6 @@ class RuleSteps {
   kernels::Decoded decode_none(const Step& step, const kernels::DecodeArgs& args) const {
     return on_host_.decode(step, false, {}, args);
   }
-  const kernels::DeviceOps& codec_of(const Step& step) const;
   // Launches the encode of a chunk. args as for MemorySteps; the result goes to `reported`.
   void encode(const Step& step, const kernels::EncodeArgs& args, DeviceResult& reported,
               const kernels::Launcher& launch) const;
