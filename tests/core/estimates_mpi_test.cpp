@@ -287,6 +287,8 @@ struct Side {
   Residuals::Entry entry{kernels::Element::f32, 8, {}, {}, Held(0), 3};
   bool has_entry = true, sends = false;
   Maxima maxima;
+  DevicePool pool;
+  DevicePlacement vectors{pool};  // in host memory
   Side() {
     const kernels::MemoryRule& rule = *kernels::find_memory_rule("3pc");
     kernels::Params params = kernels::preset_params(rule);
@@ -296,11 +298,16 @@ struct Side {
     reduction.residual = reinterpret_cast<std::byte*>(arrays.data());
     entry.stamp = stamp_of(77, reduction.memory.terms.form);
   }
-  void bring(bool skip) { bring_estimates(reduction, has_entry ? &entry : nullptr, skip, maxima); }
+  void bring(bool skip) {
+    EXPECT_TRUE(bring_memory(reduction, vectors, has_entry ? &entry : nullptr, skip, maxima).ok());
+  }
 };
 void settle(Side& a, Side& b) {
   const Maxima agreed = greatest(a.maxima, b.maxima);
-  for (Side* const side : {&a, &b}) side->sends = settle_estimates(side->reduction, &side->entry, agreed);
+  for (Side* const side : {&a, &b}) {
+    const Status status = settle_estimates(side->reduction, side->vectors, &side->entry, agreed, side->sends);
+    EXPECT_TRUE(status.ok());
+  }
 }
 
 TEST(EstimatesAgreed, ranks_do_alike_whatever_one_of_them_lacks) {
