@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <set>
 
 #include "bench/config_file.hpp"
 #include "bench/explain.hpp"
@@ -274,7 +275,7 @@ Status take_link_words(const Words& w, Options& o) {
   o.feedback = false;
   o.methods = link_methods();
   o.baseline = o.methods.front().text;
-  if (o.sizes.size() < 2)
+  if (std::set(o.sizes.begin(), o.sizes.end()).size() < 2)
     return usage("--sizes", "two sizes at least: one does not tell latency from bandwidth");
   for (const std::uint64_t size : o.sizes)
     if (size > kMostLinkBytes)

@@ -161,7 +161,8 @@ MQ_DEVICE void encode_adacomp(const AdaCompEncodeArgs& a) {
   typename AdaCompEncoder<T>::OwnBins own{};
   const std::uint32_t listed = e.entries(own) * static_cast<std::uint32_t>(e.p.entry);
   const auto dense = static_cast<std::uint32_t>(dense_bytes(b.n));
-  const bool lists = nonfinite == 0 && listed<dense, marked = nonfinite> 0;
+  const bool marked = nonfinite > 0;
+  const bool lists = !marked && listed < dense;
   const std::uint32_t mark_bytes = marked ? sizeof(T) : 0, bytes = lists ? listed : mark_bytes + dense;
   const std::uint32_t length = static_cast<std::uint32_t>(sizeof(AdaCompHeader<T>)) + bytes;
   publish_block(a, b.number, length);

@@ -1,7 +1,7 @@
 // One register of each element type, for any processor. It is the specification against which the other
 // instruction sets are tested. Included in namespace mq::kernels::scalar by object.cpp.in.
 
-inline constexpr bool kStreams = false;  // there is no store past the caches for any processor
+inline constexpr bool kStreams = false;  // ordinary stores: scalar code is too slow to saturate the memory
 
 // Thirty-two bytes, and how codes of fewer bits are packed: see packed-inl.hpp.
 struct Bytes {
@@ -109,7 +109,6 @@ struct Native {
     return v;
   }
   static MQ_INLINE void store(std::byte* p, Reg v) { std::memcpy(p, &v, sizeof v); }
-  // Ordinary stores, because scalar code is too slow to saturate the memory.
   static MQ_INLINE Reg all(T v) { return v; }
   static MQ_INLINE Reg add(Reg a, Reg b) { return a + b; }
   static MQ_INLINE Reg sub(Reg a, Reg b) { return a - b; }

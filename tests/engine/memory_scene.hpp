@@ -11,16 +11,14 @@ namespace mq::test {
 // Calls property(scene, n) for every codec x plan x number of ranks, with this rule. Few lengths: execute_test.cpp has more.
 template <class F>
 void for_each_scene_of(const kernels::MemoryRule& rule, const F& property) {
-  for (const Codec& codec : kernels::codecs())
-    for (const PlanRow& plan : plans())
-      for (const int ranks : kSanitized ? std::vector{3, 5} : std::vector{2, 3, 5, 8})
-        for (const int per_node : node_sizes(plan, ranks))
-          for (const std::size_t n : {0, ranks + 1, 64 * ranks + 5, 5000}) {
-            Scene scene{&codec, &plan, ranks};
-            scene.per_node = per_node;
-            scene.memory = &rule;
-            property(scene, n);
-          }
+  const auto lengths = [](std::size_t ranks) {
+    return std::array<std::size_t, 4>{0, ranks + 1, 64 * ranks + 5, 5000};
+  };
+  const auto of_rule = [&](Scene scene, std::size_t n) {
+    scene.memory = &rule;
+    property(scene, n);
+  };
+  for_each_scene_in_turn(kSanitized ? std::vector{3, 5} : std::vector{2, 3, 5, 8}, lengths, of_rule);
 }
 
 // The arrays of a rule: `e` is the residual, the others are zero.

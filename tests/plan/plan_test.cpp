@@ -233,6 +233,27 @@ TEST(Plan, only_hierarchical_minds_the_nodes_and_is_direct_on_nodes_of_one_rank)
     }
 }
 
+// Groups hold back the steps behind the last send (engine/groups.hpp): a later post could hold up its sender.
+TEST(Plan, no_receive_is_posted_behind_a_codec_step_that_follows_the_last_send) {
+  for (const PlanRow& row : plans())
+    for (const int size : {2, 3, 4, 5, 7, 8, 12, 16, 33})
+      for (Ranks ranks : all_ranks(row, size))
+        for (ranks.rank = 0; ranks.rank < size; ++ranks.rank) {
+          const Plan plan = row.make(ranks);
+          const PlanFacts facts = facts_of(plan);
+          bool coded = false;
+          for (std::size_t i = 0; const Step& s : plan.steps) {
+            if (s.op != Op::exchange)
+              coded = true;
+            else if (s.to != kNobody)
+              coded = false;
+            else
+              ASSERT_TRUE(!coded || facts.early[i]) << name_of(row, ranks) << ", rank " << ranks.rank;
+            ++i;
+          }
+        }
+}
+
 TEST(Plan, a_receive_is_not_posted_before_an_earlier_one_of_the_same_messages) {
   const auto receive = [](int slot) { return Step{.op = Op::exchange, .from = 1, .recv_slot = slot}; };
   const Step decode{.op = Op::decode, .slot = 0};
