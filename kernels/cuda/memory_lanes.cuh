@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kLanes = 4;
 template <class T>
 using Pack = simt::Pack<T, kLanes>;
 
-// Which elements of a group there are: all, but for the last group of a tile.
+// Which elements of a group exist. Only the last group of a tile can have fewer than all.
 struct Width {
   std::uint32_t count, bits;
 };

@@ -12,6 +12,7 @@
 #include "kernels/integers.hpp"
 #include "kernels/philox.hpp"
 #include "tests/kernels/inputs.hpp"
+#include "tests/kernels/packed.hpp"
 #include "tests/kernels/rows.hpp"
 
 namespace mq::test {
@@ -56,22 +57,6 @@ Format format_of(const Row& row) {
   return {row.codec->name == "int8" ? 8 : 4, value("round") == 1, value("scale") == 1};
 }
 
-// Code i of a group.
-int code_of(const std::byte* group, int bits, std::size_t i) {
-  if (bits == 8) return std::to_integer<int>(group[i]);
-  int code = 0, shift = 0;
-  for (const int k : {4, 2, 1}) {
-    if ((bits & k) == 0) continue;
-    const std::size_t stride = static_cast<std::size_t>(4 * k);
-    const std::size_t byte = k == 1 ? i / 8 : i % stride,
-                      low = k == 1 ? i % 8 : i / stride * static_cast<std::size_t>(k);
-    code |= (std::to_integer<int>(group[byte]) >> low & ((1 << k) - 1)) << shift;
-    group += stride;
-    shift += k;
-  }
-  return code;
-}
-
 template <class F>
 void for_each_integer_row(const F& property) {
   for (const std::string_view codec : {"int8", "int4", "qsgd"}) for_each_row_of(codec, property);
@@ -99,7 +84,7 @@ TEST(Integers, codes_are_those_of_the_definition) {
         const std::size_t end = std::min(n, begin + row.block());
         for (std::size_t i = begin; i < end; ++i) {
           const std::byte* group = at + (i - begin) / 32 * 4 * static_cast<std::size_t>(format.bits);
-          const int code = code_of(group, format.bits, (i - begin) % 32) - format.limit() - 1;
+          const int code = packed_code(group, format.bits, (i - begin) % 32) - format.limit() - 1;
           T scaled = (x[i] - head[1]) * (T{1} / head[0]);
           if (format.stochastic) {
             const auto bits = static_cast<T>(philox::bits_of(site.call, site.sum, site.index + i));

@@ -11,6 +11,7 @@
 
 #include "kernels/philox.hpp"
 #include "tests/kernels/inputs.hpp"
+#include "tests/kernels/packed.hpp"
 #include "tests/kernels/rows.hpp"
 
 namespace mq::test {
@@ -19,22 +20,6 @@ namespace {
 using kernels::Feedback;
 using kernels::Site;
 namespace philox = kernels::philox;
-
-// The number of `bits` bits at lane i, packed as host/packed-inl.hpp says.
-int number_at(const std::byte* at, int bits, std::size_t i) {
-  if (bits == 8) return std::to_integer<int>(at[i]);
-  int number = 0, shift = 0;
-  for (const int k : {4, 2, 1}) {
-    if ((bits & k) == 0) continue;
-    const std::size_t stride = static_cast<std::size_t>(4 * k);
-    const std::size_t byte = k == 1 ? i / 8 : i % stride,
-                      low = k == 1 ? i % 8 : i / stride * static_cast<std::size_t>(k);
-    number |= (std::to_integer<int>(at[byte]) >> low & ((1 << k) - 1)) << shift;
-    at += stride;
-    shift += k;
-  }
-  return number;
-}
 
 constexpr int kBits[]{0, 2, 4, 5, 7, 8};  // of so many trits
 
@@ -45,7 +30,7 @@ std::vector<int> trits_of(const std::byte*& at, std::size_t n) {
     const std::size_t groups = (std::min<std::size_t>(160, n - first) + 31) / 32;
     const int bits = kBits[groups];
     for (std::size_t lane = 0; lane < 32; ++lane) {
-      int number = number_at(at, bits, lane);
+      int number = packed_code(at, bits, lane);
       for (std::size_t g = groups; g-- > 0; number /= 3)
         if (first + 32 * g + lane < n) trits[first + 32 * g + lane] = number % 3;
       EXPECT_EQ(number, 0) << "no digit is left";
