@@ -53,26 +53,6 @@ MQ_DEVICE FftRead read_chunk(const FftSource<T>& source, std::uint32_t n, bool k
                     : FftFormat::lost};
 }
 
-// Writes the value of elements that are not finite, and their bits.
-template <class T>
-MQ_DEVICE void write_chunk_marks(const FftSource<T>& source, std::uint32_t n, std::byte* out) {
-  bool not_above = false, not_below = false;
-  for (std::uint32_t w = warp(); w < words_of(n); w += warps()) {
-    const std::uint32_t i = 32 * w + lane();
-    const T value = i < n ? source.v(i) : T{0};
-    const bool marked = !is_finite(value);
-    not_above |= marked && !(value == kInfinity<T>);
-    not_below |= marked && !(value == -kInfinity<T>);
-    const Word bits = ballot(marked);
-    if (lane() < 4 && 4 * w + lane() < (n + 7) / 8)
-      out[sizeof(T) + 4 * w + lane()] = static_cast<std::byte>(bits >> (8 * lane()));
-  }
-  not_above = barrier_or(not_above);
-  not_below = barrier_or(not_below);
-  const T mark = mark_of<T>(!not_above, !not_below);
-  if (thread() == 0) store<T>(out, mark);
-}
-
 template <class T>
 MQ_DEVICE void encode_fft(const FftEncodeArgs<T>& a) {
   const std::uint32_t number = take_block(a);
@@ -91,10 +71,9 @@ MQ_DEVICE void encode_fft(const FftEncodeArgs<T>& a) {
     fourier.forward([&](std::uint32_t i) { return i < n ? source.v(i) * scale : T{0}; }, c.m.re, c.m.im);
     c.choose(reinterpret_cast<std::uint32_t*>(&c.numbers));
     c.take_parts();
-    bytes += c.top_bytes() + c.bitmap_bytes() + c.part_bytes();
+    bytes += c.top_bytes() + bitmap_bytes(c.coefficients) + c.part_bytes();
   } else {
-    bytes += plain ? n * static_cast<std::uint32_t>(sizeof(T))
-                   : static_cast<std::uint32_t>(sizeof(T)) + (n + 7) / 8;
+    bytes += plain ? n * static_cast<std::uint32_t>(sizeof(T)) : marks_bytes<T>(n);
   }
   publish_block(a, number, bytes);
   auto* const staged = reinterpret_cast<std::byte*>(&c.numbers);
@@ -103,13 +82,13 @@ MQ_DEVICE void encode_fft(const FftEncodeArgs<T>& a) {
   std::byte* const out = staged + kFftHeader;
   if (coded) {
     std::byte* const bitmap = out + c.top_bytes();
-    for (std::uint32_t i = thread(); i < c.bitmap_bytes(); i += threads())
-      bitmap[i] = static_cast<std::byte>(c.s.sent[i / 4] >> (8 * (i % 4)));
-    c.put_parts(out, bitmap + c.bitmap_bytes());
+    store_bitmap(c.s.sent, c.coefficients, bitmap);
+    c.put_parts(out, bitmap + bitmap_bytes(c.coefficients));
   } else if (plain) {
     for (std::uint32_t i = thread(); i < n; i += threads()) store<T>(out + i * sizeof(T), source.v(i));
   } else {
-    write_chunk_marks(source, n, out);
+    write_marks<T>(
+        n, [&](std::uint32_t i) { return source.v(i); }, out);
   }
   std::byte* const to = own_wire(a, number, bytes);  // contains a barrier
   copy_out(to, staged, bytes);
@@ -131,7 +110,7 @@ struct FftLength {
   std::uint32_t bits;
   kernels::FloatRange<T> range;
   MQ_DEVICE std::uint32_t head(std::uint32_t n) const {
-    return kFftHeader + static_cast<std::uint32_t>(sizeof(T)) + (fft_padded(n) / 2 + 1 + 7) / 8;
+    return kFftHeader + marks_bytes<T>(fft_padded(n) / 2 + 1);
   }
   MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t n,
                              std::uint32_t most) const {
@@ -153,7 +132,7 @@ struct FftLength {
           format != static_cast<std::uint32_t>(FftFormat::lost))
         return 0;
       if (exponent != 0) return 0;
-      bytes = sizeof(T) + (n + 7) / 8;
+      bytes = marks_bytes<T>(n);
     }
     return bytes <= left ? kFftHeader + bytes : 0;
   }
@@ -161,7 +140,7 @@ struct FftLength {
  private:
   MQ_DEVICE std::uint64_t coefficient_bytes(const std::byte* p, std::uint64_t left, std::uint32_t n,
                                             std::uint32_t most) const {
-    const std::uint32_t coefficients = fft_padded(n) / 2 + 1, bitmap = (coefficients + 7) / 8;
+    const std::uint32_t coefficients = fft_padded(n) / 2 + 1, bitmap = bitmap_bytes(coefficients);
     const std::uint32_t head = bits == 32 ? 0 : sizeof(T);
     if (left < head + bitmap) return 0;
     if (bits != 32) {
@@ -169,11 +148,8 @@ struct FftLength {
       if constexpr (sizeof(T) == 8) top |= static_cast<Key<T>>(near_word(p + 4)) << 32;
       if (top != range.within(top)) return 0;
     }
-    const auto byte_at = [&](std::uint32_t i) { return static_cast<std::uint32_t>(p[head + i]); };
-    std::uint32_t count = 0;
-    for (std::uint32_t i = lane(); i < bitmap; i += 32) count += count_ones(byte_at(i));
-    count = warp_sum(count);
-    if (coefficients % 8 != 0 && byte_at(bitmap - 1) >> coefficients % 8 != 0) return 0;
+    if (!ends_clean(p + head, coefficients)) return 0;
+    const std::uint32_t count = ones_of(p + head, coefficients);
     if (count > most) return 0;
     return head + bitmap + fft_part_bytes(bits, sizeof(T), 2 * count);
   }
@@ -202,15 +178,10 @@ MQ_DEVICE void decode_fft(const FftDecodeArgs<T>& a) {
   } else if (format == FftFormat::coefficients) {
     FftChunkOf<T> c(a.setting, a.memory, a.numbers, n, n < a.block);
     const std::byte* const bitmap = in + c.top_bytes();
-    for (std::uint32_t w = thread(); w < words_of(c.coefficients); w += threads()) {
-      Word bits = 0;
-      for (std::uint32_t i = 0; i < 4 && 4 * w + i < c.bitmap_bytes(); ++i)
-        bits |= static_cast<Word>(bitmap[4 * w + i]) << (8 * i);
-      c.s.sent[w] = bits;
-    }
+    load_bitmap(bitmap, c.coefficients, c.s.sent);
     barrier();
     c.rank();
-    ok = c.get_parts(in, bitmap + c.bitmap_bytes());
+    ok = c.get_parts(in, bitmap + bitmap_bytes(c.coefficients));
     if (ok) {
       const int exponent = static_cast<std::int16_t>(header & 0xffff);
       BlockFourier<T> fourier(c.numbers, c.padded);
@@ -218,11 +189,7 @@ MQ_DEVICE void decode_fft(const FftDecodeArgs<T>& a) {
       for (std::uint32_t i = thread(); i < n; i += threads()) put(i, c.decoded(fourier, i, exponent));
     }
   } else {
-    const T mark = load<T>(in), rest = format == FftFormat::lost ? nan_value<T>() : T{0};
-    const std::byte* const bits = in + sizeof(T);
-    ok = !is_finite(mark) && (n % 8 == 0 || static_cast<std::uint32_t>(bits[n / 8]) >> n % 8 == 0);
-    for (std::uint32_t i = thread(); i < n && ok; i += threads())
-      put(i, (static_cast<std::uint32_t>(bits[i / 8]) >> i % 8 & 1) != 0 ? mark : rest);
+    ok = read_marks(in, n, format == FftFormat::lost ? nan_value<T>() : T{0}, put);
   }
   if (!ok && thread() == 0) *a.malformed = 1;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/fourier.cuh"
+#include "kernels/cuda/marks.cuh"
 #include "kernels/cuda/patterns.cuh"
 #include "kernels/cuda/select.cuh"
 #include "kernels/cuda/sparse_walk.cuh"
@@ -43,7 +44,6 @@ struct FftChunkOf {
         coefficients(padded / 2 + 1),
         most(of.most[is_last]) {}
   MQ_DEVICE bool exact() const { return setting.bits == 32; }
-  MQ_DEVICE std::uint32_t bitmap_bytes() const { return (coefficients + 7) / 8; }
   MQ_DEVICE std::uint32_t top_bytes() const { return exact() ? 0 : static_cast<std::uint32_t>(sizeof(T)); }
   MQ_DEVICE std::uint32_t part_bytes() const {
     return static_cast<std::uint32_t>(fft_part_bytes(setting.bits, sizeof(T), 2 * s.count));

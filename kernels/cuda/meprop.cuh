@@ -2,13 +2,13 @@
 // that of the host's 32 lanes, so a warp adds it.
 #pragma once
 
+#include "kernels/cuda/marks.cuh"
 #include "kernels/cuda/meprop.hpp"
 #include "kernels/cuda/sparse_walk.cuh"
 
 namespace mq::kernels::cuda {
 
-// Values of the format; see codecs/meprop_format-inl.hpp.
-inline constexpr std::uint32_t kMePropLines = 0, kMePropKept = 1, kMePropLost = 2;
+#include "kernels/codecs/meprop_format-inl.hpp"
 
 // The lines of a block that are sent.
 template <class T>
@@ -141,31 +141,12 @@ struct MePropEncoder {
     barrier();
   }
   MQ_DEVICE void write_lines(std::byte* out) const {
-    const std::uint32_t head = (lines + 7) / 8;
-    for (std::uint32_t i = thread(); i < head; i += threads())
-      out[i] = static_cast<std::byte>(s.bits[i / 4] >> (8 * (i % 4)));
-    out += head;
+    store_bitmap(s.bits, lines, out);
+    out += bitmap_bytes(lines);
     in_batches<4>(
         thread(), sent_elements_of(s, n, line), threads(),
         [&](std::uint32_t e) { return v(s.line[e / line] * line + e % line); },
         [&](std::uint32_t e, T value) { store<T>(out + std::size_t{e} * sizeof(T), value); });
-  }
-  MQ_DEVICE void write_marks(std::byte* out) const {
-    bool not_above = false, not_below = false;
-    for (std::uint32_t w = warp(); w < words_of(n); w += warps()) {
-      const std::uint32_t i = 32 * w + lane();
-      const T value = i < n ? v(i) : T{0};
-      const bool marked = !is_finite(value);
-      not_above |= marked && !(value == kInfinity<T>);
-      not_below |= marked && !(value == -kInfinity<T>);
-      const Word bits = ballot(marked);
-      if (lane() < 4 && 4 * w + lane() < (n + 7) / 8)
-        out[sizeof(T) + 4 * w + lane()] = static_cast<std::byte>(bits >> (8 * lane()));
-    }
-    not_above = barrier_or(not_above);
-    not_below = barrier_or(not_below);
-    const T mark = mark_of<T>(!not_above, !not_below);
-    if (thread() == 0) store<T>(out, mark);
   }
   // What is sent leaves the residual; all else stays.
   MQ_DEVICE void keep(bool has_marks) const {
@@ -198,19 +179,20 @@ MQ_DEVICE void encode_meprop(const MePropEncodeArgs& a) {
   if (nonfinite == 0) {
     e.measure(greatest);
     e.choose();
-    bytes += (e.lines + 7) / 8 + sent_elements_of(s, e.n, e.line) * static_cast<std::uint32_t>(sizeof(T));
+    bytes += bitmap_bytes(e.lines) + sent_elements_of(s, e.n, e.line) * static_cast<std::uint32_t>(sizeof(T));
   } else {
     e.choose_none();
-    bytes += static_cast<std::uint32_t>(sizeof(T)) + (e.n + 7) / 8;
+    bytes += marks_bytes<T>(e.n);
   }
   publish_block(a, number, bytes);
   std::byte* const wire = own_wire(a, number, bytes);
-  const std::uint32_t format = nonfinite == 0 ? kMePropLines : a.keeps ? kMePropKept : kMePropLost;
+  const std::uint32_t format = nonfinite == 0 ? kLines : a.keeps ? kKept : kLost;
   if (thread() < 4) wire[thread()] = static_cast<std::byte>(format >> (8 * thread()));
   if (nonfinite == 0)
     e.write_lines(wire + 4);
   else
-    e.write_marks(wire + 4);
+    write_marks<T>(
+        e.n, [&](std::uint32_t i) { return e.v(i); }, wire + 4);
   barrier();
   e.keep(nonfinite > 0);
   barrier();
@@ -221,23 +203,19 @@ MQ_DEVICE void encode_meprop(const MePropEncodeArgs& a) {
 template <class T>
 struct MePropLength {
   std::uint32_t line;
-  MQ_DEVICE std::uint32_t head(std::uint32_t n) const { return 4 + (lines_of(n, line) + 7) / 8; }
+  MQ_DEVICE std::uint32_t head(std::uint32_t n) const { return 4 + bitmap_bytes(lines_of(n, line)); }
   MQ_DEVICE std::uint64_t of(const std::byte* p, std::uint64_t left, std::uint32_t n,
                              std::uint32_t most) const {
     if (left < 4) return 0;
-    const std::uint32_t format = near_word(p), lines = lines_of(n, line), top = (lines + 7) / 8;
+    const std::uint32_t format = near_word(p), lines = lines_of(n, line), top = bitmap_bytes(lines);
     left -= 4;
-    if (format > kMePropLost) return 0;
-    std::uint64_t bytes = sizeof(T) + (std::uint64_t{n} + 7) / 8;
-    if (format == kMePropLines) {
-      if (left < top) return 0;
-      const auto byte_at = [&](std::uint32_t i) { return static_cast<std::uint32_t>(p[4 + i]); };
-      std::uint32_t sent = 0;
-      for (std::uint32_t i = lane(); i < top; i += 32) sent += count_ones(byte_at(i));
-      sent = warp_sum(sent);
-      if (lines % 8 != 0 && byte_at(top - 1) >> lines % 8 != 0) return 0;
+    if (format > kLost) return 0;
+    std::uint64_t bytes = marks_bytes<T>(n);
+    if (format == kLines) {
+      if (left < top || !ends_clean(p + 4, lines)) return 0;
+      const std::uint32_t sent = ones_of(p + 4, lines);
       if (sent > most) return 0;
-      const bool has_end = (byte_at((lines - 1) / 8) >> (lines - 1) % 8 & 1) != 0;
+      const bool has_end = bit_of(p + 4, lines - 1);
       const std::uint64_t elements =
           std::uint64_t{sent} * line - (has_end ? std::uint64_t{lines} * line - n : 0);
       bytes = top + elements * sizeof(T);
@@ -264,16 +242,11 @@ struct MePropDecoder {
   MQ_DEVICE void set(std::uint32_t i, T value) const { store<T>(x + std::size_t{i} * sizeof(T), value); }
 
   MQ_DEVICE void read_lines(SentLines<T>& s) const {
-    const std::uint32_t lines = lines_of(n, line), top = (lines + 7) / 8;
-    for (std::uint32_t w = thread(); w < words_of(lines); w += threads()) {
-      Word bits = 0;
-      for (std::uint32_t i = 0; i < 4 && 4 * w + i < top; ++i)
-        bits |= static_cast<Word>(wire[4 + 4 * w + i]) << (8 * i);
-      s.bits[w] = bits;
-    }
+    const std::uint32_t lines = lines_of(n, line);
+    load_bitmap(wire + 4, lines, s.bits);
     barrier();
     s.list(lines);
-    const std::byte* const values = wire + 4 + top;
+    const std::byte* const values = wire + 4 + bitmap_bytes(lines);
     if (base != x)
       in_batches<4>(
           thread(), n, threads(), [&](std::uint32_t i) { return base != nullptr ? base_at(i) : T{0}; },
@@ -289,21 +262,6 @@ struct MePropDecoder {
         },
         [&](std::uint32_t e, T value) { set(s.line[e / line] * line + e % line, value); });
   }
-  // False if encode cannot have written it.
-  MQ_DEVICE bool read_marks(bool lost) const {
-    const T mark = load<T>(wire + 4), rest = lost ? nan_value<T>() : T{0};
-    const std::byte* const bitmap = wire + 4 + sizeof(T);
-    if (is_finite(mark)) return false;
-    if (n % 8 != 0 && static_cast<std::uint32_t>(bitmap[n / 8]) >> n % 8 != 0) return false;
-    in_batches<4>(
-        thread(), n, threads(),
-        [&](std::uint32_t i) {
-          const T value = (static_cast<std::uint32_t>(bitmap[i / 8]) >> i % 8 & 1) != 0 ? mark : rest;
-          return base != nullptr ? joined_sum(base_at(i), value) : value;
-        },
-        [&](std::uint32_t i, T value) { set(i, value); });
-    return true;
-  }
 };
 
 template <class T>
@@ -313,8 +271,12 @@ MQ_DEVICE void decode_meprop(const MePropDecodeArgs& a) {
   if (offset == kNoBlock) return;
   const MePropDecoder<T> d(a, offset);
   const auto format = load<std::uint32_t>(d.wire);
-  if (format == kMePropLines) return d.read_lines(*reinterpret_cast<SentLines<T>*>(dynamic_shared()));
-  if (!d.read_marks(format == kMePropLost) && thread() == 0) *a.malformed = 1;
+  if (format == kLines) return d.read_lines(*reinterpret_cast<SentLines<T>*>(dynamic_shared()));
+  const T rest = format == kLost ? nan_value<T>() : T{0};
+  const bool ok = read_marks(d.wire + 4, d.n, rest, [&](std::uint32_t i, T value) {
+    d.set(i, d.base != nullptr ? joined_sum(d.base_at(i), value) : value);
+  });
+  if (!ok && thread() == 0) *a.malformed = 1;
 }
 
 }  // namespace mq::kernels::cuda
