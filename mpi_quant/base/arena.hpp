@@ -7,6 +7,12 @@
 
 namespace mq {
 
+// Scratch memory is divided at multiples of these: on the host, and on a device.
+inline constexpr std::size_t kHostLine = 64, kDeviceLine = 256;
+constexpr std::size_t round_up(std::size_t bytes, std::size_t line) {
+  return (bytes + line - 1) / line * line;
+}
+
 class Buffer {
  public:
   Buffer() = default;

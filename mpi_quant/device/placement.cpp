@@ -10,8 +10,6 @@
 namespace mq {
 namespace {
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // The facts of n elements in host memory. Half types are converted to float first.
 kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
   if (reduction.convert == nullptr)
@@ -151,8 +149,8 @@ const kernels::DeviceMeasureOps* DevicePlacement::measure_row(const Reduction& r
 // vectors, then scratch memory.
 DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   DeviceResources::Need need;
-  const std::size_t vectors =
-      (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
+  const std::size_t vectors = (copies_in_ ? round_up(vector_bytes_, kDeviceLine) : 0) +
+                              (copies_out_ ? round_up(vector_bytes_, kDeviceLine) : 0);
   if (mode_ == Mode::staged) {
     need.pinned_bytes = vectors;
     return need;
@@ -166,7 +164,7 @@ DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   need.device_bytes = vectors;
   need.pinned_bytes = pinned_bytes(reduction);
   if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
-    need.device_bytes += aligned(row->scratch_bytes(reduction.count, reduction.params));
+    need.device_bytes += round_up(row->scratch_bytes(reduction.count, reduction.params), kDeviceLine);
   return need;
 }
 
@@ -192,7 +190,7 @@ Status DevicePlacement::prepare_work(Reduction& reduction) {
   reduction.output = output_;
   if (copies_in_) {
     reduction.input = at;
-    at += aligned(vector_bytes_);
+    at += round_up(vector_bytes_, kDeviceLine);
   }
   if (copies_out_) reduction.output = at;
   // In place: one copy serves as input and output.
@@ -253,8 +251,8 @@ Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& fact
 Status DevicePlacement::measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
                                           kernels::Facts& facts) {
   auto* const reported = new (work_->pinned() + facts_at()) kernels::Facts{-1};
-  const std::size_t vectors =
-      (copies_in_ ? aligned(vector_bytes_) : 0) + (copies_out_ ? aligned(vector_bytes_) : 0);
+  const std::size_t vectors = (copies_in_ ? round_up(vector_bytes_, kDeviceLine) : 0) +
+                              (copies_out_ ? round_up(vector_bytes_, kDeviceLine) : 0);
   row.measure(reduction.input, reduction.count, reduction.params, reported, work_->device_memory() + vectors,
               backend_.device_reduction.shape, rows_.api->launcher(work_->main()));
   Status launched = rows_.api->launch_error(work_->main());

@@ -104,8 +104,8 @@ class DevicePlacement {
   const kernels::DeviceMeasureOps* measure_row(const Reduction& reduction) const;
   DeviceResources::Need need(const Reduction& reduction) const;
   // Pinned memory: frames, facts, and sums for memory rules.
-  std::size_t facts_at() const { return (setting_.frames_bytes + 255) / 256 * 256; }
-  std::size_t sums_at() const { return facts_at() + 256; }
+  std::size_t facts_at() const { return round_up(setting_.frames_bytes, kDeviceLine); }
+  std::size_t sums_at() const { return facts_at() + kDeviceLine; }
   std::size_t pinned_bytes(const Reduction& reduction) const;
   kernels::DeviceMemory rule_of(const Reduction& reduction) const;
   template <class F>

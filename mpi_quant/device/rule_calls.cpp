@@ -12,10 +12,6 @@ namespace {
 
 using kernels::Distances;
 
-std::size_t value_bytes(const Reduction& reduction, std::size_t n) {
-  return n * kernels::element_bytes(kernels::compute_element(reduction.element));
-}
-
 // Of Distances, which need the most room.
 std::size_t sums_bytes(const Reduction& reduction) {
   return kernels::memory_sums::parts_of(reduction.count) * sizeof(Distances);

@@ -7,20 +7,16 @@ namespace {
 
 using kernels::MemoryFunction;
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
-
-std::size_t value_bytes(const Reduction& reduction, std::size_t n) {
-  return n * kernels::element_bytes(kernels::compute_element(reduction.element));
-}
-
 std::size_t tile_bytes(const Reduction& reduction, const Layout& layout) {
-  return reduction.memory.ops == nullptr ? 0 : aligned(value_bytes(reduction, layout.max_chunk()));
+  return reduction.memory.ops == nullptr ? 0
+                                         : round_up(value_bytes(reduction, layout.max_chunk()), kDeviceLine);
 }
 
 // Room for a second message and what join() may read behind it; 0 if there never is one.
 std::size_t second_bytes(const Reduction& reduction, const Layout& layout) {
   if (!reduction.memory.keeps_estimates() || reduction.memory.terms.messages == 1) return 0;
-  return aligned(reduction.codec->wire_bound(layout.max_chunk(), reduction.element, reduction.params) + 4);
+  return round_up(reduction.codec->wire_bound(layout.max_chunk(), reduction.element, reduction.params) + 4,
+                  kDeviceLine);
 }
 
 }  // namespace

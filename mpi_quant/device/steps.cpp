@@ -13,29 +13,28 @@ namespace {
 constexpr std::size_t kShort = 4096;
 constexpr std::uint64_t kNothingWritten = std::numeric_limits<std::uint64_t>::max();
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
-
 std::size_t scratch_bytes(const Reduction& reduction, const DeviceReduction& device, const Layout& layout) {
   const std::size_t coded = device.ops->scratch_bytes(layout.max_chunk(), reduction.params);
   const std::size_t raw = may_be_raw(reduction) ? device.raw_ops->scratch_bytes(layout.max_chunk(), {}) : 0;
-  return aligned(std::max(coded, raw));
+  return round_up(std::max(coded, raw), kDeviceLine);
 }
 
 std::size_t wire_bytes(const Reduction& reduction, const DeviceReduction& device, const Layout& layout) {
   const auto frames = static_cast<std::size_t>(device.device_wire ? reduction.plan->slots : 1);
-  return aligned(frames * slot_bytes_of(reduction, layout));
+  return round_up(frames * slot_bytes_of(reduction, layout), kDeviceLine);
 }
 
 }  // namespace
 
 std::size_t DeviceSteps::device_bytes(const Reduction& reduction, const DeviceReduction& device,
                                       const Layout& layout) {
-  return aligned(ChunkPlaces::memory_bytes(reduction, layout)) + scratch_bytes(reduction, device, layout) +
-         RuleSteps::device_bytes(reduction, layout) + wire_bytes(reduction, device, layout);
+  return round_up(ChunkPlaces::memory_bytes(reduction, layout), kDeviceLine) +
+         scratch_bytes(reduction, device, layout) + RuleSteps::device_bytes(reduction, layout) +
+         wire_bytes(reduction, device, layout);
 }
 
 std::size_t DeviceSteps::pinned_bytes(const Reduction& reduction) {
-  return (static_cast<std::size_t>(reduction.plan->slots) * sizeof(DeviceResult) + 63) / 64 * 64;
+  return round_up(static_cast<std::size_t>(reduction.plan->slots) * sizeof(DeviceResult), kHostLine);
 }
 
 void DeviceSteps::prepare(const Reduction& reduction, const DeviceReduction& device, const Layout& layout,
@@ -45,7 +44,8 @@ void DeviceSteps::prepare(const Reduction& reduction, const DeviceReduction& dev
   pipeline_ = pipeline;
   group_ = &group;
   places_.prepare(reduction, layout, pipeline.memory);
-  std::byte* const scratch = pipeline.memory + aligned(ChunkPlaces::memory_bytes(reduction, layout));
+  std::byte* const scratch =
+      pipeline.memory + round_up(ChunkPlaces::memory_bytes(reduction, layout), kDeviceLine);
   std::byte* const of_rules = scratch + scratch_bytes(reduction, device, layout);
   rules_.prepare(reduction, device, layout, of_rules, scratch);
   wire_ = of_rules + RuleSteps::device_bytes(reduction, layout);

@@ -9,9 +9,7 @@ namespace {
 constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
 std::size_t chunk_bytes(const Reduction& reduction, const Layout& layout) {
-  const std::size_t bytes =
-      layout.max_chunk() * kernels::element_bytes(kernels::compute_element(reduction.element));
-  return (bytes + 63) / 64 * 64;
+  return round_up(value_bytes(reduction, layout.max_chunk()), kHostLine);
 }
 
 bool is_half(const Reduction& reduction) {
@@ -56,10 +54,6 @@ void ChunkPlaces::start_segment(std::size_t segment) {
   std::fill(where_.begin(), where_.end(), Where::input);
 }
 
-std::size_t ChunkPlaces::value_bytes(std::size_t n) const {
-  return n * kernels::element_bytes(kernels::compute_element(reduction_->element));
-}
-
 std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
   return accumulators_ + static_cast<std::size_t>(reduction_->facts->accumulator[chunk]) * accumulator_bytes_;
 }
@@ -80,7 +74,7 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   Encode encode;
   encode.args.x = values(static_cast<std::size_t>(step.chunk), range, encode.half);
   if (reduction_->residual != nullptr) {
-    encode.args.residual = reduction_->residual + value_bytes(range.begin);
+    encode.args.residual = reduction_->residual + value_bytes(*reduction_, range.begin);
     encode.args.feedback = feedback_of(step);
   }
   encode.widened = widened_;
@@ -112,7 +106,7 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
     // is rounded anew in every call, so nothing is lost.
     if (reduction_->residual != nullptr && !reduction_->memory.keeps_estimates() &&
         static_cast<int>(chunk % static_cast<std::size_t>(reduction_->size)) == reduction_->rank)
-      decode.residual = reduction_->residual + value_bytes(range.begin);
+      decode.residual = reduction_->residual + value_bytes(*reduction_, range.begin);
   }
   where_[chunk] = final ? Where::output : Where::accumulator;
   return decode;

@@ -51,7 +51,6 @@ class ChunkPlaces {
  private:
   enum class Where : char { input, accumulator, output };
   std::byte* accumulator(std::size_t chunk) const;
-  std::size_t value_bytes(std::size_t n) const;  // of n elements in the compute type
   const std::byte* values(std::size_t chunk, Range range, const std::byte*& half) const;
 
   const Reduction* reduction_ = nullptr;

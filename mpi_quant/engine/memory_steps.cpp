@@ -17,16 +17,12 @@ using kernels::Encoded;
 // tiles of twice this size the rules reach a tenth less of the triad.
 constexpr std::size_t kTileBytes = std::size_t{8} << 10;
 
-std::size_t element_bytes(const Reduction& reduction) {
-  return kernels::element_bytes(kernels::compute_element(reduction.element));
-}
-
 // Elements of a tile: whole blocks. A codec whose parameters describe a whole message takes a chunk as one tile.
 std::size_t tile_of(const Reduction& reduction, const kernels::Codec& codec, const kernels::Params& params,
                     std::size_t longest) {
   if (codec.whole(params)) return longest;
   const std::size_t block = codec.block(params);
-  return std::min(longest, std::max<std::size_t>(1, kTileBytes / element_bytes(reduction) / block) * block);
+  return std::min(longest, std::max<std::size_t>(1, kTileBytes / value_bytes(reduction, 1) / block) * block);
 }
 
 // Calls f(x, first, n) for parts of this rank's vector in the compute type.
@@ -50,7 +46,7 @@ kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::
   tile.params = reduction.memory.params;
   tile.factor = reduction.memory.factor;
   tile.fresh = reduction.memory.fresh;
-  const std::size_t array_bytes = reduction.count * element_bytes(reduction);
+  const std::size_t array_bytes = value_bytes(reduction, reduction.count);
   for (int i = 0; i < reduction.memory.rule->arrays; ++i)
     tile.array[static_cast<std::size_t>(i)] = arrays + static_cast<std::size_t>(i) * array_bytes;
   return tile;
@@ -63,7 +59,7 @@ std::size_t MemorySteps::memory_bytes(const Reduction& reduction, const Layout& 
   const std::size_t longest = layout.max_chunk();
   std::size_t tile = tile_of(reduction, *reduction.codec, reduction.params, longest);
   if (may_be_raw(reduction)) tile = std::max(tile, tile_of(reduction, raw_codec(), {}, longest));
-  return (tile * element_bytes(reduction) + 63) / 64 * 64;
+  return round_up(value_bytes(reduction, tile), kHostLine);
 }
 
 void MemorySteps::prepare(const Reduction& reduction, std::byte* memory) {
@@ -105,7 +101,7 @@ Encoded MemorySteps::encode_message(const Step& step, const kernels::EncodeArgs&
   const Reduction& reduction = *reduction_;
   const kernels::MemoryOps& rule = *reduction.memory.ops;
   const kernels::CodecOps& codec = ops_of(reduction, step);
-  const std::size_t size = element_bytes(reduction);
+  const std::size_t size = value_bytes(reduction, 1);
   const std::size_t most = tile_of(reduction, codec_of(reduction, step), args.params, args.n);
   kernels::EncodeArgs part = args;
   Encoded all;
@@ -145,7 +141,7 @@ Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::
   if (final) args.stream = false;
   const Decoded decoded = decode_messages(step, args);
   if (final && decoded == Decoded::ok && range.n > 0) {
-    const std::size_t at = range.begin * element_bytes(reduction);
+    const std::size_t at = value_bytes(reduction, range.begin);
     reduction.memory.ops->deliver(tile_at(reduction, reduction.residual + at, range.n), args.x);
   }
   return decoded;
@@ -154,7 +150,7 @@ Decoded MemorySteps::decode(const Step& step, bool final, Range range, kernels::
 // An empty payload stands for zeros.
 Decoded MemorySteps::decode_messages(const Step& step, const kernels::DecodeArgs& args) const {
   const kernels::CodecOps& codec = ops_of(*reduction_, step);
-  const std::size_t bytes = args.n * element_bytes(*reduction_);
+  const std::size_t bytes = value_bytes(*reduction_, args.n);
   if (args.wire_bytes == 0 && !reduction_->memory.fresh) {
     if (bytes == 0) return Decoded::ok;
     if (args.base == nullptr)
@@ -221,7 +217,7 @@ bool has_moved(const Reduction& reduction) {
   return has_moved(reduction, [&](double scale) {
     kernels::Distances all;
     for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {
-      kernels::MemoryTile tile = tile_at(reduction, reduction.residual + first * element_bytes(reduction), n);
+      kernels::MemoryTile tile = tile_at(reduction, reduction.residual + value_bytes(reduction, first), n);
       tile.x = x;
       const kernels::Distances part = reduction.memory.ops->distances(tile, scale);
       all.from_estimate += part.from_estimate;
@@ -235,10 +231,10 @@ void deliver_standing(const Reduction& reduction) {
   const std::size_t in_bytes = kernels::element_bytes(reduction.element);
   std::array<double, 1024> sum;  // room for a part in either compute type
   for_each_part(reduction, [&](const void* x, std::size_t first, std::size_t n) {
-    kernels::MemoryTile tile = tile_at(reduction, reduction.residual + first * element_bytes(reduction), n);
+    kernels::MemoryTile tile = tile_at(reduction, reduction.residual + value_bytes(reduction, first), n);
     tile.x = x;
     if (reduction.memory.ops->stand != nullptr) reduction.memory.ops->stand(tile);
-    std::memset(sum.data(), 0, n * element_bytes(reduction));
+    std::memset(sum.data(), 0, value_bytes(reduction, n));
     reduction.memory.ops->deliver(tile, sum.data());
     std::byte* const output = reduction.output + first * in_bytes;
     if (reduction.convert != nullptr)

@@ -10,6 +10,7 @@
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
 #include "kernels/memory.hpp"
+#include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/plan/layout.hpp"
@@ -103,10 +104,13 @@ struct Tally {
   double encode_s = 0, decode_s = 0, wait_s = 0;
 };
 
+// Bytes of n values of the type in which the reduction computes.
+inline std::size_t value_bytes(const Reduction& reduction, std::size_t n) {
+  return n * kernels::element_bytes(kernels::compute_element(reduction.element));
+}
 inline Layout layout_of(const Reduction& reduction) {
   return Layout(reduction.count, reduction.plan->chunks, reduction.codec->block(reduction.params),
-                kernels::element_bytes(kernels::compute_element(reduction.element)),
-                reduction.codec->whole(reduction.params));
+                value_bytes(reduction, 1), reduction.codec->whole(reduction.params));
 }
 inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout) {
   return std::min(static_cast<std::size_t>(reduction.pipelines), layout.segments());
@@ -114,7 +118,7 @@ inline std::size_t pipelines_of(const Reduction& reduction, const Layout& layout
 // Bytes of a slot: the longest frame, including the header.
 inline std::size_t slot_bytes_of(const Reduction& reduction, const Layout& layout) {
   const std::size_t bound = wire_bound(reduction, layout.max_chunk());
-  return (sizeof(FrameHeader) + bound + 63) / 64 * 64;
+  return round_up(sizeof(FrameHeader) + bound, kHostLine);
 }
 
 }  // namespace mq
