@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/device/placement.hpp"
 #include "mpi_quant/engine/execute.hpp"
 #include "mpi_quant/plan/cost.hpp"
@@ -165,12 +166,17 @@ class Table {
   }
 };
 
-// The counts of rank 0, whatever a switch costs and however slowly messages arrive.
+// The counts of rank 0, whatever a switch costs and however slowly messages arrive: half of the segments in flight share each
+// launch. CTest also runs this with fewer of them (MPIQ_CUDA_SEGMENTS).
 void expect_counts(const char* codec, const Timed& t) {
   const bool reads_in_place = std::string_view(codec) == "onebit";
-  EXPECT_EQ(t.counts.launches, reads_in_place ? 24 : 40);
-  EXPECT_EQ(t.counts.runs, 16 * t.counts.launches) << "segments that a launch codes";
+  EXPECT_EQ(t.counts.runs, 16 * (reads_in_place ? 24 : 40));
   EXPECT_EQ(t.counts.copies, 0);
+  if (const int in_launch = env()->cuda_segments / 2; in_launch < 16) {
+    EXPECT_LE(t.counts.runs, in_launch * t.counts.launches);
+    return;
+  }
+  EXPECT_EQ(t.counts.runs, 16 * t.counts.launches) << "segments that a launch codes";
   EXPECT_LE(t.counts.records, 25);
   EXPECT_LE(t.counts.entries, t.counts.queries + 60) << "once a look at events or a batch of launches";
 }
@@ -185,7 +191,9 @@ TEST(GpuTime, of_a_call_of_two_ranks_that_share_a_gpu) {
           table.add(codec, microseconds == 0 ? "none (MPS)" : std::to_string(microseconds) + " us",
                     microseconds * 1e-6, node);
       expect_counts(codec, t);
-      EXPECT_LE(t.switches, 18);
+      if (env()->cuda_segments == kMostCudaSegments) {
+        EXPECT_LE(t.switches, 18);
+      }
     }
 }
 

@@ -112,6 +112,35 @@ TEST_F(DeviceRules, many_segments_in_flight_and_messages_in_any_order) {
   });
 }
 
+// The length of the first of two messages in a payload is not trusted. One that is in bounds may lead to any decode.
+TEST_F(DeviceRules, damaged_lengths_of_two_messages_are_errors_and_never_a_hang) {
+  int damaged = 0;
+  for_each_rule_scene(3, 3, [&](const Scene& scene, int turn) {
+    if (scene.call_memory(kernels::Element::f32).terms.messages < 2) return;
+    for (const std::uint64_t length :
+         {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{5}, std::uint64_t{0}}) {
+      Gpus::get().reset();
+      std::atomic<int> victim = -1;
+      DeviceScene s{scene, [=](int rank) { return mixed(rank, turn); }, wire(turn)};
+      s.stream_ordered = true;  // then nothing is left to be found later
+      s.scene.tamper = [&](int, int to, int, Loopback::Message& m) {
+        if (victim >= 0 || m.size() < sizeof(FrameHeader) + kLengthBytes) return;
+        victim = to;
+        std::memcpy(m.data() + sizeof(FrameHeader), &length, sizeof length);
+      };
+      const auto x = inputs<float>(scene.ranks, 999),
+                 arrays = zeros<float>(scene.ranks, 999 * static_cast<std::size_t>(scene.memory->arrays));
+      const Outcome<float> got = run_on_devices(s, x, arrays);
+      const std::string where = scene.describe(999) + "length " + std::to_string(length);
+      EXPECT_EQ(got.leaked, 0U) << where;
+      if (victim < 0 || length < 999 * 4) continue;
+      ++damaged;
+      EXPECT_EQ(got.status[static_cast<std::size_t>(victim)].code(), Code::bad_frame) << where;
+    }
+  });
+  EXPECT_GT(damaged, 20);
+}
+
 // A kernel is launched for a whole group of segments.
 TEST_F(DeviceRules, launches_of_a_rule_are_shared_by_neighbouring_segments) {
   Scene scene{kernels::find_codec("onebit"), find_plan("allgather"), 2};
