@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <barrier>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -39,13 +38,13 @@ struct DeviceScene {
 
 // In place of the agreement: whether all ranks can go on.
 struct Agreed {
-  explicit Agreed(int ranks) : here(ranks) {}
-  bool all(bool mine) {
+  bool all(Loopback::Rank& comm, bool mine) {
     if (!mine) failed = true;
-    here.arrive_and_wait();
+    ++here;
+    while (here < comm.size()) comm.idle();
     return !failed;
   }
-  std::barrier<> here;
+  std::atomic<int> here = 0;
   std::atomic<bool> failed = false;
 };
 
@@ -72,7 +71,7 @@ class RankRun {
   }
   Status run(Tally& tally, Agreed& agreed) {
     const Status trouble = begin();
-    if (!agreed.all(trouble.ok())) {
+    if (!agreed.all(comm_, trouble.ok())) {
       call_->settle();
       return trouble.ok() ? Status{Code::peer_failed, "another rank cannot take part"} : trouble;
     }
@@ -188,10 +187,11 @@ Outcome<T> run_on_devices(const DeviceScene& s, const Vectors<T>& input, Vectors
                  std::vector<Status>(ranks), std::vector<Tally>(ranks), 0};
   if (s.scene.in_place) out.output = input;
   Loopback net(s.scene.ranks, s.scene.delay_seed, s.scene.tamper);
+  net.set_patience(std::chrono::microseconds(10));
   if (s.rendezvous) net.set_rendezvous();
   if (s.device_wire != 0) net.set_copy(&Gpus::carry);
-  Agreed agreed(s.scene.ranks);
-  net.run([&](Loopback::Rank& comm) {
+  Agreed agreed;
+  net.run_in_turn([&](Loopback::Rank& comm) {
     const auto r = static_cast<std::size_t>(comm.rank());
     out.status[r] = RankRun<T>(s, comm, input[r], out.output[r], out.residual[r]).run(out.tally[r], agreed);
   });

@@ -1,10 +1,8 @@
-// A GPU for the tests of the executor: a DeviceApi over host memory that nobody may touch but an operation
-// of a stream while it runs. Streams are lazy: their work is done when somebody waits for it, or has asked a
+// A GPU for the tests of the executor: a DeviceApi over host memory that nobody may touch but the operations
+// of a stream (hidden_memory.hpp). Streams are lazy: their work is done when somebody waits for it, or has asked a
 // few times. Kernels are the host's rows, so that every codec has one. Each Device counts what is asked of it
 // and can be told to fail.
 #pragma once
-
-#include <sys/mman.h>
 
 #include <array>
 #include <cstring>
@@ -20,6 +18,7 @@
 #include "kernels/device.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/device/placement.hpp"
+#include "tests/device/hidden_memory.hpp"
 #include "tests/kernels/host_kernels.hpp"
 
 namespace mq {
@@ -73,7 +72,6 @@ class Gpus {
       device(i).number = i;
       program_[static_cast<std::size_t>(i)] = DeviceStream{&device(i), {}, 0, 0, {}};
     }
-    (void)madvise(memory_, kPart * kDevices, MADV_DONTNEED);  // or each touch() pays for all pages ever used
   }
   // The program's own stream of a device, legacy or not: there is one.
   DeviceStream* program(Device* device) { return &program_[static_cast<std::size_t>(device->number)]; }
@@ -91,11 +89,11 @@ class Gpus {
     if (device->live == 0) device->used = 0;
     if (device->used + bytes > kPart / 2) return nullptr;
     ++device->live;
-    return memory_ + static_cast<std::size_t>(device->number) * kPart + cut(device->used, bytes);
+    return memory_.begin() + static_cast<std::size_t>(device->number) * kPart + cut(device->used, bytes);
   }
   std::byte* place(Device* device, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
-    return memory_ + static_cast<std::size_t>(device->number) * kPart + kPart / 2 +
+    return memory_.begin() + static_cast<std::size_t>(device->number) * kPart + kPart / 2 +
            cut(device->placed, bytes);
   }
   void forget() {
@@ -105,11 +103,11 @@ class Gpus {
   // By hand, between calls.
   void write(std::byte* to, const void* from, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
-    touch([&] { std::memcpy(to, from, bytes); });
+    std::memcpy(memory_.inside(to), from, bytes);
   }
   void read(void* to, const std::byte* from, std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
-    touch([&] { std::memcpy(to, from, bytes); });
+    std::memcpy(to, memory_.inside(from), bytes);
   }
   DeviceRows rows(bool device_wire = false, bool is_timed = false);
   // As a communication reads and writes messages that may be in devices' memory.
@@ -122,13 +120,13 @@ class Gpus {
     const std::scoped_lock lock(get().mutex());
     if (Device* const device = get().device_of(from); device != nullptr && device->is_bad)
       ++device->sent_when_bad;
-    get().touch([&] { std::memcpy(to, from, bytes); });
+    std::memcpy(get().memory_.inside(to), get().memory_.inside(from), bytes);
   }
 
   Device* device_of(const void* p) {
-    const auto* const byte = static_cast<const std::byte*>(p);
-    if (byte < memory_ || byte >= memory_ + kPart * kDevices) return nullptr;
-    return &device(static_cast<int>(static_cast<std::size_t>(byte - memory_) / kPart));
+    if (!memory_.has(p)) return nullptr;
+    const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(p) - memory_.begin());
+    return &device(static_cast<int>(at / kPart));
   }
   Status count(Device* device) {
     const int number = device->calls++;
@@ -150,13 +148,6 @@ class Gpus {
       ++stream->done;
     }
   }
-  // Runs f while the devices' memory may be touched.
-  template <class F>
-  void touch(const F& f) {
-    if (depth_++ == 0) (void)mprotect(memory_, kPart * kDevices, PROT_READ | PROT_WRITE);
-    f();
-    if (--depth_ == 0) (void)mprotect(memory_, kPart * kDevices, PROT_NONE);
-  }
   std::recursive_mutex& mutex() { return mutex_; }
 
  private:
@@ -168,14 +159,9 @@ class Gpus {
   static std::size_t cut(std::size_t& used, std::size_t bytes) {
     return std::exchange(used, used + (bytes + 255) / 256 * 256);
   }
-  Gpus()
-      : memory_(static_cast<std::byte*>(
-            mmap(nullptr, kPart * kDevices, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-    reset();
-  }
+  Gpus() { reset(); }
   std::recursive_mutex mutex_;
-  std::byte* memory_;
-  int depth_ = 0;
+  HiddenMemory memory_{kPart * kDevices};
   std::array<Device, kDevices> devices_;
   std::array<DeviceStream, kDevices> program_;
 };
@@ -311,13 +297,13 @@ inline void Gpus::set_memory(DeviceApi& api) {
     const std::scoped_lock lock(get().mutex());
     ++stream->device->copies;
     MQ_TRY(get().count(stream->device));
-    get().push(stream, [=] { get().touch([&] { std::memcpy(to, from, bytes); }); });
+    get().push(stream, [=] { std::memcpy(get().memory_.inside(to), get().memory_.inside(from), bytes); });
     return {};
   };
   api.zero = [](DeviceStream* stream, void* p, std::size_t bytes) noexcept -> Status {
     const std::scoped_lock lock(get().mutex());
     MQ_TRY(get().count(stream->device));
-    get().push(stream, [=] { get().touch([&] { std::memset(p, 0, bytes); }); });
+    get().push(stream, [=] { std::memset(get().memory_.inside(p), 0, bytes); });
     return {};
   };
 }
@@ -334,12 +320,11 @@ inline void Gpus::set_kernels(DeviceApi& api) {
               if (!s->launch_error.ok()) return;
               std::vector<std::byte> args(std::size_t{launch.args_bytes} * launch.runs);
               std::memcpy(args.data(), launch.args, args.size());
+              get().memory_.enter(args);
               get().push(
                   s, [name = std::string(launch.kernel), args = std::move(args), bytes = launch.args_bytes] {
-                    get().touch([&] {
-                      for (std::size_t at = 0; at < args.size(); at += bytes)
-                        host_kernels::run(name, args.data() + at);
-                    });
+                    for (std::size_t at = 0; at < args.size(); at += bytes)
+                      host_kernels::run(name, args.data() + at);
                   });
             }};
   };

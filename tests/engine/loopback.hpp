@@ -1,5 +1,5 @@
-// Threads as ranks: a Comm whose ranks are threads of one process, so that plans are swept over many rank
-// counts in seconds and ThreadSanitizer sees the executor. Can delay, damage, lose, duplicate and reorder
+// A Comm whose ranks are in one process: threads, so that ThreadSanitizer sees the executor, or fibers that take turns, so that
+// plans are swept over many rank counts in seconds. Can delay, damage, lose, duplicate and reorder
 // messages on purpose, and end ranks.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,7 +20,9 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/simulate/fiber.hpp"
 #include "mpi_quant/base/comm.hpp"
+#include "tests/sanitized.hpp"
 
 namespace mq::test {
 
@@ -128,6 +131,8 @@ class Loopback {
   // meanwhile by its sender arrives changed, so that this is seen.
   void set_rendezvous() { rendezvous_ = true; }
   void set_copy(Copy copy) { copy_ = copy; }
+  // How long a rank waits for a message before it looks at its other work again. A device wakes nobody.
+  void set_patience(std::chrono::microseconds patience) { patience_ = patience; }
 
   // Runs body(Rank&) on every rank, each in a thread.
   void run(const std::function<void(Rank&)>& body) {
@@ -140,6 +145,29 @@ class Loopback {
         unfinished_ += rank.unfinished();
       });
     for (std::thread& t : threads) t.join();
+  }
+  // The same on this thread: the ranks take turns, where they are idle. With sanitizers they are threads all the same.
+  void run_in_turn(const std::function<void(Rank&)>& body) {
+    constexpr int kMost = 16;
+    if (kSanitized || size_ > kMost) return run(body);
+    static thread_local sim::Fibers fibers(kMost);
+    fibers_ = &fibers;
+    for (int r = 0; r < size_; ++r)
+      fibers.set(static_cast<std::size_t>(r), [this, r, &body] {
+        Rank rank(*this, r);
+        body(rank);
+        unfinished_ += rank.unfinished();
+      });
+    for (int over = 0; over < size_;) {
+      over = 0;
+      for (std::size_t r = 0; r < mailboxes_.size(); ++r) {
+        if (!fibers.is_over(r)) fibers.resume(r);
+        over += fibers.is_over(r);
+      }
+    }
+    fibers_ = nullptr;
+    for (std::size_t r = 0; r < mailboxes_.size(); ++r)
+      if (const std::exception_ptr thrown = fibers.thrown(r)) std::rethrow_exception(thrown);
   }
   // Requests never completed plus messages never received; 0 after a sound run.
   std::size_t leaked() const {
@@ -170,10 +198,11 @@ class Loopback {
     mailbox.changed.notify_one();
   }
   void wait(int rank, std::uint64_t& seen) {
+    if (fibers_ != nullptr) return fibers_->leave();
     if (delay_seed_ != 0 || fault_) return std::this_thread::yield();
     std::unique_lock lock(mutex_);
     Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(rank)];
-    mailbox.changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return mailbox.events != seen; });
+    mailbox.changed.wait_for(lock, patience_, [&] { return mailbox.events != seen; });
     seen = mailbox.events;
   }
   bool take(int from, int to, int tag, Message& message) {
@@ -199,6 +228,8 @@ class Loopback {
   };
   Tamper tamper_;
   Fault fault_;
+  std::chrono::microseconds patience_{1000};
+  sim::Fibers* fibers_ = nullptr;  // while ranks take turns
   std::mutex mutex_;
   std::map<std::tuple<int, int, int>, std::deque<Queued>> queues_;
   struct Mailbox {
