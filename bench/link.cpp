@@ -159,16 +159,12 @@ MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoi
   const double port_s =
       (long_burst->seconds - model.seconds(long_burst->bytes)) / ((kLinkBurst - 1) * long_burst->bytes);
   link.bandwidth_Bps = 1 / std::max(port_s > 0 ? port_s : model.beta_s, 1e-15);
-  const double copies_s = model.beta_s - port_s;
-  if (port_s > 0 && copies_s > 1e-3 * model.beta_s) link.copy_s = copies_s / 2;
   return link;
 }
 
 std::string to_string(const MeasuredLink& link) {
-  std::string text = fmt::format("{:.4g}us/{:.4g}us/{:.5g}MB", 1e6 * link.latency_s, 1e6 * link.overhead_s,
-                                 1e-6 * link.bandwidth_Bps);
-  if (link.copy_s > 0) text += fmt::format("/0us/{:.4g}MB", 1e-6 / link.copy_s);
-  return text;
+  return fmt::format("{:.4g}us/{:.4g}us/{:.5g}MB", 1e6 * link.latency_s, 1e6 * link.overhead_s,
+                     1e-6 * link.bandwidth_Bps);
 }
 
 std::string link_text(std::span<const Point> points,

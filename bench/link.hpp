@@ -14,7 +14,7 @@
 
 namespace mq::bench {
 
-inline constexpr int kLinkBurst = 16;  // messages each way, see link_mpi.cpp
+inline constexpr int kLinkBurst = 16;  // messages each way, see link.cpp
 
 // The methods of such a sweep: one message each way, and a burst of them. Each rank has the partner half of the ranks away.
 std::vector<MethodWord> link_methods();
@@ -23,14 +23,14 @@ std::unique_ptr<Collective> make_link_collective(const Options& options);
 // Of a network, in the words of `mpiq-simulate --link`.
 struct MeasuredLink {
   double latency_s = 0, overhead_s = 0, bandwidth_Bps = 0;
-  double copy_s = 0;  // of the processor for each byte, at the sender and at the receiver
 };
 // singles: exchanges of one message each way, of at least two sizes. bursts: the same of kLinkBurst messages of so many bytes.
 // Those between the shortest and the longest do not count: a link may let short messages pass faster than its bandwidth.
 // The shortest single message tells latency and overheads together, and the shortest burst tells them apart. The longest burst keeps
-// the port busy, so it tells the bandwidth; what the longest single message takes longer for its bytes is copying.
+// the port busy, so it tells the bandwidth: that of the link or of the processors that copy, whichever is less. Copying by itself
+// is what this tells on a link without a rate limit.
 MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts);
-std::string to_string(const MeasuredLink& link);  // such as "5us/10us/117.5MB/0us/4GB"
+std::string to_string(const MeasuredLink& link);  // such as "5us/10us/117.5MB"
 // What a whole sweep says, a line for each number of ranks. find(point, method): the row, or null.
 std::string link_text(std::span<const Point> points,
                       const std::function<const PointRow*(const Point&, const MethodWord&)>& find);

@@ -25,6 +25,7 @@ struct Unit {
   double factor;
 };
 constexpr std::array kTimes{Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1}};
+constexpr std::array kSizes{Unit{"B", 1}, Unit{"KiB", 0x1p10}, Unit{"MiB", 0x1p20}};
 constexpr std::array kRates{Unit{"Mbit", 1e6 / 8}, Unit{"Gbit", 1e9 / 8}, Unit{"MB", 1e6}, Unit{"GB", 1e9}};
 
 Status unusable(std::string text) { return {Code::bad_argument, std::move(text)}; }
@@ -60,21 +61,22 @@ Status parse_link(std::string_view text, Network& network) {
   for (const Preset& preset : kPresets)
     if (preset.name == text) text = preset.link;
   const std::vector<std::string_view> words = split(text);
-  if (words.size() < 3 || words.size() > 5)
+  if (words.size() < 3 || words.size() > 6)
     return unusable(
         "'" + std::string(text) +
-        "' is neither a preset nor LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]], such as 20us/1us/10Gbit");
+        "' is neither a preset nor LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY[/BURST]]], such as 20us/1us/10Gbit");
   Network parsed = network;
   MQ_TRY(parse_number(words[0], kTimes, parsed.latency_s));
   MQ_TRY(parse_number(words[1], kTimes, parsed.overhead_s));
   MQ_TRY(parse_number(words[2], kRates, parsed.bandwidth_Bps));
-  parsed.gap_s = parsed.copy_s = 0;
+  parsed.gap_s = parsed.copy_s = parsed.burst_bytes = 0;
   if (words.size() > 3) MQ_TRY(parse_number(words[3], kTimes, parsed.gap_s));
   if (words.size() > 4) {
     double copy_Bps = 0;
     MQ_TRY(parse_number(words[4], kRates, copy_Bps));
     parsed.copy_s = 1 / copy_Bps;
   }
+  if (words.size() > 5) MQ_TRY(parse_number(words[5], kSizes, parsed.burst_bytes));
   MQ_TRY(check(parsed));
   network = parsed;
   return {};
@@ -113,8 +115,8 @@ std::string link_presets() {
 Status check(const Network& n) {
   const auto usable = [](double value) { return std::isfinite(value) && value >= 0; };
   if (!usable(n.latency_s) || !usable(n.overhead_s) || !usable(n.gap_s) || !usable(n.copy_s) ||
-      !usable(n.node_latency_s))
-    return unusable("a time of the network is negative or not finite");
+      !usable(n.burst_bytes) || !usable(n.node_latency_s))
+    return unusable("a time or burst of the network is negative or not finite");
   if (!(n.bandwidth_Bps > 0) || !(n.node_bandwidth_Bps > 0))
     return unusable("a bandwidth of the network is not above 0");
   if (n.per_node < 1 || n.nodes_per_switch < 1)

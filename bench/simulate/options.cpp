@@ -54,9 +54,9 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option("--baseline", w.baseline, "method that speed-ups are relative to")->capture_default_str();
   app.add_option(
          "--link", w.link,
-         "a name, or LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY]]: of a path; of the processor for each message at "
+         "a name, or LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY[/BURST]]]: of a path; of the processor for each message at "
          "its sender and at its receiver; of a node's port in each direction; of a port between messages; "
-         "of the processor that copies a message into or out of the network, in bytes a second")
+         "of the processor that copies a message into or out of the network, in bytes a second; bytes that a port passes at once")
       ->capture_default_str();
   app.add_option("--per-node", o.network.per_node, "ranks of a node, which share its port")
       ->check(CLI::PositiveNumber)
@@ -115,11 +115,11 @@ void describe(SimulateOptions& o, const std::string& link) {
   o.sweep.link = "sim:" + link;
   if (n.oversubscription > 1) o.sweep.link += fmt::format(":o{}x{}", n.oversubscription, n.nodes_per_switch);
   o.sweep.simulation = fmt::format(
-      R"({{"latency_s":{},"overhead_s":{},"gap_s":{},"copy_s":{},"bandwidth_Bps":{},"per_node":{},"node_latency_s":{},)"
+      R"({{"latency_s":{},"overhead_s":{},"gap_s":{},"copy_s":{},"burst_bytes":{},"bandwidth_Bps":{},"per_node":{},"node_latency_s":{},)"
       R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}{}}})",
-      n.latency_s, n.overhead_s, n.gap_s, n.copy_s, n.bandwidth_Bps, n.per_node, n.node_latency_s,
-      n.node_bandwidth_Bps, n.oversubscription, n.nodes_per_switch, json_quote(o.rates_path),
-      json_quote(o.isa), o.step_s,
+      n.latency_s, n.overhead_s, n.gap_s, n.copy_s, n.burst_bytes, n.bandwidth_Bps, n.per_node,
+      n.node_latency_s, n.node_bandwidth_Bps, n.oversubscription, n.nodes_per_switch,
+      json_quote(o.rates_path), json_quote(o.isa), o.step_s,
       o.sweep.sparse ? fmt::format(R"(,"list_costs":{})", json_quote(text_of(o.list_costs))) : "");
 }
 

@@ -37,7 +37,7 @@ sparse::Network network_of(const Network& network, const ListCosts& costs) {
   sparse::Network n;
   n.latency_s = network.latency_s + 2 * network.overhead_s;
   n.further_s = std::max(2 * network.overhead_s, network.gap_s);
-  n.s_per_byte = 1 / network.bandwidth_Bps + 2 * network.copy_s;
+  n.s_per_byte = std::max(1 / network.bandwidth_Bps, 2 * network.copy_s);
   n.encode_s_per_entry = costs[static_cast<std::size_t>(sparse::Work::encode)];
   n.decode_s_per_entry = costs[static_cast<std::size_t>(sparse::Work::decode)];
   n.s_per_entry = costs[static_cast<std::size_t>(sparse::Work::merge)];

@@ -34,14 +34,16 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   m->tag = tag;
   m->size = static_cast<std::uint32_t>(out.size());
   m->wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
-  compute(world_.processor_s(m->wire_bytes));
-  m->ready_s = m->tail_s = me.clock_s;
+  compute(world_.network_.overhead_s);
+  m->ready_s = me.clock_s;
+  compute(world_.copy_s(m->wire_bytes));
+  m->tail_s = me.clock_s;
   if (out.size() > World::kHead) m->rest = std::make_unique<std::byte[]>(out.size());
   if (!out.empty()) std::memcpy(m->rest ? m->rest.get() : m->head.data(), out.data(), out.size());
   me.counts.bytes += m->wire_bytes;
   const bool was_empty = me.outbox.first == nullptr;
   ++me.counts.messages;
-  if (world_.has_own_ports_ && to != rank_) world_.pass(m, me.clock_s);
+  if (world_.has_own_ports_ && to != rank_) world_.pass(m, m->ready_s);
   me.outbox.push(m);
   if (was_empty) world_.at(m->ready_s, World::Kind::send, rank_);
   return {};
@@ -57,7 +59,6 @@ Status SimComm::receive(int from, int tag, std::span<std::byte> in, Request& req
   World::Source& source = world_.source(rank_, from);
   if (World::Message* const m = source.arrived.take(tag)) {
     World::fill(request, *m);
-    request.done_s = m->tail_s;
     world_.free(m);
     return {};
   }
@@ -79,9 +80,18 @@ Status SimComm::test(Request& request, bool& done, std::size_t& received_bytes) 
     me.wake_s = std::min(me.wake_s, request.done_s);
   } else if (request.is_receive) {
     received_bytes = request.bytes;
-    compute(world_.processor_s(request.wire_bytes));
+    compute(world_.network_.overhead_s + left_to_copy_s(request));
   }
   return {};
+}
+
+// What had come of a message while the rank was idle is copied already.
+double SimComm::left_to_copy_s(const Request& request) {
+  World::Rank& me = world_.rank(rank_);
+  const double copy_s = world_.copy_s(request.wire_bytes), from_s = std::max(me.idle_from_s, request.first_s),
+               copied_s = std::clamp(me.idle_until_s - from_s, 0.0, copy_s);
+  if (copied_s > 0) me.idle_from_s = from_s + copied_s;
+  return copy_s - copied_s;
 }
 
 void SimComm::idle() {
@@ -96,6 +106,8 @@ void SimComm::idle() {
   me.wake_s = Request::kNotKnown;
   me.clock_s = std::max(me.clock_s, world_.now_s_);
   me.counts.wait_s += me.clock_s - start_s;
+  if (start_s > me.idle_until_s) me.idle_from_s = start_s;
+  me.idle_until_s = me.clock_s;
 }
 
 World::World(int ranks, const Network& network, WireBytes wire_bytes, Loses loses)
@@ -123,6 +135,7 @@ World::World(int ranks, const Network& network, WireBytes wire_bytes, Loses lose
     } else {
       s.byte_s = 1 / network.bandwidth_Bps;
       s.gap_s = network.gap_s;
+      s.burst_s = network.burst_bytes / network.bandwidth_Bps;
     }
   }
 }
@@ -273,14 +286,13 @@ bool World::pass(Message* m, double time_s) {
   double latency_s = 0;
   Server& s = servers_[static_cast<std::size_t>(server_of(*m, m->hop, latency_s))];
   const double begin_s = std::max(time_s, s.free_s),
-               end_s = std::max(begin_s + s.byte_s * static_cast<double>(m->wire_bytes), m->tail_s);
+               end_s = std::max(begin_s + s.take(begin_s, m->wire_bytes), m->tail_s);
   s.free_s = end_s + s.gap_s;
   if (m->hop == 0) done_at(*m->sender, m->from, end_s);
   const bool is_last = server_of(*m, ++m->hop, latency_s) < 0;
+  if (is_last && node(m->from) != node(m->to)) latency_s = 0;  // a port's way in is where the receiver is
   m->ready_s = begin_s + latency_s;
-  m->tail_s =
-      end_s +
-      (is_last && node(m->from) != node(m->to) ? 0 : latency_s);  // a port's way in is where the receiver is
+  m->tail_s = end_s + latency_s;
   if (is_last) deliver(m);
   return is_last;
 }
@@ -294,7 +306,7 @@ void World::deliver(Message* m) {
   (before == nullptr ? s.first : before->next) = request->next;
   if (s.last == request) s.last = before;
   fill(*request, *m);
-  done_at(*request, m->to, m->tail_s);
+  done_at(*request, m->to, request->done_s);
   free(m);
 }
 
@@ -303,6 +315,14 @@ void World::fill(SimComm::Request& request, const Message& m) {
   if (n > 0) std::memcpy(request.in, m.rest ? m.rest.get() : m.head.data(), n);
   request.bytes = m.size;
   request.wire_bytes = m.wire_bytes;
+  request.first_s = m.ready_s;
+  request.done_s = m.tail_s;
+}
+
+double World::Server::take(double time_s, std::size_t bytes) {
+  const double whole_s = byte_s * static_cast<double>(bytes), empty_s = std::max(full_s - time_s, 0.0);
+  full_s = std::max(full_s, time_s) + whole_s;
+  return std::max(whole_s - std::max(burst_s - empty_s, 0.0), 0.0);
 }
 
 World::Message* World::new_message() {

@@ -37,6 +37,7 @@ class SimComm {
     std::size_t bytes = 0;       // room for the message; once it has one, its length
     std::size_t wire_bytes = 0;  // length of the message on the network
     Request* next = nullptr;     // the next receive from this source
+    double first_s = 0;          // when the first byte of the message came
     double done_s = kNotKnown;   // when it is done. It may be known before
     int tag = 0;
     bool is_receive = false, is_waited_for = false;
@@ -59,6 +60,7 @@ class SimComm {
  private:
   friend class World;
   SimComm(World& world, int rank) : world_(world), rank_(rank) {}
+  double left_to_copy_s(const Request& request);
   World& world_;
   int rank_;
 };
@@ -117,7 +119,11 @@ class World {
   // What messages pass one after the other, in the order in which their first bytes come.
   struct Server {
     double byte_s = 0, gap_s = 0;
-    double free_s = 0;  // when all messages that have come have passed, and the gap after them
+    double burst_s = 0;  // the burst at the rate of the server
+    double free_s = 0;   // when all messages that have come have passed, and the gap after them
+    double full_s = 0;   // when the whole burst can be used again, if nothing more comes
+    // How long a message takes that comes at this time. Parts of the burst that it uses pass at once.
+    double take(double time_s, std::size_t bytes);
   };
   // What a rank has of one other rank: receives that wait for a message, and messages that wait for a receive. All bytes 0: nothing.
   struct Source {
@@ -130,6 +136,8 @@ class World {
     double wake_s = SimComm::Request::kNotKnown;  // when the first request that was tested in vain is done
     bool has_tested = false;                      // in vain, since the last idle()
     bool is_blocked = false;
+    double idle_from_s = 0,
+           idle_until_s = 0;   // the last time in which it waited, less what it has copied then
     std::uint64_t blocks = 0;  // how often it has been blocked
     Counts counts;
   };
@@ -149,10 +157,7 @@ class World {
   };
 
   Rank& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
-  // The processor's time for a message, at its sender or its receiver.
-  double processor_s(std::size_t wire_bytes) const {
-    return network_.overhead_s + network_.copy_s * static_cast<double>(wire_bytes);
-  }
+  double copy_s(std::size_t wire_bytes) const { return network_.copy_s * static_cast<double>(wire_bytes); }
   int node(int r) const { return r / network_.per_node; }
   Source& source(int to, int from) {
     return sources_[static_cast<std::size_t>(to) * static_cast<std::size_t>(size_) +

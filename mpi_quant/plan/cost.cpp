@@ -9,13 +9,15 @@
 namespace mq {
 namespace {
 
-// Messages that follow each other, each after the one before has come.
+// Messages that follow each other, each after the one before has come. Each rank copies what it sends and what it receives.
 Cost messages_in_turn(double messages, double bytes, const Prices& prices) {
   Cost all;
   all.add(Term::latency, messages, prices);
   all.add(Term::overhead, 2 * messages, prices);
-  all.add(Term::byte, bytes, prices);
-  all.add(Term::copy, 2 * bytes, prices);
+  if (prices[Term::byte] < 2 * prices[Term::copy])
+    all.add(Term::copy, 2 * bytes, prices);
+  else
+    all.add(Term::byte, bytes, prices);
   return all;
 }
 
@@ -54,15 +56,13 @@ class Walk {
     now_.add(term, amount, prices_);
     work_.add(term, amount, prices_);
   }
-  void handle_message(double bytes) {
-    spend(Term::overhead, 1);
-    spend(Term::copy, bytes);
-  }
+  // A message is copied while its bytes come.
   void wait_for(int slot) {
     if (!is_coming_[index(slot)]) return;
     is_coming_[index(slot)] = 0;
+    spend(Term::copy, bytes_[index(slot)]);
     now_ = longer(now_, arrives_[index(slot)]);
-    handle_message(bytes_[index(slot)]);
+    spend(Term::overhead, 1);
   }
 
   void exchange(const Step& s) {
@@ -71,9 +71,11 @@ class Walk {
     if (s.to != kNobody) {
       wait_for(s.slot);
       bytes = bytes_[index(s.slot)];
-      handle_message(bytes);
+      spend(Term::overhead, 1);
       port_free_ = longer(port_free_, now_);
       port_free_.add(Term::byte, bytes, prices_);
+      spend(Term::copy, bytes);  // its bytes leave as they are copied
+      port_free_ = longer(port_free_, now_);
       sent_.add(Term::byte, bytes, prices_);
       arrival = port_free_;
     } else {

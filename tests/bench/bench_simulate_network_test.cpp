@@ -72,6 +72,65 @@ double half_to_half(int ranks, const Network& n, std::size_t bytes) {
   return last_end(world);
 }
 
+TEST(SimulatedNetwork, a_processor_that_copies_slowly_copies_what_it_sends_and_what_it_receives) {
+  Network n = network();
+  n.copy_s = 2e-9;  // a port takes 1 ns
+  const double copy_s = 5000 * n.copy_s;
+  World world(2, n);
+  ASSERT_TRUE(world
+                  .run([](SimComm& comm) {
+                    EXPECT_TRUE(exchange(comm, 1 - comm.rank(), 1 - comm.rank(), 5000).ok());
+                  })
+                  .ok());
+  // It waits for the latency when it has copied its own message, and copies for as long then.
+  EXPECT_NEAR(last_end(world), 2 * n.overhead_s + 2 * copy_s, 1e-15);
+  EXPECT_NEAR(half_to_half(2, n, 5000), 2 * n.overhead_s + n.latency_s + copy_s, 1e-15) << "one way";
+}
+
+// A rank that computes while a message comes copies all of it afterwards, and the time in which it waited serves once.
+TEST(SimulatedNetwork, only_a_rank_that_waits_copies_meanwhile) {
+  Network n = network();
+  n.copy_s = 0.5e-9;
+  World world(2, n);
+  constexpr std::size_t kBytes = 4000;
+  constexpr double kWork = 50e-6;
+  ASSERT_TRUE(world
+                  .run([&](SimComm& comm) {
+                    const bool sends = comm.rank() == 0;
+                    if (!sends) comm.compute(kWork);
+                    EXPECT_TRUE(exchange(comm, sends ? 1 : kNobody, sends ? kNobody : 0, kBytes, 1).ok());
+                    EXPECT_TRUE(exchange(comm, sends ? 1 : kNobody, sends ? kNobody : 0, kBytes, 2).ok());
+                  })
+                  .ok());
+  EXPECT_NEAR(world.counts(1).end_s, kWork + 2 * (n.overhead_s + n.copy_s * kBytes), 1e-15);
+}
+
+TEST(SimulatedNetwork, a_burst_passes_at_once) {
+  Network n = network();
+  n.burst_bytes = 2000;
+  EXPECT_NEAR(half_to_half(2, n, 1500), 2 * n.overhead_s + n.latency_s, 1e-15);
+  EXPECT_NEAR(half_to_half(2, n, 5000), message_s(n, 3000), 1e-15);
+  // The second message finds the bucket empty, the third one full again.
+  World world(2, n);
+  constexpr double kLater = 100e-6;
+  double end_s = 0;
+  ASSERT_TRUE(world
+                  .run([&](SimComm& comm) {
+                    const bool sends = comm.rank() == 0;
+                    const auto send = [&](int tag) {
+                      EXPECT_TRUE(exchange(comm, sends ? 1 : kNobody, sends ? kNobody : 0, 5000, tag).ok());
+                    };
+                    send(1);
+                    send(2);
+                    if (!sends) end_s = comm.now_s();
+                    if (sends) comm.compute(kLater - comm.now_s());
+                    send(3);
+                  })
+                  .ok());
+  EXPECT_NEAR(end_s, message_s(n, 8000), 1e-15) << "what the pause between them lets in is used";
+  EXPECT_NEAR(world.counts(1).end_s, kLater + message_s(n, 3000), 1e-15);
+}
+
 TEST(SimulatedNetwork, ranks_of_a_node_share_its_port) {
   Network n = network();
   EXPECT_NEAR(half_to_half(8, n, 1000), message_s(n, 1000), 1e-15);
@@ -181,7 +240,10 @@ TEST(SimulatedNetwork, links_are_read_and_refused) {
   EXPECT_DOUBLE_EQ(n.bandwidth_Bps, 1.25e9);
   EXPECT_DOUBLE_EQ(n.gap_s, 0.1e-6);
   EXPECT_DOUBLE_EQ(n.copy_s, 0.25e-9);
+  ASSERT_TRUE(parse_link("20us/700ns/10Gbit/0us/4GB/32KiB", n).ok());
+  EXPECT_EQ(n.burst_bytes, 32768);
   ASSERT_TRUE(parse_link("20us/700ns/10Gbit", n).ok());
+  EXPECT_EQ(n.burst_bytes, 0);
   EXPECT_EQ(n.gap_s, 0);
   EXPECT_EQ(n.copy_s, 0);
   ASSERT_TRUE(parse_node("100ns/5GB", n).ok());
@@ -190,9 +252,10 @@ TEST(SimulatedNetwork, links_are_read_and_refused) {
   for (const char* const bad : {"", "100ns", "100ns/0GB", "100ns/5GB/1us"})
     EXPECT_FALSE(parse_node(bad, n).ok()) << bad;
   EXPECT_TRUE(parse_link("lab-1gbit", n).ok());
-  for (const char* const bad : {"", "x", "20us", "20us/1us", "20/1us/1Gbit", "20us/1us/1Gb", "20us/1us/0Gbit",
-                                "-1us/1us/1Gbit", "nanus/1us/1Gbit", "1us/1us/1Gbit/1us/1us",
-                                "1us/1us/1Gbit/1us/0GB", "1us/1us/1Gbit/1us/1GB/1", "1us//1Gbit"})
+  for (const char* const bad :
+       {"", "x", "20us", "20us/1us", "20/1us/1Gbit", "20us/1us/1Gb", "20us/1us/0Gbit", "-1us/1us/1Gbit",
+        "nanus/1us/1Gbit", "1us/1us/1Gbit/1us/1us", "1us/1us/1Gbit/1us/0GB", "1us/1us/1Gbit/1us/1GB/1",
+        "1us/1us/1Gbit/1us/1GB/1KB", "1us/1us/1Gbit/1us/1GB/1B/1", "1us//1Gbit"})
     EXPECT_FALSE(parse_link(bad, n).ok()) << bad;
   EXPECT_TRUE(parse_link("lab-10gbit", n).ok());
   n.oversubscription = 0.5;

@@ -1,6 +1,8 @@
 // The network and the numbers of ranks of the tests of the simulation.
 #pragma once
 
+#include <algorithm>
+
 #include "bench/simulate/network.hpp"
 #include "tests/sanitized.hpp"
 
@@ -19,7 +21,8 @@ inline Network network() {
 
 // From the call of send() at one rank to the end of the test at the other, if nothing else is on the way.
 inline double message_s(const Network& n, double bytes) {
-  return 2 * (n.overhead_s + n.copy_s * bytes) + n.latency_s + bytes / n.bandwidth_Bps;
+  // Bytes are copied while they leave, and while the receiver waits for them. Copying the last ones is not simulated.
+  return 2 * n.overhead_s + n.latency_s + bytes * std::max(1 / n.bandwidth_Bps, n.copy_s);
 }
 
 inline int many_ranks() { return test::kSanitized ? 96 : 1024; }
