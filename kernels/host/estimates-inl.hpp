@@ -11,40 +11,37 @@
 struct Estimates {
   static constexpr std::size_t kEstimate = 0, kSum = 1, kLast = 2;  // the arrays
 
-  // x - h is encoded. In a fresh call it is x and what another rule has left.
+  // x - h is encoded: nothing has to be prepared. In a fresh call it is x and what another rule has left.
   template <class T>
   static MQ_RULE Operand from_estimate(const MemoryTile& tile) {
     using L = Lanes<T>;
+    if (!tile.fresh) return {tile.x, tile.array[kEstimate]};
     const L zero = L::all(T{0});
     const auto x = array_at<T>(tile.x);
-    const auto minus_h = array_at<T>(tile.array[kEstimate]), kept = array_at<T>(tile.scratch);
+    const auto minus_h = array_at<T>(tile.array[kEstimate]), all = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
           x.ask_next(g, tile.n), minus_h.ask_next(g, tile.n);
-          if (tile.fresh) {
-            kept.put(g, x.get(g, width) + minus_h.get(g, width), width);
-            minus_h.put(g, zero, width);
-          } else {
-            kept.put(g, zero - minus_h.get(g, width), width);
-          }
+          all.put(g, x.get(g, width) + minus_h.get(g, width), width);
+          minus_h.put(g, zero, width);
         });
-    return {tile.fresh ? tile.scratch : tile.x, tile.array[kEstimate]};
+    return {tile.scratch, tile.array[kEstimate]};
   }
 
-  // h += decoded. An estimate that would not be finite stays as it is. If x was not finite, deliver() makes it zero on every
-  // rank. If the sum overflowed, near the greatest number of the type, H is wrong until the next exact call.
+  // h += decoded: the codec has left x - h - decoded in place of -h, so h is now x less that. Rounding of x - h stays in h; where x is
+  // near h there is none. If x was not finite, deliver() makes h zero on every rank. If the sum overflowed, near the greatest
+  // number of the type, H is wrong until the next exact call.
   template <class T>
   static MQ_RULE void learn(const MemoryTile& tile) {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
-    const auto x = array_at<T>(tile.x);
-    const auto left = array_at<T>(tile.array[kEstimate]), kept = array_at<T>(tile.scratch);
+    const auto x = array_at<T>(tile.fresh ? static_cast<const void*>(tile.scratch) : tile.x);
+    const auto left = array_at<T>(tile.array[kEstimate]);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
-          const L h = tile.fresh ? zero : kept.get(g, width);
-          const L sent = (tile.fresh ? kept.get(g, width) : x.get(g, width) - h) - left.get(g, width);
-          const L newest = h + sent;
-          left.put(g, zero - L::select(newest.finite(), newest, h), width);
+          x.ask_next(g, tile.n), left.ask_next(g, tile.n);
+          const L newest = x.get(g, width) - left.get(g, width);
+          left.put(g, zero - L::select(newest.finite(), newest, zero), width);
         });
   }
 
@@ -88,6 +85,7 @@ struct Estimates {
     const auto y = array_at<T>(tile.array[kLast]);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          y.ask_next(g, tile.n);
           const L newest = x.get(g, width);
           y.put(g, L::select(newest.finite(), newest, zero), width);
         });

@@ -19,8 +19,11 @@ struct Groups {
     v.store(first + g * kLanes * sizeof(T), width);
   }
   MQ_INLINE void ask(std::size_t g) const { ask_ahead<T>(first, g); }
-  // Prefetches group g of the next tile, so that it comes from memory while the codec computes. n: elements of a tile.
+  // Prefetches group g of the next tile, so that it comes from memory while the codec computes. n: elements of a tile. Long
+  // tiles, of codecs with long blocks, would leave the cache before they are used: there the codec's own prefetches serve.
   MQ_INLINE void ask_next(std::size_t g, std::size_t n) const {
+    constexpr std::size_t kLongest = std::size_t{16} << 10;
+    if (n * sizeof(T) > kLongest) return;
     for (std::size_t line = 0; line < kLanes * sizeof(T); line += 64)
       __builtin_prefetch(first + (g * kLanes + n) * sizeof(T) + line);
   }

@@ -38,7 +38,7 @@ struct Momentum {
     const auto e = array_at<T>(tile.array[0]), u = array_at<T>(tile.array[1]), v = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
-          x.ask_next(g, tile.n), e.ask_next(g, tile.n), u.ask_next(g, tile.n);
+          e.ask_next(g, tile.n), u.ask_next(g, tile.n);
           const L newest = m * u.get(g, width) + c * x.get(g, width);
           u.put(g, newest, width);
           v.put(g, newest + e.get(g, width), width);
@@ -51,9 +51,11 @@ struct Momentum {
     using L = Lanes<T>;
     const L zero = L::all(T{0});
     const bool masks = tile.params.value[2] == 0;
+    const auto x = array_at<T>(tile.x);
     const auto e = array_at<T>(tile.array[0]), u = array_at<T>(tile.array[1]), v = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
+          x.ask_next(g, tile.n);
           const L kept = u.get(g, width), waits = e.get(g, width), whole = v.get(g, width);
           const std::uint32_t unsent = waits.at_least(whole).bits() & whole.at_least(waits).bits();
           const std::uint32_t keeps = kept.finite().bits() & (masks ? unsent : ~0u);

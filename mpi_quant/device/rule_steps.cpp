@@ -69,7 +69,9 @@ void RuleSteps::encode_message(const Step& step, const kernels::EncodeArgs& args
   kernels::MemoryTile none = tile;
   none.n = 0;
   const kernels::Operand operand = reduction_->memory.ops->before(none);
-  rule().run(MemoryFunction::before, tile, nullptr, launch);
+  const bool is_ready =
+      reduction_->memory.keeps_estimates() && operand.x == tile.x && operand.residual == tile.array[0];
+  if (!is_ready) rule().run(MemoryFunction::before, tile, nullptr, launch);
   kernels::EncodeArgs part = args;
   part.x = operand.x;
   part.residual = operand.residual;
