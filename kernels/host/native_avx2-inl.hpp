@@ -2,7 +2,7 @@
 
 #include "kernels/host/bytes_x86-inl.hpp"
 
-inline constexpr bool kStreams = true;  // N::stream, 16 bytes at a time
+inline constexpr bool kStreams = true;  // N::stream and, 16 bytes at a time, N::stream_parts
 
 template <class T>
 struct Native;
@@ -41,7 +41,8 @@ struct Native<float> {
   static constexpr int kWidth = 8;
   static MQ_INLINE Reg load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_ps(reinterpret_cast<float*>(p), v); }
-  static MQ_INLINE void stream(std::byte* p, Reg v) {
+  static MQ_INLINE void stream(std::byte* p, Reg v) { _mm256_stream_ps(reinterpret_cast<float*>(p), v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) {
     _mm_stream_ps(reinterpret_cast<float*>(p), _mm256_castps256_ps128(v));
     _mm_stream_ps(reinterpret_cast<float*>(p + 16), _mm256_extractf128_ps(v, 1));
   }
@@ -200,7 +201,8 @@ struct Native<double> {
     return _mm256_loadu_pd(reinterpret_cast<const double*>(p));
   }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm256_storeu_pd(reinterpret_cast<double*>(p), v); }
-  static MQ_INLINE void stream(std::byte* p, Reg v) {
+  static MQ_INLINE void stream(std::byte* p, Reg v) { _mm256_stream_pd(reinterpret_cast<double*>(p), v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) {
     _mm_stream_pd(reinterpret_cast<double*>(p), _mm256_castpd256_pd128(v));
     _mm_stream_pd(reinterpret_cast<double*>(p + 16), _mm256_extractf128_pd(v, 1));
   }

@@ -2,7 +2,7 @@
 
 #include "kernels/host/bytes_x86-inl.hpp"
 
-inline constexpr bool kStreams = true;  // N::stream, 16 bytes at a time
+inline constexpr bool kStreams = true;  // N::stream and, 16 bytes at a time, N::stream_parts
 
 template <class T>
 struct Native;
@@ -14,7 +14,8 @@ struct Native<float> {
   static constexpr int kWidth = 16;
   static MQ_INLINE Reg load(const std::byte* p) { return _mm512_loadu_ps(p); }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm512_storeu_ps(p, v); }
-  static MQ_INLINE void stream(std::byte* p, Reg v) {
+  static MQ_INLINE void stream(std::byte* p, Reg v) { _mm512_stream_ps(reinterpret_cast<float*>(p), v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) {
     _mm_stream_ps(reinterpret_cast<float*>(p), _mm512_castps512_ps128(v));
     _mm_stream_ps(reinterpret_cast<float*>(p + 16), _mm512_extractf32x4_ps(v, 1));
     _mm_stream_ps(reinterpret_cast<float*>(p + 32), _mm512_extractf32x4_ps(v, 2));
@@ -153,7 +154,8 @@ struct Native<double> {
   static constexpr int kWidth = 8;
   static MQ_INLINE Reg load(const std::byte* p) { return _mm512_loadu_pd(p); }
   static MQ_INLINE void store(std::byte* p, Reg v) { _mm512_storeu_pd(p, v); }
-  static MQ_INLINE void stream(std::byte* p, Reg v) {
+  static MQ_INLINE void stream(std::byte* p, Reg v) { _mm512_stream_pd(reinterpret_cast<double*>(p), v); }
+  static MQ_INLINE void stream_parts(std::byte* p, Reg v) {
     _mm_stream_pd(reinterpret_cast<double*>(p), _mm512_castpd512_pd128(v));
     _mm_stream_pd(reinterpret_cast<double*>(p + 16), _mm512_extractf64x2_pd(v, 1));
     _mm_stream_pd(reinterpret_cast<double*>(p + 32), _mm512_extractf64x2_pd(v, 2));
