@@ -13,9 +13,9 @@ struct Preset {
   std::string_view name, link, what;
 };
 constexpr std::array kPresets{
-    Preset{"lab-1gbit", "5us/10us/117.5MB/0us/4GB",
+    Preset{"lab-1gbit", "5us/10us/117.5MB/0us/4GB/32KiB",
            "scripts/lab at 1 Gbit/s: TCP between network namespaces"},
-    Preset{"lab-10gbit", "8us/10us/1.175GB/0us/2.5GB", "the same at 10 Gbit/s"},
+    Preset{"lab-10gbit", "8us/10us/1.175GB/0us/2.5GB/122KiB", "the same at 10 Gbit/s"},
     Preset{"ethernet-10gbit", "20us/1us/10Gbit", "assumed: TCP through one switch"},
     Preset{"rdma-100gbit", "2us/0.3us/100Gbit", "assumed: kernel bypass, one switch"},
 };
