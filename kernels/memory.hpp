@@ -53,7 +53,8 @@ struct Operand {
 // instruction sets give the same bits. Arrays stay finite: what is not finite becomes zero.
 struct MemoryOps {
   // Called for a rank's own elements before they are encoded. Says what is encoded, which depends on the tile's pointers and
-  // `fresh` and `message` alone; so of a tile with n = 0 it says it without touching anything.
+  // `fresh` and `message` alone; so of a tile with n = 0 it says it without touching anything. A rule with estimates that says x
+  // and its first array has changed nothing.
   Operand (*before)(const MemoryTile&) noexcept = nullptr;
   // Called after that encode. Null if there is nothing to do.
   void (*after)(const MemoryTile&) noexcept = nullptr;

@@ -88,8 +88,11 @@ Status SimComm::test(Request& request, bool& done, std::size_t& received_bytes) 
 // What had come of a message while the rank was idle is copied already.
 double SimComm::left_to_copy_s(const Request& request) {
   World::Rank& me = world_.rank(rank_);
-  const double copy_s = world_.copy_s(request.wire_bytes), from_s = std::max(me.idle_from_s, request.first_s),
-               copied_s = std::clamp(me.idle_until_s - from_s, 0.0, copy_s);
+  const double copy_s = world_.copy_s(request.wire_bytes), from_s = std::max(me.idle_from_s, request.first_s);
+  const double come = me.idle_until_s >= request.done_s
+                          ? 1
+                          : (me.idle_until_s - request.first_s) / (request.done_s - request.first_s);
+  const double copied_s = std::clamp(me.idle_until_s - from_s, 0.0, copy_s * std::max(come, 0.0));
   if (copied_s > 0) me.idle_from_s = from_s + copied_s;
   return copy_s - copied_s;
 }
@@ -285,9 +288,9 @@ int World::server_of(const Message& m, int hop, double& latency_s) const {
 bool World::pass(Message* m, double time_s) {
   double latency_s = 0;
   Server& s = servers_[static_cast<std::size_t>(server_of(*m, m->hop, latency_s))];
-  const double begin_s = std::max(time_s, s.free_s),
-               end_s = std::max(begin_s + s.take(begin_s, m->wire_bytes), m->tail_s);
-  s.free_s = end_s + s.gap_s;
+  const double begin_s = std::max(time_s, s.free_s), passed_s = begin_s + s.take(begin_s, m->wire_bytes),
+               end_s = std::max(passed_s, m->tail_s);
+  s.free_s = passed_s + s.gap_s;
   if (m->hop == 0) done_at(*m->sender, m->from, end_s);
   const bool is_last = server_of(*m, ++m->hop, latency_s) < 0;
   if (is_last && node(m->from) != node(m->to)) latency_s = 0;  // a port's way in is where the receiver is
