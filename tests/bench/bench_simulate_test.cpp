@@ -217,6 +217,7 @@ TEST(SimulatedCall, the_model_of_time_is_near_the_engine) {
   for (const char* const link : {"lab-1gbit", "lab-10gbit", "ethernet-10gbit", "rdma-100gbit"}) {
     Network n;
     ASSERT_TRUE(parse_link(link, n).ok());
+    n.burst_bytes = 0;  // the model has none
     for (const char* const codec : {"raw", "bf16", "topk", "onebit", "int8"})
       for (const PlanRow& plan : plans())
         for (const int ranks : {2, 8, 27, 64})
