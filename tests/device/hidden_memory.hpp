@@ -52,7 +52,7 @@ class HiddenMemory {
     if (p == MAP_FAILED) std::abort();
     return static_cast<std::byte*>(p);
   }
-  // The end of an array may be that of the memory.
+  // An address one past the last byte counts too: it may be the end of an array.
   std::uintptr_t seen(std::uintptr_t at) const {
     const std::uintptr_t place = at - reinterpret_cast<std::uintptr_t>(outside_);
     return place <= bytes_ ? reinterpret_cast<std::uintptr_t>(inside_) + place : at;
