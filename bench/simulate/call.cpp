@@ -31,7 +31,7 @@ class RankCall {
       : comm_(comm),
         plan_(row.make({comm.rank(), comm.size(), network.per_node, codec.exact_sums})),
         facts_(facts_of(plan_)),
-        backend_(comm, costs) {
+        backend_([&comm](double seconds) { comm.compute(seconds); }, costs) {
     const kernels::Isa isa = kernels::best_isa();
     Reduction& r = reduction_;
     r.plan = &plan_;

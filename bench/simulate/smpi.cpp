@@ -1,10 +1,10 @@
 // The library's agreement and executor over an MPI, without the rest of the library: what scripts/smpi runs on SimGrid's simulated
 // MPI, to compare with mpiq-simulate. It is no part of the build, because it needs SimGrid.
 //
-//   smpi METHOD COUNT ...    prints for each METHOD and COUNT: METHOD COUNT SECONDS
+//   smpi RATES METHOD COUNT ...    prints for each METHOD and COUNT: METHOD COUNT SECONDS
 //
-// SimGrid's clock stands still while a rank computes or polls. So codecs take no time, and a rank that has nothing to do waits for one of
-// the requests that it has tested in vain.
+// SimGrid's clock stands still while a rank computes or polls. So each codec step says how long it takes (smpi_execute), by the rates of the file
+// RATES, and a rank that has nothing to do waits for one of the requests that it has tested in vain. The steps are carried out, on real vectors.
 #include <mpi.h>
 
 #include <algorithm>
@@ -14,11 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/simulate/rates.hpp"
+#include "bench/simulate/steps.hpp"
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/call_order.hpp"
 #include "mpi_quant/engine/agree.hpp"
 #include "mpi_quant/engine/execute.hpp"
-#include "mpi_quant/engine/host_steps.hpp"
 #include "mpi_quant/plan/cost.hpp"
 #include "mpi_quant/policy/policy.hpp"
 
@@ -89,13 +90,30 @@ class WaitingComm {
 };
 static_assert(Comm<WaitingComm>);
 
+// The processor of this rank is in use for so long. SimGrid cannot tell times below a picosecond from none.
+void compute(double seconds) {
+  if (seconds > 1e-12) smpi_execute(seconds);
+}
+
+// Advances an agreement or an execution until it is done, or has failed.
+template <class Stage, class Advance>
+void run(WaitingComm& comm, Status& status, Stage& stage, const Advance& advance) {
+  while (status.ok() && !stage.done()) {
+    bool moved = false;
+    status = advance(moved);
+    if (!moved) comm.idle();
+  }
+}
+
 // One call. Returns when the last rank has ended, in seconds after the last one has begun.
-double seconds_of(const Method& method, std::size_t count, WaitingComm& comm) {
+double seconds_of(const Method& method, std::size_t count, const sim::Rates& rates, WaitingComm& comm) {
   const kernels::Codec& codec = *method.codec;
   const PlanRow& row = method.plan != nullptr ? *method.plan : choose_plan(4 * count, comm.size());
   const Plan plan = row.make({comm.rank(), comm.size(), 1, codec.exact_sums});
   const PlanFacts facts = facts_of(plan);
-  HostBackend backend;
+  sim::StepCosts costs;
+  costs.rates = &rates;
+  sim::SimBackend backend(compute, costs);
   std::vector<float> x(count, 1), y(count), residual(count);
   for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<float>(i % 17) - 8;
   Reduction r;
@@ -128,17 +146,10 @@ double seconds_of(const Method& method, std::size_t count, WaitingComm& comm) {
   execution.prepare(r, scratch.data());
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();
-  const auto run = [&](auto& what, const auto& advance) {
-    while (status.ok() && !what.done()) {
-      bool moved = false;
-      status = advance(moved);
-      if (!moved) comm.idle();
-    }
-  };
   status = agreement.start(comm, signature, {}, CallOrder::kTagsPerWindow - 1);
-  run(agreement, [&](bool& moved) { return agreement.advance(comm, messages, moved); });
+  run(comm, status, agreement, [&](bool& moved) { return agreement.advance(comm, messages, moved); });
   if (status.ok()) status = execution.start(comm);
-  run(execution, [&](bool& moved) { return execution.advance(comm, tally, moved); });
+  run(comm, status, execution, [&](bool& moved) { return execution.advance(comm, tally, moved); });
   const double mine[2]{start, MPI_Wtime()};
   if (status.ok()) status = execution.failure();
   if (!status.ok() || !(y[3] < 0)) {
@@ -157,9 +168,14 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   {
     WaitingComm comm;
-    for (int i = 1; i + 1 < argc; i += 2) {
+    const auto rates = sim::Rates::read(argc > 1 ? argv[1] : "");
+    if (!rates.ok()) {
+      std::fprintf(stderr, "%s\n", rates.status().text().c_str());
+      MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 2; i + 1 < argc; i += 2) {
       const double seconds =
-          seconds_of(*parse_method(argv[i]), std::strtoull(argv[i + 1], nullptr, 10), comm);
+          seconds_of(*parse_method(argv[i]), std::strtoull(argv[i + 1], nullptr, 10), *rates, comm);
       if (comm.rank() == 0) std::printf("%s %s %.9f\n", argv[i], argv[i + 1], seconds);
     }
   }

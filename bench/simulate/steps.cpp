@@ -66,9 +66,9 @@ std::size_t wire_bytes_of(std::span<const std::byte> message) {
 
 class SimBackend::SimSteps final : public Steps {
  public:
-  SimSteps(SimComm& comm, const StepCosts& costs, const Reduction& reduction, const Layout& layout,
-           Steps* host)
-      : comm_(comm), costs_(costs), reduction_(reduction), layout_(layout), host_(host) {
+  SimSteps(const std::function<void(double)>& compute, const StepCosts& costs, const Reduction& reduction,
+           const Layout& layout, Steps* host)
+      : compute_(compute), costs_(costs), reduction_(reduction), layout_(layout), host_(host) {
     vector_bytes_ = reduction.count * kernels::element_bytes(reduction.element);
     was_written_.resize(static_cast<std::size_t>(reduction.plan->chunks));
   }
@@ -127,10 +127,10 @@ class SimBackend::SimSteps final : public Steps {
     result.seconds =
         costs_.step_s + static_cast<double>(bytes) * costs_.rates->byte_s(codec_of(reduction_, step).name,
                                                                           work, reduction_.element, where);
-    comm_.compute(result.seconds);
+    compute_(result.seconds);
   }
 
-  SimComm& comm_;
+  const std::function<void(double)>& compute_;
   const StepCosts& costs_;
   const Reduction& reduction_;
   const Layout& layout_;
@@ -149,7 +149,7 @@ void SimBackend::prepare(const Reduction& reduction, const Layout& layout, std::
   if (has_vectors) host_.prepare(reduction, layout, pipelines, memory, stride);
   steps_.clear();
   for (std::size_t i = 0; i < pipelines; ++i)
-    steps_.push_back(std::make_unique<SimSteps>(comm_, costs_, reduction, layout,
+    steps_.push_back(std::make_unique<SimSteps>(compute_, costs_, reduction, layout,
                                                 has_vectors ? &host_.pipeline(i) : nullptr));
 }
 

@@ -1,4 +1,4 @@
-// The codec steps of a simulated rank: a backend of the executor that advances the rank's clock by what each step costs.
+// The codec steps of a simulated rank: a backend of the executor that charges the rank for what each step costs.
 //
 // With vectors the steps are also carried out, by the host's backend. Without, nothing is encoded: the payload of a
 // frame is eight bytes, which say how many bytes the codec would have written (described_codec). The executor sends,
@@ -7,14 +7,15 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bench/simulate/rates.hpp"
-#include "bench/simulate/world.hpp"
 #include "mpi_quant/engine/host_steps.hpp"
 
 namespace mq::sim {
@@ -55,8 +56,9 @@ std::size_t wire_bytes_of(std::span<const std::byte> message);
 
 class SimBackend final : public Backend {
  public:
-  // All must outlive this object.
-  SimBackend(SimComm& comm, const StepCosts& costs) : comm_(comm), costs_(costs) {}
+  // compute is called with the seconds for which a step uses the processor of this rank. The costs must outlive this object.
+  SimBackend(std::function<void(double)> compute, const StepCosts& costs)
+      : compute_(std::move(compute)), costs_(costs) {}
   std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) const override;
   void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;
@@ -64,7 +66,7 @@ class SimBackend final : public Backend {
 
  private:
   class SimSteps;
-  SimComm& comm_;
+  std::function<void(double)> compute_;
   const StepCosts& costs_;
   HostBackend host_;
   std::vector<std::unique_ptr<Steps>> steps_;

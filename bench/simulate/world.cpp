@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kPerNode = 3;  // servers: the port's way out, its way in, the memory
 constexpr int kOut = 0, kIn = 1, kMemory = 2;
+constexpr std::size_t kMostBytes = std::numeric_limits<std::uint32_t>::max();  // of a message
 
 }  // namespace
 
@@ -25,6 +26,9 @@ Status SimComm::catch_up() {
 
 Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& request) {
   MQ_TRY(world_.broken_);
+  const std::size_t wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
+  if (std::max(out.size(), wire_bytes) > kMostBytes)
+    return {Code::bad_argument, "a simulated message of 4 GiB or more"};
   World::Rank& me = world_.rank(rank_);
   request = {};
   World::Message* const m = world_.new_message();
@@ -33,7 +37,7 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   m->to = to;
   m->tag = tag;
   m->size = static_cast<std::uint32_t>(out.size());
-  m->wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
+  m->wire_bytes = static_cast<std::uint32_t>(wire_bytes);
   compute(world_.network_.overhead_s);
   m->ready_s = me.clock_s;
   compute(world_.copy_s(m->wire_bytes));
@@ -46,24 +50,28 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   if (world_.has_own_ports_ && to != rank_) world_.pass(m, m->ready_s);
   me.outbox.push(m);
   if (was_empty) world_.at(m->ready_s, World::Kind::send, rank_);
-  return {};
+  if (++me.sent_ahead < World::kMostAhead) return {};
+  me.sent_ahead = 0;
+  return catch_up();
 }
 
 Status SimComm::receive(int from, int tag, std::span<std::byte> in, Request& request) {
   MQ_TRY(world_.broken_);
   request = {};
   request.in = in.data();
-  request.bytes = in.size();
+  request.bytes = static_cast<std::uint32_t>(std::min(in.size(), kMostBytes));
   request.tag = tag;
   request.is_receive = true;
   World::Source& source = world_.source(rank_, from);
   if (World::Message* const m = source.arrived.take(tag)) {
+    --world_.unmatched_;
     World::fill(request, *m);
     world_.free(m);
     return {};
   }
   (source.first == nullptr ? source.first : source.last->next) = &request;
   source.last = &request;
+  ++world_.unmatched_;
   return {};
 }
 
@@ -195,23 +203,14 @@ std::pair<int, int> World::first_left_of(int rank, bool is_receive) const {
   return {-1, 0};
 }
 
-// Names what is left on the lowest rank that has something.
+// Names what is left on the lowest rank that has something. The requests of a rank that is over may not exist any more.
 std::string World::first_left(bool is_receive, const char* what) const {
-  for (int r = 0; r < size_; ++r)
+  for (int r = 0; r < size_; ++r) {
+    if (is_receive && fibers_->is_over(static_cast<std::size_t>(r))) continue;
     if (const auto [from, tag] = first_left_of(r, is_receive); from >= 0)
       return "; rank " + std::to_string(r) + what + std::to_string(from) + " with tag " + std::to_string(tag);
+  }
   return {};
-}
-
-std::size_t World::leaked() const {
-  std::size_t n = 0;
-  for (int to = 0; to < size_; ++to)
-    for (int from = 0; from < size_; ++from) {
-      const Source& s = source(to, from);
-      for (const SimComm::Request* q = s.first; q != nullptr; q = q->next) ++n;
-      for (const Message* m = s.arrived.first; m != nullptr; m = m->next) ++n;
-    }
-  return n;
 }
 
 void World::at(double time_s, Kind kind, int index, Message* message) {
@@ -305,7 +304,11 @@ void World::deliver(Message* m) {
   Source& s = source(m->to, m->from);
   SimComm::Request *before = nullptr, *request = s.first;
   while (request != nullptr && request->tag != m->tag) before = std::exchange(request, request->next);
-  if (request == nullptr) return s.arrived.push(m);
+  if (request == nullptr) {
+    ++unmatched_;
+    return s.arrived.push(m);
+  }
+  --unmatched_;
   (before == nullptr ? s.first : before->next) = request->next;
   if (s.last == request) s.last = before;
   fill(*request, *m);

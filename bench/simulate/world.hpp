@@ -33,18 +33,18 @@ class SimComm {
  public:
   struct Request {
     static constexpr double kNotKnown = std::numeric_limits<double>::infinity();
-    std::byte* in = nullptr;     // of a receive
-    std::size_t bytes = 0;       // room for the message; once it has one, its length
-    std::size_t wire_bytes = 0;  // length of the message on the network
-    Request* next = nullptr;     // the next receive from this source
-    double first_s = 0;          // when the first byte of the message came
-    double done_s = kNotKnown;   // when it is done. It may be known before
+    std::byte* in = nullptr;       // of a receive
+    Request* next = nullptr;       // the next receive from this source
+    double first_s = 0;            // when the first byte of the message came
+    double done_s = kNotKnown;     // when it is done. It may be known before
+    std::uint32_t bytes = 0;       // room for the message; once it has one, its length
+    std::uint32_t wire_bytes = 0;  // length of the message on the network
     int tag = 0;
     bool is_receive = false, is_waited_for = false;
   };
   int rank() const { return rank_; }
   int size() const;
-  // After the world has found that some rank waits for ever, all of these return that error.
+  // After the world has found that some rank waits for ever, all of these return that error. A message has less than 4 GiB.
   Status send(int to, int tag, std::span<const std::byte> out, Request& request);
   Status receive(int from, int tag, std::span<std::byte> in, Request& request);
   Status test(Request& request, bool& done, std::size_t& received_bytes);
@@ -91,24 +91,26 @@ class World {
   const Counts& counts(int rank) const { return ranks_[static_cast<std::size_t>(rank)].counts; }
   std::uint64_t events() const { return sequence_; }
   // Messages never received plus receives never completed.
-  std::size_t leaked() const;
+  std::size_t leaked() const { return unmatched_; }
 
  private:
   friend class SimComm;
   static constexpr std::size_t kHead =
       40;  // a frame's header and eight bytes: most messages need no memory of their own
+  // After so many messages a rank that sends waits for the world's time, so that few messages exist at once.
+  static constexpr int kMostAhead = 256;
   struct Message {
     Message* next = nullptr;
     SimComm::Request* sender = nullptr;
     int from = 0, to = 0, tag = 0;
-    std::uint32_t size = 0;      // of the contents
-    std::size_t wire_bytes = 0;  // for the network
-    double ready_s = 0;          // when its first byte is at the next server on its way
+    std::uint32_t size = 0;        // of the contents
+    std::uint32_t wire_bytes = 0;  // for the network
+    int hop = 0;
+    double ready_s = 0;  // when its first byte is at the next server on its way
     double tail_s =
         0;  // when its last byte is there; once all is on its way to its receiver, when it is there
     std::array<std::byte, kHead> head{};
     std::unique_ptr<std::byte[]> rest;  // the contents, if they are longer
-    int hop = 0;
   };
   struct Fifo {
     Message *first = nullptr, *last = nullptr;
@@ -132,7 +134,8 @@ class World {
   };
   struct Rank {
     double clock_s = 0;
-    Fifo outbox;  // by Message::ready_s, which may be later than the time of the world
+    int sent_ahead = 0;  // messages since it has last caught up in order to send
+    Fifo outbox;         // by Message::ready_s, which may be later than the time of the world
     double wake_s = SimComm::Request::kNotKnown;  // when the first request that was tested in vain is done
     bool has_tested = false;                      // in vain, since the last idle()
     bool is_blocked = false;
@@ -195,6 +198,7 @@ class World {
       sources_;  // by receiver and sender. Memory of pairs that never meet is not touched
   std::priority_queue<Event> queue_;
   std::uint64_t sequence_ = 0;
+  std::size_t unmatched_ = 0;  // messages without a receive, and receives without a message
   double now_s_ = 0;
   Status broken_;
   std::deque<Message> messages_;

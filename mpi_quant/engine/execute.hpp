@@ -127,10 +127,10 @@ class Execution {
 
  private:
   struct Slot {
-    bool receiving = false;
     typename C::Request receive{};
-    int sends = 0;  // number of sends under way
     std::size_t bytes = 0;
+    int sends = 0;  // number of sends under way
+    bool receiving = false;
     bool is_header = false;  // a header only, written by the processor: see header_place()
   };
   struct Pipeline {
