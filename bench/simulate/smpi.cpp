@@ -3,8 +3,9 @@
 //
 //   smpi RATES METHOD COUNT ...    prints for each METHOD and COUNT: METHOD COUNT SECONDS
 //
-// SimGrid's clock stands still while a rank computes or polls. So each codec step says how long it takes (smpi_execute), by the rates of the file
-// RATES, and a rank that has nothing to do waits for one of the requests that it has tested in vain. The steps are carried out, on real vectors.
+// SimGrid's clock stands still while a rank computes or polls. So each codec step says how long it takes (smpi_execute), by the
+// rates of the file RATES, and a rank that has nothing to do waits for one of the requests that it has tested in vain. The steps
+// are carried out, on real vectors.
 #include <mpi.h>
 
 #include <algorithm>

@@ -80,7 +80,8 @@ struct WholeLines : RowFunctions<WholeLines<T>> {
     return F == Feedback::carry ? source.residual : source.x;
   }
 
-  // The norms of the lines, if all elements are finite. Elements are multiplied by a power of two, so that squares neither overflow nor vanish.
+  // The norms of the lines, if all elements are finite. Elements are multiplied by a power of two, so that squares neither
+  // overflow nor vanish.
   template <Feedback F>
   static void measure(const Source<T, F>& source, std::size_t n, const MePropParams& p, Chosen& chosen) {
     L most = L::all(T{0});

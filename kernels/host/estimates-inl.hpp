@@ -30,8 +30,8 @@ struct Estimates {
   }
 
   // h += decoded: the codec has left x - h - decoded in place of -h, so h is now x less that, without a copy of the old h. Where x is
-  // near h, x - h is exact, and an h of which nothing is sent stays as it is. If x was not finite, deliver() makes h zero on every rank. If the sum overflowed, near the greatest
-  // number of the type, H is wrong until the next exact call.
+  // near h, x - h is exact, and an h of which nothing is sent stays as it is. If x was not finite, deliver() makes h zero on
+  // every rank. If the sum overflowed, near the greatest number of the type, H is wrong until the next exact call.
   template <class T>
   static MQ_RULE void learn(const MemoryTile& tile) {
     using L = Lanes<T>;

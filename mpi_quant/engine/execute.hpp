@@ -10,8 +10,9 @@
 //
 // With reduction.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
 // the calling thread, and the bytes are the same. An asynchronous backend (reduction.backend, a device) launches
-// codec steps and does not wait for them; neighbouring segments take their codec steps together (groups.hpp). A segment advances over steps that its stream orders after them,
-// and waits where the processor needs what they write. So encoding, the wire and decoding overlap there, too.
+// codec steps and does not wait for them; neighbouring segments take their codec steps together (groups.hpp). A segment advances
+// over steps that its stream orders after them, and waits where the processor needs what they write. So encoding, the wire and
+// decoding overlap there, too.
 //
 // The ranks must have agreed before (agree.hpp): all have the same signature, and so the same layout and the
 // same messages. An unusable frame does not end the schedule. The rank goes on and sends poison frames. So

@@ -27,9 +27,9 @@ class Groups {
   // its next segment; and no message of this round, which the group waits for, depends on one of a later round. All receives
   // behind the last send are posted by then (plan_test.cpp), so no sender waits for a pipeline that is held back.
   //
-  // Other steps do not wait for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends what a neighbour
-  // waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a group need not be
-  // complete: as many as are ready are enough, also for the rest of the reduction, so that it waits only once.
+  // Other steps do not wait for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends
+  // what a neighbour waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a
+  // group need not be complete: as many as are ready are enough, also for the rest of the reduction, so that it waits only once.
   template <class Pipeline, class RoundOf, class IsLast>
   void hold_back(std::vector<Pipeline*>& batch, bool progress, const RoundOf& round_of,
                  const IsLast& is_last) {

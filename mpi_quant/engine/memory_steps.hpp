@@ -1,7 +1,7 @@
-// Runs a memory rule (kernels/memory.hpp) around the codec, on the processor; device/rule_steps.hpp does on a GPU. A chunk is walked in tiles of whole blocks: the rule
-// forms what is encoded, the codec encodes the tile, and the rule updates its arrays, all while the tile is in the cache. So
-// each array is read and written once. A vector that is cut at whole blocks encodes to the same bytes, so the wire is that
-// of the codec alone.
+// Runs a memory rule (kernels/memory.hpp) around the codec, on the processor; device/rule_steps.hpp does on a GPU. A chunk is
+// walked in tiles of whole blocks: the rule forms what is encoded, the codec encodes the tile, and the rule updates its arrays,
+// all while the tile is in the cache. So each array is read and written once. A vector that is cut at whole blocks encodes to the
+// same bytes, so the wire is that of the codec alone.
 //
 // Of the encodes of a call, those with StepFeedback::carry are a rank's own (with or without what others gave it; a rule that
 // encodes_own gets only its own elements). Losses of sums (StepFeedback::deposit) go to the rule's first array by the codec.

@@ -148,10 +148,10 @@ GridShape grid_shape(int size) {
 // If Q does not divide P, the ranks that are left are a short row. For slices that it has no rank for, it takes part
 // in the row above, so those ranks send and add up to twice as much.
 //
-// 3 rounds, and 2(Q-1) + M-1 messages, about 4.5 sqrt P (up to 6.4 sqrt P with a short row), where direct has 2(P-1). 2(Q-1)/Q w + (M-1)/Q w sent, at most 2.5 w. Slices
-// are P/Q times as long as in direct: blocks and headers stay a small part of a message at many ranks. Encodes
-// n + n/Q, decodes (2Q-1)/Q n + (M-1)/Q n elements. An element takes one loss of each rank's contribution but the owners', one of each
-// row's sum, and one of the result, each kept in one residual.
+// 3 rounds, and 2(Q-1) + M-1 messages, about 4.5 sqrt P (up to 6.4 sqrt P with a short row), where direct has 2(P-1). 2(Q-1)/Q w
+// + (M-1)/Q w sent, at most 2.5 w. Slices are P/Q times as long as in direct: blocks and headers stay a small part of a message
+// at many ranks. Encodes n + n/Q, decodes (2Q-1)/Q n + (M-1)/Q n elements. An element takes one loss of each rank's contribution
+// but the owners', one of each row's sum, and one of the result, each kept in one residual.
 //
 // 2(Q-1) + M + 1 slots. Results are received into the slots of the contributions. With Ranks::encodes_own an owner encodes
 // and decodes its own part before it adds: n/Q more of each.

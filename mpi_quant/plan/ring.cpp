@@ -21,8 +21,8 @@ constexpr int kSlots = 3;
 // element takes P losses, of growing partial sums. Each is kept in the residual of the rank that encodes. So the plan
 // suits codecs that lose nothing or little, and networks where only neighbours are close.
 //
-// 3 slots however many ranks there are, where direct has 2P-1, but P-1 accumulators, where direct has one. With Ranks::encodes_own every rank but the first on the way
-// encodes and decodes its own part before it adds: 1 - 1/P n more of each.
+// 3 slots however many ranks there are, where direct has 2P-1, but P-1 accumulators, where direct has one. With
+// Ranks::encodes_own every rank but the first on the way encodes and decodes its own part before it adds: 1 - 1/P n more of each.
 Plan make_ring(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size, hops = 2 * (size - 1);
   Plan plan{.chunks = size, .slots = kSlots, .rounds = hops, .steps = {}};

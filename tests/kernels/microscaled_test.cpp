@@ -1,5 +1,5 @@
-// The OCP Microscaling formats (mxfp8, mxfp6, mxfp4), minifloat and NVFP4: every code stands for the number of the OCP text, every number between
-// two of them goes to the nearer one, and the scale is the one of the text.
+// The OCP Microscaling formats (mxfp8, mxfp6, mxfp4), minifloat and NVFP4: every code stands for the number of the OCP text,
+// every number between two of them goes to the nearer one, and the scale is the one of the text.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What SMPI, the simulated MPI of SimGrid 3.32, lacks of the functions that the library calls. Included before each file of the library and of
-// the program that tests it. Variables here are hidden, and so each rank has its own.
+// What SMPI, the simulated MPI of SimGrid 3.32, lacks of the functions that the library calls. Included before each file of the
+// library and of the program that tests it. Variables here are hidden, and so each rank has its own.
 #pragma once
 
 #include <mpi.h>
@@ -17,7 +17,8 @@ inline int PMPI_T_cvar_handle_alloc(int, void*, MPI_T_cvar_handle*, int*) { retu
 inline int PMPI_T_cvar_read(MPI_T_cvar_handle, void*) { return MPI_ERR_OTHER; }
 inline int PMPI_T_cvar_handle_free(MPI_T_cvar_handle*) { return MPI_SUCCESS; }
 
-// No new errors: SMPI's functions return MPI_SUCCESS and do nothing, so that each new code would be 0. A text has 99 characters at most there.
+// No new errors: SMPI's functions return MPI_SUCCESS and do nothing, so that each new code would be 0. A text has 99 characters
+// at most there.
 namespace smpi_compat {
 
 constexpr int kFirstCode = 1 << 20;

@@ -224,8 +224,8 @@ void check_sums(const Group& group, const Codec& codec, const std::string& plan,
   check(share > 0.01, group, what + ": has " + std::to_string(share) + " of the exact sum");
 }
 
-// With a key, what one call left out comes later: the mean of the results approaches the sum, and with a flush nothing is missing. On a ring
-// each rank encodes the sum and leaves out a part of it, so more ranks need more calls.
+// With a key, what one call left out comes later: the mean of the results approaches the sum, and with a flush nothing is
+// missing. On a ring each rank encodes the sum and leaves out a part of it, so more ranks need more calls.
 void check_feedback(const Group& group, const Codec& codec, const std::string& plan, const Vectors& vectors) {
   const int calls = std::max(24, 3 * group.size() / 2);
   const std::string method = std::string(codec.text) + "/" + plan, what = method + " with a key",
