@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kPerNode = 3;  // servers: the port's way out, its way in, the memory
 constexpr int kOut = 0, kIn = 1, kMemory = 2;
-constexpr std::size_t kMostBytes = std::numeric_limits<std::uint32_t>::max();  // of a message
+constexpr std::size_t kMostBytes = std::numeric_limits<std::uint32_t>::max();  // of the contents of a message
 
 }  // namespace
 
@@ -26,9 +26,8 @@ Status SimComm::catch_up() {
 
 Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& request) {
   MQ_TRY(world_.broken_);
-  const std::size_t wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
-  if (std::max(out.size(), wire_bytes) > kMostBytes)
-    return {Code::bad_argument, "a simulated message of 4 GiB or more"};
+  if (to == rank_ || out.size() > kMostBytes)
+    return {Code::bad_argument, "a simulated message is for another rank, and has less than 4 GiB"};
   World::Rank& me = world_.rank(rank_);
   request = {};
   World::Message* const m = world_.new_message();
@@ -37,7 +36,7 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   m->to = to;
   m->tag = tag;
   m->size = static_cast<std::uint32_t>(out.size());
-  m->wire_bytes = static_cast<std::uint32_t>(wire_bytes);
+  m->wire_bytes = world_.wire_bytes_ != nullptr ? world_.wire_bytes_(out) : out.size();
   compute(world_.network_.overhead_s);
   m->ready_s = me.clock_s;
   compute(world_.copy_s(m->wire_bytes));
@@ -47,10 +46,10 @@ Status SimComm::send(int to, int tag, std::span<const std::byte> out, Request& r
   me.counts.bytes += m->wire_bytes;
   const bool was_empty = me.outbox.first == nullptr;
   ++me.counts.messages;
-  if (world_.has_own_ports_ && to != rank_) world_.pass(m, m->ready_s);
+  if (world_.has_own_ports_) world_.pass(m, m->ready_s);
   me.outbox.push(m);
   if (was_empty) world_.at(m->ready_s, World::Kind::send, rank_);
-  if (++me.sent_ahead < World::kMostAhead) return {};
+  if (++me.sent_ahead < world_.most_ahead_) return {};
   me.sent_ahead = 0;
   return catch_up();
 }
@@ -71,6 +70,7 @@ Status SimComm::receive(int from, int tag, std::span<std::byte> in, Request& req
   }
   (source.first == nullptr ? source.first : source.last->next) = &request;
   source.last = &request;
+  ++world_.rank(rank_).posted;
   ++world_.unmatched_;
   return {};
 }
@@ -121,11 +121,12 @@ void SimComm::idle() {
   me.idle_until_s = me.clock_s;
 }
 
-World::World(int ranks, const Network& network, WireBytes wire_bytes, Loses loses)
+World::World(int ranks, const Network& network, WireBytes wire_bytes, Loses loses, int most_ahead)
     : size_(ranks),
       network_(network),
       wire_bytes_(wire_bytes),
       loses_(std::move(loses)),
+      most_ahead_(most_ahead),
       nodes_((ranks + network.per_node - 1) / network.per_node),
       ranks_(static_cast<std::size_t>(ranks)) {
   // Without oversubscription a switch passes all that its ports can send: it needs no servers.
@@ -158,8 +159,12 @@ Status World::run(const std::function<void(SimComm&)>& body) {
   for (int r = 0; r < size_; ++r) {
     comms.push_back(SimComm(*this, r));
     fibers_->set(static_cast<std::size_t>(r), [this, r, &body, &comm = comms.back()] {
+      struct End {  // also of a body that throws
+        World& world;
+        int r;
+        ~End() { world.forget(r); }
+      } const end{*this, r};
       body(comm);
-      rank(r).counts.end_s = rank(r).clock_s;
     });
     at(0, Kind::resume, r);
   }
@@ -173,6 +178,15 @@ Status World::run(const std::function<void(SimComm&)>& body) {
   for (std::size_t r = 0; r < ranks_.size(); ++r)
     if (const std::exception_ptr thrown = fibers_->thrown(r)) std::rethrow_exception(thrown);
   return broken_;
+}
+
+// A rank is over. The requests that it has left do not exist any more.
+void World::forget(int r) {
+  Rank& me = rank(r);
+  me.counts.end_s = me.clock_s;
+  for (Message* m = me.outbox.first; m != nullptr; m = m->next) m->sender = nullptr;
+  for (int from = 0; me.posted > 0 && from < size_; ++from)
+    source(r, from).first = source(r, from).last = nullptr;
 }
 
 // If a rank is not over and nothing can happen any more, it waits for ever. All ranks are told, and return.
@@ -203,13 +217,11 @@ std::pair<int, int> World::first_left_of(int rank, bool is_receive) const {
   return {-1, 0};
 }
 
-// Names what is left on the lowest rank that has something. The requests of a rank that is over may not exist any more.
+// Names what is left on the lowest rank that has something.
 std::string World::first_left(bool is_receive, const char* what) const {
-  for (int r = 0; r < size_; ++r) {
-    if (is_receive && fibers_->is_over(static_cast<std::size_t>(r))) continue;
+  for (int r = 0; r < size_; ++r)
     if (const auto [from, tag] = first_left_of(r, is_receive); from >= 0)
       return "; rank " + std::to_string(r) + what + std::to_string(from) + " with tag " + std::to_string(tag);
-  }
   return {};
 }
 
@@ -290,7 +302,7 @@ bool World::pass(Message* m, double time_s) {
   const double begin_s = std::max(time_s, s.free_s), passed_s = begin_s + s.take(begin_s, m->wire_bytes),
                end_s = std::max(passed_s, m->tail_s);
   s.free_s = passed_s + s.gap_s;
-  if (m->hop == 0) done_at(*m->sender, m->from, end_s);
+  if (m->hop == 0 && m->sender != nullptr) done_at(*m->sender, m->from, end_s);
   const bool is_last = server_of(*m, ++m->hop, latency_s) < 0;
   if (is_last && node(m->from) != node(m->to)) latency_s = 0;  // a port's way in is where the receiver is
   m->ready_s = begin_s + latency_s;
@@ -309,6 +321,7 @@ void World::deliver(Message* m) {
     return s.arrived.push(m);
   }
   --unmatched_;
+  --rank(m->to).posted;
   (before == nullptr ? s.first : before->next) = request->next;
   if (s.last == request) s.last = before;
   fill(*request, *m);

@@ -33,18 +33,19 @@ class SimComm {
  public:
   struct Request {
     static constexpr double kNotKnown = std::numeric_limits<double>::infinity();
-    std::byte* in = nullptr;       // of a receive
-    Request* next = nullptr;       // the next receive from this source
-    double first_s = 0;            // when the first byte of the message came
-    double done_s = kNotKnown;     // when it is done. It may be known before
-    std::uint32_t bytes = 0;       // room for the message; once it has one, its length
-    std::uint32_t wire_bytes = 0;  // length of the message on the network
-    int tag = 0;
-    bool is_receive = false, is_waited_for = false;
+    std::byte* in = nullptr;     // of a receive
+    Request* next = nullptr;     // the next receive from this source
+    double first_s = 0;          // when the first byte of the message came
+    double done_s = kNotKnown;   // when it is done. It may be known before
+    std::size_t wire_bytes = 0;  // length of the message on the network
+    std::uint32_t bytes = 0;     // room for the message; once it has one, its length
+    int tag : 30 = 0;
+    bool is_receive : 1 = false, is_waited_for : 1 = false;
   };
   int rank() const { return rank_; }
   int size() const;
-  // After the world has found that some rank waits for ever, all of these return that error. A message has less than 4 GiB.
+  // After the world has found that some rank waits for ever, all of these return that error. A message is for another rank, and
+  // its contents have less than 4 GiB.
   Status send(int to, int tag, std::span<const std::byte> out, Request& request);
   Status receive(int from, int tag, std::span<std::byte> in, Request& request);
   Status test(Request& request, bool& done, std::size_t& received_bytes);
@@ -80,8 +81,10 @@ class World {
   // Whether a message is lost on its way.
   using Loses = std::function<bool(int from, int to, int tag)>;
 
-  // The network must be usable (check(network)). Throws std::bad_alloc.
-  World(int ranks, const Network& network, WireBytes wire_bytes = nullptr, Loses loses = {});
+  // The network must be usable (check(network)). Throws std::bad_alloc. most_ahead: after so many messages a rank that sends waits
+  // for the world's time, so that few messages exist at once. It does not change what happens when.
+  World(int ranks, const Network& network, WireBytes wire_bytes = nullptr, Loses loses = {},
+        int most_ahead = 256);
   // Runs body on every rank, from time 0. If some rank waits for ever, its calls and those of all others
   // return an error from then on; so does this, once all have returned. What a body throws is thrown here. To be
   // called once.
@@ -97,16 +100,14 @@ class World {
   friend class SimComm;
   static constexpr std::size_t kHead =
       40;  // a frame's header and eight bytes: most messages need no memory of their own
-  // After so many messages a rank that sends waits for the world's time, so that few messages exist at once.
-  static constexpr int kMostAhead = 256;
   struct Message {
     Message* next = nullptr;
-    SimComm::Request* sender = nullptr;
+    SimComm::Request* sender = nullptr;  // null once its rank is over
     int from = 0, to = 0, tag = 0;
-    std::uint32_t size = 0;        // of the contents
-    std::uint32_t wire_bytes = 0;  // for the network
+    std::uint32_t size = 0;  // of the contents
     int hop = 0;
-    double ready_s = 0;  // when its first byte is at the next server on its way
+    std::size_t wire_bytes = 0;  // for the network
+    double ready_s = 0;          // when its first byte is at the next server on its way
     double tail_s =
         0;  // when its last byte is there; once all is on its way to its receiver, when it is there
     std::array<std::byte, kHead> head{};
@@ -134,6 +135,7 @@ class World {
   };
   struct Rank {
     double clock_s = 0;
+    int posted = 0;      // receives without a message
     int sent_ahead = 0;  // messages since it has last caught up in order to send
     Fifo outbox;         // by Message::ready_s, which may be later than the time of the world
     double wake_s = SimComm::Request::kNotKnown;  // when the first request that was tested in vain is done
@@ -178,6 +180,7 @@ class World {
   static void fill(SimComm::Request& request, const Message& m);
   Message* new_message();
   void free(Message* m);
+  void forget(int r);
   void give_up();
   std::string stuck() const;
   std::string first_left(bool is_receive, const char* what) const;
@@ -187,6 +190,7 @@ class World {
   Network network_;
   WireBytes wire_bytes_;
   Loses loses_;
+  int most_ahead_;
   int nodes_ = 1, switches_ = 0;
   std::vector<Rank> ranks_;
   std::vector<Server> servers_;  // per node: out, in, memory; then per switch: up, down

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -15,6 +16,9 @@
 
 namespace mq::sim {
 namespace {
+
+// AddressSanitizer takes the stacks of fibers for wrong ones when something is thrown.
+constexpr bool kThrows = !test::kSanitized;
 
 // Waits for a request.
 Status finish(SimComm& comm, SimComm::Request& request, std::size_t& bytes) {
@@ -206,12 +210,91 @@ TEST(SimulatedNetwork, ranks_whose_calls_differ_learn_of_it) {
 }
 
 TEST(SimulatedNetwork, what_a_rank_throws_is_thrown) {
+  if (!kThrows) GTEST_SKIP();
   World world(3, network());
   EXPECT_THROW((void)world.run([](SimComm& comm) {
     if (comm.rank() == 1) throw std::runtime_error("rank 1");
     (void)exchange(comm, kNobody, 1, 8);
   }),
                std::runtime_error);
+}
+
+// Its requests are gone with it: what comes later must not be written to them, nor to the buffers that they name.
+TEST(SimulatedNetwork, a_rank_that_ends_early_is_sent_to_in_vain) {
+  for (const bool throws : {false, true}) {
+    if (throws && !kThrows) continue;
+    Network n = network();
+    n.per_node = 3;  // so that a message waits until it is its turn
+    World world(3, n);
+    std::vector<std::byte> in(64, std::byte{1});
+    const auto body = [&](SimComm& comm) {
+      if (comm.rank() != 1) return (void)exchange(comm, 1, kNobody, in.size());
+      const auto received = std::make_unique<SimComm::Request>(), sent = std::make_unique<SimComm::Request>();
+      (void)comm.receive(0, 0, in, *received);
+      (void)comm.send(2, 0, in, *sent);
+      if (throws) throw std::runtime_error("rank 1");
+    };
+    if (throws) {
+      EXPECT_THROW((void)world.run(body), std::runtime_error);
+    } else {
+      EXPECT_TRUE(world.run(body).ok());
+    }
+    EXPECT_EQ(in, std::vector<std::byte>(64, std::byte{1}));
+    EXPECT_EQ(world.leaked(), 4u);  // a receive, and the messages of all
+  }
+}
+
+TEST(SimulatedNetwork, a_message_to_the_sender_is_refused) {
+  World world(2, network());
+  ASSERT_TRUE(world
+                  .run([](SimComm& comm) {
+                    SimComm::Request request;
+                    EXPECT_EQ(comm.send(comm.rank(), 0, {}, request).code(), Code::bad_argument);
+                  })
+                  .ok());
+}
+
+// Two messages of different lengths from each rank to each other one, all under way at once.
+Status all_to_all(SimComm& comm) {
+  const int p = comm.size();
+  const auto count = static_cast<std::size_t>(2 * p);
+  std::vector<std::byte> out(20000), in(out.size());
+  std::vector<SimComm::Request> sent(count), received(count);
+  std::size_t bytes = 0;
+  for (int i = 0; i < 2 * p; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (i % p == 0) continue;
+    MQ_TRY(comm.receive((comm.rank() + 2 * p - i) % p, i, in, received[at]));
+    const std::size_t size = 100 + 157 * (7 * at + static_cast<std::size_t>(comm.rank())) % 19000;
+    MQ_TRY(comm.send((comm.rank() + i) % p, i, std::span(out).first(size), sent[at]));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i % static_cast<std::size_t>(p) == 0) continue;
+    MQ_TRY(finish(comm, received[i], bytes));
+    MQ_TRY(finish(comm, sent[i], bytes));
+  }
+  return {};
+}
+
+// Also on networks with shared ports and switches.
+TEST(SimulatedNetwork, how_far_a_sender_is_ahead_changes_no_time) {
+  for (const int per_node : {1, 4})
+    for (const double oversubscription : {1.0, 3.0}) {
+      Network n = network();
+      n.per_node = per_node;
+      n.nodes_per_switch = 4;
+      n.oversubscription = oversubscription;
+      n.copy_s = 0.3e-9;
+      std::vector<double> first;
+      for (const int most_ahead : {1, 5, 256}) {
+        World world(32, n, nullptr, {}, most_ahead);
+        ASSERT_TRUE(world.run([](SimComm& comm) { EXPECT_TRUE(all_to_all(comm).ok()); }).ok());
+        std::vector<double> ends;
+        for (int r = 0; r < world.size(); ++r) ends.push_back(world.counts(r).end_s);
+        if (first.empty()) first = ends;
+        EXPECT_EQ(ends, first) << per_node << " ranks a node, " << oversubscription << ", " << most_ahead;
+      }
+    }
 }
 
 TEST(SimulatedNetwork, a_message_longer_than_the_room_for_it_says_so) {

@@ -203,6 +203,20 @@ TEST(SimulatedCall, many_ranks_complete_several_calls_in_flight) {
   }
 }
 
+// Each rank with a port of its own, as in the published results, and each call in a window of tags of its own.
+TEST(SimulatedCall, a_thousand_ranks_complete_several_calls_in_flight) {
+  for (const char* const method : {"onebit/grid", "raw/recursive_doubling"}) {
+    SimulatedCall call = call_of(method, 1 << 16, many_ranks());
+    call.calls = 3;
+    const SimulatedResult got = run(call, network(), Rates::constant(1e-10));
+    call.calls = 1;
+    const SimulatedResult alone = run(call, network(), Rates::constant(1e-10));
+    for (std::size_t r = 0; r < got.ranks.size(); ++r)
+      ASSERT_EQ(got.ranks[r].frame_bytes, 3 * alone.ranks[r].frame_bytes) << method;
+    EXPECT_EQ(got.leaked, 0u);
+  }
+}
+
 // Codecs with rates of their own, as mpiq-kernels wrote them.
 Rates measured_rates() {
   auto rates = Rates::read(MQ_TEST_RATES);
