@@ -45,7 +45,7 @@ class RankCall {
     r.count = call.count;
     r.rank = comm.rank();
     r.size = comm.size();
-    r.pipelines = r.tag_segments = pipelines_of(plan_, comm.size());
+    r.pipelines = r.tag_segments = pipelines_of(plan_, comm.size(), call.segments);
     signature_ = signature_of(call, row);
     r.call = hash_of(signature_);
     r.random_key = call.random_key;
@@ -132,8 +132,9 @@ Status run(SimComm& comm, std::span<const std::unique_ptr<RankCall>> calls, Simu
 
 }  // namespace
 
-int pipelines_of(const Plan& plan, int ranks) {
-  return std::min(usual_pipelines(ranks), (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
+int pipelines_of(const Plan& plan, int ranks, int segments) {
+  return std::min(segments > 0 ? segments : usual_pipelines(ranks),
+                  (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
 }
 
 const SimulatedRank& SimulatedResult::last() const {

@@ -28,7 +28,8 @@ struct SimulatedCall {
   kernels::Element element = kernels::Element::f32;  // f32 or f64
   std::size_t count = 0;
   int ranks = 2;
-  int calls = 1;  // equal ones that are started together, each in its own window of tags
+  int calls = 1;     // equal ones that are started together, each in its own window of tags
+  int segments = 0;  // in flight: pipelines_of
   bool feedback = true;
   std::uint64_t random_key = 0;      // kernels::Site::call
   bool is_warm = false;              // StepCosts
@@ -54,8 +55,9 @@ struct SimulatedResult {
   const SimulatedRank& last() const;
 };
 
-// The segments of a call in flight, as core/channel.hpp chooses them with few threads.
-int pipelines_of(const Plan& plan, int ranks);
+// The segments of a call in flight: so many, or with 0 as many as core/channel.hpp chooses with few threads. Never more than a
+// window has tags for.
+int pipelines_of(const Plan& plan, int ranks, int segments = 0);
 // The plan of a call.
 const PlanRow& plan_of(const SimulatedCall& call);
 

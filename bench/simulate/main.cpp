@@ -76,6 +76,7 @@ SimulatedCall Simulation::call_of(const Point& point, const bench::MethodWord& w
   call.feedback = options_.sweep.feedback;
   call.is_warm = options_.sweep.buffers == bench::Buffers::warm;
   call.step_s = options_.step_s;
+  call.segments = options_.segments;
   return call;
 }
 

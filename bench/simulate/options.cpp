@@ -76,6 +76,9 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option("--step", o.step_s, "seconds of each encode and decode beside its elements")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_option("--segments", o.segments, "segments of a call in flight; 0: as the library chooses")
+      ->check(CLI::Range(0, 16))
+      ->capture_default_str();
   app.add_flag(
       "--schedules", o.prints_schedules,
       "nothing but what plans do at some numbers of ranks, and which one is chosen: scripts/mpiq_schedules.json");
@@ -116,10 +119,11 @@ void describe(SimulateOptions& o, const std::string& link) {
   if (n.oversubscription > 1) o.sweep.link += fmt::format(":o{}x{}", n.oversubscription, n.nodes_per_switch);
   o.sweep.simulation = fmt::format(
       R"({{"latency_s":{},"overhead_s":{},"gap_s":{},"copy_s":{},"burst_bytes":{},"bandwidth_Bps":{},"per_node":{},"node_latency_s":{},)"
-      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}{}}})",
+      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}{}{}}})",
       n.latency_s, n.overhead_s, n.gap_s, n.copy_s, n.burst_bytes, n.bandwidth_Bps, n.per_node,
       n.node_latency_s, n.node_bandwidth_Bps, n.oversubscription, n.nodes_per_switch,
       json_quote(o.rates_path), json_quote(o.isa), o.step_s,
+      o.segments > 0 ? fmt::format(R"(,"segments":{})", o.segments) : "",
       o.sweep.sparse ? fmt::format(R"(,"list_costs":{})", json_quote(text_of(o.list_costs))) : "");
 }
 
@@ -133,7 +137,11 @@ Status take_words(const Words& w, SimulateOptions& o) {
     if (const Status status = parse_times(w.list_costs, o.list_costs); !status.ok())
       return {Code::bad_argument, "--list-costs: " + status.text()};
     if (o.asks_model) return {Code::bad_argument, "--model: not of sparse vectors"};
+    if (o.segments > 0) return {Code::bad_argument, "--segments: not of sparse vectors"};
   }
+  if (o.asks_model && o.segments > 0)
+    return {Code::bad_argument,
+            "--model: not with --segments: the model takes as many as the library chooses"};
   const bench::MethodsFor use = w.is_sparse ? bench::MethodsFor::lists : bench::MethodsFor::vectors;
   MQ_TRY(take("--ranks", bench::parse_ranks(w.ranks), s.ranks));
   MQ_TRY(take("--sizes", bench::parse_sizes(w.sizes), s.sizes));

@@ -1,7 +1,9 @@
 // The library's agreement and executor over an MPI, without the rest of the library: what scripts/smpi runs on SimGrid's simulated
 // MPI, to compare with mpiq-simulate. It is no part of the build, because it needs SimGrid.
 //
-//   smpi RATES METHOD COUNT ...    prints for each METHOD and COUNT: METHOD COUNT SECONDS
+//   smpi RATES SEGMENTS METHOD COUNT ...    prints for each METHOD and COUNT: METHOD COUNT SECONDS
+//
+// SEGMENTS of a call are in flight, or as many as the library chooses if that is 0.
 //
 // SimGrid's clock stands still while a rank computes or polls. So each codec step says how long it takes (smpi_execute), by the
 // rates of the file RATES, and a rank that has nothing to do waits for one of the requests that it has tested in vain. The steps
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/simulate/call.hpp"
 #include "bench/simulate/rates.hpp"
 #include "bench/simulate/steps.hpp"
 #include "mpi_quant/base/arena.hpp"
@@ -107,7 +110,8 @@ void run(WaitingComm& comm, Status& status, Stage& stage, const Advance& advance
 }
 
 // One call. Returns when the last rank has ended, in seconds after the last one has begun.
-double seconds_of(const Method& method, std::size_t count, const sim::Rates& rates, WaitingComm& comm) {
+double seconds_of(const Method& method, std::size_t count, const sim::Rates& rates, int segments,
+                  WaitingComm& comm) {
   const kernels::Codec& codec = *method.codec;
   const PlanRow& row = method.plan != nullptr ? *method.plan : choose_plan(4 * count, comm.size());
   const Plan plan = row.make({comm.rank(), comm.size(), 1, codec.exact_sums});
@@ -129,8 +133,7 @@ double seconds_of(const Method& method, std::size_t count, const sim::Rates& rat
   r.count = count;
   r.rank = comm.rank();
   r.size = comm.size();
-  r.pipelines = r.tag_segments =
-      std::min(usual_pipelines(comm.size()), (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
+  r.pipelines = r.tag_segments = sim::pipelines_of(plan, comm.size(), segments);
   r.input = reinterpret_cast<const std::byte*>(x.data());
   r.output = reinterpret_cast<std::byte*>(y.data());
   r.residual = reinterpret_cast<std::byte*>(residual.data());
@@ -174,9 +177,10 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", rates.status().text().c_str());
       MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    for (int i = 2; i + 1 < argc; i += 2) {
+    const int segments = argc > 2 ? std::atoi(argv[2]) : 0;
+    for (int i = 3; i + 1 < argc; i += 2) {
       const double seconds =
-          seconds_of(*parse_method(argv[i]), std::strtoull(argv[i + 1], nullptr, 10), *rates, comm);
+          seconds_of(*parse_method(argv[i]), std::strtoull(argv[i + 1], nullptr, 10), *rates, segments, comm);
       if (comm.rank() == 0) std::printf("%s %s %.9f\n", argv[i], argv[i + 1], seconds);
     }
   }

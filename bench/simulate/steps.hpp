@@ -21,7 +21,7 @@
 namespace mq::sim {
 
 // How many bytes a codec writes for n elements. If its wire has a fixed length this is the bound. Otherwise normal noise is
-// encoded once for each length, a few times with feedback, and the last wire counts.
+// encoded once for each length, a few times with feedback, and the last wire counts. Of more than 4 Mi elements it is the bound, too.
 class WireSizes {
  public:
   WireSizes(const kernels::Codec& codec, const kernels::Params& params, kernels::Element element,

@@ -245,8 +245,11 @@ TEST(SimulatedCall, the_model_of_time_is_near_the_engine) {
             const Rates& rates = measured.missing(codec, kernels::Element::f32).empty() ? measured : constant;
             const double ratio = model_of(call, n, rates).seconds / run(call, n, rates).last().end_s;
             ratios.push_back(std::max(ratio, 1 / ratio));
-            EXPECT_LT(ratios.back(), 2.0) << ratio << " " << codec << "/" << plan.name << " " << ranks
-                                          << " ranks, " << bytes << " bytes, " << link;
+            const bool may_be_chosen = plan.name == "direct" || plan.name == "grid" ||
+                                       plan.name == "recursive_doubling" || plan.name == "allgather";
+            EXPECT_LT(ratios.back(), may_be_chosen ? 1.6 : 2.0)
+                << ratio << " " << codec << "/" << plan.name << " " << ranks << " ranks, " << bytes
+                << " bytes, " << link;
           }
   }
   std::sort(ratios.begin(), ratios.end());
