@@ -14,6 +14,7 @@ matplotlib.use("Agg")  # no display is needed
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
 from matplotlib import ticker  # noqa: E402
+from matplotlib.legend import Legend  # noqa: E402
 
 from mpiq_results import bytes_label  # noqa: E402
 from mpiq_schema import DENSE, SIMULATED  # noqa: E402
@@ -89,6 +90,9 @@ def label(method, dtypes):
     return f"fastest {name}" if algorithm == "fastest" else f"{name}, {algorithm}" if algorithm else name
 
 
+APART = ", simulated"  # ends the legend text of what is simulated, in figures of both kinds
+
+
 def panels(titles, ylabel, xlabel="vector per rank (bytes)", share=True, height=3.0):
     """A figure with one panel per title, at most two side by side, and its axes. With `share`, all panels have the same
     scales."""
@@ -148,35 +152,41 @@ PLAIN = ticker.FuncFormatter(lambda value, _: f"{value:g}")
 BYTES = ticker.FuncFormatter(bytes_label)
 
 
-def draw_series(axis, points, method_look, x="bytes"):
+def draw_series(axis, points, method_look, x="bytes", apart=False):
     """Draws a line with a band through the good points of a method. The line breaks at points that are not good; these are
-    hollow and alone. Simulated points are hollow too, on a thin line."""
+    hollow and alone. Simulated points are hollow too, on a thin line. In a figure of both kinds (apart) simulated points are larger,
+    below the measured ones, and have a name of their own; only they are hollow, and points that are not good are half filled."""
     colour, marker, dashes, name = method_look
     x = np.array([p[x] for p in points], dtype=float)
     good, simulated = (np.array([p["drawn"] in drawn for p in points]) for drawn in (("line", SIMULATED), (SIMULATED,)))
     y, low, high = (np.array([p[column] for p in points], dtype=float) for column in ("value", "low", "high"))
     line = np.where(good, y, np.nan)
     face = "white" if simulated.any() else colour
-    axis.plot(x, line, color=colour, marker=marker, linestyle=dashes, markersize=5, linewidth=0.9 if simulated.any() else 1.5,
-              markerfacecolor=face, label=name)
+    below = {"markersize": 8, "zorder": 1.9, "label": name + APART} if apart and simulated.any() else {}
+    axis.plot(x, line, **{"color": colour, "marker": marker, "linestyle": dashes, "markersize": 5, "markerfacecolor": face, "label": name,
+                          "linewidth": 0.9 if simulated.any() else 1.5, **below})
     axis.fill_between(x, np.where(good, low, np.nan), np.where(good, high, np.nan), color=colour, alpha=0.18, linewidth=0)
     # A band between points that are not joined would have no width. So each point gets its interval.
     known = good & np.isfinite(low) & np.isfinite(high)
     axis.vlines(x[known], low[known], high[known], color=colour, linewidth=1.2)
     for p, at in zip(points, x):
         if p["drawn"] not in ("line", SIMULATED):
-            mark(axis, at, {**p, "low": np.nan, "high": np.nan}, method_look)
+            mark(axis, at, {**p, "low": np.nan, "high": np.nan}, method_look, half=apart)
 
 
-def mark(axis, x, point, method_look):
-    """Draws a marker with its interval. It is hollow if the point is not good."""
+def mark(axis, x, point, method_look, half=False):
+    """Draws a marker with its interval. It is hollow if the point is not good, or half filled."""
     colour, marker, _, name = method_look
     y, good = point["value"], point["drawn"] == "line"
     if point["high"] > point["low"]:
         axis.vlines(x, point["low"], point["high"], color=colour, linewidth=1.2)
-    axis.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=6, markerfacecolor=colour if good else "white", label=name)
+    def fill(ink):
+        if half and not good:
+            return {"fillstyle": "bottom", "markerfacecolor": ink, "markerfacecoloralt": "white"}
+        return {"markerfacecolor": ink if good else "white"}
+    axis.plot(x, y, color=colour, marker=marker, linestyle="none", markersize=6, label=name, **fill(colour))
     if point["drawn"] in ("invalid", "oversubscribed"):
-        axis.plot([], [], color="#555555", marker="o", markerfacecolor="white", linestyle="none", label=HOLLOW)
+        axis.plot([], [], color="#555555", marker="o", linestyle="none", label=HOLLOW, **fill("#555555"))
 
 
 HOLLOW = "invalid, or more ranks than cores"
@@ -209,16 +219,25 @@ def _handle(name, lines):
 
 def legend(axis):
     """Lists the curves of a panel on its right, in the order in which they end there, the highest first. Lines of one name are
-    one curve."""
+    one curve. Beside measured curves simulated ones have a legend of their own, below."""
     curves = {}
     for line in axis.lines:
         if not line.get_label().startswith("_"):
             curves.setdefault(line.get_label(), []).append(line)
     ends = {name: right_end(lines) for name, lines in curves.items()}
     names = sorted(curves, key=lambda name: (-round(ends[name][1], 3), ends[name][0]))
-    if names:
-        axis.legend(handles=[_handle(name, curves[name]) for name in names], loc="center left", bbox_to_anchor=(1, 0.5),
+    groups = [group for group in ([n for n in names if not n.endswith(APART)], [n for n in names if n.endswith(APART)]) if group]
+    places = {1: [("center left", 0.5)], 2: [("upper left", 1), ("lower left", 0)]}.get(len(groups), [])
+    for group, (place, y) in zip(groups, places):
+        earlier = axis.get_legend()
+        axis.legend(handles=[_handle(name, curves[name]) for name in group], loc=place, bbox_to_anchor=(1, y),
                     handlelength=2.5, labelspacing=0.35)
+        if earlier:
+            axis.add_artist(earlier).set_clip_on(False)  # what is clipped to the panel would get no room beside it
+
+
+def legends(axis):
+    return [child for child in axis.get_children() if isinstance(child, Legend)]
 
 
 def finish(figure, title, footer):
@@ -231,8 +250,8 @@ def finish(figure, title, footer):
 def lay_out(figure, with_words=True):
     """Sets the margins. With words, the title stands above the panels and the conditions below. A long legend makes the figure
     higher."""
-    need = [(0.14 * sum(text.get_text().count("\n") + 1.25 for text in axis.get_legend().get_texts()), axis.get_position().height)
-            for axis in figure.axes if axis.get_legend()]
+    need = [(0.14 * sum(text.get_text().count("\n") + 1.25 for each in legends(axis) for text in each.get_texts())
+             + 0.3 * (len(legends(axis)) - 1), axis.get_position().height) for axis in figure.axes if legends(axis)]
     height, above, below = max([figure.get_figheight(), *(inches / share for inches, share in need)]), 0.0, 0.0
     if with_words:
         width = figure.get_figwidth()

@@ -1,4 +1,5 @@
 """The rows of a figure or a report. They are chosen from result files; rows that must not be compared are refused."""
+import os
 import re
 
 import numpy as np
@@ -23,9 +24,10 @@ LINK_METHODS = {"mpi/single", "mpi/burst"}
 
 
 class Selection:
-    """The rows to draw, of all files, and what figures say about their origin."""
+    """The rows to draw, of all files, and what figures say about their origin. With `both` there may be measured and simulated
+    rows: the plot keeps them apart."""
 
-    def __init__(self, results, where, title, baseline=None):
+    def __init__(self, results, where, title, baseline=None, both=False):
         for result in results:
             if len(result.points) and set(result.points["method"]) <= LINK_METHODS:
                 raise PlotError(f"{names_of([result])}: messages of mpiq-bench link, no reductions: there is nothing to draw")
@@ -42,7 +44,8 @@ class Selection:
             self.points = one_dense(self.points)
         if len(self.points) == 0:
             raise PlotError(f"{names_of(results)}: no rows to draw: {self.left_out} selected rows have no time")
-        _refuse_mixtures(self.points)
+        _refuse_mixtures(self.points, both)
+        self.mixed = len(kinds(self.points)) > 1
         self.dtypes = sorted(set(self.points["dtype"]))
 
     def panels(self):
@@ -97,22 +100,40 @@ class Selection:
     def footer(self, meaning, points=None):
         """The conditions as sentences, for the points that are drawn (default: all)."""
         p = self.points if points is None else points
-        compressed = p[p["compressor"] != "none"]
-        feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
-        launches = len(set(p["launch"]))
+        parts = kinds(p)
+        if len(parts) > 1:
+            return [self._settings(meaning, p)] + [self._origin(part) for part in parts]
         attrs = [r.attrs for r in self.results]
-        hosts, cpus = (words(name for a in attrs for name in a[kind]) for kind in ("hosts", "cpus"))
-        simulated = ["Simulated, not measured: times are virtual."] if (p["status"] == SIMULATED).any() else []
+        simulated = ["Simulated, not measured: times are virtual."] if is_simulated(p).any() else []
         return simulated + [
-            f"{meaning} A point has {span(p['reps'])} repetitions in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
-            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are summed "
-            f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
-            f"synchronisation {words(p['sync'])}, error feedback {feedback}."
-            + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""),
-            f"{span(p['ranks'])} ranks ran on host {hosts or '?'}{f' ({cpus})' if cpus else ''}, "
+            self._settings(meaning, p),
+            f"{span(p['ranks'])} ranks ran on host {hosts(attrs)}, "
             f"{f'over {links}' if (links := words(p['link'])) else 'over a link that is not named'}, "
             f"with {words(mpi_version(a) for a in attrs)}, at commit {words(commit(a) for a in attrs)}.",
         ]
+
+    def _settings(self, meaning, p):
+        compressed = p[p["compressor"] != "none"]
+        feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
+        first = kinds(p)[0]  # the measured rows, if there are any
+        launches = len(set(first["launch"]))
+        return (
+            f"{meaning} A {'measured ' if len(first) < len(p) else ''}point has {span(first['reps'])} repetitions "
+            f"in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
+            f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are summed "
+            f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
+            f"synchronisation {words(first['sync'])}, error feedback {feedback}."
+            + (f" {self.left_out} failed or skipped points are left out." if self.left_out else ""))
+
+    def _origin(self, p):
+        """Where the rows of one kind come from, in a figure of both kinds."""
+        attrs = [r.attrs for r in self.results if np.isin(self.rows_of(r)["key"], p["key"]).any()]
+        rows = f"{len(p)} row{'s' if len(p) != 1 else ''} of {words(os.path.basename(a['file']) for a in attrs)}, {span(p['ranks'])} ranks"
+        link, commits = words(p["link"]) or "a link that is not named", words(commit(a) for a in attrs)
+        if is_simulated(p).all():
+            return f"Simulated (hollow markers, thin lines; times are virtual): {rows} over {link}, at commit {commits}."
+        return (f"Measured (filled markers): {rows} on host {hosts(attrs)}, over {link}, "
+                f"with {words(mpi_version(a) for a in attrs)}, at commit {commits}.")
 
 
 def _wanted(baseline):
@@ -132,6 +153,16 @@ def one_dense(points):
     return points[kept]
 
 
+def is_simulated(points):
+    return points["status"] == SIMULATED
+
+
+def kinds(points):
+    """The measured rows and the simulated ones, those that there are. No line and no mean is made of both."""
+    simulated = is_simulated(points)
+    return [part for part in (points[~simulated], points[simulated]) if len(part)]
+
+
 def natural(value):
     """Key to sort by, so that 1gbit comes before 10gbit and density=0.001 before density=0.01."""
     return [float(w) if i % 2 else w for i, w in enumerate(re.split(r"(\d+(?:\.\d+)?)", str(value)))]
@@ -148,6 +179,12 @@ def words(values):
 def _data(values):
     names = sorted(set(values), key=natural)
     return words(names) if len(names) <= 4 else f"{len(names)} distributions"
+
+
+def hosts(attrs):
+    """'a, b (Intel Xeon)': the hosts of files and their processors."""
+    names, cpus = (words(name for a in attrs for name in a[kind]) for kind in ("hosts", "cpus"))
+    return (names or "?") + (f" ({cpus})" if cpus else "")
 
 
 def span(values):
@@ -183,11 +220,14 @@ def _columns(points, names):
     return out
 
 
-def _refuse_mixtures(points):
-    if len(set(points["status"] == SIMULATED)) > 1:
+def _refuse_mixtures(points, both):
+    parts = kinds(points)
+    if len(parts) > 1 and not both:
         raise PlotError("some rows are measured and some are simulated: draw them apart")
     compressed = points[points["compressor"] != "none"]
-    for column, rows in [(c, points) for c in ALIKE] + [("feedback", compressed)]:
+    # Simulated ranks begin together, so they are never synchronised as measured ones are.
+    alike = [(c, rows) for c in ALIKE for rows in (parts if c == "sync" else [points])]
+    for column, rows in alike + [("feedback", compressed)]:
         values = sorted({str(v) for v in rows[column]})
         if len(values) > 1:
             raise PlotError(f"rows differ in {column} ({', '.join(values)}): choose with --where {column}={values[0]}")

@@ -1,4 +1,4 @@
-"""Every plot over every committed result file that can feed it.
+"""Every plot over every committed result file that can feed it, and measured and simulated files in one figure.
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_files_test.py
 """
@@ -7,7 +7,10 @@ import os
 import re
 import unittest
 
+import numpy as np
+
 import figure_checks
+from plots_test import MIB, Drawn, rows_over
 from result_files import OTHER, OVER, SMALL
 from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
@@ -77,6 +80,83 @@ class CommittedFiles(unittest.TestCase):
             again = [self.drawn(PLOTS[name], self.select(SMALL))
                      for _ in range(2)]
             self.assertEqual(*map(repr, again))
+
+
+class Both(Drawn):
+    """Measured and simulated files of one network in one figure, by the plots that keep them apart."""
+
+    def files(self, **changes):
+        """onebit at 2 and 4 measured and 4 and 8 simulated ranks. At 4 both have a point, and the simulated one is 100 times slower."""
+        slow, more = (("raw/recursive_doubling", 0.2), ("onebit", 2.5e-2)), {"wire_bytes_max": MIB // 4, "link": "lab-1gbit", **changes}
+        simulated = rows_over([4, 8], "ranks", slow, **{**more, "status": "simulated", "sync": "none", "reps": 1, "link": "sim:lab-1gbit"})
+        for i, row in enumerate(simulated):
+            row["key"] = f"sim-{i}"
+        return self.file(rows_over([2, 4], "ranks", **more), name="m.h5"), self.file(simulated, name="s.h5")
+
+    def lines(self, name, *paths):
+        """The figure, and label -> (filled, ranks, values) of the curves of its only panel."""
+        figure, _ = PLOTS[name](Selection([mpiq_results.read(path) for path in paths], [], "", both=True))
+        self.addCleanup(plt.close, figure)
+        axis, = figure.axes
+        return figure, {line.get_label(): (line.get_markerfacecolor() != "white", *map(list, line.get_data())) for line in axis.lines}
+
+    def test_both_are_in_the_panel_of_their_network(self):
+        found = self.columns(self.draw("scaling", *self.files()), "link", "method", "ranks", "launches", "drawn", "t_median_s")
+        self.assertEqual([f for f in found if f[1] == "onebit"],
+                         [("lab-1gbit", "onebit", ranks, 1, "line", 2.5e-4) for ranks in (2, 4)]
+                         + [("sim:lab-1gbit", "onebit", ranks, 1, "simulated", 2.5e-2) for ranks in (4, 8)])
+        found = self.columns(self.draw("scaling-sent", *self.files()), "link", "method", "ranks", "drawn")
+        self.assertEqual([f for f in found if f[1] == "onebit"], [("lab-1gbit", "onebit", 2, "line"), ("lab-1gbit", "onebit", 4, "line"),
+                         ("sim:lab-1gbit", "onebit", 4, "simulated"), ("sim:lab-1gbit", "onebit", 8, "simulated")])
+
+    def test_no_line_joins_them(self):
+        _, lines = self.lines("scaling", *self.files())
+        self.assertEqual(lines["onebit"], (True, [2, 4], [2.5e-4] * 2))
+        self.assertEqual(lines["onebit, simulated"], (False, [4, 8], [2.5e-2] * 2))
+        self.assertEqual(lines["bandwidth alone"][1], [2, 4], "of the measured MPI_Allreduce, and as far as measured points go")
+
+    def test_the_legend_and_the_footnote_tell_them_apart(self):
+        for name in ("scaling", "scaling-sent"):
+            figure, _ = self.lines(name, *self.files())
+            mpiq_figure.lay_out(figure)  # looks at the figure, see Drawn
+            upper, lower = ([text.get_text().replace("\n", " ") for text in legend.get_texts()]
+                            for legend in mpiq_figure.legends(figure.axes[0]))
+            self.assertEqual(set(upper) - {"bandwidth alone"}, {"MPI_Allreduce fp32", "onebit"})
+            self.assertEqual(set(lower), {"raw/recursive_doubling, simulated", "onebit, simulated"})
+            _, measured, simulated = figure.words[1]
+            self.assertIn("Measured (filled markers): 4 rows of m.h5, 2 to 4 ranks on host host (cpu), over lab-1gbit,", measured)
+            self.assertIn("4 rows of s.h5, 4 to 8 ranks over sim:lab-1gbit,", simulated)
+            self.assertTrue(simulated.startswith("Simulated (hollow markers, thin lines; times are virtual): "), simulated)
+
+    def test_the_legends_do_not_meet(self):
+        """Many curves make the figure higher."""
+        many = [(f"topk(k=0.{i:03},select=sample)", 1e-3 + 1e-5 * i) for i in range(20)]
+        rows = rows_over([2, 4], "ranks", many, link="lab-1gbit")
+        figure, _ = self.lines("scaling", self.file(rows, name="many.h5"), self.files()[1])
+        mpiq_figure.lay_out(figure)
+        one, other = (legend.get_window_extent(figure.canvas.get_renderer()) for legend in mpiq_figure.legends(figure.axes[0]))
+        self.assertFalse(one.overlaps(other))
+        self.assertLess(max(one.x1, other.x1), figure.bbox.width)
+
+    def test_measured_points_that_are_not_good_are_half_filled(self):
+        figure, _ = self.lines("scaling", *self.files(oversubscribed=1))
+        fills = {line.get_label(): line.get_fillstyle() for line in figure.axes[0].lines}
+        self.assertEqual((fills["onebit, simulated"], fills[mpiq_figure.HOLLOW]), ("full", "bottom"))
+
+    def test_a_figure_with_one_kind_only_is_refused(self):
+        measured, simulated = self.files()
+        other = self.file(rows_over([2], "ranks", link="shm"), name="shm.h5")
+        self.refused("scaling", "no measured row has a panel", other, simulated)
+        self.refused("scaling", "rows differ in place (in, out)", self.file(rows_over([2], "ranks", link="lab-1gbit", place="in")), simulated)
+
+    def test_committed_files(self):
+        results = os.path.join(ROOT, "results")
+        for rate in (1, 10):
+            found = self.draw("scaling", os.path.join(results, "reference", f"lab-2x{rate}gbit.h5"),
+                              os.path.join(results, "2026-11-25-scale", f"simulated-lab-{rate}gbit.h5"), "--baseline", "best-dense")
+            ranks = {drawn: {int(r["ranks"]) for r in found if r["drawn"] == drawn} for drawn in ("line", "simulated")}
+            self.assertEqual(ranks, {"line": {2}, "simulated": {2**i for i in range(1, 11)}})
+            self.assertEqual({(r["link"], r["drawn"]) for r in found}, {(f"lab-{rate}gbit", "line"), (f"sim:lab-{rate}gbit", "simulated")})
 
 
 if __name__ == "__main__":

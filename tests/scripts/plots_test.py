@@ -180,11 +180,12 @@ class Plots(Drawn):
         found = self.columns(self.draw("scaling-sent", self.file(rows)), "bytes", "method", "ranks", "wire_bytes_max")
         self.assertEqual([f for f in found if f[1] == "onebit"], [(MIB, "onebit", ranks, MIB // 4) for ranks in (2, 4, 8)])
 
-    def test_simulated_rows_are_drawn_as_such_and_not_beside_measured_ones(self):
+    def test_simulated_rows_are_drawn_as_such_and_beside_measured_ones_by_two_plots_only(self):
         rows = rows_over([2, 4], "ranks", status="simulated")
-        self.refused("scaling", "some rows are measured and some are simulated", self.file(rows, name="s.h5"),
-                     self.file(rows_over([8], "ranks"), name="m.h5"))
-        self.assertEqual({r["drawn"] for r in self.draw("scaling", self.file(rows))}, {"simulated"})
+        files = self.file(rows, name="s.h5"), self.file(rows_over([8], "ranks"), name="m.h5")
+        for name in ["all"] + [n for n, function in PLOTS.items() if function.takes == "results" and n not in ("scaling", "scaling-sent")]:
+            self.refused(name, "some rows are measured and some are simulated: draw them apart", *files)
+        self.assertEqual({r["drawn"] for r in self.draw("scaling", files[0])}, {"simulated"})
 
     def test_scaling_with_the_share_of_a_rank_fixed(self):
         rows = [point("mpi", ranks * MIB, 1e-3 * ranks, ranks=ranks) for ranks in (2, 4)]
