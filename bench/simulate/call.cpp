@@ -13,6 +13,8 @@
 namespace mq::sim {
 namespace {
 
+constexpr int kBarrierTag = CallOrder::kTagsPerWindow * static_cast<int>(CallOrder::kWindows);
+
 Signature signature_of(const SimulatedCall& call, const PlanRow& plan) {
   Signature s;
   s.count = call.count;
@@ -110,6 +112,23 @@ class RankCall {
   double agreed_s_ = 0;
 };
 
+// By dissemination, with empty messages.
+Status barrier(SimComm& comm) {
+  const int p = comm.size();
+  for (int hop = 1; hop < p; hop *= 2) {
+    SimComm::Request sent, received;
+    std::size_t bytes = 0;
+    MQ_TRY(comm.receive((comm.rank() + p - hop) % p, kBarrierTag, {}, received));
+    MQ_TRY(comm.send((comm.rank() + hop) % p, kBarrierTag, {}, sent));
+    for (SimComm::Request* const request : {&received, &sent})
+      for (bool done = false; !done;) {
+        MQ_TRY(comm.test(*request, done, bytes));
+        if (!done) comm.idle();
+      }
+  }
+  return {};
+}
+
 // All calls of a rank, side by side, as requests that the program tests in turn.
 Status run(SimComm& comm, std::span<const std::unique_ptr<RankCall>> calls, SimulatedRank& outcome) {
   for (std::size_t i = 0; i < calls.size(); ++i) MQ_TRY(calls[i]->start(static_cast<int>(i)));
@@ -164,6 +183,8 @@ Status check(const SimulatedCall& call, const Network& network, const Rates& rat
   if (call.ranks % network.per_node != 0)
     return unusable(std::to_string(network.per_node) + " ranks a node do not divide " +
                     std::to_string(call.ranks));
+  if (call.repeats < 1 || (call.repeats > 1 && call.vectors != nullptr))
+    return unusable(std::to_string(call.repeats) + " calls one after the other: from 1, and 1 with vectors");
   if (kernels::compute_element(call.element) != call.element)
     return unusable("there are no rates of half types: f32 or f64");
   for (const std::string_view codec : {call.method.codec->name, raw_codec().name})
@@ -186,23 +207,32 @@ SimulatedResult simulate(const SimulatedCall& call, const Network& network, cons
   result.plan = &plan_of(call);
   result.ranks.resize(static_cast<std::size_t>(call.ranks));
   std::vector<Status> failed(result.ranks.size());
+  std::vector<Counts> before(result.ranks.size());  // of the call that counts
   World world(call.ranks, network, call.vectors != nullptr ? nullptr : wire_bytes_of, call.loses);
   result.status = world.run([&](SimComm& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    std::vector<std::unique_ptr<RankCall>> calls;
-    for (int i = 0; i < call.calls; ++i)
-      calls.push_back(std::make_unique<RankCall>(comm, call, codec, *result.plan, network, costs));
-    failed[rank] = run(comm, calls, result.ranks[rank]);
+    for (int repeat = 0; repeat < call.repeats && failed[rank].ok(); ++repeat) {
+      std::vector<std::unique_ptr<RankCall>> calls;
+      for (int i = 0; i < call.calls; ++i)
+        calls.push_back(std::make_unique<RankCall>(comm, call, codec, *result.plan, network, costs));
+      if (repeat > 0) failed[rank] = barrier(comm);
+      before[rank] = world.counts(comm.rank());
+      before[rank].end_s = comm.now_s();
+      result.ranks[rank] = {};
+      if (failed[rank].ok()) failed[rank] = run(comm, calls, result.ranks[rank]);
+    }
   });
   const auto rounds = static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(call.ranks - 1)));
   const std::uint64_t agreement_bytes = rounds * sizeof(Hello) * static_cast<std::uint64_t>(call.calls);
   for (int r = 0; r < call.ranks; ++r) {
     const Counts& counts = world.counts(r);
+    const Counts& earlier = before[static_cast<std::size_t>(r)];
     SimulatedRank& rank = result.ranks[static_cast<std::size_t>(r)];
-    rank.end_s = counts.end_s;
-    rank.wait_s = counts.wait_s;
-    rank.messages = counts.messages;
-    rank.frame_bytes = std::max(counts.bytes, agreement_bytes) - agreement_bytes;
+    rank.end_s = counts.end_s - earlier.end_s;
+    rank.agreed_s = std::max(0.0, rank.agreed_s - earlier.end_s);
+    rank.wait_s = counts.wait_s - earlier.wait_s;
+    rank.messages = counts.messages - earlier.messages;
+    rank.frame_bytes = std::max(counts.bytes - earlier.bytes, agreement_bytes) - agreement_bytes;
     if (result.status.ok()) result.status = failed[static_cast<std::size_t>(r)];
   }
   result.events = world.events();

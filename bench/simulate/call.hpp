@@ -28,7 +28,9 @@ struct SimulatedCall {
   kernels::Element element = kernels::Element::f32;  // f32 or f64
   std::size_t count = 0;
   int ranks = 2;
-  int calls = 1;     // equal ones that are started together, each in its own window of tags
+  int calls = 1;  // equal ones that are started together, each in its own window of tags
+  int repeats =
+      1;  // one after the other, with a barrier before each. The last one counts: it finds the network as left by the others
   int segments = 0;  // in flight: pipelines_of
   bool feedback = true;
   std::uint64_t random_key = 0;      // kernels::Site::call
@@ -38,6 +40,7 @@ struct SimulatedCall {
   World::Loses loses = {};           // messages that get lost on the way
 };
 
+// Times begin when the rank enters the call.
 struct SimulatedRank {
   double end_s = 0, agreed_s = 0;
   double encode_s = 0, decode_s = 0, wait_s = 0;

@@ -77,6 +77,7 @@ SimulatedCall Simulation::call_of(const Point& point, const bench::MethodWord& w
   call.is_warm = options_.sweep.buffers == bench::Buffers::warm;
   call.step_s = options_.step_s;
   call.segments = options_.segments;
+  call.repeats = options_.calls;
   return call;
 }
 

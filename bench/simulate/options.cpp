@@ -45,13 +45,7 @@ void add_sparse_options(CLI::App& app, SimulateOptions& o, Words& w) {
                "nothing but the list costs of this processor, in the form of --list-costs");
 }
 
-void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
-  app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
-  app.add_option("--sizes", w.sizes, "sizes in bytes; K, M, G = 2^10, 2^20, 2^30")->capture_default_str();
-  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
-  app.add_option("--methods", w.methods, "methods to compare, see mpiq-bench --list; not mpi")
-      ->capture_default_str();
-  app.add_option("--baseline", w.baseline, "method that speed-ups are relative to")->capture_default_str();
+void add_network_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option(
          "--link", w.link,
          "a name, or LATENCY/OVERHEAD/BANDWIDTH[/GAP[/COPY[/BURST]]]: of a path; of the processor for each message at "
@@ -70,6 +64,16 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option("--nodes-per-switch", o.network.nodes_per_switch, "with --oversubscription")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+}
+
+void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
+  app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
+  app.add_option("--sizes", w.sizes, "sizes in bytes; K, M, G = 2^10, 2^20, 2^30")->capture_default_str();
+  app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
+  app.add_option("--methods", w.methods, "methods to compare, see mpiq-bench --list; not mpi")
+      ->capture_default_str();
+  app.add_option("--baseline", w.baseline, "method that speed-ups are relative to")->capture_default_str();
+  add_network_options(app, o, w);
   app.add_option("--rates", o.rates_path,
                  "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them");
   app.add_option("--isa", o.isa, "instruction set of the rates [the best of the processor they are of]");
@@ -78,6 +82,12 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
       ->capture_default_str();
   app.add_option("--segments", o.segments, "segments of a call in flight; 0: as the library chooses")
       ->check(CLI::Range(0, 16))
+      ->capture_default_str();
+  app.add_option(
+         "--calls", o.calls,
+         "calls one after the other, with a barrier before each: the last one counts, which finds the "
+         "bursts of ports as the others have left them")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag(
       "--schedules", o.prints_schedules,
@@ -119,11 +129,12 @@ void describe(SimulateOptions& o, const std::string& link) {
   if (n.oversubscription > 1) o.sweep.link += fmt::format(":o{}x{}", n.oversubscription, n.nodes_per_switch);
   o.sweep.simulation = fmt::format(
       R"({{"latency_s":{},"overhead_s":{},"gap_s":{},"copy_s":{},"burst_bytes":{},"bandwidth_Bps":{},"per_node":{},"node_latency_s":{},)"
-      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}{}{}}})",
+      R"("node_bandwidth_Bps":{},"oversubscription":{},"nodes_per_switch":{},"rates":{},"isa":{},"step_s":{}{}{}{}}})",
       n.latency_s, n.overhead_s, n.gap_s, n.copy_s, n.burst_bytes, n.bandwidth_Bps, n.per_node,
       n.node_latency_s, n.node_bandwidth_Bps, n.oversubscription, n.nodes_per_switch,
       json_quote(o.rates_path), json_quote(o.isa), o.step_s,
       o.segments > 0 ? fmt::format(R"(,"segments":{})", o.segments) : "",
+      o.calls > 1 ? fmt::format(R"(,"calls":{})", o.calls) : "",
       o.sweep.sparse ? fmt::format(R"(,"list_costs":{})", json_quote(text_of(o.list_costs))) : "");
 }
 
@@ -137,11 +148,11 @@ Status take_words(const Words& w, SimulateOptions& o) {
     if (const Status status = parse_times(w.list_costs, o.list_costs); !status.ok())
       return {Code::bad_argument, "--list-costs: " + status.text()};
     if (o.asks_model) return {Code::bad_argument, "--model: not of sparse vectors"};
-    if (o.segments > 0) return {Code::bad_argument, "--segments: not of sparse vectors"};
+    if (o.segments > 0 || o.calls > 1)
+      return {Code::bad_argument, "--segments and --calls: not of sparse vectors"};
   }
-  if (o.asks_model && o.segments > 0)
-    return {Code::bad_argument,
-            "--model: not with --segments: the model takes as many as the library chooses"};
+  if (o.asks_model && (o.segments > 0 || o.calls > 1))
+    return {Code::bad_argument, "--model: not with --segments and --calls"};
   const bench::MethodsFor use = w.is_sparse ? bench::MethodsFor::lists : bench::MethodsFor::vectors;
   MQ_TRY(take("--ranks", bench::parse_ranks(w.ranks), s.ranks));
   MQ_TRY(take("--sizes", bench::parse_sizes(w.sizes), s.sizes));

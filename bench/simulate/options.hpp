@@ -16,6 +16,7 @@ struct SimulateOptions {
   std::string rates_path, isa;
   double step_s = 0.1e-6;          // StepCosts::step_s
   int segments = 0;                // SimulatedCall::segments
+  int calls = 1;                   // SimulatedCall::repeats
   ListCosts list_costs{};          // of a sweep over sparse vectors
   bool prints_schedules = false;   // and nothing else
   bool prints_footprints = false;  // and nothing else

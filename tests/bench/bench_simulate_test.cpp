@@ -217,6 +217,30 @@ TEST(SimulatedCall, a_thousand_ranks_complete_several_calls_in_flight) {
   }
 }
 
+// A call that follows others takes as long as the first one, where ports have no bursts. Where they have, the first one uses them up.
+TEST(SimulatedCall, calls_one_after_the_other_find_the_network_as_it_was_left) {
+  Network n = network();
+  SimulatedCall call = call_of("raw/direct", 1 << 16, 8);
+  const auto simulated = [&](int repeats) {
+    call.repeats = repeats;
+    return run(call, n, Rates::constant(1e-10));
+  };
+  const SimulatedResult first = simulated(1), third = simulated(3);
+  EXPECT_NEAR(third.last().end_s, first.last().end_s, 0.1 * first.last().end_s);
+  for (std::size_t r = 0; r < first.ranks.size(); ++r) {
+    EXPECT_EQ(third.ranks[r].messages, first.ranks[r].messages);
+    EXPECT_EQ(third.ranks[r].frame_bytes, first.ranks[r].frame_bytes);
+    EXPECT_NEAR(third.ranks[r].encode_s, first.ranks[r].encode_s, 1e-12);
+    EXPECT_GT(third.ranks[r].agreed_s, 0);
+    EXPECT_LT(third.ranks[r].agreed_s, third.ranks[r].end_s);
+  }
+  n.burst_bytes = 1 << 18;
+  EXPECT_LT(simulated(1).last().end_s, 0.8 * first.last().end_s);
+  EXPECT_GT(simulated(3).last().end_s, 1.2 * simulated(1).last().end_s);
+  call.repeats = 0;
+  EXPECT_FALSE(check(call, n, Rates::constant(1e-10)).ok());
+}
+
 // Codecs with rates of their own, as mpiq-kernels wrote them.
 Rates measured_rates() {
   auto rates = Rates::read(MQ_TEST_RATES);

@@ -144,6 +144,9 @@ class Script(WithFiles):
         fastest = self.run_script("--compare", SMALL, "--links", "lab-1gbit", "--fastest")
         self.assertEqual((fastest.returncode, len(fastest.stdout.splitlines())), (0, len(lines) + 2))
         self.assertNotEqual(fastest.stdout, done.stdout)
+        calls = self.run_script("--compare", SMALL, "--links", "lab-1gbit", "--calls", "3")  # the first ones use up the burst
+        simulated = [float(re.search(r"bf16 \| ([\d.]+) /", each.stdout)[1]) for each in (done, calls)]
+        self.assertGreater(simulated[1], 1.2 * simulated[0])
         self.assertEqual([line.split("|")[2].strip() for line in lines[2:]], ["bf16", "mpi", "onebit"])
         for line in lines[2:]:
             for cell in line.strip("| ").split(" | ")[2:]:
