@@ -94,7 +94,7 @@ class WaitingComm {
 };
 static_assert(Comm<WaitingComm>);
 
-// The processor of this rank is in use for so long. SimGrid cannot tell times below a picosecond from none.
+// The processor of this rank is in use for so long. Less than a picosecond stands for nothing: scripts/smpi without --rates.
 void compute(double seconds) {
   if (seconds > 1e-12) smpi_execute(seconds);
 }

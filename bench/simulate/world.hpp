@@ -82,7 +82,7 @@ class World {
   using Loses = std::function<bool(int from, int to, int tag)>;
 
   // The network must be usable (check(network)). Throws std::bad_alloc. most_ahead: after so many messages a rank that sends waits
-  // for the world's time, so that few messages exist at once. It does not change what happens when.
+  // for the world's time, so that few messages exist at once. It changes no time.
   World(int ranks, const Network& network, WireBytes wire_bytes = nullptr, Loses loses = {},
         int most_ahead = 256);
   // Runs body on every rank, from time 0. If some rank waits for ever, its calls and those of all others
