@@ -172,8 +172,10 @@ class Arrays {
     static const std::vector<double> doubles = make_tile<double>();
     const void* tile = floats.data();
     if (c_.row.element == Element::f64) tile = doubles.data();
-    for (std::size_t at = 0; at < c_.bytes; at += kTile)
-      d_.gpu->to_device(x_.data() + at, tile, std::min(kTile, c_.bytes - at));
+    const std::size_t first = std::min(kTile, c_.bytes);
+    d_.gpu->to_device(x_.data(), tile, first);
+    for (std::size_t at = first; at < c_.bytes; at += kTile)
+      d_.check(d_.api->copy(d_.stream, x_.data() + at, x_.data(), std::min(kTile, c_.bytes - at)));
   }
   void encode(Feedback mode) {
     const EncodeArgs args{x_.data(),   mode == Feedback::none ? nullptr : out_.data(), mode, n_, params_,
