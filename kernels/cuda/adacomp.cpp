@@ -23,7 +23,7 @@ namespace {
 constexpr std::array<const char*, 2> kEncode{"adacomp_encode_f32", "adacomp_encode_f64"},
     kWalk{"adacomp_walk_f32", "adacomp_walk_f64"}, kDecode{"adacomp_decode_f32", "adacomp_decode_f64"};
 
-std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
+std::uint32_t word_bytes(std::size_t block) { return 4 * padded_words(block); }
 std::uint32_t threads_of(std::size_t block) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32 / 32 * 32, 64, kSparseThreads));
 }
