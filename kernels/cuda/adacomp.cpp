@@ -26,7 +26,7 @@ constexpr std::array<WalkKernels, 2> kWalk{
     WalkKernels{"adacomp_survey_f32", "adacomp_walk_f32", "adacomp_list_f32"},
     WalkKernels{"adacomp_survey_f64", "adacomp_walk_f64", "adacomp_list_f64"}};
 
-std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
+std::uint32_t word_bytes(std::size_t block) { return 4 * padded_words(block); }
 std::uint32_t threads_of(std::size_t block, std::uint32_t most) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32 / 32 * 32, 64, most));
 }

@@ -120,6 +120,21 @@ struct RadixSearch {
   }
 };
 
+// Moves bit i of the lowest 32 / kApart bits to bit kApart i.
+template <std::uint32_t kApart>
+MQ_DEVICE Word spread(Word bits) {
+  static_assert(kApart == 2 || kApart == 4);
+  if constexpr (kApart == 4) {
+    bits = (bits | bits << 12) & 0x000f000fu;
+    bits = (bits | bits << 6) & 0x03030303u;
+    return (bits | bits << 3) & 0x11111111u;
+  }
+  bits = (bits | bits << 8) & 0x00ff00ffu;
+  bits = (bits | bits << 4) & 0x0f0f0f0fu;
+  bits = (bits | bits << 2) & 0x33333333u;
+  return (bits | bits << 1) & 0x55555555u;
+}
+
 template <class T, bool kNear>
 struct Selector {
   using B = Block<T, kNear>;
@@ -127,57 +142,45 @@ struct Selector {
   std::uint32_t* const bins;
   Key<T> listed = kMaxKey<T> + 2;  // b.above has elements from this key on, and non-finite ones
   std::uint32_t kept = kNotKept;   // index in b.kept of this thread's first candidate
+  std::uint32_t kept_count = 0;    // of all threads
   explicit MQ_DEVICE Selector(const B& block)
       : b(block), bins(reinterpret_cast<std::uint32_t*>(block.pool)) {}
 
   // Reads the block. b.above becomes the elements from `least` on and the non-finite elements.
   MQ_DEVICE void read_from(Key<T> least) {
-    listed = least;
-    b.read([&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
+    b.read_packs(0, b.groups(), listing(least));
+    order();
+    keep();
   }
-  MQ_DEVICE void list_from(Key<T> least) { list_from(least, b.words); }
   // Ensures that elements from `least` on are listed.
   MQ_DEVICE void cover(Key<T> least) {
     if (least < listed) list_from(least);
   }
-  // Reads the block. With into_bins it also makes the histogram for the first step of a joint search for the
-  // k greatest. The first part of the block suggests a floor for the rest, from which candidates are listed
-  // during reading. If the floor is too high, another pass follows; the result is the same.
-  MQ_DEVICE void read(bool into_bins, std::uint32_t k) {
+  // Reads the block. With `floor`, the first part of the block suggests a floor for the k greatest, from which
+  // candidates are listed during reading. The result of a search does not depend on it.
+  MQ_DEVICE void read(bool floor, std::uint32_t k) {
+    const std::uint32_t groups = b.groups(), part = groups / 8;
+    if (!floor || part == 0) return b.read_packs(0, groups, [](std::uint32_t, const Pack<T>&) {});
+    RadixSearch<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * part / groups) + 1);
     RadixSearch<T>::clear(bins);
-    const RadixSearch<T> first(kBoth, 0);
-    std::uint32_t begin = 0, end = into_bins && b.words >= 64 ? b.words / 8 : b.words;
-    Key<T> least = 0;
-    MQ_UNROLL(1)
-    for (;;) {
-      b.read(begin, end, [&](std::uint32_t w, std::uint32_t, bool exists, T v) {
-        if (exists && into_bins) first.add(bins, v);
-        if (least != 0) list(w, exists, v, least);
-      });
-      if (end == b.words) return;
-      RadixSearch<T> guess(kBoth, static_cast<std::uint32_t>(std::uint64_t{2} * k * end / b.words) + 1);
-      least = guess.take_bin(bins) ? greater<Key<T>>(guess.prefix << guess.shift, 1) : 1;
-      list_from(least, end);
-      begin = end;
-      end = b.words;
-    }
-  }
-  // Makes the same histogram for a block that was read before.
-  MQ_DEVICE void count_into_bins() const {
-    RadixSearch<T>::clear(bins);
-    const RadixSearch<T> first(kBoth, 0);
-    everything()([&](T v) { first.add(bins, v); });
-    barrier();
+    b.read_packs(0, part, [&](std::uint32_t, const Pack<T>& v) {
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kPack<T>; ++j) guess.add(bins, v.of[j]);
+    });
+    const Key<T> least = guess.take_bin(bins) ? greater<Key<T>>(guess.prefix << guess.shift, 1) : 1;
+    b.each_pack(part, listing(least));
+    b.read_packs(part, groups, listing(least));
+    order();
   }
 
-  // The k greatest of both sides together, ties by position. Call it after read() or count_into_bins().
+  // The k greatest of both sides together, ties by position. Call it after read().
   MQ_DEVICE Picked<T> exact(std::uint32_t k) {
     RadixSearch<T> search(kBoth, k);
-    const bool some = k < b.n && search.take_bin(bins);
+    const bool some = k < b.n && first_digit(search);
     cover(some ? greater<Key<T>>(search.prefix << search.shift, 1) : 1);
     if (!some) return above_bounds<T>(0, 0);
     keep();
-    search.all_digits(bins, candidates());
+    narrow(search);
     return ends_of(search, search, true);
   }
   // The share(size) greatest of each side, where size is the number of its elements.
@@ -198,7 +201,7 @@ struct Selector {
     keep();
     MQ_UNROLL(1)
     for (int side = kBelow; side <= kAbove; ++side)
-      if (search[side].found > 0) search[side].all_digits(bins, candidates());
+      if (search[side].found > 0) narrow(search[side]);
     return ends_of(search[kBelow], search[kAbove], false);
   }
 
@@ -226,10 +229,10 @@ struct Selector {
   }
 
   // Finds the bound that a histogram of eight bins per octave suggests. Call it after read().
-  MQ_DEVICE bool in_histogram(std::uint32_t k, Key<T>& bound) const {
+  MQ_DEVICE bool in_histogram(std::uint32_t k, Key<T>& bound) {
     constexpr std::uint32_t kBinShift = kMantissaBits<T> - 3;
     RadixSearch<T> search(kBoth, k);
-    if (!search.take_bin(bins)) return false;
+    if (!first_digit(search)) return false;
     if (search.shift > kBinShift) {
       search.next = kBinShift;
       search.next_digit(bins, everything());
@@ -264,18 +267,29 @@ struct Selector {
   }
   MQ_DEVICE auto everything() const {
     return [this](const auto& visit) {
-      for (std::uint32_t i = thread(); i < b.n; i += threads()) visit(b.v(i));
+      b.each_pack(b.groups(), [&](std::uint32_t, const Pack<T>& v) {
+        MQ_UNROLL(4)
+        for (std::uint32_t j = 0; j < kPack<T>; ++j) visit(v.of[j]);
+      });
     };
   }
 
  private:
-  MQ_DEVICE void list_from(Key<T> least, std::uint32_t end) {
-    listed = least;
-    kept = kNotKept;
-    b.each(end, [&](std::uint32_t w, std::uint32_t, bool exists, T v) { list(w, exists, v, least); });
+  MQ_DEVICE void list_from(Key<T> least) {
+    b.each_pack(b.groups(), listing(least));
     barrier();
+    order();
   }
-  // Copies the values of the candidates to shared memory for all later passes, if there is room.
+  // Finds the first digit: from the candidates if they are enough, else from all elements.
+  MQ_DEVICE bool first_digit(RadixSearch<T>& search) {
+    if (listed <= kMaxKey<T>) {
+      keep();
+      if (search.next_digit(bins, candidates())) return true;
+    }
+    return search.next_digit(bins, everything());
+  }
+  // Copies the values of the candidates to shared memory for all later passes, if there is room. The places
+  // hold their indices first, so that each thread then reads equally many elements.
   MQ_DEVICE void keep() {
     if (kNear || b.kept_room == 0 || kept != kNotKept) return;
     const Owned own(b.words);
@@ -284,18 +298,58 @@ struct Selector {
     const std::uint32_t before = block_before(count, all);
     if (all > b.kept_room) return;
     std::uint32_t next = before;
-    b.each_owned(b.above, [&](std::uint32_t i) { b.kept[next++] = b.v(i); });
+    b.each_owned(b.above, [&](std::uint32_t i) { b.kept[next++] = bits_as<T>(Key<T>{i}); });
+    barrier();
+    in_batches<4>(
+        thread(), all, threads(),
+        [&](std::uint32_t r) { return b.v(static_cast<std::uint32_t>(key_of(b.kept[r]))); },
+        [&](std::uint32_t r, T v) { b.kept[r] = v; });
+    barrier();
     kept = before;
+    kept_count = all;
   }
+  // In any order.
   MQ_DEVICE auto candidates() const {
     return [this](const auto& visit) {
-      std::uint32_t next = kept;
-      b.each_owned(b.above, [&](std::uint32_t i) { visit(candidate(b, i, next)); });
+      if (kept == kNotKept) return b.each_owned(b.above, [&](std::uint32_t i) { visit(b.v(i)); });
+      for (std::uint32_t r = thread(); r < kept_count; r += threads()) visit(b.kept[r]);
     };
   }
-  MQ_DEVICE void list(std::uint32_t w, bool exists, T v, Key<T> least) const {
-    const Word bits = ballot(exists && (key_of(v) & ~kSignBit<T>) >= least);
-    if (lane() == 0) b.above[w] = bits;
+  // Finds the next digits, until all elements with the same upper bits are taken or none is left.
+  MQ_DEVICE void narrow(RadixSearch<T>& search) const {
+    MQ_UNROLL(1)
+    while (search.shift > 0 && search.k != search.found) search.next_digit(bins, candidates());
+  }
+  // Lists elements while they are visited. Bit l of word j of a group becomes element kPack l + j of it;
+  // order() follows.
+  MQ_DEVICE auto listing(Key<T> least) {
+    listed = least;
+    kept = kNotKept;
+    return [this, least](std::uint32_t g, const Pack<T>& v) {
+      Pack<Word, kPack<T>> bits;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kPack<T>; ++j)
+        bits.of[j] = ballot((key_of(v.of[j]) & ~kSignBit<T>) >= least);
+      if (lane() == 0) store_pack(words_from(kPack<T> * g), bits);
+    };
+  }
+  MQ_DEVICE std::byte* words_from(std::uint32_t w) const { return reinterpret_cast<std::byte*>(b.above + w); }
+  // Puts the bits of b.above in the order of the elements.
+  MQ_DEVICE void order() const {
+    constexpr std::uint32_t kBits = 32 / kPack<T>;  // of each word of the group
+    for (std::uint32_t first = 32 * warp(); first < b.words; first += threads()) {
+      const std::uint32_t w = first + lane(), in_group = w % kPack<T>;
+      Word ordered = 0;
+      if (w < b.words) {
+        const auto bits = load_pack<Word, kPack<T>>(words_from(w - in_group));
+        MQ_UNROLL(4)
+        for (std::uint32_t j = 0; j < kPack<T>; ++j)
+          ordered |= spread<kPack<T>>(bits.of[j] >> (kBits * in_group) & lanes_below(kBits)) << j;
+      }
+      warp_sync();
+      if (w < b.words) b.above[w] = ordered & existing(w, b.n);
+    }
+    barrier();
   }
   MQ_DEVICE Picked<T> ends_of(const RadixSearch<T>& below, const RadixSearch<T>& above, bool joint) const {
     Picked<T> picked{{kMaxKey<T>, kMaxKey<T>}, {0, 0}, joint, ~0u, kept};
@@ -303,7 +357,7 @@ struct Selector {
       const RadixSearch<T>& search = side == kAbove ? above : below;
       if (search.found == 0) continue;  // none of this side
       const bool all_ties = search.k == search.found;
-      picked.bound[side] = search.prefix - all_ties;
+      picked.bound[side] = greater<Key<T>>(search.prefix << search.shift, 1) - all_ties;
       picked.ties[side] = all_ties ? 0 : search.k;
     }
     return picked;

@@ -21,6 +21,9 @@ namespace {
 // clang-format on
 
 constexpr std::size_t kBinBytes = 8192;  // of a histogram of 11 bits
+// Where there are many blocks: words per thread, and whether the elements stay in device memory.
+constexpr std::size_t kManyWords = 2;
+constexpr bool kManyAreFar = true;
 
 // What an encode needs to know; each codec below derives it from its parameters. pool_bytes: room for a
 // histogram, if one is needed, and for what is written to the wire at once.
@@ -36,8 +39,8 @@ std::size_t ternary_pool(std::size_t block) {
 }
 
 struct ThresholdSetting {
-  static constexpr bool kKeeps = false;
-  static constexpr std::uint32_t kThreads = kSparseThreads;
+  static constexpr bool kKeeps = true;
+  static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2]{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
                                              {"threshold_encode_f64_far", "threshold_encode_f64_near"}};
   static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
@@ -54,8 +57,8 @@ struct ThresholdSetting {
 };
 
 struct AdaptiveSetting {
-  static constexpr bool kKeeps = true;  // candidates are read several times
-  static constexpr std::uint32_t kThreads = kSparseThreads;
+  static constexpr bool kKeeps = true;
+  static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
                                              {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
   static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
@@ -75,8 +78,7 @@ struct AdaptiveSetting {
 
 struct TopKSetting {
   static constexpr bool kKeeps = true;
-  static constexpr std::uint32_t kThreads =
-      512;  // two of them fit a multiprocessor, so that one works while one waits
+  static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2]{{"topk_encode_f32_far", "topk_encode_f32_near"},
                                              {"topk_encode_f64_far", "topk_encode_f64_near"}};
   static constexpr WalkKernels kWalk[2]{{"valued_survey_f32", "valued_walk_f32", "valued_list_f32"},
@@ -95,7 +97,7 @@ struct TopKSetting {
 };
 
 struct ZeroRunSetting {
-  static constexpr bool kKeeps = false;
+  static constexpr bool kKeeps = false;  // it has no candidates
   static constexpr std::uint32_t kThreads = kSparseThreads;
   static constexpr const char* kEncode[2][2]{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
                                              {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}};
@@ -111,7 +113,7 @@ struct ZeroRunSetting {
   static std::size_t most(std::size_t, const Params&) { return 0; }
 };
 
-std::uint32_t word_bytes(std::size_t block) { return static_cast<std::uint32_t>((block + 31) / 32 * 4); }
+std::uint32_t word_bytes(std::size_t block) { return 4 * padded_words(block); }
 // One thread per word, from two warps to `most` threads.
 std::uint32_t threads_of(std::size_t block, std::uint32_t most) {
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32, 64, most));
@@ -158,22 +160,23 @@ struct SparseRow {
       a.most[i] = static_cast<std::uint32_t>(Q::most(lengths[i], params));
     }
     const std::uint32_t far = 3 * word_bytes(setting.block) + a.pool_bytes;
-    const std::uint32_t near = far + a.block * static_cast<std::uint32_t>(sizeof(T));
-    const bool fits = near + kSparseFixedShared <= e.shape.shared_bytes;
-    const std::uint32_t threads = threads_of(setting.block, Q::kThreads);
-    if (Q::kKeeps && !fits) keep(a, far, threads, e.shape);
+    const std::uint32_t near = far + 32 * padded_words(setting.block) * static_cast<std::uint32_t>(sizeof(T));
+    // Many thread blocks fill the GPU best if they are small and keep only what they select.
+    const bool small = Q::kKeeps && blocks >= 4 * e.shape.multiprocessors;
+    const bool fits = near + kSparseFixedShared <= e.shape.shared_bytes && !(small && kManyAreFar);
+    const std::uint32_t threads = threads_of(setting.block / (small ? kManyWords : 1), Q::kThreads);
+    if (Q::kKeeps && !fits) keep(a, far, e.shape);
     const std::uint32_t shared =
         fits ? near : std::max(far, a.kept_at + a.kept * static_cast<std::uint32_t>(sizeof(T)));
     launch(Q::kEncode[kType][fits], blocks, threads, shared, a);
   }
 
-  // Reserves room for up to a quarter of the values after the first `far` bytes. The room is limited so that
-  // a multiprocessor can still be full of such thread blocks, with 64 registers per thread.
-  static void keep(SparseEncodeArgs& a, std::uint32_t far, std::uint32_t threads,
-                   const DeviceShape& shape) noexcept {
-    const std::size_t share = std::size_t{shape.shared_bytes} * threads / kSparseThreads;
+  // Reserves room for up to an eighth of the values after the first `far` bytes, of a third of a
+  // multiprocessor's memory at most.
+  static void keep(SparseEncodeArgs& a, std::uint32_t far, const DeviceShape& shape) noexcept {
+    const std::size_t share = shape.shared_bytes / 3;
     const std::size_t room = share - std::min<std::size_t>(share, far + 8 + kSparseFixedShared);
-    a.kept = static_cast<std::uint32_t>(std::min<std::size_t>(a.block / 4, room / sizeof(T)));
+    a.kept = static_cast<std::uint32_t>(std::min<std::size_t>(a.block / 8, room / sizeof(T)));
     a.kept_at = (far + 7) / 8 * 8;
   }
 

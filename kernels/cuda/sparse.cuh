@@ -9,24 +9,24 @@
 #include "kernels/cuda/zeros_encode.cuh"
 
 // clang-format off
-#define MQ_SPARSE_ENCODE(name, threads, T, near, ...)                                             \
-  MQ_KERNEL(name, mq::kernels::cuda::SparseEncodeArgs, threads) {                                 \
+#define MQ_SPARSE_ENCODE(name, threads, resident, T, near, ...)                                   \
+  MQ_KERNEL_RESIDENT(name, mq::kernels::cuda::SparseEncodeArgs, threads, resident) {              \
     using namespace mq::kernels::cuda;                                                            \
     __VA_ARGS__ near>(args);                                                                      \
   }
-#define MQ_SPARSE_ENCODES(codec, threads, ...)                                                    \
-  MQ_SPARSE_ENCODE(codec##_encode_f32_near, threads, float, true, __VA_ARGS__(float))                      \
-  MQ_SPARSE_ENCODE(codec##_encode_f32_far, threads, float, false, __VA_ARGS__(float))                      \
-  MQ_SPARSE_ENCODE(codec##_encode_f64_near, threads, double, true, __VA_ARGS__(double))                    \
-  MQ_SPARSE_ENCODE(codec##_encode_f64_far, threads, double, false, __VA_ARGS__(double))
+#define MQ_SPARSE_ENCODES(codec, threads, resident, ...)                                                    \
+  MQ_SPARSE_ENCODE(codec##_encode_f32_near, threads, resident, float, true, __VA_ARGS__(float))                      \
+  MQ_SPARSE_ENCODE(codec##_encode_f32_far, threads, resident, float, false, __VA_ARGS__(float))                      \
+  MQ_SPARSE_ENCODE(codec##_encode_f64_near, threads, resident, double, true, __VA_ARGS__(double))                    \
+  MQ_SPARSE_ENCODE(codec##_encode_f64_far, threads, resident, double, false, __VA_ARGS__(double))
 #define MQ_THRESHOLD(T) encode_ternary<T, ThresholdPick,
 #define MQ_ADAPTIVE(T) encode_ternary<T, AdaptivePick,
 #define MQ_TOPK(T) encode_valued<T,
 #define MQ_ZERORUN(T) encode_zeros<T,
-MQ_SPARSE_ENCODES(threshold, mq::kernels::cuda::kSparseThreads, MQ_THRESHOLD)
-MQ_SPARSE_ENCODES(adaptive, mq::kernels::cuda::kSparseThreads, MQ_ADAPTIVE)
-MQ_SPARSE_ENCODES(topk, 512, MQ_TOPK)
-MQ_SPARSE_ENCODES(zerorun, mq::kernels::cuda::kSparseThreads, MQ_ZERORUN)
+MQ_SPARSE_ENCODES(threshold, mq::kernels::cuda::kSelectThreads, 2, MQ_THRESHOLD)
+MQ_SPARSE_ENCODES(adaptive, mq::kernels::cuda::kSelectThreads, 2, MQ_ADAPTIVE)
+MQ_SPARSE_ENCODES(topk, mq::kernels::cuda::kSelectThreads, 2, MQ_TOPK)
+MQ_SPARSE_ENCODES(zerorun, mq::kernels::cuda::kSparseThreads, 1, MQ_ZERORUN)
 
 // `resident` thread blocks of a decode should fit a multiprocessor, because each of them waits for memory again and again.
 #define MQ_SPARSE_DECODES(family, Length, T, element, resident)                                   \

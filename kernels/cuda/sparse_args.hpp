@@ -10,6 +10,11 @@
 
 namespace mq::kernels::cuda {
 
+// Room for the bits of a block, in words of 32 elements. A warp reads up to four words at once (Block::read_packs).
+constexpr std::uint32_t padded_words(std::size_t block) {
+  return static_cast<std::uint32_t>((block + 127) / 128 * 4);
+}
+
 // One thread block for each block of the codec.
 struct SparseEncodeArgs : ChainedArgs {
   const std::byte* x;
@@ -67,6 +72,7 @@ struct MeasureArgs {
 // Upper bound of the static shared memory of every kernel.
 inline constexpr std::uint32_t kSparseFixedShared = 2048;
 inline constexpr std::uint32_t kSparseThreads = 1024;
+inline constexpr std::uint32_t kSelectThreads = 512;  // of threshold, adaptive and topk, encode
 inline constexpr std::uint32_t kDecodeThreads = 512;  // fewer, because more blocks then wait at the same time
 inline constexpr std::uint32_t kWalkWindow = 16384;   // bytes of wire read at once to find headers
 inline constexpr std::uint32_t kWalkShared = kWalkWindow + 16;

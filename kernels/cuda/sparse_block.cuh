@@ -53,7 +53,7 @@ MQ_DEVICE bool finite_key(Key<T> key) {
 }
 
 // kNear: v is kept in shared memory. Otherwise v is read again from x or, with carry, from the residual. The
-// dynamic shared memory holds v if kNear, three arrays of words_of(block) words, then the pool of pool_bytes
+// dynamic shared memory holds v if kNear, three arrays of padded_words(block) words, then the pool of pool_bytes
 // for histograms and for data on the way to the wire. From kept_at on there is room for `kept` values.
 template <class T, bool kNear>
 struct Block {
@@ -74,10 +74,11 @@ struct Block {
     x = a.x + begin * sizeof(T);
     residual = a.residual + (a.feedback == Feedback::none ? 0 : begin * sizeof(T));
     feedback = a.feedback;
-    above = reinterpret_cast<Word*>(dynamic_shared() + (kNear ? std::size_t{a.block} * sizeof(T) : 0));
-    below = above + words_of(a.block);
-    marks = below + words_of(a.block);
-    pool = reinterpret_cast<std::byte*>(marks + words_of(a.block));
+    const std::uint32_t room = padded_words(a.block);
+    above = reinterpret_cast<Word*>(dynamic_shared() + (kNear ? std::size_t{32} * room * sizeof(T) : 0));
+    below = above + room;
+    marks = below + room;
+    pool = reinterpret_cast<std::byte*>(marks + room);
     kept = reinterpret_cast<T*>(dynamic_shared() + a.kept_at);
     kept_room = a.kept;
   }
@@ -117,35 +118,38 @@ struct Block {
     }
     barrier();
   }
-  // Visits words [0, end) again, with the values after read().
+  // Like read(), but 16 bytes at a time: a warp takes one *group* of kPack<T> words, and each lane that many
+  // consecutive elements of it. Whole warps call visit(group, values); elements that do not exist are 0.
+  // `begin` and `end` are groups.
   template <class Visit>
-  MQ_DEVICE void each(std::uint32_t end, const Visit& visit) const {
-    for (std::uint32_t w = warp(); w < end; w += warps()) {
-      const std::uint32_t i = 32 * w + lane();
-      visit(w, i, i < n, i < n ? v(i) : T{0});
-    }
+  MQ_DEVICE void read_packs(std::uint32_t begin, std::uint32_t end, const Visit& visit) const {
+    if (feedback == Feedback::carry)
+      packs_of<true, kNear>(x, begin, end, visit);
+    else
+      packs_of<false, kNear>(x, begin, end, visit);
+    barrier();
   }
-  // Corrects the residual after coding. With carry, loss_of(w, v) replaces the residual of the elements in
-  // sent_of(w), the bits of a word. With deposit, it is added to the residual of all elements. Several reads
-  // come before the first write, because the compiler must not reorder them.
+  // Visits the groups [0, end) again, with the values after reading.
+  template <class Visit>
+  MQ_DEVICE void each_pack(std::uint32_t end, const Visit& visit) const {
+    packs_of<false, false>(kNear                         ? dynamic_shared()
+                           : feedback == Feedback::carry ? residual
+                                                         : x,
+                           0, end, visit);
+  }
+  MQ_DEVICE std::uint32_t groups() const { return (words + kPack<T> - 1) / kPack<T>; }
+  // Corrects the residual after coding. With carry, loss_of(i, v) replaces the residual of the elements in
+  // sent_of(w), the bits of a word. With deposit, it is added to the residual of all elements.
   template <class SentOf, class LossOf>
   MQ_DEVICE void correct(const SentOf& sent_of, const LossOf& loss_of) const {
     if (feedback == Feedback::none) return;
     if (feedback == Feedback::deposit) return deposit(loss_of);
-    struct Element {
-      T v;
-      bool sent;
-    };
-    in_batches<kNear ? 1 : 4>(
-        warp(), words, warps(),
-        [&](std::uint32_t w) -> Element {
-          const std::uint32_t i = 32 * w + lane();
-          const bool sent = i < n && (sent_of(w) >> lane() & 1) != 0;
-          return {sent ? v(i) : T{0}, sent};
-        },
-        [&](std::uint32_t w, const Element& of) {
-          if (of.sent) set_residual(32 * w + lane(), loss_of(w, of.v));
-        });
+    const Owned own(words);
+    for (std::uint32_t w = own.begin; w < own.end; ++w)
+      for (Word rest = sent_of(w); rest != 0; rest &= rest - 1) {
+        const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
+        set_residual(i, loss_of(i, v(i)));
+      }
   }
   // Calls visit(i) for the ones in the words that this thread owns, ascending.
   template <class Visit>
@@ -169,8 +173,54 @@ struct Block {
         if (at >= words) break;
         if (i >= n) continue;
         if constexpr (kNear) value[j] = v(i);
-        set_residual(i, deposited(old[j], loss_of(at, value[j])));
+        set_residual(i, deposited(old[j], loss_of(i, value[j])));
       }
+    }
+  }
+  template <bool kAdd, bool kKeep, class Visit>
+  MQ_DEVICE void packs_of(const std::byte* from, std::uint32_t begin, std::uint32_t end,
+                          const Visit& visit) const {
+    struct Loaded {
+      Pack<T> v, old;
+    };
+    const auto first_of = [](std::uint32_t g) { return kPack<T> * (32 * g + lane()); };
+    const auto join = [&](std::uint32_t g, const Loaded& in) {
+      const Pack<T> v = kAdd ? sum_of(in.v, in.old) : in.v;
+      if constexpr (kKeep) store_pack(dynamic_shared() + std::size_t{first_of(g)} * sizeof(T), v);
+      visit(g, v);
+      return v;
+    };
+    std::uint32_t rest = begin;  // groups from here on are read one element at a time
+    if (packs<T>(from) && (!kAdd || packs<T>(residual))) {
+      rest = greater(begin, smaller(end, n / (32 * kPack<T>)));
+      in_batches<4>(
+          begin + warp(), rest, warps(),
+          [&](std::uint32_t g) -> Loaded {
+            const std::size_t at = std::size_t{first_of(g)} * sizeof(T);
+            Loaded in;
+            in.v = load_pack<T>(from + at);
+            if constexpr (kAdd) in.old = load_pack<T>(residual + at);
+            return in;
+          },
+          [&](std::uint32_t g, const Loaded& in) {
+            const Pack<T> v = join(g, in);
+            if constexpr (kAdd) store_pack(residual + std::size_t{first_of(g)} * sizeof(T), v);
+          });
+    }
+    for (std::uint32_t g = rest + warp(); g < end; g += warps()) {
+      const std::uint32_t first = first_of(g);
+      Loaded in;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kPack<T>; ++j) {
+        const bool exists = first + j < n;
+        in.v.of[j] = exists ? load<T>(from + std::size_t{first + j} * sizeof(T)) : T{0};
+        if constexpr (kAdd)
+          in.old.of[j] = exists ? load<T>(residual + std::size_t{first + j} * sizeof(T)) : T{0};
+      }
+      const Pack<T> v = join(g, in);
+      if constexpr (kAdd) MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kPack<T>; ++j)
+        if (first + j < n) set_residual(first + j, v.of[j]);
     }
   }
   // Loads this lane's elements of word w and of the next words that this warp takes. For elements that do not

@@ -14,8 +14,11 @@ struct ThresholdPick {
   template <class T, bool kNear>
   static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
     const Key<T> bound = key_of(static_cast<T>(a.value)) - 1;  // selects from tau on
-    Selector<T, kNear>(b).read_from(bound + 1);
-    return above_bounds<T>(bound, bound);
+    Selector<T, kNear> selector(b);
+    selector.read_from(bound + 1);
+    Picked<T> picked = above_bounds<T>(bound, bound);
+    picked.kept = selector.kept;
+    return picked;
   }
 };
 
@@ -36,7 +39,6 @@ struct AdaptivePick {
     }
     if (separate)
       return selector.exact_sides([&](std::uint32_t size) { return adaptive_share(size, a.value); });
-    if (!joint) selector.count_into_bins();
     return selector.exact(k);
   }
 
@@ -210,8 +212,9 @@ MQ_DEVICE TernaryHeader<T> mean_header(const Block<T, kNear>& b, const SparseEnc
 template <class T, bool kNear>
 MQ_DEVICE void correct(const Block<T, kNear>& b, T below, T above) {
   b.correct([&](std::uint32_t w) { return b.above[w] | b.below[w] | b.marks[w]; },
-            [&](std::uint32_t w, T v) {
-              const Word bit = Word{1} << lane();
+            [&](std::uint32_t i, T v) {
+              const std::uint32_t w = i / 32;
+              const Word bit = Word{1} << i % 32;
               const bool is_above = (b.above[w] & bit) != 0, is_below = (b.below[w] & bit) != 0;
               const bool marked = (b.marks[w] & bit) != 0;
               return marked ? T{0} : is_above ? v - above : is_below ? v - below : v;

@@ -20,7 +20,6 @@ struct TopKPick {
         Picked<T> picked = above_bounds<T>(bound, bound);
         if (near_enough(selector.count(picked), k)) return picked;
       }
-      selector.count_into_bins();
     }
     return selector.exact(k);
   }
@@ -49,11 +48,20 @@ MQ_DEVICE void put_ranked(const Block<T, kNear>& b, std::uint32_t count, std::ui
   const std::uint32_t room = (pool_bytes - 8) / static_cast<std::uint32_t>(sizeof(Item));
   for (std::uint32_t begin = 0; begin < count; begin += room) {
     const std::uint32_t end = smaller(begin + room, count);
-    for (std::uint32_t w = warp(); w < b.words; w += warps()) {
-      const Word bits = b.above[w];
-      const std::uint32_t rank = b.below[w] + count_ones(bits & lanes_below(lane()));
-      if ((bits >> lane() & 1) != 0 && rank >= begin && rank < end)
-        stage[rank - begin] = item_of(32 * w + lane());
+    if (count <= b.n / 8) {  // few, so that a warp per word would be mostly idle
+      const Owned own(b.words);
+      for (std::uint32_t w = own.begin; w < own.end; ++w) {
+        std::uint32_t rank = b.below[w];
+        for (Word rest = b.above[w]; rest != 0; rest &= rest - 1, ++rank)
+          if (rank >= begin && rank < end) stage[rank - begin] = item_of(32 * w + count_trailing_zeros(rest));
+      }
+    } else {
+      for (std::uint32_t w = warp(); w < b.words; w += warps()) {
+        const Word bits = b.above[w];
+        const std::uint32_t rank = b.below[w] + count_ones(bits & lanes_below(lane()));
+        if ((bits >> lane() & 1) != 0 && rank >= begin && rank < end)
+          stage[rank - begin] = item_of(32 * w + lane());
+      }
     }
     barrier();
     copy_out(to + std::size_t{begin} * sizeof(Item), b.pool,
@@ -82,7 +90,7 @@ MQ_DEVICE void put_full(const Block<T, kNear>& b, std::uint32_t pool_bytes, bool
 template <class T, bool kNear>
 MQ_DEVICE void correct_sent(const Block<T, kNear>& b) {
   const auto sent_of = [&](std::uint32_t w) { return b.above[w] | b.marks[w]; };
-  b.correct(sent_of, [&](std::uint32_t w, T v) { return (sent_of(w) >> lane() & 1) != 0 ? T{0} : v; });
+  b.correct(sent_of, [&](std::uint32_t i, T v) { return (sent_of(i / 32) >> i % 32 & 1) != 0 ? T{0} : v; });
 }
 
 // Writes the header and the part of the payload before the values into the pool; u16 positions are not
