@@ -13,16 +13,21 @@
 
 namespace mq::kernels::block_rows {
 
+// Of one element type. Each kind of feedback, and adding, has a kernel of its own, so that none waits for registers of the others.
 struct KernelNames {
-  const char *encode, *decode;
+  const char* encode[3];  // by Feedback
+  const char* decode[2];  // plain, and with a base
 };
-#define MQ_BLOCK_KERNEL_NAMES(name)                                                 \
-  std::array<mq::kernels::block_rows::KernelNames, 2> {                             \
-    mq::kernels::block_rows::KernelNames{#name "_f32_encode", #name "_f32_decode"}, \
-        mq::kernels::block_rows::KernelNames {                                      \
-#      name "_f64_encode", #      name "_f64_decode"                                \
-    }                                                                               \
+#define MQ_BLOCK_KERNEL_NAMES_OF(name)                                                                     \
+  mq::kernels::block_rows::KernelNames {                                                                   \
+    {name "_encode", name "_encode_carry", name "_encode_deposit"}, { name "_decode", name "_decode_add" } \
   }
+#define MQ_BLOCK_KERNEL_NAMES(name)                                                \
+  std::array<mq::kernels::block_rows::KernelNames, 2> {                            \
+    MQ_BLOCK_KERNEL_NAMES_OF(#name "_f32"), MQ_BLOCK_KERNEL_NAMES_OF(#name "_f64") \
+  }
+static_assert(static_cast<int>(Feedback::none) == 0 && static_cast<int>(Feedback::carry) == 1 &&
+              static_cast<int>(Feedback::deposit) == 2);
 
 // What a family without settings has but for kKernels. Wire<T> has kBlock and bytes(n).
 template <template <class> class Wire>
@@ -44,22 +49,24 @@ struct WithoutSettings {
 template <class Family, class T, class Settings>
 Cut cut_of(const Settings& settings, std::size_t n) {
   const std::size_t block = Family::template block<T>(settings);
-  return {n, static_cast<std::uint32_t>(block),
+  return {n, (n + block - 1) / block, static_cast<std::uint32_t>(block),
           static_cast<std::uint32_t>(Family::template wire_bytes<T>(settings, block))};
 }
 
 template <class Family, class T>
 void encode_as(const DeviceEncode& e, const Launcher& launch) noexcept {
   const auto settings = Family::template settings<T>(e.args.params);
-  encode(Family::kKernels[sizeof(T) == 8].encode, e, cut_of<Family, T>(settings, e.args.n),
-         Family::template wire_bytes<T>(settings, e.args.n), settings, launch);
+  encode(Family::kKernels[sizeof(T) == 8].encode[static_cast<int>(e.args.feedback)], e,
+         cut_of<Family, T>(settings, e.args.n), Family::template wire_bytes<T>(settings, e.args.n), settings,
+         launch);
 }
 
 template <class Family, class T>
 void decode_as(const DeviceDecode& d, const Launcher& launch) noexcept {
   const auto settings = Family::template settings<T>(d.args.params);
-  decode(Family::kKernels[sizeof(T) == 8].decode, d, cut_of<Family, T>(settings, d.args.n),
-         Family::template wire_bytes<T>(settings, d.args.n), settings, launch);
+  decode(Family::kKernels[sizeof(T) == 8].decode[d.args.base != nullptr], d,
+         cut_of<Family, T>(settings, d.args.n), Family::template wire_bytes<T>(settings, d.args.n), settings,
+         launch);
 }
 
 // serves: DeviceRow::serves.

@@ -86,12 +86,13 @@ MQ_DEVICE bool are_whole(std::uint32_t elements, const Addresses*... at) {
 }
 
 template <class Q, kernels::Feedback F>
-MQ_DEVICE std::uint64_t encode_blocks_as(const kernels::block_rows::Encode<typename Q::Settings>& a) {
+MQ_DEVICE void encode_blocks(const kernels::block_rows::Encode<typename Q::Settings>& a) {
   using T = typename Q::T;
   std::byte* const mine = dynamic_shared() + warp() * kernels::block_rows::warp_bytes(a.cut);
   const bool whole = are_whole(a.cut.elements, a.x, F == kernels::Feedback::none ? a.x : a.residual);
+  const bool in_words = aligned(a.wire, 4) && a.cut.bytes % 4 == 0;
   std::uint64_t nonfinite = 0;
-  for (std::uint64_t b = std::uint64_t{block()} * warps() + warp(); b < a.cut.blocks();
+  for (std::uint64_t b = std::uint64_t{block()} * warps() + warp(); b < a.cut.blocks;
        b += std::uint64_t{blocks()} * warps()) {
     const std::uint64_t begin = b * a.cut.elements;
     const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.cut.elements, a.cut.n - begin));
@@ -103,30 +104,23 @@ MQ_DEVICE std::uint64_t encode_blocks_as(const kernels::block_rows::Encode<typen
     else
       nonfinite += Q::encode(a.settings, BlockSource<T, F, false>(x, residual, n, a.keeps), random, mine);
     warp_sync();
-    copy_bytes(a.wire + b * a.cut.bytes, mine, Q::bytes(a.settings, n), lane(), 32);
+    std::byte* const wire = a.wire + b * a.cut.bytes;
+    if (in_words && n == a.cut.elements) {
+      for (std::uint32_t at = 4 * lane(); at < a.cut.bytes; at += 4 * 32)
+        *reinterpret_cast<std::uint32_t*>(wire + at) = *reinterpret_cast<const std::uint32_t*>(mine + at);
+    } else {
+      copy_bytes(wire, mine, Q::bytes(a.settings, n), lane(), 32);
+    }
     warp_sync();
   }
-  return nonfinite;
-}
-
-template <class Q>
-MQ_DEVICE void encode_blocks(const kernels::block_rows::Encode<typename Q::Settings>& a) {
-  using kernels::Feedback;
-  std::uint64_t nonfinite = 0;
-  if (a.feedback == Feedback::none)
-    nonfinite = encode_blocks_as<Q, Feedback::none>(a);
-  else if (a.feedback == Feedback::carry)
-    nonfinite = encode_blocks_as<Q, Feedback::carry>(a);
-  else
-    nonfinite = encode_blocks_as<Q, Feedback::deposit>(a);
   end_encode(a.encoded, a.bytes, lane() == 0 ? nonfinite : 0);
 }
 
 template <class Q, bool kAdd>
-MQ_DEVICE void decode_blocks_as(const kernels::block_rows::Decode<typename Q::Settings>& a) {
+MQ_DEVICE void decode_blocks(const kernels::block_rows::Decode<typename Q::Settings>& a) {
   using T = typename Q::T;
   const bool whole = are_whole(a.cut.elements, a.x, kAdd ? a.base : a.x);
-  for (std::uint64_t b = std::uint64_t{block()} * warps() + warp(); b < a.cut.blocks();
+  for (std::uint64_t b = std::uint64_t{block()} * warps() + warp(); b < a.cut.blocks;
        b += std::uint64_t{blocks()} * warps()) {
     const std::uint64_t begin = b * a.cut.elements, offset = begin * sizeof(T);
     const auto n = static_cast<std::uint32_t>(smaller<std::uint64_t>(a.cut.elements, a.cut.n - begin));
@@ -139,27 +133,24 @@ MQ_DEVICE void decode_blocks_as(const kernels::block_rows::Decode<typename Q::Se
   }
 }
 
-template <class Q>
-MQ_DEVICE void decode_blocks(const kernels::block_rows::Decode<typename Q::Settings>& a) {
-  if (a.base != nullptr)
-    decode_blocks_as<Q, true>(a);
-  else
-    decode_blocks_as<Q, false>(a);
-}
-
 }  // namespace mq::simt
 
-// The kernels of a family for both element types: NAME_f32_encode and so on. Without a limit of registers most places for warps would
-// be free, and too few reads under way.
-#define MQ_BLOCK_KERNELS_OF(name, encodes, decodes, ...)                                                   \
-  MQ_KERNEL_RESIDENT(name##_encode, mq::kernels::block_rows::Encode<mq::simt::__VA_ARGS__::Settings>, 256, \
-                     encodes) {                                                                            \
-    mq::simt::encode_blocks<mq::simt::__VA_ARGS__>(args);                                                  \
-  }                                                                                                        \
-  MQ_KERNEL_RESIDENT(name##_decode, mq::kernels::block_rows::Decode<mq::simt::__VA_ARGS__::Settings>, 256, \
-                     decodes) {                                                                            \
-    mq::simt::decode_blocks<mq::simt::__VA_ARGS__>(args);                                                  \
+// The kernels of a family for both element types (block_row.hpp has their names). At least `encodes` and `decodes` thread blocks fit a
+// multiprocessor: without a limit of registers most places for warps would be free, and too few reads under way.
+#define MQ_BLOCK_ENCODE(name, blocks, feedback, ...)                                                        \
+  MQ_KERNEL_RESIDENT(name, mq::kernels::block_rows::Encode<mq::simt::__VA_ARGS__::Settings>, 256, blocks) { \
+    mq::simt::encode_blocks<mq::simt::__VA_ARGS__, mq::kernels::Feedback::feedback>(args);                  \
   }
+#define MQ_BLOCK_DECODE(name, blocks, adds, ...)                                                            \
+  MQ_KERNEL_RESIDENT(name, mq::kernels::block_rows::Decode<mq::simt::__VA_ARGS__::Settings>, 256, blocks) { \
+    mq::simt::decode_blocks<mq::simt::__VA_ARGS__, adds>(args);                                             \
+  }
+#define MQ_BLOCK_KERNELS_OF(name, encodes, decodes, ...)                \
+  MQ_BLOCK_ENCODE(name##_encode, encodes, none, __VA_ARGS__)            \
+  MQ_BLOCK_ENCODE(name##_encode_carry, encodes, carry, __VA_ARGS__)     \
+  MQ_BLOCK_ENCODE(name##_encode_deposit, encodes, deposit, __VA_ARGS__) \
+  MQ_BLOCK_DECODE(name##_decode, decodes, false, __VA_ARGS__)           \
+  MQ_BLOCK_DECODE(name##_decode_add, decodes, true, __VA_ARGS__)
 #define MQ_BLOCK_KERNELS(name, Family)                 \
   MQ_BLOCK_KERNELS_OF(name##_f32, 3, 4, Family<float>) \
   MQ_BLOCK_KERNELS_OF(name##_f64, 2, 3, Family<double>)

@@ -17,9 +17,8 @@ inline constexpr std::uint32_t kSharedBytes = 48 << 10;
 
 // How a vector is cut. The last block may have fewer elements, and then has fewer bytes.
 struct Cut {
-  std::uint64_t n;                // elements of the vector
+  std::uint64_t n, blocks;        // elements of the vector, and its blocks
   std::uint32_t elements, bytes;  // of a whole block
-  MQ_HD constexpr std::uint64_t blocks() const { return (n + elements - 1) / elements; }
 };
 
 struct Fixed {};  // Settings of a family that has none
@@ -31,7 +30,6 @@ struct Encode {
   std::uint64_t bytes;  // of the wire
   DeviceEncoded* encoded;
   Cut cut;
-  Feedback feedback;
   bool keeps;  // there is a residual
   Site site;
   Settings settings;
@@ -60,10 +58,10 @@ void encode(const char* kernel, const DeviceEncode& e, const Cut& cut, std::uint
   const EncodeArgs& a = e.args;
   if (a.n == 0) return dense::nothing(e, launch);
   const std::uint32_t warps = warps_of(cut);
-  launch(kernel, dense::grid_of((cut.blocks() + warps - 1) / warps, e.shape), 32 * warps,
+  launch(kernel, dense::grid_of((cut.blocks + warps - 1) / warps, e.shape), 32 * warps,
          warps * warp_bytes(cut),
          Encode<Settings>{static_cast<const std::byte*>(a.x), static_cast<std::byte*>(a.residual), a.wire,
-                          bytes, e.encoded, cut, a.feedback, a.residual != nullptr, a.site, settings});
+                          bytes, e.encoded, cut, a.residual != nullptr, a.site, settings});
 }
 
 template <class Settings>
@@ -72,7 +70,7 @@ void decode(const char* kernel, const DeviceDecode& d, const Cut& cut, std::uint
   const DecodeArgs& a = d.args;
   if (a.wire_bytes != bytes) return dense::refuse(d, launch);
   if (a.n == 0) return;
-  launch(kernel, dense::grid_of((cut.blocks() + kWarps - 1) / kWarps, d.shape), 32 * kWarps, 0,
+  launch(kernel, dense::grid_of((cut.blocks + kWarps - 1) / kWarps, d.shape), 32 * kWarps, 0,
          Decode<Settings>{a.wire, static_cast<const std::byte*>(a.base), static_cast<std::byte*>(a.x), cut,
                           d.malformed, settings});
 }

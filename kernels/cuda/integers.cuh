@@ -30,8 +30,11 @@ struct IntegerBlocks {
       if (settings.values() == 2) store(wire + sizeof(T), grid.middle);
     }
     wire += settings.values() * sizeof(T);
-    with_bits<Source::kUsual>(settings.bits,
-                              [&](auto bits) { code<bits>(settings, source, quads, grid, random, wire); });
+    if (settings.stochastic)
+      code<0, true>(settings, source, quads, grid, random, wire);
+    else
+      with_bits<Source::kUsual>(
+          settings.bits, [&](auto bits) { code<bits, false>(settings, source, quads, grid, random, wire); });
     return nonfinite;
   }
 
@@ -52,7 +55,7 @@ struct IntegerBlocks {
     return 4 * static_cast<std::uint32_t>(settings.bits);  // of a group on the wire
   }
 
-  template <int kBits, class Source>
+  template <int kBits, bool kStochastic, class Source>
   static MQ_DEVICE void code(const Settings& settings, const Source& source, BlockQuads<Source>& quads,
                              const Grid& grid, BlockRandom& random, std::byte* wire) {
     const T inverse = grid.inverse(), limit = static_cast<T>(settings.limit()),
@@ -62,11 +65,11 @@ struct IntegerBlocks {
     quads.each([&](std::uint32_t row, const Quad<T>& v) {
       std::uint32_t codes[kQuad], noise[kQuad];
       Quad<T> error;
-      if (settings.stochastic) random.bits_of_quad(source.first(row), noise);
+      if constexpr (kStochastic) random.bits_of_quad(source.first(row), noise);
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < kQuad; ++j) {
         T scaled = (v.of[j] - grid.middle) * inverse;
-        if (settings.stochastic)
+        if constexpr (kStochastic)
           scaled = smaller(greater(scaled + BlockRandom::in_unit<T>(noise[j]), -limit), limit);
         const T rounded = scaled + rounder;
         const bool is_sent = source.has(row, j) && (all_finite || is_finite(v.of[j]));

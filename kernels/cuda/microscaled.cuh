@@ -36,22 +36,25 @@ struct SmallFloatCoder {
     return bits_as<T>(bits_as<Word>(magnitude) | (bits_as<Word>(v) & BitsOf<T>::kSign));
   }
 
+  // Patterns of magnitudes have their order; to compare them as integers takes one instruction, as floats two.
   MQ_DEVICE T rounded_magnitude(T v) const {
-    const T magnitude = smaller(magnitude_of(v), most);
-    const T by = bits_as<T>(bits_as<Word>(greater(magnitude, least)) & BitsOf<T>::kInf) * rounder;
-    return (magnitude + by) - by;
+    const Word magnitude = smaller(bits_as<Word>(v) & ~BitsOf<T>::kSign, bits_as<Word>(most));
+    const T by = bits_as<T>(greater(magnitude, bits_as<Word>(least)) & BitsOf<T>::kInf) * rounder;
+    return (bits_as<T>(magnitude) + by) - by;
   }
+  // Bits above those of the format are not defined.
   MQ_DEVICE std::uint32_t code(T magnitude, T v) const {
-    const T aligned = greater(magnitude, magnitude * T{0.5F} + half_least);
-    const Word number = (bits_as<Word>(aligned) >> drop) - offset;
+    const Word aligned = greater(bits_as<Word>(magnitude), bits_as<Word>(magnitude * T{0.5F} + half_least));
+    const Word number = (aligned >> drop) - offset;
     const Word sign = bits_as<Word>(v) >> (static_cast<int>(8 * sizeof(T)) - format.bits());
-    return static_cast<std::uint32_t>(number | (sign & format.sign())) & 0xff;
+    return static_cast<std::uint32_t>(number | (sign & format.sign()));
   }
   // The magnitude of a code without its sign, with the sign of the code.
   MQ_DEVICE T value(std::uint32_t code) const {
     const T normal = bits_as<T>((Word{code & (format.sign() - 1)} << drop) + (offset << drop));
-    const T magnitude = smaller(normal, (normal + normal) - least);
-    return (code & format.sign()) != 0 ? -magnitude : magnitude;
+    const Word magnitude = smaller(bits_as<Word>(normal), bits_as<Word>((normal + normal) - least));
+    return bits_as<T>(magnitude | Word{code & format.sign()}
+                                      << (8 * sizeof(T) - static_cast<std::size_t>(format.bits())));
   }
 };
 
