@@ -9,6 +9,7 @@ import subprocess
 import unittest
 import unittest.mock
 
+from needs import needs
 from scripts_common import ROOT
 from slurm_fakes import SLURM, WithFakes
 
@@ -268,7 +269,7 @@ class Scripts(unittest.TestCase):
             done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
 
-    @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
+    @needs("shellcheck", shutil.which("shellcheck"), "shellcheck of slurm/")
     def test_shellcheck(self):
         done = subprocess.run(["shellcheck", *self.scripts()], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
