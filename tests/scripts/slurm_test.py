@@ -6,6 +6,8 @@ import glob
 import os
 import shutil
 import subprocess
+import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -274,11 +276,40 @@ class Scripts(unittest.TestCase):
         done = subprocess.run(["shellcheck", *self.scripts()], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
 
+    def lab_with_dead_controller(self, slurmctld, seconds):
+        """scripts/slurm_lab up, where slurmctld only does this and every command of Slurm waits for it: the output and the seconds."""
+        bodies = {"munged": "exit 0", "slurmd": "exit 0", "slurmctld": slurmctld, "sbatch": "exit 1", "srun": "exit 1", "scontrol": "exit 1",
+                  "sinfo": "sleep 3; exit 1", "scancel": "exit 1", "squeue": "exit 1"}
+        with tempfile.TemporaryDirectory(prefix="lab") as folder:
+            for name, body in bodies.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/bash\n{body}\n")
+                os.chmod(os.path.join(folder, name), 0o755)
+            env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LAB": os.path.join(folder, "lab"), "LAB_SECONDS": seconds}
+            started = time.monotonic()
+            done = subprocess.run([os.path.join(ROOT, "scripts", "slurm_lab"), "up", "2"], capture_output=True, text=True, check=False, env=env)
+            self.assertEqual((done.returncode, os.path.exists(os.path.join(folder, "lab"))), (1, False), done.stderr)
+            return done.stderr, time.monotonic() - started
+
+    def test_the_lab_ends_at_once_where_slurmctld_dies_and_shows_why(self):
+        said, seconds = self.lab_with_dead_controller("echo 'fatal: slurm_init_msg_engine_port' >$LAB/log/slurmctld.log", "600")
+        self.assertIn("The last line of slurmctld's log: fatal: slurm_init_msg_engine_port", said)
+        self.assertLess(seconds, 60)
+        said, seconds = self.lab_with_dead_controller("echo $$ >$LAB/run/slurmctld.pid; echo was here >$LAB/log/slurmctld.log", "600")
+        self.assertIn("log: was here", said)
+        self.assertLess(seconds, 60)
+
+    def test_the_lab_does_not_wait_longer_than_it_says(self):
+        said, seconds = self.lab_with_dead_controller("exit 0", "1")
+        self.assertIn("within 1 s (LAB_SECONDS)", said)
+        self.assertIn("it has written no log", said)
+        self.assertLess(seconds, 60)
+
     def test_the_lab_refuses_what_it_does_not_know(self):
         lab = os.path.join(ROOT, "scripts", "slurm_lab")
         for words, env in (([], {}), (["nosuch"], {}), (["up", "0"], {}), (["up", "a"], {}), (["up", "1", "2"], {}),
                            (["with", "2"], {}), (["sh"], {}), (["down", "x"], {}), (["up"], {"LAB": "relative"}),
-                           (["up"], {"LAB": "/tmp/" + "x" * 80}), (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"})):
+                           (["up"], {"LAB": "/tmp/" + "x" * 80}), (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"}), (["up"], {"LAB_SECONDS": "soon"})):
             done = subprocess.run([lab, *words], capture_output=True, text=True, check=False, env={**os.environ, **env})
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("usage: scripts/slurm_lab", done.stderr)
