@@ -168,6 +168,8 @@ class Submitted(WithFakes):
                              ("control", "--out", "a\nb"), ("control", "--partition", "a\nb"), ("control", "--", "a\nb"),
                              ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"),
                              ("which program", "dropin", "--time", "5"),
+                             ("--methods is no option of slurm/submit; options of mpiq-bench go behind --", "--quick", "--methods", "onebit"),
+                             ("slurm/submit --quick -- --sizes ...", "--sizes=64K"), ("-n is no option", "-n", "10"),
                              ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
                              ("onebt", "train", "--", "--data", full, "--methods", "onebt"),
                              ("onebt", "dropin", "--time", "5", "--policy", "1M-: onebt", "--", "true"),
@@ -242,7 +244,8 @@ class Progress(WithFakes):
         self.assertIn("\n  2 waiting: Resources\n", said)
         self.assertIn("\n  1 waiting: PartitionNodeLimit: does not begin unless", said)
 
-    def test_collect_brings_the_reports_of_a_program(self):
+    def ended_dropin(self):
+        """A run of dropin that has come to its end."""
         done = self.submit("dropin", "--time", "5", "--launches", "1", "--policy", ": onebit", "--yes", "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         folder = mpiq_folder.Folder(self.run_folder)
@@ -252,6 +255,28 @@ class Progress(WithFakes):
         for cell in folder.cells():
             self.file(f"run/cells/{cell.name}.seconds", "1.5\n")
             self.file(f"run/cells/{cell.name}.json", "{}\n")
+        return folder
+
+    def test_runs_of_one_day_are_collected_side_by_side(self):
+        folder = self.ended_dropin()
+        shutil.copytree(SLURM, self.path("slurm"))  # in a tree of its own, because results/ is in the tree
+        os.symlink(os.path.join(ROOT, "scripts"), self.path("scripts"))
+        collect = self.path("slurm", "collect")
+        jobs = [self.path(f"run/cells/{cell.name}.ini") for cell in folder.cells()]
+        for run, ends in enumerate(("", "-2", "-3")):
+            for path in jobs:
+                self.file(path, f"JobId={run}\n")
+            done = self.call(collect, self.run_folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, rf"results/\d+-\d+-\d+-slurm-toy{ends}/dropin\.md\n")
+        again = self.call(collect, self.run_folder)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("-slurm-toy-3/dropin.md exists: another --to, or --force", again.stderr)
+        self.assertEqual(self.call(collect, self.run_folder, "--force").returncode, 0)
+        self.assertEqual(len(os.listdir(self.path("results"))), 3)
+
+    def test_collect_brings_the_reports_of_a_program(self):
+        folder = self.ended_dropin()
         done = self.call(os.path.join(SLURM, "collect"), self.run_folder, "--to", self.path("out"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.path("out", "reports"))),
