@@ -26,7 +26,7 @@ class Test:
         output, _, end = rest.rpartition("<end of output>\n")
         self.name = re.match(r".*\n?\d+/\d+ Test: (.*)", head)[1]
         self.command = re.search(r"^Command: (.*)$", head, re.MULTILINE | re.DOTALL)[1].split("\nDirectory: ")[0]
-        self.passed = "\nTest Passed.\n" in end
+        self.passed = re.search(r"^(Test Passed\.$|Required regular expression found)", end, re.MULTILINE) is not None
         self.needs = NEEDS.findall(output)
 
 
