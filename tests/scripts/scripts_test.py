@@ -220,6 +220,14 @@ class Setup(InTemporaryFolder):
             self.assertEqual("are another MPI's now: /usr/bin/mpiexec.openmpi" in done.stdout, told, done.stdout)
             os.unlink(place)
 
+    def test_scripts_test_ends_with_the_summary_of_ctest_and_its_exit_code(self):
+        summary = "50% tests passed, 1 tests failed out of 2\\n\\nThe following tests FAILED:\\n\\t2 - x (Failed)\\n"
+        for code in (0, 8):
+            tools = self.with_tools(dpkg_query="echo installed", cmake="exit 0", ctest=f"printf '%b' 'Start 1\\n\\n{summary}'; exit {code}")
+            done = call(script("test"), env=tools)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertTrue(done.stdout.startswith("Start 1\n") and done.stdout.endswith("FAILED:\n\t2 - x (Failed)\n"), done.stdout)
+
     def test_slurm_is_a_group_of_its_own(self):
         log = self.path("log")
         tools = self.with_tools(dpkg_query="echo absent", id="echo 0", apt_get=f'echo "$@" >>{log}')
