@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/config_difference.hpp"
 #include "bench/file_layout.hpp"
 #include "bench/hdf5.hpp"
 #include "bench/seal.hpp"
@@ -85,7 +86,9 @@ std::string difference(hid_t file, const RunInfo& run) {
   std::string text = compare("git commit", h5::read_text_attribute(file, "git_commit"), run.git_commit);
   if (text.empty())
     text = compare("MPI library", h5::read_text_attribute(group, "mpi_library"), run.mpi_library);
-  if (text.empty()) text = compare("options", h5::read_text_attribute(group, "config_json"), run.config_json);
+  const std::string options = h5::read_text_attribute(group, "config_json");
+  if (text.empty() && options != run.config_json)
+    text = "its options are not those of this run: " + config_difference(options, run.config_json);
   return text;
 }
 

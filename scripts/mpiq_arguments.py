@@ -4,6 +4,9 @@ import argparse
 import os
 import re
 
+WHICH_FIGURES = """
+Which one? scripts/report makes a page to read: what to use, figures, tables. scripts/plot makes single figures for a paper or slides.
+scripts/draw DIR makes both for a folder of results, as scripts/run does at its end."""
 TREE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 

@@ -11,7 +11,7 @@ import mpiq_recompute as recompute
 import mpiq_schema as schema
 
 FEWEST = 6  # repetitions; with fewer, the median has no 95 % interval
-FEWEST_UNASKED = 20  # the least number if the user gave none with -n
+FEWEST_UNASKED = 20  # the least number without -n, where the file does not say what --min-reps or the sweep asked for
 # Options that ask for less than the harness does by itself: name -> its preset, and whether a value is less.
 _PRESETS = {"iters": (0, operator.gt), "rel_ci": (0.02, operator.gt), "min_reps": (20, operator.lt),
             "max_reps": (10000, operator.lt), "point_time_s": (2, operator.lt), "check": (True, operator.lt)}
@@ -197,8 +197,8 @@ def _stop(file, i, row, stats):
             yield "reps", "repetitions of a row that is ok", 0
         return
     asked, late = int(config.get("iters", 0) or 0), reason == "deadline"
-    fewest = FEWEST if asked or late else FEWEST_UNASKED
-    given_up = not asked and tried >= schema.TRIES * config.get("min_reps", fewest)
+    fewest = FEWEST if asked or late else max(FEWEST, config.get("min_reps", FEWEST_UNASKED))
+    given_up = not asked and tried >= schema.TRIES * fewest
     if (tried if asked or late or given_up else n) < fewest:
         yield "reps", f"at least {fewest}", n
     if reason not in schema.STOP_REASONS:

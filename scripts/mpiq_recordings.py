@@ -4,6 +4,7 @@ on each rank."""
 import gzip
 import os
 import struct
+import sys
 
 import numpy as np
 
@@ -16,6 +17,16 @@ def read_idx(path):
         data = file.read()
     shape = struct.unpack(f">{data[3]}I", data[4:4 + 4 * data[3]])
     return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
+
+
+def has_torch(script):
+    """Whether PyTorch is there. If not, says what brings it."""
+    try:
+        import torch  # pylint: disable=import-outside-toplevel,unused-import
+    except ImportError:
+        print(f"{script}: needs python3-torch: scripts/setup check", file=sys.stderr)
+        return False
+    return True
 
 
 def networks(nn):

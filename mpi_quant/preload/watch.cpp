@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <mpi.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -173,13 +174,38 @@ struct Evidences {
   }
 };
 
+// A symbolic link that somebody else made could lead the report over a file of the user.
+int open_report(const std::string& path, int how) {
+  return open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | how, 0666);
+}
+
+const char* reason(int error) {
+  return error == ELOOP ? "it is a symbolic link, which is not followed" : std::strerror(error);
+}
+
+// Says at the start what would otherwise be said after hours: that rank 0 cannot write the report. Nothing that is there is changed. A
+// FIFO is not opened, because whoever reads it would take that for the report.
+void try_report(const std::string& path) {
+  int rank = 0;
+  struct stat there {};
+  if (path == "-" || PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS || rank != 0) return;
+  const bool exists = lstat(path.c_str(), &there) == 0;
+  if (exists && !S_ISREG(there.st_mode) && !S_ISLNK(there.st_mode) && !S_ISDIR(there.st_mode)) return;
+  const int descriptor = open_report(path, exists ? 0 : O_CREAT | O_EXCL);
+  const int error = errno;
+  if (descriptor >= 0) (void)close(descriptor);
+  if (descriptor >= 0 && !exists) (void)unlink(path.c_str());
+  if (descriptor < 0 && error != EEXIST)
+    (void)std::fprintf(stderr, "mpi_quant: there will be no report \"%s\": %s\n", path.c_str(),
+                       reason(error));
+}
+
 void write(const std::string& text, const std::string& path) {
   if (path == "-") {
     (void)std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  // A symbolic link that somebody else made could lead the report over a file of the user.
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  const int descriptor = open_report(path, O_CREAT | O_TRUNC);
   bool written = descriptor >= 0;
   for (std::size_t at = 0; written && at < text.size();) {
     const ssize_t n = ::write(descriptor, text.data() + at, text.size() - at);
@@ -189,9 +215,8 @@ void write(const std::string& text, const std::string& path) {
   const int error = errno;
   if (descriptor >= 0) written = close(descriptor) == 0 && written;
   if (!written)
-    (void)std::fprintf(
-        stderr, "mpi_quant: cannot write the report \"%s\": %s\n", path.c_str(),
-        error == ELOOP ? "it is a symbolic link, which is not followed" : std::strerror(error));
+    (void)std::fprintf(stderr, "mpi_quant: cannot write the report \"%s\": %s\n", path.c_str(),
+                       reason(error));
 }
 
 std::string text_of(const Report& report, const Evidence& evidence, bool json) {
@@ -278,6 +303,7 @@ void watch(bool after_init) noexcept {
   } catch (const std::bad_alloc&) {
     return;
   }
+  try_report(env()->report);
   all_ranks = after_init;
   start_ticks = ticks();
   start_s = now_s();

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/config_difference.hpp"
 #include "bench/hdf5.hpp"
 #include "bench/lock_file.hpp"
 #include "bench/report.hpp"
@@ -195,6 +196,27 @@ TEST_F(ResultFile, of_another_run_is_refused_unless_forced) {
   other.git_commit = "fedcba9";
   EXPECT_NE(Report::open(path_, Resume::on, other).status().text().find("fedcba9"), std::string::npos);
   EXPECT_NE(refusal(Resume::off).find("exists"), std::string::npos);
+}
+
+TEST_F(ResultFile, of_another_run_says_which_options_differ) {
+  using mq::bench::config_difference;
+  const std::string file =
+      R"json({"check":true,"data":"a, \"b\"","methods":["mpi","bf16(x=1,y=2)","onebit"],"min_reps":6,"range":[1,2],"sparse":{"density":[0.1],"in":"own"}})json";
+  EXPECT_EQ(config_difference(file, file), "");
+  const auto change = [&](std::string_view from, std::string_view to) {
+    std::string now = file;
+    return config_difference(file, now.replace(now.find(from), from.size(), to));
+  };
+  EXPECT_EQ(change(R"(,"onebit")", ""),
+            "methods: mpi,bf16(x=1,y=2),onebit in the file, mpi,bf16(x=1,y=2) now");
+  EXPECT_EQ(change(R"("min_reps":6)", R"("min_reps":20)"), "min_reps: 6 in the file, 20 now");
+  EXPECT_EQ(change(R"("min_reps":6,)", R"("memory":"cuda",)"),
+            "memory: none in the file, cuda now; min_reps: 6 in the file, none now");
+  EXPECT_EQ(change("0.1", "0.2"), "sparse: {density:[0.1],in:own} in the file, {density:[0.2],in:own} now");
+  EXPECT_EQ(change("[1,2]", "null"), "range: 1,2 in the file, null now");
+  // A text that no version of this program has written must not end it.
+  for (const std::string_view odd : {"", "{", "}{", "[1,2", R"({"a)", R"({"a":)", R"({"a":"\)", ",,,", ":::"})
+    EXPECT_NE(config_difference(odd, file), "") << odd;
 }
 
 TEST_F(ResultFile, survives_a_write_that_fails) {

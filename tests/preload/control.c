@@ -234,6 +234,8 @@ static void infos(void) {
   MPI_Comm_free(&bad);
 }
 
+static void aborts(void) { MPI_Abort(MPI_COMM_WORLD, 3); }
+
 /* Any policy: the forms that are never replaced, and all kinds of calls for a report. */
 static void others(void) {
   MPI_Request request;
@@ -308,6 +310,7 @@ static const struct {
              {"guard_sums", guard_sums},
              {"small", small},
              {"infos", infos},
+             {"aborts", aborts},
              {"others", others},
              {"differ", differ},
              {"subnormals", subnormals},

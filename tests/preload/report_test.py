@@ -164,7 +164,24 @@ class Trouble(unittest.TestCase):
     def test_a_report_that_cannot_be_written_is_said_and_harms_nothing(self):
         done = run("--report", "/none/report.json", CONTROL, "others")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count('cannot write the report "/none/report.json"'), 1)
+        at_start, at_end = 'there will be no report "/none/report.json": No such file', 'cannot write the report "/none/report.json"'
+        self.assertEqual((done.stderr.count(at_start), done.stderr.count(at_end)), (1, 1), done.stderr)
+        self.assertLess(done.stderr.index(at_start), done.stderr.index(at_end))
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn(f'there will be no report "{folder}": Is a directory', run("--report", folder, CONTROL, "others").stderr)
+
+    def test_the_trial_at_the_start_changes_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.txt")
+            for before in (None, "an earlier report"):
+                if before:
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(before)
+                done = run("--report", path, CONTROL, "aborts")
+                self.assertNotIn("there will be no report", done.stderr)
+                self.assertEqual(os.path.exists(path), before is not None)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "an earlier report")
 
     def library(self):
         return re.search(r"LD_PRELOAD=(\S+)", subprocess.run([RUN, "/usr/bin/env"], capture_output=True, text=True,
@@ -206,7 +223,7 @@ class Trouble(unittest.TestCase):
             os.symlink(target, link)
             done = run("--report", link, CONTROL, "others")
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("it is a symbolic link", done.stderr)
+            self.assertIn(f'there will be no report "{link}": it is a symbolic link', done.stderr)
             with open(target, encoding="utf-8") as file:
                 self.assertEqual(file.read(), "the user's")
 

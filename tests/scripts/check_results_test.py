@@ -151,6 +151,11 @@ class Check(WithFiles):
             table["reps"] = 19
             file["points"][...] = table
         self.assertEqual([what for _, what in self.violations(path)].count("reps"), 5)
+        for asked, violated in ((19, 0), (10, 0), (25, 5)):
+            with h5py.File(path, "a") as file:
+                config = {**json.loads(file["run"].attrs["config_json"]), "min_reps": asked}
+                file["run"].attrs["config_json"] = np.bytes_(json.dumps(config))
+            self.assertEqual([what for _, what in self.violations(path)].count("reps"), violated, f"the run asked for {asked}")
 
     def test_more_ranks_than_processors_are_said(self):
         self.only(self.change(self.copy(), oversubscribed=(0, 1)), 0, "oversubscribed")

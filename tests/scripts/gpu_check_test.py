@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+from needs import needs
 from scripts_common import InTemporaryFolder, call, script
 
 # The column of the speed-up is where bench/console.cpp has it.
@@ -194,7 +195,7 @@ class GpuCheck(InTemporaryFolder):
             self.assertEqual(self.summary(KERNELS, stages=f"rows\t{status}\t1\tsee rows.log")[0], code, status)
         self.assertEqual(self.summary(KERNELS, stages="rows\tskipped\t0\tthe time was over")[0], 1)
 
-    @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
+    @needs("shellcheck", shutil.which("shellcheck"), "shellcheck of scripts/gpu_check")
     def test_shellcheck(self):
         done = subprocess.run(["shellcheck", "-x", *map(script, ("gpu_check", "gpu_pack.sh", "gpu_stages.sh", "gpu_summary.sh"))], capture_output=True,
                               text=True, check=False, cwd=os.path.dirname(script("")[:-1]))

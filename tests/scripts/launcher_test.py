@@ -5,6 +5,8 @@ import subprocess
 import sys
 import unittest
 
+from needs import needs
+
 FOLDER, MPIEXEC = sys.argv[1:3]
 OTHER = sys.argv[3] if len(sys.argv) > 3 else ""
 LAUNCHERS = ("PMI_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "SLURM_")
@@ -52,7 +54,7 @@ class Launcher(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(run(*program("mpiq-bare")).returncode, 0)
 
-    @unittest.skipUnless(OTHER, "no launcher of another MPI is installed")
+    @needs("mpich" if "openmpi" in MPIEXEC else "openmpi-bin", OTHER, "the launcher of another MPI")
     def test_the_launcher_of_another_mpi_is_named(self):
         result = run(OTHER, "-n", "2", *program("mpiq-bare"))
         variable = "OMPI_COMM_WORLD_SIZE" if "openmpi" in OTHER else "PMI_SIZE"

@@ -7,6 +7,8 @@ import sys
 import tempfile
 import unittest
 
+from needs import needs
+
 MPIEXEC, LIBRARY, SGD = sys.argv[1:4]
 HDF5 = sys.argv[4] if len(sys.argv) > 4 else ""
 
@@ -42,7 +44,7 @@ class Training(unittest.TestCase):
             self.assertIn("the ranks agree", run(SGD, policy=": onebit", ranks=ranks))
 
 
-@unittest.skipUnless(HDF5, "no parallel HDF5 for this MPI")
+@needs(f"libhdf5-{'openmpi' if 'openmpi' in MPIEXEC else 'mpich'}-dev", HDF5, "files written by all ranks under the preload library")
 class Files(unittest.TestCase):
     """hdf5_parallel.c fails by itself if it reads something else than it wrote, or if its one sum is not as it says."""
 

@@ -3,6 +3,7 @@
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/project_files_test.py
 """
 import glob
+import json
 import os
 import re
 import tomllib
@@ -73,6 +74,13 @@ class Licence(unittest.TestCase):
         rules = tomllib.loads(read("REUSE.toml"))["annotations"]
         self.assertEqual([(rule["path"], rule["SPDX-License-Identifier"]) for rule in rules], [("**", "Apache-2.0")])
         self.assertEqual(read("LICENSES", "Apache-2.0.txt"), read("LICENSE"))
+
+
+class Presets(unittest.TestCase):
+    def test_what_users_install_builds_no_tests_and_scripts_test_does(self):
+        presets = {preset["name"]: preset for preset in json.loads(read("CMakePresets.json"))["configurePresets"]}
+        self.assertEqual(presets["release"]["cacheVariables"]["MPIQ_BUILD_TESTS"], "OFF")
+        self.assertIn('cmake --preset "$preset" -D MPIQ_BUILD_TESTS=ON', read("scripts", "test"))
 
 
 class Checks(unittest.TestCase):

@@ -5,6 +5,9 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/scripts_
 import ast
 import os
 import re
+import shutil
+import subprocess
+import sys
 import unittest
 
 from scripts_common import ROOT, InTemporaryFolder, call, script
@@ -207,8 +210,82 @@ class Setup(InTemporaryFolder):
         with open(log, encoding="utf-8") as file:
             self.assertEqual(file.read().splitlines(), ["-q update", "-q install -y --no-install-recommends mpich"])
 
+    def test_it_says_when_plain_mpiexec_became_another_mpis(self):
+        place = self.path("place")
+        for after, told in (("/usr/bin/mpiexec.openmpi", True), ("/usr/bin/mpiexec.mpich", False)):
+            tools = self.with_tools(dpkg_query=ALL_BUT_MPICH, id="echo 0", readlink=f"cat {place} 2>/dev/null || echo /usr/bin/mpiexec.mpich",
+                                    apt_get=f"echo {after} >{place}")
+            done = call(script("setup"), "run", env=tools)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("are another MPI's now: /usr/bin/mpiexec.openmpi" in done.stdout, told, done.stdout)
+            os.unlink(place)
+
+    def test_scripts_test_ends_with_the_summary_of_ctest_and_its_exit_code(self):
+        summary = "50% tests passed, 1 tests failed out of 2\\n\\nThe following tests FAILED:\\n\\t2 - x (Failed)\\n"
+        for code in (0, 8):
+            tools = self.with_tools(dpkg_query="echo installed", cmake="exit 0", ctest=f"printf '%b' 'Start 1\\n\\n{summary}'; exit {code}")
+            done = call(script("test"), env=tools)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertTrue(done.stdout.startswith("Start 1\n") and done.stdout.endswith("FAILED:\n\t2 - x (Failed)\n"), done.stdout)
+
+    def test_slurm_is_a_group_of_its_own(self):
+        log = self.path("log")
+        tools = self.with_tools(dpkg_query="echo absent", id="echo 0", apt_get=f'echo "$@" >>{log}')
+        self.assertEqual(call(script("setup"), "slurm", env=tools).returncode, 0)
+        with open(log, encoding="utf-8") as file:
+            self.assertEqual(file.read().splitlines()[-1].split("recommends ")[1], "slurm-wlm munge")
+
     def test_an_unknown_group_is_a_usage_error(self):
         self.assertEqual(call(script("setup"), "kitchen").returncode, 2)
+
+
+# One test lacks a package of packages.txt, one lacks another package and passes nevertheless, two lack nothing.
+SKIPPING_PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(skipping NONE)
+enable_testing()
+include(%s/tests/needs.cmake)
+mpiq_needs(pages unit "the pages" doxygen help2man)
+add_test(NAME partly COMMAND sh -c "echo 'one of its cases needs nosuch: apt-get install nosuch'")
+add_test(NAME whole COMMAND sh -c "echo '${WORD} needs no package: no command'")
+add_test(NAME matched COMMAND sh -c "echo as expected; exit 1")
+set_tests_properties(matched PROPERTIES PASS_REGULAR_EXPRESSION expected)
+"""
+
+
+class Skipped(InTemporaryFolder):
+    """What CTest skips for want of a package is listed before its summary, with the command that brings the package."""
+
+    def ctest(self, word="it"):
+        with open(self.path("CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write(SKIPPING_PROJECT % ROOT)
+        subprocess.run(["cmake", "-S", self.folder, "-B", self.path("build"), f"-DWORD={word}"], check=True, capture_output=True)
+        ran = subprocess.run(["ctest", "--test-dir", self.path("build")], check=False, capture_output=True, text=True).stdout
+        return subprocess.run([sys.executable, script("mpiq_skipped.py"), self.path("build")], input=ran, check=True, capture_output=True,
+                              text=True).stdout
+
+    def passed(self, log):
+        return subprocess.run([sys.executable, script("mpiq_skipped.py"), "--passed", log, self.path("build")], check=True,
+                              capture_output=True, text=True).stdout.strip()
+
+    def test_the_list_stands_before_the_summary_which_is_the_end(self):
+        output = self.ctest()
+        listed, summary = output.split("100% tests passed, 0 tests failed out of 4")
+        self.assertTrue(listed.endswith("Skipped, until you run scripts/setup check:\n  the pages needs doxygen and help2man\n"
+                                        "Skipped, until you run apt-get install nosuch:\n  one of its cases needs nosuch\n\n"), listed)
+        self.assertTrue(summary.endswith("- pages (Skipped)\n"), summary)
+
+    def test_only_what_ran_whole_and_by_the_same_command_need_not_run_again(self):
+        self.ctest()
+        log = shutil.copy(self.path("build", "Testing", "Temporary", "LastTest.log"), self.path("log"))
+        self.assertEqual(self.passed(log), "^(whole|matched)$")
+        self.ctest(word="now it")
+        self.assertEqual(self.passed(log), "^(matched)$")
+
+
+class WhichFigures(unittest.TestCase):
+    def test_the_help_of_each_says_which_of_the_three_you_want(self):
+        texts = {" ".join(call(script(name), "--help").stdout.split("Which one? ")[1].split()) for name in ("draw", "plot", "report")}
+        self.assertEqual(len({text[:text.index("at its end.")] for text in texts}), 1, texts)
 
 
 class Run(unittest.TestCase):

@@ -339,7 +339,7 @@ def main(words):
     BIN = os.path.abspath(words[0])
     check = subprocess.run([LAB, "check"], capture_output=True, text=True, check=False)
     if check.returncode != 0:
-        print("skipped: " + check.stderr.strip())
+        print(check.stderr.strip())
         return SKIPPED
     if lab("sinfo").returncode != 0:
         print(f"no lab: {shlex.quote(LAB)} up 4", file=sys.stderr)

@@ -6,9 +6,12 @@ import glob
 import os
 import shutil
 import subprocess
+import tempfile
+import time
 import unittest
 import unittest.mock
 
+from needs import needs
 from scripts_common import ROOT
 from slurm_fakes import SLURM, WithFakes
 
@@ -165,6 +168,8 @@ class Submitted(WithFakes):
                              ("control", "--out", "a\nb"), ("control", "--partition", "a\nb"), ("control", "--", "a\nb"),
                              ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"),
                              ("which program", "dropin", "--time", "5"),
+                             ("--methods is no option of slurm/submit; options of mpiq-bench go behind --", "--quick", "--methods", "onebit"),
+                             ("slurm/submit --quick -- --sizes ...", "--sizes=64K"), ("-n is no option", "-n", "10"),
                              ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
                              ("onebt", "train", "--", "--data", full, "--methods", "onebt"),
                              ("onebt", "dropin", "--time", "5", "--policy", "1M-: onebt", "--", "true"),
@@ -239,7 +244,8 @@ class Progress(WithFakes):
         self.assertIn("\n  2 waiting: Resources\n", said)
         self.assertIn("\n  1 waiting: PartitionNodeLimit: does not begin unless", said)
 
-    def test_collect_brings_the_reports_of_a_program(self):
+    def ended_dropin(self):
+        """A run of dropin that has come to its end."""
         done = self.submit("dropin", "--time", "5", "--launches", "1", "--policy", ": onebit", "--yes", "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         folder = mpiq_folder.Folder(self.run_folder)
@@ -249,6 +255,28 @@ class Progress(WithFakes):
         for cell in folder.cells():
             self.file(f"run/cells/{cell.name}.seconds", "1.5\n")
             self.file(f"run/cells/{cell.name}.json", "{}\n")
+        return folder
+
+    def test_runs_of_one_day_are_collected_side_by_side(self):
+        folder = self.ended_dropin()
+        shutil.copytree(SLURM, self.path("slurm"))  # in a tree of its own, because results/ is in the tree
+        os.symlink(os.path.join(ROOT, "scripts"), self.path("scripts"))
+        collect = self.path("slurm", "collect")
+        jobs = [self.path(f"run/cells/{cell.name}.ini") for cell in folder.cells()]
+        for run, ends in enumerate(("", "-2", "-3")):
+            for path in jobs:
+                self.file(path, f"JobId={run}\n")
+            done = self.call(collect, self.run_folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, rf"results/\d+-\d+-\d+-slurm-toy{ends}/dropin\.md\n")
+        again = self.call(collect, self.run_folder)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("-slurm-toy-3/dropin.md exists: another --to, or --force", again.stderr)
+        self.assertEqual(self.call(collect, self.run_folder, "--force").returncode, 0)
+        self.assertEqual(len(os.listdir(self.path("results"))), 3)
+
+    def test_collect_brings_the_reports_of_a_program(self):
+        folder = self.ended_dropin()
         done = self.call(os.path.join(SLURM, "collect"), self.run_folder, "--to", self.path("out"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(os.listdir(self.path("out", "reports"))),
@@ -268,16 +296,45 @@ class Scripts(unittest.TestCase):
             done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
 
-    @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
+    @needs("shellcheck", shutil.which("shellcheck"), "shellcheck of slurm/")
     def test_shellcheck(self):
         done = subprocess.run(["shellcheck", *self.scripts()], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
+
+    def lab_with_dead_controller(self, slurmctld, seconds):
+        """scripts/slurm_lab up, where slurmctld only does this and every command of Slurm waits for it: the output and the seconds."""
+        bodies = {"munged": "exit 0", "slurmd": "exit 0", "slurmctld": slurmctld, "sbatch": "exit 1", "srun": "exit 1", "scontrol": "exit 1",
+                  "sinfo": "sleep 3; exit 1", "scancel": "exit 1", "squeue": "exit 1"}
+        with tempfile.TemporaryDirectory(prefix="lab") as folder:
+            for name, body in bodies.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/bash\n{body}\n")
+                os.chmod(os.path.join(folder, name), 0o755)
+            env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "LAB": os.path.join(folder, "lab"), "LAB_SECONDS": seconds}
+            started = time.monotonic()
+            done = subprocess.run([os.path.join(ROOT, "scripts", "slurm_lab"), "up", "2"], capture_output=True, text=True, check=False, env=env)
+            self.assertEqual((done.returncode, os.path.exists(os.path.join(folder, "lab"))), (1, False), done.stderr)
+            return done.stderr, time.monotonic() - started
+
+    def test_the_lab_ends_at_once_where_slurmctld_dies_and_shows_why(self):
+        said, seconds = self.lab_with_dead_controller("echo 'fatal: slurm_init_msg_engine_port' >$LAB/log/slurmctld.log", "600")
+        self.assertIn("The last line of slurmctld's log: fatal: slurm_init_msg_engine_port", said)
+        self.assertLess(seconds, 60)
+        said, seconds = self.lab_with_dead_controller("echo $$ >$LAB/run/slurmctld.pid; echo was here >$LAB/log/slurmctld.log", "600")
+        self.assertIn("log: was here", said)
+        self.assertLess(seconds, 60)
+
+    def test_the_lab_does_not_wait_longer_than_it_says(self):
+        said, seconds = self.lab_with_dead_controller("exit 0", "1")
+        self.assertIn("within 1 s (LAB_SECONDS)", said)
+        self.assertIn("it has written no log", said)
+        self.assertLess(seconds, 60)
 
     def test_the_lab_refuses_what_it_does_not_know(self):
         lab = os.path.join(ROOT, "scripts", "slurm_lab")
         for words, env in (([], {}), (["nosuch"], {}), (["up", "0"], {}), (["up", "a"], {}), (["up", "1", "2"], {}),
                            (["with", "2"], {}), (["sh"], {}), (["down", "x"], {}), (["up"], {"LAB": "relative"}),
-                           (["up"], {"LAB": "/tmp/" + "x" * 80}), (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"})):
+                           (["up"], {"LAB": "/tmp/" + "x" * 80}), (["up"], {"LAB_GPUS": "9"}), (["up"], {"LAB_PORT": "80"}), (["up"], {"LAB_SECONDS": "soon"})):
             done = subprocess.run([lab, *words], capture_output=True, text=True, check=False, env={**os.environ, **env})
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("usage: scripts/slurm_lab", done.stderr)
