@@ -45,6 +45,10 @@ struct ParamSpec {
   ParamKind kind;
   double preset, min, max;                       // the limits are inclusive
   std::span<const std::string_view> words = {};  // for kind word: the value is the position in this list
+  // A parameter that must not be written beside this one, because only one of the two would count: with any values, or if its
+  // own value is excluded_value.
+  std::string_view excludes = {};
+  double excluded_value = -1;  // -1: any
 };
 
 // Numbers that a codec measures on a rank's whole vector before the call's agreement: finite and >= 0, unused ones 0. The
@@ -101,7 +105,9 @@ struct EncodeArgs {
 struct Encoded {
   std::size_t bytes = 0;        // written to wire
   std::uint64_t nonfinite = 0;  // elements of v that were NaN or Inf
-  std::uint64_t overflows = 0;  // finite elements of v that decode to infinities; counted by f16
+  // Finite elements of v that the codec cannot hold: those that decode to NaN or Inf though no element of v is NaN or Inf, and
+  // those whose magnitude keeps their block from being sent.
+  std::uint64_t overflows = 0;
 };
 
 struct DecodeArgs {
@@ -155,6 +161,9 @@ struct Codec {
   // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range. The
   // error may then exceed the vector, and error feedback may let it grow.
   bool (*unbiased)(const Params&) noexcept;
+  // True if E|decoded - v|^2 <= (1 - a) |v|^2 for one a > 0 and every v within the codec's range: a contraction, as memory rules
+  // with estimates need (EF21, Richtarik et al. 2021; 3PC, 2022). Else errors may grow from call to call.
+  bool (*contraction)(const Params&) noexcept;
   // A bound of |decoded - v| for each element, as a share of the greatest magnitude of its block, for blocks whose
   // magnitudes are normal numbers at least 2^20 above the smallest. 0: no such bound.
   double (*error_bound)(const Params&) noexcept;

@@ -26,6 +26,19 @@ struct Settings {
 
   // The greatest code: -limit to limit are sent as 1 to 2 limit + 1. Code 0 is kept for NaN and Inf.
   MQ_HD constexpr int limit() const { return (1 << (bits - 1)) - 1; }
+  // Codec::contraction, from the worst blocks. A block has B elements, m is its greatest magnitude, L the limit.
+  //
+  //   nearest        0 is on the grid, so no error exceeds its element, and the greatest is exact
+  //   random         one element is m, the others are at f m / L: the error is (B - 1) f (1 - f) / (L^2 + (B - 1) f^2) of the
+  //                  block. That is below 1 for every f if B - 1 < 8 L^2
+  //   ends           two elements are at the ends, the others are 0 and half a step from the grid: (B - 2) / (8 L^2), as random
+  //   norm (random)  all elements have one magnitude, less than half a step: sqrt(B) / L - 1
+  constexpr bool contraction() const {
+    const auto elements = static_cast<double>(block), grid = static_cast<double>(limit()) * limit();
+    if (reach == Reach::norm) return elements < 4 * grid;
+    if (reach == Reach::ends) return elements - 2 < 8 * grid;
+    return !stochastic || elements - 1 < 8 * grid;
+  }
   MQ_HD constexpr std::size_t values() const { return reach == Reach::ends ? 2 : 1; }  // before the codes
   template <class T>
   MQ_HD constexpr std::size_t block_bytes(std::size_t n) const {

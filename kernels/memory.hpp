@@ -101,6 +101,7 @@ struct MemoryRule {
   // Each rank keeps an estimate of its own vector, and all ranks keep the sum of all estimates, which is the result. Ranks send
   // how their estimates change. The first array is minus the estimate, so that losses of sums can be added to it: then the
   // second array, equal on all ranks, remains the sum of the estimates.
+  // The codec must be a contraction (Codec::contraction).
   bool keeps_estimates;
   // Null for none and carry, which need nothing but what codecs do themselves (Feedback).
   const MemoryOps* (*ops)(Element, Isa) noexcept;

@@ -34,6 +34,10 @@ struct Adaptive {
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
   static constexpr std::size_t block(const Params& p) { return AdaptiveParams(p).block; }
   static constexpr TernaryFormat format(const Params& p) { return AdaptiveParams(p).format; }
+  // The greatest magnitude is sent, and means leave less than they send. dryden2016 may stop before the greatest.
+  static constexpr bool contraction(const Params& p) {
+    return AdaptiveParams(p).search != Search::dryden2016;
+  }
   template <class T>
   using Family = Ternary<T, Adaptive>;
   static constexpr bool kMeans = true;

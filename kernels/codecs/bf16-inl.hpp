@@ -1,7 +1,7 @@
 // bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits). It is the dense baseline of every sweep.
 //
 // round: to the nearest value, ties to even: the relative error of normal values is at most 2^-8 (2^-9 of the next power of
-// two above), and values beyond 3.39e38 become infinite. Or stochastic: up with a probability equal to the part that is lost
+// two above), and values beyond 3.39e38, as doubles may have, become infinite; encode counts them. Or stochastic: up with a probability equal to the part that is lost
 // otherwise, so that the mean over calls is the element itself within 2^-24 of it; values beyond the greatest become it.
 #pragma once
 #include "kernels/codecs/half-inl.hpp"
@@ -10,6 +10,7 @@ struct Bf16 : HalfCodec<Bf16, Bf16Format> {
   static constexpr std::string_view kName = "bf16";
   static constexpr std::string_view kWhat = "bfloat16, to nearest even or stochastic: the half-size baseline";
   static constexpr std::uint16_t kId = 2;
+  static constexpr double kGreatest = 0x1.fep127;
   static constexpr std::array<std::string_view, 2> kRound{"nearest", "stochastic"};
   static constexpr std::array kSpecs{
       ParamSpec{"round", "to the nearest value, or up or down at random", ParamKind::word, 0, 0, 1, kRound}};

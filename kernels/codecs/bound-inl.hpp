@@ -297,13 +297,15 @@ struct Bound {
       ParamSpec{"abs", "greatest error of an element of the result", ParamKind::real, 1e-3, 1e-18, 1e18},
       ParamSpec{"growth", "how errors of ranks add up: at worst, or as random ones do", ParamKind::word, 0, 0,
                 1, kGrowth},
-      ParamSpec{"rel", "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
-                ParamKind::real, 0, 0, 1}};
+      ParamSpec{"rel",
+                "the same as a share of the greatest magnitude of all ranks; 0: abs counts",
+                ParamKind::real,
+                0,
+                0,
+                1,
+                {},
+                "abs"}};
   static constexpr std::size_t block(const Params&) { return LatticeWire<float>::kBlock; }
-  // Only one of them would be kept. An `abs` that is the preset cannot be told from one that is not given.
-  static constexpr std::string_view conflict(const Params& p) {
-    return p.value[2] > 0 && p.value[0] != kSpecs[0].preset ? "give either abs or rel" : "";
-  }
 
   // What sets the step: abs, as given or as settled.
   static Measures measures(const Params& p) noexcept {

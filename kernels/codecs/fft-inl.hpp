@@ -12,7 +12,8 @@
 // added. The transform is linear, so this differs by roundings only.
 //
 // A chunk with NaN or Inf, or with magnitudes of 2^126 or more (doubles: 2^1022), whose errors might overflow, sends marks: its
-// finite elements stay in the residual, or decode to NaN without one.
+// finite elements stay in the residual, or decode to NaN without one. If magnitudes are the cause, encode counts those elements
+// that are too large or, without a residual, all of the chunk.
 //
 // Wire, per chunk: FftHeader, and by its format
 //
@@ -49,7 +50,9 @@ struct Ffts : RowFunctions<Ffts<T>> {
       const std::size_t n = std::min(p.chunk, a.n - begin);
       const auto source = Source<T, F>::at(a, begin);
       FftChunk<T> chunk(p, n);
-      result.nonfinite += chunk.read(source);
+      const std::size_t nonfinite = chunk.read(source);
+      result.nonfinite += nonfinite;
+      if (nonfinite == 0) result.overflows += chunk.overflows(a.residual != nullptr);
       result.bytes += chunk.write(a.wire + result.bytes, a.residual != nullptr, F != Feedback::none);
       if constexpr (F == Feedback::none) continue;
       const auto keep = [&](std::size_t g, auto width) __attribute__((always_inline)) {
@@ -95,9 +98,11 @@ struct Fft {
   static constexpr std::array kSpecs{
       ParamSpec{"keep", "share of the coefficients that is sent", ParamKind::real, 0.15, 1e-3, 1},
       ParamSpec{"bits", "of a real or imaginary part: 4 to 8, or 32 for all", ParamKind::integer, 8, 4, 32},
-      ParamSpec{"man", "bits of mantissa", ParamKind::integer, 3, 1, 5},
+      ParamSpec{"man", "bits of mantissa", ParamKind::integer, 3, 1, 5, {}, "bits", 32},
       ParamSpec{"chunk", "elements that are transformed together", ParamKind::power_of_two, 4096, 64, kTurn}};
   static constexpr std::size_t block(const Params& p) { return static_cast<std::size_t>(p.value[3]); }
+  // The coefficient with the most energy is sent, and no part's rounding exceeds the part.
+  static constexpr bool contraction(const Params&) { return true; }
   static constexpr std::string_view conflict(const Params& p) {
     return p.value[1] > 8 && p.value[1] < 32 ? "bits is 4 to 8, or 32" : "";
   }

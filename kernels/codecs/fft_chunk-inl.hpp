@@ -48,6 +48,16 @@ class FftChunk {
     return nonfinite;
   }
 
+  // Of a chunk that was read and has nothing but finite elements, those that cannot be sent (Encoded::overflows): all, if they
+  // decode to NaN; with a residual, where they wait, those that are too large.
+  std::size_t overflows(bool has_residual) const {
+    if (!marked_ || exponent_ <= kMostExponent || FftParams::plain(n_)) return 0;
+    if (!has_residual) return n_;
+    const T limit = std::ldexp(T{1}, kMostExponent + 1);
+    return static_cast<std::size_t>(
+        std::count_if(v_, v_ + n_, [limit](T v) { return std::abs(v) >= limit; }));
+  }
+
   // Write a chunk that was read; return its size. `decoded` has what it decodes to afterwards, if `decodes`.
   std::size_t write(std::byte* wire, bool has_residual, bool decodes) {
     if (FftParams::plain(n_)) return write_plain(wire);

@@ -44,6 +44,13 @@ struct FftParams {
   std::size_t bound(std::size_t n) const {
     if (plain(n)) return sizeof(FftHeader) + n * sizeof(T);
     const std::size_t top = exact() ? 0 : sizeof(T), bitmap = (coefficients(n) + 7) / 8;
-    return sizeof(FftHeader) + std::max(top + bitmap + part_bytes<T>(2 * most(n)), sizeof(T) + (n + 7) / 8);
+    return sizeof(FftHeader) +
+           std::max(top + bitmap + most_part_bytes<T>(2 * most(n)), sizeof(T) + (n + 7) / 8);
+  }
+  // Of at most so many parts, an even number. An incomplete group of 30 parts, a byte each, may take more than a whole one.
+  template <class T>
+  std::size_t most_part_bytes(std::size_t parts) const {
+    const std::size_t incomplete = (parts + 2) / 32 * 32;
+    return std::max(part_bytes<T>(parts), incomplete >= 32 ? part_bytes<T>(incomplete - 2) : 0);
   }
 };

@@ -23,6 +23,7 @@ struct HalfCodec {
   template <class T>
   using Family = Loops<T, Me>;
   static constexpr std::size_t block(const Params&) { return kLanes; }
+  static constexpr bool contraction(const Params&) { return true; }  // of every element
   template <class T>
   static constexpr std::size_t code_bytes(std::size_t n) {
     return 2 * n;

@@ -32,6 +32,7 @@ struct IntegerCodec {
   using Family = Scaled<T, Me>;
   static constexpr std::size_t block(const Params& p) { return Me::settings(p).block; }
   static constexpr bool unbiased(const Params& p) { return Me::settings(p).stochastic; }
+  static constexpr bool contraction(const Params& p) { return Me::settings(p).contraction(); }
   static constexpr bool symmetric(const Params& p) {
     const integers::Settings s = Me::settings(p);
     return !s.stochastic && s.reach != integers::Reach::ends;

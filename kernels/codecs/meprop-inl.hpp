@@ -261,4 +261,7 @@ struct MeProp {
       ParamSpec{"rows", "elements of a line; 0: 64", ParamKind::integer, 0, 0, 0x1p31},
       ParamSpec{"ld", "from line to line in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
   static std::size_t block(const Params& p) { return MePropParams(p).block(); }
+  static constexpr bool contraction(const Params&) {
+    return true;
+  }  // the line with the greatest norm is sent
 };

@@ -25,6 +25,7 @@ struct Natural {
   static constexpr std::size_t block(const Params&) { return kLanes; }
   static constexpr bool stochastic(const Params&) { return true; }
   static constexpr bool unbiased(const Params&) { return true; }
+  static constexpr bool contraction(const Params&) { return true; }  // of every element, by 7/8
   static constexpr double error_bound(const Params&) { return 1; }
   template <class T>
   static constexpr std::size_t kGroup = NaturalWire<T>::kGroup;

@@ -222,6 +222,7 @@ struct NvFp4 {
   using Family = TwoScales<T, NvFp4>;
   static constexpr std::array<ParamSpec, 0> kSpecs{};
   static constexpr std::size_t block(const Params&) { return 1024; }
+  static constexpr bool contraction(const Params&) { return true; }  // to the nearest value, 0 among them
   // Half a step between 4 and 6, with a scale that was rounded up by 1/16, or what a scale rounded down cuts off.
   static constexpr double error_bound(const Params&) { return 0.18; }
 };

@@ -44,12 +44,22 @@ struct OneBit {
   static constexpr std::array<std::string_view, 3> kMeansWords{"block", "column", "tensor"};
   static constexpr std::array<std::string_view, 2> kSplitWords{"zero", "mean"};
   static constexpr std::array kSpecs{
-      ParamSpec{"block", "elements that share a pair of means", ParamKind::power_of_two, 2048, 32, 4096},
+      ParamSpec{"block",
+                "elements that share a pair of means",
+                ParamKind::power_of_two,
+                2048,
+                32,
+                4096,
+                {},
+                "means",
+                2},
       ParamSpec{"means", "what shares a pair of means", ParamKind::word, 0, 0, 2, kMeansWords},
       ParamSpec{"split", "the bit says: at least this", ParamKind::word, 0, 0, 1, kSplitWords},
       ParamSpec{"rows", "elements of a column; 0: as means=block", ParamKind::integer, 0, 0, 0x1p31},
       ParamSpec{"ld", "from column to column in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
   static constexpr bool whole(const Params& p) { return onebit::whole(p); }
+  // |v|^2 - |v - decoded|^2 is at least |v|_1^2 / n, and that is at least |v|^2 / n.
+  static constexpr bool contraction(const Params&) { return true; }
   static constexpr std::size_t block(const Params& p) { return onebit::block(p); }
   static constexpr Cut cut(const Params& p, std::size_t n) { return onebit::cut(p, n); }
   template <class T>

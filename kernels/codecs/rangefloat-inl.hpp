@@ -152,11 +152,10 @@ struct RangeFloat {
       ParamSpec{"bits", "of a code", ParamKind::integer, 8, 4, 8},
       ParamSpec{"man", "bits of mantissa", ParamKind::integer, 3, 1, 5},
       ParamSpec{"range", "greatest magnitude; 0: of each block", ParamKind::real, 0, 0, 1e18},
-      ParamSpec{"eps", "least magnitude; 0: what range leaves", ParamKind::real, 0, 0, 1e18}};
+      ParamSpec{"eps", "least magnitude; 0: what range leaves", ParamKind::real, 0, 0, 1e18, {}, "range"}};
   static constexpr std::size_t block(const Params&) { return 256; }
-  static constexpr std::string_view conflict(const Params& p) {
-    return p.value[2] > 0 && p.value[3] > 0 ? "range and eps say the same thing twice" : "";
-  }
+  // A given range may be far below the elements, or above them all.
+  static constexpr bool contraction(const Params& p) { return p.value[2] == 0 && p.value[3] == 0; }
   // Rounding to `man` bits, or half of the least magnitude.
   static double error_bound(const Params& p) {
     if (p.value[2] > 0 || p.value[3] > 0) return 0;

@@ -20,8 +20,14 @@ struct Threshold {
   static constexpr std::array<std::string_view, 2> kRounds{"no", "pow2"};
   static constexpr std::array kSpecs{
       ParamSpec{"tau", "what an entry stands for", ParamKind::real, 1, 1e-18, 1e18},
-      ParamSpec{"quantile", "tau becomes this quantile of the magnitudes; 0: as given", ParamKind::real, 0, 0,
-                0.999999},
+      ParamSpec{"quantile",
+                "tau becomes this quantile of the magnitudes, the greatest of all ranks; 0: as given",
+                ParamKind::real,
+                0,
+                0,
+                0.999999,
+                {},
+                "tau"},
       ParamSpec{"round", "tau to the nearest power of two", ParamKind::word, 0, 0, 1, kRounds},
       ParamSpec{"block", "elements that share a header", ParamKind::power_of_two, 16384, 64, kMaxSparseBlock},
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};

@@ -15,7 +15,7 @@
 // Wire: see kernels/host/valued_wire-inl.hpp. For floats at k = 0.01, an entry takes 4 bytes and a gap of
 // 1.09 bytes, which is 0.051 bytes per element. A block never takes more than 8 bytes plus the block itself.
 // With exact, it also never takes more than 12 bytes, 4 bytes per entry and 1/4 byte per element. With k near
-// 1 the library refuses blocks below 8192 floats, because their headers would be more than 1 part in 4096.
+// 1 the library refuses blocks below 2048 floats, because their headers would be more than 1 part in 1024.
 //
 // An allreduce of plan direct sends O(k). Each of P ranks sends ceil(k n) / n of every block of P - 1 slices.
 // The owner of a slice encodes its sum by the same rule, with its own residual, and sends it P - 1 times. If
@@ -41,6 +41,7 @@ struct TopK {
       ParamSpec{"format", "of the positions", ParamKind::word, 0, 0, 3, kValuedFormats}};
   static constexpr std::size_t block(const Params& p) { return TopKParams(p).block; }
   static constexpr ValuedFormat format(const Params& p) { return TopKParams(p).format; }
+  static constexpr bool contraction(const Params&) { return true; }  // the greatest magnitude is sent
   template <class T>
   using Family = Valued<T, TopK>;
 

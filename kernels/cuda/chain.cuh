@@ -74,11 +74,13 @@ MQ_DEVICE std::byte* own_wire(const kernels::cuda::ChainedArgs& a, std::uint32_t
 }
 
 // The last block to end writes the result. Called by one thread, after all threads have written.
-MQ_DEVICE void end_block(const kernels::cuda::ChainedArgs& a, std::uint32_t bytes, std::uint32_t nonfinite) {
+MQ_DEVICE void end_block(const kernels::cuda::ChainedArgs& a, std::uint32_t bytes, std::uint32_t nonfinite,
+                         std::uint32_t overflows = 0) {
   if (a.blocks == 1) {
-    *a.encoded = {bytes, nonfinite, 0};
+    *a.encoded = {bytes, nonfinite, overflows};
     return;
   }
+  if (overflows > 0) atomic_add(&a.encoded->overflows, std::uint64_t{overflows});
   if (nonfinite > 0) atomic_add(&a.state->nonfinite, std::uint64_t{nonfinite});
   fence();
   if (atomic_add(&a.state->done, 1) + 1 != a.blocks) return;

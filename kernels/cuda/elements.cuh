@@ -113,7 +113,7 @@ MQ_DEVICE T from_float(float v) {
 
 // The half types, converted from and to float.
 struct Bf16Code {
-  static constexpr bool kOverflows = false;
+  static constexpr bool kOverflows = true;  // as on the host
   static MQ_DEVICE std::uint16_t from(float v) { return kernels::bf16_from_bits(bits_as<std::uint32_t>(v)); }
   static MQ_DEVICE float to(std::uint16_t h) { return bits_as<float>(kernels::bits_from_bf16(h)); }
 };

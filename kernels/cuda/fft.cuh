@@ -27,26 +27,30 @@ struct FftSource {
 
 // What the elements of a chunk ask for.
 struct FftRead {
-  std::uint32_t nonfinite;
+  std::uint32_t nonfinite, overflows;
   int exponent;
   FftFormat format;
 };
 template <class T>
 MQ_DEVICE FftRead read_chunk(const FftSource<T>& source, std::uint32_t n, bool keeps) {
   using Chunk = FftChunkOf<T>;
+  constexpr int kBias = std::numeric_limits<T>::max_exponent - 1;
+  constexpr Key<T> kTooLarge = static_cast<Key<T>>(Chunk::kMostExponent + 1 + kBias) << kMantissaBits<T>;
   Key<T> greatest = 0;
-  std::uint32_t nonfinite = 0;
+  std::uint32_t nonfinite = 0, large = 0;
   for (std::uint32_t i = thread(); i < n; i += threads()) {
     const Key<T> key = key_of(source.v(i)) & ~kSignBit<T>;
     nonfinite += !finite_key<T>(key);
     if (finite_key<T>(key)) greatest = greater(greatest, key);
+    large += finite_key<T>(key) && key >= kTooLarge;
   }
   greatest = block_max(greatest);
   nonfinite = block_sum(nonfinite);
-  constexpr int kBias = std::numeric_limits<T>::max_exponent - 1;
   const int exponent = greater(static_cast<int>(greatest >> kMantissaBits<T>) - kBias, Chunk::kLeastExponent);
   const bool marked = nonfinite > 0 || exponent > Chunk::kMostExponent;
-  return {nonfinite, exponent,
+  std::uint32_t overflows = 0;
+  if (exponent > Chunk::kMostExponent && nonfinite == 0 && n >= 16) overflows = keeps ? block_sum(large) : n;
+  return {nonfinite, overflows, exponent,
           n < 16    ? FftFormat::plain
           : !marked ? FftFormat::coefficients
           : keeps   ? FftFormat::kept
@@ -101,7 +105,7 @@ MQ_DEVICE void encode_fft(const FftEncodeArgs<T>& a) {
     }
   }
   barrier();
-  if (thread() == 0) end_block(a, bytes, read.nonfinite);
+  if (thread() == 0) end_block(a, bytes, read.nonfinite, read.overflows);
 }
 
 // For the walk.

@@ -51,6 +51,13 @@ struct Description {
       return Q::kLossless;
   }
 
+  static bool contraction(const Params& params) noexcept {
+    if constexpr (requires { Q::contraction(params); })
+      return Q::contraction(params);
+    else
+      return Q::kLossless;
+  }
+
   static double error_bound(const Params& params) noexcept {
     if constexpr (requires { Q::error_bound(params); })
       return Q::error_bound(params);
@@ -94,10 +101,10 @@ struct Description {
   }
 
   static Codec codec() noexcept {
-    Codec codec{Q::kName,        Q::kId,      Q::kWhat,   Q::kLossless,   Q::kSpecs,
-                &block,          &wire_bound, nullptr,    &whole,         &conflict,
-                &measures,       nullptr,     nullptr,    &unbiased,      &error_bound,
-                &absolute_bound, &form,       &symmetric, marks_blocks(), exact_sums()};
+    Codec codec{Q::kName,    Q::kId,         Q::kWhat,     Q::kLossless, Q::kSpecs,       &block,
+                &wire_bound, nullptr,        &whole,       &conflict,    &measures,       nullptr,
+                nullptr,     &unbiased,      &contraction, &error_bound, &absolute_bound, &form,
+                &symmetric,  marks_blocks(), exact_sums()};
     if constexpr (requires { &Q::measures; }) {
       codec.measure = &measure;
       codec.settle = &settle;

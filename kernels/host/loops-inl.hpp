@@ -5,7 +5,7 @@
 // A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
 // elements are rounded at random with some parameters, it has stochastic(params) and dithered(v, bits): what put then gets for
 // finite elements, which is finite. put_exact(v, codes) may do as put, with less work, for 32 such results that put decodes to
-// themselves. If finite elements that decode to infinities are to be counted, it says kOverflows. If its
+// themselves. If finite elements can decode to infinities, it says kGreatest, the greatest magnitude that does not. If its
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 #pragma once
@@ -55,7 +55,7 @@ struct Loops : RowFunctions<Loops<T, Q>> {
   static constexpr bool kScaled = !std::is_same_v<Scale, NoScale>;
   static constexpr bool kRandom = requires(L v) { Q::template dithered<T>(v, v); };
   static constexpr bool kPutsExact = requires(L v, std::byte* code) { Q::template put_exact<T>(v, code); };
-  static constexpr bool kOverflows = requires { Q::kOverflows; };
+  static constexpr bool kOverflows = requires { Q::kGreatest; };
   static constexpr std::size_t kScaleBytes = kScaled ? sizeof(Scale) : 0;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
 
@@ -224,13 +224,22 @@ struct Loops : RowFunctions<Loops<T, Q>> {
         error = deposited(L::load(residual + g * kGroupBytes, width), error);
       error.store(residual + g * kGroupBytes, width);
     }
-    if (!kScaled && !all_finite) {
-      const std::uint32_t nonfinite = ~v.finite().bits() & width.bits;
-      result.nonfinite += static_cast<std::uint64_t>(std::popcount(nonfinite));
-      if constexpr (kOverflows)
-        result.overflows +=
-            static_cast<std::uint64_t>(std::popcount(~decoded.finite().bits() & width.bits & ~nonfinite));
+    if (!kScaled && !all_finite) count_group(v, code, width, result);
+  }
+
+  // Counts elements that are not finite, and those that become so. One comparison tells whether there are any.
+  template <class W>
+  static MQ_INLINE void count_group(const L& v, [[maybe_unused]] const std::byte* code, W width,
+                                    Encoded& result) {
+    if constexpr (kOverflows) {
+      const std::uint32_t fits = L::all(static_cast<T>(Q::kGreatest)).at_least(v.abs()).bits();
+      if ((~fits & width.bits) == 0) [[likely]]
+        return;
+      const std::uint32_t decoded = Q::template get<T>(NoScale{}, code, width).finite().bits();
+      result.overflows +=
+          static_cast<std::uint64_t>(std::popcount(~decoded & v.finite().bits() & width.bits));
     }
+    result.nonfinite += static_cast<std::uint64_t>(std::popcount(~v.finite().bits() & width.bits));
   }
 
   // A block with NaN or Inf: the codes mark where these are. With a residual, all finite elements stay in it

@@ -220,6 +220,7 @@ struct MicroscaledCodec {
   template <class T>
   using Family = Microscaled<T, Me>;
   static constexpr std::size_t block(const Params&) { return 256; }
+  static constexpr bool contraction(const Params&) { return true; }  // to the nearest value, 0 among them
   static double error_bound(const Params& p) {
     const int mantissa = Me::format(p).mantissa;
     return Me::format(p) == kE4M3 ? 0.125 : std::ldexp(0.5, -mantissa);

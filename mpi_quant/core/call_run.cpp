@@ -15,9 +15,6 @@
 namespace mq {
 namespace {
 
-// How much longer than its elements an encoded vector may be: headers of one block and of many blocks.
-constexpr std::size_t overhead_of(std::size_t bytes) { return 64 + bytes / 1024; }
-
 Status abandoned() noexcept {
   return status_of(Code::peer_failed, [] { return "not completed before MPI_Finalize"; });
 }
@@ -96,11 +93,11 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
                       method_.memory_params, 1, rule.terms(method_.memory_params)};
   reduction.element = *element;
   reduction.count = static_cast<std::size_t>(call_.count);
-  const std::size_t vector_bytes = reduction.count * kernels::element_bytes(*element);
-  if (coded_bound(reduction, reduction.count) > vector_bytes + overhead_of(vector_bytes))
+  if (outgrows_vectors(reduction))
     return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
                                     (reduction.memory.messages() > 1 ? ", in two messages," : "") +
-                                    " sends more than the vector"};
+                                    " sends more than the vector, if that has elements of type " +
+                                    std::string(name(*element))};
   reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(*element, env()->isa) : nullptr;
   if (rule.ops != nullptr && key_.empty() && !may_fall_back_)
     return {Code::bad_argument,

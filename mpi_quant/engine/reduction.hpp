@@ -92,6 +92,16 @@ inline std::size_t coded_bound(const Reduction& reduction, std::size_t n) {
       static_cast<std::size_t>(reduction.memory.keeps_estimates() ? reduction.memory.terms.messages : 1);
   return messages > 1 ? kLengthBytes + messages * one : one;
 }
+// True if the codec may send long vectors of this type in more bytes than they have. Such a call is refused, whatever the length of
+// its own vector: so a method and a type are accepted for every length or for none. A vector that is no multiple of a block may
+// still be sent in more bytes than it has, by less than one block in the type in which the codec computes.
+inline bool outgrows_vectors(const Reduction& reduction) {
+  constexpr std::size_t kLong = std::size_t{1} << 20;
+  const std::size_t block = reduction.codec->block(reduction.params), n = (kLong + block - 1) / block * block;
+  const std::size_t bytes = n * kernels::element_bytes(reduction.element);
+  const std::size_t headers = 64 + bytes / 1024;  // of the message, and of its blocks
+  return coded_bound(reduction, n) > bytes + headers;
+}
 // Bytes that an encoded chunk of at most n elements may take in any slot of the reduction.
 inline std::size_t wire_bound(const Reduction& reduction, std::size_t n) {
   const std::size_t coded = coded_bound(reduction, n);

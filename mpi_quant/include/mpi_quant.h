@@ -69,7 +69,8 @@ extern "C" {
  * info may be MPI_INFO_NULL and must be the same on every rank; only mpiq_skip may differ. An unknown key that begins with
  * "mpiq_", or an unusable value, is an error. The keys:
  *
- * - mpiq_method: the method of this call. It replaces the policy's.
+ * - mpiq_method: the method of this call. It replaces the policy's. A method that may send long vectors of
+ *   this datatype in more bytes than they have is an error, whatever count is.
  *
  * - mpiq_key: the name of the vector, 1 to MPIQ_MAX_KEY characters. Turns error feedback on: what
  *   compression leaves out of this call is added to the next compressed call with this key. Each rank keeps
@@ -79,8 +80,8 @@ extern "C" {
  *
  * - mpiq_matrix: "ROWSxCOLS" or "ROWSxCOLS:LD". The vector is a matrix, stored column by column, with LD
  *   elements from one column to the next. A matrix stored row by row, as in C, is its transpose stored column
- *   by column: give its two sizes in the other order. "onebit(means=column)" and "lowrank" use this; others
- *   ignore it. All count elements are summed, also those between the columns.
+ *   by column: give its two sizes in the other order. "onebit(means=column)", "meprop" and "lowrank" use
+ *   this; others ignore it. All count elements are summed, also those between the columns.
  *
  * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
  *
@@ -115,9 +116,15 @@ extern "C" {
  * (torch.cuda.graph captures non-blocking ones). Do not make calls then: they would read the vectors before
  * the graph runs.
  *
- * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank.
- * "onebit", "mxfp8", "mxfp6", "mxfp4", "minifloat" and "nvfp4" cannot send other values of a block or group
- * that has one. With a key these values wait in the residual; without a key they become NaN. */
+ * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank. Some
+ * codecs cannot send the other values of a block that has one: "onebit" (a block of 2048 elements unless the
+ * method says otherwise), "terngrad" (512), "fft" (4096), "meprop" (64 lines), "mxfp8", "mxfp6", "mxfp4" and
+ * "minifloat" (32), and "nvfp4" (16). With a key these values wait in the residual; without a key they become
+ * NaN.
+ *
+ * Elements that are too large: "bf16" makes elements beyond 3.39e38 infinite, as doubles may be, and "f16"
+ * those from 65520 on. "fft" treats a block with a magnitude of 2^126 or more (doubles: 2^1022) as one with a NaN.
+ * MPIQ_Stats.overflows counts such elements. */
 MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                                MPI_Op op, MPI_Comm comm, MPI_Info info);
 
@@ -192,7 +199,7 @@ typedef struct MPIQ_Stats {
   uint64_t wire_bytes_received; /* in frames, headers included */
   uint64_t messages_sent;       /* frames, and messages of agreements */
   uint64_t nonfinite;           /* encoded elements that were NaN or Inf, counted at every encode */
-  uint64_t overflows;           /* finite ones that f16 made infinite, likewise */
+  uint64_t overflows;           /* finite ones that were too large for the codec, likewise */
   uint64_t residual_bytes;      /* held now */
   uint64_t scratch_bytes;       /* held now */
   uint64_t sparse_calls;        /* sparse reductions; their bytes and messages are in the numbers above */

@@ -2,6 +2,7 @@
 // reads everything else.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,5 +21,10 @@ std::string known_methods();
 // The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
 // word. Nothing if the text is not a value of the parameter.
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word);
+// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is written decides: a value
+// that is the preset is no excuse.
+std::string conflict_of_written(std::span<const kernels::ParamSpec> specs,
+                                const std::array<bool, kernels::kMaxParams>& written,
+                                const kernels::Params& params);
 
 }  // namespace mq

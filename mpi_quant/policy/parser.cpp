@@ -285,7 +285,10 @@ class Parser {
       if (!read) return error(value_at, "bad value " + quoted(text), describe(*spec));
       out.value[i] = *read;
     } while (take(','));
-    return take(')') ? Status{} : expected("',' or ')'");
+    const std::size_t stop = skip();
+    if (!take(')')) return expected("',' or ')'");
+    const std::string conflict = conflict_of_written(specs, given, out);
+    return conflict.empty() ? Status{} : error(stop, std::string(owner) + ": " + conflict);
   }
 
   Status scheme(const Scheme& found, Method& out) {
@@ -329,6 +332,12 @@ class Parser {
     if (rule->terms(out.memory_params).needs_unbiased && !out.codec->unbiased(out.params))
       return error(start, quoted(name) + " with these parameters needs an unbiased codec",
                    "qsgd, natural, or round=stochastic");
+    if (rule->keeps_estimates && !out.codec->contraction(out.params))
+      return error(start,
+                   quoted(name) +
+                       " needs a contraction: E|C(x) - x|^2 <= (1 - a) |x|^2 with 0 < a <= 1, and " +
+                       std::string(out.codec->name) + " with these parameters is none",
+                   "topk, onebit, natural and others are; of qsgd more bits or shorter blocks");
     return {};
   }
 

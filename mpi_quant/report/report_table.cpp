@@ -285,9 +285,9 @@ std::string overflow_warning(const Report& report) {
   std::string text;
   for (const auto& [id, m] : report.classes)
     if (m.sum.overflows > 0)
-      text += std::to_string(m.sum.overflows) + " finite elements became infinite with " +
+      text += std::to_string(m.sum.overflows) + " finite elements were too large for " +
               printable(m.sum.method) + " on " + comm_text(id) + ", " + bucket(id.log2_bytes) +
-              ": f16(scale=block) and bf16 have the range\n";
+              ": they became infinite or NaN, or wait. f16(scale=block) has room for all\n";
   return text;
 }
 

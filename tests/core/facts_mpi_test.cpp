@@ -130,6 +130,45 @@ TEST_F(Facts, of_overflows_are_in_the_statistics) {
   EXPECT_NEAR(static_cast<double>(y[0]), 1e6 + size - 1, 1e6 * 0x1p-11);
 }
 
+TEST_F(Facts, of_doubles_that_are_infinite_as_bf16_are_in_the_statistics) {
+  if (size == 1) return;
+  Vector x(100, 1.0);
+  if (rank == 0) x[7] = 1e300, x[8] = -1e39;
+  const std::uint64_t before = stats().overflows;
+  const Vector y = sum(x, "bf16/allgather");
+  EXPECT_EQ(stats().overflows - before, rank == 0 ? 2u : 0u);
+  EXPECT_TRUE(std::isinf(y[7]) && std::isinf(y[8]));
+  EXPECT_EQ(y[9], size);
+}
+
+TEST_F(Facts, of_chunks_of_fft_that_are_too_large_are_in_the_statistics) {
+  if (size == 1) return;
+  std::vector<float> x(4096, 1.0F), y(4096);
+  if (rank == 0) x[7] = 1e38F;
+  for (const bool keyed : {false, true}) {
+    const std::uint64_t before = stats().overflows;
+    const Info plain{{"mpiq_method", "fft/allgather"}};
+    const Info named{{"mpiq_method", "fft/allgather"}, {"mpiq_key", "chunk"}};
+    ASSERT_EQ(MPIQ_Allreduce(x.data(), y.data(), 4096, MPI_FLOAT, MPI_SUM, comm, keyed ? named : plain),
+              MPI_SUCCESS);
+    EXPECT_EQ(stats().overflows - before, rank != 0 ? 0u : keyed ? 1u : 4096u);
+    EXPECT_EQ(std::isnan(y[9]), !keyed);
+  }
+}
+
+TEST_F(Facts, of_unequal_ranks_give_threshold_the_greatest_quantile_of_any_rank) {
+  if (size == 1) return;
+  // Of rank r the quantile is 2^r. Each rank sends what reaches that of the last one, and all decode to it.
+  const double own = std::ldexp(1.0, rank), greatest = std::ldexp(1.0, size - 1);
+  for (const char* const key : {"", "measured once"}) {
+    Vector x(1000, own);
+    x[5] = 3 * greatest;
+    const Vector y = sum(x, "threshold(quantile=0.5)/allgather", key);
+    EXPECT_EQ(y[5], size * greatest) << "every rank sends it, as the greatest tau";
+    EXPECT_EQ(y[6], greatest) << "the last rank alone sends it";
+  }
+}
+
 TEST_F(Facts, differ_in_what_is_asked_is_an_error) {
   if (size == 1) return;
   const Vector x = vector(1);

@@ -33,7 +33,8 @@ TEST(MemoryWords, every_rule_over_every_codec_and_plan_is_printed_to_text_that_p
         if (i > 0)
           m.memory_params.value[(i - 1) / 2] =
               i % 2 == 0 ? rule.specs[(i - 1) / 2].min : rule.specs[(i - 1) / 2].max;
-        if (rule.terms(m.memory_params).needs_unbiased && !codec.unbiased(m.params)) {
+        if ((rule.terms(m.memory_params).needs_unbiased && !codec.unbiased(m.params)) ||
+            (rule.keeps_estimates && !codec.contraction(m.params))) {
           EXPECT_FALSE(parse_method(to_string(m)).ok()) << to_string(m);
           continue;
         }
@@ -72,6 +73,38 @@ TEST(MemoryWords, errors_name_the_word_its_place_and_what_is_known) {
   expect_error("64K-: onebit memory=decay memory=decay", "memory given twice");
   expect_error("64K-: mpi memory=decay", "mpi sums exactly, and takes no memory rule");
   EXPECT_FALSE(parse_method("mpi memory=decay").ok());
+}
+
+TEST(MemoryWords,
+     rules_with_estimates_refuse_a_codec_that_is_no_contraction_and_say_the_condition_of_the_papers) {
+  int refused = 0;
+  for (const kernels::Codec& codec : kernels::codecs())
+    for (const MemoryRule& rule : kernels::memory_rules())
+      for (std::size_t i = 0; i <= 2 * codec.specs.size(); ++i) {
+        Method m{&codec, kernels::preset_params(codec), nullptr, &rule, kernels::preset_params(rule)};
+        if (i > 0) {
+          const kernels::ParamSpec& spec = codec.specs[(i - 1) / 2];
+          m.params.value[(i - 1) / 2] = i % 2 == 0 ? spec.min : spec.max;
+        }
+        if (m.memory == &kernels::carry_rule()) m.memory = nullptr;
+        if (!codec.conflict(m.params).empty()) continue;
+        const bool fits = !rule.keeps_estimates || codec.contraction(m.params);
+        const Result<Method> parsed = parse_method(to_string(m));
+        EXPECT_EQ(parsed.ok(), fits) << to_string(m);
+        if (parsed.ok()) continue;
+        ++refused;
+        EXPECT_NE(parsed.status().text().find("needs a contraction: E|C(x) - x|^2 <= (1 - a) |x|^2"),
+                  std::string::npos)
+            << parsed.status().text();
+      }
+  EXPECT_GT(refused, 50);
+  for (const char* const text : {"qsgd(norm=l2) memory=ef21", "qsgd(bits=2) memory=3pc(v=2)",
+                                 "qsgd memory=3pc(v=2)", "terngrad memory=lazy", "threshold memory=3pc(v=5)",
+                                 "bound(rel=0.1) memory=ef21", "adaptive(search=dryden2016) memory=ef21"})
+    EXPECT_FALSE(parse_method(text).ok()) << text;
+  for (const char* const text : {"qsgd(bits=8) memory=3pc(v=2)", "qsgd(block=256) memory=ef21",
+                                 "int8(round=stochastic) memory=3pc(v=2)", "natural memory=3pc(v=2)"})
+    EXPECT_TRUE(parse_method(text).ok()) << text;
 }
 
 TEST(MemoryWords, rules_that_change_sums_have_no_guard_and_rules_that_keep_arrays_have_feedback) {
