@@ -418,7 +418,7 @@ MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m
  *   y_i += gamma (sum over j of a_ij y_j - y_i)
  *
  * X_j, the mirror of x_j, is what the neighbours know of it: zero at first. The sums of all x and of all y stay,
- * up to rounding. With *weight = 1 on every rank before the first round, x / *weight on each rank approaches the
+ * up to the rounding of x and y in each round. With *weight = 1 on every rank before the first round, x / *weight on each rank approaches the
  * mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec leaves out.
  * (Toghani and Uribe 2022; on symmetric graphs Koloskova et al. 2019, CHOCO-Gossip.)
  *
@@ -427,9 +427,10 @@ MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m
  * vector, and may have mpiq_method and mpiq_seed. Of the method, or of the policy's rule, the codec alone counts;
  * for "mpi" it is raw. A codec that measures all ranks' vectors first is an error.
  *
- * Each rank keeps two arrays of count elements for a key. MPIQ_Residual_reset on all ranks forgets them: X is then
- * zero again. The other functions for residuals do not know them. An element that is NaN or Inf on a rank stays
- * so there and does not spread.
+ * Memory: for a key each rank keeps its own mirror and those of its in-neighbours, 1 + in-neighbours arrays of count
+ * elements. For the messages it keeps two arrays more, and room for as many encoded vectors as it has mirrors.
+ * MPIQ_Residual_reset on all ranks forgets the mirrors: X is then zero again. The other functions for residuals do
+ * not know them. An element that is NaN or Inf on a rank stays so there and does not spread.
  *
  * Collective over comm. It is an error on every rank, found before any vector is sent, if a rank's arguments
  * cannot be used, if ranks differ in count, datatype, gamma, method, key or function, or if some have forgotten
