@@ -85,8 +85,8 @@ extern "C" {
  * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
  *
  * - mpiq_skip: "true" or "false" (default), on each rank. If "true" and the method's memory rule keeps estimates (ef21,
- *   lazy, 3pc), this rank sends nothing, and its last contribution stands in the result. After `max` such calls
- *   in a row it sends all the same. Other methods take no notice.
+ *   lazy, 3pc), this rank sends nothing, and its last contribution stands in the result, also where its vector
+ *   holds NaN or Inf. After `max` such calls in a row it sends all the same. Other methods take no notice.
  *
  * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
  *   default stream). The vectors are read and written after the work that this stream holds at the time of
@@ -115,7 +115,8 @@ extern "C" {
  * (torch.cuda.graph captures non-blocking ones). Do not make calls then: they would read the vectors before
  * the graph runs.
  *
- * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank.
+ * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank, unless
+ * that rank sends nothing because of mpiq_skip.
  * "onebit", "mxfp8", "mxfp6", "mxfp4", "minifloat" and "nvfp4" cannot send other values of a block or group
  * that has one. With a key these values wait in the residual; without a key they become NaN. */
 MPIQ_PUBLIC int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,

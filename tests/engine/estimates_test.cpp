@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/memory_scene.hpp"
@@ -351,8 +352,15 @@ TEST(Estimates, the_trigger_compares_distances_from_estimate_and_last_vector) {
       };
       EXPECT_TRUE(moved(3.9)) << magnitude;  // 0.5^2 / 0.25^2 = 4
       EXPECT_FALSE(moved(4.1)) << magnitude;
-      x[77] = std::numeric_limits<double>::quiet_NaN();
-      EXPECT_TRUE(moved(1e30)) << "a vector that is not finite is always sent";
+      for (const std::size_t place : {std::size_t{0}, kN / 2, kN - 1})
+        for (const double value :
+             {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+              -std::numeric_limits<double>::infinity()}) {
+          const double finite = std::exchange(x[place], value);
+          for (const double zeta : {0.0, 1.0, 1e30})
+            EXPECT_TRUE(moved(zeta)) << "a vector with " << value << " at " << place << " is always sent";
+          x[place] = finite;
+        }
     }
 }
 
