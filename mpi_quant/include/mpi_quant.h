@@ -420,7 +420,8 @@ MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m
  *
  * X_j, the mirror of x_j, is what the neighbours know of it: zero at first. The sums of all x and of all y stay,
  * up to the rounding of x and y in each round. With *weight = 1 on every rank before the first round, x / *weight on each rank approaches the
- * mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec leaves out.
+ * mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec leaves out
+ * (docs/library.md has a table).
  * (Toghani and Uribe 2022; on symmetric graphs Koloskova et al. 2019, CHOCO-Gossip.)
  *
  * x and *weight are read and written; x is in host memory. datatype is MPI_FLOAT or MPI_DOUBLE. 0 < gamma <= 1.

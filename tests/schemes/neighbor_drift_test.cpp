@@ -1,6 +1,6 @@
 // The mirrors of MPIQ_Neighbor_mix over thousands of rounds, with ranks in one process: the sum of all vectors stays as well as it
 // does where each rank reads the others' vectors and computes in the same type. Each round rounds, and these errors may add up
-// like a random walk, but not faster.
+// like a random walk, but not faster. And which gamma a codec bears.
 
 #include <gtest/gtest.h>
 
@@ -25,22 +25,25 @@ using Edges = std::vector<std::vector<std::size_t>>;  // by rank, the out-neighb
 const Edges kRing{{1}, {2}, {0}}, kChord{{1, 2}, {2}, {0}}, kComplete{{1, 2}, {0, 2}, {0, 1}};
 
 template <class T>
-std::vector<T> first_vector(std::size_t rank) {
-  return make_input<T>(Input::normal, kN, seed() + rank);
+std::vector<T> first_vector(std::size_t rank, std::size_t n = kN) {
+  return make_input<T>(Input::normal, n, seed() + rank);
 }
 
 // Rounds as neighbor_mix.cpp does them.
 template <class T>
 class Compressed {
  public:
-  Compressed(const Edges& edges, const char* codec)
-      : edges_(edges), codec_(*kernels::find_codec(codec)), params_(kernels::preset_params(codec_)) {
+  // k: of topk.
+  Compressed(const Edges& edges, const char* codec, double k = 0, std::size_t n = kN)
+      : n_(n), edges_(edges), codec_(*kernels::find_codec(codec)), params_(kernels::preset_params(codec_)) {
+    if (k > 0) params_.value[0] = k;
     for (std::size_t r = 0; r < edges.size(); ++r) {
-      x.push_back(first_vector<T>(r));
+      x.push_back(first_vector<T>(r, n_));
+      y.push_back(1);
       Mirrors of;
       for (std::size_t j = 0; j < edges.size(); ++j) of.sources += sends(j, r);
-      of.count = kN;
-      EXPECT_TRUE(of.memory.allocate_zeroed((of.sources + 1) * kN * sizeof(T)));
+      of.count = n_;
+      EXPECT_TRUE(of.memory.allocate_zeroed((of.sources + 1) * n_ * sizeof(T)));
       mirrors_.push_back(std::move(of));
     }
   }
@@ -54,7 +57,7 @@ class Compressed {
       double change = -out(r) * (share(r) * before[r]);
       for (std::size_t j = 0; j < x.size(); ++j)
         if (sends(j, r)) {
-          learn(mirrors_[r].template of<T>(given.size()), news[j].data(), kN);
+          learn(mirrors_[r].template of<T>(given.size()), news[j].data(), n_);
           given.push_back(share(j));
           change += share(j) * before[j];
         }
@@ -63,9 +66,10 @@ class Compressed {
     }
   }
   std::vector<std::vector<T>> x;
-  std::vector<double> y = std::vector<double>(kRanks, 1);
+  std::vector<double> y;
 
  private:
+  std::size_t n_;
   bool sends(std::size_t from, std::size_t to) const {
     return std::find(edges_[from].begin(), edges_[from].end(), to) != edges_[from].end();
   }
@@ -73,27 +77,27 @@ class Compressed {
   double share(std::size_t rank) const { return 1 / (out(rank) + 1); }
   // What the rank's message says.
   std::vector<T> send(std::size_t r) {
-    std::vector<T> news(kN), decoded(kN);
+    std::vector<T> news(n_), decoded(n_);
     T* const own = mirrors_[r].template own<T>();
-    find_news(x[r].data(), own, kN, news.data());
+    find_news(x[r].data(), own, n_, news.data());
     constexpr kernels::Element element = sizeof(T) == 4 ? kernels::Element::f32 : kernels::Element::f64;
     const kernels::CodecOps* const ops = codec_.ops(element, kernels::best_isa());
-    std::vector<std::byte> wire(codec_.wire_bound(kN, element, params_));
+    std::vector<std::byte> wire(codec_.wire_bound(n_, element, params_));
     kernels::EncodeArgs encode;
     encode.x = news.data();
-    encode.n = kN;
+    encode.n = n_;
     encode.params = params_;
     encode.wire = wire.data();
-    encode.site = {static_cast<std::uint64_t>(round_), r, 0, kRanks};
+    encode.site = {static_cast<std::uint64_t>(round_), r, 0, static_cast<int>(x.size())};
     kernels::DecodeArgs decode;
     decode.wire = wire.data();
     decode.wire_bytes = ops->encode(encode).bytes;
-    decode.n = kN;
+    decode.n = n_;
     decode.params = params_;
     decode.x = decoded.data();
     decode.site = encode.site;
     EXPECT_EQ(ops->decode(decode), kernels::Decoded::ok);
-    learn(own, decoded.data(), kN);
+    learn(own, decoded.data(), n_);
     return decoded;
   }
   const Edges& edges_;
@@ -223,6 +227,50 @@ TEST(NeighborDrift, vectors_that_change_in_each_round_lose_nothing) {
   expect_nothing_lost<float>("topk", 0.02);
   expect_nothing_lost<double>("raw", 1);
   expect_nothing_lost<double>("topk", 0.02);
+}
+
+// The Euclidean distance of all x / y from their mean.
+double spread(const Compressed<double>& of) {
+  double squares = 0;
+  const std::size_t ranks = of.x.size();
+  for (std::size_t i = 0; i < of.x[0].size(); ++i) {
+    double mean = 0;
+    for (const auto& x : of.x) mean += x[i] / static_cast<double>(ranks);
+    for (std::size_t r = 0; r < ranks; ++r)
+      squares += (of.x[r][i] / of.y[r] - mean) * (of.x[r][i] / of.y[r] - mean);
+  }
+  return std::sqrt(squares);
+}
+Edges ring_of(std::size_t ranks) {
+  Edges edges;
+  for (std::size_t r = 0; r < ranks; ++r) edges.push_back({(r + 1) % ranks});
+  return edges;
+}
+
+// The table of docs/library.md: 8 ranks in a ring, 300 rounds. most: of the first distance, what may be left.
+TEST(NeighborGamma, codecs_converge_and_diverge_where_the_page_says) {
+  struct Way {
+    const char* codec;
+    double k, gamma, most;
+  };
+  const Edges edges = ring_of(8);
+  const auto left = [&](const Way& way) {
+    Compressed<double> mixed(edges, way.codec, way.k, 2048);
+    const double first = spread(mixed);
+    for (int round = 0; round < 300; ++round) mixed.round(way.gamma);
+    return spread(mixed) / first;
+  };
+  for (const Way& way : {Way{"raw", 0, 1, 1e-9},
+                         {"int8", 0, 1, 1e-9},
+                         {"int4", 0, 1, 1e-9},
+                         {"mxfp4", 0, 1, 1e-8},
+                         {"topk", 0.25, 0.4, 1e-3},
+                         {"topk", 0.1, 0.15, 0.03},
+                         {"topk", 0.01, 0.02, 0.5},
+                         {"onebit", 0, 0.02, 0.4}})
+    EXPECT_LT(left(way), way.most) << way.codec << " " << way.k << ", gamma " << way.gamma;
+  for (const Way& way : {Way{"topk", 0.1, 0.8, 0}, {"topk", 0.01, 0.4, 0}, {"onebit", 0, 0.4, 0}})
+    EXPECT_GT(left(way), 5) << way.codec << " " << way.k << ", gamma " << way.gamma;
 }
 
 }  // namespace
