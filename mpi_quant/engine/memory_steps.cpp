@@ -209,8 +209,9 @@ bool has_moved(const Reduction& reduction, const std::function<kernels::Distance
   if (!std::isfinite(d.from_estimate + d.from_last)) d = distances(0x1p-600);
   if (d.from_estimate == 0 && d.from_last == 0)
     d = distances(0x1p600);  // the squares of the least doubles vanish
-  const double zeta = reduction.memory.terms.zeta;
-  return !(d.from_estimate <= zeta * d.from_last);  // a vector that is not finite is always sent
+  // What is not finite is sent. Inf needs a test of its own: it is as far from the estimate as from the last vector.
+  if (!std::isfinite(d.from_estimate)) return true;
+  return d.from_estimate > reduction.memory.terms.zeta * d.from_last;
 }
 
 bool has_moved(const Reduction& reduction) {

@@ -86,8 +86,8 @@ extern "C" {
  * - mpiq_seed: of random rounding, 0 to 2^64 - 1, in place of the policy's and of MPIQ_SEED. See docs/residuals.md.
  *
  * - mpiq_skip: "true" or "false" (default), on each rank. If "true" and the method's memory rule keeps estimates (ef21,
- *   lazy, 3pc), this rank sends nothing, and its last contribution stands in the result. After `max` such calls
- *   in a row it sends all the same. Other methods take no notice.
+ *   lazy, 3pc), this rank sends nothing, and its last contribution stands in the result, also where its vector
+ *   holds NaN or Inf. After `max` such calls in a row it sends all the same. Other methods take no notice.
  *
  * - mpiq_stream: for vectors on a GPU, a cudaStream_t as a number ("0x55d0c0ffee"; "0" is the legacy
  *   default stream). The vectors are read and written after the work that this stream holds at the time of
@@ -116,8 +116,8 @@ extern "C" {
  * (torch.cuda.graph captures non-blocking ones). Do not make calls then: they would read the vectors before
  * the graph runs.
  *
- * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank. Some
- * codecs cannot send the other values of a block that has one: "onebit" (a block of 2048 elements unless the
+ * NaN and Inf: an element that is NaN or Inf on some rank is NaN or Inf in the result, on every rank, unless
+ * that rank sends nothing because of mpiq_skip. Some codecs cannot send the other values of a block that has one: "onebit" (a block of 2048 elements unless the
  * method says otherwise), "terngrad" (512), "fft" (4096), "meprop" (64 lines), "mxfp8", "mxfp6", "mxfp4" and
  * "minifloat" (32), and "nvfp4" (16). With a key these values wait in the residual; without a key they become
  * NaN.
@@ -425,8 +425,9 @@ MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m
  *   y_i += gamma (sum over j of a_ij y_j - y_i)
  *
  * X_j, the mirror of x_j, is what the neighbours know of it: zero at first. The sums of all x and of all y stay,
- * up to rounding. With *weight = 1 on every rank before the first round, x / *weight on each rank approaches the
- * mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec leaves out.
+ * up to the rounding of x and y in each round. With *weight = 1 on every rank before the first round, x / *weight on each rank approaches the
+ * mean, at a linear rate if gamma is small enough for the codec: 1 for "raw", less the more a codec leaves out
+ * (docs/library.md has a table).
  * (Toghani and Uribe 2022; on symmetric graphs Koloskova et al. 2019, CHOCO-Gossip.)
  *
  * x and *weight are read and written; x is in host memory. datatype is MPI_FLOAT or MPI_DOUBLE. 0 < gamma <= 1.
@@ -434,9 +435,10 @@ MPIQ_PUBLIC int MPIQ_Factors_allreduce(const void* u, const void* v, MPI_Count m
  * vector, and may have mpiq_method and mpiq_seed. Of the method, or of the policy's rule, the codec alone counts;
  * for "mpi" it is raw. A codec that measures all ranks' vectors first is an error.
  *
- * Each rank keeps two arrays of count elements for a key. MPIQ_Residual_reset on all ranks forgets them: X is then
- * zero again. The other functions for residuals do not know them. An element that is NaN or Inf on a rank stays
- * so there and does not spread.
+ * Memory: for a key each rank keeps its own mirror and those of its in-neighbours, 1 + in-neighbours arrays of count
+ * elements. For the messages it keeps two arrays more, and room for as many encoded vectors as it has mirrors.
+ * MPIQ_Residual_reset on all ranks forgets the mirrors: X is then zero again. The other functions for residuals do
+ * not know them. An element that is NaN or Inf on a rank stays so there and does not spread.
  *
  * Collective over comm. It is an error on every rank, found before any vector is sent, if a rank's arguments
  * cannot be used, if ranks differ in count, datatype, gamma, method, key or function, or if some have forgotten

@@ -1,6 +1,8 @@
 // What MPIQ_Neighbor_mix keeps between the rounds of a key. All that the ranks compute with it is here, apart from messages.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +18,12 @@
 
 namespace mq {
 
-// own: what the other ranks know of this rank's vector. mixed: the weighted sum of what is known of the vectors of the
-// in-neighbours and of this rank. Both are zero at first, and have count elements of the key's type.
+// What the ranks know of the vectors of their neighbours: first of this rank's own vector, as its out-neighbours know it, and then
+// one mirror for each in-neighbour, in the order of the graph. All are zero at first, and have count elements of the key's
+// type. A mirror is the same bits on the rank that it mirrors and on all ranks that keep it, because all add the same decoded
+// news to it. So what is computed of mirrors anew in each round keeps no rounding of the rounds before.
 struct Mirrors {
-  std::size_t count = 0;
+  std::size_t count = 0, sources = 0;
   kernels::Element element{};
   Buffer memory;
   std::uint64_t rounds = 0;  // equal on all ranks
@@ -30,9 +34,10 @@ struct Mirrors {
   T* own() const {
     return reinterpret_cast<T*>(memory.data());
   }
+  // Of the in-neighbour with this number.
   template <class T>
-  T* mixed() const {
-    return own<T>() + count;
+  T* of(std::size_t source) const {
+    return own<T>() + (source + 1) * count;
   }
 };
 
@@ -68,16 +73,32 @@ bool stays_finite(const T* own, const T* news, std::size_t n) {
   return finite;
 }
 
-// sum += share * news
+// mirror += news
 template <class T>
-void add_share(T* sum, const T* news, std::size_t n, T share) {
-  for (std::size_t i = 0; i < n; ++i) sum[i] += share * news[i];
+void learn(T* mirror, const T* news, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) mirror[i] += news[i];
 }
 
-// x += gamma (mixed - own)
+// x += gamma (sum over j of a_ij X_j - X_i), in double. given[s]: the share that in-neighbour s gives to each of its out-neighbours
+// and keeps; own_given: that of this rank, which has so many out-neighbours. What leaves a rank is the same number as what reaches
+// its neighbours, to the last bit. So the sum over all ranks loses the rounding of additions alone.
 template <class T>
-void step(T* x, const T* mixed, const T* own, std::size_t n, T gamma) {
-  for (std::size_t i = 0; i < n; ++i) x[i] += gamma * (mixed[i] - own[i]);
+void step(T* x, const Mirrors& mirrors, const double* given, double own_given, double out_neighbours,
+          double gamma) {
+  constexpr std::size_t kPart = 512;
+  std::array<double, kPart> change;
+  for (std::size_t first = 0; first < mirrors.count; first += kPart) {
+    const std::size_t n = std::min(kPart, mirrors.count - first);
+    const T* const own = mirrors.own<T>() + first;
+    for (std::size_t i = 0; i < n; ++i)
+      change[i] = -out_neighbours * (own_given * static_cast<double>(own[i]));
+    for (std::size_t source = 0; source < mirrors.sources; ++source) {
+      const T* const mirror = mirrors.of<T>(source) + first;
+      for (std::size_t i = 0; i < n; ++i) change[i] += given[source] * static_cast<double>(mirror[i]);
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      x[first + i] = static_cast<T>(static_cast<double>(x[first + i]) + gamma * change[i]);
+  }
 }
 
 }  // namespace mq

@@ -7,8 +7,10 @@
 //   x_i += gamma (sum over j of a_ij x^_j - x^_i)
 //   y_i += gamma (sum over j of a_ij y_j - y_i)
 //
-// The shares of a rank add up to 1, so the sums of all x and of all y stay. A rank keeps x^_i and the sum of a_ij x^_j:
-// two arrays, however many in-neighbours it has. Every message begins with a header, so that its length is known.
+// The shares of a rank add up to 1, so the sums of all x and of all y stay. A rank keeps x^_i, and x^_j of each in-neighbour.
+// A rank that kept the sum of a_ij x^_j alone would need two arrays. But it could only add news to that sum, and the rounding of
+// these additions would stay in it for ever: each later round would add it to x again.
+// Every message begins with a header, so that its length is known.
 
 #include <algorithm>
 #include <array>
@@ -51,7 +53,7 @@ struct Mix {
 };
 
 struct Header {
-  double share;         // a_ij of the sender j, for its out-neighbours; a number of type T
+  double share;         // a_ij of the sender j, for its out-neighbours
   double weight;        // the sender's y
   std::uint64_t bytes;  // of the message that follows; 0: the sender has no news
 };
@@ -129,6 +131,7 @@ class Round {
   Status decode(const std::byte* wire, std::size_t bytes, int of_rank);
   Status exchange();
   void add_traffic();
+  double out_neighbours() const { return static_cast<double>(graph_.destinations.size()); }
   std::byte* wire() const { return mirrors_->wire.data(); }
   T* news() const { return reinterpret_cast<T*>(mirrors_->scratch.data()); }
   T* decoded() const { return news() + n_; }
@@ -147,8 +150,8 @@ class Round {
   std::size_t slot_ =
       0;  // bytes of Mirrors::wire for this rank's message, and as many for that of each in-neighbour
   Header own_{};
-  double kept_ = 1;  // a_ii
   std::vector<Header> headers_;
+  std::vector<double> given_;  // by the in-neighbours
   std::vector<int> units_, first_;
 };
 
@@ -183,8 +186,11 @@ Status Round<T>::find_mirrors() {
   std::shared_ptr<Mirrors>& known = static_cast<MirrorTable&>(*state_.mirrors).of(key_);
   if (known == nullptr) {
     auto made = std::make_shared<Mirrors>();
-    if (!made->memory.allocate_zeroed(std::max<std::size_t>(1, 2 * n_ * sizeof(T))))
-      return {Code::no_memory, "no memory for the mirrors of a vector"};
+    made->sources = graph_.sources.size();
+    const std::size_t most = std::numeric_limits<std::size_t>::max() / sizeof(T) / (made->sources + 1);
+    if (n_ > most ||
+        !made->memory.allocate_zeroed(std::max<std::size_t>(1, (made->sources + 1) * n_ * sizeof(T))))
+      return {Code::no_memory, "no memory for the mirrors of a vector and of those of the in-neighbours"};
     made->count = n_;
     made->element = kElement;
     known = std::move(made);
@@ -205,6 +211,7 @@ Status Round<T>::allocate() {
       static_cast<std::size_t>(std::numeric_limits<int>::max()))
     return bad_argument("the messages of the in-neighbours are longer than MPI can count");
   headers_.resize(sources + 1);
+  given_.resize(sources + 1);
   units_.resize(sources + 1);
   first_.resize(sources + 1);
   if (!mirrors_->scratch.reserve(2 * n_ * sizeof(T) + 1) ||
@@ -250,9 +257,7 @@ void Round<T>::give_up() {
 template <class T>
 void Round<T>::encode() {
   T* const own = mirrors_->own<T>();
-  const auto out = static_cast<double>(graph_.destinations.size());
-  own_ = {static_cast<double>(static_cast<T>(1 / (out + 1))), *mix_.weight, 0};
-  kept_ = 1 - out * own_.share;  // so that the shares add up to 1, although they are rounded
+  own_ = {1 / (out_neighbours() + 1), *mix_.weight, 0};
   find_news(static_cast<const T*>(mix_.x), own, n_, news());
   if (n_ == 0) return;
   kernels::EncodeArgs args;
@@ -265,8 +270,7 @@ void Round<T>::encode() {
   if (!decode(wire(), bytes, rank_).ok() || !stays_finite(own, decoded(), n_)) return;
   own_.bytes = bytes;
   std::fill(wire() + bytes, wire() + (bytes + kUnit - 1) / kUnit * kUnit, std::byte{0});
-  add_share(own, decoded(), n_, T{1});
-  add_share(mirrors_->mixed<T>(), decoded(), n_, static_cast<T>(kept_));
+  learn(own, decoded(), n_);
 }
 
 template <class T>
@@ -303,17 +307,18 @@ Status Round<T>::run() {
   const DefaultFloats mode;
   encode();
   Status status = exchange();
-  double weight = kept_ * own_.weight;
+  double change = -out_neighbours() * (own_.share * own_.weight);
   for (std::size_t i = 0; i < graph_.sources.size() && status.ok(); ++i) {
     const Header& header = headers_[i];
-    weight += header.share * header.weight;
+    change += header.share * header.weight;
+    given_[i] = header.share;
     if (header.bytes == 0) continue;
     status = decode(wire() + (i + 1) * slot_, header.bytes, graph_.sources[i]);
-    if (status.ok()) add_share(mirrors_->mixed<T>(), decoded(), n_, static_cast<T>(header.share));
+    if (status.ok()) learn(mirrors_->of<T>(i), decoded(), n_);
   }
   if (status.ok()) {
-    step(static_cast<T*>(mix_.x), mirrors_->mixed<T>(), mirrors_->own<T>(), n_, static_cast<T>(mix_.gamma));
-    *mix_.weight += mix_.gamma * (weight - own_.weight);
+    step(static_cast<T*>(mix_.x), *mirrors_, given_.data(), own_.share, out_neighbours(), mix_.gamma);
+    *mix_.weight += mix_.gamma * change;
   }
   const std::scoped_lock lock(state_.mutex);
   ++mirrors_->rounds;

@@ -189,6 +189,26 @@ TEST_F(EstimatesApi, a_key_that_comes_from_carry_delivers_its_residual_and_may_g
   EXPECT_EQ(listed().stamp, 0u);
 }
 
+TEST_F(EstimatesApi, a_call_without_a_rule_leaves_what_the_key_keeps) {
+  if (size == 1) return;
+  for (const char* const rule : {"ef21", "lazy(zeta=0)", "3pc", "carry"}) {
+    const std::string method = std::string("topk memory=") + rule;
+    std::vector<float> y(kN), expected(kN);
+    for (const bool interrupted : {false, true}) {
+      for (int call = 0; call < 3; ++call) {
+        if (call == 2 && interrupted) {
+          for (const char* const other : {"topk memory=none", "mpi"})
+            ASSERT_EQ(reduce(vector_of_call(9), y, other), MPI_SUCCESS) << method;
+        }
+        ASSERT_EQ(reduce(vector_of_call(call), y, method), MPI_SUCCESS) << method;
+      }
+      if (!interrupted) expected = y;
+      ASSERT_EQ(MPIQ_Residual_reset(comm, "w"), MPI_SUCCESS);
+    }
+    EXPECT_TRUE(same_bits(y, expected)) << method << ": it goes on from where it was";
+  }
+}
+
 // Their arrays mean something else. Version 5 after ef21, or after a call in which a rank sent nothing, would go on from another y.
 TEST_F(EstimatesApi, of_another_rule_start_again_and_version_5_delivers_what_a_rank_did_not_send) {
   if (size == 1) return;

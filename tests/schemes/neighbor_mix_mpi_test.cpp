@@ -7,127 +7,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "mpi_quant.h"
-#include "tests/core/api.hpp"
+#include "tests/schemes/neighbor_mix.hpp"
 
 namespace mq::test {
 namespace {
-
-using Edges = std::vector<std::vector<int>>;  // by rank, the out-neighbours
-
-class NeighborMix : public Api {
- protected:
-  // All ranks can reach each other in these graphs.
-  Edges ring() const {
-    Edges edges(static_cast<std::size_t>(size));
-    for (int r = 0; r < size; ++r)
-      if (size > 1) edges[static_cast<std::size_t>(r)] = {(r + 1) % size};
-    return edges;
-  }
-  Edges ring_with_chords() const {
-    Edges edges = ring();
-    for (int r = 0; r < size; r += 2)
-      if (size > 2) edges[static_cast<std::size_t>(r)].push_back((r + 2) % size);
-    return edges;
-  }
-  Edges symmetric_ring() const {
-    Edges edges = ring();
-    for (int r = 0; r < size; ++r)
-      if (size > 2) edges[static_cast<std::size_t>(r)].push_back((r + size - 1) % size);
-    return edges;
-  }
-  Edges complete() const {
-    Edges edges(static_cast<std::size_t>(size));
-    for (int r = 0; r < size; ++r)
-      for (int to = 0; to < size; ++to)
-        if (to != r) edges[static_cast<std::size_t>(r)].push_back(to);
-    return edges;
-  }
-  std::vector<std::pair<const char*, Edges>> graphs() const {
-    return {{"ring", ring()},
-            {"chords", ring_with_chords()},
-            {"symmetric", symmetric_ring()},
-            {"complete", complete()}};
-  }
-  MPI_Comm comm_of(const Edges& edges) const {
-    std::vector<int> in;
-    for (int r = 0; r < size; ++r)
-      for (const int to : edges[static_cast<std::size_t>(r)])
-        if (to == rank) in.push_back(r);
-    const std::vector<int>& out = edges[static_cast<std::size_t>(rank)];
-    MPI_Comm graph = MPI_COMM_NULL;
-    MPI_Dist_graph_create_adjacent(comm, static_cast<int>(in.size()), in.data(), MPI_UNWEIGHTED,
-                                   static_cast<int>(out.size()), out.data(), MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
-                                   &graph);
-    MPI_Comm_set_errhandler(graph, MPI_ERRORS_RETURN);
-    return graph;
-  }
-  template <class T>
-  static int mix(MPI_Comm on, std::vector<T>& x, double& weight, double gamma,
-                 const std::string& method = "raw", const char* key = "k") {
-    return MPIQ_Neighbor_mix(x.data(), &weight, static_cast<MPI_Count>(x.size()), mpi_type<T>(), gamma, on,
-                             Info{{"mpiq_method", method}, {"mpiq_key", key}});
-  }
-  template <class T>
-  std::vector<T> of_rank(int r, std::size_t n) const {
-    return make_input<T>(Input::normal, n, seed() + static_cast<std::uint64_t>(r));
-  }
-  template <class T>
-  std::vector<double> mean(const std::vector<T>& x) const {
-    std::vector<double> sum(x.begin(), x.end());
-    MPI_Allreduce(MPI_IN_PLACE, sum.data(), static_cast<int>(sum.size()), MPI_DOUBLE, MPI_SUM, comm);
-    for (double& v : sum) v /= size;
-    return sum;
-  }
-  // The greatest distance of a rank's estimate from the mean, relative to the mean.
-  template <class T>
-  double distance(const std::vector<T>& x, double weight, const std::vector<double>& of) const {
-    std::vector<double> z(x.begin(), x.end());
-    for (double& v : z) v /= weight;
-    double mine = relative_error(z, of), most = 0;
-    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
-    return most;
-  }
-  double sum_of(double weight) const {
-    double sum = 0;
-    MPI_Allreduce(&weight, &sum, 1, MPI_DOUBLE, MPI_SUM, comm);
-    return sum;
-  }
-};
-
-// The iteration of all ranks, in double.
-struct Closed {
-  std::vector<std::vector<double>> x;
-  std::vector<double> y;
-  void round(const Edges& edges, double gamma) {
-    const std::size_t p = x.size(), n = x[0].size();
-    std::vector<std::vector<double>> sums(p, std::vector<double>(n));
-    std::vector<double> weights(p);
-    for (std::size_t j = 0; j < p; ++j) {
-      std::vector<int> receivers = edges[j];
-      receivers.push_back(static_cast<int>(j));
-      for (const int i : receivers) {
-        weights[static_cast<std::size_t>(i)] += y[j] / static_cast<double>(receivers.size());
-        for (std::size_t k = 0; k < n; ++k)
-          sums[static_cast<std::size_t>(i)][k] += x[j][k] / static_cast<double>(receivers.size());
-      }
-    }
-    for (std::size_t i = 0; i < p; ++i) {
-      y[i] += gamma * (weights[i] - y[i]);
-      for (std::size_t k = 0; k < n; ++k) x[i][k] += gamma * (sums[i][k] - x[i][k]);
-    }
-  }
-};
 
 TEST_F(NeighborMix, uncompressed_is_the_iteration_in_closed_form) {
   const auto check = [&]<class T>(T) {
     for (const auto& [name, edges] : graphs())
       for (const double gamma : {1.0, 0.3}) {
         MPI_Comm graph = comm_of(edges);
-        Closed closed;
+        Closed<double> closed;
         for (int r = 0; r < size; ++r) {
           const std::vector<T> x = of_rank<T>(r, 100);
           closed.x.emplace_back(x.begin(), x.end());
@@ -151,6 +44,19 @@ TEST_F(NeighborMix, uncompressed_is_the_iteration_in_closed_form) {
   };
   check(float{});
   check(double{});
+}
+
+// neighbor_drift_test.cpp has thousands of rounds, without messages.
+TEST_F(NeighborMix, over_many_rounds_at_rest_no_rounding_adds_up) {
+  if (size == 1) return;
+  MPI_Comm graph = comm_of(ring());
+  std::vector<float> x = of_rank<float>(rank, 100);
+  const std::vector<double> goal = mean(x);
+  double weight = 1;
+  for (int round = 0; round < 250; ++round) ASSERT_EQ(mix(graph, x, weight, 1), MPI_SUCCESS);
+  EXPECT_LT(distance(x, weight, goal), 1e-6);
+  EXPECT_NEAR(weight, 1, 1e-15 * size);
+  MPI_Comm_free(&graph);
 }
 
 TEST_F(NeighborMix, sums_of_vectors_and_weights_stay) {
