@@ -73,10 +73,18 @@ def _order(file, groups):
 def _base(file, group):
     """The row of the baseline among rows measured together; None if the baseline was not measured."""
     baseline = file.runs[file.run_of[group[0]]].config().get("baseline")
+    if baseline == schema.BEST_DENSE:
+        dense = [i for i in group if _is_dense(file, i) and len(recompute.sample_of(file, i))]
+        return min(dense, key=lambda i: file.points["t_median_s"][i], default=None)
     for i in group:
         if "method" in file.points.dtype.names and file.text(i, "method") == baseline and len(recompute.sample_of(file, i)):
             return i
     return None
+
+
+def _is_dense(file, i):
+    """As mpiq_results.dense, for one row."""
+    return file.text(i, "compressor") == "none" or file.text(i, "compressor") == "raw" and file.text(i, "status") == schema.SIMULATED
 
 
 def _speedups(file, groups):

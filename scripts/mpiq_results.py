@@ -242,8 +242,9 @@ def chosen(points, where):
 
 
 def dense(points):
-    """Which rows are the MPI library's own reduction, with any algorithm."""
-    return points["compressor"] == "none"
+    """Which rows reduce without compression: the MPI library's own reduction, with any algorithm. Among simulated rows also raw, over any
+    plan: there is no MPI library whose choice would be better."""
+    return (points["compressor"] == "none") | ((points["compressor"] == "raw") & (points["status"] == schema.SIMULATED))
 
 
 EARLIER = ("onebit", "threshold")  # quantizers before the adaptive one (Dryden et al. 2016)
@@ -255,8 +256,8 @@ def earlier(points):
 
 
 def fastest(points):
-    """The position of the fastest good row; None if there is none."""
-    times = np.where(points["status"] == "ok", points["t_median_s"], np.nan)
+    """The position of the fastest good row; None if there is none. Simulated rows are good: they are never among measured ones."""
+    times = np.where(np.isin(points["status"], ("ok", schema.SIMULATED)), points["t_median_s"], np.nan)
     return int(np.nanargmin(times)) if np.isfinite(times).any() else None
 
 

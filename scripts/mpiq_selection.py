@@ -6,9 +6,8 @@ import numpy as np
 
 import mpiq_figure as fig
 import mpiq_results
-from mpiq_schema import SIMULATED
+from mpiq_schema import BEST_DENSE, SIMULATED
 
-BEST_DENSE = "best-dense"  # the word of --baseline for the fastest of the MPI library's own algorithms at each point
 FASTEST = "mpi/fastest"  # its name in figures
 PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
 ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
