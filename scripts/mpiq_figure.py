@@ -17,13 +17,14 @@ from matplotlib import ticker  # noqa: E402
 from matplotlib.legend import Legend  # noqa: E402
 
 from mpiq_results import bytes_label  # noqa: E402
-from mpiq_schema import DENSE, SIMULATED  # noqa: E402
+from mpiq_schema import DENSE, SIMULATED, SIMULATED_FASTEST  # noqa: E402
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
 # colour.
 LOOKS = {
     "mpi": ("#000000", "o", "-"),
     "mpi/fastest": ("#000000", "o", "-"),
+    "dense/fastest": ("#000000", "o", "-"),
     "bf16": ("#0072B2", "s", (0, (5, 2))),
     "onebit": ("#D55E00", "^", "-"),
     "adaptive": ("#009E73", "D", (0, (4, 1, 1, 1))),
@@ -72,11 +73,11 @@ def order(method):
     return not is_dense(method), method
 
 
-ELSEWHERE = {"mpi-direct": "MPI_Allreduce on GPU memory", "nccl": "NCCL"}
+ELSEWHERE = {SIMULATED_FASTEST: "fastest dense algorithm", "mpi-direct": "MPI_Allreduce on GPU memory", "nccl": "NCCL"}
 
 
 def is_dense(method):
-    return method.split("/")[0] in DENSE
+    return method.split("/")[0] in DENSE or method == SIMULATED_FASTEST
 
 
 def label(method, dtypes):

@@ -38,7 +38,7 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
     `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
+    `cpus`, `commits` (each with whether it had changes), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
@@ -129,6 +129,8 @@ def _attributes(path, file):
     # A file made by scripts/merge has a group for each file that it was made of.
     groups = [run] if run is not None else []
     groups += list(file["runs"].values()) if "runs" in file else []
+    commits = {(_text(group.attrs["git_commit"]), bool(group.attrs.get("git_dirty", 0))) for group in groups if "git_commit" in group.attrs}
+    attrs["commits"] = sorted(commits) or [(str(attrs.get("git_commit", "?")), bool(attrs.get("git_dirty")))]
     for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
         known = [group["nodes"][column] for group in groups if "nodes" in group and column in group["nodes"].dtype.names]
         attrs[name] = sorted({_text(value) for values in known for value in values})

@@ -24,6 +24,7 @@ DENSE = ("mpi", "mpi-direct", "nccl")
 # The algorithms by which MPI libraries reduce, as the library's model prices them (mpi_quant/plan/cost.hpp). Which one is the fastest
 # depends on the ranks and the size.
 DENSE_ALGORITHMS = ("recursive_doubling", "halving_doubling", "ring")
+SIMULATED_FASTEST = "dense/fastest"  # in figures: the fastest dense method of a simulated point
 BEST_DENSE = "best-dense"  # word of --baseline: the fastest dense method of each point
 
 

@@ -87,7 +87,7 @@ class Both(Drawn):
 
     def files(self, **changes):
         """onebit at 2 and 4 measured and 4 and 8 simulated ranks. At 4 both have a point, and the simulated one is 100 times slower."""
-        slow, more = (("raw/recursive_doubling", 0.2), ("onebit", 2.5e-2)), {"wire_bytes_max": MIB // 4, "link": "lab-1gbit", **changes}
+        slow, more = (("mpi", 0.2), ("onebit", 2.5e-2)), {"wire_bytes_max": MIB // 4, "link": "lab-1gbit", **changes}
         simulated = rows_over([4, 8], "ranks", slow, **{**more, "status": "simulated", "sync": "none", "reps": 1, "link": "sim:lab-1gbit"})
         for i, row in enumerate(simulated):
             row["key"] = f"sim-{i}"
@@ -109,6 +109,35 @@ class Both(Drawn):
         self.assertEqual([f for f in found if f[1] == "onebit"], [("lab-1gbit", "onebit", 2, "line"), ("lab-1gbit", "onebit", 4, "line"),
                          ("sim:lab-1gbit", "onebit", 4, "simulated"), ("sim:lab-1gbit", "onebit", 8, "simulated")])
 
+    def test_the_dense_line_is_the_fastest_algorithm_of_each_point(self):
+        def rows(*dense, slower=1.0):
+            out = rows_over([4, 8], "ranks", (*((m, t * (slower if r else 1)) for r, (m, t) in enumerate(dense)), ("onebit", 2e-3)), status="simulated",
+                            sync="none", reps=1, link="sim:lab-1gbit", wire_bytes_max=MIB)
+            for row in out:
+                row["compressor"] = row["method"].partition(b"/")[0].replace(b"mpi", b"none")
+            return self.file(out, name="dense.h5")
+        for name, method in (("scaling", "t_median_s"), ("scaling-sent", "wire_bytes_max")):
+            found = self.columns(self.draw(name, rows(("mpi", 8e-3), ("raw/grid", 5e-3))), "method", "ranks", method)
+            self.assertEqual({f[:2] for f in found}, {(m, r) for m in ("dense/fastest", "onebit") for r in (4, 8)})
+        found = self.columns(self.draw("scaling", rows(("mpi", 8e-3), ("raw/grid", 5e-3))), "method", "algorithm", "t_median_s")
+        self.assertEqual(set(found), {("dense/fastest", "raw/grid", 5e-3), ("onebit", "", 2e-3)})
+        for dense in ((("raw/recursive_doubling", 8e-3),), (("raw/ring", 8e-3), ("raw/grid", 8e-3))):
+            for name in ("scaling", "scaling-sent"):
+                self.refused(name, "alone is no baseline", rows(*dense))
+        three = [(f"raw/{name}", 8e-3) for name in ("recursive_doubling", "halving_doubling", "ring")]
+        self.assertTrue(self.draw("scaling", rows(*three)))
+
+    def test_a_figure_of_a_simulation_says_so_and_names_no_host(self):
+        _, path = self.files()
+        figure, _ = PLOTS["scaling"](Selection([mpiq_results.read(path)], [], "", both=True))
+        self.addCleanup(plt.close, figure)
+        said = " ".join(figure.words[1])
+        self.assertIn("4 to 8 ranks were simulated over sim:lab-1gbit, by mpiq-simulate at commit", said)
+        self.assertNotIn("ran on host", said)
+        self.assertNotIn("1 repetitions", said)
+        labels = {line.get_label() for line in figure.axes[0].lines}
+        self.assertEqual("bandwidth alone" in said, "bandwidth alone" in labels)
+
     def test_no_line_joins_them(self):
         _, lines = self.lines("scaling", *self.files())
         self.assertEqual(lines["onebit"], (True, [2, 4], [2.5e-4] * 2))
@@ -122,7 +151,7 @@ class Both(Drawn):
             upper, lower = ([text.get_text().replace("\n", " ") for text in legend.get_texts()]
                             for legend in mpiq_figure.legends(figure.axes[0]))
             self.assertEqual(set(upper) - {"bandwidth alone"}, {"MPI_Allreduce fp32", "onebit"})
-            self.assertEqual(set(lower), {"raw/recursive_doubling, simulated", "onebit, simulated"})
+            self.assertEqual(set(lower), {"fastest dense algorithm, simulated", "onebit, simulated"})
             _, measured, simulated = figure.words[1]
             self.assertIn("Measured (filled markers): 4 rows of m.h5, 2 to 4 ranks on host host (cpu), over lab-1gbit,", measured)
             self.assertIn("4 rows of s.h5, 4 to 8 ranks over sim:lab-1gbit,", simulated)

@@ -60,6 +60,27 @@ class Simulated(WithFiles):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(len(points_of(self.path("again.h5"))), 12)
 
+    def test_speed_ups_are_over_the_fastest_dense_method(self):
+        path = self.path("dense.h5")
+        done = simulate("--ranks", "4,61", "--sizes", "1M", "--methods", "mpi,raw/direct,raw/recursive_doubling,onebit", "-O", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        points = points_of(path)
+        for ranks in (4, 61):
+            here = points[points["ranks"] == ranks]
+            dense = min(here[here["method"] != b"onebit"], key=lambda row: row["t_median_s"])
+            self.assertEqual(set(here["base_key"]), {dense["key"]})
+            self.assertLessEqual(here["speedup"][here["method"] != b"onebit"].max(), 1)
+        self.assertEqual(tool("check_results", path).returncode, 0)
+
+    def test_compressed_methods_beside_one_dense_plan_are_found(self):
+        path = self.path("lone.h5")
+        words = ("--ranks", "8", "--sizes", "64K", "-O", path, "--methods")
+        self.assertEqual(simulate(*words, "raw/recursive_doubling,onebit").returncode, 0)
+        done = tool("check_results", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("dense methods of the point: expected mpi, which chooses; or all of raw/recursive_doubling, raw/halving_doubling, raw/ring, "
+                      "found raw/recursive_doubling", done.stdout)
+
     def test_a_row_that_calls_itself_measured_is_found(self):
         path = self.file()
         self.change(path, status=(3, b"ok"))
