@@ -38,7 +38,7 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
     `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `commits` (each with whether it had changes), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
+    `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
@@ -134,6 +134,8 @@ def _attributes(path, file):
     for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
         known = [group["nodes"][column] for group in groups if "nodes" in group and column in group["nodes"].dtype.names]
         attrs[name] = sorted({_text(value) for values in known for value in values})
+    attrs["loads"] = sorted({(_text(row["host"]), float(row["load1"]), int(row["cores"])) for group in groups if "nodes" in group
+                             for row in group["nodes"][...] if {"host", "load1", "cores"} <= set(row.dtype.names)})
     attrs["env"] = [(_text(row["name"]), _text(row["value"])) for row in run["env"]] if run is not None and "env" in run else []
     attrs["inputs"] = [dict(zip(row.dtype.names, map(_text, row.item()))) for row in file["inputs"][...]] if "inputs" in file else []
     attrs["formulas"] = {name.removesuffix(".formula"): _text(text) for name, text in sorted(file["points"].attrs.items())
