@@ -7,9 +7,11 @@ import os
 import textwrap
 import zlib
 
-import matplotlib
+os.environ["MPLBACKEND"] = "Agg"  # no display is needed. matplotlib reads it when it is imported, and a notebook's names a module of its own
 
-matplotlib.use("Agg")  # no display is needed
+import matplotlib  # noqa: E402
+
+matplotlib.rcdefaults()  # figures are the same whatever matplotlibrc the user has
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
@@ -42,6 +44,7 @@ PANEL_WIDTH = 5.2  # inches, with its legend; two panels fit a page
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
+    "text.parse_math": False,  # a $ in a title or a name is a $
     "svg.hashsalt": "mpi_quant",  # so that names inside an SVG depend on its content only
 })
 

@@ -5,23 +5,28 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_fi
 import math
 import os
 import re
+import subprocess
+import sys
 import unittest
 
 import numpy as np
 
 import figure_checks
-from plots_test import MIB, Drawn, rows_over
+from plots_test import MIB, Drawn, linear, rows_over
 from result_files import OTHER, OVER, SMALL
+from results_test import point
 from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
 
 import mpiq_figure
+import mpiq_kernels
 import mpiq_results
 import mpiq_sources
 import plots  # noqa: F401  registers them
 from mpiq_plots import PLOTS
 from mpiq_selection import BEST_DENSE, Selection
+from plots import frontier
 
 FILES = [*(path for path in committed("*.h5") if not os.path.basename(path).startswith("link-")), SMALL, OTHER, OVER]
 
@@ -186,6 +191,61 @@ class Both(Drawn):
             ranks = {drawn: {int(r["ranks"]) for r in found if r["drawn"] == drawn} for drawn in ("line", "simulated")}
             self.assertEqual(ranks, {"line": {2}, "simulated": {2**i for i in range(1, 11)}})
             self.assertEqual({(r["link"], r["drawn"]) for r in found}, {(f"lab-{rate}gbit", "line"), (f"sim:lab-{rate}gbit", "simulated")})
+
+
+class Figures(Drawn):
+    """What a figure says of itself."""
+
+    def test_the_user_s_settings_of_matplotlib_change_nothing(self):
+        def drawn(name, **env):
+            done = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "plot"), "speedup", SMALL, "-o", self.path(name), "--format", "png",
+                                   "--title", "a $\\frac{ b$"], env={**os.environ, **env}, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            (path,) = [os.path.join(self.path(name), file) for file in os.listdir(self.path(name)) if file.endswith(".png")]
+            with open(path, "rb") as file:
+                return file.read()
+        with open(self.path("matplotlibrc"), "w", encoding="utf-8") as file:
+            file.write("axes.labelsize: 20\ntext.usetex: True\nbackend: TkAgg\n")
+        plain = drawn("plain")
+        self.assertEqual(drawn("notebook", MPLBACKEND="module://matplotlib_inline.backend_inline"), plain)
+        self.assertEqual(drawn("own", MATPLOTLIBRC=self.path("matplotlibrc")), plain)
+
+    def test_ranks_draws_every_method_or_says_which_not(self):
+        for many in (8, 14):
+            rows = [point(f"topk(k=0.{i:02})", MIB, 1e-3) for i in range(1, many + 1)]
+            path = self.with_dataset(self.file(rows, name=f"{many}.h5"), "samples/t_rank_s", np.full((many, 3, 2), 1e-3))
+            figure, found = PLOTS["ranks"](Selection([mpiq_results.read(path)], [], ""))
+            self.addCleanup(mpiq_figure.plt.close, figure)
+            panels = [axis.get_title() for axis in figure.axes if axis.get_title().startswith("topk")]
+            said = " ".join(figure.words[1])
+            self.assertEqual(len({row["method"] for row in found}), many, "the CSV has all")
+            self.assertEqual(len(panels), min(many, 12))
+            self.assertEqual(said.count("topk"), many - len(panels), said)
+            self.assertIn("time /\nmedian", [axis.get_title() for axis in figure.axes])
+
+    def test_frontier_says_which_side_is_faster(self):
+        path = self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None])
+        figure, _ = PLOTS["frontier"](Selection([mpiq_results.read(path)], [], ""))
+        self.addCleanup(mpiq_figure.plt.close, figure)
+        self.assertIn("the legend says on which side it is faster", " ".join(figure.words[1]))
+        labels = [line.get_label() for line in figure.axes[0].lines]
+        self.assertIn("thin: surely faster", labels)
+        self.assertTrue(any(re.fullmatch(r"onebit \(faster (left of it|right of it|everywhere)\)", label) for label in labels), labels)
+        side = frontier.side_of
+        slow, fast = np.array([[1.0, 1], [-1, -1]]), np.array([[-1.0, -1], [-1, 1]])
+        self.assertEqual([side(slow), side(fast)], ["faster left of it", "faster right of it"])
+
+    def test_no_codec_is_above_the_roof(self):
+        kernels = mpiq_kernels.read([os.path.join(ROOT, "results", "reference", "kernels.json")])
+        figure, found = PLOTS["roofline"](kernels)
+        self.addCleanup(mpiq_figure.plt.close, figure)
+        sizes = sorted({row["bytes"] for row in found}, reverse=True)
+        for axis, size in zip(figure.axes, sizes):
+            roof = next(line for line in axis.lines if line.get_label().startswith("roof: "))
+            slope = roof.get_ydata()[0] / roof.get_xdata()[0]
+            for row in found:
+                if row["bytes"] == size:
+                    self.assertLessEqual(row["elements_per_s"], row["elements_per_B"] * slope * (1 + 1e-9), row)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,13 @@ import numpy as np
 import figure_checks
 import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
-from scripts_common import ROOT, InTemporaryFolder, script
+from scripts_common import InTemporaryFolder, script
 
 import mpiq_figure
-import mpiq_kernels
 import mpiq_results
 import mpiq_schedules
 from mpiq_plots import PLOTS
 from mpiq_selection import Selection
-from plots import frontier
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -211,19 +209,6 @@ class Plots(Drawn):
         self.assertEqual(self.columns(self.draw("ranks", path), "repetition", "rank", "t_rank_s"),
                          [(0, 0, 1e-3), (0, 1, 2e-3), (1, 0, 3e-3), (1, 1, 4e-3)])
 
-    def test_ranks_draws_every_method_or_says_which_not(self):
-        for many in (8, 14):
-            rows = [point(f"topk(k=0.{i:02})", MIB, 1e-3) for i in range(1, many + 1)]
-            path = self.with_dataset(self.file(rows, name=f"{many}.h5"), "samples/t_rank_s", np.full((many, 3, 2), 1e-3))
-            figure, found = PLOTS["ranks"](Selection([mpiq_results.read(path)], [], ""))
-            self.addCleanup(mpiq_figure.plt.close, figure)
-            panels = [axis.get_title() for axis in figure.axes if axis.get_title().startswith("topk")]
-            said = " ".join(figure.words[1])
-            self.assertEqual(len({row["method"] for row in found}), many, "the CSV has all")
-            self.assertEqual(len(panels), min(many, 12))
-            self.assertEqual(said.count("topk"), many - len(panels), said)
-            self.assertIn("time /\nmedian", [axis.get_title() for axis in figure.axes])
-
     def test_layers(self):
         rows = [point(m, size, t, model="net", layer=f"l{size}", layers_alike=alike) for size, t, alike in
                 ((4 * KIB, 1e-3, 3), (MIB, 5e-3, 1)) for m in ("mpi", "onebit")]
@@ -301,30 +286,6 @@ class Plots(Drawn):
     def test_frontier(self):
         found = self.draw("frontier", self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None]))
         self.assertEqual({(r["method"], r["baseline"], r["ranks"]) for r in found}, {("onebit", "mpi/fastest", "2")})
-
-    def test_frontier_says_which_side_is_faster(self):
-        path = self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None])
-        figure, _ = PLOTS["frontier"](Selection([mpiq_results.read(path)], [], ""))
-        self.addCleanup(mpiq_figure.plt.close, figure)
-        self.assertIn("the legend says on which side it is faster", " ".join(figure.words[1]))
-        labels = [line.get_label() for line in figure.axes[0].lines]
-        self.assertIn("thin: surely faster", labels)
-        self.assertTrue(any(re.fullmatch(r"onebit \(faster (left of it|right of it|everywhere)\)", label) for label in labels), labels)
-        side = frontier.side_of
-        slow, fast = np.array([[1.0, 1], [-1, -1]]), np.array([[-1.0, -1], [-1, 1]])
-        self.assertEqual([side(slow), side(fast)], ["faster left of it", "faster right of it"])
-
-    def test_no_codec_is_above_the_roof(self):
-        kernels = mpiq_kernels.read([os.path.join(ROOT, "results", "reference", "kernels.json")])
-        figure, found = PLOTS["roofline"](kernels)
-        self.addCleanup(mpiq_figure.plt.close, figure)
-        sizes = sorted({row["bytes"] for row in found}, reverse=True)
-        for axis, size in zip(figure.axes, sizes):
-            roof = next(line for line in axis.lines if line.get_label().startswith("roof: "))
-            slope = roof.get_ydata()[0] / roof.get_xdata()[0]
-            for row in found:
-                if row["bytes"] == size:
-                    self.assertLessEqual(row["elements_per_s"], row["elements_per_B"] * slope * (1 + 1e-9), row)
 
     def test_roofline(self):
         path = self.path("kernels.json")
