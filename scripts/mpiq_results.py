@@ -176,6 +176,15 @@ def check_sum(path):
         raise ResultsError(f"{path}: damaged HDF5 file (its checksum is damaged)")
 
 
+def hdf5(path, mode="r"):
+    """The file without a lock. Locks fail on NFS without its lock daemon, and on Lustre without flock; and none is needed: whoever
+    writes a result file renames it when it is complete."""
+    try:
+        return h5py.File(path, mode, locking=False)
+    except (TypeError, ValueError):  # h5py before 3.5, or HDF5 before 1.10.7: HDF5_USE_FILE_LOCKING=FALSE does it there
+        return h5py.File(path, mode)
+
+
 @contextlib.contextmanager
 def opened(path):
     """Opens the HDF5 file for reading. Raises ResultsError for other files, also if damage shows only later, while it is
@@ -189,9 +198,11 @@ def opened(path):
         raise ResultsError(f"{path}: not an HDF5 file")
     check_sum(path)
     try:
-        with h5py.File(path, "r") as file:
+        with hdf5(path) as file:
             yield file
     except (OSError, RuntimeError, KeyError) as error:  # h5py raises these for truncated and damaged files
+        if "unable to lock file" in str(error):
+            raise ResultsError(f"{path}: its file system has no locks ({error}): set HDF5_USE_FILE_LOCKING=FALSE") from error
         raise ResultsError(f"{path}: damaged HDF5 file ({error})") from error
 
 

@@ -4,12 +4,15 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/result_t
 """
 import contextlib
 import csv
+import errno
 import io
 import json
 import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -20,6 +23,27 @@ from result_files import NO_CACHE, OTHER, OVER, PUBLICATION, SMALL, SPARSE, With
 from scripts_common import ROOT, call, script
 
 import mpiq_results
+
+
+class NoLocks(WithFiles):
+    """A file system whose flock fails, as NFS without its lock daemon, Lustre without flock, and others."""
+
+    SOURCE = """#include <errno.h>
+#include <stdlib.h>
+int flock(int file, int operation) { (void)file; (void)operation; errno = atoi(getenv("FAKE_ERRNO")); return -1; }
+"""
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_files_are_read_and_written(self):
+        with open(self.path("flock.c"), "w", encoding="utf-8") as file:
+            file.write(self.SOURCE)
+        subprocess.run(["cc", "-shared", "-fPIC", self.path("flock.c"), "-o", self.path("flock.so")], check=True)
+        for error in (errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO, errno.ENOSYS, 524):
+            env = {**os.environ, **NO_CACHE, "FAKE_ERRNO": str(error), "LD_PRELOAD": self.path("flock.so")}
+            for name, words in (("check_results", ()), ("merge", ("-o", self.path(f"{error}.h5"))), ("export", ("-o", self.path(f"{error}.csv")))):
+                done = subprocess.run([sys.executable, script(name), SMALL, *words], capture_output=True, text=True, check=False, env=env)
+                self.assertEqual((name, error, done.returncode, done.stderr), (name, error, 0, ""), done.stdout)
+            self.assertEqual(len(points_of(self.path(f"{error}.h5"))), len(points_of(SMALL)))
 
 
 class Merge(WithFiles):

@@ -81,6 +81,12 @@ class Simulated(WithFiles):
         self.assertIn("dense methods of the point: expected mpi, which chooses; or all of raw/recursive_doubling, raw/halving_doubling, raw/ring, "
                       "found raw/recursive_doubling", done.stdout)
 
+    def test_a_command_line_that_no_file_can_hold_is_refused_before_anything_is_simulated(self):
+        path = self.path("long.h5")
+        done = simulate("--ranks", "2", "--methods", "mpi", "--sizes", ",".join(map(str, range(4, 60000, 4))), "-O", path)
+        self.assertEqual((done.returncode, done.stdout, os.path.exists(path)), (2, "", False))
+        self.assertRegex(done.stderr, r"command_line has \d+ bytes, and an attribute of HDF5 holds at most 64000: name fewer sizes or methods")
+
     def test_a_row_that_calls_itself_measured_is_found(self):
         path = self.file()
         self.change(path, status=(3, b"ok"))
