@@ -2,7 +2,7 @@
 
 Everything that tabulates, draws or compares results uses this reader. As a program it prints a table:
 
-    /usr/bin/python3 scripts/mpiq_results.py FILE.h5...
+    python3 scripts/mpiq_results.py FILE.h5...
 """
 import contextlib
 import dataclasses
@@ -10,6 +10,8 @@ import math
 import os
 import sys
 import zlib
+
+import mpiq_python  # noqa: F401  chooses the Python, if this is the program
 
 import h5py
 import numpy as np

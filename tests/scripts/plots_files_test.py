@@ -2,12 +2,14 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_files_test.py
 """
+import glob
 import math
 import os
 import re
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -21,6 +23,7 @@ import matplotlib.pyplot as plt
 
 import mpiq_figure
 import mpiq_kernels
+import mpiq_python
 import mpiq_results
 import mpiq_sources
 import plots  # noqa: F401  registers them
@@ -246,6 +249,56 @@ class Figures(Drawn):
             for row in found:
                 if row["bytes"] == size:
                     self.assertLessEqual(row["elements_per_s"], row["elements_per_B"] * slope * (1 + 1e-9), row)
+
+
+class Interpreter(Drawn):
+    """The Python of an active environment runs the scripts, and a missing or broken module is one line."""
+
+    def check(self, **env):
+        clean = {name: value for name, value in os.environ.items() if name not in ("CONDA_PREFIX", "PYTHONPATH", "VIRTUAL_ENV")}
+        return subprocess.run([os.path.join(ROOT, "scripts", "check_results"), SMALL], env={**clean, **env}, capture_output=True, text=True,
+                              check=False)
+
+    def environment(self, *words):
+        folder = self.path("venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", *words, folder], check=True)
+        return folder, os.pathsep.join((os.path.join(folder, "bin"), os.environ["PATH"]))
+
+    def test_an_active_environment_is_used(self):
+        folder, path = self.environment("--system-site-packages")
+        (packages,) = glob.glob(os.path.join(folder, "lib", "python3*", "site-packages"))
+        with open(os.path.join(packages, "mark.pth"), "w", encoding="utf-8") as file:
+            file.write("import sys; sys.stderr.write('of the environment')\n")
+        done = self.check(PATH=path)
+        self.assertEqual((done.returncode, done.stderr.replace("of the environment", "")), (0, ""), done.stdout)
+        self.assertIn("of the environment", done.stderr)
+
+    def test_a_missing_module_is_one_line_that_names_the_python(self):
+        folder, path = self.environment()
+        done = self.check(PATH=path)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, f"scripts/check_results: {folder}/bin/python3 has no module numpy, h5py: run scripts/setup plot, or activate "
+                         "an environment that has them\n")
+
+    def test_debian_s_python_goes_on_for_one_that_nobody_has_chosen(self):
+        for chosen in (False, True):
+            with mock.patch.object(sys, "executable", "/elsewhere/bin/python3"), mock.patch.object(sys, "argv", ["scripts/plot", "x"]), \
+                    mock.patch.object(mpiq_python, "is_environment", lambda chosen=chosen: chosen), mock.patch("os.access", return_value=True), \
+                    mock.patch("os.execv", side_effect=OSError("this program has ended")) as other:
+                self.assertRaises(SystemExit if chosen else OSError, mpiq_python.settle, "scripts/plot", ("no_such_module",))
+            self.assertEqual([call.args for call in other.call_args_list], [] if chosen else [("/usr/bin/python3", ["/usr/bin/python3", "scripts/plot", "x"])])
+        with mock.patch("os.execv") as other:
+            mpiq_python.settle("scripts/plot", ("numpy", "h5py"))
+        other.assert_not_called()
+
+    def test_modules_for_another_numpy_are_one_line_that_names_both(self):
+        with open(self.path("h5py.py"), "w", encoding="utf-8") as file:
+            file.write("import sys\nsys.stderr.write('A module that was compiled for NumPy 1\\n' * 40)\n"
+                       "raise ImportError('numpy.core.multiarray failed to import')\n")
+        done = self.check(PATH=os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])), PYTHONPATH=self.path())
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
+        self.assertRegex(done.stderr, r"scripts/check_results: h5py \(.*/h5py\.py\) cannot be imported, with numpy [0-9.]+ \(.*numpy.*\): "
+                         r"numpy\.core\.multiarray failed to import\. .*PYTHONNOUSERSITE=1")
 
 
 if __name__ == "__main__":
