@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,8 +16,10 @@ namespace {
 constexpr std::string_view kMark = "\nmpiq-bench crc32 ";  // scripts/mpiq_results.py looks for the same text
 constexpr std::size_t kLength = kMark.size() + 9;          // eight hexadecimal digits and the end of the line
 
-// Offsets in HDF5's superblock: its version and, in version 0, which we write, the end of the file.
-constexpr std::size_t kVersionAt = 8, kEndAt = 40, kSuperblock = 48;
+// Offsets in HDF5's superblock: its version and, by version, the end of the file. We write version 0, whatever HDF5 would take by
+// itself; files may come from elsewhere.
+constexpr std::size_t kVersionAt = 8;
+constexpr std::array<std::size_t, 4> kEndAt{40, 44, 28, 28};
 
 std::string line_for(std::span<const std::byte> image) {
   const auto sum =
@@ -26,9 +29,12 @@ std::string line_for(std::span<const std::byte> image) {
 
 // Whether the image is longer than HDF5 knows.
 bool has_more(std::span<const std::byte> image) {
-  if (image.size() < kSuperblock || image[kVersionAt] != std::byte{0}) return false;
+  const auto version =
+      image.size() > kVersionAt ? static_cast<std::size_t>(image[kVersionAt]) : kEndAt.size();
   std::uint64_t end = 0;
-  for (std::size_t i = sizeof end; i-- > 0;) end = end << 8 | static_cast<std::uint64_t>(image[kEndAt + i]);
+  if (version >= kEndAt.size() || image.size() < kEndAt[version] + sizeof end) return false;
+  for (std::size_t i = sizeof end; i-- > 0;)
+    end = end << 8 | static_cast<std::uint64_t>(image[kEndAt[version] + i]);
   return end < image.size();
 }
 

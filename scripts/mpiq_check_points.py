@@ -73,10 +73,36 @@ def _order(file, groups):
 def _base(file, group):
     """The row of the baseline among rows measured together; None if the baseline was not measured."""
     baseline = file.runs[file.run_of[group[0]]].config().get("baseline")
+    if baseline == schema.BEST_DENSE:
+        dense = [i for i in group if _is_dense(file, i) and len(recompute.sample_of(file, i))]
+        return min(dense, key=lambda i: file.points["t_median_s"][i], default=None)
     for i in group:
         if "method" in file.points.dtype.names and file.text(i, "method") == baseline and len(recompute.sample_of(file, i)):
             return i
     return None
+
+
+def _is_dense(file, i):
+    """As mpiq_results.dense, for one row."""
+    return file.text(i, "compressor") == "none" or file.text(i, "compressor") == "raw" and file.text(i, "status") == schema.SIMULATED
+
+
+def _dense_algorithms(file):
+    """Compressed methods are compared with the best dense one, so a point has MPI's own choice, or all algorithms."""
+    if "method" not in file.points.dtype.names:
+        return
+    points = {}
+    columns = [c for c in ("collective", "link", "ranks", "nodes", "dtype", "place", "count", "input_id", "layer", "model")
+               if c in file.points.dtype.names]
+    for i, row in enumerate(file.points):
+        points.setdefault(tuple(row[c].item() for c in columns), []).append(i)
+    for rows in points.values():
+        dense = [i for i in rows if _is_dense(file, i)]
+        lone = schema.lone_algorithm({file.text(i, "method") for i in dense})
+        if lone and len(dense) < len(rows):
+            yield dense[0], "dense methods of the point", \
+                f"mpi, which chooses; or all of {', '.join('raw/' + name for name in schema.DENSE_ALGORITHMS)}" if lone.startswith("raw") else \
+                "mpi, which chooses; or several algorithms", lone
 
 
 def _speedups(file, groups):
@@ -142,6 +168,7 @@ def _simulated(file):
 
 def check(file):
     yield from _simulated(file)
+    yield from _dense_algorithms(file)
     groups = file.together()
     yield from _keys(file)
     yield from _order(file, groups)

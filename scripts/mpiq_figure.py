@@ -7,9 +7,11 @@ import os
 import textwrap
 import zlib
 
-import matplotlib
+os.environ["MPLBACKEND"] = "Agg"  # no display is needed. matplotlib reads it when it is imported, and a notebook's names a module of its own
 
-matplotlib.use("Agg")  # no display is needed
+import matplotlib  # noqa: E402
+
+matplotlib.rcdefaults()  # figures are the same whatever matplotlibrc the user has
 
 import matplotlib.pyplot as plt  # noqa: E402
 import numpy as np  # noqa: E402
@@ -17,13 +19,14 @@ from matplotlib import ticker  # noqa: E402
 from matplotlib.legend import Legend  # noqa: E402
 
 from mpiq_results import bytes_label  # noqa: E402
-from mpiq_schema import DENSE, SIMULATED  # noqa: E402
+from mpiq_schema import DENSE, SIMULATED, SIMULATED_FASTEST  # noqa: E402
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and dashes distinguish methods without
 # colour.
 LOOKS = {
     "mpi": ("#000000", "o", "-"),
     "mpi/fastest": ("#000000", "o", "-"),
+    "dense/fastest": ("#000000", "o", "-"),
     "bf16": ("#0072B2", "s", (0, (5, 2))),
     "onebit": ("#D55E00", "^", "-"),
     "adaptive": ("#009E73", "D", (0, (4, 1, 1, 1))),
@@ -41,6 +44,7 @@ PANEL_WIDTH = 5.2  # inches, with its legend; two panels fit a page
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
+    "text.parse_math": False,  # a $ in a title or a name is a $
     "svg.hashsalt": "mpi_quant",  # so that names inside an SVG depend on its content only
 })
 
@@ -72,11 +76,11 @@ def order(method):
     return not is_dense(method), method
 
 
-ELSEWHERE = {"mpi-direct": "MPI_Allreduce on GPU memory", "nccl": "NCCL"}
+ELSEWHERE = {SIMULATED_FASTEST: "fastest dense algorithm", "mpi-direct": "MPI_Allreduce on GPU memory", "nccl": "NCCL"}
 
 
 def is_dense(method):
-    return method.split("/")[0] in DENSE
+    return method.split("/")[0] in DENSE or method == SIMULATED_FASTEST
 
 
 def label(method, dtypes):

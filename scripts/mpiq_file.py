@@ -10,7 +10,7 @@ import numpy as np
 
 import mpiq_results
 import mpiq_schema as schema
-from mpiq_results import ResultsError
+from mpiq_results import ResultsError, hdf5
 
 
 @dataclasses.dataclass
@@ -198,7 +198,7 @@ def save(content, path):
     handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=folder)
     os.close(handle)
     try:
-        with h5py.File(temporary, "w") as file:
+        with hdf5(temporary, "w") as file:
             _write(file, content)
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())

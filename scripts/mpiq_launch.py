@@ -8,8 +8,7 @@ import subprocess
 import sys
 import time
 
-import h5py
-
+import mpiq_results
 import mpiq_sweep
 
 LAB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lab")
@@ -38,7 +37,7 @@ def command(sweep, cell, bench, words, mpiexec):
 def is_complete(path):
     """Whether a result file says that no points are left, and every point in it is good."""
     try:
-        with h5py.File(path) as file:
+        with mpiq_results.hdf5(path) as file:
             if file.attrs["status"] not in (b"complete", "complete"):
                 return False
             last = dict(zip(file["points"]["key"], file["points"]["status"]))

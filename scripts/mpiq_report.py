@@ -25,7 +25,8 @@ def verdicts(selection):
     """Yields a box for each panel."""
     out = []
     for key, points in selection.panels():
-        found = mpiq_verdict.of_panel(points, selection.base_methods())
+        files = [r.attrs for r in selection.results if np.isin(r.points["key"], points["key"]).any()]
+        found = mpiq_verdict.of_panel(points, selection.base_methods(), files)
         said = mpiq_verdict.sentences(found, base_words(selection))
         box = [f'<div class="verdict{"" if found.kind == "wins" else " none"}">',
                h.paragraph(place(selection, key), "soft"), f"<p><strong>{h.text(said[0])}</strong></p>"]
@@ -206,7 +207,8 @@ def _of_file(result):
 def methods_section(selection):
     """How it was measured, as the files state it."""
     yield h.paragraph(f"Speed-ups are over {base_words(selection)}, paired within a launch. A method is called faster only where "
-                      "the 95 % interval of its speed-up lies above 1. Outliers are kept in all statistics.")
+                      f"the 95 % interval of its speed-up lies above 1 and is no wider than a factor of {mpiq_verdict.MOST_WIDTH:g}. It is advised from the size on "
+                      f"from which the lower end is at least {mpiq_verdict.LEAST_GAIN:g} at all measured sizes. Outliers are kept in all statistics.")
     for result in selection.results:
         yield h.heading(3, os.path.basename(result.attrs["file"]))
         yield h.terms(_of_file(result))

@@ -2,7 +2,7 @@
 
 Everything that tabulates, draws or compares results uses this reader. As a program it prints a table:
 
-    /usr/bin/python3 scripts/mpiq_results.py FILE.h5...
+    python3 scripts/mpiq_results.py FILE.h5...
 """
 import contextlib
 import dataclasses
@@ -10,6 +10,8 @@ import math
 import os
 import sys
 import zlib
+
+import mpiq_python  # noqa: F401  chooses the Python, if this is the program
 
 import h5py
 import numpy as np
@@ -27,6 +29,7 @@ NEEDED = (
 
 
 DATASETS = {"samples": "samples/t_max_s", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
+END_AT = (40, 44, 28, 28)  # by version of HDF5's superblock: where it says the end of the file
 MARK = b"\nmpiq-bench crc32 "  # begins the line after the end of a file; eight digits follow
 
 
@@ -38,7 +41,7 @@ class ResultsError(Exception):
 class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
     `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
-    `cpus`, `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
+    `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
     not valid. t_rank: samples of every rank. exposed: seconds in each of phases. None if the file has none."""
 
     points: np.ndarray
@@ -129,9 +132,13 @@ def _attributes(path, file):
     # A file made by scripts/merge has a group for each file that it was made of.
     groups = [run] if run is not None else []
     groups += list(file["runs"].values()) if "runs" in file else []
+    commits = {(_text(group.attrs["git_commit"]), bool(group.attrs.get("git_dirty", 0))) for group in groups if "git_commit" in group.attrs}
+    attrs["commits"] = sorted(commits) or [(str(attrs.get("git_commit", "?")), bool(attrs.get("git_dirty")))]
     for name, column in (("hosts", "host"), ("cpus", "cpu_model")):
         known = [group["nodes"][column] for group in groups if "nodes" in group and column in group["nodes"].dtype.names]
         attrs[name] = sorted({_text(value) for values in known for value in values})
+    attrs["loads"] = sorted({(_text(row["host"]), float(row["load1"]), int(row["cores"])) for group in groups if "nodes" in group
+                             for row in group["nodes"][...] if {"host", "load1", "cores"} <= set(row.dtype.names)})
     attrs["env"] = [(_text(row["name"]), _text(row["value"])) for row in run["env"]] if run is not None and "env" in run else []
     attrs["inputs"] = [dict(zip(row.dtype.names, map(_text, row.item()))) for row in file["inputs"][...]] if "inputs" in file else []
     attrs["formulas"] = {name.removesuffix(".formula"): _text(text) for name, text in sorted(file["points"].attrs.items())
@@ -168,8 +175,17 @@ def check_sum(path):
     if content[max(end, 0):].startswith(MARK):
         if content[end + len(MARK):] != b"%08x\n" % zlib.crc32(memoryview(content)[:end]):
             raise ResultsError(f"{path}: damaged HDF5 file (its checksum does not fit its contents)")
-    elif content[8:9] == b"\0" and int.from_bytes(content[40:48], "little") < len(content):
+    elif len(content) > 8 and content[8] < len(END_AT) and int.from_bytes(content[END_AT[content[8]]:][:8], "little") < len(content):
         raise ResultsError(f"{path}: damaged HDF5 file (its checksum is damaged)")
+
+
+def hdf5(path, mode="r"):
+    """The file without a lock. Locks fail on NFS without its lock daemon, and on Lustre without flock; and none is needed: whoever
+    writes a result file renames it when it is complete."""
+    try:
+        return h5py.File(path, mode, locking=False)
+    except (TypeError, ValueError):  # h5py before 3.5, or HDF5 before 1.10.7: HDF5_USE_FILE_LOCKING=FALSE does it there
+        return h5py.File(path, mode)
 
 
 @contextlib.contextmanager
@@ -185,9 +201,11 @@ def opened(path):
         raise ResultsError(f"{path}: not an HDF5 file")
     check_sum(path)
     try:
-        with h5py.File(path, "r") as file:
+        with hdf5(path) as file:
             yield file
     except (OSError, RuntimeError, KeyError) as error:  # h5py raises these for truncated and damaged files
+        if "unable to lock file" in str(error):
+            raise ResultsError(f"{path}: its file system has no locks ({error}): set HDF5_USE_FILE_LOCKING=FALSE") from error
         raise ResultsError(f"{path}: damaged HDF5 file ({error})") from error
 
 
@@ -242,8 +260,9 @@ def chosen(points, where):
 
 
 def dense(points):
-    """Which rows are the MPI library's own reduction, with any algorithm."""
-    return points["compressor"] == "none"
+    """Which rows reduce without compression: the MPI library's own reduction, with any algorithm. Among simulated rows also raw, over any
+    plan: there is no MPI library whose choice would be better."""
+    return (points["compressor"] == "none") | ((points["compressor"] == "raw") & (points["status"] == schema.SIMULATED))
 
 
 EARLIER = ("onebit", "threshold")  # quantizers before the adaptive one (Dryden et al. 2016)
@@ -255,8 +274,8 @@ def earlier(points):
 
 
 def fastest(points):
-    """The position of the fastest good row; None if there is none."""
-    times = np.where(points["status"] == "ok", points["t_median_s"], np.nan)
+    """The position of the fastest good row; None if there is none. Simulated rows are good: they are never among measured ones."""
+    times = np.where(np.isin(points["status"], ("ok", schema.SIMULATED)), points["t_median_s"], np.nan)
     return int(np.nanargmin(times)) if np.isfinite(times).any() else None
 
 

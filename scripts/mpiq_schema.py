@@ -21,6 +21,24 @@ MEMORIES = ("host", "cuda")
 # Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI that gets the
 # addresses on the GPU; NCCL.
 DENSE = ("mpi", "mpi-direct", "nccl")
+# The algorithms by which MPI libraries reduce, as the library's model prices them (mpi_quant/plan/cost.hpp). Which one is the fastest
+# depends on the ranks and the size.
+DENSE_ALGORITHMS = ("recursive_doubling", "halving_doubling", "ring")
+SIMULATED_FASTEST = "dense/fastest"  # in figures: the fastest dense method of a simulated point
+BEST_DENSE = "best-dense"  # word of --baseline: the fastest dense method of each point
+
+
+def lone_algorithm(methods):
+    """The algorithm that a point's dense methods name, if it is one where several were possible; None if not. mpi leaves the choice to MPI,
+    or to the simulation, and so do mpi-direct and nccl. raw is this library's, in simulated rows: one plan, or a few, may be weak."""
+    methods = {method.partition("#")[0] for method in methods}
+    if methods & set(DENSE):
+        return None
+    plans = {method.partition("/")[2] for method in methods if method.startswith("raw")}
+    named = sorted(methods)
+    if len(plans) == len(methods):
+        return None if not methods or set(DENSE_ALGORITHMS) <= plans else ", ".join(named)
+    return named[0] if len(named) == 1 else None
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
 

@@ -6,10 +6,9 @@ import numpy as np
 
 import mpiq_figure as fig
 import mpiq_results
-from mpiq_schema import SIMULATED
+from mpiq_schema import BEST_DENSE, SIMULATED, SIMULATED_FASTEST, lone_algorithm
 
-BEST_DENSE = "best-dense"  # the word of --baseline for the fastest of the MPI library's own algorithms at each point
-FASTEST = "mpi/fastest"  # its name in figures
+FASTEST = "mpi/fastest"  # the name of the fastest of the MPI library's algorithms in figures
 PANEL = ("link", "nodes", "ranks", "dtype", "data")  # a panel has one value of each
 ALIKE = ("op", "memory", "place", "buffers", "sync", "mode", "model")  # rows that differ in these must not be joined by a line
 TIMED = ("ok", "invalid", SIMULATED)  # rows with a time
@@ -84,7 +83,7 @@ class Selection:
     def base_methods(self):
         """The methods that speed-ups are relative to. At their own points the speed-up is 1."""
         if self.baseline == BEST_DENSE:
-            return [FASTEST]
+            return sorted({FASTEST, SIMULATED_FASTEST} & set(self.points["method"]))
         bases = set(self.points["base_key"]) - {""}
         return sorted(set(self.points["method"][np.isin(self.points["key"], list(bases))])) or ["mpi"]
 
@@ -105,20 +104,22 @@ class Selection:
             return [self._settings(meaning, p)] + [self._origin(part) for part in parts]
         attrs = [r.attrs for r in self.results]
         simulated = ["Simulated, not measured: times are virtual."] if is_simulated(p).any() else []
-        return simulated + [
-            self._settings(meaning, p),
-            f"{span(p['ranks'])} ranks ran on host {hosts(attrs)}, "
-            f"{f'over {links}' if (links := words(p['link'])) else 'over a link that is not named'}, "
-            f"with {words(mpi_version(a) for a in attrs)}, at commit {words(commit(a) for a in attrs)}.",
-        ]
+        over = f"over {links}" if (links := words(p["link"])) else "over a link that is not named"
+        if simulated:
+            return simulated + [self._settings(meaning, p), f"{span(p['ranks'])} ranks were simulated {over}, by mpiq-simulate at commit "
+                                f"{commits(attrs)}."]
+        return [self._settings(meaning, p),
+                f"{span(p['ranks'])} ranks ran on host {hosts(attrs)}, {over}, "
+                f"with {words(mpi_version(a) for a in attrs)}, at commit {commits(attrs)}."]
 
     def _settings(self, meaning, p):
         compressed = p[p["compressor"] != "none"]
         feedback = {0: "off", 1: "on"}.get(int(compressed["feedback"][0]), "?") if len(compressed) else "none"
         first = kinds(p)[0]  # the measured rows, if there are any
         launches = len(set(first["launch"]))
+        many = "1 repetition" if span(first["reps"]) == "1" else f"{span(first['reps'])} repetitions"
         return (
-            f"{meaning} A {'measured ' if len(first) < len(p) else ''}point has {span(first['reps'])} repetitions "
+            f"{meaning} A {'measured ' if len(first) < len(p) else ''}point has {many} "
             f"in {launches} launch{'es' if launches > 1 else ''}. The vectors hold "
             f"{words(fig.DTYPES.get(d, d) for d in p['dtype'])} numbers (input: {_data(p['data'])}) and are summed "
             f"{words(PLACES.get(v, v) for v in p['place'])}. The settings were: buffers {words(p['buffers'])}, mode {words(p['mode'])}, "
@@ -129,11 +130,11 @@ class Selection:
         """Where the rows of one kind come from, in a figure of both kinds."""
         attrs = [r.attrs for r in self.results if np.isin(self.rows_of(r)["key"], p["key"]).any()]
         rows = f"{len(p)} row{'s' if len(p) != 1 else ''} of {words(os.path.basename(a['file']) for a in attrs)}, {span(p['ranks'])} ranks"
-        link, commits = words(p["link"]) or "a link that is not named", words(commit(a) for a in attrs)
+        link, made_by = words(p["link"]) or "a link that is not named", commits(attrs)
         if is_simulated(p).all():
-            return f"Simulated (hollow markers, thin lines; times are virtual): {rows} over {link}, at commit {commits}."
+            return f"Simulated (hollow markers, thin lines; times are virtual): {rows} over {link}, at commit {made_by}."
         return (f"Measured (filled markers): {rows} on host {hosts(attrs)}, over {link}, "
-                f"with {words(mpi_version(a) for a in attrs)}, at commit {commits}.")
+                f"with {words(mpi_version(a) for a in attrs)}, at commit {made_by}.")
 
 
 def _wanted(baseline):
@@ -141,7 +142,7 @@ def _wanted(baseline):
 
 
 def one_dense(points):
-    """Keeps only the fastest of the MPI library's own reductions at each size, and calls it mpi/fastest."""
+    """Keeps only the fastest dense method at each size, and calls it mpi/fastest, or dense/fastest if it is simulated."""
     dense = mpiq_results.dense(points)
     kept, sizes = ~dense, [tuple(row[c] for c in (*PANEL, "bytes")) for row in points]
     for size in set(sizes):
@@ -149,8 +150,45 @@ def one_dense(points):
         if rows.any():
             kept |= rows & (points["method"] == mpiq_results.fastest_method(points[rows]))
     points = points.copy()
-    points["method"][dense] = FASTEST
+    points["algorithm"][dense] = [row["algorithm"] if row["method"] in (FASTEST, SIMULATED_FASTEST) else algorithm_of(row) for row in points[dense]]
+    points["method"][dense] = np.where(is_simulated(points[dense]), SIMULATED_FASTEST, FASTEST)
     return points[kept]
+
+
+def algorithm_of(row):
+    """What a dense row was made by, for the CSV: its method; for a simulated mpi also the algorithm, which the note ends with."""
+    note = str(row["note"]) if "note" in row.dtype.names else ""
+    return str(row["method"]) + (note[note.rindex(":"):] if row["method"] == "mpi" and row["status"] == SIMULATED and ":" in note else "")
+
+
+def dense_words(points):
+    """A sentence that says what the fastest dense method was chosen from; '' if there was no choice."""
+    simulated = is_simulated(points)
+    chosen = points["algorithm"][np.isin(points["method"], (FASTEST, SIMULATED_FASTEST))]
+    names = sorted({str(name).partition(":")[0] for name in chosen})
+    if not names:
+        return ""
+    best = " mpi is the best of recursive doubling, halving and doubling, and a ring." if "mpi" in names and simulated.any() else ""
+    return f" At each point the dense line is the fastest dense algorithm: {', '.join(names)}.{best}"
+
+
+def best_dense_of(points):
+    """The points with the fastest dense method alone, for figures of many ranks. Dense methods alone stay as they are: nothing is
+    compared with them. A point with one named algorithm where several were possible is refused, because it would make the others look
+    fast."""
+    if len(kinds(points)) > 1:
+        return np.concatenate([best_dense_of(part) for part in kinds(points)])
+    dense = mpiq_results.dense(points)
+    if dense.all() or not dense.any() or set(points["method"][dense]) == {"mpi"} and not is_simulated(points).any():
+        return points
+    at = [tuple(row[c].item() for c in (*PANEL, "bytes")) for row in points]
+    for place in sorted(set(at)):
+        here = np.array([other == place for other in at])
+        lone = lone_algorithm(set(points["method"][here & dense].tolist()) - {FASTEST, SIMULATED_FASTEST})
+        if lone and (here & ~dense).any():
+            raise PlotError(f"{dict(zip(PANEL, place))['ranks']} ranks, {mpiq_results.bytes_label(place[-1])}: {lone} alone is no baseline, because "
+                            "another dense algorithm may be faster: add rows of the method mpi")
+    return one_dense(points)
 
 
 def is_simulated(points):
@@ -192,7 +230,13 @@ def span(values):
 
 
 def commit(attrs):
-    return str(attrs.get("git_commit", "?"))[:10] + ("+changes" if attrs.get("git_dirty") else "")
+    """The commits of all runs of a file."""
+    return ", ".join(name[:10] + ("+changes" if dirty else "") for name, dirty in attrs["commits"])
+
+
+def commits(files):
+    """The commits of all runs of some files, given by their attributes, each once."""
+    return words(name for attrs in files for name in commit(attrs).split(", "))
 
 
 def mpi_version(attrs):

@@ -1,4 +1,10 @@
-"""What the paired speed-ups of a panel recommend: which method from which size on, or none."""
+"""What the paired speed-ups of a panel recommend: which method from which size on, or none.
+
+The page of scripts/report and the table of README.md (scripts/readme_tables) are made by this rule: a method is advised from the size on from
+which, at all measured sizes, the lower end of its speed-up is at least LEAST_GAIN. Of a method that is faster at some sizes in between,
+or by less, nothing is advised: from launch to launch such a gain may be gone. No verdict is made of a busy machine, and a wide
+interval wins nothing.
+"""
 import dataclasses
 import re
 
@@ -10,18 +16,20 @@ from mpiq_plots import good, series
 ROUNDING = 1e-6  # smaller relative errors come from sums of floats, not from a codec
 LARGE_ERROR = 0.1  # from here on a result by itself is wrong: the advice names its condition
 SUMMING_RULES = ("none", "carry", "decay")  # memory rules with which a result is the sum of its call, up to what is left out
+LEAST_GAIN = 1.2  # the lower end of a speed-up that is advised
+MOST_WIDTH = 2.0  # the upper end of an interval over the lower one
+MOST_LOAD = 1.5  # load of a host before the run, over its cores. Launches of the benchmark one after the other make about 1
 COLUMNS = ("speedup", "speedup_lo", "speedup_hi")
 
 
 @dataclasses.dataclass
 class Candidate:
-    """A method that is faster than the baseline, with 95 % certainty, at every measured size of a run of sizes."""
+    """A method that is faster than the baseline by LEAST_GAIN, with 95 % certainty, at every measured size from `first` on."""
 
     method: str
-    points: list  # the points of the run as summarise makes them, each with `error`
+    points: list  # of these sizes, as summarise makes them, each with `error`
     first: int
     last: int
-    elsewhere: list  # sizes outside of the run at which it wins too
 
     @property
     def errors(self):
@@ -30,8 +38,8 @@ class Candidate:
 
 @dataclasses.dataclass
 class Verdict:
-    """kind: 'wins' (best: the recommended Candidate, which may or may not win up to the largest size), 'loses', or 'unknown'
-    without good rows."""
+    """kind: 'wins' (best: the recommended Candidate), 'loses', or 'unknown' without rows that can be judged; `why` says what is wrong with
+    them."""
 
     kind: str
     sizes: list
@@ -39,10 +47,8 @@ class Verdict:
     others: list = dataclasses.field(default_factory=list)
     left_out: int = 0
     set_aside: list = dataclasses.field(default_factory=list)  # methods of which a single sum is not asked
-
-    @property
-    def reaches_the_largest(self):
-        return self.best is not None and self.best.last == self.sizes[-1]
+    why: str = ""
+    wide: list = dataclasses.field(default_factory=list)  # (method, point) that would win, but for the width of its interval
 
 
 def needs_earlier_calls(method):
@@ -53,52 +59,68 @@ def needs_earlier_calls(method):
 
 
 def wins(point):
-    return point["drawn"] == "line" and point["low"] > 1
+    """Whether a point is called faster, in tables."""
+    return point["drawn"] == "line" and point["low"] > 1 and not is_wide(point)
 
 
-def runs(points, sizes):
-    """The runs of neighbouring measured sizes at which a method wins. A size without a good point of the method ends a run."""
-    by_size, run = {p["bytes"]: p for p in points}, []
-    for size in sizes:
-        if size in by_size and wins(by_size[size]):
-            run.append(by_size[size])
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+def is_wide(point):
+    return not point["high"] <= MOST_WIDTH * point["low"]
+
+
+def is_worth(point):
+    """Whether a point speaks for advice."""
+    return wins(point) and point["low"] >= LEAST_GAIN
 
 
 def candidate(method, points, sizes, errors):
-    """The best run of a method: the one that ends at the largest size, otherwise the longest; None if the method never wins."""
-    found = list(runs(points, sizes))
-    if not found:
+    """The method from the smallest size on from which it is worth it at all measured sizes; None if there is none. A size without a
+    good point of the method ends the range, and one size alone is no range if several were measured."""
+    by_size, run = {p["bytes"]: p for p in points}, []
+    for size in reversed(sizes):
+        if size not in by_size or not is_worth(by_size[size]):
+            break
+        run.insert(0, by_size[size])
+    if len(run) < min(2, len(sizes)):
         return None
-    run = max(found, key=lambda r: (r[-1]["bytes"] == sizes[-1], len(r), r[-1]["bytes"]))
-    inside = [p["bytes"] for p in run]
-    elsewhere = [p["bytes"] for r in found for p in r if p["bytes"] not in inside]
-    return Candidate(method, [{**p, "error": errors.get((method, p["bytes"]), np.nan)} for p in run], inside[0], inside[-1],
-                     elsewhere)
+    return Candidate(method, [{**p, "error": errors.get((method, p["bytes"]), np.nan)} for p in run], run[0]["bytes"], run[-1]["bytes"])
 
 
-def of_panel(points, baselines):
-    """The verdict on the rows of one panel. baselines: the methods that speed-ups are relative to."""
+def load_words(files):
+    """Why nothing is concluded from files whose hosts had other work, by the load before the run; '' if they had none."""
+    for attrs in files:
+        for host, load, cores in attrs.get("loads", ()):
+            if cores > 0 and load > MOST_LOAD * cores:
+                return f"host {host} was busy: its load was {load:.3g} on {cores} cores when the measurement began"
+    return ""
+
+
+def of_panel(points, baselines, files=()):
+    """The verdict on the rows of one panel. baselines: the methods that speed-ups are relative to. files: the attributes of the files
+    of the rows."""
     compared = ~mpiq_results.dense(points) & ~np.isin(points["method"], baselines) & np.isfinite(points["speedup"])
     aside = sorted({method for method in points["method"][compared] if needs_earlier_calls(method)})
     mine = points[compared & ~np.isin(points["method"], aside)]
     quotable = mine[good(mine)]
     left_out = len(mine) - len(quotable)
-    if not len(quotable):
+    if (compared.any() and not len(quotable)) or not len(mine):
         return Verdict("unknown", [], left_out=left_out, set_aside=aside)
+    if busy := load_words(files):
+        return Verdict("unknown", [], set_aside=aside, why=busy)
     sizes = [int(size) for size in sorted(set(quotable["bytes"]))]
     errors = {(method, p["bytes"]): p["value"] for method, found in series(quotable, *["err_rel_l2"] * 3, "bytes").items()
               for p in found}
-    found = [candidate(method, found, sizes, errors) for method, found in series(quotable, *COLUMNS, "bytes").items()]
-    found = [c for c in found if c]
+    by_method = series(quotable, *COLUMNS, "bytes")
+    wide = [(method, p) for method, line in by_method.items() for p in line
+            if p["drawn"] == "line" and np.isfinite(p["low"]) and is_wide(p) and p["value"] >= LEAST_GAIN]
+    found = [c for c in (candidate(method, line, sizes, errors) for method, line in by_method.items()) if c]
     if not found:
+        if wide:
+            method, p = max(wide, key=lambda pair: pair[1]["value"])
+            return Verdict("unknown", sizes, left_out=left_out, set_aside=aside, wide=wide, why="intervals are too wide, such as "
+                           f"{ratio_words(p)} of {method} at {bytes_words(p['bytes'])}: more repetitions, or a machine without other work")
         return Verdict("loses", sizes, left_out=left_out, set_aside=aside)
-    found.sort(key=lambda c: (-c.last, -c.points[-1]["value"]))
-    return Verdict("wins", sizes, found[0], found[1:], left_out, aside)
+    found.sort(key=lambda c: -c.points[-1]["value"])
+    return Verdict("wins", sizes, found[0], found[1:], left_out, aside, wide=wide)
 
 
 def bytes_words(size):
@@ -137,14 +159,10 @@ def gain_words(candidate):
 
 
 def range_words(verdict, found):
-    """'from 1 MiB on'; if it ends before the largest size, 'from 1 MiB to 4 MiB' or 'at 1 MiB'."""
+    """'from 1 MiB on'."""
     if len(verdict.sizes) == 1:
         return f"at {bytes_words(found.first)}, the only size measured"
-    if found.last == verdict.sizes[-1]:
-        return f"from {bytes_words(found.first)} on"
-    if found.first == found.last:
-        return f"at {bytes_words(found.first)} only"
-    return f"from {bytes_words(found.first)} to {bytes_words(found.last)} only"
+    return f"from {bytes_words(found.first)} on"
 
 
 def sentences(verdict, base):
@@ -158,21 +176,20 @@ def sentences(verdict, base):
 
 def advice(verdict, base):
     if verdict.kind == "unknown":
-        why = (f"all {verdict.left_out} compared rows are invalid or have more ranks than cores" if verdict.left_out else
+        why = verdict.why or (f"all {verdict.left_out} compared rows are invalid or have more ranks than cores" if verdict.left_out else
                "no row of a compressed method has a speed-up")
         return [f"No verdict: {why}.", f"Until it is measured, keep {base}."]
     span = " to ".join(dict.fromkeys(bytes_words(s) for s in (verdict.sizes[0], verdict.sizes[-1])))
     if verdict.kind == "loses":
-        return [f"Keep {base}: at no measured size ({span}) is a compressed method faster with 95 % certainty."]
+        return [f"Keep {base}: from no measured size on ({span}) is a compressed method at least {LEAST_GAIN:g} times as fast with 95 % certainty."]
     best = verdict.best
     out = [f"{condition_words(best)} {best.method} {range_words(verdict, best)}: expected speed-up {gain_words(best)} [95 %], "
            f"{error_words(best)}."]
     if best.first > verdict.sizes[0]:
         out.append(f"Below that keep {base}.")
-    if not verdict.reaches_the_largest:
-        out.append(f"Above {bytes_words(best.last)} keep {base}.")
-    if best.elsewhere:
-        out.append(f"It is faster at {', '.join(bytes_words(s) for s in best.elsewhere)} too, but not in between.")
+    if verdict.wide:
+        named = sorted({f"{method} at {bytes_words(p['bytes'])}" for method, p in verdict.wide})
+        out.append(f"Not judged, because their intervals are too wide: {', '.join(named)}.")
     if len(verdict.sizes) > 1:
         out.append(f"Nothing was measured below {bytes_words(verdict.sizes[0])} or above {bytes_words(verdict.sizes[-1])}.")
     return out

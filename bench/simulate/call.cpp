@@ -112,23 +112,6 @@ class RankCall {
   double agreed_s_ = 0;
 };
 
-// By dissemination, with empty messages.
-Status barrier(SimComm& comm) {
-  const int p = comm.size();
-  for (int hop = 1; hop < p; hop *= 2) {
-    SimComm::Request sent, received;
-    std::size_t bytes = 0;
-    MQ_TRY(comm.receive((comm.rank() + p - hop) % p, kBarrierTag, {}, received));
-    MQ_TRY(comm.send((comm.rank() + hop) % p, kBarrierTag, {}, sent));
-    for (SimComm::Request* const request : {&received, &sent})
-      for (bool done = false; !done;) {
-        MQ_TRY(comm.test(*request, done, bytes));
-        if (!done) comm.idle();
-      }
-  }
-  return {};
-}
-
 // All calls of a rank, side by side, as requests that the program tests in turn.
 Status run(SimComm& comm, std::span<const std::unique_ptr<RankCall>> calls, SimulatedRank& outcome) {
   for (std::size_t i = 0; i < calls.size(); ++i) MQ_TRY(calls[i]->start(static_cast<int>(i)));
@@ -151,6 +134,22 @@ Status run(SimComm& comm, std::span<const std::unique_ptr<RankCall>> calls, Simu
 
 }  // namespace
 
+Status barrier(SimComm& comm) {
+  const int p = comm.size();
+  for (int hop = 1; hop < p; hop *= 2) {
+    SimComm::Request sent, received;
+    std::size_t bytes = 0;
+    MQ_TRY(comm.receive((comm.rank() + p - hop) % p, kBarrierTag, {}, received));
+    MQ_TRY(comm.send((comm.rank() + hop) % p, kBarrierTag, {}, sent));
+    for (SimComm::Request* const request : {&received, &sent})
+      for (bool done = false; !done;) {
+        MQ_TRY(comm.test(*request, done, bytes));
+        if (!done) comm.idle();
+      }
+  }
+  return {};
+}
+
 int pipelines_of(const Plan& plan, int ranks, int segments) {
   return std::min(segments > 0 ? segments : usual_pipelines(ranks),
                   (CallOrder::kTagsPerWindow - 1) / tags_of(plan));
@@ -170,8 +169,8 @@ const PlanRow& plan_of(const SimulatedCall& call) {
 Status check(const SimulatedCall& call, const Network& network, const Rates& rates) {
   const auto unusable = [](std::string text) { return Status{Code::bad_argument, std::move(text)}; };
   MQ_TRY(check(network));
-  if (call.method.exact())
-    return unusable("mpi is not this library's; raw/PLAN is a dense reduction over a plan");
+  if (call.method.exact() && (call.vectors != nullptr || call.calls != 1))
+    return unusable("mpi is simulated without vectors, one call at a time");
   if (call.method.memory_rule().id != kernels::carry_rule().id)
     return unusable("there are no rates of memory rules");
   if (call.ranks < 2 || call.ranks > kMostRanks)
@@ -187,7 +186,8 @@ Status check(const SimulatedCall& call, const Network& network, const Rates& rat
     return unusable(std::to_string(call.repeats) + " calls one after the other: from 1, and 1 with vectors");
   if (kernels::compute_element(call.element) != call.element)
     return unusable("there are no rates of half types: f32 or f64");
-  for (const std::string_view codec : {call.method.codec->name, raw_codec().name})
+  const std::string_view coded = call.method.exact() ? raw_codec().name : call.method.codec->name;
+  for (const std::string_view codec : {coded, raw_codec().name})
     if (const std::string reason = rates.missing(codec, call.element); !reason.empty())
       return unusable(reason);
   return {};

@@ -24,7 +24,7 @@ struct Vectors {
 };
 
 struct SimulatedCall {
-  Method method;                                     // not mpi. Without a plan: the library's choice
+  Method method;  // without a plan: the library's choice. mpi: see simulate_dense (dense.hpp)
   kernels::Element element = kernels::Element::f32;  // f32 or f64
   std::size_t count = 0;
   int ranks = 2;
@@ -64,10 +64,13 @@ int pipelines_of(const Plan& plan, int ranks, int segments = 0);
 // The plan of a call.
 const PlanRow& plan_of(const SimulatedCall& call);
 
+// Returns when all ranks have entered it: by dissemination, with empty messages.
+Status barrier(SimComm& comm);
+
 // Whether a call can be simulated on this network with these rates; if not, why. Raw steps need the rates of raw.
 Status check(const SimulatedCall& call, const Network& network, const Rates& rates);
 
-// check() must have allowed it. Throws std::bad_alloc.
+// Not of the method mpi. check() must have allowed it. Throws std::bad_alloc.
 SimulatedResult simulate(const SimulatedCall& call, const Network& network, const Rates& rates);
 
 }  // namespace mq::sim

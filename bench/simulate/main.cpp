@@ -18,6 +18,7 @@
 #include "bench/lock_file.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
+#include "bench/simulate/dense.hpp"
 #include "bench/simulate/footprint.hpp"
 #include "bench/simulate/model.hpp"
 #include "bench/simulate/options.hpp"
@@ -52,10 +53,11 @@ class Simulation {
     return n;
   }
   Status check_method(const Point& point, const bench::MethodWord& word) const;
-  SimulatedResult result_of(const Point& point, const bench::MethodWord& word) const;
+  SimulatedResult result_of(const Point& point, const bench::MethodWord& word, std::string& note) const;
   SimulatedCall call_of(const Point& point, const bench::MethodWord& word) const;
   bench::InputRow input_of(const Point& point) const;
-  Outcome outcome_of(const SimulatedResult& result);
+  Outcome outcome_of(const Point& point, const bench::MethodWord& word);
+  std::string baseline_of(const Point& point, const std::vector<Outcome>& outcomes) const;
 
   SimulateOptions options_;
   std::string command_line_;
@@ -99,12 +101,19 @@ Status Simulation::prepare() {
 }
 
 Status Simulation::check_method(const Point& point, const bench::MethodWord& word) const {
+  if (word.dense != bench::Dense::host) return {Code::bad_argument, "no GPU is simulated"};
   if (!word.sparse) return check(call_of(point, word), network_of(point.ranks), *rates_);
   const auto reduction = reduction_of(options_.sweep, point, *word.sparse, options_.list_costs);
   return reduction.ok() ? check(*reduction, network_of(point.ranks)) : reduction.status();
 }
 
-SimulatedResult Simulation::result_of(const Point& point, const bench::MethodWord& word) const {
+SimulatedResult Simulation::result_of(const Point& point, const bench::MethodWord& word,
+                                      std::string& note) const {
+  if (!word.sparse && word.method.exact()) {
+    DenseResult result = simulate_dense(call_of(point, word), network_of(point.ranks), *rates_);
+    note += fmt::format(": {}", result.algorithm);
+    return std::move(result.simulated);
+  }
   if (!word.sparse) return simulate(call_of(point, word), network_of(point.ranks), *rates_);
   SparseReduction reduction = *reduction_of(options_.sweep, point, *word.sparse, options_.list_costs);
   make_lists(options_.sweep, point, reduction);
@@ -152,10 +161,12 @@ bench::InputRow Simulation::input_of(const Point& point) const {
   return input;
 }
 
-Outcome Simulation::outcome_of(const SimulatedResult& result) {
+Outcome Simulation::outcome_of(const Point& point, const bench::MethodWord& word) {
   Outcome out;
+  out.note = kNote;
+  const SimulatedResult result = result_of(point, word, out.note);
   out.status = result.status.ok() ? "simulated" : "failed";
-  out.note = result.status.ok() ? kNote : result.status.text();
+  if (!result.status.ok()) out.note = result.status.text();
   if (!result.status.ok()) return out;
   const SimulatedRank& last = result.last();
   out.stop_reason = "max_reps";
@@ -179,6 +190,20 @@ Outcome Simulation::outcome_of(const SimulatedResult& result) {
   return out;
 }
 
+// The text of the method that speed-ups of a point are relative to. Dense methods are mpi and
+// those of the codec raw. Without one there is no baseline.
+std::string Simulation::baseline_of(const Point& point, const std::vector<Outcome>& outcomes) const {
+  if (options_.sweep.baseline != kBestDense) return options_.sweep.baseline;
+  std::size_t best = outcomes.size();
+  for (std::size_t m = 0; m < outcomes.size(); ++m) {
+    const bench::MethodWord& word = point.methods[m];
+    const bool is_dense = !word.sparse && (word.method.exact() || word.method.codec->name == "raw");
+    if (!is_dense || outcomes[m].t_max.empty()) continue;
+    if (best == outcomes.size() || outcomes[m].t_first_s < outcomes[best].t_first_s) best = m;
+  }
+  return best < outcomes.size() ? point.methods[best].text : "";
+}
+
 Status Simulation::do_point(const Point& point) {
   const Network network = network_of(point.ranks);
   bench::Circumstances c;
@@ -193,9 +218,11 @@ Status Simulation::do_point(const Point& point) {
   c.start_utc = bench::utc_now();
   const double start = bench::now_s();
   std::vector<Outcome> outcomes;
-  for (const bench::MethodWord& word : point.methods) outcomes.push_back(outcome_of(result_of(point, word)));
+  for (const bench::MethodWord& word : point.methods) outcomes.push_back(outcome_of(point, word));
   c.wall_s = bench::now_s() - start;
-  std::vector<Measurement> rows = tabulate(options_.sweep, point, c, std::move(outcomes));
+  bench::Options sweep = options_.sweep;
+  sweep.baseline = baseline_of(point, outcomes);
+  std::vector<Measurement> rows = tabulate(sweep, point, c, std::move(outcomes));
   MQ_TRY(report_->add(rows));
   for (const Measurement& m : rows) {
     bench::print_row(m.row);
@@ -214,8 +241,8 @@ void Simulation::print_model(const Point& point) const {
     fmt::print(
         R"({{"ranks":{},"bytes":{},"dtype":"{}","method":{},"plan":"{}","seconds":{},"amounts":{{{}}}}})"
         "\n",
-        point.ranks, point.bytes(), kernels::name(point.element), json_quote(word.text), plan_of(call).name,
-        cost.seconds, amounts);
+        point.ranks, point.bytes(), kernels::name(point.element), json_quote(word.text),
+        call.method.exact() ? std::string_view("mpi") : plan_of(call).name, cost.seconds, amounts);
   }
 }
 

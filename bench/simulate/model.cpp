@@ -16,8 +16,9 @@ Prices prices_of(const SimulatedCall& call, const Network& network, const Rates&
   const auto width = static_cast<double>(kernels::element_bytes(call.element));
   const std::size_t all = call.count * kernels::element_bytes(call.element),
                     out = call.is_warm ? all : std::numeric_limits<std::size_t>::max();
+  const std::string_view codec = call.method.exact() ? raw_codec().name : call.method.codec->name;
   const auto rate = [&](Work work, std::size_t where) {
-    return width * rates.byte_s(call.method.codec->name, work, call.element, where);
+    return width * rates.byte_s(codec, work, call.element, where);
   };
   const Work encode = call.feedback ? Work::encode_feedback : Work::encode,
              last = all >= kStreamBytes ? Work::decode_streamed : Work::decode;
@@ -35,6 +36,10 @@ Prices prices_of(const SimulatedCall& call, const Network& network, const Rates&
 }
 
 Cost model_of(const SimulatedCall& call, const Network& network, const Rates& rates) {
+  const Prices prices = prices_of(call, network, rates);
+  if (call.method.exact())
+    return dense_cost(static_cast<double>(call.count * kernels::element_bytes(call.element)), call.ranks,
+                      prices);
   CallShape shape;
   shape.ranks = {0, call.ranks, network.per_node, call.method.codec->exact_sums};
   shape.count = call.count;
@@ -45,7 +50,7 @@ Cost model_of(const SimulatedCall& call, const Network& network, const Rates& ra
       std::min(std::max<std::size_t>(call.count, 1), kChunkBytes / shape.element_bytes);
   WireSizes sizes(*call.method.codec, call.method.params, call.element, call.feedback);
   shape.wire_bytes = static_cast<double>(sizes.bytes(sample)) / static_cast<double>(sample);
-  return cost_of(plan_of(call), shape, prices_of(call, network, rates));
+  return cost_of(plan_of(call), shape, prices);
 }
 
 namespace {

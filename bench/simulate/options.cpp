@@ -16,14 +16,14 @@ using bench::Options;
 constexpr const char* kWhat =
     "Simulates compressed allreduce among many ranks: the library's own agreement, plans and executor run over a "
     "network in virtual time, and codec steps take as long as mpiq-kernels measured. It needs no MPI launcher. A "
-    "dense reduction is raw/PLAN, such as raw/recursive_doubling.\n\n"
-    "  mpiq-simulate --ranks 2,64,1024 --sizes 1M,16M --methods raw/recursive_doubling,onebit --link lab-10gbit "
+    "dense reduction is mpi, which takes the fastest of MPI's algorithms at each point (recursive doubling, halving and "
+    "doubling, ring), or raw/PLAN, the library's own.\n\n"
+    "  mpiq-simulate --ranks 2,64,1024 --sizes 1M,16M --methods mpi,onebit --link lab-10gbit "
     "--rates results/reference/kernels.json -O simulated.h5\n\nLinks by name:\n";
 
 struct Words {
-  std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "raw/recursive_doubling,bf16,onebit",
-              baseline = "raw/recursive_doubling", dtype = "f32", link = "lab-10gbit", node = "500ns/8GB",
-              buffers = "rotate", resume = "on";
+  std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "mpi,bf16,onebit", baseline{kBestDense},
+              dtype = "f32", link = "lab-10gbit", node = "500ns/8GB", buffers = "rotate", resume = "on";
   bool is_sparse = false;
   bench::SparseWords lists;
   std::string list_costs = text_of(SparseReduction{}.costs);
@@ -70,9 +70,11 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_option("--ranks", w.ranks, "numbers of ranks, each from 2 on")->capture_default_str();
   app.add_option("--sizes", w.sizes, "sizes in bytes; K, M, G = 2^10, 2^20, 2^30")->capture_default_str();
   app.add_option("-d,--dtype", w.dtype, "element types: f32, f64")->capture_default_str();
-  app.add_option("--methods", w.methods, "methods to compare, see mpiq-bench --list; not mpi")
+  app.add_option("--methods", w.methods, "methods to compare, see mpiq-bench --list")->capture_default_str();
+  app.add_option(
+         "--baseline", w.baseline,
+         "method that speed-ups are relative to; best-dense: the fastest of mpi and raw/PLAN at each point")
       ->capture_default_str();
-  app.add_option("--baseline", w.baseline, "method that speed-ups are relative to")->capture_default_str();
   add_network_options(app, o, w);
   app.add_option("--rates", o.rates_path,
                  "rates of the codecs, as mpiq-kernels --benchmark_out=FILE wrote them");
@@ -161,10 +163,13 @@ Status take_words(const Words& w, SimulateOptions& o) {
   const bool has_dense =
       std::any_of(s.methods.begin(), s.methods.end(), [](const auto& m) { return !m.sparse; });
   if (has_dense && o.rates_path.empty()) return {Code::bad_argument, "--rates is required"};
-  std::vector<bench::MethodWord> baseline;
-  MQ_TRY(take("--baseline", bench::parse_methods(w.baseline, use), baseline));
-  if (baseline.size() != 1) return {Code::bad_argument, "--baseline: one method, not a list"};
-  s.baseline = baseline.front().text;
+  s.baseline = w.baseline;
+  if (w.baseline != kBestDense) {
+    std::vector<bench::MethodWord> baseline;
+    MQ_TRY(take("--baseline", bench::parse_methods(w.baseline, use), baseline));
+    if (baseline.size() != 1) return {Code::bad_argument, "--baseline: one method, not a list"};
+    s.baseline = baseline.front().text;
+  }
   if (const Status status = parse_link(w.link, o.network); !status.ok())
     return {Code::bad_argument, "--link: " + status.text()};
   if (const Status status = parse_node(w.node, o.network); !status.ok())

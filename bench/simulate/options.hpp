@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "bench/options.hpp"
 #include "bench/simulate/network.hpp"
 #include "bench/simulate/sparse.hpp"
 
 namespace mq::sim {
+
+// Word of --baseline: at each point, the fastest of its dense methods.
+inline constexpr std::string_view kBestDense = "best-dense";
 
 struct SimulateOptions {
   // What is simulated, in the words of mpiq-bench. Its link names the network, and `simulation` describes it.

@@ -86,9 +86,22 @@ void Writer::commit() {
   output_.commit();
 }
 
+namespace {
+
+// Without a lock, which some file systems do not have (NFS without its lock daemon, Lustre without flock). None is needed: a file gets its
+// name when it is complete. Older versions of HDF5 know no such property; HDF5_USE_FILE_LOCKING=FALSE does it there.
+hid_t open_to_read(const std::string& path) {
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "file access properties");
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
+  check(H5Pset_file_locking(access, false, true), "file without a lock");
+#endif
+  return H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+}
+
+}  // namespace
+
 Reader::Reader(const std::string& path)
-    : file_((check_seal(path), H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)), H5Fclose,
-            "cannot open " + path) {
+    : file_((check_seal(path), open_to_read(path)), H5Fclose, "cannot open " + path) {
   if (read_text_attribute(file_, "format") != kFormat) throw Error("not a file of residuals");
   version_ = read_int_attribute(file_, "version");
   if (version_ < kOldest || version_ > kVersion)

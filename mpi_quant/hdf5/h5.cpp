@@ -48,6 +48,11 @@ Handle text_type(std::size_t bytes) {
 }
 
 void write_attribute(hid_t object, const char* name, const std::string& value) {
+  constexpr std::size_t kMost = 64000;  // of an attribute, in the format that all versions of HDF5 read
+  if (value.size() > kMost)
+    throw Error(std::string(name) + " has " + std::to_string(value.size()) +
+                " bytes, and an attribute of HDF5 holds at most " + std::to_string(kMost) +
+                ": name fewer sizes or methods");
   const Handle type = text_type(std::max<std::size_t>(1, value.size()));
   write_scalar(object, name, type, type, value.data());
 }

@@ -138,12 +138,16 @@ Cost agreement_cost(int ranks, const Prices& prices) {
   return messages_in_turn(log2_up(ranks), log2_up(ranks) * static_cast<double>(kHelloBytes), prices);
 }
 
-Cost dense_cost(double bytes, int ranks, const Prices& prices) {
+std::array<Cost, kDenseNames.size()> dense_costs(double bytes, int ranks, const Prices& prices) {
   const double p = std::max(ranks, 2), rounds = log2_up(ranks), twice = 2 * (p - 1) / p * bytes;
-  const auto shorter = [](const Cost& a, const Cost& b) { return b.seconds < a.seconds ? b : a; };
-  return shorter(
-      shorter(messages_in_turn(rounds, rounds * bytes, prices), messages_in_turn(2 * rounds, twice, prices)),
-      messages_in_turn(2 * (p - 1), twice, prices));
+  return {messages_in_turn(rounds, rounds * bytes, prices), messages_in_turn(2 * rounds, twice, prices),
+          messages_in_turn(2 * (p - 1), twice, prices)};
+}
+
+Cost dense_cost(double bytes, int ranks, const Prices& prices) {
+  const auto costs = dense_costs(bytes, ranks, prices);
+  return *std::min_element(costs.begin(), costs.end(),
+                           [](const Cost& a, const Cost& b) { return a.seconds < b.seconds; });
 }
 
 PlanWork work_of(const PlanRow& row, const Ranks& given) {

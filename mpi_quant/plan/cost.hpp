@@ -62,8 +62,14 @@ struct CallShape {
 // Agreement included.
 Cost cost_of(const PlanRow& plan, const CallShape& call, const Prices& prices);
 Cost agreement_cost(int ranks, const Prices& prices);
-// MPI's own reduction of so many bytes, by the algorithm that takes least: recursive doubling (Thakur, Rabenseifner and Gropp
-// 2005), halving and doubling (Rabenseifner 2004) or a ring (Patarasuk and Yuan 2009). Without the time of the additions.
+// MPI's own reduction: recursive doubling (Thakur, Rabenseifner and Gropp 2005), halving and doubling (Rabenseifner 2004) or a
+// ring (Patarasuk and Yuan 2009).
+enum class DenseAlgorithm : std::uint8_t { recursive_doubling, halving_doubling, ring };
+inline constexpr std::array<std::string_view, 3> kDenseNames{"recursive_doubling", "halving_doubling",
+                                                             "ring"};
+// Of so many bytes by each algorithm, in the order of kDenseNames. Without the time of the additions.
+std::array<Cost, kDenseNames.size()> dense_costs(double bytes, int ranks, const Prices& prices);
+// By the algorithm that takes least.
 Cost dense_cost(double bytes, int ranks, const Prices& prices);
 
 // What a plan has its busiest rank do for one segment, in units of the segment's elements. rounds: of messages one after

@@ -43,6 +43,11 @@ def crossing(faster):
     return np.where(lasting.any(axis=1), np.where(first == 0, 0.0, SIZES[first]), np.nan)
 
 
+def side_of(gain):
+    """On which side of its line a method is faster than the baseline. gain: by rate and size, above 0 where it is faster."""
+    return f"faster {'left' if (gain[0] > 0).mean() > (gain[-1] > 0).mean() else 'right'} of it"
+
+
 def draw_panel(axis, key, base, seconds, looks):
     """The rows of the CSV. It draws a line where base and method take the same time, and a thin one where the method is
     certainly faster."""
@@ -53,6 +58,8 @@ def draw_panel(axis, key, base, seconds, looks):
         colour, _, dashes, name = looks[method]
         if (gain > 0).all() or (gain < 0).all():
             axis.plot([], [], color=colour, linestyle=dashes, label=f"{name} ({'faster' if gain[0, 0] > 0 else 'slower'} everywhere)")
+        else:
+            name = f"{name} ({side_of(gain)})"
         for values, level, width in ((gain, 0, 1.7), (sure, mpiq_predict.ENDS[1], 0.6)):
             if values.min() < level < values.max():
                 for line in axis.contour(RATES, SIZES, values.T, levels=[level], colors="none").allsegs[0]:
@@ -67,15 +74,15 @@ def draw_panel(axis, key, base, seconds, looks):
 def dress(axis, measured):
     fig.log_x_axis(axis, 10, fig.PLAIN, RATES[0], RATES[-1])
     fig.log_axis(axis, 2, fig.BYTES, SIZES[0], SIZES[-1])
+    axis.plot([], [], color="#555555", linewidth=0.6, label="thin: surely faster")
     for rate, here in measured:
         if here:
             axis.axvline(rate / GBIT, color="#444444", linewidth=1.2, linestyle=(0, (6, 3)), label="the measured link")
 
 
 @plot("frontier", applies, read="""All of it is modelled, not measured, except on the dashed vertical line, which is the measured link. On
-its thick line a method and the baseline take the same time. To the top left of it, where links are slower and vectors larger,
-the method is faster. Up to its thin line 97.5 % of the draws of the bootstrap say so: between the two nobody knows before it is
-measured.""")
+its thick line a method and the baseline take the same time. The legend says on which side of it the method is faster: left, where links are slower, or right. Up to its thin line
+97.5 % of the draws of the bootstrap say so: between the two nobody knows before it is measured.""")
 def frontier(selection):
     """The link rate and the size at which a compressed call takes as long as a dense one, by the model."""
     found = list(fits(selection))
@@ -92,6 +99,8 @@ def frontier(selection):
         rows += draw_panel(axis, key, base, seconds, looks)
         dress(axis, sorted((rate, k == key) for k, rate, _ in found if k[1:] == key[1:]))
     fig.finish(figure, selection.title or "Modelled frontier: where compressed and dense take the same time", selection.footer(
+        "On its thick line a method takes as long as the baseline, and the legend says on which side it is faster. Beyond its thin line "
+        "97.5 % of the draws of the bootstrap say so. "
         "Of the fitted seconds per byte sent, what the links leave above their nominal rate stays, because it is the host's; the "
         "rest is the link's. The model assumes that no two ranks share a link, and the measured latency and codec at every rate. "
         "Outside of the measured sizes lines are extrapolated."))

@@ -6,7 +6,7 @@ from mpiq_plots import good, named, plot
 from mpiq_results import bytes_label
 from mpiq_selection import PlotError, names_of
 
-MOST = 6  # methods
+MOST = 12  # panels; the CSV has all
 
 
 def by_rank(selection):
@@ -30,20 +30,22 @@ def applies(selection):
 and a dark column is a call in which everybody waited.""")
 def ranks(selection):
     """The time of each rank in each repetition, at the largest size."""
-    found = list(by_rank(selection))[:MOST]
+    found = list(by_rank(selection))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no times of single ranks: /samples/t_rank_s is missing or empty")
-    figure, axes = fig.panels([f"{method}, {key[0]} {bytes_label(size)}".replace(",  ", ", ") for key, size, method, _ in found],
-                              "rank", "repetition", share=False, height=2.6)
+    names = [f"{method}, {key[0]} {bytes_label(size)}".replace(",  ", ", ") for key, size, method, _ in found]
+    figure, axes = fig.panels(names[:MOST], "rank", "repetition", share=False, height=2.6)
     rows, most = [], max(1.1, max(float((t / np.median(t)).max()) for *_, t in found))
-    for axis, (key, size, method, t) in zip(axes, found):
+    for axis, (_, _, _, t) in zip(axes, found):
         ratio = t / np.median(t)
         image = axis.imshow(ratio.T, aspect="auto", cmap="cividis_r", vmin=min(0.9, 1 / most), vmax=most, interpolation="nearest")
         axis.set_yticks(range(t.shape[1]) if t.shape[1] <= 16 else range(0, t.shape[1], -(-t.shape[1] // 16)))
         axis.grid(False)
+        figure.colorbar(image, ax=axis).ax.set_title("time /\nmedian", fontsize=7)
+    for key, size, method, t in found:
         rows += [{**named(key), "method": method, "bytes": size, "repetition": k, "rank": r, "t_rank_s": float(t[k, r])}
                  for k in range(t.shape[0]) for r in range(t.shape[1])]
-        figure.colorbar(image, ax=axis)
     fig.finish(figure, selection.title or "Time of each rank", selection.footer(
-        "The colour is the time in the call over the median of its method, in the first launch."))
+        "The colour is the time in the call over the median of its method, in the first launch."
+        + (f" Not drawn, for want of room, but in the CSV: {'; '.join(names[MOST:])}." if names[MOST:] else "")))
     return figure, rows

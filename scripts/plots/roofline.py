@@ -31,9 +31,15 @@ def applies(kernels):
     return next(kernel_rows(kernels), None) is not None
 
 
-@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster. The line is what
-the memory alone allows, the triad of one core. On the line the memory is the limit, and below it the arithmetic. Above it, caches
-help.""")
+def roof_of(kernels, rows, size):
+    """The highest rate of bytes at a size, in B/s, and what reached it. Nothing is above it."""
+    found = [(kernels.triad(size), "triad")] + [(row["moved_Bps"], f"{row['method']}, {row['work']}") for row in rows if row["bytes"] == size]
+    return max(found, key=lambda pair: pair[0])
+
+
+@plot("roofline", applies, takes="kernels", read="""Right is less memory traffic for an element, up is faster. The black line is
+the highest rate at which anything here moved bytes from or to memory. On the line the memory is the limit, and below it the arithmetic. The dashed line is
+the triad of one core, which writes a third of its bytes. A codec that writes less may be faster.""")
 def roofline(kernels):
     """The elements per second of the codecs alone against the memory's roof (kernels.json)."""
     rows = [r for r in kernel_rows(kernels)]
@@ -45,8 +51,10 @@ def roofline(kernels):
     looks = fig.looks((row["method"] for row in rows), ["f32"])
     across = np.array([min(r["elements_per_B"] for r in rows) / 1.3, max(r["elements_per_B"] for r in rows) * 1.3])
     for axis, size in zip(axes, sizes):
-        roof = kernels.triad(size)
-        axis.plot(across, across * roof, color="black", linewidth=1, label=f"roof: triad, {roof / 1e9:.3g} GB/s")
+        triad, (roof, by) = kernels.triad(size), roof_of(kernels, rows, size)
+        axis.plot(across, across * roof, color="black", linewidth=1, label=f"roof: {by}, {roof / 1e9:.3g} GB/s")
+        if roof > triad:
+            axis.plot(across, across * triad, color="#555555", linewidth=1, linestyle=(0, (5, 3)), label=f"triad, {triad / 1e9:.3g} GB/s")
         for work, filled in WORKS.items():
             axis.plot([], [], color="#555555", marker="o", linestyle="none", markerfacecolor="#555555" if filled else "white", label=work)
         for row in rows:
@@ -54,7 +62,7 @@ def roofline(kernels):
                 point = {"value": row["elements_per_s"], "low": 0, "high": 0, "drawn": "line" if WORKS[row["work"]] else "hollow"}
                 fig.mark(axis, row["elements_per_B"], point, looks[row["method"]])
     fig.log_x_axis(axes[0], 2, ticker.FuncFormatter(lambda x, _: f"1/{1 / x:.3g}" if x < 1 else f"{x:g}"), *across)
-    ends = [r["elements_per_s"] for r in rows] + [k * kernels.triad(s) for k in across for s in sizes]
+    ends = [r["elements_per_s"] for r in rows] + [k * roof_of(kernels, rows, s)[0] for k in across for s in sizes]
     fig.log_axis(axes[0], 10, ticker.EngFormatter(), min(ends), max(ends))
     used = sorted({row["isa"] for row in rows}, key=ISAS.index)
     fig.finish(figure, kernels.title or "Codecs alone and the memory's roof", [

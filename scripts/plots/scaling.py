@@ -6,7 +6,7 @@ import mpiq_figure as fig
 from mpiq_plots import extent, plot, series
 from mpiq_results import bytes_label
 from mpiq_schema import SIMULATED
-from mpiq_selection import PlotError, is_simulated, kinds, names_of, natural
+from mpiq_selection import PlotError, best_dense_of, dense_words, is_simulated, kinds, names_of, natural
 
 GROUP = ("link", "dtype", "data")
 MOST = 3  # panels of each kind
@@ -17,9 +17,8 @@ def networks(points):
     return np.array([link.removeprefix("sim:") if simulated else link for link, simulated in zip(points["link"], is_simulated(points))])
 
 
-def groups(selection):
+def groups(points):
     """(kind, size, key, rows) of what has more than one number of ranks. Either the vector is fixed, or the share of a rank."""
-    points = selection.points
     columns = (networks(points), points["dtype"], points["data"])
     for key in sorted(set(zip(*(column.tolist() for column in columns))), key=lambda k: [natural(v) for v in k]):
         mine = points[np.logical_and.reduce([column == v for column, v in zip(columns, key)])]
@@ -34,7 +33,7 @@ def groups(selection):
 
 
 def applies(selection):
-    return next(groups(selection), None) is not None
+    return next(groups(selection.points), None) is not None
 
 
 def title(kind, size, key):
@@ -71,11 +70,17 @@ def ideal(axis, lines, kind):
     return list(t)
 
 
-@plot("scaling", applies, both=True, read="""Ranks grow from left to right. The dashed line is what the bandwidth of the wire alone makes
-of the first point of MPI_Allreduce. Hollow points share cores among ranks and are joined to nothing: they say nothing of speed.""")
+def algorithm_at(rows, link, method, ranks):
+    """What a dense point was made by, for the CSV; '' for a compressed one."""
+    found = rows["algorithm"][(rows["link"] == link) & (rows["method"] == method) & (rows["ranks"] == ranks)]
+    return str(found[0]) if fig.is_dense(method) and len(found) else ""
+
+
+@plot("scaling", applies, both=True, read="""Ranks grow from left to right. The black line is the fastest dense algorithm at each point. "Bandwidth
+alone", if it is there, is what the wire makes of the first dense point. Hollow points share cores among ranks and are joined to nothing: they say nothing of speed.""")
 def scaling(selection):
     """The time of a call against the number of ranks, at a fixed vector and at a fixed share of a rank."""
-    found = list(groups(selection))
+    found = list(groups(best_dense_of(selection.points)))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no size was measured with more than one number of ranks")
     drawn = np.concatenate([points for *_, points in found])
@@ -84,18 +89,18 @@ def scaling(selection):
     shown = [curves(points, "t_median_s", "t_ci_lo_s", "t_ci_hi_s") for *_, points in found]
     looks = fig.looks((m for lines in shown for _, m, _ in lines), selection.dtypes)
     rows, ends = [], []
-    for axis, (kind, size, key, _), lines in zip(axes, found, shown):
+    for axis, (kind, size, key, points_of), lines in zip(axes, found, shown):
         ends += ideal(axis, lines, kind)
         for link, method, points in lines:
             fig.draw_series(axis, points, looks[method], "ranks", selection.mixed)
             rows += [{**dict(zip(GROUP, (link, *key[1:]))), "fixed": kind, "fixed_bytes": size, "method": method, "ranks": p["ranks"],
-                      "launches": p["launches"], "reps": p["reps"], "drawn": p["drawn"], "t_median_s": p["value"],
+                      "algorithm": algorithm_at(points_of, link, method, p["ranks"]), "launches": p["launches"], "reps": p["reps"], "drawn": p["drawn"], "t_median_s": p["value"],
                       "t_ci_lo_s": p["low"], "t_ci_hi_s": p["high"]} for p in points]
     fig.log_x_axis(axes[0], 2, fig.PLAIN, *extent(rows, "ranks"))
     low, high = extent(rows, "t_median_s", "t_ci_lo_s", "t_ci_hi_s")
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="s"), min([low, *ends]), max([high, *ends]))
     meaning = "Times are medians of the slowest rank's time, and bands are their 95 % intervals."
-    if ends or not selection.mixed:
-        meaning += " The dashed line grows with (ranks - 1) / ranks."
-    fig.finish(figure, selection.title or "Time by number of ranks", selection.footer(meaning, drawn))
+    if ends:
+        meaning += " The line \"bandwidth alone\" grows with (ranks - 1) / ranks."
+    fig.finish(figure, selection.title or "Time by number of ranks", selection.footer(meaning + dense_words(drawn), drawn))
     return figure, rows

@@ -4,27 +4,27 @@ from matplotlib import ticker
 
 import mpiq_figure as fig
 from mpiq_plots import extent, plot
-from mpiq_selection import PlotError, names_of
+from mpiq_selection import PlotError, best_dense_of, dense_words, names_of
 from plots.scaling import GROUP, curves, groups, refuse_half, title
 
 
-def found_in(selection):
+def found_in(points):
     """(size, key, rows) of what has more than one number of ranks, at a fixed vector."""
-    for kind, size, key, rows in groups(selection):
+    for kind, size, key, rows in groups(points):
         rows = rows[rows["wire_bytes_max"] > 0]
         if kind == "vector" and len(rows):
             yield size, key, rows
 
 
 def applies(selection):
-    return next(found_in(selection), None) is not None
+    return next(found_in(selection.points), None) is not None
 
 
 @plot("scaling-sent", applies, both=True, read="""Ranks grow from left to right. A method that scales has a line that soon becomes level:
 two encoded vectors with an owner for every slice. A line that rises sends headers and blocks instead of elements.""")
 def scaling_sent(selection):
     """The bytes that the busiest rank sends in one call against the number of ranks, at a fixed vector."""
-    found = list(found_in(selection))
+    found = list(found_in(best_dense_of(selection.points)))
     if not found:
         raise PlotError(f"{names_of(selection.results)}: no size with bytes was measured with more than one number of ranks")
     drawn = np.concatenate([points for *_, points in found])
@@ -41,5 +41,5 @@ def scaling_sent(selection):
     fig.log_x_axis(axes[0], 2, fig.PLAIN, *extent(rows, "ranks"))
     fig.log_axis(axes[0], 10, ticker.EngFormatter(unit="B"), *extent(rows, "wire_bytes_max"))
     fig.finish(figure, selection.title or "Bytes sent by number of ranks",
-               selection.footer("Headers are included.", drawn if selection.mixed else None))
+               selection.footer("Headers are included." + dense_words(drawn), drawn))
     return figure, rows

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """Writes tests/fuzz/seeds anew: small inputs that bring each fuzz target into its code. What a target makes of its bytes is
 said in the target.
 

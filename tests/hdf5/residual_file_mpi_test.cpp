@@ -6,13 +6,30 @@
 #include <mpi.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "tests/hdf5/residual_file.hpp"
+
+namespace mq::test {
+namespace {
+
+int lock_error = 0;  // of flock(); 0: it works
+
+}  // namespace
+}  // namespace mq::test
+
+// Takes the place of the C library's flock() in this program, so that it can fail as on NFS and Lustre.
+extern "C" [[gnu::visibility("default")]] int flock(int file, int operation) noexcept {
+  if (mq::test::lock_error == 0) return static_cast<int>(syscall(SYS_flock, file, operation));
+  errno = mq::test::lock_error;
+  return -1;
+}
 
 namespace mq::test {
 namespace {
@@ -228,6 +245,18 @@ TEST_F(ResidualFile, a_flush_after_a_restart_on_fewer_ranks_delivers_all) {
     ASSERT_EQ(MPIQ_Residual_restore(fewer, path.c_str()), MPI_SUCCESS);
     ASSERT_EQ(MPIQ_Residual_flush(got.data(), 1000, MPI_FLOAT, fewer, "w"), MPI_SUCCESS);
     EXPECT_LE(norm(got, expected), 1e-5 * size * std::sqrt(1000.0));
+  }
+}
+
+TEST_F(ResidualFile, needs_no_locks_of_the_file_system) {
+  put(comm, "a", std::vector<float>(10, 1.0F));
+  for (const int error : {ENOLCK, EOPNOTSUPP, EIO, ENOSYS}) {
+    lock_error = error;
+    const int saved = MPIQ_Residual_save(comm, path.c_str());
+    const int restored = MPIQ_Residual_restore(comm, path.c_str());
+    lock_error = 0;
+    EXPECT_EQ(saved, MPI_SUCCESS) << error;
+    EXPECT_EQ(restored, MPI_SUCCESS) << error;
   }
 }
 

@@ -168,6 +168,11 @@ TEST(Cost, a_dense_sum_takes_its_best_algorithm) {
   EXPECT_DOUBLE_EQ(dense_cost(1000, 16, prices).seconds, 4 * (1.2e-5 + 1e-6));  // recursive doubling
   EXPECT_DOUBLE_EQ(dense_cost(1e8, 16, prices).seconds,
                    8 * 1.2e-5 + 2 * 15.0 / 16 * 0.1);  // halving and doubling
+  const auto costs = dense_costs(1000, 16, prices);
+  EXPECT_DOUBLE_EQ(costs[static_cast<std::size_t>(DenseAlgorithm::recursive_doubling)].seconds,
+                   dense_cost(1000, 16, prices).seconds);
+  EXPECT_DOUBLE_EQ(costs[static_cast<std::size_t>(DenseAlgorithm::ring)].seconds,
+                   30 * 1.2e-5 + 2 * 15.0 / 16 * 1e-6);
 }
 
 TEST(Cost, nothing_that_costs_more_makes_a_call_shorter) {

@@ -2,26 +2,34 @@
 
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_files_test.py
 """
+import glob
 import math
 import os
 import re
+import subprocess
+import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import figure_checks
-from plots_test import MIB, Drawn, rows_over
+from plots_test import MIB, Drawn, linear, rows_over
 from result_files import OTHER, OVER, SMALL
+from results_test import point
 from scripts_common import ROOT, committed  # finds scripts/ for the next ones
 
 import matplotlib.pyplot as plt
 
 import mpiq_figure
+import mpiq_kernels
+import mpiq_python
 import mpiq_results
 import mpiq_sources
 import plots  # noqa: F401  registers them
 from mpiq_plots import PLOTS
 from mpiq_selection import BEST_DENSE, Selection
+from plots import frontier
 
 FILES = [*(path for path in committed("*.h5") if not os.path.basename(path).startswith("link-")), SMALL, OTHER, OVER]
 
@@ -87,7 +95,7 @@ class Both(Drawn):
 
     def files(self, **changes):
         """onebit at 2 and 4 measured and 4 and 8 simulated ranks. At 4 both have a point, and the simulated one is 100 times slower."""
-        slow, more = (("raw/recursive_doubling", 0.2), ("onebit", 2.5e-2)), {"wire_bytes_max": MIB // 4, "link": "lab-1gbit", **changes}
+        slow, more = (("mpi", 0.2), ("onebit", 2.5e-2)), {"wire_bytes_max": MIB // 4, "link": "lab-1gbit", **changes}
         simulated = rows_over([4, 8], "ranks", slow, **{**more, "status": "simulated", "sync": "none", "reps": 1, "link": "sim:lab-1gbit"})
         for i, row in enumerate(simulated):
             row["key"] = f"sim-{i}"
@@ -109,6 +117,35 @@ class Both(Drawn):
         self.assertEqual([f for f in found if f[1] == "onebit"], [("lab-1gbit", "onebit", 2, "line"), ("lab-1gbit", "onebit", 4, "line"),
                          ("sim:lab-1gbit", "onebit", 4, "simulated"), ("sim:lab-1gbit", "onebit", 8, "simulated")])
 
+    def test_the_dense_line_is_the_fastest_algorithm_of_each_point(self):
+        def rows(*dense, slower=1.0):
+            out = rows_over([4, 8], "ranks", (*((m, t * (slower if r else 1)) for r, (m, t) in enumerate(dense)), ("onebit", 2e-3)), status="simulated",
+                            sync="none", reps=1, link="sim:lab-1gbit", wire_bytes_max=MIB)
+            for row in out:
+                row["compressor"] = row["method"].partition(b"/")[0].replace(b"mpi", b"none")
+            return self.file(out, name="dense.h5")
+        for dense in ((("raw/recursive_doubling", 8e-3),), (("raw/ring", 8e-3), ("raw/grid", 8e-3))):
+            for name in ("scaling", "scaling-sent"):
+                self.refused(name, "alone is no baseline", rows(*dense))
+        for name, method in (("scaling", "t_median_s"), ("scaling-sent", "wire_bytes_max")):
+            found = self.columns(self.draw(name, rows(("mpi", 8e-3), ("raw/grid", 5e-3))), "method", "ranks", method)
+            self.assertEqual({f[:2] for f in found}, {(m, r) for m in ("dense/fastest", "onebit") for r in (4, 8)})
+        found = self.columns(self.draw("scaling", rows(("mpi", 8e-3), ("raw/grid", 5e-3))), "method", "algorithm", "t_median_s")
+        self.assertEqual(set(found), {("dense/fastest", "raw/grid", 5e-3), ("onebit", "", 2e-3)})
+        three = [(f"raw/{name}", 8e-3) for name in ("recursive_doubling", "halving_doubling", "ring")]
+        self.assertTrue(self.draw("scaling", rows(*three)))
+
+    def test_a_figure_of_a_simulation_says_so_and_names_no_host(self):
+        _, path = self.files()
+        figure, _ = PLOTS["scaling"](Selection([mpiq_results.read(path)], [], "", both=True))
+        self.addCleanup(plt.close, figure)
+        said = " ".join(figure.words[1])
+        self.assertIn("4 to 8 ranks were simulated over sim:lab-1gbit, by mpiq-simulate at commit", said)
+        self.assertNotIn("ran on host", said)
+        self.assertNotIn("1 repetitions", said)
+        labels = {line.get_label() for line in figure.axes[0].lines}
+        self.assertEqual("bandwidth alone" in said, "bandwidth alone" in labels)
+
     def test_no_line_joins_them(self):
         _, lines = self.lines("scaling", *self.files())
         self.assertEqual(lines["onebit"], (True, [2, 4], [2.5e-4] * 2))
@@ -122,7 +159,7 @@ class Both(Drawn):
             upper, lower = ([text.get_text().replace("\n", " ") for text in legend.get_texts()]
                             for legend in mpiq_figure.legends(figure.axes[0]))
             self.assertEqual(set(upper) - {"bandwidth alone"}, {"MPI_Allreduce fp32", "onebit"})
-            self.assertEqual(set(lower), {"raw/recursive_doubling, simulated", "onebit, simulated"})
+            self.assertEqual(set(lower), {"fastest dense algorithm, simulated", "onebit, simulated"})
             _, measured, simulated = figure.words[1]
             self.assertIn("Measured (filled markers): 4 rows of m.h5, 2 to 4 ranks on host host (cpu), over lab-1gbit,", measured)
             self.assertIn("4 rows of s.h5, 4 to 8 ranks over sim:lab-1gbit,", simulated)
@@ -157,6 +194,111 @@ class Both(Drawn):
             ranks = {drawn: {int(r["ranks"]) for r in found if r["drawn"] == drawn} for drawn in ("line", "simulated")}
             self.assertEqual(ranks, {"line": {2}, "simulated": {2**i for i in range(1, 11)}})
             self.assertEqual({(r["link"], r["drawn"]) for r in found}, {(f"lab-{rate}gbit", "line"), (f"sim:lab-{rate}gbit", "simulated")})
+
+
+class Figures(Drawn):
+    """What a figure says of itself."""
+
+    def test_the_user_s_settings_of_matplotlib_change_nothing(self):
+        def drawn(name, **env):
+            done = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "plot"), "speedup", SMALL, "-o", self.path(name), "--format", "png",
+                                   "--title", "a $\\frac{ b$"], env={**os.environ, **env}, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            (path,) = [os.path.join(self.path(name), file) for file in os.listdir(self.path(name)) if file.endswith(".png")]
+            with open(path, "rb") as file:
+                return file.read()
+        with open(self.path("matplotlibrc"), "w", encoding="utf-8") as file:
+            file.write("axes.labelsize: 20\ntext.usetex: True\nbackend: TkAgg\n")
+        plain = drawn("plain")
+        self.assertEqual(drawn("notebook", MPLBACKEND="module://matplotlib_inline.backend_inline"), plain)
+        self.assertEqual(drawn("own", MATPLOTLIBRC=self.path("matplotlibrc")), plain)
+
+    def test_ranks_draws_every_method_or_says_which_not(self):
+        for many in (8, 14):
+            rows = [point(f"topk(k=0.{i:02})", MIB, 1e-3) for i in range(1, many + 1)]
+            path = self.with_dataset(self.file(rows, name=f"{many}.h5"), "samples/t_rank_s", np.full((many, 3, 2), 1e-3))
+            figure, found = PLOTS["ranks"](Selection([mpiq_results.read(path)], [], ""))
+            self.addCleanup(mpiq_figure.plt.close, figure)
+            panels = [axis.get_title() for axis in figure.axes if axis.get_title().startswith("topk")]
+            said = " ".join(figure.words[1])
+            self.assertEqual(len({row["method"] for row in found}), many, "the CSV has all")
+            self.assertEqual(len(panels), min(many, 12))
+            self.assertEqual(said.count("topk"), many - len(panels), said)
+            self.assertIn("time /\nmedian", [axis.get_title() for axis in figure.axes])
+
+    def test_frontier_says_which_side_is_faster(self):
+        path = self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None])
+        figure, _ = PLOTS["frontier"](Selection([mpiq_results.read(path)], [], ""))
+        self.addCleanup(mpiq_figure.plt.close, figure)
+        self.assertIn("the legend says on which side it is faster", " ".join(figure.words[1]))
+        labels = [line.get_label() for line in figure.axes[0].lines]
+        self.assertIn("thin: surely faster", labels)
+        self.assertTrue(any(re.fullmatch(r"onebit \(faster (left of it|right of it|everywhere)\)", label) for label in labels), labels)
+        side = frontier.side_of
+        slow, fast = np.array([[1.0, 1], [-1, -1]]), np.array([[-1.0, -1], [-1, 1]])
+        self.assertEqual([side(slow), side(fast)], ["faster left of it", "faster right of it"])
+
+    def test_no_codec_is_above_the_roof(self):
+        kernels = mpiq_kernels.read([os.path.join(ROOT, "results", "reference", "kernels.json")])
+        figure, found = PLOTS["roofline"](kernels)
+        self.addCleanup(mpiq_figure.plt.close, figure)
+        sizes = sorted({row["bytes"] for row in found}, reverse=True)
+        for axis, size in zip(figure.axes, sizes):
+            roof = next(line for line in axis.lines if line.get_label().startswith("roof: "))
+            slope = roof.get_ydata()[0] / roof.get_xdata()[0]
+            for row in found:
+                if row["bytes"] == size:
+                    self.assertLessEqual(row["elements_per_s"], row["elements_per_B"] * slope * (1 + 1e-9), row)
+
+
+class Interpreter(Drawn):
+    """The Python of an active environment runs the scripts, and a missing or broken module is one line."""
+
+    def check(self, **env):
+        clean = {name: value for name, value in os.environ.items() if name not in ("CONDA_PREFIX", "PYTHONPATH", "VIRTUAL_ENV")}
+        return subprocess.run([os.path.join(ROOT, "scripts", "check_results"), SMALL], env={**clean, **env}, capture_output=True, text=True,
+                              check=False)
+
+    def environment(self, *words):
+        folder = self.path("venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", *words, folder], check=True)
+        return folder, os.pathsep.join((os.path.join(folder, "bin"), os.environ["PATH"]))
+
+    def test_an_active_environment_is_used(self):
+        folder, path = self.environment("--system-site-packages")
+        (packages,) = glob.glob(os.path.join(folder, "lib", "python3*", "site-packages"))
+        with open(os.path.join(packages, "mark.pth"), "w", encoding="utf-8") as file:
+            file.write("import sys; sys.stderr.write('of the environment')\n")
+        done = self.check(PATH=path)
+        self.assertEqual((done.returncode, done.stderr.replace("of the environment", "")), (0, ""), done.stdout)
+        self.assertIn("of the environment", done.stderr)
+
+    def test_a_missing_module_is_one_line_that_names_the_python(self):
+        folder, path = self.environment()
+        done = self.check(PATH=path)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, f"scripts/check_results: {folder}/bin/python3 has no module numpy, h5py: run scripts/setup plot, or activate "
+                         "an environment that has them\n")
+
+    def test_debian_s_python_goes_on_for_one_that_nobody_has_chosen(self):
+        for chosen in (False, True):
+            with mock.patch.object(sys, "executable", "/elsewhere/bin/python3"), mock.patch.object(sys, "argv", ["scripts/plot", "x"]), \
+                    mock.patch.object(mpiq_python, "is_environment", lambda chosen=chosen: chosen), mock.patch("os.access", return_value=True), \
+                    mock.patch("os.execv", side_effect=OSError("this program has ended")) as other:
+                self.assertRaises(SystemExit if chosen else OSError, mpiq_python.settle, "scripts/plot", ("no_such_module",))
+            self.assertEqual([call.args for call in other.call_args_list], [] if chosen else [("/usr/bin/python3", ["/usr/bin/python3", "scripts/plot", "x"])])
+        with mock.patch("os.execv") as other:
+            mpiq_python.settle("scripts/plot", ("numpy", "h5py"))
+        other.assert_not_called()
+
+    def test_modules_for_another_numpy_are_one_line_that_names_both(self):
+        with open(self.path("h5py.py"), "w", encoding="utf-8") as file:
+            file.write("import sys\nsys.stderr.write('A module that was compiled for NumPy 1\\n' * 40)\n"
+                       "raise ImportError('numpy.core.multiarray failed to import')\n")
+        done = self.check(PATH=os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])), PYTHONPATH=self.path())
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
+        self.assertRegex(done.stderr, r"scripts/check_results: h5py \(.*/h5py\.py\) cannot be imported, with numpy [0-9.]+ \(.*numpy.*\): "
+                         r"numpy\.core\.multiarray failed to import\. .*PYTHONNOUSERSITE=1")
 
 
 if __name__ == "__main__":

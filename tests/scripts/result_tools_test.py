@@ -4,14 +4,18 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/result_t
 """
 import contextlib
 import csv
+import errno
 import io
 import json
 import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
+import zlib
 
 import h5py
 import numpy as np
@@ -20,6 +24,49 @@ from result_files import NO_CACHE, OTHER, OVER, PUBLICATION, SMALL, SPARSE, With
 from scripts_common import ROOT, call, script
 
 import mpiq_results
+
+
+class Seals(WithFiles):
+    def test_a_damaged_seal_is_noticed_in_every_format_of_hdf5(self):
+        """HDF5 2 writes newer formats by itself."""
+        for number, bounds in enumerate(("earliest", ("v108", "v108"), ("v110", "v110"))):
+            path = self.path(f"{number}.h5")
+            with h5py.File(path, "w", libver=bounds) as file:
+                file["x"] = np.zeros(10)
+            with open(path, "rb") as file:
+                content = file.read()
+            self.assertEqual(content[8], (0, 2, 3)[number])
+            mpiq_results.check_sum(path)
+            seal = mpiq_results.MARK + b"%08x\n" % zlib.crc32(content)
+            for end, problem in ((seal, None), (seal[:-1], "checksum is damaged"), (seal[:4] + b"?" + seal[5:], "checksum is damaged"),
+                                 (seal[:-3] + b"?" + seal[-2:], "does not fit")):
+                with open(path, "wb") as file:
+                    file.write(content + end)
+                if problem is None:
+                    mpiq_results.check_sum(path)
+                else:
+                    self.assertRaisesRegex(mpiq_results.ResultsError, problem, mpiq_results.check_sum, path)
+
+
+class NoLocks(WithFiles):
+    """A file system whose flock fails, as NFS without its lock daemon, Lustre without flock, and others."""
+
+    SOURCE = """#include <errno.h>
+#include <stdlib.h>
+int flock(int file, int operation) { (void)file; (void)operation; errno = atoi(getenv("FAKE_ERRNO")); return -1; }
+"""
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_files_are_read_and_written(self):
+        with open(self.path("flock.c"), "w", encoding="utf-8") as file:
+            file.write(self.SOURCE)
+        subprocess.run(["cc", "-shared", "-fPIC", self.path("flock.c"), "-o", self.path("flock.so")], check=True)
+        for error in (errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO, errno.ENOSYS, 524):
+            env = {**os.environ, **NO_CACHE, "FAKE_ERRNO": str(error), "LD_PRELOAD": self.path("flock.so")}
+            for name, words in (("check_results", ()), ("merge", ("-o", self.path(f"{error}.h5"))), ("export", ("-o", self.path(f"{error}.csv")))):
+                done = subprocess.run([sys.executable, script(name), SMALL, *words], capture_output=True, text=True, check=False, env=env)
+                self.assertEqual((name, error, done.returncode, done.stderr), (name, error, 0, ""), done.stdout)
+            self.assertEqual(len(points_of(self.path(f"{error}.h5"))), len(points_of(SMALL)))
 
 
 class Merge(WithFiles):

@@ -24,7 +24,7 @@ def simulate(*words):
 class Simulated(WithFiles):
     def file(self, *words, name="simulated.h5"):
         path = self.path(name)
-        done = simulate("--ranks", "2,8", "--sizes", "64K,1M", "--methods", "raw/recursive_doubling,onebit,topk/direct", *words, "-O", path)
+        done = simulate("--ranks", "2,8", "--sizes", "64K,1M", "--methods", "mpi,onebit,topk/direct", *words, "-O", path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return path
 
@@ -48,17 +48,57 @@ class Simulated(WithFiles):
             network = json.loads(file["run"].attrs["config_json"])["simulation"]
             exposed, times = file["phases/exposed_s"][...], file["samples/t_max_s"][...]
         self.assertEqual((network["per_node"], network["oversubscription"], network["rates"]), (4, 2, RATES))
-        for phases, repetitions in zip(exposed, times):
+        for phases, repetitions in zip(exposed[points["method"] != b"mpi"], times[points["method"] != b"mpi"]):
             self.assertAlmostEqual(phases.sum(), repetitions[0], delta=1e-12)
 
     def test_equal_options_give_equal_times_and_a_file_goes_on(self):
         first, again = points_of(self.file()), points_of(self.file(name="again.h5"))
         for column in ("key", "t_median_s", "wire_bytes_max", "speedup"):
             self.assertEqual(first[column].tobytes(), again[column].tobytes())
-        done = simulate("--ranks", "2,8", "--sizes", "64K,1M", "--methods", "raw/recursive_doubling,onebit,topk/direct", "-O",
+        done = simulate("--ranks", "2,8", "--sizes", "64K,1M", "--methods", "mpi,onebit,topk/direct", "-O",
                         self.path("again.h5"))
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertEqual(len(points_of(self.path("again.h5"))), 12)
+
+    def test_speed_ups_are_over_the_fastest_dense_method(self):
+        path = self.path("dense.h5")
+        done = simulate("--ranks", "4,61", "--sizes", "1M", "--methods", "mpi,raw/direct,raw/recursive_doubling,onebit", "-O", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        points = points_of(path)
+        for ranks in (4, 61):
+            here = points[points["ranks"] == ranks]
+            dense = min(here[here["method"] != b"onebit"], key=lambda row: row["t_median_s"])
+            self.assertEqual(set(here["base_key"]), {dense["key"]})
+            self.assertLessEqual(here["speedup"][here["method"] != b"onebit"].max(), 1)
+        self.assertEqual(tool("check_results", path).returncode, 0)
+
+    def test_compressed_methods_beside_one_dense_plan_are_found(self):
+        path = self.path("lone.h5")
+        words = ("--ranks", "8", "--sizes", "64K", "-O", path, "--methods")
+        self.assertEqual(simulate(*words, "raw/recursive_doubling,onebit").returncode, 0)
+        done = tool("check_results", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("dense methods of the point: expected mpi, which chooses; or all of raw/recursive_doubling, raw/halving_doubling, raw/ring, "
+                      "found raw/recursive_doubling", done.stdout)
+
+    def test_a_command_line_that_no_file_can_hold_is_refused_before_anything_is_simulated(self):
+        path = self.path("long.h5")
+        done = simulate("--ranks", "2", "--methods", "mpi", "--sizes", ",".join(map(str, range(4, 60000, 4))), "-O", path)
+        self.assertEqual((done.returncode, done.stdout, os.path.exists(path)), (2, "", False))
+        self.assertRegex(done.stderr, r"command_line has \d+ bytes, and an attribute of HDF5 holds at most 64000: name fewer sizes or methods")
+
+    def test_a_damaged_seal_is_noticed_in_every_format_of_hdf5(self):
+        with open(self.file(), "rb") as file:
+            self.assertEqual(file.read(9)[8], 0, "the oldest format")
+        for bounds in ("earliest", ("v108", "v108"), ("v110", "v110")):
+            path = self.path("other.h5")
+            with h5py.File(path, "w", libver=bounds) as file:
+                file["x"] = [0] * 10
+            with open(path, "ab") as file:
+                file.write(b"\nmpiq-bench crc3")
+            done = simulate("--ranks", "2", "--sizes", "64K", "-O", path)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("its checksum is damaged", done.stderr, bounds)
 
     def test_a_row_that_calls_itself_measured_is_found(self):
         path = self.file()
@@ -75,10 +115,10 @@ class Simulated(WithFiles):
         self.assertFalse(os.path.exists(self.path("merged.h5")))
 
     def test_what_is_meant_by_no_one_is_a_usage_error(self):
-        for words, reason in ((("--methods", "mpi"), "mpi is not this library's"), (("--methods", "int8"), "no rates of int8"),
+        for words, reason in ((("--methods", "mpi-direct"), "no GPU is simulated"), (("--methods", "int8"), "no rates of int8"),
                               (("--ranks", "1"), "1 ranks"), (("--ranks", "6", "--per-node", "4"), "do not divide 6"),
                               (("--link", "fast"), "neither a preset nor"), (("--node", "1us"), "--node"), (("--isa", "neon"), "neon"),
-                              (("--sizes", "3"), "not a multiple"), (("-d", "f16"), "half types")):
+                              (("--sizes", "3"), "not a multiple"), (("-d", "f16", "--methods", "onebit"), "half types")):
             done = simulate(*words)
             self.assertEqual((words, done.returncode, done.stdout), (words, 2, ""))
             self.assertIn(reason, done.stderr)
@@ -88,7 +128,7 @@ class Simulated(WithFiles):
 
 class Sparse(WithFiles):
     WORDS = ("--sparse", "--ranks", "8", "--sizes", "256K", "--density", "0.001,0.05", "--distribution", "uniform,powerlaw:1.1",
-             "--methods", "raw/direct,union,union(algorithm=split)/dense,kylix,fused/4x2", "--baseline", "union")
+             "--methods", "mpi,union,union(algorithm=split)/dense,kylix,fused/4x2", "--baseline", "union")
 
     def test_files_keep_every_rule_and_describe_the_lists(self):
         path = self.path("sparse.h5")
@@ -167,13 +207,13 @@ class Script(WithFiles):
 
     def test_says_how_far_the_model_is_off(self):
         done = self.run_script("--out", self.path("out"), "--links", "lab-10gbit", "--ranks", "2,16", "--sizes", "64K,1M",
-                               "--methods", "raw/recursive_doubling,onebit")
+                               "--methods", "mpi,onebit")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         done = self.run_script("--model", self.path("out", "simulated-lab-10gbit.h5"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[2:]]
-        self.assertEqual([line[:4] for line in lines], [["sim:lab-10gbit", "onebit", "allgather", "2"], ["sim:lab-10gbit", "onebit", "grid", "2"],
-                                                        ["sim:lab-10gbit", "raw", "recursive_doubling", "4"], ["all", "", "", "8"]])
+        self.assertEqual([line[:4] for line in lines], [["sim:lab-10gbit", "mpi", "mpi", "4"], ["sim:lab-10gbit", "onebit", "allgather", "2"],
+                                                        ["sim:lab-10gbit", "onebit", "grid", "2"], ["all", "", "", "8"]])
         for line in lines:
             self.assertLess(float(line[5]), 1.5)
         self.assertEqual(self.run_script("--model", SMALL).returncode, 1)
