@@ -104,8 +104,8 @@ side_by_side() {
   [ -n "$cases" ] || { echo "there are no device tests"; return 1; }
   rm -rf "$out/$name.d" && mkdir -p "$out/$name.d"
   # shellcheck disable=SC2016  # for the inner shell to expand
-  xargs -P "$(nproc)" -L 1 bash -c 'log=$0/$(basename "${*: -2:1}")-${*: -1}.log
-    MPIQ_TEST_DEVICE=cuda "${@:1:$#-1}" --gtest_filter="${*: -1}" >"$log" 2>&1 || { mv "$log" "${log%.log}.failed.log"; exit 1; }' \
+  xargs -P "$(nproc)" -L 1 bash -c 'case=${*: -1} log=$0/$(basename "${*: -2:1}")-${case//\//_}
+    MPIQ_TEST_DEVICE=cuda "${@:1:$#-1}" --gtest_filter="$case" >"$log.log" 2>&1 || { mv "$log.log" "$log.failed.log"; exit 1; }' \
     "$out/$name.d" "$@" <<<"$cases" || failed=1
   for log in "$out/$name.d"/*; do
     echo "== ${log##*/}"

@@ -10,14 +10,19 @@ if [ $# != 1 ] || [ ! -d "$1" ]; then echo "usage: scripts/gpu_summary.sh DIR" >
 out=$1
 
 # what, least, where: a kernel (share of the device-to-device copy of the same run), or a method of the allreduce (speed-up). The
-# targets are those of issue 7: 1 GiB of f32 for the kernels, 64 MiB for the allreduce.
+# targets: 1 GiB of f32 for the kernels, 64 MiB for the allreduce.
 readonly TARGETS="onebit encode + feedback|0.90|kernel|onebit/encode+feedback/f32/cuda/1048576KiB
 onebit decode-add|0.92|kernel|onebit/decode+add/f32/cuda/1048576KiB
 bf16 encode|0.92|kernel|bf16/encode/f32/cuda/1048576KiB
 bf16 decode|0.92|kernel|bf16/decode/f32/cuda/1048576KiB
+int8 encode + feedback|0.90|kernel|int8/encode+feedback/f32/cuda/1048576KiB
+mxfp8 encode + feedback|0.90|kernel|mxfp8/encode+feedback/f32/cuda/1048576KiB
+mxfp4 encode + feedback|0.90|kernel|mxfp4/encode+feedback/f32/cuda/1048576KiB
 threshold encode + feedback|0.70|kernel|threshold/encode+feedback/f32/cuda/1048576KiB
 adaptive encode + feedback|0.70|kernel|adaptive/encode+feedback/f32/cuda/1048576KiB
 top-k 1 % select + compact|0.60|kernel|topk/encode/f32/cuda/1048576KiB
+threshold decode|0.60|kernel|threshold/decode/f32/cuda/1048576KiB
+top-k decode|0.60|kernel|topk/decode/f32/cuda/1048576KiB
 64 MiB, 2 ranks on one GPU|5|allreduce|onebit"
 
 # A counter of a case in Google Benchmark's JSON, which has one line per counter.

@@ -33,7 +33,9 @@ OTHER_ROWS = """# mpiq-bench
 
 
 KERNELS = {"onebit/encode+feedback": 0.93, "onebit/decode+add": 0.95, "bf16/encode": 0.96, "bf16/decode": 0.94,
-           "threshold/encode+feedback": 0.75, "adaptive/encode+feedback": 0.74, "topk/encode": 0.61}
+           "int8/encode+feedback": 0.91, "mxfp8/encode+feedback": 0.92, "mxfp4/encode+feedback": 0.9,
+           "threshold/encode+feedback": 0.75, "adaptive/encode+feedback": 0.74, "topk/encode": 0.61, "threshold/decode": 0.65,
+           "topk/decode": 0.62}
 
 
 class GpuCheck(InTemporaryFolder):
@@ -44,7 +46,8 @@ class GpuCheck(InTemporaryFolder):
         self.assertEqual(done.returncode, 0, done.stderr)
         stages = [line.split() for line in done.stdout.splitlines()]
         self.assertEqual([s[0] for s in stages],
-                         ["configure", "build", "kernels", "allreduce", "sharing", "rows", "calls", "streams", "ptx", "memcheck", "racecheck"])
+                         ["configure", "build", "kernels", "allreduce", "sharing", "rows", "calls", "streams", "ptx", "memcheck", "racecheck",
+                          "initcheck", "synccheck"])
         self.assertTrue(all(s[2] == "s" and 10 <= int(s[1]) <= 300 for s in stages), stages)
         self.assertLess(sum(int(s[1]) for s in stages), 8 * 60, "a stage that is slow must leave the others their time")
         self.assertFalse(os.path.exists(self.path("none")))
@@ -113,6 +116,35 @@ class GpuCheck(InTemporaryFolder):
         for name in ("allreduce-1.txt", "allreduce-2.txt", "allreduce-3.txt"):
             with open(self.path("out", name), encoding="utf-8") as file:
                 self.assertEqual(file.read(), "row\n")
+
+    def test_every_case_of_the_rows_runs_in_a_process_of_its_own(self):
+        """Cases with parameters have a slash in their names; one case that fails fails the stage, and all others run."""
+        os.makedirs(self.path("build", "bin"))
+        with open(self.path("build", "gpu_check_tests.txt"), "w", encoding="utf-8") as file:
+            file.write("device_x_test\ndevice_calls_mpi_test\n")
+        program = self.path("build", "bin", "device_x_test")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(f"""#!/bin/sh
+if [ "$1" = --gtest_list_tests ]; then
+  printf 'Running main() from gtest_main.cc\nAll/Rows.\n  Case/0  # GetParam() = 1\n  Case/1  # GetParam() = 2\nTable.  # TypeParam = float\n  Whole\n'
+else
+  echo "$MPIQ_TEST_DEVICE $1" >>{self.path("log")}; echo "ran $1"
+  [ "$1" != --gtest_filter="$FAILS" ]
+fi
+""")
+        os.chmod(program, 0o755)
+        cases = ["All/Rows.Case/0", "All/Rows.Case/1", "Table.Whole"]
+        for fails in ("", cases[1]):
+            with open(self.path("log"), "w", encoding="utf-8"):
+                pass
+            done = call(script("gpu_check"), "--stage", "rows", "--out", self.path("out"), "--build", self.path("build"),
+                        env={"FAILS": fails})
+            self.assertEqual(done.returncode, 1 if fails else 0, done.stdout + done.stderr)
+            with open(self.path("log"), encoding="utf-8") as file:
+                self.assertEqual(sorted(file.read().splitlines()), [f"cuda --gtest_filter={case}" for case in cases])
+            for case in cases:
+                self.assertIn(f"ran --gtest_filter={case}", done.stdout)
+            self.assertEqual("failed.log" in done.stdout, fails != "", done.stdout)
 
     def test_sharing_is_measured_for_all_numbers_of_segments_with_and_without_mps(self):
         tools, out = self.path("tools"), self.path("out")
