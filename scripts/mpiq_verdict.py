@@ -12,6 +12,7 @@ import numpy as np
 
 import mpiq_results
 from mpiq_plots import good, series
+from mpiq_schema import SIMULATED
 
 ROUNDING = 1e-6  # smaller relative errors come from sums of floats, not from a codec
 LARGE_ERROR = 0.1  # from here on a result by itself is wrong: the advice names its condition
@@ -102,8 +103,9 @@ def of_panel(points, baselines, files=()):
     mine = points[compared & ~np.isin(points["method"], aside)]
     quotable = mine[good(mine)]
     left_out = len(mine) - len(quotable)
-    if (compared.any() and not len(quotable)) or not len(mine):
-        return Verdict("unknown", [], left_out=left_out, set_aside=aside)
+    if not len(quotable):
+        virtual = len(mine) > 0 and (mine["status"] == SIMULATED).all()
+        return Verdict("unknown", [], left_out=left_out, set_aside=aside, why="all rows are simulated, and their times are virtual" if virtual else "")
     if busy := load_words(files):
         return Verdict("unknown", [], set_aside=aside, why=busy)
     sizes = [int(size) for size in sorted(set(quotable["bytes"]))]

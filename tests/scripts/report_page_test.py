@@ -152,6 +152,8 @@ class Verdicts(WithPage):
             found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, **changes))
             self.assertEqual((found.kind, found.left_out), ("unknown", 2))
             self.assertIn("No verdict", mpiq_verdict.sentences(found, "MPI_Allreduce")[0])
+        found = self.of(self.speeds("onebit", [(2, 2.5, 3)] * 2, status="simulated"))
+        self.assertEqual(mpiq_verdict.sentences(found, "MPI_Allreduce")[0], "No verdict: all rows are simulated, and their times are virtual.")
 
 
 class Report(WithPage):
