@@ -207,6 +207,7 @@ struct Block {
             if constexpr (kAdd) store_pack(residual + std::size_t{first_of(g)} * sizeof(T), v);
           });
     }
+    MQ_UNROLL(1)
     for (std::uint32_t g = rest + warp(); g < end; g += warps()) {
       const std::uint32_t first = first_of(g);
       Loaded in;
