@@ -21,11 +21,14 @@ namespace {
 // clang-format on
 
 constexpr std::array<const char*, 2> kEncode{"adacomp_encode_f32", "adacomp_encode_f64"},
-    kWalk{"adacomp_walk_f32", "adacomp_walk_f64"}, kDecode{"adacomp_decode_f32", "adacomp_decode_f64"};
+    kDecode{"adacomp_decode_f32", "adacomp_decode_f64"};
+constexpr std::array<WalkKernels, 2> kWalk{
+    WalkKernels{"adacomp_survey_f32", "adacomp_walk_f32", "adacomp_list_f32"},
+    WalkKernels{"adacomp_survey_f64", "adacomp_walk_f64", "adacomp_list_f64"}};
 
 std::uint32_t word_bytes(std::size_t block) { return 4 * padded_words(block); }
-std::uint32_t threads_of(std::size_t block) {
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32 / 32 * 32, 64, kSparseThreads));
+std::uint32_t threads_of(std::size_t block, std::uint32_t most) {
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(block / 32 / 32 * 32, 64, most));
 }
 
 template <class T>
@@ -40,7 +43,8 @@ struct AdaCompRow {
     return (ChainState::bytes_of(blocks_of(n, params)) + 7) / 8 * 8;
   }
   static std::size_t scratch_bytes(std::size_t n, const Params& params) noexcept {
-    return state_bytes(n, params) + AdaCompParams(params).bins(n) * sizeof(std::uint64_t);
+    const std::size_t most = AdaCompParams(params).bins(n) * sizeof(std::uint64_t);
+    return std::max(state_bytes(n, params) + most, walk_bytes(blocks_of(n, params)));
   }
 
   static void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
@@ -63,7 +67,8 @@ struct AdaCompRow {
     // The pool begins behind the words, at a multiple of 4; the terms of the mean are at one of 8.
     const std::uint32_t words = 3 * word_bytes(p.block);
     if (a.blocks != 1) begin_chain(a.state, a.encoded, a.blocks, launch);
-    if (a.blocks > 0) launch(kEncode[kType], a.blocks, threads_of(p.block), words + a.pool_bytes + 8, a);
+    if (a.blocks > 0)
+      launch(kEncode[kType], a.blocks, threads_of(p.block, kSparseThreads), words + a.pool_bytes + 8, a);
   }
 
   static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
@@ -78,15 +83,12 @@ struct AdaCompRow {
     a.block = static_cast<std::uint32_t>(p.block);
     a.blocks = static_cast<std::uint32_t>(blocks_of(d.args.n, d.args.params));
     a.params = d.args.params;
-    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
     std::uint32_t shared = 3 * word_bytes(p.block);
-    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks) {
+    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks)
       shared = std::max(shared, kWalkShared);  // each thread block searches for its own block
-    } else {
-      a.offsets = reinterpret_cast<std::uint64_t*>(d.scratch);
-      launch(kWalk[kType], 1, 256, kWalkShared, a);
-    }
-    if (a.blocks > 0) launch(kDecode[kType], a.blocks, threads_of(p.block), shared, a);
+    else
+      launch_walk(kWalk[kType], a, d.scratch, launch);
+    if (a.blocks > 0) launch(kDecode[kType], a.blocks, threads_of(p.block, kDecodeThreads), shared, a);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

@@ -204,6 +204,14 @@ struct AdaCompLength {
       bytes = dense + (header.format() == AdaCompFormat::marked ? sizeof(T) : 0);
     return bytes <= left - kHeader ? kHeader + bytes : 0;
   }
+  static constexpr std::uint32_t kLook = sizeof(AdaCompHeader<T>);
+  static MQ_DEVICE bool likely(const std::byte* p, std::uint32_t n, std::uint32_t) {
+    const std::uint32_t format_size = near_word(p), size = format_size & ((1u << 30) - 1);
+    const auto format = static_cast<AdaCompFormat>(format_size >> 30);
+    const bool fits = format == AdaCompFormat::entries ? size > 0 && size < dense_bytes(n)
+                                                       : format <= AdaCompFormat::marked && size <= n;
+    return fits && (near_word(p + kLook - 4) >> 31) == 0;  // the scale has no sign
+  }
 };
 
 template <class T>
@@ -261,26 +269,21 @@ MQ_DEVICE void decode_adacomp(const AdaCompDecodeArgs& a) {
   t.bad = !(key_of(scale) <= kMaxKey<T>);  // +0 to the greatest number
   if (!t.bad) parse_adacomp(t, a, header, mark);
   if (t.refused()) return;
-  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
-    const bool above = (t.above[w] >> lane() & 1) != 0, below = (t.below[w] >> lane() & 1) != 0;
-    entry = above || below;
-    return above && below ? mark : above ? scale : below ? -scale : T{0};
-  });
+  write_sides(t, static_cast<std::uint32_t>(header.size()), -scale, scale,
+              mark);  // an entry has 1 or 2 bytes
 }
 
 }  // namespace mq::kernels::cuda
 
-#define MQ_ADACOMP_KERNELS(name, T)                                           \
-  MQ_KERNEL(adacomp_encode_##name, mq::kernels::cuda::AdaCompEncodeArgs,      \
-            mq::kernels::cuda::kSparseThreads) {                              \
-    mq::kernels::cuda::encode_adacomp<T>(args);                               \
-  }                                                                           \
-  MQ_KERNEL(adacomp_walk_##name, mq::kernels::cuda::AdaCompDecodeArgs, 256) { \
-    mq::kernels::cuda::walk<mq::kernels::cuda::AdaCompLength<T>>(args);       \
-  }                                                                           \
-  MQ_KERNEL(adacomp_decode_##name, mq::kernels::cuda::AdaCompDecodeArgs,      \
-            mq::kernels::cuda::kSparseThreads) {                              \
-    mq::kernels::cuda::decode_adacomp<T>(args);                               \
+#define MQ_ADACOMP_KERNELS(name, T)                                                                  \
+  MQ_KERNEL(adacomp_encode_##name, mq::kernels::cuda::AdaCompEncodeArgs,                             \
+            mq::kernels::cuda::kSparseThreads) {                                                     \
+    mq::kernels::cuda::encode_adacomp<T>(args);                                                      \
+  }                                                                                                  \
+  MQ_WALKS(adacomp, name, mq::kernels::cuda::AdaCompDecodeArgs, mq::kernels::cuda::AdaCompLength<T>) \
+  MQ_KERNEL_RESIDENT(adacomp_decode_##name, mq::kernels::cuda::AdaCompDecodeArgs,                    \
+                     mq::kernels::cuda::kDecodeThreads, 2) {                                         \
+    mq::kernels::cuda::decode_adacomp<T>(args);                                                      \
   }
 MQ_ADACOMP_KERNELS(f32, float)
 MQ_ADACOMP_KERNELS(f64, double)

@@ -64,18 +64,18 @@ MQ_DEVICE T sum_of(T a, T b) {
   constexpr T kDefault = bits_as<T>(BitsOf<T>::kNan | BitsOf<T>::kSign);
   return a != a ? quiet(a) : b != b ? quiet(b) : kDefault;
 }
-template <class T>
-MQ_DEVICE Pack<T> sum_of(const Pack<T>& a, const Pack<T>& b) {
-  Pack<T> sum;
+template <class T, std::uint32_t kElements>
+MQ_DEVICE Pack<T, kElements> sum_of(const Pack<T, kElements>& a, const Pack<T, kElements>& b) {
+  Pack<T, kElements> sum;
   bool is_nan = false;
   MQ_UNROLL(4)
-  for (std::uint32_t j = 0; j < kPack<T>; ++j) {
+  for (std::uint32_t j = 0; j < kElements; ++j) {
     sum.of[j] = a.of[j] + b.of[j];
     is_nan |= sum.of[j] != sum.of[j];
   }
   if (is_nan) {  // rare: one branch for all of them
     MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kPack<T>; ++j) sum.of[j] = sum_of(a.of[j], b.of[j]);
+    for (std::uint32_t j = 0; j < kElements; ++j) sum.of[j] = sum_of(a.of[j], b.of[j]);
   }
   return sum;
 }
@@ -145,10 +145,12 @@ MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t by
   const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to) % 4);
   const std::uint32_t head = smaller(bytes, (4 - phase) % 4), whole = (bytes - head) / 4;
   const auto* const words = reinterpret_cast<const std::uint32_t*>(from);
-  for (std::uint32_t j = who; j < whole; j += of) {
-    const std::uint32_t low = words[j];
-    const std::uint64_t pair = head == 0 ? low : low | static_cast<std::uint64_t>(words[j + 1]) << 32;
-    *reinterpret_cast<std::uint32_t*>(to + head + 4 * j) = static_cast<std::uint32_t>(pair >> (8 * head));
+  auto* const to_words = reinterpret_cast<std::uint32_t*>(to + head);
+  if (head == 0) {
+    for (std::uint32_t j = who; j < whole; j += of) to_words[j] = words[j];
+  } else {
+    for (std::uint32_t j = who; j < whole; j += of)
+      to_words[j] = static_cast<std::uint32_t>((words[j] | std::uint64_t{words[j + 1]} << 32) >> (8 * head));
   }
   const std::uint32_t rest = bytes - head - 4 * whole;
   if (who < head) to[who] = from[who];

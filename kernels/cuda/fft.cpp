@@ -88,7 +88,6 @@ struct FftRow {
     a.blocks = static_cast<std::uint32_t>(chunks);
     a.most[0] = a.setting.most[0];
     a.most[1] = a.setting.most[1];
-    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
     const bool own_walk =
         chunks > 0 && chunks <= kOwnWalkBlocks;  // each thread block searches for its own chunk
     const std::uint32_t shared = place(a, d.scratch, chunks, own_walk ? kWalkShared : 0, d.shape);

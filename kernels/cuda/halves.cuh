@@ -7,6 +7,25 @@
 
 namespace mq::simt {
 
+// The codes of this lane's quad of a row, two bytes each, at any address.
+template <class Source>
+MQ_DEVICE void put_halves(const Source& source, std::byte* wire, std::uint32_t row,
+                          const Quad<std::uint16_t>& codes) {
+  wire += 2 * source.first(row);
+  if (source.has(row, kQuad - 1)) return store(wire, bits_as<std::uint64_t>(codes));
+  for (std::uint32_t j = 0; j < kQuad; ++j)
+    if (source.has(row, j)) store(wire + 2 * j, codes.of[j]);
+}
+template <class Target>
+MQ_DEVICE Quad<std::uint16_t> take_halves(const Target& target, const std::byte* wire, std::uint32_t row) {
+  wire += 2 * target.first(row);
+  Quad<std::uint16_t> codes{};
+  if (target.has(row, kQuad - 1)) return bits_as<Quad<std::uint16_t>>(load<std::uint64_t>(wire));
+  for (std::uint32_t j = 0; j < kQuad; ++j)
+    if (target.has(row, j)) codes.of[j] = load<std::uint16_t>(wire + 2 * j);
+  return codes;
+}
+
 template <class Element>
 struct DitheredBlocks {
   using T = Element;
@@ -17,31 +36,40 @@ struct DitheredBlocks {
 
   static MQ_DEVICE std::uint32_t bytes(Settings, std::uint32_t n) { return 2 * n; }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(Settings, const BlockSource<T, F>& source, BlockRandom& random,
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom& random,
                                         std::byte* wire) {
     const T most = static_cast<T>(0x1.fep127);
-    std::uint64_t nonfinite = 0;
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
-      const T v = source.v(g);
-      const bool exists = source.index(g) < source.n, finite = is_finite(v);
-      const Word dither = static_cast<Word>(random.bits_at(g)) << (kDropped - 16);
-      const T rounded = bits_as<T>((bits_as<Word>(v) + dither) & kKept);
-      const std::uint16_t code =
-          Bf16Code::from(as_float(finite ? smaller(greater(rounded, -most), most) : v));
-      const T decoded = from_float<T>(Bf16Code::to(code));
-      source.keep(g, is_finite(decoded) ? v - decoded : T{0});
-      if (exists) store(wire + 2 * source.index(g), code);
-      nonfinite += count_ones(ballot(exists && !finite));
-    }
-    return nonfinite;
+    std::uint32_t nonfinite = 0;
+    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+      Quad<std::uint16_t> codes;
+      Quad<T> error;
+      std::uint32_t noise[kQuad];
+      random.bits_of_quad(source.first(row), noise);
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const bool finite = is_finite(v.of[j]);
+        const Word dither = static_cast<Word>(noise[j]) << (kDropped - 16);
+        const T rounded = bits_as<T>((bits_as<Word>(v.of[j]) + dither) & kKept);
+        codes.of[j] = Bf16Code::from(as_float(finite ? smaller(greater(rounded, -most), most) : v.of[j]));
+        const T decoded = from_float<T>(Bf16Code::to(codes.of[j]));
+        error.of[j] = is_finite(decoded) ? v.of[j] - decoded : T{0};
+        nonfinite += !finite;
+      }
+      source.keep(row, error);
+      put_halves(source, wire, row, codes);
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd>& target, const std::byte* wire) {
-    for (std::uint32_t g = 0; g < groups_of(target.n); ++g)
-      if (target.has(g))
-        target.put(g, from_float<T>(Bf16Code::to(load<std::uint16_t>(wire + 2 * target.index(g)))));
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
+    target.put_rows([&](std::uint32_t row) {
+      const auto codes = take_halves(target, wire, row);
+      Quad<T> v;
+      for (std::uint32_t j = 0; j < kQuad; ++j) v.of[j] = from_float<T>(Bf16Code::to(codes.of[j]));
+      return v;
+    });
     return true;
   }
 };
@@ -59,38 +87,47 @@ struct ScaledHalfBlocks {
     return static_cast<std::uint32_t>(Wire::bytes(n));
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(Settings, const BlockSource<T, F>& source, BlockRandom&,
-                                        std::byte* wire) {
-    const int field = static_cast<int>(greatest_pattern(source) >> kMantissa);
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom&, std::byte* wire) {
+    BlockQuads<Source> quads(source);
+    const int field = static_cast<int>(quads.greatest_finite(quads.greatest()) >> kMantissa);
     const int scale = smaller(greater(field, Wire::kTop + 1), Wire::kGreatest) - Wire::kTop;
     if (lane() == 0)
       for (std::uint32_t i = 0; i < sizeof(Scale); ++i) wire[i] = static_cast<std::byte>(scale >> (8 * i));
     wire += sizeof(Scale);
     const T up = power(Wire::kGreatest - scale), most = static_cast<T>(0x1.ffcp14);
-    std::uint64_t nonfinite = 0;
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
-      const T v = source.v(g);
-      const bool exists = source.index(g) < source.n, finite = is_finite(v);
-      T scaled = product(v, up);
-      // Rounding up must not decode to more than the greatest number of T.
-      if (finite && scale == Wire::kGreatest - Wire::kTop) scaled = smaller(greater(scaled, -most), most);
-      const std::uint16_t code = F16Code::from(as_float(scaled));
-      source.keep(g, finite ? v - decoded(code, scale) : T{0});
-      if (exists) store(wire + 2 * source.index(g), code);
-      nonfinite += count_ones(ballot(exists && !finite));
-    }
-    return nonfinite;
+    std::uint32_t nonfinite = 0;
+    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+      Quad<std::uint16_t> codes;
+      Quad<T> error;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const bool finite = is_finite(v.of[j]);
+        T scaled = product(v.of[j], up);
+        // Rounding up must not decode to more than the greatest number of T.
+        if (finite && scale == Wire::kGreatest - Wire::kTop) scaled = smaller(greater(scaled, -most), most);
+        codes.of[j] = F16Code::from(as_float(scaled));
+        error.of[j] = finite ? v.of[j] - decoded(codes.of[j], scale) : T{0};
+        nonfinite += !finite;
+      }
+      source.keep(row, error);
+      put_halves(source, wire, row, codes);
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd>& target, const std::byte* wire) {
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
     int scale = 0;
     for (std::uint32_t i = 0; i < sizeof(Scale); ++i) scale |= static_cast<int>(wire[i]) << (8 * i);
     if (scale < 1 || scale > Wire::kGreatest - Wire::kTop) return false;
     wire += sizeof(Scale);
-    for (std::uint32_t g = 0; g < groups_of(target.n); ++g)
-      if (target.has(g)) target.put(g, decoded(load<std::uint16_t>(wire + 2 * target.index(g)), scale));
+    target.put_rows([&](std::uint32_t row) {
+      const auto codes = take_halves(target, wire, row);
+      Quad<T> v;
+      for (std::uint32_t j = 0; j < kQuad; ++j) v.of[j] = decoded(codes.of[j], scale);
+      return v;
+    });
     return true;
   }
 

@@ -72,7 +72,6 @@ struct MePropRow {
     a.x = static_cast<std::byte*>(d.args.x);
     a.malformed = d.malformed;
     a.wire_bytes = d.args.wire_bytes;
-    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
     const bool own_walk =
         a.blocks > 0 && a.blocks <= kOwnWalkBlocks;  // each thread block searches for its own block
     if (!own_walk) {

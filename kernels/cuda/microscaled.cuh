@@ -87,61 +87,106 @@ struct MicroscaledBlocks {
     return static_cast<std::uint32_t>(Format::wire_bytes(format, n));
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(const Settings& format, const BlockSource<T, F>& source, BlockRandom&,
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(const Settings& format, const Source& source, BlockRandom&,
                                         std::byte* wire) {
-    const Coder coder(format);
-    const std::uint32_t groups = groups_of(source.n);
-    std::byte* codes = wire + groups * sizeof(Scale);
-    std::uint64_t nonfinite = 0;
-    for (std::uint32_t g = 0; g < groups; ++g, codes += Format::group_bytes(format)) {
-      const T v = source.v(g);
-      const bool exists = source.index(g) < source.n, finite = is_finite(v);
-      const auto most = warp_max(bits_as<Word>(Coder::magnitude_of(v)));
-      Scale scale = Format::kMarked;
-      std::uint32_t code = 0;
-      if (most < BitsOf<T>::kInf) {
-        scale =
-            static_cast<Scale>(greater(static_cast<int>(most >> Coder::kMantissa) - format.greatest(), 0));
-        const T magnitude = coder.rounded_magnitude(v * field(2 * static_cast<int>(Coder::kBias) - scale));
-        source.keep(g, v - Coder::with_sign(magnitude, v) * field(scale));
-        code = exists ? coder.code(magnitude, v) : 0;
-      } else {
-        nonfinite += count_ones(ballot(!finite));
-        source.keep(g, finite ? v : T{0});
-        code = exists ? mark_of(v, source.keeps) : 0;
-      }
-      if (lane() == 0) set_scale(wire + g * sizeof(Scale), scale);
-      pack_codes(codes, format.bits(), code);
-    }
-    return nonfinite;
+    std::byte* const codes = wire + groups_of(source.n) * sizeof(Scale);
+    return with_bits<Source::kUsual>(format.bits(),
+                                     [&](auto bits) { return code<bits>(format, source, wire, codes); });
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(const Settings& format, const BlockTarget<T, kAdd>& target,
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(const Settings& format, const BlockTarget<T, kAdd, kWhole>& target,
                                const std::byte* wire) {
-    const Coder coder(format);
-    const std::uint32_t groups = groups_of(target.n);
-    const std::byte* codes = wire + groups * sizeof(Scale);
-    bool ok = true;
-    for (std::uint32_t g = 0; g < groups; ++g, codes += Format::group_bytes(format)) {
-      const Scale scale = get_scale(wire + g * sizeof(Scale));
-      const std::uint32_t code = unpack_code(codes, format.bits());
-      if (!target.has(g)) ok &= code == 0;
-      if (scale == Format::kMarked) {
-        ok &= is_mark(code);
-        ok &= any(code != 0);
-        target.put(g, marked_value<T>(code));
-      } else {
-        ok &= static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
-        ok &= (code & (format.sign() - 1)) <= format.max_code;
-        target.put(g, coder.value(code) * field(scale));
-      }
-    }
-    return !any(!ok);
+    const std::byte* const codes = wire + groups_of(target.n) * sizeof(Scale);
+    return with_bits<kWhole>(format.bits(),
+                             [&](auto bits) { return values<bits>(format, target, wire, codes); });
   }
 
  private:
+  // The quads of a group of 32 elements are those of eight neighbouring lanes.
+  static MQ_DEVICE Word greatest_of_group(Word v) {
+    for (std::uint32_t d = 4; d > 0; d /= 2) v = greater(v, shuffle_xor(v, d));
+    return v;
+  }
+  static MQ_DEVICE std::uint32_t stride_of(const Settings& format) {
+    return static_cast<std::uint32_t>(Format::group_bytes(format));
+  }
+
+  template <int kBits, class Source>
+  static MQ_DEVICE std::uint64_t code(const Settings& format, const Source& source, std::byte* scales,
+                                      std::byte* wire) {
+    const Coder coder(format);
+    const std::uint32_t stride = stride_of(format);
+    std::uint32_t nonfinite = 0;
+    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+      Word most = 0;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j)
+        most = greater(most, bits_as<Word>(Coder::magnitude_of(v.of[j])));
+      most = greatest_of_group(most);
+      const bool marked = most >= BitsOf<T>::kInf;
+      const int scale = greater(static_cast<int>(most >> Coder::kMantissa) - format.greatest(), 0);
+      const T up = field(2 * static_cast<int>(Coder::kBias) - scale), down = field(scale);
+      std::uint32_t codes[kQuad];
+      Quad<T> error;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const T magnitude = coder.rounded_magnitude(v.of[j] * up);
+        error.of[j] = v.of[j] - Coder::with_sign(magnitude, v.of[j]) * down;
+        codes[j] = source.has(row, j) ? coder.code(magnitude, v.of[j]) : 0;
+      }
+      if (any(marked)) {
+        for (std::uint32_t j = 0; j < kQuad; ++j) {
+          const bool finite = is_finite(v.of[j]);
+          if (marked) error.of[j] = finite ? v.of[j] : T{0};
+          if (marked) codes[j] = source.has(row, j) ? mark_of(v.of[j], source.keeps) : 0;
+          nonfinite += !finite;
+        }
+      }
+      source.keep(row, error);
+      if (source.has_group(row) && lane() % 8 == 0)
+        set_scale(scales + (4 * row + lane() / 8) * sizeof(Scale),
+                  marked ? Format::kMarked : static_cast<Scale>(scale));
+      pack_row<kBits>(wire + 4 * row * stride, stride, format.bits(), source.has_group(row), in_bytes(codes));
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
+  }
+
+  template <int kBits, bool kAdd, bool kWhole>
+  static MQ_DEVICE bool values(const Settings& format, const BlockTarget<T, kAdd, kWhole>& target,
+                               const std::byte* scales, const std::byte* wire) {
+    const Coder coder(format);
+    const std::uint32_t stride = stride_of(format);
+    bool ok = true;
+    target.put_rows([&](std::uint32_t row) {
+      const bool exists = target.has_group(row);
+      const std::uint32_t codes = unpack_row<kBits>(wire + 4 * row * stride, stride, format.bits(), exists);
+      const Scale scale = exists ? get_scale(scales + (4 * row + lane() / 8) * sizeof(Scale)) : Scale{0};
+      const bool marked = scale == Format::kMarked;
+      const T by = field(scale);
+      Quad<T> v;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const std::uint32_t code = byte_of(codes, j);
+        if (!target.has(row, j)) ok &= code == 0;
+        ok &= marked || (code & (format.sign() - 1)) <= format.max_code;
+        v.of[j] = coder.value(code) * by;
+      }
+      ok &= marked || static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
+      if (any(marked)) {
+        const bool some = greatest_of_group(codes) != 0;
+        for (std::uint32_t j = 0; j < kQuad; ++j) {
+          if (!marked) continue;
+          ok &= some && is_mark(byte_of(codes, j));
+          v.of[j] = marked_value<T>(byte_of(codes, j));
+        }
+      }
+      return v;
+    });
+    return !any(!ok);
+  }
+
   // 2^(f - bias), also where that is subnormal.
   static MQ_DEVICE T field(int f) {
     return bits_as<T>(f > 0 ? static_cast<Word>(f) << Coder::kMantissa : Word{1} << (Coder::kMantissa - 1));

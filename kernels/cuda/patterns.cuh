@@ -21,40 +21,53 @@ struct NaturalBlocks {
     return static_cast<std::uint32_t>(Wire::bytes(n));
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(Settings, const BlockSource<T, F>& source, BlockRandom& random,
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom& random,
                                         std::byte* wire) {
-    std::uint64_t nonfinite = 0;
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g, wire += Wire::kGroup) {
-      const T v = source.v(g);
-      const bool exists = source.index(g) < source.n, finite = is_finite(v);
-      const Word magnitude = bits_as<Word>(v) & ~BitsOf<T>::kSign;
-      const Word dither = static_cast<Word>(random.bits_at(g)) << (kMantissa - 16);
-      const Word power = smaller((magnitude + dither) & BitsOf<T>::kInf, kMost);
-      const Word sent = finite ? power | (bits_as<Word>(v) & BitsOf<T>::kSign) : bits_as<Word>(v);
-      const bool is_nan = v != v;
-      // minus zero is sent as zero
-      const bool negative = exists && !(bits_as<T>(sent) >= T{0});
-      const auto field =
-          exists && !is_nan ? static_cast<std::uint32_t>((sent & ~BitsOf<T>::kSign) >> kMantissa) : 0;
-      source.keep(g, finite ? v - value(field, negative) : T{0});
-      put(wire, field, negative);
-      nonfinite += count_ones(ballot(exists && !finite));
-    }
-    return nonfinite;
+    std::uint32_t nonfinite = 0;
+    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+      std::uint32_t field[kQuad], negative[kQuad], noise[kQuad];
+      Quad<T> error;
+      random.bits_of_quad(source.first(row), noise);
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const bool exists = source.has(row, j), finite = is_finite(v.of[j]), is_nan = v.of[j] != v.of[j];
+        const Word bits = bits_as<Word>(v.of[j]), magnitude = bits & ~BitsOf<T>::kSign;
+        const Word dither = static_cast<Word>(noise[j]) << (kMantissa - 16);
+        const Word power = smaller((magnitude + dither) & BitsOf<T>::kInf, kMost);
+        const Word sent = finite ? power | (bits & BitsOf<T>::kSign) : bits;
+        // minus zero is sent as zero
+        negative[j] = exists && !(bits_as<T>(sent) >= T{0});
+        field[j] =
+            exists && !is_nan ? static_cast<std::uint32_t>((sent & ~BitsOf<T>::kSign) >> kMantissa) : 0;
+        error.of[j] = finite ? v.of[j] - value(field[j], negative[j] != 0) : T{0};
+        nonfinite += !finite;
+      }
+      source.keep(row, error);
+      put(wire + 4 * row * Wire::kGroup, source.has_group(row), field, negative);
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd>& target, const std::byte* wire) {
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
     bool ok = true;
-    for (std::uint32_t g = 0; g < groups_of(target.n); ++g, wire += Wire::kGroup) {
-      std::uint32_t field = static_cast<std::uint32_t>(wire[lane()]);
-      if constexpr (sizeof(T) == 8) field |= unpack_code(wire + 32, 3) << 8;
-      const std::byte* const signs = wire + Wire::kGroup - 4;
-      const bool negative = (static_cast<std::uint32_t>(signs[lane() / 8]) >> (lane() % 8) & 1) != 0;
-      if (!target.has(g)) ok &= field == 0 && !negative;
-      target.put(g, value(field, negative));
-    }
+    target.put_rows([&](std::uint32_t row) {
+      const bool exists = target.has_group(row);
+      const std::byte* const at = wire + 4 * row * Wire::kGroup;
+      const std::uint32_t low = unpack_row<8>(at, Wire::kGroup, 8, exists);
+      const std::uint32_t high = sizeof(T) == 8 ? unpack_row<3>(at + 32, Wire::kGroup, 3, exists) : 0;
+      const std::uint32_t signs = unpack_row<1>(at + Wire::kGroup - 4, Wire::kGroup, 1, exists);
+      Quad<T> v;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const std::uint32_t field = byte_of(low, j) | byte_of(high, j) << 8;
+        const bool negative = byte_of(signs, j) != 0;
+        if (!target.has(row, j)) ok &= field == 0 && !negative;
+        v.of[j] = value(field, negative);
+      }
+      return v;
+    });
     return !any(!ok);
   }
 
@@ -63,11 +76,14 @@ struct NaturalBlocks {
     if (field == 0 && negative) return nan_value<T>();
     return bits_as<T>((Word{field} << kMantissa) | (negative ? BitsOf<T>::kSign : Word{0}));
   }
-  static MQ_DEVICE void put(std::byte* wire, std::uint32_t field, bool negative) {
-    wire[lane()] = static_cast<std::byte>(field & 0xff);
-    if constexpr (sizeof(T) == 8) pack_codes(wire + 32, 3, field >> 8);
-    const std::uint32_t signs = ballot(negative);
-    if (lane() < 4) wire[Wire::kGroup - 4 + lane()] = static_cast<std::byte>(signs >> (8 * lane()));
+  static MQ_DEVICE void put(std::byte* wire, bool exists, const std::uint32_t (&field)[kQuad],
+                            const std::uint32_t (&negative)[kQuad]) {
+    pack_row<8>(wire, Wire::kGroup, 8, exists, in_bytes(field));
+    if constexpr (sizeof(T) == 8) {
+      const std::uint32_t high[kQuad]{field[0] >> 8, field[1] >> 8, field[2] >> 8, field[3] >> 8};
+      pack_row<3>(wire + 32, Wire::kGroup, 3, exists, in_bytes(high));
+    }
+    pack_row<1>(wire + Wire::kGroup - 4, Wire::kGroup, 1, exists, in_bytes(negative));
   }
 };
 
@@ -81,30 +97,22 @@ struct RangeFloatBlocks {
     return static_cast<std::uint32_t>(range.wire_bytes(n));
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(const Settings& range, const BlockSource<T, F>& source, BlockRandom&,
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(const Settings& range, const Source& source, BlockRandom&,
                                         std::byte* wire) {
+    BlockQuads<Source> quads(source);
     Word top = range.top;
     if (range.own) {
-      top = range.within(range.rounded(greatest_pattern(source)));
+      top = range.within(range.rounded(quads.greatest_finite(quads.greatest())));
       if (lane() == 0) store(wire, top);
       wire += sizeof top;
     }
-    const Coder coder(range, top);
-    std::uint64_t nonfinite = 0;
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g, wire += range.group()) {
-      const T v = source.v(g);
-      const bool exists = source.index(g) < source.n, finite = is_finite(v);
-      const std::uint32_t code = finite ? coder.code_of(v) : coder.mark_of(v);
-      source.keep(g, finite ? v - coder.value_of(code) : T{0});
-      pack_codes(wire, range.bits, exists ? code : 0);
-      nonfinite += count_ones(ballot(exists && !finite));
-    }
-    return nonfinite;
+    return with_bits<Source::kUsual>(
+        range.bits, [&](auto bits) { return code<bits>(range, Coder(range, top), source, quads, wire); });
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(const Settings& range, const BlockTarget<T, kAdd>& target,
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(const Settings& range, const BlockTarget<T, kAdd, kWhole>& target,
                                const std::byte* wire) {
     Word top = range.top;
     if (range.own) {
@@ -113,13 +121,22 @@ struct RangeFloatBlocks {
       wire += sizeof top;
     }
     const Coder coder(range, top);
-    bool ok = true;
-    for (std::uint32_t g = 0; g < groups_of(target.n); ++g, wire += range.group()) {
-      const std::uint32_t code = unpack_code(wire, range.bits);
-      if (!target.has(g)) ok &= code == 0;
-      target.put(g, coder.value_of(code));
-    }
-    return !any(!ok);
+    return with_bits<kWhole>(range.bits, [&](auto bits) {
+      const auto stride = static_cast<std::uint32_t>(range.group());
+      bool ok = true;
+      target.put_rows([&](std::uint32_t row) {
+        const std::uint32_t codes =
+            unpack_row<bits>(wire + 4 * row * stride, stride, range.bits, target.has_group(row));
+        Quad<T> v;
+        MQ_UNROLL(4)
+        for (std::uint32_t j = 0; j < kQuad; ++j) {
+          if (!target.has(row, j)) ok &= byte_of(codes, j) == 0;
+          v.of[j] = coder.value_of(byte_of(codes, j));
+        }
+        return v;
+      });
+      return !any(!ok);
+    });
   }
 
   // The codes of numbers; fft.cuh uses them, too.
@@ -153,6 +170,29 @@ struct RangeFloatBlocks {
       return bits_as<T>(magnitude | ((code & sign()) != 0 ? BitsOf<T>::kSign : Word{0}));
     }
   };
+
+ private:
+  template <int kBits, class Source>
+  static MQ_DEVICE std::uint64_t code(const Settings& range, const Coder& coder, const Source& source,
+                                      BlockQuads<Source>& quads, std::byte* wire) {
+    const auto stride = static_cast<std::uint32_t>(range.group());
+    std::uint32_t nonfinite = 0;
+    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+      std::uint32_t codes[kQuad];
+      Quad<T> error;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const bool finite = is_finite(v.of[j]);
+        const std::uint32_t code = finite ? coder.code_of(v.of[j]) : coder.mark_of(v.of[j]);
+        error.of[j] = finite ? v.of[j] - coder.value_of(code) : T{0};
+        codes[j] = source.has(row, j) ? code : 0;
+        nonfinite += !finite;
+      }
+      source.keep(row, error);
+      pack_row<kBits>(wire + 4 * row * stride, stride, range.bits, source.has_group(row), in_bytes(codes));
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
+  }
 };
 
 }  // namespace mq::simt

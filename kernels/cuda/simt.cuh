@@ -55,13 +55,21 @@ MQ_DEVICE constexpr T greater(T a, T b) {
 template <class T>
 MQ_DEVICE T warp_sum(T v) {
   static_assert(std::is_integral_v<T>, "the order of a sum of floats is part of the wire");
-  for (std::uint32_t d = 16; d > 0; d /= 2) v += shuffle_xor(v, d);
-  return v;
+  if constexpr (std::is_same_v<T, std::uint32_t>) {
+    return reduce_sum(v);
+  } else {
+    for (std::uint32_t d = 16; d > 0; d /= 2) v += shuffle_xor(v, d);
+    return v;
+  }
 }
 template <class T>
 MQ_DEVICE T warp_max(T v) {
-  for (std::uint32_t d = 16; d > 0; d /= 2) v = greater(v, shuffle_xor(v, d));
-  return v;
+  if constexpr (std::is_same_v<T, std::uint32_t>) {
+    return reduce_max(v);
+  } else {
+    for (std::uint32_t d = 16; d > 0; d /= 2) v = greater(v, shuffle_xor(v, d));
+    return v;
+  }
 }
 template <class T>
 MQ_DEVICE T warp_min(T v) {

@@ -71,6 +71,10 @@ MQ_DEVICE T shuffle_xor(T v, std::uint32_t with) {
       T, __shfl_xor_sync(0xffffffffu, __builtin_bit_cast(ShuffleWord<T>, v), static_cast<int>(with)));
 }
 
+// One instruction for all steps of a warp_max or warp_sum.
+MQ_DEVICE std::uint32_t reduce_max(std::uint32_t v) { return __reduce_max_sync(0xffffffffu, v); }
+MQ_DEVICE std::uint32_t reduce_sum(std::uint32_t v) { return __reduce_add_sync(0xffffffffu, v); }
+
 // T: std::uint32_t or std::uint64_t.
 template <class T>
 using AtomicWord = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;

@@ -52,6 +52,18 @@ T& shared() {
 }
 
 inline void warp_sync() { meet_warp(0); }
+inline std::uint32_t reduce_max(std::uint32_t v) {
+  const std::uint64_t* const all = meet_warp(v);
+  std::uint64_t most = 0;
+  for (int l = 0; l < 32; ++l) most = all[l] > most ? all[l] : most;
+  return static_cast<std::uint32_t>(most);
+}
+inline std::uint32_t reduce_sum(std::uint32_t v) {
+  const std::uint64_t* const all = meet_warp(v);
+  std::uint64_t sum = 0;
+  for (int l = 0; l < 32; ++l) sum += all[l];
+  return static_cast<std::uint32_t>(sum);
+}
 inline std::uint32_t ballot(bool is) {
   const std::uint64_t* const all = meet_warp(is);
   std::uint32_t bits = 0;

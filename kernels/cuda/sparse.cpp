@@ -43,7 +43,8 @@ struct ThresholdSetting {
   static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2]{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
                                              {"threshold_encode_f64_far", "threshold_encode_f64_near"}};
-  static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
+  static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
+                                        {"ternary_survey_f64", "ternary_walk_f64", "ternary_list_f64"}};
   static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
   template <class T>
   static Setting of(const Params& params) {
@@ -60,7 +61,8 @@ struct AdaptiveSetting {
   static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
                                              {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
-  static constexpr const char* kWalk[2]{"ternary_walk_f32", "ternary_walk_f64"};
+  static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
+                                        {"ternary_survey_f64", "ternary_walk_f64", "ternary_list_f64"}};
   static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
   template <class T>
   static Setting of(const Params& params) {
@@ -79,7 +81,8 @@ struct TopKSetting {
   static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2]{{"topk_encode_f32_far", "topk_encode_f32_near"},
                                              {"topk_encode_f64_far", "topk_encode_f64_near"}};
-  static constexpr const char* kWalk[2]{"valued_walk_f32", "valued_walk_f64"};
+  static constexpr WalkKernels kWalk[2]{{"valued_survey_f32", "valued_walk_f32", "valued_list_f32"},
+                                        {"valued_survey_f64", "valued_walk_f64", "valued_list_f64"}};
   static constexpr const char* kDecode[2]{"valued_decode_f32", "valued_decode_f64"};
   template <class T>
   static Setting of(const Params& params) {
@@ -98,7 +101,8 @@ struct ZeroRunSetting {
   static constexpr std::uint32_t kThreads = kSparseThreads;
   static constexpr const char* kEncode[2][2]{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
                                              {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}};
-  static constexpr const char* kWalk[2]{"zeros_walk_f32", "zeros_walk_f64"};
+  static constexpr WalkKernels kWalk[2]{{"zeros_survey_f32", "zeros_walk_f32", "zeros_list_f32"},
+                                        {"zeros_survey_f64", "zeros_walk_f64", "zeros_list_f64"}};
   static constexpr const char* kDecode[2]{"zeros_decode_f32", "zeros_decode_f64"};
   static constexpr std::size_t kZeroBlock = 16384, kStage = 4096;
   template <class T>
@@ -124,7 +128,8 @@ struct SparseRow {
     return (n + block - 1) / block;
   }
   static std::size_t scratch_bytes(std::size_t n, const Params& params) noexcept {
-    return ChainState::bytes_of(blocks_of(n, params));
+    const std::size_t blocks = blocks_of(n, params);
+    return std::max(ChainState::bytes_of(blocks), walk_bytes(blocks));
   }
 
   static void encode(const DeviceEncode& e, const Launcher& launch) noexcept {
@@ -183,22 +188,18 @@ struct SparseRow {
     a.base = static_cast<const std::byte*>(d.args.base);
     a.x = static_cast<std::byte*>(d.args.x);
     a.malformed = d.malformed;
-    a.offsets = reinterpret_cast<std::uint64_t*>(d.scratch);
     a.wire_bytes = d.args.wire_bytes;
     a.n = d.args.n;
     a.block = static_cast<std::uint32_t>(block);
     a.blocks = static_cast<std::uint32_t>(blocks_of(d.args.n, params));
     a.most[0] = static_cast<std::uint32_t>(Q::most(block, params));
     a.most[1] = static_cast<std::uint32_t>(Q::most(d.args.n % block, params));
-    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
     std::uint32_t shared = 3 * word_bytes(block);
-    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks) {
-      a.offsets = nullptr;  // each thread block searches for its own block
-      shared = std::max(shared, kWalkShared);
-    } else {
-      launch(Q::kWalk[kType], 1, 256, kWalkShared, a);
-    }
-    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block, kSparseThreads), shared, a);
+    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks)
+      shared = std::max(shared, kWalkShared);  // each thread block searches for its own block
+    else
+      launch_walk(Q::kWalk[kType], a, d.scratch, launch);
+    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block, kDecodeThreads), shared, a);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

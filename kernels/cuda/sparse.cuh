@@ -28,21 +28,19 @@ MQ_SPARSE_ENCODES(adaptive, mq::kernels::cuda::kSelectThreads, 2, MQ_ADAPTIVE)
 MQ_SPARSE_ENCODES(topk, mq::kernels::cuda::kSelectThreads, 2, MQ_TOPK)
 MQ_SPARSE_ENCODES(zerorun, mq::kernels::cuda::kSparseThreads, 1, MQ_ZERORUN)
 
-// KERNEL is the macro that declares the decode kernel. It is MQ_KERNEL_RESIDENT if that causes no register
-// spills, because decoding is limited by the number of reads in flight.
-#define MQ_SPARSE_DECODES(family, Length, T, element, KERNEL, ...)                                \
-  MQ_KERNEL(family##_walk_##element, mq::kernels::cuda::SparseDecodeArgs, 256) {                  \
-    mq::kernels::cuda::walk<mq::kernels::cuda::Length<T>>(args);                                  \
-  }                                                                                               \
-  KERNEL(family##_decode_##element, mq::kernels::cuda::SparseDecodeArgs, __VA_ARGS__) {           \
+// `resident` thread blocks of a decode should fit a multiprocessor, because each of them waits for memory again and again.
+#define MQ_SPARSE_DECODES(family, Length, T, element, resident)                                   \
+  MQ_WALKS(family, element, mq::kernels::cuda::SparseDecodeArgs, mq::kernels::cuda::Length<T>)    \
+  MQ_KERNEL_RESIDENT(family##_decode_##element, mq::kernels::cuda::SparseDecodeArgs,              \
+                     mq::kernels::cuda::kDecodeThreads, resident) {                               \
     mq::kernels::cuda::decode_##family<T>(args);                                                  \
   }
-MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32, MQ_KERNEL_RESIDENT, mq::kernels::cuda::kSparseThreads, 2)
-MQ_SPARSE_DECODES(ternary, TernaryLength, double, f64, MQ_KERNEL, mq::kernels::cuda::kSparseThreads)
-MQ_SPARSE_DECODES(valued, ValuedLength, float, f32, MQ_KERNEL, mq::kernels::cuda::kSparseThreads)
-MQ_SPARSE_DECODES(valued, ValuedLength, double, f64, MQ_KERNEL, mq::kernels::cuda::kSparseThreads)
-MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32, MQ_KERNEL, 512)  // blocks of 16384
-MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64, MQ_KERNEL_RESIDENT, 512, 3)
+MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32, 3)
+MQ_SPARSE_DECODES(ternary, TernaryLength, double, f64, 2)
+MQ_SPARSE_DECODES(valued, ValuedLength, float, f32, 3)
+MQ_SPARSE_DECODES(valued, ValuedLength, double, f64, 2)
+MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32, 3)
+MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64, 2)
 // clang-format on
 
 MQ_KERNEL(threshold_begin, mq::kernels::cuda::MeasureArgs, 512) { mq::kernels::cuda::measure_begin(args); }

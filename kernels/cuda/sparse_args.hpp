@@ -2,6 +2,7 @@
 // pointers are device addresses.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +32,12 @@ struct SparseEncodeArgs : ChainedArgs {
   std::uint32_t most[2];  // topk: largest number of elements sent
 };
 
+// A part of a long wire, as the survey of sparse_walk.cuh sees it: the blocks that begin in it.
+struct Segment {
+  std::uint64_t entry, exit;    // where the first of them begins, if there is one, and where the last ends
+  std::uint32_t count, number;  // how many; the number of the first, once it is known to be right
+};
+
 struct SparseDecodeArgs {
   const std::byte* wire;
   const std::byte* base;
@@ -40,8 +47,12 @@ struct SparseDecodeArgs {
   std::uint64_t wire_bytes, n;
   std::uint32_t block, blocks;
   std::uint32_t most[2];
+  std::uint32_t segment_count;  // 0: the wire is walked by one thread block
+  std::uint64_t segment_bytes;
+  Segment* segments;  // in scratch
 };
 inline constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
+inline constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
 
 // The state of measuring tau for threshold. count: two histograms of kMeasureBins.
 inline constexpr std::uint32_t kMeasureBins = 2048;
@@ -62,7 +73,31 @@ struct MeasureArgs {
 inline constexpr std::uint32_t kSparseFixedShared = 2048;
 inline constexpr std::uint32_t kSparseThreads = 1024;
 inline constexpr std::uint32_t kSelectThreads = 512;  // of threshold, adaptive and topk, encode
+inline constexpr std::uint32_t kDecodeThreads = 512;  // fewer, because more blocks then wait at the same time
 inline constexpr std::uint32_t kWalkWindow = 16384;   // bytes of wire read at once to find headers
-inline constexpr std::uint32_t kOwnWalkBlocks = 32;   // of so few, each block searches itself
+inline constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
+inline constexpr std::uint32_t kOwnWalkBlocks = 32;  // of so few, each block searches itself
+
+// Enough blocks for each segment that few begin outside it, and enough segments to fill a GPU.
+inline std::size_t segments_of(std::size_t blocks) { return std::min<std::size_t>(blocks / 8, 1024); }
+// The scratch memory of launch_walk.
+inline std::size_t walk_bytes(std::size_t blocks) {
+  return blocks * sizeof(std::uint64_t) + segments_of(blocks) * sizeof(Segment);
+}
+// The kernels of a long wire; see sparse_walk.cuh. In the order in which they run.
+struct WalkKernels {
+  const char *survey, *walk, *list;
+};
+// Finds the offsets of a wire's blocks, for the decode that is launched next.
+template <class Args>
+void launch_walk(const WalkKernels& kernels, Args& a, std::byte* scratch, const Launcher& launch) {
+  a.offsets = reinterpret_cast<std::uint64_t*>(scratch);
+  a.segments = reinterpret_cast<Segment*>(a.offsets + a.blocks);
+  a.segment_count = static_cast<std::uint32_t>(segments_of(a.blocks));
+  if (a.segment_count > 0) a.segment_bytes = (a.wire_bytes + a.segment_count - 1) / a.segment_count;
+  if (a.segment_count > 0) launch(kernels.survey, a.segment_count, 256, kWalkShared, a);
+  launch(kernels.walk, 1, 256, kWalkShared, a);
+  if (a.segment_count > 0) launch(kernels.list, a.segment_count, 256, kWalkShared, a);
+}
 
 }  // namespace mq::kernels::cuda

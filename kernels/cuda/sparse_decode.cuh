@@ -1,6 +1,6 @@
 // Decodes the sparse codecs on a device: one thread block per block of the codec. The payload becomes bits of
-// elements in shared memory and is checked as on the host. From there x is written in whole words. If x is
-// base, only the sent elements are accessed.
+// elements in shared memory and is checked as on the host. From there x is written, 16 bytes at once. If x is
+// base, only sent elements and those beside them are accessed.
 #pragma once
 
 #include "kernels/cuda/sparse_walk.cuh"
@@ -40,31 +40,101 @@ struct Target {
   }
 };
 
-// Writes x. value_of(w, i, entry) returns element i of word w and sets `entry` if it is an entry; otherwise
-// it returns 0. With base, an element that is no entry is copied from base. All threads must call it. Each
-// warp handles a few words at a time, so that enough reads are in flight.
+// Writes elements [kEach * begin, kEach * end), kEach of them at once. kWhole: x and base are multiples of the
+// size of these.
+template <std::uint32_t kEach, bool kWhole, class T, class ValueOf>
+MQ_DEVICE void write_range(const Target<T>& t, std::uint32_t begin, std::uint32_t end,
+                           const ValueOf& value_of) {
+  struct Elements {
+    Pack<T, kEach> value, old;
+    std::uint32_t entries;  // a bit for each
+  };
+  const auto offset = [](std::uint32_t p) { return std::size_t{p} * kEach * sizeof(T); };
+  in_batches<2>(
+      begin + thread(), end, threads(),
+      [&](std::uint32_t p) {
+        Elements e{};
+        MQ_UNROLL(4)
+        for (std::uint32_t j = 0; j < kEach; ++j) {
+          bool entry = false;
+          e.value.of[j] = value_of(kEach * p / 32, kEach * p % 32 + j, entry);
+          e.entries |= static_cast<std::uint32_t>(entry) << j;
+        }
+        if (t.base == nullptr || (t.base == t.x && e.entries == 0)) return e;
+        if constexpr (kWhole)
+          e.old = load_pack<T, kEach>(t.base + offset(p));
+        else
+          e.old.of[0] = load<T>(t.base + offset(p));
+        return e;
+      },
+      [&](std::uint32_t p, Elements e) {
+        if (t.base != nullptr) {
+          if (t.base == t.x && e.entries == 0) return;
+          MQ_UNROLL(4)
+          for (std::uint32_t j = 0; j < kEach; ++j)
+            e.value.of[j] = (e.entries >> j & 1) != 0 ? joined_sum(e.old.of[j], e.value.of[j]) : e.old.of[j];
+        }
+        if constexpr (kWhole)
+          store_pack(t.x + offset(p), e.value);
+        else
+          store<T>(t.x + offset(p), e.value.of[0]);
+      });
+}
+
+// Writes x. value_of(w, l, entry) returns element l of word w and sets `entry` if it is an entry; otherwise it
+// returns 0. With base, an element that is no entry is copied from base.
 template <class T, class ValueOf>
-MQ_DEVICE void write_elements(Target<T>& t, const ValueOf& value_of) {
-  constexpr std::uint32_t kAtOnce = 4;
-  for (std::uint32_t w = warp(); w < t.words; w += kAtOnce * warps()) {
-    T value[kAtOnce], old[kAtOnce];
-    bool entry[kAtOnce];
-    MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kAtOnce; ++j) {
-      const std::uint32_t at = w + j * warps(), i = 32 * at + lane();
-      entry[j] = false;
-      value[j] = i < t.n ? value_of(at, i, entry[j]) : T{0};
-      const bool reads = i < t.n && t.base != nullptr && (entry[j] || t.base != t.x);
-      old[j] = reads ? load<T>(t.base + std::size_t{i} * sizeof(T)) : T{0};
-    }
-    MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kAtOnce; ++j) {
-      const std::uint32_t i = 32 * (w + j * warps()) + lane();
-      if (i >= t.n || (!entry[j] && t.base == t.x)) continue;
-      if (t.base != nullptr) value[j] = entry[j] ? joined_sum(old[j], value[j]) : old[j];
-      store<T>(t.x + std::size_t{i} * sizeof(T), value[j]);
-    }
+MQ_DEVICE void write_elements(const Target<T>& t, const ValueOf& value_of) {
+  if (packs<T>(t.x) && packs<T>(t.base)) {
+    const std::uint32_t whole = t.n / kPack<T>;
+    write_range<kPack<T>, true>(t, 0, whole, value_of);
+    write_range<1, true>(t, kPack<T> * whole, t.n, value_of);
+  } else if (aligned(t.x, sizeof(T)) && aligned(t.base, sizeof(T))) {
+    write_range<1, true>(t, 0, t.n, value_of);
+  } else {
+    write_range<1, false>(t, 0, t.n, value_of);
   }
+}
+
+// Adds the entries to x, which is base. entries_of(w): the entries of word w. A thread collects a few entries
+// of its words, so that their reads are under way together.
+template <class T, class EntriesOf, class ValueOf>
+MQ_DEVICE void add_entries(const Target<T>& t, const EntriesOf& entries_of, const ValueOf& value_of) {
+  constexpr std::uint32_t kAtOnce = 4;
+  std::uint32_t w = thread();
+  Word rest = w < t.words ? entries_of(w) : 0;
+  while (w < t.words) {
+    std::byte* to[kAtOnce];
+    T value[kAtOnce], old[kAtOnce];
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kAtOnce; ++j) {
+      while (rest == 0 && w < t.words) {
+        w += threads();
+        if (w < t.words) rest = entries_of(w);
+      }
+      to[j] = nullptr;
+      if (rest == 0) continue;
+      const std::uint32_t l = count_trailing_zeros(rest);
+      rest &= rest - 1;
+      to[j] = t.x + (std::size_t{32} * w + l) * sizeof(T);
+      bool entry = false;
+      value[j] = value_of(w, l, entry);
+      old[j] = load<T>(to[j]);
+    }
+    MQ_UNROLL(4)
+    for (std::uint32_t j = 0; j < kAtOnce; ++j)
+      if (to[j] != nullptr) store<T>(to[j], joined_sum(old[j], value[j]));
+  }
+}
+
+// Writes x, in which `count` elements are entries. Where these are few and x is base, most of x is not accessed.
+template <class T, class EntriesOf, class ValueOf>
+MQ_DEVICE void write_entries(const Target<T>& t, std::uint32_t count, const EntriesOf& entries_of,
+                             const ValueOf& value_of) {
+  if (t.base == t.x && count <= t.n / 16)
+    add_entries(t, entries_of, value_of);
+  else
+    write_elements(t, value_of);
 }
 
 // Sets the bit of element i: in `above` if its sign is 1, else in `below`.
@@ -161,6 +231,18 @@ MQ_DEVICE void parse_ternary(Target<T>& t, const TernaryHeader<T>& header, T& ma
   t.bad |= count % 8 != 0 && static_cast<std::uint32_t>(signs[count / 8]) >> (count % 8) != 0;
 }
 
+// Writes x, of which t.above are `high`, t.below `low`, and both `mark`.
+template <class T>
+MQ_DEVICE void write_sides(const Target<T>& t, std::uint32_t count, T low, T high, T mark) {
+  write_entries(
+      t, count, [&](std::uint32_t w) { return t.above[w] | t.below[w]; },
+      [&](std::uint32_t w, std::uint32_t l, bool& entry) {
+        const bool above = (t.above[w] >> l & 1) != 0, below = (t.below[w] >> l & 1) != 0;
+        entry = above || below;
+        return above && below ? mark : above ? high : below ? low : T{0};
+      });
+}
+
 template <class T>
 MQ_DEVICE void decode_ternary(const SparseDecodeArgs& a) {
   const std::uint64_t offset = find_block<TernaryLength<T>>(a);
@@ -172,12 +254,8 @@ MQ_DEVICE void decode_ternary(const SparseDecodeArgs& a) {
   t.bad = !header.valid();
   if (!t.bad) parse_ternary(t, header, mark);
   if (t.refused()) return;
-  const T low = header.value[kBelow], high = header.value[kAbove];
-  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
-    const bool above = (t.above[w] >> lane() & 1) != 0, below = (t.below[w] >> lane() & 1) != 0;
-    entry = above || below;
-    return above && below ? mark : above ? high : below ? low : T{0};
-  });
+  write_sides(t, static_cast<std::uint32_t>(header.count()), header.value[kBelow], header.value[kAbove],
+              mark);
 }
 
 }  // namespace mq::kernels::cuda

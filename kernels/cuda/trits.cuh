@@ -20,9 +20,9 @@ struct TritBlocks {
     return static_cast<std::uint32_t>(settings.template block_bytes<T>(n));
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(const Settings& settings, const BlockSource<T, F>& source,
-                                        BlockRandom& random, std::byte* wire) {
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(const Settings& settings, const Source& source, BlockRandom& random,
+                                        std::byte* wire) {
     T most = 0;
     std::uint32_t plus = 0, minus = 0, nan = 0;
     for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
@@ -45,8 +45,9 @@ struct TritBlocks {
     return all;
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(const Settings&, const BlockTarget<T, kAdd>& target, const std::byte* wire) {
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(const Settings&, const BlockTarget<T, kAdd, kWhole>& target,
+                               const std::byte* wire) {
     const T on_wire = load<T>(wire);
     const bool marked = (bits_as<Word>(on_wire) & BitsOf<T>::kSign) != 0;
     const Head head = Head::of_wire(on_wire);
@@ -90,34 +91,33 @@ struct TritBlocks {
     }
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE void encode_finite(const BlockSource<T, F>& source, T reach, BlockRandom& random,
-                                      std::byte* wire) {
+  template <class Source>
+  static MQ_DEVICE void encode_finite(const Source& source, T reach, BlockRandom& random, std::byte* wire) {
     const Grid grid = Grid::of(T{0}, reach, 1, Mark::none);
     if (lane() == 0) store(wire, grid.step);
     const T inverse = grid.inverse(), rounder = kernels::integers::rounder<T>(0);
     put_trits(wire + sizeof(T), source.n, [&](std::uint32_t g) -> std::uint32_t {
       const T v = source.v(g);
-      const T scaled = v * inverse + random.template at<T>(g);
+      const T scaled = v * inverse + random.template at<T>(source.index(g));
       const T rounded = smaller(greater(scaled, T{-1}), T{1}) + rounder;
       source.keep(g, v - (rounded - rounder) * grid.step);
-      return source.index(g) < source.n ? static_cast<std::uint32_t>(bits_as<Word>(rounded)) & 3 : 0;
+      return source.has(g) ? static_cast<std::uint32_t>(bits_as<Word>(rounded)) & 3 : 0;
     });
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE void encode_marked(const BlockSource<T, F>& source, const Head& head, std::byte* wire) {
+  template <class Source>
+  static MQ_DEVICE void encode_marked(const Source& source, const Head& head, std::byte* wire) {
     if (lane() == 0) store(wire, head.on_wire());
     put_trits(wire + sizeof(T), source.n, [&](std::uint32_t g) -> std::uint32_t {
       const T v = source.v(g);
       source.keep(g, is_finite(v) ? v : T{0});
-      return source.index(g) < source.n ? (is_finite(v) ? 1 : 2) : 0;
+      return source.has(g) ? (is_finite(v) ? 1 : 2) : 0;
     });
   }
 
   // The s of a finite block with this greatest magnitude.
-  template <kernels::Feedback F>
-  static MQ_DEVICE T reach_of(const Settings& settings, const BlockSource<T, F>& source, T most) {
+  template <class Source>
+  static MQ_DEVICE T reach_of(const Settings& settings, const Source& source, T most) {
     if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
     const double share = 1 / static_cast<double>(most);
     double sum = 0;

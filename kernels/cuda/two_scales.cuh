@@ -1,4 +1,4 @@
-// nvfp4 on a GPU: the twin of codecs/nvfp4-inl.hpp. A lane has the two scales of the group of 32 with its number.
+// nvfp4 on a GPU: the twin of codecs/nvfp4-inl.hpp. The 16 elements that share a scale are the quads of four neighbouring lanes.
 #pragma once
 
 #include "kernels/cuda/microscaled.cuh"
@@ -27,106 +27,110 @@ struct TwoScaleBlocks {
     return static_cast<std::uint32_t>(Wire::bytes(n));
   }
 
-  template <kernels::Feedback F>
-  static MQ_DEVICE std::uint64_t encode(Settings, const BlockSource<T, F>& source, BlockRandom&,
-                                        std::byte* wire) {
-    const std::uint32_t groups = groups_of(source.n);
-    const Scales scales = measure(source);
-    if (lane() == 0) store(wire, scales.unit);
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom&, std::byte* wire) {
+    const std::uint32_t rows = rows_of(source.n);
+    BlockQuads<Source> quads(source);
+    Word most
+        [kRows]{};  // of the 16 elements that share a scale: those of this lane's quad and of three neighbours
+    Word of_block = 0;
+    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+      Word m = 0;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) m = greater(m, pattern(v.of[j]));
+      for (std::uint32_t d = 2; d > 0; d /= 2) m = greater(m, shuffle_xor(m, d));
+      MQ_UNROLL(8)
+      for (std::uint32_t k = 0; k < kRows; ++k)
+        if (k == row) most[k] = m;
+      if (m < BitsOf<T>::kInf) of_block = greater(of_block, m);
+    });
+    const T unit = unit_of(bits_as<T>(warp_max(of_block)));
+    if (lane() == 0) store(wire, unit);
     wire += sizeof(T);
-    if (lane() < groups)
-      for (std::uint32_t half = 0; half < 2; ++half)
-        wire[2 * lane() + half] = static_cast<std::byte>(scales.code[half]);
-    wire += 2 * groups;
-    const Coder coder = element_coder();
-    std::uint64_t nonfinite = 0;
-    for (std::uint32_t g = 0; g < groups; ++g, wire += Wire::kCodeBytes) {
-      const T v = source.v(g);
-      const bool exists = source.index(g) < source.n, finite = is_finite(v);
-      const Mine mine(scales, g);
-      const T step = mine.value * scales.unit, inverse = step > T{0} ? T{1} / step : T{0};
-      const T clean = finite ? v : T{0};
-      const T magnitude = coder.rounded_magnitude(clean * inverse);
-      source.keep(g, clean - Coder::with_sign(magnitude, clean) * step);
-      const std::uint32_t code =
-          mine.code == Wire::kMarked ? mark_of(v, source.keeps) : coder.code(magnitude, clean);
-      pack_codes(wire, kBits, exists ? code : 0);
-      nonfinite += count_ones(ballot(exists && !finite));
-    }
-    return nonfinite;
+    std::byte* const codes = wire + 2 * groups_of(source.n);
+    const Coder coder = element_coder(), scaler = scale_coder();
+    const T per_unit = unit > T{0} ? T{1} / unit : T{0}, sixth = T{1} / Wire::kMostCode;
+    std::uint32_t nonfinite = 0;
+    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+      if (row >= rows) return;
+      Word own = 0;
+      MQ_UNROLL(8)
+      for (std::uint32_t k = 0; k < kRows; ++k)
+        if (k == row) own = most[k];
+      const bool marked = own >= BitsOf<T>::kInf;
+      const T scale = scaler.rounded_magnitude(bits_as<T>(marked ? Word{0} : own) * sixth * per_unit);
+      const T step = scale * unit, inverse = step > T{0} ? T{1} / step : T{0};
+      std::uint32_t code[kQuad];
+      Quad<T> error;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const T clean = marked && !is_finite(v.of[j]) ? T{0} : v.of[j];
+        const T magnitude = coder.rounded_magnitude(clean * inverse);
+        error.of[j] = clean - Coder::with_sign(magnitude, clean) * step;
+        code[j] = source.has(row, j) ? coder.code(magnitude, clean) : 0;
+      }
+      if (any(marked)) {
+        for (std::uint32_t j = 0; j < kQuad; ++j) {
+          if (marked) code[j] = source.has(row, j) ? mark_of(v.of[j], source.keeps) : 0;
+          nonfinite += !is_finite(v.of[j]);
+        }
+      }
+      source.keep(row, error);
+      if (source.has_group(row) && lane() % 4 == 0)
+        wire[8 * row + lane() / 4] =
+            static_cast<std::byte>(marked ? std::uint32_t{Wire::kMarked} : scaler.code(scale, scale));
+      pack_row<kBits>(codes + 4 * row * Wire::kCodeBytes, Wire::kCodeBytes, kBits, source.has_group(row),
+                      in_bytes(code));
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
   }
 
-  template <bool kAdd>
-  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd>& target, const std::byte* wire) {
-    const std::uint32_t groups = groups_of(target.n);
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
     const Coder coder = element_coder(), scaler = scale_coder();
-    Scales scales{load<T>(wire), {0, 0}, {}};
-    if ((bits_as<Word>(scales.unit) & BitsOf<T>::kSign) != 0 || !in_range(scales.unit)) return false;
+    const T unit = load<T>(wire);
+    if ((bits_as<Word>(unit) & BitsOf<T>::kSign) != 0 || !in_range(unit)) return false;
     wire += sizeof(T);
+    const std::byte* const codes_of = wire + 2 * groups_of(target.n);
     bool ok = true;
-    for (std::uint32_t half = 0; half < 2; ++half) {
-      if (lane() < groups) scales.code[half] = static_cast<std::uint32_t>(wire[2 * lane() + half]);
-      ok &= scales.code[half] <= Wire::kMarked;
-      scales.value[half] = scaler.value(scales.code[half] & 0x7f);
-    }
-    wire += 2 * groups;
-    for (std::uint32_t g = 0; g < groups; ++g, wire += Wire::kCodeBytes) {
-      const std::uint32_t code = unpack_code(wire, kBits);
-      if (!target.has(g)) ok &= code == 0;
-      const Mine mine(scales, g);
-      const std::uint32_t some = ballot(code != 0) & (lane() < 16 ? 0xffffu : 0xffff0000u);
-      const bool marked = mine.code == Wire::kMarked;
-      if (marked) ok &= is_mark(code) && some != 0;
-      target.put(g, marked ? marked_value<T>(code) : coder.value(code) * (mine.value * scales.unit));
-    }
+    target.put_rows([&](std::uint32_t row) {
+      const bool exists = target.has_group(row);
+      const std::uint32_t codes =
+          unpack_row<kBits>(codes_of + 4 * row * Wire::kCodeBytes, Wire::kCodeBytes, kBits, exists);
+      const std::uint32_t scale = exists ? static_cast<std::uint32_t>(wire[8 * row + lane() / 4]) : 0;
+      ok &= scale <= Wire::kMarked;
+      const bool marked = scale == Wire::kMarked;
+      const T step = scaler.value(scale & 0x7f) * unit;
+      Quad<T> v;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const std::uint32_t code = byte_of(codes, j);
+        if (!target.has(row, j)) ok &= code == 0;
+        v.of[j] = coder.value(code) * step;
+      }
+      if (any(marked)) {
+        std::uint32_t some = codes;
+        for (std::uint32_t d = 2; d > 0; d /= 2) some |= shuffle_xor(some, d);
+        for (std::uint32_t j = 0; j < kQuad; ++j) {
+          if (!marked) continue;
+          ok &= some != 0 && is_mark(byte_of(codes, j));
+          v.of[j] = marked_value<T>(byte_of(codes, j));
+        }
+      }
+      return v;
+    });
     return !any(!ok);
   }
 
  private:
-  // The scales of this lane's group, for each half of it: as on the wire, and as a number in units of `unit`.
-  struct Scales {
-    T unit;
-    std::uint32_t code[2];
-    T value[2];
-  };
-  // The scale of this lane's element of group g.
-  struct Mine {
-    std::uint32_t code;
-    T value;
-    MQ_DEVICE Mine(const Scales& scales, std::uint32_t g) {
-      const std::uint32_t codes[2]{shuffle(scales.code[0], g), shuffle(scales.code[1], g)};
-      const T values[2]{bits_as<T>(shuffle(bits_as<Word>(scales.value[0]), g)),
-                        bits_as<T>(shuffle(bits_as<Word>(scales.value[1]), g))};
-      code = codes[lane() / 16];
-      value = values[lane() / 16];
-    }
-  };
+  static constexpr std::uint32_t kRows = Wire::kBlock / kRow;
 
+  static MQ_DEVICE Word pattern(T v) { return bits_as<Word>(v) & ~BitsOf<T>::kSign; }
   static MQ_DEVICE bool in_range(T unit) { return is_finite(Wire::kMostScale * unit * Wire::kMostCode); }
-
-  template <kernels::Feedback F>
-  static MQ_DEVICE Scales measure(const BlockSource<T, F>& source) {
-    Word most[2]{};  // patterns of the greatest magnitudes; those of NaN and Inf are the greatest
-    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
-      Word v = bits_as<Word>(source.v(g)) & ~BitsOf<T>::kSign;
-      for (std::uint32_t d = 8; d > 0; d /= 2) v = greater(v, shuffle_xor(v, d));
-      const Word low = shuffle(v, 0), high = shuffle(v, 16);
-      if (lane() == g) most[0] = low, most[1] = high;
-    }
-    Word finite[2];
-    for (int half = 0; half < 2; ++half) finite[half] = most[half] < BitsOf<T>::kInf ? most[half] : Word{0};
-    const T greatest = bits_as<T>(warp_max(greater(finite[0], finite[1])));
-    Scales scales{};
-    scales.unit = greatest < Wire::kTiny ? T{0} : greatest / (Wire::kMostCode * Wire::kMostScale);
-    if (!in_range(scales.unit)) scales.unit *= static_cast<T>(1 - 0x1p-20);
-    const Coder coder = scale_coder();
-    const T per_unit = scales.unit > T{0} ? T{1} / scales.unit : T{0}, sixth = T{1} / Wire::kMostCode;
-    for (int half = 0; half < 2; ++half) {
-      const T rounded = coder.rounded_magnitude(bits_as<T>(finite[half]) * sixth * per_unit);
-      scales.value[half] = rounded;
-      scales.code[half] = most[half] < BitsOf<T>::kInf ? coder.code(rounded, rounded) : Wire::kMarked;
-    }
-    return scales;
+  static MQ_DEVICE T unit_of(T greatest) {
+    T unit = greatest < Wire::kTiny ? T{0} : greatest / (Wire::kMostCode * Wire::kMostScale);
+    if (!in_range(unit)) unit *= static_cast<T>(1 - 0x1p-20);
+    return unit;
   }
 };
 

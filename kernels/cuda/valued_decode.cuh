@@ -75,10 +75,10 @@ MQ_DEVICE const std::byte* parse_valued(Target<T>& t, const ValuedHeader& header
   return in + bitmap_bytes(t.n);
 }
 
-// The value of this lane's element of word w. The element must be sent.
+// The value of element l of word w. The element must be sent.
 template <class T>
-MQ_DEVICE T value_at(const Target<T>& t, const std::byte* values, std::uint32_t w) {
-  const std::uint32_t rank = t.below[w] + count_ones(t.above[w] & lanes_below(lane()));
+MQ_DEVICE T value_at(const Target<T>& t, const std::byte* values, std::uint32_t w, std::uint32_t l) {
+  const std::uint32_t rank = t.below[w] + count_ones(t.above[w] & lanes_below(l));
   return load<T>(values + std::size_t{rank} * sizeof(T));
 }
 
@@ -86,8 +86,8 @@ MQ_DEVICE T value_at(const Target<T>& t, const std::byte* values, std::uint32_t 
 template <class T>
 MQ_DEVICE void decode_full(Target<T>& t, const std::byte* values, std::uint32_t count) {
   std::uint32_t sent = 0;
-  write_elements(t, [&](std::uint32_t, std::uint32_t i, bool& entry) {
-    const T v = load<T>(values + std::size_t{i} * sizeof(T));
+  write_elements(t, [&](std::uint32_t w, std::uint32_t l, bool& entry) {
+    const T v = load<T>(values + (std::size_t{32} * w + l) * sizeof(T));
     entry = v != T{0};
     sent += entry;
     return entry ? v : T{0};  // never -0, which encode does not write
@@ -110,14 +110,16 @@ MQ_DEVICE void decode_valued(const SparseDecodeArgs& a) {
   if (header.format() == ValuedFormat::full) return decode_full(t, values, count);
   t.bad = rank_words(t) != count;
   if (t.refused()) return;
-  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
-    const bool sent = (t.above[w] >> lane() & 1) != 0, marked = (t.marks[w] >> lane() & 1) != 0;
-    entry = sent || marked;
-    if (!sent) return marked ? mark : T{0};
-    const T value = value_at(t, values, w);
-    t.bad |= value == T{0};
-    return value;
-  });
+  write_entries(
+      t, count, [&](std::uint32_t w) { return t.above[w] | t.marks[w]; },
+      [&](std::uint32_t w, std::uint32_t l, bool& entry) {
+        const bool sent = (t.above[w] >> l & 1) != 0, marked = (t.marks[w] >> l & 1) != 0;
+        entry = sent || marked;
+        if (!sent) return marked ? mark : T{0};
+        const T value = value_at(t, values, w, l);
+        t.bad |= value == T{0};
+        return value;
+      });
   t.refused();
 }
 
@@ -149,9 +151,9 @@ MQ_DEVICE void decode_zeros(const SparseDecodeArgs& a) {
   const auto count = load<std::uint32_t>(t.wire);
   const std::byte* values = t.wire + sizeof count;
   if (count == t.n) {
-    return write_elements(t, [&](std::uint32_t, std::uint32_t i, bool& entry) {
+    return write_elements(t, [&](std::uint32_t w, std::uint32_t l, bool& entry) {
       entry = true;
-      return load<T>(values + std::size_t{i} * sizeof(T));
+      return load<T>(values + (std::size_t{32} * w + l) * sizeof(T));
     });
   }
   const std::byte* const top = values;
@@ -159,9 +161,9 @@ MQ_DEVICE void decode_zeros(const SparseDecodeArgs& a) {
   parse_groups(t, top, values + std::size_t{count} * sizeof(T));
   t.bad |= rank_words(t) != count;
   if (t.refused()) return;
-  write_elements(t, [&](std::uint32_t w, std::uint32_t, bool& entry) {
+  write_elements(t, [&](std::uint32_t w, std::uint32_t l, bool& entry) {
     entry = true;  // zeros are added too: -0 + 0 is +0
-    return (t.above[w] >> lane() & 1) != 0 ? value_at(t, values, w) : T{0};
+    return (t.above[w] >> l & 1) != 0 ? value_at(t, values, w, l) : T{0};
   });
 }
 

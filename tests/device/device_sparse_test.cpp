@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <memory>
 
 #include "tests/device/device_rows.hpp"
@@ -225,6 +226,36 @@ TEST(DeviceSparse, PiecesAndOrders) {
     }
     simt::set_order(0);
   }
+}
+
+// Wires that are walked in segments, from a guess where the first block of each begins.
+TEST(DeviceSparse, LongWires) {
+  std::uint64_t turn = 0;
+  const auto attack = [&](const auto& row, const auto& x, std::string_view what) {
+    using T = TypeOf<decltype(row)>;
+    std::mt19937_64 random(seed() + turn);
+    const std::vector<T> base(x.size(), T{1});
+    const std::vector<std::byte> wire = check(row, x, ++turn, what);
+    for (int i = 0; i < 4; ++i) {
+      std::vector<std::byte> other = wire;
+      other[random() % other.size()] ^= static_cast<std::byte>(1u << random() % 8);
+      if (i % 4 == 3) other.resize(random() % (wire.size() + 9));
+      (void)row.decode(other, base, turn % 3, "a bit of a long wire");
+    }
+  };
+  for (const std::size_t n : {64 * 64, 64 * 150 + 9}) {
+    for (const std::string_view name : {"threshold", "adaptive", "topk", "adacomp"})
+      for_each_way(name, {{"block", 64}}, [&](const auto& row) {
+        attack(row, make_input<TypeOf<decltype(row)>>(Input::laplace, n, seed()), "usual");
+      });
+    // Elements that look like headers: in format gap, of blocks with a payload of 8 bytes.
+    std::vector<float> headers(n, std::bit_cast<float>(0x01000000u));
+    for (std::size_t i = 1; i < n; i += 2) headers[i] = std::bit_cast<float>(8u);
+    attack(device_row<float>("topk", {{"block", 64}, {"k", 1}}, kShapes[0]), headers, "headers");
+  }
+  // The same for zerorun: each element says that a whole block follows.
+  const std::vector<float> headers(16384 * 33 + 100, std::bit_cast<float>(16384u));
+  check(device_row<float>("zerorun", {}, kShapes[0]), headers, ++turn, "headers");
 }
 
 // Valid wires of every format, with bits, bytes, lengths and headers changed.

@@ -196,7 +196,7 @@ class GpuCheck(InTemporaryFolder):
 
     @unittest.skipUnless(shutil.which("shellcheck"), "no shellcheck")
     def test_shellcheck(self):
-        done = subprocess.run(["shellcheck", "-x", *map(script, ("gpu_check", "gpu_pack.sh", "gpu_summary.sh"))], capture_output=True,
+        done = subprocess.run(["shellcheck", "-x", *map(script, ("gpu_check", "gpu_pack.sh", "gpu_stages.sh", "gpu_summary.sh"))], capture_output=True,
                               text=True, check=False, cwd=os.path.dirname(script("")[:-1]))
         self.assertEqual(done.returncode, 0, done.stdout)
 
