@@ -27,8 +27,11 @@ struct Picked {
   bool joint;
   std::uint32_t limit;
   std::uint32_t kept = kNotKept;  // this thread's first kept candidate; see Selector
-  MQ_DEVICE Key<T> least(int s) const { return bound[s] + (ties[s] == 0); }
-  MQ_DEVICE Key<T> least() const { return smaller(least(kBelow), least(kAbove)); }
+  // Of one side. Not bound[above], because a variable index would put the array into slow memory.
+  MQ_DEVICE Key<T> bound_of(bool above) const { return above ? bound[kAbove] : bound[kBelow]; }
+  MQ_DEVICE std::uint32_t ties_of(bool above) const { return above ? ties[kAbove] : ties[kBelow]; }
+  MQ_DEVICE Key<T> least(bool above) const { return bound_of(above) + (ties_of(above) == 0); }
+  MQ_DEVICE Key<T> least() const { return smaller(least(false), least(true)); }
 };
 template <class T>
 MQ_DEVICE Picked<T> above_bounds(Key<T> below, Key<T> above) {
@@ -165,7 +168,7 @@ struct Selector {
     std::uint32_t n = 0;
     candidates()([&](T v) {
       const Magnitude<T> m(v);
-      n += m.is && m.key > picked.bound[m.above];
+      n += m.is && m.key > picked.bound_of(m.above);
     });
     return block_sum(n);
   }
@@ -288,36 +291,43 @@ struct Taken {
 // elements (b.marks).
 template <class T, bool kNear>
 MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
-  std::uint32_t rank[2] = {0, 0};  // of ties
-  if (picked.ties[kBelow] + picked.ties[kAbove] > 0) {
+  std::uint32_t rank_below = 0, rank_above = 0;  // of ties; if joint, rank_below is of both sides
+  const bool some_ties = picked.ties[kBelow] + picked.ties[kAbove] > 0;
+  if (some_ties) {
     std::uint64_t ties = 0, all;
     std::uint32_t next = picked.kept;
     b.each_owned(b.above, [&](std::uint32_t i) {
       const Magnitude<T> m(candidate(b, i, next));
-      if (m.is && m.key == picked.bound[m.above]) ties += std::uint64_t{1} << (m.above ? 32 : 0);
+      if (m.is && m.key == picked.bound_of(m.above)) ties += std::uint64_t{1} << (m.above ? 32 : 0);
     });
     const std::uint64_t before = block_before(ties, all);
-    rank[kBelow] = static_cast<std::uint32_t>(before);
-    rank[kAbove] = static_cast<std::uint32_t>(before >> 32);
-    if (picked.joint) rank[kBelow] += rank[kAbove];
+    rank_below = static_cast<std::uint32_t>(before);
+    rank_above = static_cast<std::uint32_t>(before >> 32);
+    if (picked.joint) rank_below += rank_above;
   }
   const Owned own(b.words);
   std::uint32_t count = 0, nonfinite = 0, next = picked.kept;
   for (std::uint32_t w = own.begin; w < own.end; ++w) {
-    Word side[2] = {0, 0}, marks = 0;
+    Word taken = 0, above = 0, marks = 0;
     for (Word rest = b.above[w]; rest != 0; rest &= rest - 1) {
       const std::uint32_t l = count_trailing_zeros(rest);
       const Magnitude<T> m(candidate(b, 32 * w + l, next));
-      bool taken = m.is && m.key > picked.bound[m.above];
-      if (m.is && picked.ties[m.above] > 0 && m.key == picked.bound[m.above])
-        taken = rank[picked.joint ? 0 : m.above]++ < picked.ties[m.above];
-      if (taken) side[m.above] |= Word{1} << l;
-      if (!finite_key<T>(m.key)) marks |= Word{1} << l;
+      const Word bit = Word{1} << l;
+      const Key<T> bound = picked.bound_of(m.above);
+      if (m.is && m.key > bound) taken |= bit;
+      if (some_ties && m.is && m.key == bound && picked.ties_of(m.above) > 0) {
+        const bool of_above = m.above && !picked.joint;
+        if ((of_above ? rank_above : rank_below) < picked.ties_of(m.above)) taken |= bit;
+        rank_above += of_above;
+        rank_below += !of_above;
+      }
+      if (m.above) above |= bit;
+      if (!finite_key<T>(m.key)) marks |= bit;
     }
-    b.above[w] = side[kAbove];
-    b.below[w] = side[kBelow];
+    b.above[w] = taken & above;
+    b.below[w] = taken & ~above;
     b.marks[w] = marks;
-    count += count_ones(side[kAbove] | side[kBelow]);
+    count += count_ones(taken);
     nonfinite += count_ones(marks);
   }
   if (picked.limit < b.n) {
@@ -333,8 +343,8 @@ MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
       b.below[w] &= kept;
     }
   }
-  const std::uint64_t all = block_sum(count | static_cast<std::uint64_t>(nonfinite) << 32);
-  return {static_cast<std::uint32_t>(all), static_cast<std::uint32_t>(all >> 32)};
+  const bool all_finite = !barrier_or(nonfinite != 0);  // usual, and cheaper than a sum
+  return {block_sum(count), all_finite ? 0 : block_sum(nonfinite)};
 }
 
 }  // namespace mq::kernels::cuda

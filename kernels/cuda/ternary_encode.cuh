@@ -22,7 +22,20 @@ struct ThresholdPick {
   }
 };
 
+// The exact search of both signs together.
 struct AdaptivePick {
+  static constexpr bool kMeans = true;
+  template <class T, bool kNear>
+  static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
+    Selector<T, kNear> selector(b);
+    const std::uint32_t k = a.k[b.n < a.block];
+    selector.read(true, k);
+    return selector.exact(k);
+  }
+};
+
+// The other searches of adaptive. They have a kernel of their own, so that the usual one takes fewer registers.
+struct AdaptiveRarePick {
   static constexpr bool kMeans = true;
   template <class T, bool kNear>
   static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
@@ -30,8 +43,7 @@ struct AdaptivePick {
     const std::uint32_t k = a.k[b.n < a.block];
     const auto search = static_cast<Search>(a.search);
     const bool separate = a.separate != 0;
-    const bool joint = search == Search::exact && !separate;
-    selector.read(joint, k);
+    selector.read(false, k);
     if (search == Search::dryden2016) return dryden(selector, a.value, k);
     if (search == Search::approx) {
       Picked<T> picked = sampled(selector, k, a.value, separate);
@@ -227,7 +239,9 @@ MQ_DEVICE void put_sparse(const Block<T, kNear>& b, TernaryFormat format, std::u
                           const EntryOffsets& offsets, std::byte* out) {
   const auto bits_of = [&](std::uint32_t w) { return b.above[w] | b.below[w]; };
   const auto sign_of = [&](std::uint32_t i) { return b.above[i / 32] >> (i % 32) & 1; };
-  if (format == TernaryFormat::gap) return put_gaps<true>(b.words, bits_of, sign_of, offsets, out);
+  if (format == TernaryFormat::gap)
+    return put_gaps<true>(
+        b.words, bits_of, [&](std::uint32_t w) { return b.above[w]; }, offsets, out);
   auto* const words = reinterpret_cast<std::uint32_t*>(out);
   auto* const halves = reinterpret_cast<std::uint16_t*>(out);
   if (format == TernaryFormat::u16) {
