@@ -25,6 +25,22 @@ MQ_DEVICE T block_before(T v, T& total) {
   barrier();
   return of_warps + in_warp;
 }
+// The same for several values at once, still with two barriers. v becomes the sum of the threads before.
+template <class T, std::uint32_t kCount>
+MQ_DEVICE void block_before(T (&v)[kCount], T (&total)[kCount]) {
+  auto& slots = shared<WarpSlots<T[kCount]>>();
+  MQ_UNROLL(kCount)
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    T of_warp;
+    v[i] = warp_before(v[i], of_warp);
+    if (lane() == 0) slots.of[warp()][i] = of_warp;
+  }
+  barrier();
+  MQ_UNROLL(kCount)
+  for (std::uint32_t i = 0; i < kCount; ++i)
+    v[i] += shuffle(warp_before(lane() < warps() ? slots.of[lane()][i] : T{0}, total[i]), warp());
+  barrier();
+}
 template <class T>
 MQ_DEVICE T block_sum(T v) {
   auto& slots = shared<WarpSlots<T>>();

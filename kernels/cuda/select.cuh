@@ -1,16 +1,13 @@
 // Selects the elements of a block that a sparse codec sends, on a device: the same elements as the host's
-// select-inl.hpp, because the result depends on the values alone. The k-th greatest key is found by radix
-// selection: from its upper bits down, with a histogram of 11 bits at a time. From the second histogram on,
-// only the *candidates* are read, which are the elements that the first does not exclude.
+// select-inl.hpp, because the result depends on the values alone. A part of the block suggests a floor. The
+// elements from there on are the *candidates*, and the search reads only them. If they are too few, it reads
+// all elements, and lists the candidates again.
 #pragma once
 
-#include "kernels/cuda/sparse_block.cuh"
+#include "kernels/cuda/radix.cuh"
 
 namespace mq::kernels::cuda {
 
-inline constexpr std::uint32_t kDigitBits = 11, kBins = 1u << kDigitBits;
-template <class T>
-inline constexpr std::uint32_t kKeyBits = 8 * sizeof(T) - 1;
 inline constexpr std::uint32_t kNotKept = ~0u;
 
 // The value of candidate i. If this thread's candidates are kept, returns the next kept value.
@@ -30,95 +27,16 @@ struct Picked {
   bool joint;
   std::uint32_t limit;
   std::uint32_t kept = kNotKept;  // this thread's first kept candidate; see Selector
-  MQ_DEVICE Key<T> least(int s) const { return bound[s] + (ties[s] == 0); }
-  MQ_DEVICE Key<T> least() const { return smaller(least(kBelow), least(kAbove)); }
+  // Of one side. Not bound[above], because a variable index would put the array into slow memory.
+  MQ_DEVICE Key<T> bound_of(bool above) const { return above ? bound[kAbove] : bound[kBelow]; }
+  MQ_DEVICE std::uint32_t ties_of(bool above) const { return above ? ties[kAbove] : ties[kBelow]; }
+  MQ_DEVICE Key<T> least(bool above) const { return bound_of(above) + (ties_of(above) == 0); }
+  MQ_DEVICE Key<T> least() const { return smaller(least(false), least(true)); }
 };
 template <class T>
 MQ_DEVICE Picked<T> above_bounds(Key<T> below, Key<T> above) {
   return {{below, above}, {0, 0}, false, ~0u};
 }
-
-// The key and the sign of an element. `is`: whether it is finite and not 0.
-template <class T>
-struct Magnitude {
-  Key<T> key;
-  bool is, above;
-  explicit MQ_DEVICE Magnitude(T v) {
-    const Key<T> bits = key_of(v);
-    key = bits & ~kSignBit<T>;
-    above = bits < kSignBit<T>;
-    is = key - 1 < kMaxKey<T>;
-  }
-  MQ_DEVICE bool of(Side side) const { return is && (side == kBoth || (side == kAbove) == above); }
-};
-
-// Radix selection of the k-th greatest key of a side.
-template <class T>
-struct RadixSearch {
-  Side side;
-  std::uint32_t k;    // rank among the keys whose upper bits are `prefix`
-  Key<T> prefix = 0;  // the known bits, from bit `shift` on
-  std::uint32_t shift = kKeyBits<T>, next = kKeyBits<T> - kDigitBits;
-  std::uint32_t found = 0;  // number of elements with this prefix
-
-  MQ_DEVICE RadixSearch(Side s, std::uint32_t rank) : side(s), k(rank) {}
-  static MQ_DEVICE void clear(std::uint32_t* bins) {
-    for (std::uint32_t i = thread(); i < kBins; i += threads()) bins[i] = 0;
-    barrier();
-  }
-  MQ_DEVICE void add(std::uint32_t* bins, T v) const {
-    const Magnitude<T> m(v);
-    if (m.of(side) && m.key >> shift == prefix)
-      atomic_add(bins + static_cast<std::uint32_t>(m.key >> next & (kBins - 1)), 1);
-  }
-  // Number of elements in the bins.
-  static MQ_DEVICE std::uint32_t total(const std::uint32_t* bins) {
-    std::uint32_t sum = 0;
-    for (std::uint32_t i = thread(); i < kBins; i += threads()) sum += bins[i];
-    return block_sum(sum);
-  }
-  // Selects the bin of the k-th element. False if there are fewer than k; then nothing changes.
-  MQ_DEVICE bool take_bin(const std::uint32_t* bins) {
-    struct Bin {
-      std::uint32_t index, rank, count;
-    };
-    auto& bin = shared<Bin>();
-    const std::uint32_t each = (kBins + threads() - 1) / threads();
-    const std::uint32_t begin = smaller(thread() * each, kBins), end = smaller(begin + each, kBins);
-    std::uint32_t sum = 0, all;
-    for (std::uint32_t r = begin; r < end; ++r) sum += bins[kBins - 1 - r];
-    std::uint32_t before = block_before(sum, all);
-    if (k == 0 || k > all) return false;
-    if (before < k && k <= before + sum) {
-      std::uint32_t r = begin;
-      for (; k > before + bins[kBins - 1 - r]; ++r) before += bins[kBins - 1 - r];
-      bin = {kBins - 1 - r, k - before, bins[kBins - 1 - r]};
-    }
-    barrier();
-    prefix = prefix << (shift - next) | bin.index;
-    k = bin.rank;
-    found = bin.count;
-    shift = next;
-    next = shift > kDigitBits ? shift - kDigitBits : 0;
-    barrier();
-    return true;
-  }
-  // Finds the next digit. each(visit) visits all elements, or at least those that have this prefix.
-  template <class Each>
-  MQ_DEVICE bool next_digit(std::uint32_t* bins, const Each& each) {
-    clear(bins);
-    each([&](T v) { add(bins, v); });
-    barrier();
-    return take_bin(bins);
-  }
-  template <class Each>
-  MQ_DEVICE bool all_digits(std::uint32_t* bins, const Each& each) {
-    MQ_UNROLL(1)
-    while (shift > 0)
-      if (!next_digit(bins, each)) return false;
-    return true;
-  }
-};
 
 // Moves bit i of the lowest 32 / kApart bits to bit kApart i.
 template <std::uint32_t kApart>
@@ -250,7 +168,7 @@ struct Selector {
     std::uint32_t n = 0;
     candidates()([&](T v) {
       const Magnitude<T> m(v);
-      n += m.is && m.key > picked.bound[m.above];
+      n += m.is && m.key > picked.bound_of(m.above);
     });
     return block_sum(n);
   }
@@ -373,36 +291,43 @@ struct Taken {
 // elements (b.marks).
 template <class T, bool kNear>
 MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
-  std::uint32_t rank[2] = {0, 0};  // of ties
-  if (picked.ties[kBelow] + picked.ties[kAbove] > 0) {
+  std::uint32_t rank_below = 0, rank_above = 0;  // of ties; if joint, rank_below is of both sides
+  const bool some_ties = picked.ties[kBelow] + picked.ties[kAbove] > 0;
+  if (some_ties) {
     std::uint64_t ties = 0, all;
     std::uint32_t next = picked.kept;
     b.each_owned(b.above, [&](std::uint32_t i) {
       const Magnitude<T> m(candidate(b, i, next));
-      if (m.is && m.key == picked.bound[m.above]) ties += std::uint64_t{1} << (m.above ? 32 : 0);
+      if (m.is && m.key == picked.bound_of(m.above)) ties += std::uint64_t{1} << (m.above ? 32 : 0);
     });
     const std::uint64_t before = block_before(ties, all);
-    rank[kBelow] = static_cast<std::uint32_t>(before);
-    rank[kAbove] = static_cast<std::uint32_t>(before >> 32);
-    if (picked.joint) rank[kBelow] += rank[kAbove];
+    rank_below = static_cast<std::uint32_t>(before);
+    rank_above = static_cast<std::uint32_t>(before >> 32);
+    if (picked.joint) rank_below += rank_above;
   }
   const Owned own(b.words);
   std::uint32_t count = 0, nonfinite = 0, next = picked.kept;
   for (std::uint32_t w = own.begin; w < own.end; ++w) {
-    Word side[2] = {0, 0}, marks = 0;
+    Word taken = 0, above = 0, marks = 0;
     for (Word rest = b.above[w]; rest != 0; rest &= rest - 1) {
       const std::uint32_t l = count_trailing_zeros(rest);
       const Magnitude<T> m(candidate(b, 32 * w + l, next));
-      bool taken = m.is && m.key > picked.bound[m.above];
-      if (m.is && picked.ties[m.above] > 0 && m.key == picked.bound[m.above])
-        taken = rank[picked.joint ? 0 : m.above]++ < picked.ties[m.above];
-      if (taken) side[m.above] |= Word{1} << l;
-      if (!finite_key<T>(m.key)) marks |= Word{1} << l;
+      const Word bit = Word{1} << l;
+      const Key<T> bound = picked.bound_of(m.above);
+      if (m.is && m.key > bound) taken |= bit;
+      if (some_ties && m.is && m.key == bound && picked.ties_of(m.above) > 0) {
+        const bool of_above = m.above && !picked.joint;
+        if ((of_above ? rank_above : rank_below) < picked.ties_of(m.above)) taken |= bit;
+        rank_above += of_above;
+        rank_below += !of_above;
+      }
+      if (m.above) above |= bit;
+      if (!finite_key<T>(m.key)) marks |= bit;
     }
-    b.above[w] = side[kAbove];
-    b.below[w] = side[kBelow];
+    b.above[w] = taken & above;
+    b.below[w] = taken & ~above;
     b.marks[w] = marks;
-    count += count_ones(side[kAbove] | side[kBelow]);
+    count += count_ones(taken);
     nonfinite += count_ones(marks);
   }
   if (picked.limit < b.n) {
@@ -418,8 +343,8 @@ MQ_DEVICE Taken take(const Block<T, kNear>& b, const Picked<T>& picked) {
       b.below[w] &= kept;
     }
   }
-  const std::uint64_t all = block_sum(count | static_cast<std::uint64_t>(nonfinite) << 32);
-  return {static_cast<std::uint32_t>(all), static_cast<std::uint32_t>(all >> 32)};
+  const bool all_finite = !barrier_or(nonfinite != 0);  // usual, and cheaper than a sum
+  return {block_sum(count), all_finite ? 0 : block_sum(nonfinite)};
 }
 
 }  // namespace mq::kernels::cuda

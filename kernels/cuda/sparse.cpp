@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kBinBytes = 8192;  // of a histogram of 11 bits
 // Where there are many blocks: words per thread, and whether the elements stay in device memory.
-constexpr std::size_t kManyWords = 2;
+constexpr std::size_t kManyWords = 4;
 constexpr bool kManyAreFar = true;
 
 // What an encode needs to know; each codec below derives it from its parameters. pool_bytes: room for a
@@ -31,6 +31,7 @@ struct Setting {
   std::size_t block = 0, pool_bytes = 0;
   std::uint32_t search = 0, separate = 0, format = 0;
   double value = 0;
+  std::uint32_t kernel = 0;  // which of the codec's kEncode
 };
 
 template <class T>
@@ -41,8 +42,8 @@ std::size_t ternary_pool(std::size_t block) {
 struct ThresholdSetting {
   static constexpr bool kKeeps = true;
   static constexpr std::uint32_t kThreads = kSelectThreads;
-  static constexpr const char* kEncode[2][2]{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
-                                             {"threshold_encode_f64_far", "threshold_encode_f64_near"}};
+  static constexpr const char* kEncode[1][2][2]{{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
+                                                 {"threshold_encode_f64_far", "threshold_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
                                         {"ternary_survey_f64", "ternary_walk_f64", "ternary_list_f64"}};
   static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
@@ -59,16 +60,22 @@ struct ThresholdSetting {
 struct AdaptiveSetting {
   static constexpr bool kKeeps = true;
   static constexpr std::uint32_t kThreads = kSelectThreads;
-  static constexpr const char* kEncode[2][2]{{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
-                                             {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}};
+  static constexpr const char* kEncode[2][2][2]{
+      {{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
+       {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}},
+      {{"adaptive_rare_encode_f32_far", "adaptive_rare_encode_f32_near"},
+       {"adaptive_rare_encode_f64_far", "adaptive_rare_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
                                         {"ternary_survey_f64", "ternary_walk_f64", "ternary_list_f64"}};
   static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
   template <class T>
   static Setting of(const Params& params) {
     const AdaptiveParams p(params);
-    return {p.block,    std::max(kBinBytes, ternary_pool<T>(p.block)), static_cast<std::uint32_t>(p.search),
-            p.separate, static_cast<std::uint32_t>(p.format),          p.pi};
+    Setting setting{
+        p.block,    std::max(kBinBytes, ternary_pool<T>(p.block)), static_cast<std::uint32_t>(p.search),
+        p.separate, static_cast<std::uint32_t>(p.format),          p.pi};
+    setting.kernel = p.search != Search::exact || p.separate;
+    return setting;
   }
   static std::size_t share(std::size_t n, const Params& params) {
     return adaptive_share(n, AdaptiveParams(params).pi);
@@ -79,8 +86,8 @@ struct AdaptiveSetting {
 struct TopKSetting {
   static constexpr bool kKeeps = true;
   static constexpr std::uint32_t kThreads = kSelectThreads;
-  static constexpr const char* kEncode[2][2]{{"topk_encode_f32_far", "topk_encode_f32_near"},
-                                             {"topk_encode_f64_far", "topk_encode_f64_near"}};
+  static constexpr const char* kEncode[1][2][2]{
+      {{"topk_encode_f32_far", "topk_encode_f32_near"}, {"topk_encode_f64_far", "topk_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"valued_survey_f32", "valued_walk_f32", "valued_list_f32"},
                                         {"valued_survey_f64", "valued_walk_f64", "valued_list_f64"}};
   static constexpr const char* kDecode[2]{"valued_decode_f32", "valued_decode_f64"};
@@ -99,8 +106,8 @@ struct TopKSetting {
 struct ZeroRunSetting {
   static constexpr bool kKeeps = false;  // it has no candidates
   static constexpr std::uint32_t kThreads = kSparseThreads;
-  static constexpr const char* kEncode[2][2]{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
-                                             {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}};
+  static constexpr const char* kEncode[1][2][2]{{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
+                                                 {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"zeros_survey_f32", "zeros_walk_f32", "zeros_list_f32"},
                                         {"zeros_survey_f64", "zeros_walk_f64", "zeros_list_f64"}};
   static constexpr const char* kDecode[2]{"zeros_decode_f32", "zeros_decode_f64"};
@@ -164,11 +171,12 @@ struct SparseRow {
     // Many thread blocks fill the GPU best if they are small and keep only what they select.
     const bool small = Q::kKeeps && blocks >= 4 * e.shape.multiprocessors;
     const bool fits = near + kSparseFixedShared <= e.shape.shared_bytes && !(small && kManyAreFar);
-    const std::uint32_t threads = threads_of(setting.block / (small ? kManyWords : 1), Q::kThreads);
+    const std::uint32_t threads =
+        threads_of(setting.block / (small ? kManyWords : 1), Q::kKeeps && !fits ? kFarThreads : Q::kThreads);
     if (Q::kKeeps && !fits) keep(a, far, e.shape);
     const std::uint32_t shared =
         fits ? near : std::max(far, a.kept_at + a.kept * static_cast<std::uint32_t>(sizeof(T)));
-    launch(Q::kEncode[kType][fits], blocks, threads, shared, a);
+    launch(Q::kEncode[setting.kernel][kType][fits], blocks, threads, shared, a);
   }
 
   // Reserves room for up to an eighth of the values after the first `far` bytes, of a third of a

@@ -207,6 +207,7 @@ struct Block {
             if constexpr (kAdd) store_pack(residual + std::size_t{first_of(g)} * sizeof(T), v);
           });
     }
+    MQ_UNROLL(1)
     for (std::uint32_t g = rest + warp(); g < end; g += warps()) {
       const std::uint32_t first = first_of(g);
       Loaded in;
@@ -269,46 +270,53 @@ struct EntryOffsets {
 struct EntryTotals {
   std::uint32_t count, gap_bytes;  // in all
 };
-// bits_of(w): the entries of a word.
+// bits_of(w): the entries of a word. Only the first entry of a word can follow skips, because a skip is longer
+// than a word.
 template <bool kSigned, class BitsOf>
 MQ_DEVICE EntryTotals locate_entries(std::uint32_t words, const BitsOf& bits_of, EntryOffsets& offsets) {
+  constexpr std::uint32_t kCountBits = 17;  // of a count up to the longest block, 65536
   const Owned own(words);
-  std::uint32_t count = 0, last = 0;
+  std::uint32_t last = 0;
+  for (std::uint32_t w = own.begin; w < own.end; ++w)
+    if (const Word bits = bits_of(w); bits != 0) last = 32 * w + 32 - count_leading_zeros(bits);
+  offsets.next = block_greatest_before(last);
+  std::uint32_t next = offsets.next, own_totals = 0;  // entries, and skips from bit kCountBits on
   for (std::uint32_t w = own.begin; w < own.end; ++w) {
     const Word bits = bits_of(w);
-    count += count_ones(bits);
-    if (bits != 0) last = 32 * w + 32 - count_leading_zeros(bits);
+    if (bits == 0) continue;
+    const std::uint32_t skips = (32 * w + count_trailing_zeros(bits) - next) / kSkip<kSigned>;
+    own_totals += count_ones(bits) + (skips << kCountBits);
+    next = 32 * w + 32 - count_leading_zeros(bits);
   }
-  EntryTotals all;
-  offsets.rank = block_before(count, all.count);
-  offsets.next = block_greatest_before(last);
-  std::uint32_t next = offsets.next, bytes = 0;
-  for (std::uint32_t w = own.begin; w < own.end; ++w)
-    for (Word rest = bits_of(w); rest != 0; rest &= rest - 1) {
-      const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
-      bytes += (i - next) / kSkip<kSigned> + 1;
-      next = i + 1;
-    }
-  offsets.gap_bytes = block_before(bytes, all.gap_bytes);
-  return all;
+  const auto bytes_of = [](std::uint32_t totals) {
+    return (totals & lanes_below(kCountBits)) + (totals >> kCountBits);
+  };
+  std::uint32_t all;
+  const std::uint32_t before = block_before(own_totals, all);
+  offsets.rank = before & lanes_below(kCountBits);
+  offsets.gap_bytes = bytes_of(before);
+  return {all & lanes_below(kCountBits), bytes_of(all)};
 }
 
-// Writes to shared memory what the host's put_gaps writes. sign_of(i): 1 = above.
-template <bool kSigned, class BitsOf, class SignOf>
-MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignOf& sign_of,
+// Writes to shared memory what the host's put_gaps writes. signs_of(w): the entries of a word that are above.
+template <bool kSigned, class BitsOf, class SignsOf>
+MQ_DEVICE void put_gaps(std::uint32_t words, const BitsOf& bits_of, const SignsOf& signs_of,
                         const EntryOffsets& offsets, std::byte* out) {
   const Owned own(words);
   std::uint32_t next = offsets.next;
   out += offsets.gap_bytes;
-  for (std::uint32_t w = own.begin; w < own.end; ++w)
-    for (Word rest = bits_of(w); rest != 0; rest &= rest - 1) {
-      const std::uint32_t i = 32 * w + count_trailing_zeros(rest);
-      std::uint32_t gap = i - next;
-      for (; gap >= kSkip<kSigned>; gap -= kSkip<kSigned>)
-        *out++ = static_cast<std::byte>(kSigned ? kSkip<kSigned> << 1 : kSkip<kSigned>);
-      *out++ = static_cast<std::byte>(kSigned ? gap << 1 | sign_of(i) : gap);
-      next = i + 1;
+  for (std::uint32_t w = own.begin; w < own.end; ++w) {
+    Word rest = bits_of(w);
+    if (rest == 0) continue;
+    const Word signs = signs_of(w);
+    for (; 32 * w + count_trailing_zeros(rest) - next >= kSkip<kSigned>; next += kSkip<kSigned>)
+      *out++ = static_cast<std::byte>(kSigned ? kSkip<kSigned> << 1 : kSkip<kSigned>);
+    for (; rest != 0; rest &= rest - 1) {
+      const std::uint32_t l = count_trailing_zeros(rest), gap = 32 * w + l - next;
+      *out++ = static_cast<std::byte>(kSigned ? gap << 1 | (signs >> l & 1) : gap);
+      next = 32 * w + l + 1;
     }
+  }
 }
 
 }  // namespace mq::kernels::cuda

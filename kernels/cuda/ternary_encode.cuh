@@ -22,7 +22,20 @@ struct ThresholdPick {
   }
 };
 
+// The exact search of both signs together.
 struct AdaptivePick {
+  static constexpr bool kMeans = true;
+  template <class T, bool kNear>
+  static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
+    Selector<T, kNear> selector(b);
+    const std::uint32_t k = a.k[b.n < a.block];
+    selector.read(true, k);
+    return selector.exact(k);
+  }
+};
+
+// The other searches of adaptive. They have a kernel of their own, so that the usual one takes fewer registers.
+struct AdaptiveRarePick {
   static constexpr bool kMeans = true;
   template <class T, bool kNear>
   static MQ_DEVICE Picked<T> pick(const Block<T, kNear>& b, const SparseEncodeArgs& a) {
@@ -30,8 +43,7 @@ struct AdaptivePick {
     const std::uint32_t k = a.k[b.n < a.block];
     const auto search = static_cast<Search>(a.search);
     const bool separate = a.separate != 0;
-    const bool joint = search == Search::exact && !separate;
-    selector.read(joint, k);
+    selector.read(false, k);
     if (search == Search::dryden2016) return dryden(selector, a.value, k);
     if (search == Search::approx) {
       Picked<T> picked = sampled(selector, k, a.value, separate);
@@ -130,12 +142,14 @@ struct SideTotals {
   MQ_DEVICE SideTotals(const Block<T, kNear>& block, std::uint32_t pool_bytes)
       : b(block), room(pool_bytes / static_cast<std::uint32_t>(sizeof(T))) {}
 
-  MQ_DEVICE void sum(std::uint32_t entries, double scale, double (&total)[2]) const {
+  // Returns the number of entries below.
+  MQ_DEVICE std::uint32_t sum(std::uint32_t entries, double scale, double (&total)[2]) const {
     auto& s = shared<State>();
     if (thread() < 2 * kSideParts) s.part[thread()] = 0;
     const std::uint32_t at_once = entries <= room ? b.words : room / 32;
+    std::uint32_t below = 0;
     for (std::uint32_t w = 0; w < b.words; w += at_once)
-      add_words(s, w, smaller(w + at_once, b.words), scale);
+      below += add_words(s, w, smaller(w + at_once, b.words), scale);
     if (thread() < 2) {
       double part[kSideParts];
       for (int i = 0; i < kSideParts; ++i) part[i] = s.part[thread() * kSideParts + i];
@@ -145,24 +159,26 @@ struct SideTotals {
     total[kBelow] = s.total[kBelow];
     total[kAbove] = s.total[kAbove];
     barrier();
+    return below;
   }
 
  private:
-  MQ_DEVICE void add_words(State& s, std::uint32_t begin, std::uint32_t end, double scale) const {
+  // Returns how many entries of these words are below.
+  MQ_DEVICE std::uint32_t add_words(State& s, std::uint32_t begin, std::uint32_t end, double scale) const {
     Owned own(b.words);
     own.begin = greater(own.begin, begin);
     own.end = smaller(own.end, end);
     ClassCounts counts;
     for (std::uint32_t w = own.begin; w < own.end; ++w) counts.add(b.below[w], b.above[w]);
-    std::uint64_t before[4];
-    std::uint32_t first = 0;  // of the earlier classes
+    std::uint64_t(&before)[4] = counts.four, all[4];
+    block_before(before, all);
+    std::uint32_t first = 0, below = 0;  // entries of the earlier classes, and of those below
     MQ_UNROLL(4)
     for (std::uint32_t i = 0; i < 4; ++i) {
-      std::uint64_t all;
-      before[i] = block_before(counts.four[i], all);
+      if (i == 2) below = first;
       MQ_UNROLL(4)
       for (std::uint32_t j = 0; j < 4; ++j) {
-        const auto in_class = static_cast<std::uint32_t>(all >> (16 * j) & 0xffff);
+        const auto in_class = static_cast<std::uint32_t>(all[i] >> (16 * j) & 0xffff);
         if (thread() == 0) s.begin[4 * i + j] = first;
         first += in_class;
       }
@@ -191,6 +207,7 @@ struct SideTotals {
       s.part[thread()] = sum;
     }
     barrier();
+    return below;
   }
 };
 
@@ -199,13 +216,9 @@ MQ_DEVICE TernaryHeader<T> mean_header(const Block<T, kNear>& b, const SparseEnc
                                        std::uint32_t entries) {
   const SideTotals<T, kNear> totals(b, a.pool_bytes);
   double total[2], scale = 1;
-  totals.sum(entries, scale, total);
+  const std::uint32_t below = totals.sum(entries, scale, total);
   if (!is_finite(total[kBelow]) || !is_finite(total[kAbove])) totals.sum(entries, scale = kHugeScale, total);
-  std::uint32_t above = 0;
-  const Owned own(b.words);
-  for (std::uint32_t w = own.begin; w < own.end; ++w) above += count_ones(b.above[w]);
-  above = block_sum(above);
-  return {side_mean<T>(total[kBelow], entries - above, scale), side_mean<T>(total[kAbove], above, scale)};
+  return {side_mean<T>(total[kBelow], below, scale), side_mean<T>(total[kAbove], entries - below, scale)};
 }
 
 // The residual after the block was coded.
@@ -227,7 +240,9 @@ MQ_DEVICE void put_sparse(const Block<T, kNear>& b, TernaryFormat format, std::u
                           const EntryOffsets& offsets, std::byte* out) {
   const auto bits_of = [&](std::uint32_t w) { return b.above[w] | b.below[w]; };
   const auto sign_of = [&](std::uint32_t i) { return b.above[i / 32] >> (i % 32) & 1; };
-  if (format == TernaryFormat::gap) return put_gaps<true>(b.words, bits_of, sign_of, offsets, out);
+  if (format == TernaryFormat::gap)
+    return put_gaps<true>(
+        b.words, bits_of, [&](std::uint32_t w) { return b.above[w]; }, offsets, out);
   auto* const words = reinterpret_cast<std::uint32_t*>(out);
   auto* const halves = reinterpret_cast<std::uint16_t*>(out);
   if (format == TernaryFormat::u16) {

@@ -112,7 +112,8 @@ MQ_DEVICE std::uint32_t put_front(const Block<T, kNear>& b, const ValuedHeader& 
   if (thread() == 0) memcpy(b.pool, &header, sizeof header);
   if (format == ValuedFormat::gap) {
     put_gaps<false>(
-        b.words, [&](std::uint32_t w) { return b.above[w]; }, [](std::uint32_t) { return 0u; }, offsets, out);
+        b.words, [&](std::uint32_t w) { return b.above[w]; }, [](std::uint32_t) { return Word{0}; }, offsets,
+        out);
     out += gap_bytes;
   } else if (format == ValuedFormat::bitmap || format == ValuedFormat::marked) {
     for (std::uint32_t i = thread(); i < bitmap; i += threads())
