@@ -285,7 +285,8 @@ class Parser {
       if (!read) return error(value_at, "bad value " + quoted(text), describe(*spec));
       out.value[i] = *read;
     } while (take(','));
-    return take(')') ? Status{} : expected("',' or ')'");
+    if (take(')')) return {};
+    return at_end() ? error(at_, "expected ',' or ')', found the end", kCut) : expected("',' or ')'");
   }
 
   Status scheme(const Scheme& found, Method& out) {
@@ -364,6 +365,8 @@ class Parser {
   }
   std::string_view rest() const { return text_.substr(at_); }
 
+  static constexpr const char* kCut =
+      "cut at a comma on its way here? MPIQ_POLICY_FILE names a file of rules";
   Status expected(const std::string& thing) {
     skip();
     return error(at_, "expected " + thing + (at_end() ? ", found the end" : ", found " + quoted(rest())));

@@ -1,5 +1,31 @@
 # What programs of one family meet on other people's machines: read once for each family.
 
+mpiq_program(fallback_${family} ${mpicc} fallback.c -rdynamic)
+
+# Programs under mpiq-run with sanitizers, in containers, without MPI, under the wrong launcher.
+if(TARGET mpiq-run)
+  set(other -)
+  foreach(one IN LISTS families)
+    if(NOT one STREQUAL family)
+      string(REGEX REPLACE "(openmpi|mpich)$" "${one}" other ${mpiexec_${family}})
+      if(other STREQUAL mpiexec_${family} OR NOT EXISTS ${other})
+        set(other -)
+      endif()
+    endif()
+  endforeach()
+  find_program(MPIQ_CLANG clang)
+  set(compilers ${CMAKE_C_COMPILER})
+  if(MPIQ_CLANG)
+    list(APPEND compilers ${MPIQ_CLANG})
+  endif()
+  add_test(NAME preload_surroundings_${family} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/surroundings_test.py $<TARGET_FILE:mpiq-run>
+    ${mpiexec_${family}} ${mpicc} ${at}/control_${family} ${other} ${compilers})
+  set_tests_properties(preload_surroundings_${family} PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2)
+  if(family STREQUAL openmpi)
+    set_tests_properties(preload_surroundings_${family} PROPERTIES ENVIRONMENT "${openmpi_env}")
+  endif()
+endif()
+
 # Loaded or linked, the library takes no processor from the program, whatever is set for OpenMP.
 mpiq_program(affinity_${family} ${mpicc} affinity.c)
 set(link -L$<TARGET_FILE_DIR:mpi_quant_pmpi> -Wl,-rpath,$<TARGET_FILE_DIR:mpi_quant_pmpi>)
