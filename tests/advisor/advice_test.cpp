@@ -252,6 +252,15 @@ TEST(Advice, what_was_tried_decides_where_the_model_is_off) {
   EXPECT_TRUE(says(text, "measured 9.30 ms, ratio 9.30: 10.72 times as fast as the exact sum")) << text;
   EXPECT_TRUE(says(text, "MPIQ_POLICY='4M-8M@4 f32: onebit feedback=address'")) << text;
   EXPECT_TRUE(says(advice_json(scene.evidence()), "\"measured_s\":0.0093,\"speedup\":10.72")) << text;
+  // A call that is too fast for a link which the model knows is a burst.
+  Scene burst(4);
+  burst.add(grads(4), Input::normal);
+  burst.check("mpi", 0.133, 0.166);
+  burst.check("bf16", 0.0711, 0.0921);
+  burst.check("threshold(quantile=0.99)", 0.0101, 0.00027);
+  text = advice_text(burst.evidence());
+  EXPECT_TRUE(says(text, "ratio 0.03: too far off, not suggested")) << text;
+  EXPECT_EQ(burst.policy(true), "4M-8M@4 f32: bf16");
   // Those that were not tried are still the model's.
   EXPECT_EQ(scene.policy(false), "");
   scene.check("bf16", 0.0001, 0.05);
