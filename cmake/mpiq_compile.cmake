@@ -1,3 +1,6 @@
+# A compiler that the project has never seen may warn of what is no fault: only the presets for developers stop at warnings.
+option(MPIQ_WERROR "treat warnings as errors" OFF)
+
 # mpiq_compile(TARGET): the one place for compile flags.
 #
 # -ffp-contract=off: a fused multiply-add on one rank and not on another would break "identical bits on all ranks".

@@ -42,20 +42,45 @@ void add_times(std::span<const Record> records, ClassAdvice& advice) {
 
 double rate(double sum, std::uint64_t n) { return n > 0 ? sum / static_cast<double>(n) : 0; }
 
-// What the checks say against a method for the calls of a class.
+// The check of a method with the calls of a class; null if there is none.
+const Validation* check_of(std::string_view method, const ClassId& id, std::span<const Validation> checks) {
+  for (const Validation& check : checks)
+    if (check.method == method && check.of == id && check.measured_s > 0) return &check;
+  return nullptr;
+}
+
+// What the checks say against the model's times of a method that was not tried with the calls of this class.
 Doubt doubt_of(std::string_view method, const ClassAdvice& advice, std::span<const Validation> checks) {
   if (!advice.dense_s || misses(*advice.dense_s, advice.min_s)) return Doubt::model;
-  const Validation *exact = nullptr, *own = nullptr;
-  for (const Validation& check : checks) {
+  for (const Validation& check : checks)
     if (check.method == method && misses(check.predicted_s, check.measured_s)) return Doubt::check;
-    if (check.of != advice.id) continue;
-    if (check.method == method) own = &check;
-    if (check.method == kExact) exact = &check;
+  const Validation* const exact = check_of(kExact, advice.id, checks);
+  return exact != nullptr && misses(exact->predicted_s, exact->measured_s) ? Doubt::model : Doubt::none;
+}
+
+// True if a call was far faster than the model allows, where the model is right about the exact sum. A link that lets short
+// bursts through does that, and a longer run will not see it.
+bool too_good(const Validation& own, const Validation& exact) {
+  return own.measured_s * kMostMiss < own.predicted_s && !misses(exact.predicted_s, exact.measured_s);
+}
+
+// Where a method and the exact sum were both tried with the calls of this class, their times decide. Else the model does, if
+// no check speaks against it.
+void judge(MethodAdvice& method, const ClassAdvice& advice, std::span<const Validation> checks) {
+  const Validation* const own = check_of(method.method, advice.id, checks);
+  const Validation* const exact = check_of(kExact, advice.id, checks);
+  if (own != nullptr && exact != nullptr && !too_good(*own, *exact)) {
+    method.measured_s = own->measured_s;
+    const double speedup = exact->measured_s / own->measured_s;
+    if (speedup > kLeastSpeedup)
+      method.speedup = speedup;
+    else
+      method.doubt = Doubt::slower;
+    return;
   }
-  if (exact == nullptr) return Doubt::none;
-  if (misses(exact->predicted_s, exact->measured_s)) return Doubt::model;
-  const bool slower = own != nullptr && own->measured_s * kLeastSpeedup > exact->measured_s;
-  return slower ? Doubt::slower : Doubt::none;
+  method.doubt = doubt_of(method.method, advice, checks);
+  if (method.doubt == Doubt::none && *method.predicted_s > 0)
+    method.speedup = advice.min_s / *method.predicted_s;
 }
 
 void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& advice) {
@@ -85,9 +110,7 @@ void add_methods(const ClassSums& sums, const Evidence& evidence, ClassAdvice& a
                            tried.codec->whole(tried.params),
                            method.bytes_per_element};
       method.predicted_s = predict(plan, call, rates, *link);
-      method.doubt = doubt_of(method.method, advice, evidence.validations);
-      if (method.doubt == Doubt::none && *method.predicted_s > 0)
-        method.speedup = advice.min_s / *method.predicted_s;
+      judge(method, advice, evidence.validations);
     }
     advice.resemblance = std::max(advice.resemblance, resemblance(of, advice.id.ranks));
     advice.methods.push_back(method);
@@ -100,18 +123,22 @@ bool could_be_served(const ClassId& id, const Numbers* numbers) {
 }
 
 // The method that a rule for this class may name; null if there is none. It is the fastest method. Among
-// methods that take about as long, the one with the smallest error is chosen.
+// methods that take about as long, the one with the smallest error is chosen. If some of them were tried, only those count: a
+// prediction is less than a measurement.
 const MethodAdvice* best_of(const ClassAdvice& advice, double limit, bool with_feedback) {
   constexpr double kAboutAsLong = 1.25;
   const auto may = [&](const MethodAdvice& m) {
     return m.fast() && (m.within(limit) || (with_feedback && advice.bears_feedback()));
   };
+  const bool any_tried = std::any_of(advice.methods.begin(), advice.methods.end(),
+                                     [&](const MethodAdvice& m) { return may(m) && m.measured_s; });
+  const auto counts = [&](const MethodAdvice& m) { return may(m) && (m.measured_s || !any_tried); };
   double least_s = std::numeric_limits<double>::infinity();
   for (const MethodAdvice& m : advice.methods)
-    if (may(m)) least_s = std::min(least_s, *m.predicted_s);
+    if (counts(m)) least_s = std::min(least_s, m.seconds());
   const MethodAdvice* best = nullptr;
   for (const MethodAdvice& m : advice.methods)
-    if (may(m) && *m.predicted_s <= kAboutAsLong * least_s && (best == nullptr || *m.error < *best->error))
+    if (counts(m) && m.seconds() <= kAboutAsLong * least_s && (best == nullptr || *m.error < *best->error))
       best = &m;
   return best;
 }

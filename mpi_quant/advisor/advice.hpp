@@ -59,12 +59,15 @@ enum class Doubt : std::uint8_t {
 struct MethodAdvice {
   std::string_view method;
   std::optional<double> predicted_s;
+  std::optional<double> measured_s;  // when it was tried with the calls of this class, beside the exact sum
   Doubt doubt = Doubt::none;
-  // compared with the shortest mean dense time of any rank; none where it is in doubt
+  // Compared with the exact sum that was tried, or else with the shortest mean dense time of any rank. None where it
+  // is in doubt.
   std::optional<double> speedup;
   double bytes_per_element = 0;
   // relative L2 error of one call without feedback; infinite if a value overflows
   std::optional<double> error;
+  double seconds() const { return measured_s ? *measured_s : *predicted_s; }  // of a method with a speed-up
   bool fast() const { return speedup && *speedup > kLeastSpeedup && error && std::isfinite(*error); }
   bool within(double limit) const { return error && *error <= limit; }
 };

@@ -104,13 +104,16 @@ std::string check_text(const Validation& v, std::span<const ClassAdvice> classes
                      std::to_string(v.of.ranks) + ": predicted " + ms(v.predicted_s) + " ms, measured " +
                      ms(v.measured_s) + " ms";
   if (v.predicted_s > 0) text += ", ratio " + fixed(v.measured_s / v.predicted_s, 2);
-  if (misses(v.predicted_s, v.measured_s))
-    return text + ": too far off, " + (v.method == kExact ? "no speed-up is promised" : "not suggested") +
-           "\n";
   for (const ClassAdvice& c : classes)
     for (const MethodAdvice& m : c.methods)
-      if (c.id == v.of && m.method == v.method && m.doubt == Doubt::slower)
-        text += ": no faster than the exact sum, not suggested";
+      if (c.id == v.of && m.method == v.method && m.measured_s)
+        return text +
+               (m.doubt == Doubt::slower ? ": no faster than the exact sum, not suggested"
+                                         : ": " + fixed(*m.speedup, 2) + " times as fast as the exact sum") +
+               "\n";
+  if (misses(v.predicted_s, v.measured_s))
+    text += std::string(": too far off, ") +
+            (v.method == kExact ? "the model promises no speed-up" : "not suggested");
   return text + "\n";
 }
 
@@ -221,7 +224,8 @@ std::string_view name(Doubt doubt) {
 
 std::string json_method(const MethodAdvice& m) {
   return "{\"method\":" + json_quote(m.method) + ",\"predicted_s\":" + json_number(m.predicted_s) +
-         ",\"speedup\":" + json_number(m.speedup) + ",\"doubt\":" + json_quote(name(m.doubt)) +
+         ",\"measured_s\":" + json_number(m.measured_s) + ",\"speedup\":" + json_number(m.speedup) +
+         ",\"doubt\":" + json_quote(name(m.doubt)) +
          ",\"bytes_per_element\":" + json_number(m.bytes_per_element) + ",\"error\":" + json_number(m.error) +
          ",\"overflows\":" + (m.error && std::isinf(*m.error) ? "true" : "false") + "}";
 }

@@ -1,7 +1,5 @@
 #include "mpi_quant/base/env.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include <span>
 
 #include "mpi_quant/base/immortal.hpp"
+#include "mpi_quant/base/memory_limit.hpp"
 
 namespace mq {
 
@@ -103,10 +102,8 @@ Status read_seed(const char* text, std::uint64_t& seed) {
 }
 
 std::uint64_t fair_share_of_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_bytes <= 0) return UINT64_MAX;
-  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes) / 4 /
-         static_cast<std::uint64_t>(ranks_on_node());
+  const std::uint64_t bytes = memory_limit();
+  return bytes == UINT64_MAX ? bytes : bytes / 4 / static_cast<std::uint64_t>(ranks_on_node());
 }
 
 Result<Env> read_env() {
@@ -217,9 +214,20 @@ int rank_by_launcher() {
 }
 
 int ranks_on_node() {
+  // MPICH, Open MPI, MVAPICH, PALS.
+  for (const char* name :
+       {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE"})
+    if (const char* const text = std::getenv(name)) return std::max(1, std::atoi(text));
+  // srun: "2(x3),1" for three nodes of two ranks and one of one. The most of any node will do.
   int ranks = 1;
-  for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"})
-    if (const char* const text = std::getenv(name)) ranks = std::max(ranks, std::atoi(text));
+  if (const char* const text = std::getenv("SLURM_STEP_TASKS_PER_NODE"); is_set(text))
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(','), rest.size());
+      int n = 0;
+      (void)std::from_chars(rest.data(), rest.data() + end, n);
+      ranks = std::max(ranks, n);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
   return ranks;
 }
 

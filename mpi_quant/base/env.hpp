@@ -45,8 +45,7 @@ struct Env {
   // MPIQ_ISA: scalar, avx2 or avx512: instruction set of the codecs. Default: the best that the processor
   // has.
   kernels::Isa isa = kernels::best_isa();
-  // MPIQ_THREADS: codec threads of a rank, 1 to 64. It needs a library that was built with OpenMP. Default 1:
-  // only the caller's thread.
+  // MPIQ_THREADS: codec threads of a rank, 1 to 64. Default 1: only the caller's thread.
   int threads = 1;
   // MPIQ_SEED: seed of random rounding, 0 to 2^64 - 1. If ranks differ, all use the greatest. Default 0.
   std::uint64_t seed = 0;

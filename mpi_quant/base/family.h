@@ -10,11 +10,14 @@ enum { MPIQ_VERSION_BYTES = 16384 };
 
 /* "mpich" or "openmpi", by the text of MPI_Get_library_version; null for another library. */
 static inline const char* mpiq_family_of(const char* version) {
-  if (strstr(version, "Open MPI") != NULL) return "openmpi";
   /* Libraries with MPICH's ABI have names of their own. */
-  if (strstr(version, "MPICH") != NULL || strstr(version, "Intel(R) MPI") != NULL ||
-      strstr(version, "MVAPICH") != NULL)
-    return "mpich";
+  static const char* const mpich[] = {"MPICH", "Intel(R) MPI", "MVAPICH", "MPI VERSION    : CRAY MPICH"};
+  size_t i;
+  /* At the beginning only: a translator (MPItrampoline's MPIwrapper) has handles of its own, and cites the text of the
+   * library beneath it. */
+  if (strncmp(version, "Open MPI", strlen("Open MPI")) == 0) return "openmpi";
+  for (i = 0; i < sizeof mpich / sizeof mpich[0]; ++i)
+    if (strncmp(version, mpich[i], strlen(mpich[i])) == 0) return "mpich";
   return NULL;
 }
 

@@ -14,6 +14,7 @@
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 #include "mpi_quant/policy/policy.hpp"
+#include "mpi_quant/policy/reason.hpp"
 
 namespace mq {
 
@@ -66,6 +67,8 @@ struct Outcome {
   Status status;
   bool exact = false;
   bool split = false;  // exact because the ranks came with different methods
+  // Why this rank's call, which had a method, is exact all the same; none if it is not for such a reason.
+  std::optional<Reason> fell_back = {};
   // The ranks agreed and their codecs ran, on all ranks or on none. The status is then local to this rank.
   bool ran = false;
   // The call ran without its memory rule, because a rank keeps no arrays for it.

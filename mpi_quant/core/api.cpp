@@ -41,7 +41,7 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   const Result<Method> method = parse_method(method_text);
   if (!method.ok()) return method.status();
   const std::optional<kernels::Element> element = element_of(datatype);
-  if (!element) return {Code::bad_argument, "datatype is neither MPI_FLOAT nor MPI_DOUBLE"};
+  if (!element) return {Code::bad_argument, "datatype is neither MPI_FLOAT, MPI_DOUBLE nor a half type"};
   const auto n = static_cast<std::size_t>(count);
   *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
                                                   : bound_of(*method, n, *element));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -53,13 +52,13 @@ void CallRun::prepare(const Call& call, const CallOptions& options, Method metho
   try {
     local_error_ = options.local_error;
     // What happens with an unmodified program's overlapping vectors is left to MPI.
-    if (may_fall_back_ && overlaps(call, element)) method_ = {};
+    if (may_fall_back_ && overlaps(call, element)) fall_back(Reason::overlap);
     if (local_error_.ok()) local_error_ = check_arguments(call, element, may_fall_back_);
     if (local_error_.ok() && !method_.exact()) local_error_ = prepare_run(element);
     // Where memory for this library is missing, MPI may still have enough.
     if (local_error_.code() == Code::no_memory && may_fall_back_ && options.local_error.ok()) {
       local_error_ = {};
-      method_ = {};
+      fall_back(Reason::no_memory);
     }
   } catch (const std::bad_alloc&) {
     local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
@@ -194,7 +193,7 @@ Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
 Status CallRun::refuse_capture() {
   if (!may_fall_back_)
     return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
-  method_ = {};
+  fall_back(Reason::capture);
   return {};
 }
 
@@ -372,7 +371,8 @@ void CallRun::finish(Status status, bool exact) {
     vectors_.settle();  // waits for copies that are no longer needed
   }
   stats.failed_calls += !status.ok() && !is_part_;
-  outcome_ = {std::move(status), exact, false, stage_ == Stage::running && state_.broken.ok()};
+  outcome_ = {std::move(status), exact, false, outcome_.fell_back,
+              stage_ == Stage::running && state_.broken.ok()};
   const Reduction& r = reduction_;
   outcome_.without_memory = outcome_.ran && r.memory.rule->keeps_estimates && r.memory.ops == nullptr;
   if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)

@@ -84,6 +84,11 @@ class CallRun final : public InFlight {
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();
   void count_memory();
+  // Leaves a call that has a method to MPI, on this rank.
+  void fall_back(Reason why) {
+    if (!method_.exact()) outcome_.fell_back = why;
+    method_ = {};
+  }
   void sign(std::optional<kernels::Element> element);
   Status step(bool& moved);
   Status enter(bool& moved);

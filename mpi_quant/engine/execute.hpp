@@ -8,7 +8,7 @@
 // all additions, and segments share no element. Receives whose slot is free from the start are posted first.
 // Nothing here blocks: advance() does what can be done and returns, so that a call can be left and resumed.
 //
-// With reduction.threads > 1 the codec steps of different segments run side by side (OpenMP). Messages stay with
+// With reduction.threads > 1 the codec steps of different segments run side by side (crew.hpp). Messages stay with
 // the calling thread, and the bytes are the same. An asynchronous backend (reduction.backend, a device) launches
 // codec steps and does not wait for them; neighbouring segments take their codec steps together (groups.hpp). A segment advances
 // over steps that its stream orders after them, and waits where the processor needs what they write. So encoding, the wire and
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "mpi_quant/base/comm.hpp"
+#include "mpi_quant/base/crew.hpp"
 #include "mpi_quant/engine/backend.hpp"
 #include "mpi_quant/engine/frame_check.hpp"
 #include "mpi_quant/engine/groups.hpp"
@@ -295,10 +296,9 @@ class Execution {
 
   void run_batch(Tally& tally) {
     const int n = static_cast<int>(batch_.size());
-#ifdef _OPENMP
-#  pragma omp parallel for num_threads(n) schedule(static, 1) if (n > 1 && !is_asynchronous_)
-#endif
-    for (int i = 0; i < n; ++i) begin(*batch_[static_cast<std::size_t>(i)]);
+    const auto part = [this](int i) { begin(*batch_[static_cast<std::size_t>(i)]); };
+    if (!is_asynchronous_) run_together(n, part);
+    for (int i = 0; i < n && is_asynchronous_; ++i) part(i);
     if (!reduction_->backend->launch()) backend_failed_ = true;
     for (Pipeline* pipeline : batch_) {  // in a fixed order
       if (!pipeline->running) end(*pipeline, step_of(*pipeline), pipeline->result, tally);

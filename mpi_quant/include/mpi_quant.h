@@ -66,8 +66,8 @@ extern "C" {
  * not belong together, but on each such rank one of the two is an error. MPIQ_Test, MPIQ_Wait and local
  * functions may be called at any time.
  *
- * info may be MPI_INFO_NULL and must be the same on every rank; only mpiq_skip may differ. An unknown key that begins with
- * "mpiq_", or an unusable value, is an error. The keys:
+ * info may be MPI_INFO_NULL and must be the same on every rank, except for mpiq_skip, mpiq_stream and
+ * mpiq_stream_ordered. An unknown key that begins with "mpiq_", or an unusable value, is an error. The keys:
  *
  * - mpiq_method: the method of this call. It replaces the policy's. A method that may send long vectors of
  *   this datatype in more bytes than they have is an error, whatever count is.

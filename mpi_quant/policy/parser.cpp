@@ -286,7 +286,8 @@ class Parser {
       out.value[i] = *read;
     } while (take(','));
     const std::size_t stop = skip();
-    if (!take(')')) return expected("',' or ')'");
+    if (!take(')'))
+      return at_end() ? error(at_, "expected ',' or ')', found the end", kCut) : expected("',' or ')'");
     const std::string conflict = conflict_of_written(specs, given, out);
     return conflict.empty() ? Status{} : error(stop, std::string(owner) + ": " + conflict);
   }
@@ -373,6 +374,8 @@ class Parser {
   }
   std::string_view rest() const { return text_.substr(at_); }
 
+  static constexpr const char* kCut =
+      "cut at a comma on its way here? MPIQ_POLICY_FILE names a file of rules";
   Status expected(const std::string& thing) {
     skip();
     return error(at_, "expected " + thing + (at_end() ? ", found the end" : ", found " + quoted(rest())));

@@ -28,6 +28,9 @@ enum class Reason : std::uint8_t {
   persistent,       // it is MPI_Allreduce_init
   outside,          // it comes before MPI_Init or after MPI_Finalize began
   no_communicator,  // MPI had no communicator left for this library
+  no_memory,        // this library had no memory for it, and MPI may have enough
+  overlap,          // its vectors share memory
+  capture,          // a CUDA graph was being captured, which cannot hold what this library does
   no_matrix,        // the method is lowrank, which needs a blocking MPIQ_Allreduce with a matrix and a key
   failed,           // by nobody: the call ended in an error of this library
 };

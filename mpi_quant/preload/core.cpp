@@ -1,9 +1,11 @@
 // What the preload library calls in this one. It is a table of functions, because the two are compiled apart
 // and meet only in the running program.
 
+#include <array>
 #include <type_traits>
 
 #include "mpi_quant.h"
+#include "mpi_quant/base/launchers.h"
 #include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
@@ -31,7 +33,16 @@ mq::Call call_of(mpiq_slot sendbuf, mpiq_slot recvbuf, std::int64_t count, mpiq_
 
 int initialized(int* flag) { return PMPI_Initialized(flag); }
 
-void started() { mq::watch(true); }
+// Under another MPI's launcher every process is rank 0 of its own world: no report, but a word that says why.
+void started() {
+  int size = 0, length = 0;
+  const mpiq_launcher* const wrong =
+      PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS ? mpiq_wrong_launcher(size) : nullptr;
+  if (wrong == nullptr) return mq::watch(true);
+  static std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> version;
+  (void)PMPI_Get_library_version(version.data(), &length);
+  mpiq_say_wrong_launcher("mpi_quant", wrong, version.data());
+}
 
 int allreduce(mpiq_slot sendbuf, mpiq_slot recvbuf, std::int64_t count, mpiq_slot datatype, mpiq_slot op,
               mpiq_slot comm) {

@@ -83,11 +83,12 @@ class Interception {
   Key key_;                 // the key that MPI_Pcontrol named
   std::uint64_t kind_ = 0;  // identifies the calls that are guarded together
   GuardedCall guarded_;
-  GuardWindow* window_ = nullptr;     // the window that this call has joined
-  std::unique_ptr<GuardWindow> own_;  // the same, if this is the last call of the window
-  bool is_guarded_ = false;           // the call is judged
-  std::uint64_t* flushed_ = nullptr;  // not null: this call flushes a residual
-  bool retires_ = false;              // this call delivers the residual of a rule that was given up
+  GuardWindow* window_ = nullptr;      // the window that this call has joined
+  std::unique_ptr<GuardWindow> own_;   // the same, if this is the last call of the window
+  bool is_guarded_ = false;            // the call is judged
+  std::uint64_t* flushed_ = nullptr;   // not null: this call flushes a residual
+  Reason fell_back_ = Reason::failed;  // why this rank left the call to MPI after all
+  bool retires_ = false;               // this call delivers the residual of a rule that was given up
 };
 
 CallFacts Interception::facts() const {
@@ -165,6 +166,7 @@ void Interception::prepare_compressed() {
   options_.local_error = {};
   is_guarded_ = false;
   method_ = {};
+  fell_back_ = captured ? Reason::capture : Reason::no_memory;
 }
 
 // True if this call is judged: either alone, or as the last call of a window. It joins its window here.
@@ -309,7 +311,10 @@ Outcome Interception::run() {
   const Outcome outcome = compresses ? operate_compressed() : operate(*state_, call_, options_, {});
   const std::scoped_lock lock(state_->mutex);
   record_.after(state_->stats);
-  if (!outcome.status.ok() || outcome.split) record_.reason = outcome.split ? Reason::split : Reason::failed;
+  if (!outcome.status.ok() || outcome.split)
+    record_.reason = outcome.split ? Reason::split : Reason::failed;
+  else if (outcome.exact && record_.reason == Reason::compressed)
+    record_.reason = outcome.fell_back.value_or(fell_back_);
   return outcome;
 }
 

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "mpi_quant/preload/find.h"
+#include "mpi_quant/preload/unused.h"
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #  error "slots were thought through for x86-64 and AArch64 only"
@@ -85,7 +86,16 @@ static void attach(void) {
   if (dlsym(RTLD_DEFAULT, "mpiq_stub_v1") == (const void*)&mpiq_stub_v1) core = mpiq_find_core();
 }
 
-static void resolved(void) { (void)pthread_once(&resolved_once, resolve); }
+static int is_used = 0;
+
+static void resolved(void) {
+  (void)pthread_once(&resolved_once, resolve);
+  __atomic_store_n(&is_used, 1, __ATOMIC_RELAXED);
+}
+
+__attribute__((destructor)) static void end_of_process(void) {
+  if (!__atomic_load_n(&is_used, __ATOMIC_RELAXED)) mpiq_say_unused();
+}
 
 static void make_ready(void) {
   resolved();
@@ -124,13 +134,19 @@ static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum
   return call(real[hook], a);
 }
 
+static int is_asked_for(void) {
+  return getenv("MPIQ_REPORT") != NULL || getenv("MPIQ_MODE") != NULL || getenv("MPIQ_POLICY") != NULL ||
+         getenv("MPIQ_POLICY_FILE") != NULL;
+}
+
 /* The core is looked up once MPI is initialized, so that it can tell which MPI that is. It is looked up here
- * only if a report is wanted. Otherwise the first call does it. */
+ * only if something is asked for. Otherwise the first call does it. */
 static int init(enum hook hook, const arguments a) {
   int code;
   resolved();
+  mpiq_note_mpi();
   code = call(real[hook], a);
-  if (code != 0 || (getenv("MPIQ_REPORT") == NULL && getenv("MPIQ_MODE") == NULL)) return code;
+  if (code != 0 || !is_asked_for()) return code;
   ready();
   if (core != NULL) core->started();
   return code;

@@ -24,6 +24,7 @@
 #include "mpi_quant/base/device.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/ticks.hpp"
+#include "mpi_quant/base/variables.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/registry.hpp"
@@ -76,6 +77,7 @@ ReportFacts facts_of_run(double elapsed_s, int ranks) {
     facts.gpu = local_error;
   else if (const char* const reason = staging_reason())
     facts.gpu = std::string("vectors are copied to the host and back: ") + reason;
+  for (const Mistyped& mistyped : mistyped_variables()) facts.mistyped.push_back(words(mistyped));
   facts.elapsed_s = elapsed_s;
   facts.ranks = ranks;
   return facts;

@@ -41,6 +41,9 @@ constexpr Wording kReasonWords[]{
     {Reason::persistent, "persistent", "MPI_Allreduce_init"},
     {Reason::outside, "outside", "before MPI_Init or after MPI_Finalize"},
     {Reason::no_communicator, "no_communicator", "MPI has no communicator left"},
+    {Reason::no_memory, "no_memory", "no memory for this library"},
+    {Reason::overlap, "overlap", "its vectors share memory"},
+    {Reason::capture, "capture", "during the capture of a CUDA graph"},
     {Reason::no_matrix, "no_matrix", "no matrix for lowrank"},
     {Reason::failed, "failed", "ended in an error"},
 };

@@ -184,6 +184,7 @@ std::string wrongs_text(const Report& report) {
            ". The first: \"" + first +
            "\" (known: key=... of 1 to 63 characters, step, exact, end, flush).\n";
   }
+  for (const std::string& mistyped : report.facts.mistyped) out += mistyped + "\n";
   return out;
 }
 
@@ -219,6 +220,9 @@ std::string to_json(const Report& report, const std::string& advice, const std::
   const UnknownCommands wrong = report.unknown_commands();
   all.count("unfinished_requests", report.unfinished_requests()).count("unknown_commands", wrong.commands);
   if (wrong.commands > 0) all.text("first_unknown_command", wrong.first.data());
+  if (!facts.mistyped.empty())
+    all.value("mistyped_variables",
+              array_of(facts.mistyped, [](const std::string& s) { return json_quote(s); }));
   if (!advice.empty()) all.value("advice", advice);
   if (!suggestion.empty()) all.value("suggestion", suggestion);
   return all.json() + "\n";

@@ -23,6 +23,8 @@ struct ReportFacts {
   // The reason why rank 0, which has a CUDA driver, does not know GPU memory, or runs no kernels there; "" if
   // there is nothing to report.
   std::string gpu = {};
+  // What is wrong with the names of rank 0's environment variables: a sentence each.
+  std::vector<std::string> mistyped = {};
 };
 
 // Memory of one rank; 0 where a value is not known.

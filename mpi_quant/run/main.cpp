@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/variables.hpp"
 #include "mpi_quant/policy/policy.hpp"
+#include "mpi_quant/run/surroundings.hpp"
 #include "mpi_quant/run/table.hpp"
 
 namespace {
@@ -31,9 +33,13 @@ struct Options {
   std::vector<std::string> program;
 };
 
-// All ranks find the same errors, so only one of them prints.
-int fail(const std::string& what) {
+// All ranks find the same, so only one of them prints.
+void say(const std::string& what) {
   if (mq::rank_by_launcher() == 0) fmt::print(stderr, "mpiq-run: {}\n", what);
+}
+
+int fail(const std::string& what) {
+  say(what);
   return 2;
 }
 
@@ -70,6 +76,7 @@ int start(const Options& options) {
     return fail("the preload library is \"" + library +
                 "\": LD_PRELOAD takes no path with a blank or a colon");
   mq::prepend_preload(library);
+  mq::put_sanitizers_first(options.program[0]);
   if (options.has_policy) mq::pass_on_policy(options.policy);
   mq::pass_on("MPIQ_ISA", options.isa);
   mq::pass_on("MPIQ_MODE", options.explain ? "explain" : options.advise ? "advise" : "");
@@ -77,6 +84,10 @@ int start(const Options& options) {
   mq::pass_on("MPIQ_ADVISE_ERROR", options.error);
   if (options.threads > 0) mq::pass_on("MPIQ_THREADS", std::to_string(options.threads));
   if (options.watchdog >= 0) mq::pass_on("MPIQ_WATCHDOG", std::to_string(options.watchdog));
+  for (const mq::Mistyped& mistyped : mq::mistyped_variables()) say(mq::words(mistyped));
+  if (const std::string advice = mq::container_advice(options.program[0]); !advice.empty()) say(advice);
+  if (!options.policy.empty() || options.explain || options.advise || !options.report.empty())
+    mq::watch_for_calls();
   std::vector<char*> arguments;
   for (const std::string& word : options.program) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

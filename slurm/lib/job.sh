@@ -30,8 +30,19 @@ begin() {  # begin NAME: of a cell, or of what comes after the cells
 
 finish() { note "done" "" || exit $CANNOT_WRITE; exit 0; }
 
+# A job is no login shell: it has the function `module` only if the shell that submitted it exported it.
+find_module_command() {
+  local file
+  for file in "${LMOD_PKG:+$LMOD_PKG/init/bash}" "${MODULESHOME:+$MODULESHOME/init/bash}" /etc/profile.d/{lmod,z00_lmod,modules}.sh; do
+    if type module >/dev/null 2>&1; then return; fi
+    # shellcheck source=/dev/null
+    if [ -n "$file" ] && [ -r "$file" ]; then source "$file"; fi
+  done
+}
+
 load_modules() {
   local module said
+  if [ -n "$modules" ]; then find_module_command; fi
   for module in $modules; do
     type module >/dev/null 2>&1 || fail "module $module: there is no 'module' command on $(uname -n)" "$MISSING"
     # Into a file, not a pipe: `module` changes this shell. Some versions return 0 whatever happens.
@@ -118,13 +129,15 @@ set_end_time() {
 
 # All ranks of the cell, each bound to cores of its own, and says how. What the ranks really got is in the result file.
 launch() {  # launch CMD...
+  # Of a job that was submitted with --export=NONE, which would else hold for the ranks too.
+  unset SLURM_EXPORT_ENV
   # From 22.05 on srun does not take over the --cpus-per-task of the job.
   export SRUN_CPUS_PER_TASK=$cpus_per_task OMP_NUM_THREADS=${OMP_NUM_THREADS:-$cpus_per_task}
   local gpu=()
   if [ "$gpus_per_node" -gt 0 ]; then gpu=(--gpus-per-node="$gpus_per_node" --gpu-bind=none); fi
   case $launcher in
     srun:*)
-      srun --mpi="${launcher#srun:}" --nodes="$nodes" --ntasks="$ranks" --ntasks-per-node="$ranks_per_node" \
+      srun --mpi="${launcher#srun:}" --export=ALL --nodes="$nodes" --ntasks="$ranks" --ntasks-per-node="$ranks_per_node" \
         --cpus-per-task="$cpus_per_task" --distribution=block:block --cpu-bind=verbose,cores --kill-on-bad-exit=1 \
         "${gpu[@]}" "${srun_options[@]}" "$@" ;;
     hydra) mpiexec.hydra -n "$ranks" -ppn "$ranks_per_node" -bind-to "core:$cpus_per_task" "${srun_options[@]}" "$@" ;;

@@ -1,6 +1,8 @@
 """The requests to Slurm, and its answers."""
+import contextlib
 import dataclasses
 import getpass
+import os
 import re
 import shlex
 import shutil
@@ -19,12 +21,22 @@ class BatchError(Exception):
     """Slurm is not there, or refused."""
 
 
-def ask(*words, timeout=60):
+# What sbatch may take from the environment. The other variables SLURM_* are those of the job that slurm/submit runs in, as at a
+# terminal on a compute node: the new job would get its limits, and srun refuses some of them together.
+KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+
+
+def environment():
+    return {name: value for name, value in os.environ.items() if name in KEPT or not name.startswith("SLURM_")}
+
+
+def ask(*words, timeout=60, env=None):
     """The output of a command of Slurm."""
     if not shutil.which(words[0]):
         raise BatchError(f"no {words[0]} here: run this where jobs are submitted")
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=timeout)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=timeout,
+                              env=env)
     except subprocess.TimeoutExpired as error:
         raise BatchError(f"{words[0]} does not answer") from error
     if done.returncode != 0:
@@ -70,11 +82,17 @@ def after_command(asked, role, script, folder, condition, numbers):
 
 
 def submit(words):
-    """Submits the job and returns its number."""
-    number = ask(*words).strip().split(";")[0]
-    if not re.fullmatch(r"[0-9]+", number):
-        raise BatchError(f"sbatch answered '{number}'")
-    return number
+    """Submits the job, which has a name of its own, and returns its number."""
+    answer = ask(*words, env=environment())
+    # Some sites print a banner before it, or a remark behind it.
+    numbers = [line.strip() for line in answer.splitlines() if re.fullmatch(r"\s*[0-9]+(;\S+)?\s*", line)]
+    if not numbers:
+        # The job may be queued all the same.
+        name = next(word for word in words if word.startswith("--job-name="))
+        with contextlib.suppress(BatchError):
+            ask("scancel", "--user=" + getpass.getuser(), name.replace("--job-name", "--name"))
+        raise BatchError(f"sbatch answered without the number of a job, which is cancelled if it exists: '{answer.strip()[-200:]}'")
+    return numbers[-1].split(";")[0]
 
 
 def cancel(numbers):

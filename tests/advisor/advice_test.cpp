@@ -240,6 +240,38 @@ TEST(Advice, a_method_that_is_no_faster_than_the_exact_sum_when_tried_is_not_sug
   EXPECT_EQ(scene.policy(true), "") << "the model of the exact sum misses";
 }
 
+TEST(Advice, what_was_tried_decides_where_the_model_is_off) {
+  Scene scene(4);
+  scene.add(grads(4), Input::normal);
+  scene.take(grads(4), 70);  // the model is off for the exact sum
+  EXPECT_EQ(scene.policy(true), "");
+  scene.check("mpi", 0.002, 0.0997);
+  scene.check("onebit", 0.001, 0.0093);
+  EXPECT_EQ(scene.policy(true), "4M-8M@4 f32: onebit feedback=address");
+  std::string text = advice_text(scene.evidence());
+  EXPECT_TRUE(says(text, "measured 9.30 ms, ratio 9.30: 10.72 times as fast as the exact sum")) << text;
+  EXPECT_TRUE(says(text, "MPIQ_POLICY='4M-8M@4 f32: onebit feedback=address'")) << text;
+  EXPECT_TRUE(says(advice_json(scene.evidence()), "\"measured_s\":0.0093,\"speedup\":10.72")) << text;
+  // A call that is too fast for a link which the model knows is a burst.
+  Scene burst(4);
+  burst.add(grads(4), Input::normal);
+  burst.check("mpi", 0.133, 0.166);
+  burst.check("bf16", 0.0711, 0.0921);
+  burst.check("threshold(quantile=0.99)", 0.0101, 0.00027);
+  text = advice_text(burst.evidence());
+  EXPECT_TRUE(says(text, "ratio 0.03: too far off, not suggested")) << text;
+  EXPECT_EQ(burst.policy(true), "4M-8M@4 f32: bf16");
+  // Those that were not tried are still the model's.
+  EXPECT_EQ(scene.policy(false), "");
+  scene.check("bf16", 0.0001, 0.05);
+  EXPECT_EQ(scene.policy(false), "4M-8M@4 f32: bf16");
+  scene.check("int8", 0.0001, 0.098);
+  EXPECT_EQ(scene.policy(false), "4M-8M@4 f32: bf16");
+  text = advice_text(scene.evidence());
+  EXPECT_TRUE(says(text, "int8, 4M@4: predicted 0.100")) << text;
+  EXPECT_TRUE(says(text, "no faster than the exact sum, not suggested")) << text;
+}
+
 TEST(Advice, of_a_busy_machine_says_so) {
   Scene scene(4);
   scene.add(grads(4), Input::normal);

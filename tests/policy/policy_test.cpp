@@ -151,7 +151,9 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
       {"rangefloat(range=1,eps=1)", "rangefloat: give either range or eps at character 25"},
       {"onebit()", "expected a parameter name, found \")\" at character 8"},
       {"onebit(block)", "expected '=', found \")\" at character 13"},
-      {"onebit(block=64", "expected ',' or ')', found the end at character 16"},
+      {"onebit(block=64",
+       "expected ',' or ')', found the end at character 16 (cut at a comma on its way here? "
+       "MPIQ_POLICY_FILE names a file of rules)"},
       {"onebit/", "expected a plan, found the end at character 8"},
       {"onebit/star",
        "unknown plan \"star\" at character 8 (known: direct, allgather, recursive_doubling, ring, "

@@ -1,7 +1,7 @@
 /* An unmodified program with vectors on a GPU, whose driver it has preloaded: MPI_Allreduce of device memory
  * gives what it gives of host memory, under a policy that compresses. argv[1]: "same", or "guard": the exact
  * sum, because the policy's error budget is too small for any code; "fails": likewise, but rank 0's GPU does
- * not take it; "capture": rank 0 captures a stream: MPI's sum. */
+ * not take it; "capture": rank 0 captures a stream: MPI's sum; "captures": all do. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>
@@ -80,16 +80,16 @@ static void test_failure(const float* x, int rank, int size) {
   }
 }
 
-/* Rank 0 captures a stream: MPI's sum, for all. Which here is let to touch the GPU's memory. */
-static void test_capture(const float* x, int rank, int size) {
+/* Rank 0, or each rank, captures a stream: MPI's sum, for all. Which here is let to touch the GPU's memory. */
+static void test_capture(const float* x, int captures, int size) {
   int (*create)(void**, unsigned) = NULL;
   int (*begin)(void*, int) = NULL;
   *(void**)&create = find("cuStreamCreate");
   *(void**)&begin = find("cuStreamBeginCapture_v2");
   static float host[kCount];
   memcpy(host, x, sizeof host);
-  float* const vector = rank == 0 ? on_gpu(x) : host;
-  if (rank == 0) {
+  float* const vector = captures ? on_gpu(x) : host;
+  if (captures) {
     void* stream = NULL;
     expect(create(&stream, 0) == 0 && begin(stream, 0) == 0, "no capture");
     char* const page = (char*)vector - (size_t)vector % 4096;
@@ -118,7 +118,8 @@ int main(int argc, char** argv) {
   static float x[kCount], host[kCount], got[kCount], zeros[kCount];
   for (int i = 0; i < kCount; ++i) x[i] = sinf((float)(i * (rank + 1))) + 0.1F * (float)rank;
   if (argc > 1 && strcmp(argv[1], "fails") == 0) test_failure(x, rank, size);
-  if (argc > 1 && strcmp(argv[1], "capture") == 0) test_capture(x, rank, size);
+  if (argc > 1 && strcmp(argv[1], "capture") == 0) test_capture(x, rank == 0, size);
+  if (argc > 1 && strcmp(argv[1], "captures") == 0) test_capture(x, 1, size);
   if (argc > 1 && strcmp(argv[1], "same") != 0 && !guard) return MPI_Finalize();
   float* const in = on_gpu(x);
   float* const out = on_gpu(zeros);

@@ -53,6 +53,17 @@ class Reports(unittest.TestCase):
         self.assertGreater(compressed[0]["wire_bytes"], 2 * 2 * 160000 / 32)
         self.assertEqual(sum(sum(s["reasons"].values()) for s in report["sites"]), 2)
 
+    def test_a_call_that_every_rank_leaves_to_mpi_does_not_count_as_compressed(self):
+        fallback = os.path.join(os.path.dirname(CONTROL), "fallback_" + FAMILY)
+        scenes = [("memory", "no_memory", ": onebit"), ("memory", "no_memory", ": onebit guard=1 error=10")]
+        if FAMILY == "openmpi":  # MPICH ends a program whose vectors overlap
+            scenes.append(("overlap", "overlap", ": onebit"))
+        for mode, reason, policy in scenes:
+            report = self.report("--policy", policy, fallback, mode, "exact")
+            counted = {name: count for name, count in report["reasons"].items() if count}
+            self.assertEqual(counted, {reason: 1, "type": 1})  # the other is the program's sum of failures
+            self.assertEqual(report["lossy_results"], 0)
+
     def test_unknown_commands_are_counted_and_the_first_is_named(self):
         report = self.report("--policy", ": onebit", CONTROL, "pcontrol")
         self.assertEqual((report["unknown_commands"], report["first_unknown_command"]), (2, "nonsense"))

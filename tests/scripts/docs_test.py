@@ -115,7 +115,7 @@ class PlantedErrors(unittest.TestCase):
         self.expect(figures, "99.99 ± 0.01 is not", "99.99 ± 0.01")
 
     def test_code(self):
-        self.expect(unknown_languages, "'python'", "```python\n```\n")
+        self.expect(unknown_languages, "'fortran'", "```fortran\n```\n")
         if shutil.which(shlex.split(MPICC)[0]):
             self.expect(bad_code, "docs/planted.md:2", "\n```c\n#include <mpi_quant.h>\nint f(void) { return MPIQ_Start(1, 2); }\n```\n")
             self.expect(bad_code, "docs/planted.md:1", "```c fragment\nMPI_Allreduce(gradient, m);\n```\n")

@@ -83,6 +83,23 @@ class Cells(WithFakes):
         self.expect(69, "failed", "no program /none/mpiq-bench")
         self.assertEqual(self.calls("srun"), [])
 
+    def test_a_job_without_the_function_module_finds_it(self):
+        os.makedirs(self.path("lmod", "init"))
+        self.file("lmod/init/bash", f'module() {{ echo "module $*" >>"{self.folder}/calls"; }}\n')
+        self.settings(modules="good/1")
+        for variable in ("LMOD_PKG", "MODULESHOME"):
+            self.expect(0, "done", "", **{variable: self.path("lmod")})
+            os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
+        self.assertEqual(self.calls("module"), ["module load good/1"] * 2)
+
+    def test_ranks_get_the_environment_of_the_job_whatever_the_job_was_submitted_with(self):
+        self.expect(0, "done", "", SLURM_EXPORT_ENV="NONE", MINE="1")
+        (call,) = self.calls("srun")
+        self.assertIn(" --export=ALL ", call)
+        got = self.environment_of("srun")
+        self.assertNotIn("SLURM_EXPORT_ENV", got)
+        self.assertEqual(got["MINE"], "1")
+
     def test_a_module_that_does_not_load(self):
         with open(os.path.join(self.run_folder, "site.sh"), "w", encoding="utf-8") as site:
             site.write('module() { [ "$2" = good/1 ] || { echo "Unable to locate a modulefile for $2"; }; }\n')

@@ -13,12 +13,14 @@ import mpiq_folder  # noqa: E402
 # Each notes its call; FAKE_<NAME> is what it exits with.
 FAKE = """#!/bin/bash
 echo "{name} $*" >>"{folder}/calls"
+env >"{folder}/env.{name}"
 {body}
 exit "${{FAKE_{upper}:-0}}"
 """
 BODIES = {
     "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); '
-              '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; echo $((100 + n))',
+              '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; '
+              '${{FAKE_BANNER:+cat "$FAKE_BANNER"}}; [ -n "${{FAKE_SILENT:-}}" ] || echo $((100 + n))',
     "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
     "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
                 '*hostnames*) echo n1; echo n2 ;; esac',
@@ -55,6 +57,11 @@ class WithFakes(InTemporaryFolder):
                 return [line.rstrip("\n") for line in file if line.startswith(name + " ")]
         except FileNotFoundError:
             return []
+
+    def environment_of(self, name):
+        """The variables that the last call of a command got."""
+        with open(self.path("env." + name), encoding="utf-8") as file:
+            return dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
 
     def file(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:

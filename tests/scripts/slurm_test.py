@@ -192,6 +192,39 @@ class Submitted(WithFakes):
             self.assertIn("usage: ", done.stderr)
 
 
+class OtherSites(WithFakes):
+    """What clusters do that differ from ours."""
+
+    def test_a_banner_before_the_number_of_the_job(self):
+        banner = self.file("banner", "-----\n          Welcome to the 1st Supercomputer\n--> Verifying valid submit host (login1)...OK\n 7 days\n")
+        done = self.submit("--nodes", "2", "--launches", "1", "--yes", FAKE_BANNER=banner)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([job.number for job in mpiq_folder.Folder(self.run_folder).jobs()], ["101", "102", "103", "104"])
+        self.assertEqual(self.calls("scancel"), [])
+
+    def test_a_number_with_the_name_of_a_cluster(self):
+        self.file("bin/sbatch", "#!/bin/sh\necho 'hello'; echo '4711;here'\n")
+        with unittest.mock.patch.dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"]):
+            self.assertEqual(mpiq_batch.submit(["sbatch", "--parsable", "--job-name=x", "y"]), "4711")
+
+    def test_an_answer_without_a_number_leaves_nothing_in_the_queue(self):
+        done = self.submit("--nodes", "2", "--launches", "1", "--yes", FAKE_SILENT="1")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("without the number of a job", done.stderr)
+        (submitted,), (cancelled,) = self.calls("sbatch"), self.calls("scancel")
+        name = [word for word in submitted.split() if word.startswith("--job-name=")][0].split("=")[1]
+        self.assertIn("--name=" + name, cancelled.split())
+
+    def test_the_job_that_submits_hands_no_limits_on(self):
+        outer = {"SLURM_MEM_PER_CPU": "100", "SLURM_CPU_BIND": "none", "SLURM_TRES_PER_TASK": "cpu=1", "SLURM_GRES": "none",
+                 "SLURM_JOB_ID": "7"}
+        done = self.submit("--nodes", "2", "--launches", "1", "--yes", SLURM_CONF="/etc/toy.conf", SBATCH_ACCOUNT="mine", **outer)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = self.environment_of("sbatch")
+        self.assertEqual({name for name in got if name.startswith("SLURM_")}, {"SLURM_CONF"})
+        self.assertEqual(got["SBATCH_ACCOUNT"], "mine")
+
+
 class Progress(WithFakes):
     def test_states_come_from_the_queue_then_from_the_job(self):
         state = mpiq_folder.State("t", "running", "7_1", "n", "life 1")
