@@ -41,7 +41,7 @@ std::size_t ternary_pool(std::size_t block) {
 
 struct ThresholdSetting {
   static constexpr bool kKeeps = true;
-  static constexpr std::uint32_t kThreads = kSelectThreads, kManyThreads = kListThreads;
+  static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[1][2][2]{{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
                                                  {"threshold_encode_f64_far", "threshold_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
@@ -59,7 +59,7 @@ struct ThresholdSetting {
 
 struct AdaptiveSetting {
   static constexpr bool kKeeps = true;
-  static constexpr std::uint32_t kThreads = kSelectThreads, kManyThreads = kListThreads;
+  static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[2][2][2]{
       {{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
        {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}},
@@ -85,7 +85,7 @@ struct AdaptiveSetting {
 
 struct TopKSetting {
   static constexpr bool kKeeps = true;
-  static constexpr std::uint32_t kThreads = kSelectThreads, kManyThreads = kListThreads;
+  static constexpr std::uint32_t kThreads = kSelectThreads;
   static constexpr const char* kEncode[1][2][2]{
       {{"topk_encode_f32_far", "topk_encode_f32_near"}, {"topk_encode_f64_far", "topk_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"valued_survey_f32", "valued_walk_f32", "valued_list_f32"},
@@ -105,7 +105,7 @@ struct TopKSetting {
 
 struct ZeroRunSetting {
   static constexpr bool kKeeps = false;  // it has no candidates
-  static constexpr std::uint32_t kThreads = kSparseThreads, kManyThreads = kDecodeThreads;
+  static constexpr std::uint32_t kThreads = kSparseThreads;
   static constexpr const char* kEncode[1][2][2]{{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
                                                  {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}}};
   static constexpr WalkKernels kWalk[2]{{"zeros_survey_f32", "zeros_walk_f32", "zeros_list_f32"},
@@ -207,9 +207,7 @@ struct SparseRow {
       shared = std::max(shared, kWalkShared);  // each thread block searches for its own block
     else
       launch_walk(Q::kWalk[kType], a, d.scratch, launch);
-    const bool many = a.blocks >= 4 * d.shape.multiprocessors;
-    const std::uint32_t threads = threads_of(block, many ? Q::kManyThreads : kDecodeThreads);
-    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads, shared, a);
+    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block, kDecodeThreads), shared, a);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

@@ -41,9 +41,9 @@ MQ_SPARSE_ENCODES(zerorun, mq::kernels::cuda::kSparseThreads, 1, mq::kernels::cu
                      mq::kernels::cuda::kDecodeThreads, resident) {                               \
     mq::kernels::cuda::decode_##family<T>(args);                                                  \
   }
-MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32, 4)
+MQ_SPARSE_DECODES(ternary, TernaryLength, float, f32, 3)
 MQ_SPARSE_DECODES(ternary, TernaryLength, double, f64, 2)
-MQ_SPARSE_DECODES(valued, ValuedLength, float, f32, 4)
+MQ_SPARSE_DECODES(valued, ValuedLength, float, f32, 3)
 MQ_SPARSE_DECODES(valued, ValuedLength, double, f64, 2)
 MQ_SPARSE_DECODES(zeros, ZerosLength, float, f32, 4)
 MQ_SPARSE_DECODES(zeros, ZerosLength, double, f64, 2)

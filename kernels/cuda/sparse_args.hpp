@@ -75,7 +75,6 @@ inline constexpr std::uint32_t kSparseThreads = 1024;
 inline constexpr std::uint32_t kSelectThreads = 512;  // of threshold, adaptive and topk, encode
 inline constexpr std::uint32_t kFarThreads = 384;     // the same, where elements stay in device memory
 inline constexpr std::uint32_t kDecodeThreads = 512;  // fewer, because more blocks then wait at the same time
-inline constexpr std::uint32_t kListThreads = 256;    // fewer still: many blocks of few entries
 inline constexpr std::uint32_t kWalkWindow = 16384;   // bytes of wire read at once to find headers
 inline constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
 inline constexpr std::uint32_t kOwnWalkBlocks = 32;  // of so few, each block searches itself
