@@ -223,13 +223,10 @@ MQ_DEVICE void parse_entries(Target<T>& t, const AdaCompParams& p, const std::by
   const std::uint32_t first = smaller(thread() * each, count), end = smaller(first + each, count);
   const auto entry_at = [&](std::uint32_t i) { return p.get(in + std::size_t{i} * entry_bytes); };
   const auto is_last = [&](std::uint32_t i) { return (entry_at(i) & p.last()) != 0; };
-  const auto is_none = [&](std::uint32_t i) { return (entry_at(i) & p.none()) == p.none(); };
-  std::uint64_t sum = 0, all;  // ends of bins, plus 2^32 per entry that is an element
-  for (std::uint32_t i = first; i < end; ++i) sum += is_last(i) + (std::uint64_t{!is_none(i)} << 32);
-  const std::uint64_t before = block_before(sum, all);
-  auto number = static_cast<std::uint32_t>(before), element = static_cast<std::uint32_t>(before >> 32);
-  t.bad = static_cast<std::uint32_t>(all) != p.bins(t.n) || count == 0 || !is_last(count - 1);
-  t.listed = static_cast<std::uint32_t>(all >> 32);
+  std::uint32_t ends = 0, all;
+  for (std::uint32_t i = first; i < end; ++i) ends += is_last(i);
+  std::uint32_t number = block_before(ends, all);  // of the bin
+  t.bad = all != p.bins(t.n) || count == 0 || !is_last(count - 1);
   for (std::uint32_t i = first; i < end; ++i) {
     const std::uint32_t entry = entry_at(i), position = entry & p.none(), begin = number * bin;
     const bool is_first = i == 0 || is_last(i - 1);
@@ -241,10 +238,9 @@ MQ_DEVICE void parse_entries(Target<T>& t, const AdaCompParams& p, const std::by
                (!is_first && position <= (entry_at(i - 1) & p.none()))) {
       t.bad = true;
     } else {
-      set_entry(t, element, begin + position, (entry & p.above()) != 0 ? 1 : 0);
+      set_entry(t, begin + position, (entry & p.above()) != 0 ? 1 : 0);
     }
     number += (entry & p.last()) != 0;
-    element += position != p.none();
   }
 }
 
@@ -253,16 +249,7 @@ MQ_DEVICE void parse_adacomp(Target<T>& t, const AdaCompDecodeArgs& a, const Ada
                              T& mark) {
   const std::byte* in = t.wire + sizeof header;
   const auto size = static_cast<std::uint32_t>(header.size());
-  if (header.format() == AdaCompFormat::entries) {
-    const AdaCompParams p(a.params);
-    const auto most = size / static_cast<std::uint32_t>(p.entry);
-    if (t.are_few(most))
-      t.use_list(most);
-    else
-      t.use_bits();
-    return parse_entries(t, p, in, size);
-  }
-  t.use_bits();
+  if (header.format() == AdaCompFormat::entries) return parse_entries(t, AdaCompParams(a.params), in, size);
   const bool marked = header.format() == AdaCompFormat::marked;
   if (marked) memcpy(&mark, in, sizeof mark);
   t.bad = is_finite(mark) == marked;
@@ -282,7 +269,8 @@ MQ_DEVICE void decode_adacomp(const AdaCompDecodeArgs& a) {
   t.bad = !(key_of(scale) <= kMaxKey<T>);  // +0 to the greatest number
   if (!t.bad) parse_adacomp(t, a, header, mark);
   if (t.refused()) return;
-  write_sides(t, -scale, scale, mark);
+  write_sides(t, static_cast<std::uint32_t>(header.size()), -scale, scale,
+              mark);  // an entry has 1 or 2 bytes
 }
 
 }  // namespace mq::kernels::cuda

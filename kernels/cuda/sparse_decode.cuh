@@ -1,9 +1,6 @@
-// Decodes the sparse codecs on a device: one thread block per block of the codec. The payload is checked as on
-// the host and becomes one of two things in shared memory, for which x is written in different ways:
-//
-// - Few entries become a list. x is filled with zeros, or with base, 16 bytes at once. Then the entries are
-//   written where they belong. If x is base, nothing is filled, so only what changes is accessed.
-// - Many entries become bits of elements. All elements are then written from these, 16 bytes at once.
+// Decodes the sparse codecs on a device: one thread block per block of the codec. The payload becomes bits of
+// elements in shared memory and is checked as on the host. From there x is written, 16 bytes at once. If x is
+// base, only sent elements and those beside them are accessed.
 #pragma once
 
 #include "kernels/cuda/sparse_walk.cuh"
@@ -11,15 +8,13 @@
 namespace mq::kernels::cuda {
 
 // The source and the destination of a block. bad: this thread has found that encode cannot have written the
-// block. The entries are in `list`, in order, as 2 * position + sign; or in the words of bits. use_list() or
-// use_bits() selects one of them.
+// block.
 template <class T>
 struct Target {
   const std::byte *wire, *base;
   std::byte* x;
   std::uint32_t n, words, most;
-  Word *above, *below, *marks, *list = nullptr;
-  std::uint32_t listed = 0;  // number of entries in the list
+  Word *above, *below, *marks;
   std::uint32_t* malformed;
   bool bad = false;
 
@@ -34,17 +29,6 @@ struct Target {
     above = reinterpret_cast<Word*>(dynamic_shared());
     below = above + words_of(a.block);
     marks = below + words_of(a.block);
-  }
-  // So many entries at most make a list. It fits in the room for bits, which is three words for 32 elements.
-  MQ_DEVICE bool are_few(std::uint32_t count) const { return count <= n / 16; }
-  // Makes x what it is without entries: zeros, or base. Before the payload is parsed, so that the GPU does both
-  // at once.
-  MQ_DEVICE void use_list(std::uint32_t count) {
-    list = above;
-    listed = count;
-    if (base != x) fill();
-  }
-  MQ_DEVICE void use_bits() {
     for (std::uint32_t w = thread(); w < words; w += threads()) above[w] = below[w] = marks[w] = 0;
     barrier();
   }
@@ -53,28 +37,6 @@ struct Target {
     const bool any_bad = barrier_or(bad);
     if (any_bad && thread() == 0) *malformed = 1;
     return any_bad;
-  }
-
- private:
-  MQ_DEVICE void fill() const {
-    std::uint32_t filled = 0;  // elements
-    if (packs<T>(x) && packs<T>(base)) {
-      const std::uint32_t whole = n / kPack<T>;
-      const auto at = [](std::uint32_t p) { return std::size_t{p} * sizeof(Pack<T>); };
-      if (base == nullptr) {
-        MQ_UNROLL(4)
-        for (std::uint32_t p = thread(); p < whole; p += threads()) store_pack(x + at(p), Pack<T>{});
-      } else {
-        in_batches<4>(
-            thread(), whole, threads(), [&](std::uint32_t p) { return load_pack<T>(base + at(p)); },
-            [&](std::uint32_t p, const Pack<T>& v) { store_pack(x + at(p), v); });
-      }
-      filled = whole * kPack<T>;
-    }
-    for (std::uint32_t i = filled + thread(); i < n; i += threads()) {
-      const std::size_t at = std::size_t{i} * sizeof(T);
-      store<T>(x + at, base == nullptr ? T{0} : load<T>(base + at));
-    }
   }
 };
 
@@ -134,37 +96,51 @@ MQ_DEVICE void write_elements(const Target<T>& t, const ValueOf& value_of) {
   }
 }
 
-// Writes the entries of the list to x, or adds them to base. A barrier must come between the parsing and this.
-// value_of(i, sign) is the value of entry i. The reads of several entries are under way together.
-template <class T, class ValueOf>
-MQ_DEVICE void write_list(const Target<T>& t, const ValueOf& value_of) {
+// Adds the entries to x, which is base. entries_of(w): the entries of word w. A thread collects a few entries
+// of its words, so that their reads are under way together.
+template <class T, class EntriesOf, class ValueOf>
+MQ_DEVICE void add_entries(const Target<T>& t, const EntriesOf& entries_of, const ValueOf& value_of) {
   constexpr std::uint32_t kAtOnce = 4;
-  for (std::uint32_t i = thread(); i < t.listed; i += kAtOnce * threads()) {
-    std::uint32_t entry[kAtOnce]{};
-    T old[kAtOnce]{};
+  std::uint32_t w = thread();
+  Word rest = w < t.words ? entries_of(w) : 0;
+  while (w < t.words) {
+    std::byte* to[kAtOnce];
+    T value[kAtOnce], old[kAtOnce];
     MQ_UNROLL(4)
     for (std::uint32_t j = 0; j < kAtOnce; ++j) {
-      if (i + j * threads() >= t.listed) break;
-      entry[j] = t.list[i + j * threads()];
-      if (t.base != nullptr) old[j] = load<T>(t.base + std::size_t{entry[j] >> 1} * sizeof(T));
+      while (rest == 0 && w < t.words) {
+        w += threads();
+        if (w < t.words) rest = entries_of(w);
+      }
+      to[j] = nullptr;
+      if (rest == 0) continue;
+      const std::uint32_t l = count_trailing_zeros(rest);
+      rest &= rest - 1;
+      to[j] = t.x + (std::size_t{32} * w + l) * sizeof(T);
+      bool entry = false;
+      value[j] = value_of(w, l, entry);
+      old[j] = load<T>(to[j]);
     }
     MQ_UNROLL(4)
-    for (std::uint32_t j = 0; j < kAtOnce; ++j) {
-      if (i + j * threads() >= t.listed) break;
-      const T value = value_of(i + j * threads(), entry[j] & 1);
-      store<T>(t.x + std::size_t{entry[j] >> 1} * sizeof(T),
-               t.base != nullptr ? joined_sum(old[j], value) : value);
-    }
+    for (std::uint32_t j = 0; j < kAtOnce; ++j)
+      if (to[j] != nullptr) store<T>(to[j], joined_sum(old[j], value[j]));
   }
 }
 
-// Notes entry i, which is element `position`. Its sign is 1 if it is above.
-template <class T>
-MQ_DEVICE void set_entry(const Target<T>& t, std::uint32_t i, std::uint32_t position, std::uint32_t sign) {
-  if (t.list != nullptr)
-    t.list[i] = 2 * position + sign;
+// Writes x, in which `count` elements are entries. Where these are few and x is base, most of x is not accessed.
+template <class T, class EntriesOf, class ValueOf>
+MQ_DEVICE void write_entries(const Target<T>& t, std::uint32_t count, const EntriesOf& entries_of,
+                             const ValueOf& value_of) {
+  if (t.base == t.x && count <= t.n / 16)
+    add_entries(t, entries_of, value_of);
   else
-    atomic_or((sign != 0 ? t.above : t.below) + position / 32, Word{1} << (position % 32));
+    write_elements(t, value_of);
+}
+
+// Sets the bit of element i: in `above` if its sign is 1, else in `below`.
+template <class T>
+MQ_DEVICE void set_entry(const Target<T>& t, std::uint32_t i, std::uint32_t sign) {
+  atomic_or((sign != 0 ? t.above : t.below) + i / 32, Word{1} << (i % 32));
 }
 
 template <bool kSigned, class T>
@@ -176,10 +152,8 @@ MQ_DEVICE void parse_gaps(Target<T>& t, const std::byte* in, std::uint32_t bytes
     const auto code = static_cast<std::uint32_t>(in[i]), gap = kSigned ? code >> 1 : code;
     sum += gap == kSkip<kSigned> ? gap : gap + 1 + (std::uint64_t{1} << 32);
   }
-  const std::uint64_t before = block_before(sum, all);
-  auto next = static_cast<std::uint32_t>(before), entry = static_cast<std::uint32_t>(before >> 32);
-  t.bad = all >> 32 != count;
-  if (t.bad) return;
+  auto next = static_cast<std::uint32_t>(block_before(sum, all));
+  t.bad |= all >> 32 != count;
   for (std::uint32_t i = begin; i < end; ++i) {
     const auto code = static_cast<std::uint32_t>(in[i]), gap = kSigned ? code >> 1 : code;
     const std::uint32_t sign = kSigned ? code & 1 : 1;
@@ -187,7 +161,7 @@ MQ_DEVICE void parse_gaps(Target<T>& t, const std::byte* in, std::uint32_t bytes
     if (gap == kSkip<kSigned>) {
       t.bad |= (kSigned && sign != 0) || i + 1 == bytes;
     } else if (next < t.n) {
-      set_entry(t, entry++, next++, sign);
+      set_entry(t, next++, sign);
     } else {
       t.bad = true;
       ++next;
@@ -203,7 +177,7 @@ MQ_DEVICE void parse_positions(Target<T>& t, std::uint32_t count, const Position
     const std::uint32_t position = position_of(i);
     const bool ok = position < t.n && (i == 0 || position_of(i - 1) < position);
     t.bad |= !ok;
-    if (ok) set_entry(t, i, position, sign_of(i));
+    if (ok) set_entry(t, position, sign_of(i));
   }
 }
 
@@ -257,15 +231,16 @@ MQ_DEVICE void parse_ternary(Target<T>& t, const TernaryHeader<T>& header, T& ma
   t.bad |= count % 8 != 0 && static_cast<std::uint32_t>(signs[count / 8]) >> (count % 8) != 0;
 }
 
-// Writes x. Elements below are `low`, elements above `high`, and those whose two bits are set `mark`.
+// Writes x, of which t.above are `high`, t.below `low`, and both `mark`.
 template <class T>
-MQ_DEVICE void write_sides(const Target<T>& t, T low, T high, T mark) {
-  if (t.list != nullptr) return write_list(t, [&](std::uint32_t, bool sign) { return sign ? high : low; });
-  write_elements(t, [&](std::uint32_t w, std::uint32_t l, bool& entry) {
-    const bool above = (t.above[w] >> l & 1) != 0, below = (t.below[w] >> l & 1) != 0;
-    entry = above || below;
-    return above && below ? mark : above ? high : below ? low : T{0};
-  });
+MQ_DEVICE void write_sides(const Target<T>& t, std::uint32_t count, T low, T high, T mark) {
+  write_entries(
+      t, count, [&](std::uint32_t w) { return t.above[w] | t.below[w]; },
+      [&](std::uint32_t w, std::uint32_t l, bool& entry) {
+        const bool above = (t.above[w] >> l & 1) != 0, below = (t.below[w] >> l & 1) != 0;
+        entry = above || below;
+        return above && below ? mark : above ? high : below ? low : T{0};
+      });
 }
 
 template <class T>
@@ -275,18 +250,12 @@ MQ_DEVICE void decode_ternary(const SparseDecodeArgs& a) {
   Target<T> t(a, offset);
   TernaryHeader<T> header;
   memcpy(&header, t.wire, sizeof header);
-  const auto count = static_cast<std::uint32_t>(header.count());
   T mark{0};
   t.bad = !header.valid();
-  if (!t.bad) {
-    if (header.format() < TernaryFormat::dense && t.are_few(count))
-      t.use_list(count);
-    else
-      t.use_bits();
-    parse_ternary(t, header, mark);
-  }
+  if (!t.bad) parse_ternary(t, header, mark);
   if (t.refused()) return;
-  write_sides(t, header.value[kBelow], header.value[kAbove], mark);
+  write_sides(t, static_cast<std::uint32_t>(header.count()), header.value[kBelow], header.value[kAbove],
+              mark);
 }
 
 }  // namespace mq::kernels::cuda

@@ -103,34 +103,23 @@ MQ_DEVICE void decode_valued(const SparseDecodeArgs& a) {
   Target<T> t(a, offset);
   ValuedHeader header;
   memcpy(&header, t.wire, sizeof header);
-  const auto count = static_cast<std::uint32_t>(header.count());
-  if (header.format() < ValuedFormat::bitmap && t.are_few(count))
-    t.use_list(count);
-  else
-    t.use_bits();
   T mark{0};
   const std::byte* const values = parse_valued(t, header, mark);
   if (t.refused()) return;
+  const auto count = static_cast<std::uint32_t>(header.count());
   if (header.format() == ValuedFormat::full) return decode_full(t, values, count);
-  if (t.list != nullptr) {
-    write_list(t, [&](std::uint32_t i, bool) {
-      const T value = load<T>(values + std::size_t{i} * sizeof(T));
-      t.bad |= value == T{0};
-      return value;
-    });
-    t.refused();
-    return;
-  }
   t.bad = rank_words(t) != count;
   if (t.refused()) return;
-  write_elements(t, [&](std::uint32_t w, std::uint32_t l, bool& entry) {
-    const bool sent = (t.above[w] >> l & 1) != 0, marked = (t.marks[w] >> l & 1) != 0;
-    entry = sent || marked;
-    if (!sent) return marked ? mark : T{0};
-    const T value = value_at(t, values, w, l);
-    t.bad |= value == T{0};
-    return value;
-  });
+  write_entries(
+      t, count, [&](std::uint32_t w) { return t.above[w] | t.marks[w]; },
+      [&](std::uint32_t w, std::uint32_t l, bool& entry) {
+        const bool sent = (t.above[w] >> l & 1) != 0, marked = (t.marks[w] >> l & 1) != 0;
+        entry = sent || marked;
+        if (!sent) return marked ? mark : T{0};
+        const T value = value_at(t, values, w, l);
+        t.bad |= value == T{0};
+        return value;
+      });
   t.refused();
 }
 
@@ -169,7 +158,6 @@ MQ_DEVICE void decode_zeros(const SparseDecodeArgs& a) {
   }
   const std::byte* const top = values;
   values += top_bytes(t.n);
-  t.use_bits();
   parse_groups(t, top, values + std::size_t{count} * sizeof(T));
   t.bad |= rank_words(t) != count;
   if (t.refused()) return;
