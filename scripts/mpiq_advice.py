@@ -40,7 +40,9 @@ OTHERS = (
     ["physics that needs 1e-6", "**do not use**", "none, or `: mpi`", "", "lossless `zerorun` gains nothing on dense data"],
     ["sparse embeddings, graphs", "[sparse functions](docs/sparse.md)", "none: call `MPIQ_Sparse_allreduce`", "rounding only",
      "1 % of 16 MiB over 1 Gbit/s: 93"],
-    ["vectors on GPUs", "**do not use** without measuring", "", "as above", "none measured: never run on a GPU"],
+    ["vectors on GPUs that ranks share", "`onebit` with feedback", "`4M-: onebit feedback=address`", "as above",
+     "2 ranks on an H200: [1.8 at 4 MiB, 12.9 at 64 MiB](results/2026-11-27-h200/README.md); below keep MPI"],
+    ["a GPU for each rank", "**do not use** without measuring", "", "as above", "none measured"],
     ["100 Gbit/s and more", "**do not use**", "", "", "0.3 to 0.7 ([simulated](results/2026-11-25-scale/README.md))"],
     ["sums below 64 KiB, integers, minimum, maximum", "**do not use**", "stay with MPI", "", ""],
 )

@@ -28,7 +28,8 @@ NEEDED = (
 ).split()
 
 
-DATASETS = {"samples": "samples/t_max_s", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s"}
+DATASETS = {"samples": "samples/t_max_s", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s",
+            "busy": "phases/busy_s"}
 END_AT = (40, 44, 28, 28)  # by version of HDF5's superblock: where it says the end of the file
 MARK = b"\nmpiq-bench crc32 "  # begins the line after the end of a file; eight digits follow
 
@@ -42,13 +43,15 @@ class Results:
     """The rows of one file, the last of each key, with text as str. A column `data` (the distribution of the input) is added;
     `link`, `method`, `feedback` and `matrix_side` exist even if the file has none. attrs: those of / and /run, and `hosts`,
     `cpus`, `commits` (each with whether it had changes), `loads` (host, load before the run, cores), `env`, `inputs`, `formulas`, `file`. samples: the repetitions of each row; NaN after the last and for those that are
-    not valid. t_rank: samples of every rank. exposed: seconds in each of phases. None if the file has none."""
+    not valid. t_rank: samples of every rank. exposed, busy: seconds in each of phases,
+    without and with what other work hides. None if the file has none."""
 
     points: np.ndarray
     attrs: dict
     samples: np.ndarray = None
     t_rank: np.ndarray = None
     exposed: np.ndarray = None
+    busy: np.ndarray = None
     phases: tuple = ()
 
 

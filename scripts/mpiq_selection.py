@@ -61,7 +61,7 @@ class Selection:
             yield key, int(size), points[points["bytes"] == size]
 
     def matrix(self, name):
-        """key of a row -> its row of a dataset (samples, t_rank, exposed) in the file of the row."""
+        """key of a row -> its row of a dataset (samples, t_rank, exposed, busy) in the file of the row."""
         out = {}
         for result in self.results:
             values = getattr(result, name)

@@ -53,7 +53,6 @@ struct LatticeRow {
     a.block = kBlock;
     a.blocks = static_cast<std::uint32_t>(blocks_of(a.n));
     a.step = static_cast<double>(bound_step<T>(d.args.params, d.args.site.ranks));
-    constexpr std::uint32_t kWalkShared = kWalkWindow + 16;
     const bool own_walk =
         a.blocks > 0 && a.blocks <= kOwnWalkBlocks;  // each thread block searches for its own blocks
     if (!own_walk) {

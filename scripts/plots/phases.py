@@ -16,14 +16,25 @@ def phase_names(selection):
     return next((r.phases for r in selection.results if r.phases), ())
 
 
+def parts(exposed, busy, time):
+    """Seconds by phase. Of vectors on a GPU only the waiting is known as exposed; encode and decode are then the GPU's own time, and
+    other is what is left of the call's."""
+    if busy is None or not np.isfinite(exposed[1]) or np.isfinite(exposed).all():
+        return exposed
+    found = np.where(np.isfinite(exposed), exposed, busy)
+    found[3] = max(0.0, time - found[:3].sum())
+    return found
+
+
 def panels(selection):
     """Key, size, time of the fastest dense method (NaN if there is none), and seconds by phase of each method, at the largest
     size."""
-    exposed = selection.matrix("exposed")
+    exposed, busy = selection.matrix("exposed"), selection.matrix("busy")
     for key, size, rows in selection.largest():
         rows, found = rows[good(rows)], {}
         for method in sorted(set(rows["method"]), key=fig.order):
-            mine = [exposed[k] for k in rows["key"][rows["method"] == method] if k in exposed]
+            mine = [parts(exposed[row["key"]], busy.get(row["key"]), row["t_median_s"])
+                    for row in rows[rows["method"] == method] if row["key"] in exposed]
             mine = [m for m in mine if np.isfinite(m).all() and m.sum() > 0]
             if mine:
                 found[str(method)] = np.median(mine, axis=0)
@@ -74,5 +85,7 @@ def phases(selection):
             rows += [{**named(key), "method": method, "bytes": size, "phase": name, "exposed_s": float(value),
                       "share": float(value / seconds.sum())} for name, value in zip(names, seconds)]
     fig.finish(figure, selection.title or "Where the time of a compressed allreduce goes", selection.footer(
-        "The bars are medians over repetitions of what the slowest rank spends in each phase. Work that overlaps counts once."))
+        "The bars are medians over repetitions of what the slowest rank spends in each phase. Work that overlaps counts once."
+        + (" Of vectors on a GPU, encode and decode are the GPU's own time, which may overlap the waiting."
+           if any((r.points["memory"] == "cuda").any() for r in selection.results) else "")))
     return figure, rows

@@ -1,0 +1,31 @@
+# What Python scripts test of the preload library: reports, mpiq-run, scripts/compare_preload, scripts/suites. Read once.
+
+if(TARGET mpiq-run)
+  foreach(family IN LISTS families)
+    add_test(NAME preload_report_${family} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/report_test.py ${family} $<TARGET_FILE:mpiq-run>
+      ${mpiexec_${family}} ${CMAKE_CURRENT_BINARY_DIR}/control_${family})
+    set_tests_properties(preload_report_${family} PROPERTIES LABELS mpi TIMEOUT 180 PROCESSORS 2)
+    if(family STREQUAL openmpi)
+      set_tests_properties(preload_report_${family} PROPERTIES ENVIRONMENT "${openmpi_env}")
+    endif()
+  endforeach()
+  add_test(NAME mpiq_run COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/run_test.py $<TARGET_FILE:mpiq-run> ${MPIEXEC_EXECUTABLE}
+    ${CMAKE_CURRENT_BINARY_DIR}/calls_c_${mpi_family})
+  set_tests_properties(mpiq_run PROPERTIES LABELS mpi TIMEOUT 120 PROCESSORS 2)
+  if(mpi_family STREQUAL openmpi)
+    set_tests_properties(mpiq_run PROPERTIES ENVIRONMENT "${openmpi_env}")
+  endif()
+endif()
+
+set(mpiq_run)
+if(TARGET mpiq-run)
+  set(mpiq_run $<TARGET_FILE:mpiq-run>)
+endif()
+add_test(NAME compare_preload COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/compare_preload_test.py $<TARGET_FILE:mpi_quant_pmpi>
+  ${MPIEXEC_EXECUTABLE} ${CMAKE_CURRENT_BINARY_DIR}/calls_c_${mpi_family} ${mpiq_run})
+set_tests_properties(compare_preload PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2)
+add_test(NAME suites COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/suites_test.py $<TARGET_FILE:mpi_quant_pmpi>)
+set_tests_properties(suites PROPERTIES LABELS mpi TIMEOUT 300)
+if(mpi_family STREQUAL openmpi)
+  set_tests_properties(compare_preload PROPERTIES ENVIRONMENT "${openmpi_env}")
+endif()
