@@ -44,7 +44,6 @@ PANEL_WIDTH = 5.2  # inches, with its legend; two panels fit a page
 plt.rcParams.update({
     "font.size": 9, "axes.titlesize": 9.5, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "pdf.fonttype": 42, "legend.frameon": False,
-    "text.parse_math": False,  # a $ in a title or a name is a $
     "svg.hashsalt": "mpi_quant",  # so that names inside an SVG depend on its content only
 })
 
@@ -251,9 +250,20 @@ def finish(figure, title, footer):
         legend(axis)
 
 
+def take_literally(figure):
+    """A $ in a title or a name is a $. Only labels of ticks have formulas."""
+    texts = list(figure.texts)
+    for axes in figure.axes:
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        texts += [text for each in legends(axes) for text in (*each.get_texts(), each.get_title())]
+    for text in texts:
+        text.set_parse_math(False)
+
+
 def lay_out(figure, with_words=True):
     """Sets the margins. With words, the title stands above the panels and the conditions below. A long legend makes the figure
     higher."""
+    take_literally(figure)
     need = [(0.14 * sum(text.get_text().count("\n") + 1.25 for each in legends(axis) for text in each.get_texts())
              + 0.3 * (len(legends(axis)) - 1), axis.get_position().height) for axis in figure.axes if legends(axis)]
     height, above, below = max([figure.get_figheight(), *(inches / share for inches, share in need)]), 0.0, 0.0
@@ -263,8 +273,8 @@ def lay_out(figure, with_words=True):
         lines = [line for sentence in figure.words[1] for line in textwrap.wrap(sentence, width=int(15 * width))]
         above, below = 0.2 + 0.17 * (title.count("\n") + 1), 0.15 + 0.14 * len(lines)
         height += above + below
-        figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11)
-        figure.text(0.1 / width, 0.08 / height, "\n".join(lines), fontsize=8, color="#444444", va="bottom", linespacing=1.25)
+        figure.text(0.5, 1 - 0.12 / height, title, va="top", ha="center", fontsize=11, parse_math=False)
+        figure.text(0.1 / width, 0.08 / height, "\n".join(lines), fontsize=8, color="#444444", va="bottom", linespacing=1.25, parse_math=False)
     figure.set_figheight(height)
     figure.tight_layout(w_pad=2.0, rect=(0, below / height, 1, 1 - above / height))
 
