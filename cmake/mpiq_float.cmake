@@ -20,5 +20,5 @@ int main() {}" MPIQ_KEEPS_FLOATS)
 endif()
 if(mpiq_loose)
   message(FATAL_ERROR "${mpiq_loose} changes floating-point results, and the ranks of a program would get different bits: \
-take it out of CFLAGS, CXXFLAGS and CMAKE_CXX_FLAGS, or add -fno-fast-math (icx: -fp-model=precise) where the compiler does it by itself")
+take it out of CFLAGS, CXXFLAGS and CMAKE_CXX_FLAGS. Where the compiler does it by itself, add -fno-fast-math (icx: -fp-model=precise)")
 endif()

@@ -24,7 +24,8 @@ NEEDS = {
 
 def is_environment():
     """Whether the user has chosen this Python."""
-    return sys.prefix != sys.base_prefix or bool(os.environ.get("CONDA_PREFIX"))
+    conda = os.environ.get("CONDA_PREFIX")  # it stays set where another Python comes first on PATH
+    return sys.prefix != sys.base_prefix or bool(conda) and os.path.realpath(sys.prefix) == os.path.realpath(conda)
 
 
 def place(name):

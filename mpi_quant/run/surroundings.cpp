@@ -1,6 +1,8 @@
 #include "mpi_quant/run/surroundings.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,9 +67,18 @@ std::string container_advice(const std::string& program) {
          "Run mpiq-run inside the container, as docs/preload.md says under \"Containers\"";
 }
 
+// The file stays open in the program. Its number is a high one, because scripts use low ones, and its name is no other's (preload/unused.c).
 void watch_for_calls() {
-  const int descriptor = memfd_create("mpiq-run", 0);  // stays open in the program
-  if (descriptor >= 0) pass_on("MPIQ_RUN", std::to_string(getpid()) + ":" + std::to_string(descriptor));
+  constexpr int kLeast = 100;
+  unsigned long long any = 0;
+  if (getrandom(&any, sizeof any, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof any)) return;
+  const std::string name = "mpiq-run-" + std::to_string(getpid()) + "-" + std::to_string(any);
+  const int low = memfd_create(name.c_str(), MFD_CLOEXEC);
+  if (low < 0) return;
+  const int descriptor = fcntl(low, F_DUPFD, kLeast);
+  close(low);
+  if (descriptor >= 0)
+    pass_on("MPIQ_RUN", std::to_string(getpid()) + ":" + std::to_string(descriptor) + ":" + name);
 }
 
 }  // namespace mq

@@ -2,10 +2,11 @@
 import os
 import re
 import subprocess
+import sys
 
 LAUNCHERS = ("srun:pmi2", "srun:pmix", "srun:cray_shasta", "hydra", "openmpi")
 TEXTS = {"partition": "", "account": "", "qos": "", "constraint": "", "modules": "", "launcher": "srun:pmi2", "link": "",
-         "python": "/usr/bin/python3", "out": ".", "small_partition": "", "min_free_mb": "64", "max_nodes": ""}
+         "python": sys.executable or "/usr/bin/python3", "out": ".", "small_partition": "", "min_free_mb": "64", "max_nodes": ""}
 LISTS = ("sbatch_options", "srun_options")
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 

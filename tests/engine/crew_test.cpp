@@ -51,6 +51,29 @@ TEST(Crew, PartsRunAtTheSameTime) {
   EXPECT_EQ(threads.count(std::this_thread::get_id()), 1U);
 }
 
+// A program may make memory writable in its handler of SIGSEGV.
+TEST(Crew, SignalsThatAThreadRaisesReachTheProgramsHandler) {
+  EXPECT_EXIT(
+      {
+        static std::atomic<int> handled{0};
+        struct sigaction action {};
+        action.sa_handler = [](int) { ++handled; };
+        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+          sigaction(signal, &action, nullptr);
+        constexpr int kParts = 3;
+        std::atomic<int> here{0};
+        mq::run_together(kParts, [&](int) {
+          ++here;  // each part in a thread of its own
+          const auto deadline = std::chrono::steady_clock::now() + 20s;
+          while (here < kParts && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+          for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+            pthread_kill(pthread_self(), signal);
+        });
+        _exit(handled == 6 * kParts ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST(Crew, ServesSeveralCallersAtOnce) {
   std::vector<std::thread> callers;
   std::atomic<int> parts{0};

@@ -98,6 +98,21 @@ class NoMpi(unittest.TestCase):
         self.assertNotIn("made no MPI call", done.stderr)
 
 
+    def test_no_file_of_the_program_is_touched(self):
+        """Whatever lies behind the number of mpiq-run's file, in a script that uses numbers itself, and in another process."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "user.log")
+            # Without mpiexec, for MPI uses such numbers itself under it.
+            script = f"exec 3>>'{path}' 4>&3 5>&3 6>&3 7>&3 8>&3 9>&3; echo what the user has written >&3; '{CONTROL}' differ; true"
+            done = run(RUN, "--policy", ": onebit", "sh", "-c", script)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, "a+", encoding="utf-8") as file:
+                for name in ("mpiq-run", f"mpiq-run-{os.getpid()}-1"):
+                    run(MPIEXEC, "-n", "1", RUN, CONTROL, "differ", MPIQ_RUN=f"{os.getpid()}:{file.fileno()}:{name}")
+                file.seek(0)
+                self.assertEqual(file.read(), "what the user has written\n")
+
+
 class Surroundings(unittest.TestCase):
     def test_a_starter_of_containers_is_told_about(self):
         with tempfile.TemporaryDirectory() as folder:

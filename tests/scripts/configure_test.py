@@ -96,7 +96,7 @@ class Flags(Configure):
 
     def configure(self, source, *definitions, **environment):
         build = tempfile.mkdtemp(dir=self.folder)
-        return build, self.cmake("-S", source, "-B", build, "-D", "CMAKE_CXX_COMPILER=" + CXX, *definitions, **environment)
+        return build, self.cmake("-G", "Ninja", "-S", source, "-B", build, "-D", "CMAKE_CXX_COMPILER=" + CXX, *definitions, **environment)
 
     def test_flags_that_change_results_are_refused_with_one_error(self):
         source = self.project("include(mpiq_float)\n")

@@ -258,7 +258,7 @@ class Skipped(InTemporaryFolder):
     def ctest(self, word="it"):
         with open(self.path("CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write(SKIPPING_PROJECT % ROOT)
-        subprocess.run(["cmake", "-S", self.folder, "-B", self.path("build"), f"-DWORD={word}"], check=True, capture_output=True)
+        subprocess.run(["cmake", "-G", "Ninja", "-S", self.folder, "-B", self.path("build"), f"-DWORD={word}"], check=True, capture_output=True)
         ran = subprocess.run(["ctest", "--test-dir", self.path("build")], check=False, capture_output=True, text=True).stdout
         return subprocess.run([sys.executable, script("mpiq_skipped.py"), self.path("build")], input=ran, check=True, capture_output=True,
                               text=True).stdout
