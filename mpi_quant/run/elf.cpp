@@ -1,31 +1,57 @@
 #include "mpi_quant/run/elf.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 namespace mq {
 namespace {
 
+// The bytes of a file, of which the system reads those that are looked at: a program may be very long. Empty if it cannot be read.
+class Bytes {
+ public:
+  explicit Bytes(const std::string& path) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    struct stat status {};
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+      const auto size = static_cast<std::size_t>(status.st_size);
+      void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+      if (at != MAP_FAILED) all_ = {static_cast<const char*>(at), size};
+    }
+    close(descriptor);
+  }
+  ~Bytes() {
+    if (!all_.empty()) munmap(const_cast<char*>(all_.data()), all_.size());
+  }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  std::string_view all() const { return all_; }
+
+ private:
+  std::string_view all_;
+};
+
 // Reads a T at an offset. False if the file ends before.
 template <class T>
-bool read_at(const std::string& file, std::uint64_t offset, T& out) {
+bool read_at(std::string_view file, std::uint64_t offset, T& out) {
   if (offset > file.size() || file.size() - offset < sizeof out) return false;
   std::memcpy(&out, file.data() + offset, sizeof out);
   return true;
 }
 
 // The text that begins at an offset and ends with a null character.
-std::string text_at(const std::string& file, std::uint64_t offset) {
+std::string text_at(std::string_view file, std::uint64_t offset) {
   if (offset >= file.size()) return "";
-  const std::size_t end = file.find('\0', offset);
-  return file.substr(offset, end == std::string::npos ? end : end - offset);
+  file.remove_prefix(offset);
+  return std::string(file.substr(0, file.find('\0')));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -48,7 +74,7 @@ using Header = ElfW(Ehdr);
 using Segment = ElfW(Phdr);
 using Entry = ElfW(Dyn);
 
-Dynamic read_dynamic(const std::string& file, const Segment& segment) {
+Dynamic read_dynamic(std::string_view file, const Segment& segment) {
   Dynamic found;
   for (std::uint64_t at = 0; at + sizeof(Entry) <= segment.p_filesz; at += sizeof(Entry)) {
     Entry entry{};
@@ -66,8 +92,8 @@ Dynamic read_dynamic(const std::string& file, const Segment& segment) {
 }  // namespace
 
 std::vector<std::string> needed_libraries(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  const std::string file((std::istreambuf_iterator<char>(stream)), {});
+  const Bytes bytes(path);
+  const std::string_view file = bytes.all();
   Header header{};
   constexpr int kClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
   if (!read_at(file, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
