@@ -45,8 +45,9 @@ def train(method):
         loss.backward()
         if gradient.is_cuda:
             torch.cuda.current_stream().synchronize()
-        library.MPIQ_Allreduce(ctypes.c_void_p(gradient.data_ptr()), ctypes.c_void_p(total.data_ptr()), ctypes.c_longlong(gradient.numel()),
-                               handle(MPI.FLOAT), handle(MPI.SUM), handle(comm), handle(info))
+        error = library.MPIQ_Allreduce(ctypes.c_void_p(gradient.data_ptr()), ctypes.c_void_p(total.data_ptr()), ctypes.c_longlong(gradient.numel()),
+                                       handle(MPI.FLOAT), handle(MPI.SUM), handle(comm), handle(info))
+        if error != MPI.SUCCESS: raise MPI.Exception(error)  # mpi4py lets functions return errors
         gradient.copy_(total).div_(comm.size)
         optimizer.step()
         times.append(time.perf_counter() - start)
