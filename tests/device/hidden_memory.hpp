@@ -18,8 +18,8 @@ class HiddenMemory {
   explicit HiddenMemory(std::size_t bytes) : bytes_(bytes) {
     const int file = memfd_create("GPUs of the tests", 0);
     if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
-    outside_ = map(file, PROT_NONE);
-    inside_ = map(file, PROT_READ | PROT_WRITE);
+    outside_ = map(place(bytes), file, PROT_NONE);
+    inside_ = map(nullptr, file, PROT_READ | PROT_WRITE);
     (void)close(file);
   }
   HiddenMemory(const HiddenMemory&) = delete;
@@ -47,8 +47,21 @@ class HiddenMemory {
   }
 
  private:
-  std::byte* map(int file, int access) const {
-    void* const p = mmap(nullptr, bytes_, access, MAP_SHARED | MAP_NORESERVE, file, 0);
+  // An address whose low 32 bits are 2.5 GiB or more. Behind a small number in a kernel's arguments there may be four bytes
+  // that nobody has set, and those may be the upper half of an address of this memory. Then number and bytes together must
+  // not look like an address of it.
+  static void* place(std::size_t bytes) {
+    constexpr std::uintptr_t kPeriod = std::uintptr_t{4} << 30, kLow = std::uintptr_t{5} << 29;
+    if (bytes > kPeriod - kLow) std::abort();
+    void* const free =
+        mmap(nullptr, 2 * kPeriod, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (free == MAP_FAILED) std::abort();
+    const auto at = reinterpret_cast<std::uintptr_t>(free);
+    return reinterpret_cast<void*>((at + kPeriod - 1) / kPeriod * kPeriod + kLow);
+  }
+  std::byte* map(void* at, int file, int access) const {
+    const int flags = MAP_SHARED | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0);
+    void* const p = mmap(at, bytes_, access, flags, file, 0);
     if (p == MAP_FAILED) std::abort();
     return static_cast<std::byte*>(p);
   }
