@@ -253,7 +253,7 @@ TEST_F(NeighborMix, is_counted_with_its_bytes_and_takes_its_codec_from_the_polic
   double weight = 1;
   ASSERT_EQ(MPIQ_Neighbor_mix(x.data(), &weight, 4000, MPI_FLOAT, 0.5, graph, Info{{"mpiq_key", "k"}}),
             MPI_SUCCESS);
-  MPIQ_Stats s;
+  MPIQ_Stats s = MPIQ_STATS_INIT;
   ASSERT_EQ(MPIQ_Comm_get_stats(graph, &s), MPI_SUCCESS);
   EXPECT_EQ(s.scheme_calls, 1u);
   EXPECT_EQ(s.calls, 0u);
