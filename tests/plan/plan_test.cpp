@@ -30,7 +30,7 @@ std::vector<int> sizes() {
   return all;
 }
 
-// The rank of ranks is of no account.
+// Ranks::rank is ignored.
 void for_each_plan(
     const std::function<void(const PlanRow&, const Ranks& ranks, const std::vector<Plan>&)>& f) {
   for (const PlanRow& row : plans())
