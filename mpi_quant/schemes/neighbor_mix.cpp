@@ -69,7 +69,7 @@ Status bad_argument(std::string text) { return {Code::bad_argument, std::move(te
 Status check(const Mix& m) {
   if (m.count < 0) return bad_argument("count " + std::to_string(m.count) + " is negative");
   if (m.datatype != MPI_FLOAT && m.datatype != MPI_DOUBLE)
-    return bad_argument("datatype is neither MPI_FLOAT nor MPI_DOUBLE");
+    return bad_argument("datatype must be MPI_FLOAT or MPI_DOUBLE");
   if (m.weight == nullptr) return bad_argument("weight is NULL");
   if (!(std::isfinite(*m.weight) && *m.weight > 0)) return bad_argument("*weight is not a positive number");
   if (!(m.gamma > 0 && m.gamma <= 1)) return bad_argument("gamma is not above 0 and at most 1");

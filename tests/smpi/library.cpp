@@ -304,7 +304,7 @@ void check_errors(const Group& group) {
 // The policy decides by size what is compressed, and the statistics say so.
 void check_policy(const Group& group) {
   const Vectors small(group, 100, true), large(group, 10000, true);
-  MPIQ_Stats before{}, after{};
+  MPIQ_Stats before = MPIQ_STATS_INIT, after = MPIQ_STATS_INIT;
   check(MPIQ_Comm_get_stats(group.comm, &before) == MPI_SUCCESS, group, "MPIQ_Comm_get_stats");
   check(MPIQ_Comm_set_policy(group.comm, "0-1K: mpi; 1K-: raw/ring") == MPI_SUCCESS, group,
         "MPIQ_Comm_set_policy");
