@@ -18,7 +18,7 @@ NEEDS = {
     "identity": ("numpy",), "libsvm": ("numpy",), "quality": ("numpy",),
     "bound": FILES, "check_results": FILES, "compare": FILES, "export": FILES, "merge": FILES, "mpiq_results.py": FILES, "paper_table": FILES,
     "self_check": FILES, "sweep": FILES,
-    "energy": FIGURES, "khat": FIGURES, "plot": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
+    "energy": FIGURES, "plot": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
 }
 
 
