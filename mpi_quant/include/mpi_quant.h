@@ -390,8 +390,7 @@ MPIQ_PUBLIC int MPIQ_Sparse_allreduce_init(MPI_Count out_count, const int64_t* o
  *
  * - mpiq_algorithm: "auto" (default) chooses by the network and the lists. "allgather". "split": each rank
  *   reduces a part of the indices. "recursive_doubling". "dense": MPI_Allreduce (minimum and maximum are
- *   split instead, because MPI may lose a NaN in them). "ssar" and "dsar", for comparison: the split
- *   allreduces of Renggli et al.: SparCML, SC 2019. */
+ *   split instead, because MPI may lose a NaN in them). */
 MPIQ_PUBLIC int MPIQ_Sparse_allreduce_union(MPI_Count count, const int64_t* indices, const void* values,
                                             MPI_Count size, MPI_Count max, int64_t* result_indices,
                                             void* result_values, MPI_Count* result_count, MPI_Count stride,
