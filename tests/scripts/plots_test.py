@@ -232,22 +232,9 @@ class Plots(Drawn):
         found = self.draw("adacomp", training_files.write(self.path("t.csv"), training_files.rows_of(), sent))
         self.assertEqual(self.columns(found, "method", "step", "ratio"), [("adacomp", 100, 40), ("adacomp", 200, 40), ("adacomp", 300, 80)])
 
-    def descents(self):
-        """raw halves its gap with each test of a rate of 0.1, and stands still with 0.4; ef21 sends a tenth."""
-        for method, factor in (("raw", 10), ("topk memory=ef21", 1)):
-            for rate in (0.1, 0.4):
-                rows = training_files.rows_of(method, accuracies=(0.9,) * 12, network="logistic", rate=rate, batch=1000)
-                yield [{**row, "loss": 0.3 + 0.3 * (0.5**i if rate == 0.1 else 1), "sent_bytes": 1000 * factor * (i + 1)} for i, row in enumerate(rows)]
-
-    def test_descent(self):
-        found = self.draw("descent", training_files.write(self.path("t.csv"), *self.descents()))
-        self.assertEqual({(r["method"], r["rate"], r["bytes_to_target"]) for r in found},
-                         {("raw", "0.1", "110000"), ("topk memory=ef21", "0.1", "11000")})
-        self.assertEqual(self.columns(found, "method", "step", "sent_bytes")[0], ("raw", 100, 10000))
-
-    def test_descents_are_no_training_of_networks(self):
-        path = training_files.write(self.path("t.csv"), *self.descents())
-        self.refused("training", "no run of a network", path)
+    def test_logistic_regressions_are_no_training_of_networks(self):
+        rows = training_files.rows_of("raw", accuracies=(0.9,) * 12, network="logistic", rate=0.1, batch=1000)
+        self.refused("training", "no run of a network", training_files.write(self.path("t.csv"), rows))
 
     def test_codecs(self):
         path = self.path("q.csv")
@@ -325,7 +312,7 @@ class Register(Drawn):
                    "launches": "more than one launch", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution",
                    "roofline": "kernels.json",
-                   "training": "TRAIN.csv", "adacomp": "TRAIN.csv", "descent": "TRAIN.csv", "codecs": "QUALITY.csv"}
+                   "training": "TRAIN.csv", "adacomp": "TRAIN.csv", "codecs": "QUALITY.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)
