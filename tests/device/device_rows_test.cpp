@@ -2,6 +2,7 @@
 // needed.
 
 #include "tests/device/device_rows.hpp"
+#include "tests/kernels/host_kernels.hpp"
 
 #include <gtest/gtest.h>
 
@@ -180,8 +181,12 @@ TEST(DeviceRows, Table) {
        {"raw", "bf16", "f16", "int8", "int4", "qsgd", "terngrad", "mxfp8", "mxfp6", "mxfp4", "nvfp4",
         "minifloat", "rangefloat", "natural", "onebit", "bound", "adacomp", "meprop", "fft"})
     for (const kernels::Params& params : param_sets(*kernels::find_codec(codec)))
-      for (const kernels::Element element : kernels::kElements)
-        EXPECT_NE(kernels::device_ops(*kernels::find_codec(codec), element, params), nullptr) << codec;
+      for (const kernels::Element element : kernels::kElements) {
+        const kernels::DeviceOps* const ops =
+            kernels::device_ops(*kernels::find_codec(codec), element, params);
+        ASSERT_NE(ops, nullptr) << codec;
+        EXPECT_EQ(ops->reads_once, host_kernels::reads_once(codec)) << codec;
+      }
   kernels::Params long_lines = kernels::preset_params(*kernels::find_codec("meprop"));
   long_lines.value[2] = 0x1p31;
   EXPECT_EQ(kernels::device_ops(*kernels::find_codec("meprop"), kernels::Element::f32, long_lines), nullptr);

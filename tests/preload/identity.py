@@ -6,7 +6,7 @@ the program states, and by address; writes the relative error of the sum of the 
     one tensor a buffer    the error by address is more than 1.2 times that of the stated key
     different data         the error by address is more than 1.05 times that without feedback
 
-    scripts/identity [--build DIR] [--mpiexec CMD] [--mnist DIR] [--methods M,...] [--only NAME,...] [-o FILE]
+    tests/preload/identity.py [--build DIR] [--mpiexec CMD] [--mnist DIR] [--methods M,...] [--only NAME,...] [-o FILE]
 
 The gradients are recorded while PyTorch (Debian's python3-torch) trains small networks, see scripts/mpiq_recordings.py.
 """
@@ -18,11 +18,11 @@ import subprocess
 import sys
 import tempfile
 
-import mpiq_python  # noqa: F401  chooses the Python
-import mpiq_arguments
-import mpiq_recordings as recordings
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../scripts"))
+import mpiq_python  # noqa: E402,F401  chooses the Python
+import mpiq_recordings as recordings  # noqa: E402
+
 METHODS = "onebit,adaptive,topk,threshold(quantile=0.99)"
 STEPS = 50
 WAYS = ("off", "key", "address")
@@ -32,11 +32,10 @@ COLUMNS = ("case", "one_tensor", "method", *(f"error_{way}" for way in WAYS), "l
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog=__doc__.split("\n\n", 1)[1])
-    mpiq_arguments.add_version(parser)
-    parser.add_argument("--build", default=os.path.join(HERE, "../build/dev"), help="folder of the build [build/dev]")
+    parser.add_argument("--build", default=os.path.join(HERE, "../../build/dev"), help="folder of the build [build/dev]")
     parser.add_argument("--mpiexec", default="mpiexec.mpich", help="launcher with its options [mpiexec.mpich]")
     parser.add_argument("--family", default="mpich", choices=("mpich", "openmpi"), help="of the launcher [mpich]")
-    parser.add_argument("--mnist", default=os.path.join(HERE, "../tests/data/mnist"), help="folder of MNIST [tests/data/mnist]")
+    parser.add_argument("--mnist", default=os.path.join(HERE, "../data/mnist"), help="folder of MNIST [tests/data/mnist]")
     parser.add_argument("--only", default="", help="sequences whose names begin so, between commas [all]")
     parser.add_argument("--methods", default=METHODS, help=f"between commas [{METHODS}]")
     parser.add_argument("-o", "--output", help="file of the table [standard output]")
@@ -66,7 +65,7 @@ def replay(arguments, lines, methods, folder):
                os.path.join(arguments.build, f"tests/preload/replay_{arguments.family}"), cases, *policies]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"scripts/identity: the replay failed ({done.returncode}): {done.stderr.strip() or done.stdout.strip()}")
+        sys.exit(f"tests/preload/identity.py: the replay failed ({done.returncode}): {done.stderr.strip() or done.stdout.strip()}")
     # Parameters contain commas too. The case is before the first comma, the error after the last.
     rows = [line.split(",", 1) for line in done.stdout.splitlines()[1:]]
     return {(case, rest.rpartition(",")[0]): float(rest.rpartition(",")[2]) for case, rest in rows}
@@ -103,7 +102,7 @@ def table(arguments, folder):
 
 def main():
     arguments = parse_arguments()
-    if not recordings.has_torch("scripts/identity"):
+    if not recordings.has_torch("tests/preload/identity.py"):
         return 3
     with tempfile.TemporaryDirectory() as folder:
         rows = table(arguments, folder)
@@ -114,7 +113,7 @@ def main():
         writer.writerows(rows)
     failed = [row for row in rows if not row["passed"]]
     for row in failed:
-        print(f"scripts/identity: {row['case']}, {row['method']}: {row['error_address']}, more than {row['limit']}", file=sys.stderr)
+        print(f"tests/preload/identity.py: {row['case']}, {row['method']}: {row['error_address']}, more than {row['limit']}", file=sys.stderr)
     return 1 if failed else 0
 
 
