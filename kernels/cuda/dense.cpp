@@ -81,10 +81,10 @@ void device_bring(void* to, const void* from, std::size_t bytes, std::size_t mos
          Bring{static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
 }
 
-constinit const DeviceRow raw_device_row{"raw", {kOps<kRaw32>, kOps<kRaw64>}, {}};
+constinit const DeviceRow raw_device_row{{kOps<kRaw32>, kOps<kRaw64>}, {}};
 constinit const DeviceRow bf16_device_row{
-    "bf16", {kEither<kBf32, DitheredBf16, float>, kEither<kBf64, DitheredBf16, double>}, {}};
-constinit const DeviceRow f16_device_row{
-    "f16", {kEither<kF32, ScaledF16, float>, kEither<kF64, ScaledF16, double>}, {}};
+    {kEither<kBf32, DitheredBf16, float>, kEither<kBf64, DitheredBf16, double>}, {}};
+constinit const DeviceRow f16_device_row{{kEither<kF32, ScaledF16, float>, kEither<kF64, ScaledF16, double>},
+                                         {}};
 
 }  // namespace mq::kernels

@@ -28,8 +28,8 @@ struct Integers {
 
 }  // namespace
 
-constinit const DeviceRow int8_device_row = block_rows::row<Integers<&integers::fixed_settings<8>>>("int8");
-constinit const DeviceRow int4_device_row = block_rows::row<Integers<&integers::fixed_settings<4>>>("int4");
-constinit const DeviceRow qsgd_device_row = block_rows::row<Integers<&integers::qsgd_settings>>("qsgd");
+constinit const DeviceRow int8_device_row = block_rows::row<Integers<&integers::fixed_settings<8>>>();
+constinit const DeviceRow int4_device_row = block_rows::row<Integers<&integers::fixed_settings<4>>>();
+constinit const DeviceRow qsgd_device_row = block_rows::row<Integers<&integers::qsgd_settings>>();
 
 }  // namespace mq::kernels

@@ -1,16 +1,13 @@
 // All kernels: the content of the image (image.cu) and of the tests' emulator. One line per file.
 #pragma once
 
-#include "kernels/cuda/adacomp.cuh"
 #include "kernels/cuda/bitmaps.cuh"
 #include "kernels/cuda/convert.cuh"
 #include "kernels/cuda/dense.cuh"
-#include "kernels/cuda/fft.cuh"
 #include "kernels/cuda/halves.cuh"
 #include "kernels/cuda/integers.cuh"
 #include "kernels/cuda/lattice.cuh"
 #include "kernels/cuda/memory.cuh"
-#include "kernels/cuda/meprop.cuh"
 #include "kernels/cuda/microscaled.cuh"
 #include "kernels/cuda/onebit.cuh"
 #include "kernels/cuda/onebit_steps.cuh"

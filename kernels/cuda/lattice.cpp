@@ -43,25 +43,10 @@ struct LatticeRow {
   }
 
   static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
-    LatticeDecodeArgs a{};
-    a.wire = d.args.wire;
-    a.base = static_cast<const std::byte*>(d.args.base);
-    a.x = static_cast<std::byte*>(d.args.x);
-    a.malformed = d.malformed;
-    a.wire_bytes = d.args.wire_bytes;
-    a.n = d.args.n;
-    a.block = kBlock;
-    a.blocks = static_cast<std::uint32_t>(blocks_of(a.n));
+    auto a = decode_args<LatticeDecodeArgs>(d, kBlock);
     a.step = static_cast<double>(bound_step<T>(d.args.params, d.args.site.ranks));
-    const bool own_walk =
-        a.blocks > 0 && a.blocks <= kOwnWalkBlocks;  // each thread block searches for its own blocks
-    if (!own_walk) {
-      a.offsets = reinterpret_cast<std::uint64_t*>(d.scratch);
-      launch(kWalk[kType], 1, 256, kWalkShared, a);
-    }
-    if (a.blocks > 0)
-      launch(kDecode[kType], parts_of(a.n), kLatticeThreads,
-             std::max(kLatticeWarps * kLatticeShared<T>, own_walk ? kWalkShared : 0), a);
+    launch_decode({nullptr, kWalk[kType], nullptr}, kDecode[kType], a, parts_of(a.n), kLatticeThreads,
+                  kLatticeWarps * kLatticeShared<T>, d.scratch, launch);
   }
 
   static std::size_t measure_scratch_bytes(std::size_t, const Params&) noexcept {
@@ -88,7 +73,7 @@ constexpr DeviceMeasureOps kMeasure{&LatticeRow<T>::measure_scratch_bytes, &Latt
 }  // namespace
 }  // namespace cuda
 
-constinit const DeviceRow bound_device_row{
-    "bound", {cuda::kOps<float>, cuda::kOps<double>}, {cuda::kMeasure<float>, cuda::kMeasure<double>}};
+constinit const DeviceRow bound_device_row{{cuda::kOps<float>, cuda::kOps<double>},
+                                           {cuda::kMeasure<float>, cuda::kMeasure<double>}};
 
 }  // namespace mq::kernels

@@ -31,10 +31,10 @@ struct TwoScales : block_rows::WithoutSettings<TwoScaleWire> {
 
 }  // namespace
 
-constinit const DeviceRow mxfp8_device_row = block_rows::row<Microscaled<&mxfp8_format>>("mxfp8");
-constinit const DeviceRow mxfp6_device_row = block_rows::row<Microscaled<&mxfp6_format>>("mxfp6");
-constinit const DeviceRow mxfp4_device_row = block_rows::row<Microscaled<&mxfp4_format>>("mxfp4");
-constinit const DeviceRow minifloat_device_row = block_rows::row<Microscaled<&minifloat_format>>("minifloat");
-constinit const DeviceRow nvfp4_device_row = block_rows::row<TwoScales>("nvfp4");
+constinit const DeviceRow mxfp8_device_row = block_rows::row<Microscaled<&mxfp8_format>>();
+constinit const DeviceRow mxfp6_device_row = block_rows::row<Microscaled<&mxfp6_format>>();
+constinit const DeviceRow mxfp4_device_row = block_rows::row<Microscaled<&mxfp4_format>>();
+constinit const DeviceRow minifloat_device_row = block_rows::row<Microscaled<&minifloat_format>>();
+constinit const DeviceRow nvfp4_device_row = block_rows::row<TwoScales>();
 
 }  // namespace mq::kernels

@@ -135,12 +135,10 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
 }  // namespace
 
 constinit const DeviceRow onebit_device_row{
-    "onebit",
     {DeviceOps{&scratch_bytes<float>, &encode<float, false>, &decode<float>, true},
      DeviceOps{&scratch_bytes<double>, &encode<double, false>, &decode<double>, true}},
     {}};
 constinit const DeviceRow onebit_steps_device_row{
-    "onebit",
     {DeviceOps{&scratch_bytes<float>, &encode<float, true>, &decode<float>, true},
      DeviceOps{&scratch_bytes<double>, &encode<double, true>, &decode<double>, true}},
     {}};

@@ -29,7 +29,7 @@ struct RangeFloats {
 
 }  // namespace
 
-constinit const DeviceRow natural_device_row = block_rows::row<Natural>("natural");
-constinit const DeviceRow rangefloat_device_row = block_rows::row<RangeFloats>("rangefloat");
+constinit const DeviceRow natural_device_row = block_rows::row<Natural>();
+constinit const DeviceRow rangefloat_device_row = block_rows::row<RangeFloats>();
 
 }  // namespace mq::kernels

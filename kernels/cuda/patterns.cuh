@@ -139,7 +139,7 @@ struct RangeFloatBlocks {
     });
   }
 
-  // The codes of numbers; fft.cuh uses them, too.
+  // The codes of numbers.
   struct Coder {
     int bits, drop;
     Word before, most, least;  // the cut pattern of code 0, if it were one more number; patterns

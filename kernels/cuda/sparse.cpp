@@ -191,23 +191,11 @@ struct SparseRow {
   static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
     const Params& params = d.args.params;
     const std::size_t block = Q::template of<T>(params).block;
-    SparseDecodeArgs a{};
-    a.wire = d.args.wire;
-    a.base = static_cast<const std::byte*>(d.args.base);
-    a.x = static_cast<std::byte*>(d.args.x);
-    a.malformed = d.malformed;
-    a.wire_bytes = d.args.wire_bytes;
-    a.n = d.args.n;
-    a.block = static_cast<std::uint32_t>(block);
-    a.blocks = static_cast<std::uint32_t>(blocks_of(d.args.n, params));
+    auto a = decode_args<SparseDecodeArgs>(d, block);
     a.most[0] = static_cast<std::uint32_t>(Q::most(block, params));
     a.most[1] = static_cast<std::uint32_t>(Q::most(d.args.n % block, params));
-    std::uint32_t shared = 3 * word_bytes(block);
-    if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks)
-      shared = std::max(shared, kWalkShared);  // each thread block searches for its own block
-    else
-      launch_walk(Q::kWalk[kType], a, d.scratch, launch);
-    if (a.blocks > 0) launch(Q::kDecode[kType], a.blocks, threads_of(block, kDecodeThreads), shared, a);
+    launch_decode(Q::kWalk[kType], Q::kDecode[kType], a, a.blocks, threads_of(block, kDecodeThreads),
+                  3 * word_bytes(block), d.scratch, launch);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};
@@ -240,11 +228,10 @@ constexpr std::array<DeviceOps, 2> kTypes{SparseRow<float, Q>::kOps, SparseRow<d
 }  // namespace
 }  // namespace cuda
 
-constinit const DeviceRow threshold_device_row{"threshold",
-                                               cuda::kTypes<cuda::ThresholdSetting>,
+constinit const DeviceRow threshold_device_row{cuda::kTypes<cuda::ThresholdSetting>,
                                                {cuda::Measure<float>::kOps, cuda::Measure<double>::kOps}};
-constinit const DeviceRow adaptive_device_row{"adaptive", cuda::kTypes<cuda::AdaptiveSetting>};
-constinit const DeviceRow topk_device_row{"topk", cuda::kTypes<cuda::TopKSetting>};
-constinit const DeviceRow zerorun_device_row{"zerorun", cuda::kTypes<cuda::ZeroRunSetting>};
+constinit const DeviceRow adaptive_device_row{cuda::kTypes<cuda::AdaptiveSetting>};
+constinit const DeviceRow topk_device_row{cuda::kTypes<cuda::TopKSetting>};
+constinit const DeviceRow zerorun_device_row{cuda::kTypes<cuda::ZeroRunSetting>};
 
 }  // namespace mq::kernels

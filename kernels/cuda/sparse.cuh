@@ -9,30 +9,24 @@
 #include "kernels/cuda/zeros_encode.cuh"
 
 // clang-format off
-#define MQ_SPARSE_ENCODE(name, threads, resident, T, near, ...)                                   \
+#define MQ_SPARSE_ENCODE(name, threads, resident, ...)                                            \
   MQ_KERNEL_RESIDENT(name, mq::kernels::cuda::SparseEncodeArgs, threads, resident) {              \
-    using namespace mq::kernels::cuda;                                                            \
-    __VA_ARGS__ near>(args);                                                                      \
+    mq::kernels::cuda::__VA_ARGS__(args);                                                         \
   }
-#define MQ_SPARSE_ENCODES(codec, threads, resident, far_threads, far_resident, ...)                                                    \
-  MQ_SPARSE_ENCODE(codec##_encode_f32_near, threads, resident, float, true, __VA_ARGS__(float))                      \
-  MQ_SPARSE_ENCODE(codec##_encode_f32_far, far_threads, far_resident, float, false, __VA_ARGS__(float))                      \
-  MQ_SPARSE_ENCODE(codec##_encode_f64_near, threads, resident, double, true, __VA_ARGS__(double))                    \
-  MQ_SPARSE_ENCODE(codec##_encode_f64_far, threads, resident, double, false, __VA_ARGS__(double))
-#define MQ_THRESHOLD(T) encode_ternary<T, ThresholdPick,
-#define MQ_ADAPTIVE(T) encode_ternary<T, AdaptivePick,
-#define MQ_ADAPTIVE_RARE(T) encode_ternary<T, AdaptiveRarePick,
-#define MQ_TOPK(T) encode_valued<T,
-#define MQ_ZERORUN(T) encode_zeros<T,
+#define MQ_SPARSE_ENCODES(codec, encode, threads, resident, far_threads, far_resident)            \
+  MQ_SPARSE_ENCODE(codec##_encode_f32_near, threads, resident, encode<float, true>)               \
+  MQ_SPARSE_ENCODE(codec##_encode_f32_far, far_threads, far_resident, encode<float, false>)       \
+  MQ_SPARSE_ENCODE(codec##_encode_f64_near, threads, resident, encode<double, true>)              \
+  MQ_SPARSE_ENCODE(codec##_encode_f64_far, far_threads, far_resident, encode<double, false>)
 // For floats that stay in device memory: 56 registers, so that nine thread blocks of 128 fit a multiprocessor. For doubles these
 // would be too few.
-#define MQ_SELECT_ENCODES(codec, ...)                                                             \
-  MQ_SPARSE_ENCODES(codec, mq::kernels::cuda::kSelectThreads, 2, mq::kernels::cuda::kFarThreads, 3, __VA_ARGS__)
-MQ_SELECT_ENCODES(threshold, MQ_THRESHOLD)
-MQ_SELECT_ENCODES(adaptive, MQ_ADAPTIVE)
-MQ_SELECT_ENCODES(adaptive_rare, MQ_ADAPTIVE_RARE)
-MQ_SELECT_ENCODES(topk, MQ_TOPK)
-MQ_SPARSE_ENCODES(zerorun, mq::kernels::cuda::kSparseThreads, 1, mq::kernels::cuda::kSparseThreads, 1, MQ_ZERORUN)
+#define MQ_SELECT_ENCODES(codec, encode)                                                          \
+  MQ_SPARSE_ENCODES(codec, encode, mq::kernels::cuda::kSelectThreads, 2, mq::kernels::cuda::kFarThreads, 3)
+MQ_SELECT_ENCODES(threshold, encode_threshold)
+MQ_SELECT_ENCODES(adaptive, encode_adaptive)
+MQ_SELECT_ENCODES(adaptive_rare, encode_adaptive_rare)
+MQ_SELECT_ENCODES(topk, encode_valued)
+MQ_SPARSE_ENCODES(zerorun, encode_zeros, mq::kernels::cuda::kSparseThreads, 1, mq::kernels::cuda::kSparseThreads, 1)
 
 // `resident` thread blocks of a decode should fit a multiprocessor, because each of them waits for memory again and again.
 #define MQ_SPARSE_DECODES(family, Length, T, element, resident)                                   \

@@ -85,7 +85,8 @@ inline std::size_t segments_of(std::size_t blocks) { return std::min<std::size_t
 inline std::size_t walk_bytes(std::size_t blocks) {
   return blocks * sizeof(std::uint64_t) + segments_of(blocks) * sizeof(Segment);
 }
-// The kernels of a long wire; see sparse_walk.cuh. In the order in which they run.
+// The kernels that find the blocks of a long wire; see sparse_walk.cuh. In the order in which they run. Without survey and list
+// one thread block walks through the whole wire.
 struct WalkKernels {
   const char *survey, *walk, *list;
 };
@@ -94,11 +95,37 @@ template <class Args>
 void launch_walk(const WalkKernels& kernels, Args& a, std::byte* scratch, const Launcher& launch) {
   a.offsets = reinterpret_cast<std::uint64_t*>(scratch);
   a.segments = reinterpret_cast<Segment*>(a.offsets + a.blocks);
-  a.segment_count = static_cast<std::uint32_t>(segments_of(a.blocks));
+  a.segment_count = kernels.survey == nullptr ? 0 : static_cast<std::uint32_t>(segments_of(a.blocks));
   if (a.segment_count > 0) a.segment_bytes = (a.wire_bytes + a.segment_count - 1) / a.segment_count;
   if (a.segment_count > 0) launch(kernels.survey, a.segment_count, 256, kWalkShared, a);
   launch(kernels.walk, 1, 256, kWalkShared, a);
   if (a.segment_count > 0) launch(kernels.list, a.segment_count, 256, kWalkShared, a);
+}
+
+// What all decodes know of a wire whose blocks have `block` elements.
+template <class Args>
+Args decode_args(const DeviceDecode& d, std::size_t block) {
+  Args a{};
+  a.wire = d.args.wire;
+  a.base = static_cast<const std::byte*>(d.args.base);
+  a.x = static_cast<std::byte*>(d.args.x);
+  a.malformed = d.malformed;
+  a.wire_bytes = d.args.wire_bytes;
+  a.n = d.args.n;
+  a.block = static_cast<std::uint32_t>(block);
+  a.blocks = static_cast<std::uint32_t>((a.n + block - 1) / block);
+  return a;
+}
+// Decodes with `grid` thread blocks that need `shared` bytes. Of few blocks, each thread block searches for its own; otherwise the
+// blocks are found first.
+template <class Args>
+void launch_decode(const WalkKernels& walk, const char* decode, Args& a, std::size_t grid,
+                   std::uint32_t threads, std::uint32_t shared, std::byte* scratch, const Launcher& launch) {
+  if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks)
+    shared = std::max(shared, kWalkShared);
+  else
+    launch_walk(walk, a, scratch, launch);
+  if (a.blocks > 0) launch(decode, grid, threads, shared, a);
 }
 
 }  // namespace mq::kernels::cuda

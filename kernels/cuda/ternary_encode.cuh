@@ -323,4 +323,17 @@ MQ_DEVICE void encode_ternary(const SparseEncodeArgs& a) {
   if (thread() == 0) end_block(a, length, taken.nonfinite);
 }
 
+template <class T, bool kNear>
+MQ_DEVICE void encode_threshold(const SparseEncodeArgs& a) {
+  encode_ternary<T, ThresholdPick, kNear>(a);
+}
+template <class T, bool kNear>
+MQ_DEVICE void encode_adaptive(const SparseEncodeArgs& a) {
+  encode_ternary<T, AdaptivePick, kNear>(a);
+}
+template <class T, bool kNear>
+MQ_DEVICE void encode_adaptive_rare(const SparseEncodeArgs& a) {
+  encode_ternary<T, AdaptiveRarePick, kNear>(a);
+}
+
 }  // namespace mq::kernels::cuda

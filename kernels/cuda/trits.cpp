@@ -25,6 +25,6 @@ struct TritRow {
 
 }  // namespace
 
-constinit const DeviceRow terngrad_device_row = block_rows::row<TritRow>("terngrad");
+constinit const DeviceRow terngrad_device_row = block_rows::row<TritRow>();
 
 }  // namespace mq::kernels
