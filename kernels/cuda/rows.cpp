@@ -11,7 +11,7 @@ struct Place {
 };
 #define MQ_ROW_gpu(name) &name##_device_row
 #define MQ_ROW_host(name) nullptr
-#define MQ_CODEC(name, Type, where) Place{#name, MQ_ROW_##where(name)},
+#define MQ_CODEC(name, Type, family, where) Place{#name, MQ_ROW_##where(name)},
 constexpr std::array kPlaces{
 #include "kernels/registry.def"
 };

@@ -15,7 +15,7 @@ struct DeviceRow {
 
 #define MQ_ROW_gpu(name) extern constinit const DeviceRow name##_device_row;
 #define MQ_ROW_host(name)
-#define MQ_CODEC(name, Type, where) MQ_ROW_##where(name)
+#define MQ_CODEC(name, Type, family, where) MQ_ROW_##where(name)
 #include "kernels/registry.def"
 #undef MQ_CODEC
 #undef MQ_ROW_host

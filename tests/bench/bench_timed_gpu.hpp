@@ -20,8 +20,8 @@
 
 #include "bench/simulate/world.hpp"
 #include "kernels/cuda/dense.hpp"
-#include "kernels/cuda/onebit_args.hpp"
 #include "kernels/device.hpp"
+#include "kernels/onebit/device.hpp"
 #include "mpi_quant/base/device.hpp"
 #include "tests/device/driver_costs.hpp"
 
