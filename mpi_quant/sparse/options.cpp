@@ -47,9 +47,7 @@ constexpr std::array kAlgorithms{AlgorithmWord{"auto", sparse::Algorithm::automa
                                  AlgorithmWord{"allgather", sparse::Algorithm::allgather},
                                  AlgorithmWord{"split", sparse::Algorithm::split},
                                  AlgorithmWord{"recursive_doubling", sparse::Algorithm::recursive_doubling},
-                                 AlgorithmWord{"dense", sparse::Algorithm::dense},
-                                 AlgorithmWord{"ssar", sparse::Algorithm::ssar},
-                                 AlgorithmWord{"dsar", sparse::Algorithm::dsar}};
+                                 AlgorithmWord{"dense", sparse::Algorithm::dense}};
 
 Status read_algorithm(std::string_view value, SparseOptions& options) {
   for (const AlgorithmWord& known : kAlgorithms)
@@ -57,7 +55,7 @@ Status read_algorithm(std::string_view value, SparseOptions& options) {
       options.algorithm = known.algorithm;
       return {};
     }
-  return bad("mpiq_algorithm", value, "auto, allgather, split, recursive_doubling, dense, ssar or dsar");
+  return bad("mpiq_algorithm", value, "auto, allgather, split, recursive_doubling or dense");
 }
 
 Status read_key(std::string_view key, std::string_view value, SparseUse use, SparseOptions& options) {
@@ -126,7 +124,7 @@ Status check_host_memory(std::initializer_list<const void*> arrays) {
 Status read_type(MPI_Datatype datatype, MPI_Op op, kernels::Element& element, sparse::Op& operation) {
   const std::optional<kernels::Element> known = element_of(datatype);
   if (!known || kernels::element_bytes(*known) < 4)
-    return {Code::bad_argument, "datatype of a sparse reduction is neither MPI_FLOAT nor MPI_DOUBLE"};
+    return {Code::bad_argument, "datatype of a sparse reduction must be MPI_FLOAT or MPI_DOUBLE"};
   element = *known;
   if (op == MPI_SUM)
     operation = sparse::Op::sum;

@@ -61,7 +61,7 @@ class EveryCommand(unittest.TestCase):
     def test_refuses_a_file_that_is_not_there_with_exit_code_2(self):
         none = "/no/such/file"
         for words in (["check_results", none + ".h5"], ["compare", none, none], ["export", none], ["merge", none, "-o", "x.h5"],
-                      ["mnist_table", none + ".csv"], ["khat", none + ".csv", none + ".h5"], ["paper_table", none, "-o", "x"],
+                      ["mnist_table", none + ".csv"],
                       ["plot", "speedup", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
                       ["simulate", "--compare", none],
                       ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
