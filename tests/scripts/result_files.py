@@ -13,7 +13,6 @@ SMALL = os.path.join(DATA, "lab-1gbit.h5")  # 18 rows: mpi, bf16, onebit at six 
 OTHER = os.path.join(DATA, "shm.h5")  # another link, also 18 rows
 OVER = os.path.join(DATA, "oversubscribed.h5")
 SPARSE = os.path.join(ROOT, "results", "2026-11-22-xeon-sparse", "shm-lists-same.h5")
-PUBLICATION = b"publicat"  # what the eight bytes of their column hold of it
 NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 

@@ -20,7 +20,7 @@ import zlib
 import h5py
 import numpy as np
 
-from result_files import NO_CACHE, OTHER, OVER, PUBLICATION, SMALL, SPARSE, WithFiles, points_of, rescale, tool
+from result_files import NO_CACHE, OTHER, OVER, SMALL, SPARSE, WithFiles, points_of, rescale, tool
 from scripts_common import ROOT, call, script
 
 import mpiq_results
