@@ -99,7 +99,7 @@ int Call::staged(const void* send, void* receive) const try {
 }
 
 MPIQ_Stats Call::stats() const {
-  MPIQ_Stats stats{};
+  MPIQ_Stats stats = MPIQ_STATS_INIT;
   if (compresses_) (void)MPIQ_Comm_get_stats(comm_, &stats);
   return stats;
 }

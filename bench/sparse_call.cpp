@@ -93,7 +93,7 @@ int SparseCall::operator()(const SparseBuffers& b) {
 }
 
 MPIQ_Stats SparseCall::stats() const {
-  MPIQ_Stats stats{};
+  MPIQ_Stats stats = MPIQ_STATS_INIT;
   if (method_.kind != SparseMethod::Kind::densify) (void)MPIQ_Comm_get_stats(comm_, &stats);
   return stats;
 }

@@ -16,6 +16,7 @@ function(mpiq_compile target)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
   target_compile_definitions(${target} PRIVATE MPICH_SKIP_MPICXX OMPI_SKIP_MPICXX)  # the removed C++ bindings
+  target_compile_definitions(${target} PRIVATE MPIQ_EXPERIMENTAL)  # the library and its tests have all functions
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/mpi_quant/include)
   if(MPIQ_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${MPIQ_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -4,6 +4,7 @@
  * Build: mpicc gossip.c -o gossip -lm $(pkg-config --cflags --libs mpi_quant)
  * Run:   mpiexec -n 2 ./gossip
  * SPDX-License-Identifier: Apache-2.0 */
+#define MPIQ_EXPERIMENTAL /* declares MPIQ_Neighbor_mix */
 #include <math.h>
 #include <mpi_quant.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
   int rank, ranks;
   MPI_Comm ring;
   MPI_Info info;
-  MPIQ_Stats stats;
+  MPIQ_Stats stats = MPIQ_STATS_INIT;
   double weight = 1, error = 0, norm = 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

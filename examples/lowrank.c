@@ -23,7 +23,7 @@ static float value(int i, int call, int rank) {
 int main(int argc, char** argv) {
   int rank, ranks;
   MPI_Info info;
-  MPIQ_Stats stats;
+  MPIQ_Stats stats = MPIQ_STATS_INIT;
   double error = 0, norm = 0;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -19,8 +19,9 @@ extern "C" {
 
 typedef intptr_t mpiq_slot;
 
-/* MPI_Pcontrol with this level is followed by a command. */
-enum { MPIQ_PCONTROL = 0x4D51 };
+/* MPI_Pcontrol with this level is followed by a command. mpi_quant.h, which needs MPI, has the same line. A
+ * compiler that sees both warns if they differ. */
+#define MPIQ_PCONTROL 0x4D51
 
 /* Functions of MPI whose calls are only counted. */
 enum mpiq_counted { MPIQ_NONBLOCKING, MPIQ_PERSISTENT };

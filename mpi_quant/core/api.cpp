@@ -1,6 +1,7 @@
 // The bodies of the MPIQ_ functions. They take arguments and return MPI error codes; allreduce.cpp and
 // comm_state.cpp do the work.
 
+#include <cstddef>
 #include <mutex>
 
 #include "mpi_quant.h"
@@ -12,6 +13,7 @@
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/requests.hpp"
+#include "mpi_quant/core/sized.hpp"
 #include "mpi_quant/engine/reduction.hpp"
 
 namespace mq {
@@ -41,10 +43,27 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   const Result<Method> method = parse_method(method_text);
   if (!method.ok()) return method.status();
   const std::optional<kernels::Element> element = element_of(datatype);
-  if (!element) return {Code::bad_argument, "datatype is neither MPI_FLOAT, MPI_DOUBLE nor a half type"};
+  if (!element) return {Code::bad_argument, "datatype must be MPI_FLOAT, MPI_DOUBLE, float16 or bfloat16"};
   const auto n = static_cast<std::size_t>(count);
   *bytes = static_cast<MPI_Count>(method->exact() ? n * kernels::element_bytes(*element)
                                                   : bound_of(*method, n, *element));
+  return {};
+}
+
+Status get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
+  if (stats == nullptr) return {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"};
+  constexpr std::size_t kFirst = offsetof(MPIQ_Stats, wait_s) + sizeof(double);
+  MQ_TRY(check_size<MPIQ_Stats>(stats->size, kFirst, "MPIQ_Comm_get_stats: MPIQ_Stats", "MPIQ_STATS_INIT"));
+  MPIQ_Stats now{};
+  if (CommState* const state = find_state(comm)) {
+    const std::scoped_lock lock(state->mutex);
+    now = state->stats;
+    if (now.exact_mode == MPIQ_EXACT_NONE && state->channel.was_refused())
+      now.exact_mode = MPIQ_EXACT_NO_COMM;
+    now.residual_bytes = state->residuals.bytes();
+    now.scratch_bytes = state->scratch.bytes();
+  }
+  write_sized(stats, stats->size, now);
   return {};
 }
 
@@ -86,20 +105,24 @@ int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Data
                    MPI_Comm comm, MPI_Info info) {
   if (!mpi_fits()) return raise(comm, misfit());
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return conclude(call, requested_allreduce(call, read_options(info, count)));
+  return answer(call, requested_allreduce({Collective::allreduce, call, read_options(info, count)}));
 }
 
 int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                     MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm, guarded_status([&] { return iallreduce(call, read_options(info, count), request); }));
+  return raise(comm, guarded_status([&] {
+                 return iallreduce({Collective::allreduce, call, read_options(info, count), false}, request);
+               }));
 }
 
 int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                         MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(comm,
-               guarded_status([&] { return allreduce_init(call, read_options(info, count), request); }));
+  return raise(
+      comm, guarded_status([&] {
+        return allreduce_init({Collective::allreduce, call, read_options(info, count), false}, request);
+      }));
 }
 
 int MPIQ_Start(MPIQ_Request* request) {
@@ -136,16 +159,7 @@ int MPIQ_Comm_set_policy(MPI_Comm comm, const char* rules) {
 
 int MPIQ_Comm_get_stats(MPI_Comm comm, MPIQ_Stats* stats) {
   if (!mpi_fits()) return raise(comm, misfit());
-  if (stats == nullptr) return raise(comm, {Code::bad_argument, "MPIQ_Comm_get_stats: stats is NULL"});
-  *stats = {};
-  if (CommState* const state = find_state(comm)) {
-    const std::scoped_lock lock(state->mutex);
-    *stats = state->stats;
-    if (stats->exact_mode == 0 && state->channel.was_refused()) stats->exact_mode = 3;
-    stats->residual_bytes = state->residuals.bytes();
-    stats->scratch_bytes = state->scratch.bytes();
-  }
-  return MPI_SUCCESS;
+  return raise(comm, guarded_status([&] { return get_stats(comm, stats); }));
 }
 
 int MPIQ_Wire_bound(const char* method, MPI_Count count, MPI_Datatype datatype, MPI_Count* bytes) {

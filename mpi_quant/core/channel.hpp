@@ -42,7 +42,7 @@ class Channel {
 
   // For an open channel:
   MpiComm& comm() { return *comm_; }
-  // A number that is the same on all ranks, and another one for a group that shares no rank.
+  // World rank of rank 0: different for disjoint groups.
   std::uint64_t first_rank() const { return first_rank_; }
   // The plan of this row for elements of this type (encodes_own: see Ranks). It is made once.
   struct Program {

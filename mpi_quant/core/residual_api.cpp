@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "kernels/memory.hpp"
 #include "mpi_quant.h"
@@ -16,6 +18,7 @@
 #include "mpi_quant/core/meeting.hpp"
 #include "mpi_quant/core/residual_facts.hpp"
 #include "mpi_quant/core/residual_table.hpp"
+#include "mpi_quant/core/sized.hpp"
 
 namespace mq {
 namespace {
@@ -28,8 +31,7 @@ Status reset(MPI_Comm comm, const char* key) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
-  residuals.state()->extension->forget(key);
-  if (residuals.state()->mirrors != nullptr) residuals.state()->mirrors->forget(key);
+  for (const auto& extension : residuals.state()->extensions) extension->forget(key);
   if (key != nullptr) {
     residuals->drop(key);
     residuals->drop(basis_key(key));
@@ -66,17 +68,25 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
   return {};
 }
 
+// The size of the first element holds for the whole list: it says where the next one begins.
+Status check_list(const MPIQ_Residual* list) {
+  constexpr std::size_t kFirst = offsetof(MPIQ_Residual, since) + sizeof(std::uint64_t);
+  return check_size<MPIQ_Residual>(list->size, kFirst, "MPIQ_Residual", "MPIQ_RESIDUAL_INIT");
+}
+
 Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
   if (n == nullptr) return bad_argument("n is NULL");
   if (max < 0) return bad_argument("max is negative");
   if (max > 0 && out == nullptr) return bad_argument("list is NULL");
+  if (max > 0) MQ_TRY(check_list(out));
+  const std::uint64_t size = max > 0 ? out->size : 0;
+  auto* next = reinterpret_cast<std::byte*>(out);
   *n = 0;
   const Table residuals(comm);
   if (!residuals) return {};
   for (const auto& [key, entry] : residuals->entries()) {
     if (is_made_up(key) || (*n)++ >= max) continue;
-    MPIQ_Residual& r = *out++;
-    r = {};
+    MPIQ_Residual r{};
     key.copy(r.key, MPIQ_MAX_KEY);
     name(entry.element).copy(r.element, sizeof r.element - 1);
     r.count = static_cast<MPI_Count>(entry.count);
@@ -87,6 +97,8 @@ Status list(MPI_Comm comm, int max, MPIQ_Residual* out, int* n) {
     r.arrays = static_cast<int>(entry.arrays);
     r.stamp = entry.stamp;
     r.since = entry.since;
+    write_sized(next, size, r);
+    next += size;
   }
   return {};
 }
@@ -161,7 +173,11 @@ Status prepare(Put& p, MPI_Comm comm, int n, const MPIQ_Residual* residuals, con
   if (p.state == nullptr) return bad_argument("MPI is not initialised, or being finalized");
   if (n < 0) return bad_argument("n is negative");
   if (n > 0 && (residuals == nullptr || buffers == nullptr)) return bad_argument("list or buffers is NULL");
-  const std::span all(residuals, static_cast<std::size_t>(n));
+  if (n > 0) MQ_TRY(check_list(residuals));
+  std::vector<MPIQ_Residual> all;
+  const auto* next = reinterpret_cast<const std::byte*>(residuals);
+  for (int i = 0; i < n; ++i, next += residuals->size)
+    all.push_back(read_sized<MPIQ_Residual>(next, residuals->size));
   p.facts = facts_of(all);
   for (std::size_t i = 0; i < all.size(); ++i) MQ_TRY(stage(all[i], buffers[i], p.staged));
   const Table table(p.state);

@@ -52,7 +52,7 @@ Status prepare(Flush& f, MPI_Count count, MPI_Datatype datatype, MPI_Comm comm, 
   if (count > 0 && f.output == nullptr) return bad_argument("recvbuf is NULL");
   if (f.output == MPI_IN_PLACE) return bad_argument("recvbuf is MPI_IN_PLACE");
   const std::optional<Element> element = element_of(datatype);
-  if (!element) return bad_argument("datatype is none of those that are compressed");
+  if (!element) return bad_argument("datatype must be MPI_FLOAT, MPI_DOUBLE, float16 or bfloat16");
   f.element = *element;
   f.count = static_cast<std::size_t>(count);
   MQ_TRY(prepare_output(f));

@@ -23,9 +23,9 @@ class Groups {
   // round_of(i): how many segments pipeline i has run before its present one; -1: it is not active. is_last(pipeline): nothing that
   // follows in its segment is sent.
   //
-  // Last steps wait for a complete group, however slowly messages arrive. Nobody needs what they make, but the pipeline itself for
-  // its next segment; and no message of this round, which the group waits for, depends on one of a later round. All receives
-  // behind the last send are posted by then (plan_test.cpp), so no sender waits for a pipeline that is held back.
+  // Last steps wait for a complete group, however slowly messages arrive. Only the same pipeline needs their
+  // result. No message that the group waits for depends on it, so waiting cannot deadlock. All receives behind
+  // the last send are posted by then (plan_test.cpp), so no sender waits for a pipeline that is held back.
   //
   // Other steps do not wait for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends
   // what a neighbour waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a

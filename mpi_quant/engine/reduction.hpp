@@ -24,8 +24,8 @@ struct CallMemory {
   const kernels::MemoryOps* ops = nullptr;
   kernels::Params params;
   double factor = 1;  // kernels::MemoryOps::factor of this rank's vector
-  // For rules with estimates. fresh, on all ranks: the call is exact (with codec raw) and starts the estimates again. silent: so
-  // many of the first messages of each encode are not sent by this rank.
+  // For rules with estimates. fresh, on all ranks: the call is exact (with codec raw) and starts the estimates
+  // again. silent: number of leading messages of each encode that this rank leaves out.
   kernels::EstimateTerms terms;
   bool fresh = false;
   int silent = 0;

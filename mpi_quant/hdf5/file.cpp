@@ -118,7 +118,7 @@ MPIQ_Residual Reader::read_residual(std::size_t index) {
   const Handle group(H5Gopen2(file_, name.c_str(), H5P_DEFAULT), H5Gclose, name);
   const std::string key = read_text_attribute(group, "key"), element = read_text_attribute(group, "element");
   const std::uint64_t count = read_uint64_attribute(group, "count");
-  MPIQ_Residual r{};
+  MPIQ_Residual r = MPIQ_RESIDUAL_INIT;
   if (key.empty() || key.size() > MPIQ_MAX_KEY) throw Error(name + ": the key is not 1 to 63 characters");
   if (element != "f32" && element != "f64" && element != "f16" && element != "bf16")
     throw Error(name + ": unknown element type \"" + element + "\"");

@@ -30,7 +30,7 @@ void prepare(Save& s, const char* path, std::string& facts) {
   facts = std::string("path ") + path + '\0';
   int n = 0;
   if (MPIQ_Residual_list(s.user_comm, 0, nullptr, &n) != MPI_SUCCESS) throw h5::Error("no list of residuals");
-  s.residuals.resize(static_cast<std::size_t>(n));
+  s.residuals.resize(static_cast<std::size_t>(n), MPIQ_RESIDUAL_INIT);
   if (MPIQ_Residual_list(s.user_comm, n, s.residuals.data(), &n) != MPI_SUCCESS)
     throw h5::Error("no list of residuals");
   for (const MPIQ_Residual& r : s.residuals)

@@ -9,7 +9,7 @@ namespace mq {
 // The outcomes of a call that asked for feedback without naming a key (mpiq_key).
 enum class FeedbackOutcome : std::uint8_t {
   none,         // no feedback was asked for, or none is possible
-  unconfirmed,  // nothing shows yet that the vectors of this address or position are one tensor
+  unconfirmed,  // not yet recognised as the same tensor from call to call
   hit,          // the residual of an earlier call was added
   fresh,        // the residual is new: the first call that has one
   stranger,     // no feedback: the values are not those of the known tensor

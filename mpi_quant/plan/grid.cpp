@@ -1,5 +1,21 @@
-// The grid: slices are owned by the ranks of a row, and each row has owners of its own. It has a file of its own because it
-// alone has rows and columns.
+// The grid: owners on two levels. Sums of the rows of a grid of ranks, then of its columns. There are Q columns
+// and M = P/Q rows (grid_shape). The vector has Q slices, one for each column.
+//   1. Everyone sends each rank of its row C(the slice of that rank's column). The owner adds what it receives
+//      to its own part, in rank order.
+//   2. Everyone sends C(its sum) to all ranks of its column. All of them add these M sums in the order of the
+//      rows and encode the result, with the same bits.
+//   3. Everyone sends the encoded result to all ranks of its row.
+// If Q does not divide P, the last row is short. The row above owns the slices that it has no rank for. So the
+// ranks of the short row take part in the row above, and send and add up to twice as much.
+//
+// Cost: 3 rounds, and 2(Q-1) + M-1 messages, about 4.5 sqrt P (up to 6.4 sqrt P with a short row). direct has
+// 2(P-1). A rank sends 2(Q-1)/Q w + (M-1)/Q w, at most 2.5 w. Slices are P/Q times as long as in direct: blocks
+// and headers stay a small part of a message at many ranks. A rank encodes n + n/Q elements, and decodes
+// (2Q-1)/Q n + (M-1)/Q n. An element loses once for each rank's contribution except the owners', once for each
+// row's sum, and once for the result. Each loss is kept in one residual.
+//
+// 2(Q-1) + M + 1 slots. Results are received into the slots of the contributions. With Ranks::encodes_own an
+// owner encodes and decodes its own part before it adds: n/Q more of each.
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +26,9 @@
 namespace mq {
 namespace {
 
-// The steps of one rank. Rank r is in row r / Q and column r mod Q, and chunk c belongs to column c. The *owner* of a chunk in
-// a row is the rank of that column; the last row may be short, and for chunks that it has no rank for, the ranks above are
-// its owners, too.
+// The steps of one rank. Rank r is in row r / Q and column r mod Q, and chunk c belongs to column c. The *owner*
+// of a chunk in a row is the rank of that column. If the last row is short, the row above owns its missing
+// chunks.
 class Grid {
  public:
   Grid(const Ranks& ranks, const GridShape& shape)
@@ -123,23 +139,6 @@ GridShape grid_shape(int size) {
   return best;
 }
 
-// Owners on two levels: sums of the rows of a grid of ranks, then of its columns. There are Q columns and M = P/Q rows
-// (grid_shape). The vector has Q slices, one for each column.
-//   1. Everyone sends each rank of its row C(the slice of that rank's column). The owner adds what it receives to its own
-//      part, in rank order.
-//   2. Everyone sends C(its sum) to all ranks of its column. All of them add these M sums in the order of the rows and encode
-//      the result, with the same bits.
-//   3. Everyone sends the encoded result to all ranks of its row.
-// If Q does not divide P, the ranks that are left are a short row. For slices that it has no rank for, it takes part
-// in the row above, so those ranks send and add up to twice as much.
-//
-// 3 rounds, and 2(Q-1) + M-1 messages, about 4.5 sqrt P (up to 6.4 sqrt P with a short row), where direct has 2(P-1). 2(Q-1)/Q w
-// + (M-1)/Q w sent, at most 2.5 w. Slices are P/Q times as long as in direct: blocks and headers stay a small part of a message
-// at many ranks. Encodes n + n/Q, decodes (2Q-1)/Q n + (M-1)/Q n elements. An element takes one loss of each rank's contribution
-// but the owners', one of each row's sum, and one of the result, each kept in one residual.
-//
-// 2(Q-1) + M + 1 slots. Results are received into the slots of the contributions. With Ranks::encodes_own an owner encodes
-// and decodes its own part before it adds: n/Q more of each.
 Plan make_grid(const Ranks& ranks) {
   const GridShape shape = grid_shape(ranks.size);
   if (shape.rows == 1) return make_direct(ranks);

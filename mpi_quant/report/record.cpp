@@ -58,7 +58,7 @@ struct FeedbackName {
 constexpr FeedbackName kFeedbackNames[]{
     {FeedbackOutcome::none, "none", Fate::none, ""},
     {FeedbackOutcome::unconfirmed, "unconfirmed", Fate::waiting,
-     "no feedback: nothing shows yet that the vectors at this place are one tensor"},
+     "no feedback: not yet recognised as the same tensor from call to call"},
     {FeedbackOutcome::hit, "hit", Fate::fine, "what the call before left out was added"},
     {FeedbackOutcome::fresh, "fresh", Fate::fine, "the first call that kept what it left out"},
     {FeedbackOutcome::stranger, "stranger", Fate::lost,

@@ -58,7 +58,7 @@ Status check(const Factors& f) {
   for (const auto& [number, name] : {std::pair{f.m, "m"}, {f.n, "n"}, {f.k, "k"}})
     if (number < 0) return bad_argument(std::string(name) + " " + std::to_string(number) + " is negative");
   if (f.datatype != MPI_FLOAT && f.datatype != MPI_DOUBLE)
-    return bad_argument("datatype is neither MPI_FLOAT nor MPI_DOUBLE");
+    return bad_argument("datatype must be MPI_FLOAT or MPI_DOUBLE");
   const auto too_many = [](MPI_Count rows, MPI_Count columns) {
     return rows > kMaxElements || columns > kMaxElements || (rows > 0 && columns > kMaxElements / rows);
   };

@@ -124,7 +124,7 @@ Status check_host_memory(std::initializer_list<const void*> arrays) {
 Status read_type(MPI_Datatype datatype, MPI_Op op, kernels::Element& element, sparse::Op& operation) {
   const std::optional<kernels::Element> known = element_of(datatype);
   if (!known || kernels::element_bytes(*known) < 4)
-    return {Code::bad_argument, "datatype of a sparse reduction is neither MPI_FLOAT nor MPI_DOUBLE"};
+    return {Code::bad_argument, "datatype of a sparse reduction must be MPI_FLOAT or MPI_DOUBLE"};
   element = *known;
   if (op == MPI_SUM)
     operation = sparse::Op::sum;

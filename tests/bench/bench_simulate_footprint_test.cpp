@@ -1,4 +1,4 @@
-// What a call needs on a rank: by formulas, and in the table of docs/design.md.
+// What a call needs on a rank: by formulas, and in the table of results/2026-11-25-scale/README.md.
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST(Footprint, buffers_hold_what_arrives_of_two_segments_and_do_not_grow_with_t
 }
 
 // mpiq-simulate --footprint
-TEST(Footprint, the_table_of_the_docs_is_right) {
+TEST(Footprint, the_committed_table_is_right) {
   std::ifstream file(MQ_TEST_DOCS);
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
   const std::string table = footprint_table(many_ranks());

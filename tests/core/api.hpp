@@ -94,7 +94,7 @@ class Api : public testing::Test {
     for (const float v : y) ASSERT_EQ(v, 0.5F * static_cast<float>(size));
   }
   MPIQ_Stats stats() const {
-    MPIQ_Stats s;
+    MPIQ_Stats s = MPIQ_STATS_INIT;
     EXPECT_EQ(MPIQ_Comm_get_stats(comm, &s), MPI_SUCCESS);
     return s;
   }

@@ -109,7 +109,7 @@ TEST_F(Api, rules_select_by_call_number_and_by_a_name_that_all_ranks_gave) {
     for (int i = 0; i < calls; ++i)
       EXPECT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, x.data(), 1000, MPI_FLOAT, MPI_SUM, copy, MPI_INFO_NULL),
                 MPI_SUCCESS);
-    MPIQ_Stats stats{};
+    MPIQ_Stats stats = MPIQ_STATS_INIT;
     EXPECT_EQ(MPIQ_Comm_get_stats(copy, &stats), MPI_SUCCESS);
     MPI_Comm_free(&copy);
     return stats.compressed_calls;
@@ -242,7 +242,7 @@ TEST_F(Api, sub_communicators_have_their_own_state_and_duplicates_start_fresh) {
   for (const float v : x) ASSERT_EQ(v, 2.0F * static_cast<float>(half_size));
   ASSERT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, x.data(), 3000, MPI_FLOAT, MPI_SUM, copy, MPI_INFO_NULL),
             MPI_SUCCESS);
-  MPIQ_Stats s;
+  MPIQ_Stats s = MPIQ_STATS_INIT;
   ASSERT_EQ(MPIQ_Comm_get_stats(copy, &s), MPI_SUCCESS);
   EXPECT_EQ(s.compressed_calls, 0u);
   MPI_Comm_free(&half);
@@ -293,8 +293,20 @@ TEST_F(Api, stats_count_what_happened) {
   EXPECT_LT(s.wire_bytes_sent, 400000u / 8);
   EXPECT_GT(s.scratch_bytes, 0u);
   EXPECT_GT(s.encode_s, 0);
-  EXPECT_EQ(s.exact_mode, 0u);
+  EXPECT_EQ(s.exact_mode, MPIQ_EXACT_NONE);
   EXPECT_NE(MPIQ_Comm_get_stats(comm, nullptr), MPI_SUCCESS);
+}
+
+TEST_F(Api, stats_of_a_size_that_the_library_cannot_serve_are_an_error_and_stay_as_they_were) {
+  MPIQ_Stats s = MPIQ_STATS_INIT;
+  EXPECT_EQ(s.size, sizeof(MPIQ_Stats));
+  s.calls = 77;
+  for (const std::uint64_t bad : {std::uint64_t{0}, s.size - 1, s.size + 1, ~std::uint64_t{0}}) {
+    s.size = bad;
+    expect_error_everywhere(MPIQ_Comm_get_stats(comm, &s), "MPIQ_STATS_INIT");
+    EXPECT_EQ(s.size, bad);
+    EXPECT_EQ(s.calls, 77u);
+  }
 }
 
 TEST_F(Api, wire_bound_and_version_answer_without_communication) {

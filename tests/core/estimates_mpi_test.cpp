@@ -44,7 +44,7 @@ class EstimatesApi : public Api {
     return most;
   }
   MPIQ_Residual listed() const {
-    MPIQ_Residual r{};
+    MPIQ_Residual r = MPIQ_RESIDUAL_INIT;
     int n = 1;
     EXPECT_EQ(MPIQ_Residual_list(comm, 1, &r, &n), MPI_SUCCESS);
     EXPECT_EQ(n, 1);

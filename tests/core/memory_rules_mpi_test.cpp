@@ -123,7 +123,7 @@ TEST_F(MemoryRules, arrays_are_listed_scaled_put_and_forgotten) {
   if (size == 1) return;
   std::vector<float> y(1000);
   ASSERT_EQ(reduce(vector_of_call(1000, 0), y, "topk memory=momentum"), MPI_SUCCESS);
-  MPIQ_Residual listed{};
+  MPIQ_Residual listed = MPIQ_RESIDUAL_INIT;
   int n = 1;
   ASSERT_EQ(MPIQ_Residual_list(comm, 1, &listed, &n), MPI_SUCCESS);
   ASSERT_EQ(n, 1);
@@ -183,7 +183,7 @@ TEST_F(MemoryRules, a_call_that_is_refused_leaves_a_key_with_the_arrays_that_it_
   ASSERT_EQ(reduce(x, y, "onebit"), MPI_SUCCESS);
   const std::vector<float> residual = arrays(x.size());
   const auto n_arrays = [&] {
-    MPIQ_Residual list{};
+    MPIQ_Residual list = MPIQ_RESIDUAL_INIT;
     int n = 0;
     EXPECT_EQ(MPIQ_Residual_list(comm, 1, &list, &n), MPI_SUCCESS);
     return n == 1 ? list.arrays : -1;

@@ -44,7 +44,7 @@ class Nodes : public Api {
     return coded * 2 * n / p + raw * 4 * n / p + segments * (coded + raw) * sizeof(FrameHeader);
   }
   static std::uint64_t sent(MPI_Comm on) {
-    MPIQ_Stats s;
+    MPIQ_Stats s = MPIQ_STATS_INIT;
     EXPECT_EQ(MPIQ_Comm_get_stats(on, &s), MPI_SUCCESS);
     return s.wire_bytes_sent;
   }

@@ -75,7 +75,7 @@ TEST_F(Random, a_key_has_the_numbers_of_the_seed_and_of_its_own_calls) {
 TEST_F(Random, a_restored_residual_goes_on_with_the_same_numbers) {
   if (size == 1) return;
   (void)sums(comm, 2, "k");
-  MPIQ_Residual saved{};
+  MPIQ_Residual saved = MPIQ_RESIDUAL_INIT;
   int n = 0;
   ASSERT_EQ(MPIQ_Residual_list(comm, 1, &saved, &n), MPI_SUCCESS);
   ASSERT_EQ(n, 1);

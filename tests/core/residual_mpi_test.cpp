@@ -37,7 +37,7 @@ class Residual : public Api {
   std::vector<MPIQ_Residual> list() const {
     int n = -1;
     EXPECT_EQ(MPIQ_Residual_list(comm, 0, nullptr, &n), MPI_SUCCESS);
-    std::vector<MPIQ_Residual> all(static_cast<std::size_t>(n));
+    std::vector<MPIQ_Residual> all(static_cast<std::size_t>(n), MPIQ_RESIDUAL_INIT);
     EXPECT_EQ(MPIQ_Residual_list(comm, n, all.data(), &n), MPI_SUCCESS);
     return all;
   }
@@ -48,7 +48,7 @@ class Residual : public Api {
   }
   static MPIQ_Residual description(const std::string& key, MPI_Count count,
                                    const std::string& element = "f32") {
-    MPIQ_Residual r{};
+    MPIQ_Residual r = MPIQ_RESIDUAL_INIT;
     key.copy(r.key, MPIQ_MAX_KEY);
     element.copy(r.element, sizeof r.element - 1);
     r.count = count;
@@ -224,6 +224,11 @@ TEST_F(Residual, the_list_is_sorted_and_says_what_each_key_is) {
   expect_error_everywhere(MPIQ_Residual_list(comm, -1, two, &n), "max");
   expect_error_everywhere(MPIQ_Residual_list(comm, 1, nullptr, &n), "list");
   expect_error_everywhere(MPIQ_Residual_list(comm, 0, nullptr, nullptr), "n is NULL");
+  EXPECT_EQ(two[1].size, sizeof(MPIQ_Residual));
+  two[0].size = 0;
+  expect_error_everywhere(MPIQ_Residual_list(comm, 2, two, &n), "MPIQ_RESIDUAL_INIT");
+  two[0].size = sizeof(MPIQ_Residual) + 8;
+  expect_error_everywhere(MPIQ_Residual_list(comm, 2, two, &n), "as new as the program's mpi_quant.h");
 }
 
 TEST_F(Residual, any_part_of_a_residual_can_be_copied_and_nothing_beyond) {
@@ -364,6 +369,9 @@ TEST_F(Residual, a_put_that_cannot_be_done_everywhere_is_done_nowhere) {
   endless = b;
   endless.settled = std::nan("");
   fails({a, endless}, {values, values}, "settled");
+  MPIQ_Residual unset = a;
+  unset.size = odd ? 0 : a.size;
+  fails({unset, b}, {values, values}, "MPIQ_RESIDUAL_INIT");
   if (size == 1) return;
   fails({a, odd ? settled : b}, {values, values}, ": key \"b\", 10 f32, settled 0.5");
   fails({a, description("b", odd ? 11 : 10)}, {values, values}, ": key \"b\", 11 f32");

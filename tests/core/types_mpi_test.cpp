@@ -230,7 +230,7 @@ TEST_F(Types, scratch_is_a_tenth_of_a_long_vector) {
     ASSERT_EQ(MPIQ_Allreduce(MPI_IN_PLACE, x.data(), static_cast<MPI_Count>(n), MPI_FLOAT, MPI_SUM, copy,
                              Info{{"mpiq_method", std::string(codec.name)}}),
               MPI_SUCCESS);
-    MPIQ_Stats s;
+    MPIQ_Stats s = MPIQ_STATS_INIT;
     ASSERT_EQ(MPIQ_Comm_get_stats(copy, &s), MPI_SUCCESS);
     EXPECT_LE(s.scratch_bytes, 4 * n / 10) << codec.name;
     EXPECT_EQ(s.residual_bytes, 0u);

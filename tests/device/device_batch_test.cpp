@@ -138,7 +138,7 @@ TEST(DeviceBatch, OperationsOfASegmentStayInOrder) {
   EXPECT_LE(launches, 5);
 }
 
-// The blocks of a sparse frame are found one after the other (kernels/cuda/sparse_walk.cuh). They are few, however long the vector is.
+// The blocks of a sparse frame are found one after the other (kernels/sparse/walk.cuh). They are few, however long the vector is.
 TEST(DeviceBatch, SparseFramesHaveFewBlocks) {
   for (const char* const name : {"threshold", "adaptive", "topk", "zerorun"}) {
     const kernels::Codec& codec = *kernels::find_codec(name);

@@ -200,7 +200,7 @@ TEST_F(DeviceCalls, residuals_move_with_their_vectors_and_can_be_scaled_flushed_
               MPI_SUCCESS);
     seen.push_back(flushed.get());
     seen.push_back(residual("k", n));
-    MPIQ_Residual description{};
+    MPIQ_Residual description = MPIQ_RESIDUAL_INIT;
     description.key[0] = 'k';
     std::string("f32").copy(description.element, 3);
     description.count = static_cast<MPI_Count>(n);

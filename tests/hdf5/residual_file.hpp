@@ -54,7 +54,7 @@ class ResidualFile : public Api {
   // Keys with residuals also on one rank, where no call leaves any.
   template <class T>
   static void put(MPI_Comm on, const std::string& key, const std::vector<T>& values) {
-    MPIQ_Residual r{};
+    MPIQ_Residual r = MPIQ_RESIDUAL_INIT;
     key.copy(r.key, MPIQ_MAX_KEY);
     std::string(sizeof(T) == 4 ? "f32" : "f64").copy(r.element, 3);
     r.count = static_cast<MPI_Count>(values.size());
@@ -67,7 +67,7 @@ class ResidualFile : public Api {
   static Held held(MPI_Comm on) {
     int n = 0;
     EXPECT_EQ(MPIQ_Residual_list(on, 0, nullptr, &n), MPI_SUCCESS);
-    std::vector<MPIQ_Residual> all(static_cast<std::size_t>(n));
+    std::vector<MPIQ_Residual> all(static_cast<std::size_t>(n), MPIQ_RESIDUAL_INIT);
     EXPECT_EQ(MPIQ_Residual_list(on, n, all.data(), &n), MPI_SUCCESS);
     Held map;
     for (const MPIQ_Residual& r : all) {

@@ -30,7 +30,7 @@ std::vector<int> sizes() {
   return all;
 }
 
-// The rank of ranks is of no account.
+// Ranks::rank is ignored.
 void for_each_plan(
     const std::function<void(const PlanRow&, const Ranks& ranks, const std::vector<Plan>&)>& f) {
   for (const PlanRow& row : plans())
@@ -347,7 +347,7 @@ TEST(Plan, is_a_pure_function_of_rank_and_size) {
   });
 }
 
-// Only such plans could carry the agreement in their first messages, see docs/design.md.
+// Only such plans could carry the agreement in their first messages, see results/2026-11-25-scale/README.md.
 TEST(Plan, in_the_first_round_of_two_plans_every_rank_hears_of_every_other) {
   const auto hears_all = [](const Plan& plan, int ranks) {
     std::set<int> heard;

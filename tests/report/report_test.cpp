@@ -261,7 +261,8 @@ TEST(Warning, is_given_where_more_than_one_call_in_twenty_lost_its_residual_and_
     const std::string warning = warning_of(with_feedback(lost, 51));
     EXPECT_TRUE(contains(warning, "5.1 % of the calls with feedback lost their residual")) << warning;
     EXPECT_TRUE(contains(warning, "(" + std::string(name(lost)) + ")")) << warning;
-    EXPECT_TRUE(contains(warning, "State a key before each such call: MPI_Pcontrol(0x4D51, \"key=NAME\")"));
+    EXPECT_TRUE(
+        contains(warning, "State a key before each such call: MPI_Pcontrol(MPIQ_PCONTROL, \"key=NAME\")"));
   }
   EXPECT_TRUE(contains(warning_of(with_feedback(FeedbackOutcome::budget, 600)), "MPIQ_RESIDUALS"));
   EXPECT_EQ(warning_of(with_feedback(FeedbackOutcome::not_finite, 600)), "") << "a key would not help";

@@ -143,7 +143,7 @@ TEST_F(Factors, with_bad_arguments_on_one_rank_are_an_error_on_all) {
   const Bad all[]{{-1, 9, 2, MPI_FLOAT, 0, "m -1 is negative"},
                   {9, -1, 2, MPI_FLOAT, 0, "n -1 is negative"},
                   {9, 9, -2, MPI_FLOAT, 0, "k -2 is negative"},
-                  {9, 9, 2, MPI_INT, 0, "neither MPI_FLOAT nor MPI_DOUBLE"},
+                  {9, 9, 2, MPI_INT, 0, "must be MPI_FLOAT or MPI_DOUBLE"},
                   {kHuge, kHuge, 2, MPI_FLOAT, 0, "more than 2^58"},
                   {9, 9, 2, MPI_FLOAT, 1, "u is NULL"},
                   {9, 9, 2, MPI_FLOAT, 2, "result is NULL"},

@@ -363,7 +363,7 @@ TEST_F(LowRank, goes_on_bit_for_bit_after_residuals_are_taken_and_put_back) {
   const std::vector<float> x = input<float>(s.count());
   std::vector<float> y(s.count()), z(s.count());
   for (int call = 0; call < 3; ++call) ASSERT_EQ(reduce(s, x, y), MPI_SUCCESS);
-  MPIQ_Residual list[2];
+  MPIQ_Residual list[2] = {MPIQ_RESIDUAL_INIT, MPIQ_RESIDUAL_INIT};
   int keys = 0;
   ASSERT_EQ(MPIQ_Residual_list(comm, 2, list, &keys), MPI_SUCCESS);
   ASSERT_EQ(keys, 2);

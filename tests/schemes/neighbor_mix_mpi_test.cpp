@@ -200,7 +200,7 @@ TEST_F(UnequalMix, an_argument_that_one_rank_cannot_use_is_an_error_on_all) {
   expect(call(x.data(), &nan, 200, MPI_FLOAT, 0.5, info), "not a positive number");
   expect(call(x.data(), &zero, 200, MPI_FLOAT, 0.5, info), "not a positive number");
   expect(call(x.data(), &weight, -1, MPI_FLOAT, 0.5, info), "count -1 is negative");
-  expect(call(x.data(), &weight, 200, MPI_INT, 0.5, info), "neither MPI_FLOAT nor MPI_DOUBLE");
+  expect(call(x.data(), &weight, 200, MPI_INT, 0.5, info), "must be MPI_FLOAT or MPI_DOUBLE");
   for (const double gamma : {0.0, -1.0, 1.5, nan})
     expect(call(x.data(), &weight, 200, MPI_FLOAT, gamma, info), "gamma");
   const Info unknown{{"mpiq_key", "k"}, {"mpiq_colour", "red"}};
@@ -253,7 +253,7 @@ TEST_F(NeighborMix, is_counted_with_its_bytes_and_takes_its_codec_from_the_polic
   double weight = 1;
   ASSERT_EQ(MPIQ_Neighbor_mix(x.data(), &weight, 4000, MPI_FLOAT, 0.5, graph, Info{{"mpiq_key", "k"}}),
             MPI_SUCCESS);
-  MPIQ_Stats s;
+  MPIQ_Stats s = MPIQ_STATS_INIT;
   ASSERT_EQ(MPIQ_Comm_get_stats(graph, &s), MPI_SUCCESS);
   EXPECT_EQ(s.scheme_calls, 1u);
   EXPECT_EQ(s.calls, 0u);

@@ -7,7 +7,7 @@ A block of the page after a line '<!-- walk: NAME, ACTION -->' is one step of th
     in FILE after "TEXT"   the block comes after that line
     in FILE instead of "TEXT"
 
-The walks are plan, function, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
+The walks are plan, function, caught, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
 """
 import glob
 import os
@@ -98,6 +98,39 @@ def function(copy, cxx, mpicc, _gtest):
         fail("the function is not in the object")
 
 
+MPI = """int MPI_Iscan(void*, void*, int, long, long, long, void*);
+int PMPI_Iscan(void* s, void* r, int count, long t, long o, long c, void* q) {
+  return s == r && t == o && c == 3 && q != 0 ? count : -1;
+}
+int PMPI_Allreduce(void) { return 1; }
+int MPI_Iscan(void* s, void* r, int count, long t, long o, long c, void* q) { return PMPI_Iscan(s, r, count, t, o, c, q); }
+"""
+PROGRAM = """int MPI_Iscan(void*, void*, int, long, long, long, void*);
+int PMPI_Iscan(void*, void*, int, long, long, long, void*);
+int main(void) {
+  int x = 0;
+  return !(MPI_Iscan(&x, &x, 77, 2, 2, 3, &x) == 77 && PMPI_Iscan(&x, &x, 78, 2, 2, 3, &x) == 78);
+}
+"""
+
+
+def caught(copy, _cxx, mpicc, _gtest):
+    """The library exports the function, and a call reaches MPI's function of this name. MPI is a stand-in of two functions."""
+    for name, text in (("mpi.c", MPI), ("program.c", PROGRAM)):
+        with open(os.path.join(copy, name), "w", encoding="utf-8") as source:
+            source.write(text)
+    cc = shlex.split(run(*shlex.split(mpicc), "-show", folder=ROOT))[0]
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I.", "-fPIC", "-shared"]
+    stub = [f"mpi_quant/preload/{name}.c" for name in ("stub", "find", "unused")]
+    run(cc, *flags, '-DMPIQ_SOVERSION="0"', *stub, "-o", "libstub.so", "-ldl", "-pthread", folder=copy)
+    run(cc, *flags, "mpi.c", "-o", "libfake.so", folder=copy)
+    symbols = run("nm", "-D", "libstub.so", folder=copy)
+    if not all(f" T {name}\n" in symbols for name in ("MPI_Iscan", "PMPI_Iscan")):
+        fail("the library does not export the function")
+    run(cc, "program.c", "-o", "program", "-L.", "-Wl,-rpath,.,--no-as-needed", "-lstub", "-lfake", folder=copy)
+    run("./program", folder=copy)
+
+
 def column(copy, cxx, mpicc, _gtest):
     """The program and the scripts have the same columns, and what fills the row compiles."""
     for file in ("bench/rows.cpp", "bench/tabulate.cpp"):
@@ -119,7 +152,7 @@ def plot(copy, _cxx, _mpicc, _gtest):
         fail("tests of plots have other names")
 
 
-FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"),
+FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"), caught: ("mpi_quant",),
            column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("scripts", "tests")}
 
 

@@ -85,7 +85,7 @@ int Reducer::finish() {
 }
 
 MPIQ_Stats Reducer::stats() const {
-  MPIQ_Stats stats{};
+  MPIQ_Stats stats = MPIQ_STATS_INIT;
   if (!plain_) (void)MPIQ_Comm_get_stats(comm_, &stats);
   return stats;
 }

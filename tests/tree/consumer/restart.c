@@ -27,8 +27,8 @@ static void reduce(float* result) {
 }
 
 int main(int argc, char** argv) {
-  MPIQ_Residual all[2];
-  MPIQ_Stats before, after;
+  MPIQ_Residual all[2] = {MPIQ_RESIDUAL_INIT, MPIQ_RESIDUAL_INIT};
+  MPIQ_Stats before = MPIQ_STATS_INIT, after = MPIQ_STATS_INIT;
   int i, rank, n = 0, total = 0;
   MPI_Init(&argc, &argv);
   if (argc < 2) return 2;
