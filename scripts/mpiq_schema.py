@@ -13,9 +13,6 @@ GRADES = ("smoke", "normal", PUBLICATION, PUBLICATION_CUT)
 SYNCS = ("barrier", "round", "none")
 BUFFERS = ("rotate", "warm", "cold")
 PUBLICATION_LAUNCHES = 10  # a publication is the median of this many
-MOST_BATCH = 1000  # calls timed together
-TRIES = 5  # repetitions per required valid one, before a method is given up
-STOP_REASONS = ("ci", "max_reps", "budget", "deadline", "error")
 FILE_STATES = ("running", "complete", "partial")
 MEMORIES = ("host", "cuda")
 # Methods that are not this library's: MPI_Allreduce, which copies vectors on a GPU to the host and back; MPI that gets the

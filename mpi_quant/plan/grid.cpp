@@ -43,10 +43,11 @@ class Grid {
   Plan make() {
     give();
     add_given();
-    encode(row_slot(), ranks_.encodes_own ? StepFeedback::deposit : StepFeedback::carry, ranks_.size + row_);
+    plan_.encode(column_, row_slot(), ranks_.encodes_own ? StepFeedback::deposit : StepFeedback::carry,
+                 ranks_.size + row_);
     exchange_row_sums();
     // All owners of the chunk encode the same sum, and so write the same wire. One of them keeps the loss.
-    encode(result_slot(), row_ == 0 ? StepFeedback::deposit : StepFeedback::none, all());
+    plan_.encode(column_, result_slot(), row_ == 0 ? StepFeedback::deposit : StepFeedback::none, all());
     exchange_results();
     return std::move(plan_);
   }
@@ -73,30 +74,14 @@ class Grid {
   // Step::sum: of a rank's part its number, of a row's sum a number above, of the result the next one.
   int all() const { return ranks_.size + shape_.rows + 1; }
 
-  void encode(int slot, StepFeedback feedback, int sum) {
-    plan_.steps.push_back(
-        {.op = Op::encode, .chunk = column_, .slot = slot, .feedback = feedback, .sum = sum});
-  }
-  void decode(Op op, int chunk, int slot, int sum) {
-    plan_.steps.push_back({.op = op, .chunk = chunk, .slot = slot, .sum = sum});
-  }
   void exchange(int slot, int to, int from, int recv_slot, int round) {
     if (to == kNobody && from == kNobody) return;
-    plan_.steps.push_back({.op = Op::exchange,
-                           .slot = to == kNobody ? 0 : slot,
-                           .to = to,
-                           .from = from,
-                           .recv_slot = from == kNobody ? 0 : recv_slot,
-                           .round = round});
+    plan_.exchange(to == kNobody ? 0 : slot, to, from == kNobody ? 0 : recv_slot, from, round);
   }
 
   void give() {
     for (int s = 1; s < shape_.columns; ++s) {
-      plan_.steps.push_back({.op = Op::encode,
-                             .chunk = to(s),
-                             .slot = sent(s),
-                             .feedback = StepFeedback::carry,
-                             .sum = ranks_.rank});
+      plan_.encode(to(s), sent(s), StepFeedback::carry, ranks_.rank);
       exchange(sent(s), owner(to(s)), in_row(from(s)), given(s), 0);
     }
     for (int i = 0; i < givers_above_; ++i) exchange(0, kNobody, short_rank(i), given_above(i), 0);
@@ -106,24 +91,24 @@ class Grid {
     if (ranks_.encodes_own) round_own(plan_, ranks_.rank, column_, row_slot());
     for (int c = 0; c < width(); ++c)
       if (c != column_)
-        decode(Op::decode_add, column_, given((column_ - c + shape_.columns) % shape_.columns), in_row(c));
-    for (int i = 0; i < givers_above_; ++i) decode(Op::decode_add, column_, given_above(i), short_rank(i));
+        plan_.decode_add(column_, given((column_ - c + shape_.columns) % shape_.columns), in_row(c));
+    for (int i = 0; i < givers_above_; ++i) plan_.decode_add(column_, given_above(i), short_rank(i));
   }
   void exchange_row_sums() {
     const auto rank = [&](int row) { return row * shape_.columns + column_; };
     for (int t = 1; t < owners_; ++t)
       exchange(row_slot(), rank((row_ + t) % owners_), rank((row_ - t + owners_) % owners_), column_slot(t),
                1);
-    for (int row = 0; row < owners_; ++row)
-      decode(row == 0 ? Op::decode : Op::decode_add, column_, column_slot((row_ - row + owners_) % owners_),
-             ranks_.size + row);
+    plan_.decode(column_, column_slot(row_), ranks_.size);
+    for (int row = 1; row < owners_; ++row)
+      plan_.decode_add(column_, column_slot((row_ - row + owners_) % owners_), ranks_.size + row);
   }
   void exchange_results() {
     for (int s = 1; s < shape_.columns; ++s)
       exchange(result_slot(), in_row(to(s)), owner(from(s)), given(s), 2);
     for (int i = 0; i < givers_above_; ++i) exchange(result_slot(), short_rank(i), kNobody, 0, 2);
-    decode(Op::decode, column_, result_slot(), all());
-    for (int s = 1; s < shape_.columns; ++s) decode(Op::decode, from(s), given(s), all());
+    plan_.decode(column_, result_slot(), all());
+    for (int s = 1; s < shape_.columns; ++s) plan_.decode(from(s), given(s), all());
   }
 
   const Ranks& ranks_;

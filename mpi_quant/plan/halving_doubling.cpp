@@ -70,40 +70,17 @@ class HalvingDoubling {
 
   // Each rank encodes a chunk once, so its own number names the operand.
   void encode(int chunk) {
-    plan_.steps.push_back(
-        {.op = Op::encode,
-         .chunk = chunk,
-         .slot = send_slot(chunk),
-         .feedback = encodes_own_ && summed_[index(chunk)] ? StepFeedback::deposit : StepFeedback::carry,
-         .sum = rank_});
+    plan_.encode(chunk, send_slot(chunk),
+                 encodes_own_ && summed_[index(chunk)] ? StepFeedback::deposit : StepFeedback::carry, rank_);
   }
   void add(int chunk, int slot, int from) {
     if (encodes_own_ && !summed_[index(chunk)]) round_own(plan_, rank_, chunk, send_slot(chunk));
     summed_[index(chunk)] = 1;
-    plan_.steps.push_back({.op = Op::decode_add, .chunk = chunk, .slot = slot, .sum = from});
-  }
-  void send(int slot, int to, int round) {
-    plan_.steps.push_back({.op = Op::exchange, .slot = slot, .to = to, .round = round});
-  }
-  void receive(int slot, int from, int round) {
-    plan_.steps.push_back({.op = Op::exchange, .from = from, .recv_slot = slot, .round = round});
-  }
-  void swap(int slot, int partner, int recv_slot, int round) {
-    plan_.steps.push_back({.op = Op::exchange,
-                           .slot = slot,
-                           .to = partner,
-                           .from = partner,
-                           .recv_slot = recv_slot,
-                           .round = round});
+    plan_.decode_add(chunk, slot, from);
   }
 
   // A result is encoded by the rank of the largest block that gathers it.
-  void decode(int chunk) {
-    plan_.steps.push_back({.op = Op::decode,
-                           .chunk = chunk,
-                           .slot = result_slot_[index(chunk)],
-                           .sum = blocks_[0].gatherer(chunk)});
-  }
+  void decode(int chunk) { plan_.decode(chunk, result_slot_[index(chunk)], blocks_[0].gatherer(chunk)); }
 
   // Of the chunks that this rank and its partner have the sums of 2^k ranks of, each keeps those whose bit k is that of its
   // own number.
@@ -115,7 +92,7 @@ class HalvingDoubling {
       const int kept = c ^ bit;
       received.emplace_back(kept, sum_slot());
       encode(c);
-      swap(send_slot(c), partner, received.back().second, round);
+      plan_.exchange(send_slot(c), partner, received.back().second, partner, round);
     }
     for (const auto& [c, slot] : received) add(c, slot, partner);
   }
@@ -127,30 +104,31 @@ class HalvingDoubling {
     std::vector<std::pair<int, int>> received;
     for (int c = local_; c < chunks_; c += block().size) {
       received.emplace_back(c, sum_slot());
-      receive(received.back().second, smaller.gatherer(c), sums_round(mine_ + 1));
+      plan_.receive(received.back().second, smaller.gatherer(c), sums_round(mine_ + 1));
     }
     for (const auto& [c, slot] : received) add(c, slot, smaller.gatherer(c));
   }
   void give_sums(const Block& larger) {
     for (int c = local_; c < chunks_; c += block().size) {
       encode(c);
-      send(send_slot(c), larger.gatherer(c), sums_round(mine_));
+      plan_.send(send_slot(c), larger.gatherer(c), sums_round(mine_));
     }
   }
   void take_results(const Block& larger) {
     for (int c = local_; c < chunks_; c += block().size)
-      receive(new_result_slot(c), larger.gatherer(c), results_round(mine_));
+      plan_.receive(new_result_slot(c), larger.gatherer(c), results_round(mine_));
   }
   void give_results(const Block& smaller) {
     for (int c = local_; c < chunks_; c += block().size)
-      send(result_slot_[index(c)], smaller.gatherer(c), results_round(mine_ + 1));
+      plan_.send(result_slot_[index(c)], smaller.gatherer(c), results_round(mine_ + 1));
   }
   // The partners swap the results that they have, and then both have all of them.
   void double_up(int bit) {
     const int partner = block().first + (local_ ^ bit);
     const int round = plan_.rounds - 1 - log2(bit);
     for (int c = local_ % bit; c < chunks_; c += bit)
-      if (((c ^ local_) & bit) == 0) swap(result_slot_[index(c)], partner, new_result_slot(c ^ bit), round);
+      if (((c ^ local_) & bit) == 0)
+        plan_.exchange(result_slot_[index(c)], partner, new_result_slot(c ^ bit), partner, round);
   }
 
   const int rank_;

@@ -27,19 +27,15 @@ class Hierarchical {
     add_inside(node_, own_slot());
     for (int source = 0; source < nodes_; ++source)
       if (source != node_)
-        decode(Op::decode_add, node_, local_, come((node_ - source + nodes_) % nodes_), source);
-    plan_.steps.push_back({.op = Op::encode,
-                           .chunk = chunk(node_, local_),
-                           .slot = own_slot(),
-                           .feedback = of_sum(),
-                           .sum = all()});
+        plan_.decode_add(chunk(node_, local_), come((node_ - source + nodes_) % nodes_), source);
+    plan_.encode(chunk(node_, local_), own_slot(), of_sum(), all());
     for (int s = 1; s < nodes_; ++s) between(own_slot(), s, 1);
     forward(node_, own_slot());
     for (int s = 1; s < nodes_; ++s) forward(from(s), come(s));
-    decode(Op::decode, node_, local_, own_slot(), all());
-    for (int s = 1; s < nodes_; ++s) decode(Op::decode, from(s), local_, come(s), all());
+    plan_.decode(chunk(node_, local_), own_slot(), all());
+    for (int s = 1; s < nodes_; ++s) plan_.decode(chunk(from(s), local_), come(s), all());
     for (int s = 0; s < nodes_; ++s)
-      for (int t = 1; t < per_node_; ++t) decode(Op::decode, from(s), giver(t), taken(from(s), t), all());
+      for (int t = 1; t < per_node_; ++t) plan_.decode(chunk(from(s), giver(t)), taken(from(s), t), all());
     return std::move(plan_);
   }
 
@@ -68,36 +64,19 @@ class Hierarchical {
   // the residual.
   StepFeedback of_sum() const { return encodes_own_ ? StepFeedback::deposit : StepFeedback::carry; }
 
-  void decode(Op op, int node, int local, int slot, int sum, bool raw = false) {
-    plan_.steps.push_back({.op = op, .chunk = chunk(node, local), .slot = slot, .raw = raw, .sum = sum});
-  }
   // Sends to the same local rank s nodes further, and receives from the one s nodes back.
   void between(int slot, int s, int round) {
-    plan_.steps.push_back({.op = Op::exchange,
-                           .slot = slot,
-                           .to = rank(to(s), local_),
-                           .from = rank(from(s), local_),
-                           .recv_slot = come(s),
-                           .round = round});
+    plan_.exchange(slot, rank(to(s), local_), come(s), rank(from(s), local_), round);
   }
   void within(int slot, int t, int recv_slot, int round) {
-    plan_.steps.push_back({.op = Op::exchange,
-                           .slot = slot,
-                           .to = rank(node_, taker(t)),
-                           .from = rank(node_, giver(t)),
-                           .recv_slot = recv_slot,
-                           .round = round});
+    plan_.exchange(slot, rank(node_, taker(t)), recv_slot, rank(node_, giver(t)), round);
   }
 
   // Gives each gatherer on this node this rank's part of its chunk, and takes the parts of the other ranks.
   void give_inside(int node) {
     for (int t = 1; t < per_node_; ++t) {
-      plan_.steps.push_back({.op = Op::encode,
-                             .chunk = chunk(node, taker(t)),
-                             .slot = given(node, t),
-                             .feedback = StepFeedback::carry,
-                             .raw = !encodes_own_,
-                             .sum = part(rank(node_, local_))});
+      plan_.encode(chunk(node, taker(t)), given(node, t), StepFeedback::carry, part(rank(node_, local_)),
+                   !encodes_own_);
       within(given(node, t), t, taken(node, t), node);
     }
   }
@@ -106,13 +85,12 @@ class Hierarchical {
     if (encodes_own_) round_own(plan_, rank(node_, local_), chunk(node, local_), slot);
     for (int local = 0; local < per_node_; ++local)
       if (local != local_)
-        decode(Op::decode_add, node, local_, taken(node, (local_ - local + per_node_) % per_node_),
-               part(rank(node_, local)), !encodes_own_);
+        plan_.decode_add(chunk(node, local_), taken(node, (local_ - local + per_node_) % per_node_),
+                         part(rank(node_, local)), !encodes_own_);
   }
   void send_sum(int s) {
     add_inside(to(s), go(s));
-    plan_.steps.push_back(
-        {.op = Op::encode, .chunk = chunk(to(s), local_), .slot = go(s), .feedback = of_sum(), .sum = node_});
+    plan_.encode(chunk(to(s), local_), go(s), of_sum(), node_);
     between(go(s), s, 0);
   }
   // Passes an encoded sum on unchanged to the other ranks of the node, and receives theirs.

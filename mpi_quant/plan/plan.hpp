@@ -54,6 +54,24 @@ struct Plan {
   int chunks = 0, slots = 0, rounds = 0;
   std::vector<Step> steps;
   bool operator==(const Plan&) const = default;
+
+  // Makers of plans append steps by these.
+  void encode(int chunk, int slot, StepFeedback feedback, int sum, bool raw = false) {
+    steps.push_back(
+        {.op = Op::encode, .chunk = chunk, .slot = slot, .feedback = feedback, .raw = raw, .sum = sum});
+  }
+  void decode(int chunk, int slot, int sum, bool raw = false) {
+    steps.push_back({.op = Op::decode, .chunk = chunk, .slot = slot, .raw = raw, .sum = sum});
+  }
+  void decode_add(int chunk, int slot, int sum, bool raw = false) {
+    steps.push_back({.op = Op::decode_add, .chunk = chunk, .slot = slot, .raw = raw, .sum = sum});
+  }
+  void exchange(int slot, int to, int recv_slot, int from, int round) {
+    steps.push_back(
+        {.op = Op::exchange, .slot = slot, .to = to, .from = from, .recv_slot = recv_slot, .round = round});
+  }
+  void send(int slot, int to, int round) { exchange(slot, to, 0, kNobody, round); }
+  void receive(int recv_slot, int from, int round) { exchange(0, kNobody, recv_slot, from, round); }
 };
 
 // The tags of a segment. Messages between the same two ranks with the same tag are matched in the order of the steps, on

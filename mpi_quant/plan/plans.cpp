@@ -18,9 +18,8 @@ namespace mq {
 // The operand's Step::sum is negative. No other step of a plan has a negative one.
 void round_own(Plan& plan, int rank, int chunk, int slot) {
   const int sum = -1 - rank;
-  plan.steps.push_back(
-      {.op = Op::encode, .chunk = chunk, .slot = slot, .feedback = StepFeedback::carry, .sum = sum});
-  plan.steps.push_back({.op = Op::decode, .chunk = chunk, .slot = slot, .sum = sum});
+  plan.encode(chunk, slot, StepFeedback::carry, sum);
+  plan.decode(chunk, slot, sum);
 }
 
 // Reduce-scatter and allgather by owners (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al., MLHPC
@@ -46,41 +45,17 @@ Plan make_direct(const Ranks& ranks) {
   const int own_slot = 2 * (size - 1);
 
   for (int s = 1; s < size; ++s) {
-    plan.steps.push_back({.op = Op::encode,
-                          .chunk = to(s),
-                          .slot = send_slot(s),
-                          .feedback = StepFeedback::carry,
-                          .sum = rank});
-    plan.steps.push_back({.op = Op::exchange,
-                          .slot = send_slot(s),
-                          .to = to(s),
-                          .from = from(s),
-                          .recv_slot = recv_slot(s),
-                          .round = 0});
+    plan.encode(to(s), send_slot(s), StepFeedback::carry, rank);
+    plan.exchange(send_slot(s), to(s), recv_slot(s), from(s), 0);
   }
   if (ranks.encodes_own) round_own(plan, rank, rank, own_slot);
   for (int source = 0; source < size; ++source)
-    if (source != rank)
-      plan.steps.push_back({.op = Op::decode_add,
-                            .chunk = rank,
-                            .slot = recv_slot((rank - source + size) % size),
-                            .sum = source});
+    if (source != rank) plan.decode_add(rank, recv_slot((rank - source + size) % size), source);
   const int all = size;  // Step::sum of the result; that of a contribution is its rank
-  plan.steps.push_back({.op = Op::encode,
-                        .chunk = rank,
-                        .slot = own_slot,
-                        .feedback = ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry,
-                        .sum = all});
-  for (int s = 1; s < size; ++s)
-    plan.steps.push_back({.op = Op::exchange,
-                          .slot = own_slot,
-                          .to = to(s),
-                          .from = from(s),
-                          .recv_slot = recv_slot(s),
-                          .round = 1});
-  plan.steps.push_back({.op = Op::decode, .chunk = rank, .slot = own_slot, .sum = all});
-  for (int s = 1; s < size; ++s)
-    plan.steps.push_back({.op = Op::decode, .chunk = from(s), .slot = recv_slot(s), .sum = all});
+  plan.encode(rank, own_slot, ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry, all);
+  for (int s = 1; s < size; ++s) plan.exchange(own_slot, to(s), recv_slot(s), from(s), 1);
+  plan.decode(rank, own_slot, all);
+  for (int s = 1; s < size; ++s) plan.decode(from(s), recv_slot(s), all);
   return plan;
 }
 
@@ -92,14 +67,13 @@ namespace {
 Plan make_allgather(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = 1, .slots = size, .rounds = 1, .steps = {}};
-  plan.steps.push_back({.op = Op::encode, .slot = rank, .feedback = StepFeedback::carry, .sum = rank});
+  plan.encode(0, rank, StepFeedback::carry, rank);
   for (int s = 1; s < size; ++s) {
     const int from = (rank - s + size) % size;
-    plan.steps.push_back(
-        {.op = Op::exchange, .slot = rank, .to = (rank + s) % size, .from = from, .recv_slot = from});
+    plan.exchange(rank, (rank + s) % size, from, from, 0);
   }
-  for (int source = 0; source < size; ++source)
-    plan.steps.push_back({.op = source == 0 ? Op::decode : Op::decode_add, .slot = source, .sum = source});
+  plan.decode(0, 0, 0);
+  for (int source = 1; source < size; ++source) plan.decode_add(0, source, source);
   return plan;
 }
 
@@ -116,14 +90,12 @@ Plan make_extra(const Ranks& ranks, int core) {
   const int rank = ranks.rank;
   const int last = std::countr_zero(static_cast<unsigned>(core)), partner = rank - core;
   Plan plan{.chunks = 1, .slots = 3, .rounds = last + 3, .steps = {}};
-  plan.steps = {
-      {.op = Op::encode, .slot = 0, .feedback = StepFeedback::carry, .sum = doubling_sum(ranks, 0, rank)},
-      {.op = Op::exchange, .slot = 0, .to = partner, .round = 0},
-      {.op = Op::exchange, .from = partner, .recv_slot = 1, .round = last + 1},
-      {.op = Op::exchange, .from = partner, .recv_slot = 2, .round = last + 2},
-      {.op = Op::decode, .slot = 1, .sum = doubling_sum(ranks, last - 1, 0)},
-      {.op = Op::decode_add, .slot = 2, .sum = doubling_sum(ranks, last - 1, core / 2)},
-  };
+  plan.encode(0, 0, StepFeedback::carry, doubling_sum(ranks, 0, rank));
+  plan.send(0, partner, 0);
+  plan.receive(1, partner, last + 1);
+  plan.receive(2, partner, last + 2);
+  plan.decode(0, 1, doubling_sum(ranks, last - 1, 0));
+  plan.decode_add(0, 2, doubling_sum(ranks, last - 1, core / 2));
   return plan;
 }
 
@@ -153,9 +125,9 @@ Plan make_recursive_doubling(const Ranks& ranks) {
             .steps = {}};
   const bool rounds_own = extra != kNobody && ranks.encodes_own;
   if (extra != kNobody) {
-    plan.steps.push_back({.op = Op::exchange, .from = extra, .recv_slot = extra_slot, .round = 0});
+    plan.receive(extra_slot, extra, 0);
     if (rounds_own) round_own(plan, rank, 0, 0);
-    plan.steps.push_back({.op = Op::decode_add, .slot = extra_slot, .sum = doubling_sum(ranks, 0, extra)});
+    plan.decode_add(0, extra_slot, doubling_sum(ranks, 0, extra));
   }
   for (int round = 1; round <= last; ++round) {
     const int group = 1 << (round - 1);  // ranks that hold the same partial sum
@@ -166,19 +138,14 @@ Plan make_recursive_doubling(const Ranks& ranks) {
                                   : rank % group == 0       ? StepFeedback::deposit
                                                             : StepFeedback::none;
     const auto sum_of = [&](int holder) { return doubling_sum(ranks, round - 1, holder); };
-    plan.steps.push_back({.op = Op::encode, .slot = mine, .feedback = feedback, .sum = sum_of(rank)});
-    plan.steps.push_back({.op = Op::exchange,
-                          .slot = mine,
-                          .to = partner,
-                          .from = partner,
-                          .recv_slot = theirs,
-                          .round = round});
+    plan.encode(0, mine, feedback, sum_of(rank));
+    plan.exchange(mine, partner, theirs, partner, round);
     if (round == last && extra != kNobody) {
-      plan.steps.push_back({.op = Op::exchange, .slot = lower, .to = extra, .round = last + 1});
-      plan.steps.push_back({.op = Op::exchange, .slot = upper, .to = extra, .round = last + 2});
+      plan.send(lower, extra, last + 1);
+      plan.send(upper, extra, last + 2);
     }
-    plan.steps.push_back({.op = Op::decode, .slot = lower, .sum = sum_of(std::min(rank, partner))});
-    plan.steps.push_back({.op = Op::decode_add, .slot = upper, .sum = sum_of(std::max(rank, partner))});
+    plan.decode(0, lower, sum_of(std::min(rank, partner)));
+    plan.decode_add(0, upper, sum_of(std::max(rank, partner)));
   }
   return plan;
 }

@@ -30,32 +30,21 @@ Plan make_ring(const Ranks& ranks) {
   // The chunk that this rank sends in a hop, and has received in the hop before.
   const auto chunk = [&](int hop) { return (rank - 1 - hop + 2 * size) % size; };
   const auto slot = [](int hop) { return hop % kSlots; };
-  const auto exchange = [&](int hop) {
-    plan.steps.push_back({.op = Op::exchange,
-                          .slot = slot(hop),
-                          .to = right,
-                          .from = left,
-                          .recv_slot = slot(hop + 1),
-                          .round = hop});
-  };
+  const auto exchange = [&](int hop) { plan.exchange(slot(hop), right, slot(hop + 1), left, hop); };
 
   for (int hop = 0; hop < size; ++hop) {
     if (hop > 0) {
       if (ranks.encodes_own) round_own(plan, rank, chunk(hop), slot(hop + 1));
-      plan.steps.push_back({.op = Op::decode_add, .chunk = chunk(hop), .slot = slot(hop), .sum = left});
+      plan.decode_add(chunk(hop), slot(hop), left);
     }
-    plan.steps.push_back(
-        {.op = Op::encode,
-         .chunk = chunk(hop),
-         .slot = slot(hop),
-         .feedback = hop > 0 && ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry,
-         .sum = rank});
+    plan.encode(chunk(hop), slot(hop),
+                hop > 0 && ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry, rank);
     exchange(hop);
   }
   // Hop P-1 has sent the sum of all of this rank's own chunk. What comes from now on is sums of all.
   for (int hop = size - 1; hop <= hops; ++hop) {
     if (hop >= size && hop < hops) exchange(hop);
-    plan.steps.push_back({.op = Op::decode, .chunk = chunk(hop), .slot = slot(hop), .sum = chunk(hop)});
+    plan.decode(chunk(hop), slot(hop), chunk(hop));
   }
   return plan;
 }

@@ -13,7 +13,7 @@
 namespace mq::bench {
 namespace {
 
-// Latency, overhead, seconds a byte of a port, copying a byte: as in bench/simulate/network.hpp.
+// Latency, overhead, seconds a byte of a port, copying a byte: as in bench/research/simulate/network.hpp.
 struct Truth {
   double latency_s, overhead_s, port_s, copy_s;
   // The port or the processor is the slower one.

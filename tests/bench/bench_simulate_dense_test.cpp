@@ -7,7 +7,7 @@
 #include <bit>
 #include <string>
 
-#include "bench/simulate/dense.hpp"
+#include "bench/research/simulate/dense.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"
 
 namespace mq::sim {

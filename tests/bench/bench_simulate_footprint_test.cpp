@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "bench/simulate/footprint.hpp"
+#include "bench/research/simulate/footprint.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"
 
 namespace mq::sim {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/simulate/world.hpp"
+#include "bench/research/simulate/world.hpp"
 #include "mpi_quant/engine/agree.hpp"
 #include "mpi_quant/plan/plan.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bench/simulate/network.hpp"
+#include "bench/research/simulate/network.hpp"
 #include "tests/sanitized.hpp"
 
 namespace mq::sim {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/simulate/sparse.hpp"
+#include "bench/research/simulate/sparse.hpp"
 #include "sparse_allreduce/exchange.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/simulate/model.hpp"
-#include "bench/simulate/steps.hpp"
+#include "bench/research/simulate/model.hpp"
+#include "bench/research/simulate/steps.hpp"
 #include "tests/bench/bench_simulate_scene.hpp"
 #include "tests/engine/scene.hpp"
 

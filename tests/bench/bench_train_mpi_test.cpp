@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "bench/train/trainer.hpp"
+#include "bench/research/train/trainer.hpp"
 
 namespace mq::bench {
 namespace {

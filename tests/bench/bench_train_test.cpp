@@ -7,11 +7,11 @@
 #include <numeric>
 #include <random>
 
-#include "bench/train/idx.hpp"
-#include "bench/train/network.hpp"
-#include "bench/train/optimizer.hpp"
-#include "bench/train/options.hpp"
-#include "bench/train/reducer.hpp"
+#include "bench/research/train/idx.hpp"
+#include "bench/research/train/network.hpp"
+#include "bench/research/train/optimizer.hpp"
+#include "bench/research/train/options.hpp"
+#include "bench/research/train/reducer.hpp"
 
 namespace mq::bench {
 namespace {

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "bench/simulate/fiber.hpp"
+#include "bench/research/simulate/fiber.hpp"
 #include "mpi_quant/base/comm.hpp"
 #include "tests/sanitized.hpp"
 

@@ -1,5 +1,5 @@
 // The files of MNIST, which mpiq-train reads: two bytes of length, that much of the images, the rest labels.
-#include "bench/train/idx.hpp"
+#include "bench/research/train/idx.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,21 +1,18 @@
 """What the tests of the result tools share: committed result files, and copies of them with something changed."""
+import hashlib
 import os
 import shutil
 
 import h5py
 import numpy as np
 
-from scripts_common import ROOT, InTemporaryFolder, call, script  # finds scripts/ for the next ones
-
-import mpiq_file
-import mpiq_recompute
+from scripts_common import ROOT, InTemporaryFolder, call, script
 
 DATA = os.path.join(ROOT, "tests", "data", "results")
 SMALL = os.path.join(DATA, "lab-1gbit.h5")  # 18 rows: mpi, bf16, onebit at six sizes
 OTHER = os.path.join(DATA, "shm.h5")  # another link, also 18 rows
 OVER = os.path.join(DATA, "oversubscribed.h5")
 SPARSE = os.path.join(ROOT, "results", "2026-11-22-xeon-sparse", "shm-lists-same.h5")
-PUBLICATION = b"publicat"  # what the eight bytes of their column hold of it
 NO_CACHE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -86,25 +83,24 @@ class WithFiles(InTemporaryFolder):
 
 
 def rescale(path, factor):
-    """All times of a file multiplied, and what follows from them made anew."""
+    """All times of a file multiplied, and what follows from them."""
     with h5py.File(path, "a") as file:
-        file["samples/t_max_s"][...] *= factor
-        file["samples/t_span_s"][...] *= factor
-        file["samples/skew_in_s"][...] *= factor
-        table, samples = file["points"][...], file["samples/t_max_s"][...]
-        table["wall_s"] *= factor
-        for i, row in enumerate(table):
-            stats = mpiq_recompute.summary(samples[i][~np.isnan(samples[i])])
-            for name, value in {**stats, **mpiq_recompute.rates(row, stats["t_median_s"])}.items():
-                table[name][i] = value
+        for name in ("t_max_s", "t_span_s", "skew_in_s"):
+            file["samples"][name][...] *= factor
+        table = file["points"][...]
+        for name in table.dtype.names:
+            if name == "wall_s" or name.startswith("t_") and name.endswith("_s"):
+                table[name] *= factor
+            elif name.endswith("_Bps"):
+                table[name] /= factor
         file["points"][...] = table
 
 
 def rekey(path):
-    file = mpiq_file.load(path)
-    new = {row["key"]: mpiq_recompute.row_key(row, file.runs[0]).encode() for row in file.points}
-    with h5py.File(path, "a") as stored:
-        table = stored["points"][...]
-        table["key"] = [new[key] for key in table["key"]]
-        table["base_key"] = [new[key] for key in table["base_key"]]
-        stored["points"][...] = table
+    """Other keys, as those of another launch are."""
+    with h5py.File(path, "a") as file:
+        table = file["points"][...]
+        for name in ("key", "base_key"):
+            table[name] = [hashlib.md5(key + str(row["launch"]).encode()).hexdigest().encode() if key else b""
+                           for key, row in zip(table[name], table)]
+        file["points"][...] = table

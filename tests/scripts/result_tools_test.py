@@ -20,7 +20,7 @@ import zlib
 import h5py
 import numpy as np
 
-from result_files import NO_CACHE, OTHER, OVER, PUBLICATION, SMALL, SPARSE, WithFiles, points_of, rescale, tool
+from result_files import NO_CACHE, OTHER, OVER, SMALL, SPARSE, WithFiles, points_of, rescale, tool
 from scripts_common import ROOT, call, script
 
 import mpiq_results
@@ -150,12 +150,6 @@ class Merge(WithFiles):
         with h5py.File(paths[5], "a") as file:
             file.attrs["git_dirty"] = np.uint8(1)
         self.assertEqual(set(points_of(self.merged(*paths))["grade"]), {b"normal"})
-        nine = self.merged(*paths[:9])
-        with h5py.File(nine, "a") as file:
-            table = file["points"][...]
-            table["grade"][0] = PUBLICATION
-            file["points"][...] = table
-        self.assertIn("10 launches behind a publication, found 9", tool("check_results", nine).stdout)
 
     def test_a_file_that_exists_is_replaced_only_when_told(self):
         with open(self.path("mine.h5"), "w", encoding="utf-8") as file:

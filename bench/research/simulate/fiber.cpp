@@ -1,0 +1,65 @@
+#include "bench/research/simulate/fiber.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+namespace mq::sim {
+namespace {
+
+constexpr std::size_t kPage = 4096, kStack = std::size_t{256} << 10;
+
+}  // namespace
+
+Fibers::Fibers(std::size_t n) : fibers_(n) {
+  void* const memory = mmap(nullptr, n * kStack, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  stacks_ = static_cast<std::byte*>(memory);
+  for (std::size_t i = 0; i < n; ++i)
+    if (mprotect(stacks_ + i * kStack, kPage, PROT_NONE) != 0) {
+      munmap(stacks_, n * kStack);
+      throw std::bad_alloc();
+    }
+}
+
+Fibers::~Fibers() { munmap(stacks_, fibers_.size() * kStack); }
+
+void Fibers::set(std::size_t i, std::function<void()> body) {
+  Fiber& fiber = fibers_[i];
+  fiber.body = std::move(body);
+  fiber.is_over = false;
+  fiber.thrown = nullptr;
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = stacks_ + i * kStack + kPage;
+  fiber.context.uc_stack.ss_size = kStack - kPage;
+  fiber.context.uc_link = nullptr;
+  const auto self = reinterpret_cast<std::uintptr_t>(this);
+  makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::begin), 2,
+              static_cast<unsigned>(self >> 32), static_cast<unsigned>(self & 0xffffffffU));
+}
+
+void Fibers::begin(unsigned high, unsigned low) {
+  reinterpret_cast<Fibers*>(static_cast<std::uintptr_t>(high) << 32 | low)->run_current();
+}
+
+void Fibers::run_current() noexcept {
+  Fiber& fiber = fibers_[current_];
+  try {
+    fiber.body();
+  } catch (...) {
+    fiber.thrown = std::current_exception();
+  }
+  fiber.is_over = true;
+  leave();  // for ever
+}
+
+void Fibers::resume(std::size_t i) {
+  current_ = i;
+  swapcontext(&outside_, &fibers_[i].context);
+}
+
+void Fibers::leave() { swapcontext(&fibers_[current_].context, &outside_); }
+
+}  // namespace mq::sim

@@ -1,0 +1,27 @@
+#include "bench/research/train/optimizer.hpp"
+
+#include <cmath>
+
+namespace mq::bench {
+namespace {
+
+constexpr float kTiny = 1e-8F;  // avoids a division by 0 if a gradient was always 0
+
+}  // namespace
+
+float Optimizer::step(std::size_t i, float gradient) {
+  if (rule_ == Rule::momentum) return state_[i] = momentum_ * state_[i] + gradient;
+  if (rule_ == Rule::sgd) return gradient;
+  state_[i] += gradient * gradient;
+  return gradient / (std::sqrt(state_[i]) + kTiny);
+}
+
+void Optimizer::update(std::span<const float> gradient, float rate, std::span<float> parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rate * step(i, gradient[i]);
+}
+
+void Optimizer::adapt(std::span<float> gradient) {
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = step(i, gradient[i]);
+}
+
+}  // namespace mq::bench
