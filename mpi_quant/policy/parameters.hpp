@@ -1,5 +1,5 @@
-// Parameters of codecs and memory rules in the control language: their values, and the words of errors. Apart from the parser, which
-// reads everything else.
+// Parameters of codecs and memory rules in the control language: their values, and the words of errors. Apart
+// from the parser, which reads everything else.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ std::string known_methods();
 // The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
 // word. Nothing if the text is not a value of the parameter.
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word);
-// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is written decides: a value
-// that is the preset is no excuse.
+// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is
+// written decides: a value that is the preset is no excuse.
 std::string conflict_of_written(std::span<const kernels::ParamSpec> specs,
                                 const std::array<bool, kernels::kMaxParams>& written,
                                 const kernels::Params& params);

@@ -71,7 +71,8 @@ std::string print_params(std::span<const kernels::ParamSpec> specs, const kernel
   return out;
 }
 
-// "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the preset.
+// "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the
+// preset.
 template <class Row>
 std::string print_row(const Row& row, const kernels::Params& params) {
   const kernels::Params preset = preset_params(row);

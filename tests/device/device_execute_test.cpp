@@ -153,7 +153,8 @@ TEST_F(DeviceExecute, calls_like_the_one_before_allocate_nothing) {
   });
 }
 
-// What a call of 64 MiB asks of the driver. The ranks take turns on one thread, so the counts are always the same.
+// What a call of 64 MiB asks of the driver. The ranks take turns on one thread, so the counts are always the
+// same.
 TEST_F(DeviceExecute, neighbouring_segments_share_launches) {
   DeviceScene s{Scene{kernels::find_codec("onebit"), find_plan("allgather"), 2}};
   s.scene.short_blocks = false;

@@ -174,7 +174,8 @@ TEST(DeviceRows, StepsOfOneBit) {
     }
 }
 
-// These codecs have rows for all parameters, and only launches of kernels that exist; meprop but for blocks of 2^28 elements.
+// These codecs have rows for all parameters, and only launches of kernels that exist; meprop but for blocks
+// of 2^28 elements.
 TEST(DeviceRows, Table) {
   for (const char* const codec :
        {"raw", "bf16", "f16", "int8", "int4", "qsgd", "terngrad", "mxfp8", "mxfp6", "mxfp4", "nvfp4",

@@ -1,4 +1,5 @@
-// What calls of a driver cost a thread, in microseconds, and what a GPU takes: assumed, for comparisons. Nothing here was measured.
+// What calls of a driver cost a thread, in microseconds, and what a GPU takes: assumed, for comparisons.
+// Nothing here was measured.
 #pragma once
 
 namespace mq::test {
@@ -7,8 +8,8 @@ inline constexpr double kLaunchMicroseconds = 2.2, kCopyMicroseconds = 2.5, kRec
                         kQueryMicroseconds = 0.4;
 inline constexpr double kOtherMicroseconds = 0.06;  // calls that change state of the thread only
 
-// Of an H100: a kernel begins and ends in kKernelMicroseconds, and moves bytes of the GPU's memory and of the host's. A thread
-// block moves at most kBlockBytes a second, because it has only so many loads under way.
+// Of an H100: a kernel begins and ends in kKernelMicroseconds, and moves bytes of the GPU's memory and of the
+// host's. A thread block moves at most kBlockBytes a second, because it has only so many loads under way.
 inline constexpr double kKernelMicroseconds = 3, kMemoryBytes = 2.8e12, kBusBytes = 50e9, kBlockBytes = 16e9;
 
 }  // namespace mq::test

@@ -124,7 +124,8 @@ TEST(Cost, what_coding_and_sending_do_not_hide_is_what_a_hand_finds) {
   };
   // Encode (1/3), send, decode the other's vector (1/3); the own one is decoded on the way.
   EXPECT_NEAR(alone("allgather", 2), 2.0 / 3, 1e-9);
-  // Each round sends 1/3, after an encode of 1/9 and before a decode of 1/9; the own sum is decoded on the way.
+  // Each round sends 1/3, after an encode of 1/9 and before a decode of 1/9; the own sum is decoded on the
+  // way.
   EXPECT_NEAR(alone("recursive_doubling", 8), 2.0 / 3, 1e-9);
   // Two chunks of three codings before and after each of two messages, and the own result on the way.
   EXPECT_NEAR(alone("direct", 2), 0.8, 1e-9);
@@ -206,8 +207,8 @@ struct Coding {
   std::size_t block;
 };
 
-// The links of mpiq-simulate, and onebit, bf16 and raw at the rates of results/reference/kernels.json: of 256 KiB, and what memory
-// adds.
+// The links of mpiq-simulate, and onebit, bf16 and raw at the rates of results/reference/kernels.json: of 256
+// KiB, and what memory adds.
 TEST(ChoosePlan, takes_little_more_than_the_best_plan_by_the_model) {
   constexpr Network kNetworks[]{{5e-6, 10e-6, 117.5e6, 4e9},
                                 {8e-6, 10e-6, 1.175e9, 2.5e9},

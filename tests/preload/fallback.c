@@ -1,5 +1,6 @@
-/* A sum that a rule would compress, and that every rank leaves to MPI when it is about to begin. The result is MPI's.
- * fallback overlap: the vectors share memory. fallback memory: there is none for the library. */
+/* A sum that a rule would compress, and that every rank leaves to MPI when it is about to begin. The
+ * result is MPI's. fallback overlap: the vectors share memory. fallback memory: there is none for the
+ * library. */
 #include "tests/preload/check.h"
 
 static int refuses = 0;
