@@ -1,5 +1,5 @@
 /* mpiq-bare: a loop of barrier, clock, MPI_Allreduce, clock, and nothing else: what mpiq-bench is compared
- * with to see whether its own work is in its times (scripts/self_check). Prints the median over repetitions
+ * with to see whether its own work is in its times. Prints the median over repetitions
  * of the time of the slowest rank, in seconds. */
 #include <mpi.h>
 #include <stdio.h>

@@ -261,7 +261,7 @@ std::vector<Ops> rows() {
     for (const Element element : kComputeElements) {
       if (const DeviceOps* ops = device_ops(codec, element, preset_params(codec)); ops != nullptr)
         all.push_back({std::string(codec.name), &codec, element, ops});
-      if (codec.name == onebit_steps_device_row.codec)
+      if (codec.name == "onebit")
         all.push_back({std::string(codec.name) + "_steps", &codec, element,
                        &onebit_steps_device_row.ops[element == Element::f64 ? 1 : 0]});
     }

@@ -18,8 +18,8 @@ constexpr std::array<std::pair<std::string_view, Kind>, 4> kKinds{{{"densify", K
                                                                    {"kylix", Kind::kylix},
                                                                    {"fused", Kind::fused}}};
 // Values of the library's info key mpiq_algorithm.
-constexpr std::array<std::string_view, 7> kAlgorithms{"auto",  "allgather", "split", "recursive_doubling",
-                                                      "dense", "ssar",      "dsar"};
+constexpr std::array<std::string_view, 5> kAlgorithms{"auto", "allgather", "split", "recursive_doubling",
+                                                      "dense"};
 
 Status bad(std::string_view word, std::string_view why) {
   return {Code::bad_argument, fmt::format("'{}': {}", word, why)};

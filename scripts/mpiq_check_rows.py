@@ -95,7 +95,7 @@ def _method(file, i, row):
         yield "algorithm", algorithm, file.text(i, "algorithm") or "''"
     whole = len(row["comp_params"]) < row.dtype["comp_params"].itemsize
     for name, value in asked.items():
-        if whole and "{" not in value and given.get(name) != value:
+        if whole and "{" not in value and given.get(name, "0") != value:  # one that 0 switches off may be left out
             yield "comp_params", f"{name}={value}", file.text(i, "comp_params") or "''"
     config = file.runs[file.run_of[i]].config()
     if "feedback" in row.dtype.names and "feedback" in config:

@@ -15,10 +15,9 @@ DEBIAN = "/usr/bin/python3"
 FILES, FIGURES = ("numpy", "h5py"), ("numpy", "h5py", "matplotlib")
 # Scripts that need more than the standard library.
 NEEDS = {
-    "identity": ("numpy",), "libsvm": ("numpy",), "quality": ("numpy",),
-    "bound": FILES, "check_results": FILES, "compare": FILES, "export": FILES, "merge": FILES, "mpiq_results.py": FILES, "paper_table": FILES,
-    "self_check": FILES, "smpi": FILES, "sweep": FILES,
-    "energy": FIGURES, "khat": FIGURES, "plot": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
+    "identity.py": ("numpy",), "quality": ("numpy",),
+    "check_results": FILES, "compare": FILES, "export": FILES, "merge": FILES, "mpiq_results.py": FILES, "sweep": FILES,
+    "plot": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
 }
 
 

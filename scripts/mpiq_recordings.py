@@ -1,4 +1,4 @@
-"""Sequences of vectors for scripts/identity: gradients of small networks, recorded while PyTorch trains them on MNIST, and
+"""Sequences of vectors for scripts/quality and tests/preload/identity.py: gradients of small networks, recorded while PyTorch trains them on MNIST, and
 other data that programs send through one buffer. A sequence is a list of steps. A step is the index of a tensor and its vector
 on each rank."""
 import gzip

@@ -13,8 +13,8 @@ from mpiq_plots import PLOTS, good, summarise
 from mpiq_selection import PLACES, commit, mpi_version, span, words
 
 # The plots that answer the question come first, then those that explain the answer. Plots that are not named here come last.
-READING = ("speedup", "time", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases", "model", "extrapolate",
-           "frontier", "distribution", "launches", "ranks", "roofline")
+READING = ("speedup", "time", "pareto", "error", "busbw", "data", "layers", "paper", "scaling", "phases",
+           "distribution", "launches", "ranks", "roofline")
 
 
 def base_words(selection):

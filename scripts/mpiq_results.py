@@ -322,12 +322,20 @@ def bytes_label(n, _position=None):
     return f"{n:.4g} B"
 
 
+# Parameters of a codec that a method may not name together. Older files have both.
+EXCLUSIVE = {"bound": (("rel", "abs"),), "rangefloat": (("eps", "range"),), "threshold": (("quantile", "tau"),)}
+
+
 def method_words(row):
     """The name of the method in --methods, from columns that every file has: mpi, mpi/ring, onebit/direct,
-    onebit(block=512)/direct."""
+    onebit(block=512)/direct. Of two parameters that exclude each other it has the one that counts: 0 switches the first one off."""
     if row["compressor"] in ("none", ""):
         return row["algorithm"] if row["algorithm"] in schema.DENSE else f"mpi/{row['algorithm']}"
-    params = f"({row['comp_params']})" if row["comp_params"] else ""
+    params = dict(pair.split("=", 1) for pair in row["comp_params"].split(",") if "=" in pair)
+    for one, other in EXCLUSIVE.get(row["compressor"], ()):
+        if one in params and other in params:
+            del params[one if float(params[one]) == 0 else other]
+    params = f"({','.join(map('='.join, params.items()))})" if params else ""
     plan = f"/{row['algorithm']}" if row["algorithm"] else ""
     return f"{row['compressor']}{params}{plan}"
 

@@ -34,7 +34,6 @@ class Selection:
             results = [mpiq_results.rebased(r, _wanted(baseline)) for r in results]
         self.results, self.title, self.baseline, self.where = results, title, baseline, where
         self.kernels = None  # of kernels.json, if one is given
-        self.fits = {}  # results of mpiq_model, by panel
         self.points = _select(results, where)
         timed = np.isin(self.points["status"], TIMED) & np.isfinite(self.points["t_median_s"])
         self.left_out = int((~timed).sum())

@@ -1,4 +1,4 @@
-"""Markdown tables made from results. scripts/readme_tables and scripts/paper_table share them."""
+"""Markdown tables made from results. scripts/readme_tables writes them into pages."""
 import csv
 import json
 
@@ -77,7 +77,7 @@ def kernels(path):
 
 
 def bound(path):
-    """A line for each field and error of scripts/bound: bytes of an encoded element, and nanoseconds that a rank encodes and
+    """A line for each field and error of results/reference/bound.csv: bytes of an encoded element, and nanoseconds that a rank encodes and
     decodes for each element."""
     with open(path, encoding="utf-8", newline="") as file:
         numbers = {(row["data"], float(row["abs"]), row["method"]): row for row in csv.DictReader(file)}

@@ -28,11 +28,10 @@ class TrainingError(Exception):
 @dataclasses.dataclass
 class Training:
     """groups: (setting, ranks) -> (method, feedback) -> seed -> the rows of that run, with numbers as numbers. feedback is ""
-    for dense gradients, which have none. descents: the same of logistic regressions, which have neither batches nor test images."""
+    for dense gradients, which have none. Logistic regressions, which have neither batches nor test images, are left out."""
 
     groups: dict
     files: list
-    descents: dict = dataclasses.field(default_factory=dict)
 
 
 def timed(methods):
@@ -91,9 +90,8 @@ def read(paths):
             _read(path, groups)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise TrainingError(f"{path}: {error}") from error
-    logistic = {key for key in groups if dict(zip(SETTING, key[0]))["network"].startswith("logistic")}
-    return Training({key: methods for key, methods in groups.items() if key not in logistic}, list(paths),
-                    {key: groups[key] for key in logistic})
+    return Training({key: methods for key, methods in groups.items()
+                     if not dict(zip(SETTING, key[0]))["network"].startswith("logistic")}, list(paths))
 
 
 def order(method):

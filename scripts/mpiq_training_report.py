@@ -2,7 +2,6 @@
 import statistics
 
 import mpiq_html as h
-import mpiq_khat
 import mpiq_training as t
 from mpiq_plots import PLOTS
 from mpiq_results import seconds_label, seconds_span
@@ -85,20 +84,6 @@ def _times(methods, ranks):
     return out
 
 
-def khat(training, selection):
-    """The table of the formula, and the meaning of its symbols."""
-    found = list(mpiq_khat.rows(training, selection))
-    for c in mpiq_khat.constants(training):
-        mine = list(mpiq_khat.table(row for row in found if row["constants"] == c))
-        if mine:
-            yield h.heading(3, "How many ranks: the formula of 1-bit SGD, " + t.setting_words(c.setting))
-            yield h.paragraph("From measured constants, see below. The formula takes the exchange as bytes on the wire alone; the last two "
-                              "columns add latency and codec by the fitted model.")
-            yield h.table(mpiq_khat.HEAD, mine, left=2)
-            yield h.terms(mpiq_khat.symbols(c))
-            yield h.paragraph(f"Formula: {mpiq_khat.SOURCE}.", "soft")
-
-
 def section(training, selection):
     """This part of the page, as lines of HTML."""
     if not training.groups:
@@ -117,4 +102,4 @@ def section(training, selection):
                 *(h.paragraph(f"Ended before the longest run: {', '.join(short)}. Their accuracy is that of their last test.")
                   for short in [t.stopped_early(methods)] if short),
                 *_times(methods, ranks)]
-    return out + list(khat(training, selection))
+    return out

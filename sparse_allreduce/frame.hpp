@@ -19,7 +19,7 @@ namespace mq::sparse {
 
 inline constexpr std::size_t kFrameExtra = 16 + 7;  // the header of one block of positions, and the padding
 
-enum class FrameFormat : std::uint32_t { list, holes, pairs, dense };  // the last two: union_sparcml.hpp
+enum class FrameFormat : std::uint32_t { list, holes };
 
 // Indices [low, high).
 struct Range {

@@ -9,13 +9,11 @@
 //   dense               what the MPI library's allreduce of n elements sends
 //
 // split follows SSAR split allgather (Renggli et al., SparCML, SC 2019, section 5). Here positions take 1 or
-// 2 bytes instead of 4, and each slice switches to dense by the format of its positions. ssar and dsar are
-// SparCML's own algorithms; see union_sparcml.hpp. Merged streams are forwarded unchanged by dissemination
-// (Bruck et al., IEEE TPDS 1997), so that every rank decodes the same bytes.
+// 2 bytes instead of 4, and each slice switches to dense by the format of its positions. Merged streams are
+// forwarded unchanged by dissemination (Bruck et al., IEEE TPDS 1997), so that every rank decodes the same bytes.
 //
-// Sums are left folds in the order of the ranks, with these exceptions: recursive_doubling sums in a tree
-// over the ranks; ssar and dsar give +0 instead of -0 where a slice became dense; dense sums in the MPI
-// library's order.
+// Sums are left folds in the order of the ranks, with two exceptions: recursive_doubling sums in a tree over
+// the ranks; dense sums in the MPI library's order.
 //
 // Every stream is a Header, then a payload of the length that the header announces. A rank always sends both;
 // after a local error the payload is empty. So no rank waits for a rank with an error. A rank that depends on
@@ -36,7 +34,6 @@
 #include "sparse_allreduce/union_dense.hpp"
 #include "sparse_allreduce/union_job.hpp"
 #include "sparse_allreduce/union_lists.hpp"
-#include "sparse_allreduce/union_sparcml.hpp"
 
 namespace mq::sparse {
 
@@ -61,8 +58,6 @@ Status union_allreduce(UnionCall<C>& call, const Dense& dense_allreduce, UnionRe
       case Algorithm::split: return union_by_split(call, result);
       case Algorithm::recursive_doubling: return union_by_doubling(call, result);
       case Algorithm::dense: return union_by_dense(call, dense_allreduce, result);
-      case Algorithm::ssar:
-      case Algorithm::dsar: return union_as_sparcml(call, result);
     }
     return {};
   } catch (const std::bad_alloc&) {

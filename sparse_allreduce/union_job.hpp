@@ -13,9 +13,9 @@
 
 namespace mq::sparse {
 
-enum class Algorithm : std::uint8_t { automatic, allgather, split, recursive_doubling, dense, ssar, dsar };
-inline constexpr std::string_view kAlgorithmNames[] = {"auto",  "allgather", "split", "recursive_doubling",
-                                                       "dense", "ssar",      "dsar"};
+enum class Algorithm : std::uint8_t { automatic, allgather, split, recursive_doubling, dense };
+inline constexpr std::string_view kAlgorithmNames[] = {"auto", "allgather", "split", "recursive_doubling",
+                                                       "dense"};
 
 struct UnionOutput {
   bool dense = false;  // the whole vector, size * stride values; else a list. Equal on all ranks

@@ -276,12 +276,10 @@ int main(int argc, char** argv) {
   std::string command_line;
   for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
   try {
-    if (line.options.prints_schedules) mq::bench::print_out(mq::sim::schedules_json());
     if (line.options.prints_footprints) mq::bench::print_out(mq::sim::footprint_table(1024));
     if (line.options.measures_lists)
       mq::bench::print_out(mq::sim::text_of(mq::sim::measure_list_costs()) + "\n");
-    if (line.options.prints_schedules || line.options.prints_footprints || line.options.measures_lists)
-      return mq::bench::kDone;
+    if (line.options.prints_footprints || line.options.measures_lists) return mq::bench::kDone;
     return mq::sim::Simulation(line.options, command_line).run();
   } catch (const std::bad_alloc&) {
     std::fputs("mpiq-simulate: not enough memory: fewer ranks, or a plan with fewer messages\n", stderr);

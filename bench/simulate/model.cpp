@@ -1,11 +1,7 @@
 #include "bench/simulate/model.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "bench/simulate/steps.hpp"
 #include "mpi_quant/plan/layout.hpp"
@@ -51,62 +47,6 @@ Cost model_of(const SimulatedCall& call, const Network& network, const Rates& ra
   WireSizes sizes(*call.method.codec, call.method.params, call.element, call.feedback);
   shape.wire_bytes = static_cast<double>(sizes.bytes(sample)) / static_cast<double>(sample);
   return cost_of(plan_of(call), shape, prices);
-}
-
-namespace {
-
-std::vector<int> tabulated_ranks() {
-  std::vector<int> all;
-  for (int p = 2; p <= 4096; p += p < 64 ? 1 : p < 256 ? 8 : p < 1024 ? 64 : p) all.push_back(p);
-  return all;
-}
-
-bool minds_nodes(const PlanRow& row) { return row.make({0, 4, 2}) != row.make({0, 4, 1}); }
-
-std::string work_json(const PlanWork& w) {
-  return fmt::format("[{},{},{},{},{},{},{:.4g}]", w.rounds, w.messages, w.moved, w.encoded, w.decoded,
-                     w.chunks, w.alone);
-}
-
-// [[bytes from which on, plan], ...]: the thresholds, by bisection.
-std::string choices_json(int ranks) {
-  std::uint64_t from = 0;
-  std::string text;
-  for (;;) {
-    const PlanRow& plan = choose_plan(from, ranks);
-    text += fmt::format("{}[{},\"{}\"]", text.empty() ? "" : ",", from, plan.name);
-    std::uint64_t low = from, high = from;
-    while (&choose_plan(high, ranks) == &plan) {
-      if (high > std::uint64_t{1} << 50) return "[" + text + "]";
-      low = high;
-      high = 2 * high + 1;
-    }
-    while (high - low > 1)
-      (&choose_plan(low + (high - low) / 2, ranks) == &plan ? low : high) = low + (high - low) / 2;
-    from = high;
-  }
-}
-
-}  // namespace
-
-std::string schedules_json() {
-  std::string text =
-      "{\"columns\":[\"rounds\",\"messages\",\"moved\",\"encoded\",\"decoded\",\"chunks\",\"alone\"],\n\"segment_bytes\":" +
-      std::to_string(kChunkBytes);
-  const auto list = [&](const std::string& name, const auto& value) {
-    text += ",\n\"" + name + "\":{";
-    std::string separator;
-    for (const int ranks : tabulated_ranks()) {
-      text += fmt::format("{}\"{}\":{}", separator, ranks, value(ranks));
-      separator = ",\n";
-    }
-    text += "}";
-  };
-  for (const PlanRow& row : plans())
-    if (!minds_nodes(row))
-      list(std::string(row.name), [&](int ranks) { return work_json(work_of(row, {.size = ranks})); });
-  list("choices", choices_json);
-  return text + "}\n";
 }
 
 }  // namespace mq::sim

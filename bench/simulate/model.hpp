@@ -1,8 +1,6 @@
 // What the library's model of time (mpi_quant/plan/cost.hpp) says of a simulated call, so that the two can be compared.
 #pragma once
 
-#include <string>
-
 #include "bench/simulate/call.hpp"
 #include "mpi_quant/plan/cost.hpp"
 
@@ -14,8 +12,5 @@ Prices prices_of(const SimulatedCall& call, const Network& network, const Rates&
 
 // check() must have allowed the call. All messages are taken to go from node to node.
 Cost model_of(const SimulatedCall& call, const Network& network, const Rates& rates);
-
-// What plans do at some numbers of ranks, and which one the library chooses for which vectors: scripts/mpiq_schedules.json.
-std::string schedules_json();
 
 }  // namespace mq::sim

@@ -92,10 +92,15 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag(
+<<<<<<< HEAD
       "--schedules", o.prints_schedules,
       "nothing but what plans do at some numbers of ranks, and which one is chosen: scripts/mpiq_schedules.json");
   app.add_flag("--footprint", o.prints_footprints,
                "nothing but what a call needs on a rank, at some numbers of ranks: a table");
+=======
+      "--footprint", o.prints_footprints,
+      "nothing but what a call needs on a rank, at some numbers of ranks: a table");
+>>>>>>> main
   app.add_flag(
       "--model", o.asks_model,
       "simulate nothing: write what the library's model of time says of each point, as a line of JSON. "
@@ -141,7 +146,7 @@ void describe(SimulateOptions& o, const std::string& link) {
 
 Status take_words(const Words& w, SimulateOptions& o) {
   Options& s = o.sweep;
-  if (o.prints_schedules || o.prints_footprints || o.measures_lists) return {};
+  if (o.prints_footprints || o.measures_lists) return {};
   if (w.is_sparse) {
     s.sparse.emplace();
     s.feedback = false;

@@ -22,7 +22,6 @@ struct SimulateOptions {
   int segments = 0;                // SimulatedCall::segments
   int calls = 1;                   // SimulatedCall::repeats
   ListCosts list_costs{};          // of a sweep over sparse vectors
-  bool prints_schedules = false;   // and nothing else
   bool prints_footprints = false;  // and nothing else
   bool measures_lists = false;     // nothing but the costs of lists on this processor
   bool asks_model = false;         // nothing is simulated: the model of time is asked

@@ -251,8 +251,7 @@ Status check(const SparseReduction& r, const Network& network) {
   if (r.element != kernels::Element::f32 && r.element != kernels::Element::f64) return unusable("f32 or f64");
   if (r.kind != Kind::make_union && r.in.size() != r.out.size()) return unusable("a rank has one list only");
   if (r.kind != Kind::make_union && !r.degrees.empty()) MQ_TRY(sparse::check_degrees(r.degrees, size));
-  using enum sparse::Algorithm;
-  if (r.algorithm == dense || r.algorithm == ssar || r.algorithm == dsar)
+  if (r.algorithm == sparse::Algorithm::dense)
     return unusable("the algorithm of a union is auto, allgather, split or recursive_doubling");
   return {};
 }

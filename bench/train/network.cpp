@@ -28,29 +28,18 @@ bool take_widths(std::string_view rest, std::vector<std::size_t>& widths) {
   }
   return true;
 }
-bool take_lambda(std::string_view rest, double& lambda) {
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), lambda);
-  return error == std::errc() && end == rest.data() + rest.size() && lambda >= 0 && lambda <= 1e6;
-}
 
 }  // namespace
 
 Result<NetworkSpec> parse_network(const std::string& text) {
   const auto bad = [&](const char* why) {
-    return Status{Code::bad_argument,
-                  fmt::format("network '{}': {}: mlp:512x512, cnn:8x16 or logistic:0.1", text, why)};
+    return Status{Code::bad_argument, fmt::format("network '{}': {}: mlp:512x512 or cnn:8x16", text, why)};
   };
   const std::size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   const std::string_view rest = colon == std::string::npos ? "" : std::string_view(text).substr(colon + 1);
   using Kind = NetworkSpec::Kind;
   NetworkSpec spec;
-  if (kind == "logistic") {
-    spec.kind = Kind::logistic;
-    if (colon != std::string::npos && !take_lambda(rest, spec.lambda))
-      return bad("the weight is from 0 to 1e6");
-    return spec;
-  }
   if (kind != "mlp" && kind != "cnn") return bad("unknown kind");
   spec.kind = kind == "cnn" ? Kind::cnn : Kind::mlp;
   if (!take_widths(rest, spec.widths)) return bad("widths are 1 to 65536, joined by x");

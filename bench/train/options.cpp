@@ -25,11 +25,9 @@ struct Words {
 
 void add_options(CLI::App& app, TrainOptions& o, Words& w) {
   if (const char* folder = std::getenv("MNIST_DIR")) o.data = folder;
-  app.add_option("--data", o.data,
-                 "folder of the MNIST files, or for logistic a LIBSVM file; .gz or not [MNIST_DIR]");
+  app.add_option("--data", o.data, "folder of the MNIST files, .gz or not [MNIST_DIR]");
   app.add_option("--images", o.most_images, "only so many examples of the training set");
-  app.add_option("--network", o.network, "mlp:WIDTHxWIDTH..., cnn:FILTERSxFILTERS or logistic:REGULARISER")
-      ->capture_default_str();
+  app.add_option("--network", o.network, "mlp:WIDTHxWIDTH... or cnn:FILTERSxFILTERS")->capture_default_str();
   app.add_option("--optimizer", w.rule, "sgd, momentum or adagrad")
       ->check(CLI::IsMember({"sgd", "momentum", "adagrad"}))
       ->capture_default_str();

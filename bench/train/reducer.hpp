@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/train/problem.hpp"
+#include "bench/train/network.hpp"
 #include "mpi_quant.h"
 
 namespace mq::bench {

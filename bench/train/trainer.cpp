@@ -15,7 +15,6 @@
 #include "bench/check.hpp"
 #include "bench/random.hpp"
 #include "bench/sync.hpp"
-#include "bench/train/logistic.hpp"
 #include "bench/train/network.hpp"
 
 namespace mq::bench {
@@ -31,13 +30,6 @@ double book(double& phase, double start) {
   const double now = now_s();
   phase += now - start;
   return now;
-}
-
-std::unique_ptr<Problem> make_problem(const TrainOptions& options, const TrainData& data,
-                                      std::uint64_t seed) {
-  if (options.spec.kind == NetworkSpec::Kind::logistic)
-    return std::make_unique<Logistic>(data.examples, options.spec.lambda);
-  return std::make_unique<Network>(options.spec, data.train, data.test, seed);
 }
 
 // The results of memory=momentum have the momentum in them already, so the parameters are updated without another. A single rank
@@ -62,12 +54,6 @@ std::string method_in(const TrainOptions& options, Method method, int epoch) {
 
 Result<TrainData> read_data(const TrainOptions& options) {
   TrainData data;
-  if (options.spec.kind == NetworkSpec::Kind::logistic) {
-    auto examples = read_libsvm(options.data, options.most_images);
-    if (!examples.ok()) return examples.status();
-    data.examples = std::move(*examples);
-    return data;
-  }
   auto images = read_images(options.data, "train", options.most_images),
        tests = read_images(options.data, "t10k");
   if (!images.ok() || !tests.ok()) return images.ok() ? tests.status() : images.status();
@@ -84,12 +70,12 @@ Trainer::Trainer(const TrainOptions& options, const MethodWord& method, std::uin
     : options_(options),
       method_(method.method),
       comm_(comm),
-      problem_(make_problem(options, data, seed)),
-      batch_(options.batch == 0 ? problem_->examples() : options.batch),
+      network_(options.spec, data.train, data.test, seed),
+      batch_(options.batch == 0 ? network_.examples() : options.batch),
       optimizer_(rule_of(options, method.method, comm), options.momentum, parameters()),
-      reducer_(method.text, options.feedback, make_buckets(problem_->tensors(), options.bucket_bytes), comm),
+      reducer_(method.text, options.feedback, make_buckets(network_.tensors(), options.bucket_bytes), comm),
       seed_(seed),
-      order_(problem_->examples()) {
+      order_(network_.examples()) {
   PMPI_Comm_rank(comm, &rank_);
   PMPI_Comm_size(comm, &ranks_);
   std::iota(order_.begin(), order_.end(), 0U);
@@ -107,18 +93,18 @@ Trainer::Share Trainer::share_of(std::size_t begin, std::size_t n) const {
 // mean over the examples.
 void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
   const Share mine = share_of(begin, n);
-  loss_ += problem_->gradient({&order_[mine.begin], mine.n}, 1 / static_cast<float>(n), gradients);
+  loss_ += network_.gradient({&order_[mine.begin], mine.n}, 1 / static_cast<float>(n), gradients);
   examples_ += static_cast<std::int64_t>(n);
   if (options_.adapt_before) optimizer_.adapt({gradients, parameters()});
 }
 
 void Trainer::update(std::span<float> gradients) {
   if (!options_.adapt_before)
-    return optimizer_.update(gradients, static_cast<float>(rate_), problem_->parameters());
+    return optimizer_.update(gradients, static_cast<float>(rate_), network_.parameters());
   // The velocities of the ranks add up to that of the sum. Gradients that AdaGrad divided are of order 1 on
   // every rank, so their sum is divided by the ranks.
   const double parts = options_.rule == Rule::adagrad ? ranks_ : 1;
-  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), problem_->parameters());
+  Optimizer(Rule::sgd, 0, 0).update(gradients, static_cast<float>(rate_ / parts), network_.parameters());
 }
 
 // Collective, because a rank that cannot write must not leave the others in a reduction.
@@ -133,7 +119,7 @@ Status Trainer::record(const float* gradients) const {
 Status Trainer::write(const float* gradients) const {
   std::error_code error;
   std::filesystem::create_directories(options_.record, error);
-  for (const Span& tensor : problem_->tensors()) {
+  for (const Span& tensor : network_.tensors()) {
     const std::string path =
         fmt::format("{}/step{:06}-rank{}-{}.f32", options_.record, steps_, rank_, tensor.name);
     std::ofstream file(path, std::ios::binary);
@@ -202,20 +188,20 @@ Status Trainer::evaluate(Evaluation& now) {
   now = spent_;
   now.step = steps_;
   const MPIQ_Stats stats = reducer_.stats();
-  const Share mine = share_of(0, problem_->tests());
-  const std::size_t right = problem_->recognised(mine.begin, mine.n);
+  const Share mine = share_of(0, network_.tests());
+  const std::size_t right = network_.recognised(mine.begin, mine.n);
   std::array<double, 2> sums{loss_, static_cast<double>(right)};
   std::array<double, 8> most{
       now.train_s,    now.compute_s,  now.reduce_s, now.update_s,
       stats.encode_s, stats.decode_s, stats.wait_s, static_cast<double>(stats.wire_bytes_sent)};
-  const std::span<float> parameters = problem_->parameters();
+  const std::span<float> parameters = network_.parameters();
   const std::uint64_t hash = hash_bytes(parameters.data(), parameters.size_bytes());
   std::array<std::uint64_t, 2> hashes{hash, ~hash};
   PMPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, comm_);
   PMPI_Allreduce(MPI_IN_PLACE, most.data(), 8, MPI_DOUBLE, MPI_MAX, comm_);
   PMPI_Allreduce(MPI_IN_PLACE, hashes.data(), 2, MPI_UINT64_T, MPI_MAX, comm_);
   now.loss = sums[0] / static_cast<double>(examples_);
-  now.accuracy = sums[1] / static_cast<double>(problem_->tests());
+  now.accuracy = sums[1] / static_cast<double>(network_.tests());
   now.train_s = most[0], now.compute_s = most[1], now.reduce_s = most[2], now.update_s = most[3];
   now.encode_s = most[4], now.decode_s = most[5], now.wait_s = most[6];
   now.sent_bytes = stats.calls > 0 ? static_cast<std::int64_t>(most[7]) : -1;

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "bench/train/idx.hpp"
-#include "bench/train/libsvm.hpp"
+#include "bench/train/network.hpp"
 #include "bench/train/options.hpp"
-#include "bench/train/problem.hpp"
 #include "bench/train/reducer.hpp"
 
 namespace mq::bench {
@@ -29,8 +28,7 @@ struct Evaluation {
 };
 
 struct TrainData {
-  Images train, test;  // of a network
-  Examples examples;   // of a logistic regression
+  Images train, test;
 };
 Result<TrainData> read_data(const TrainOptions& options);
 
@@ -42,7 +40,7 @@ class Trainer {
   // Collective. Calls `report` on rank 0 after each evaluation. All ranks get the same Status, but its text
   // may differ.
   Status run(const std::function<void(const Evaluation&)>& report);
-  std::size_t parameters() { return problem_->parameters().size(); }
+  std::size_t parameters() { return network_.parameters().size(); }
   std::size_t batch() const { return batch_; }  // examples of all ranks in a step
   bool reached() const { return reached_; }     // the target accuracy
 
@@ -65,7 +63,7 @@ class Trainer {
   const Method& method_;
   MPI_Comm comm_;
   int rank_ = 0, ranks_ = 1;
-  std::unique_ptr<Problem> problem_;
+  Network network_;
   std::size_t batch_;
   Optimizer optimizer_;
   Reducer reducer_;

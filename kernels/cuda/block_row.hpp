@@ -69,14 +69,10 @@ void decode_as(const DeviceDecode& d, const Launcher& launch) noexcept {
          launch);
 }
 
-// serves: DeviceRow::serves.
 template <class Family>
-constexpr DeviceRow row(std::string_view codec, bool (*serves)(const Params&) noexcept = nullptr) {
-  return {codec,
-          {DeviceOps{&scratch_bytes, &encode_as<Family, float>, &decode_as<Family, float>},
-           DeviceOps{&scratch_bytes, &encode_as<Family, double>, &decode_as<Family, double>}},
-          {},
-          serves};
+constexpr DeviceRow row() {
+  return {{DeviceOps{&scratch_bytes, &encode_as<Family, float>, &decode_as<Family, float>},
+           DeviceOps{&scratch_bytes, &encode_as<Family, double>, &decode_as<Family, double>}}};
 }
 
 }  // namespace mq::kernels::block_rows

@@ -1,5 +1,5 @@
 // Launches of the rows whose blocks have a fixed number of elements and of bytes, and depend on nothing but their own
-// elements: the device twins of the host's families Scaled, Trits and Microscaled. A family (integers.cuh, trits.cuh, microscaled.cuh) has
+// elements: the device twins of the host's families Integers, Trits and Microscaled. A family (its device.cuh) has
 // Settings, and the functions that code one block with one warp (blocks.cuh).
 #pragma once
 

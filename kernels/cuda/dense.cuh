@@ -1,4 +1,4 @@
-// The kernels of raw, bf16 and f16. A thread block takes tiles of 4096 elements. Each thread handles 16
+// The loops of codecs that code every element by itself. A thread block takes tiles of 4096 elements. Each thread handles 16
 // elements in packs of 16 bytes; it loads all before it uses the first, so that enough memory requests are in
 // flight. Where an address is not a multiple of a pack, and at the end, it handles one element at a time.
 #pragma once
@@ -7,21 +7,6 @@
 #include "kernels/cuda/elements.cuh"
 
 namespace mq::simt {
-
-template <class T>
-struct RawElement {
-  using Code = T;
-  static constexpr bool kOverflows = false;
-  static MQ_DEVICE Code put(T v) { return v; }
-  static MQ_DEVICE T get(Code c) { return c; }
-};
-template <class Half, class T>
-struct HalfElement {
-  using Code = std::uint16_t;
-  static constexpr bool kOverflows = Half::kOverflows;
-  static MQ_DEVICE Code put(T v) { return Half::from(as_float(v)); }
-  static MQ_DEVICE T get(Code c) { return from_float<T>(Half::to(c)); }
-};
 
 // What a thread encoded.
 struct Counts {
@@ -190,13 +175,6 @@ MQ_DEVICE void dense_decode(const kernels::dense::DecodeElements& a) {
   MQ_KERNEL(name##_decode, mq::kernels::dense::DecodeElements, 256) { \
     mq::simt::dense_decode<mq::simt::__VA_ARGS__, T>(args);           \
   }
-MQ_DENSE_KERNELS(raw_f32, float, RawElement<float>)
-MQ_DENSE_KERNELS(raw_f64, double, RawElement<double>)
-MQ_DENSE_KERNELS(bf16_f32, float, HalfElement<mq::simt::Bf16Code, float>)
-MQ_DENSE_KERNELS(bf16_f64, double, HalfElement<mq::simt::Bf16Code, double>)
-MQ_DENSE_KERNELS(f16_f32, float, HalfElement<mq::simt::F16Code, float>)
-MQ_DENSE_KERNELS(f16_f64, double, HalfElement<mq::simt::F16Code, double>)
-#undef MQ_DENSE_KERNELS
 
 // Sixteen bytes at a time if both addresses allow it: a read of host memory takes microseconds, so few long ones are better.
 MQ_KERNEL(bring_bytes, mq::kernels::dense::Bring, mq::kernels::dense::kThreads) {

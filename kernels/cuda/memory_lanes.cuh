@@ -63,6 +63,12 @@ struct Lanes {
   MQ_DEVICE Mask at_least(const Lanes& b) const {  // -0 is at least +0; false for NaN
     return which([&](std::uint32_t j) { return v.of[j] >= b.v.of[j]; });
   }
+  MQ_DEVICE Lanes abs() const {
+    using Word = typename simt::BitsOf<T>::Word;
+    return each([&](std::uint32_t j) {
+      return simt::bits_as<T>(simt::bits_as<Word>(v.of[j]) & static_cast<Word>(~simt::BitsOf<T>::kSign));
+    });
+  }
   MQ_DEVICE Mask finite() const {
     return which([&](std::uint32_t j) { return simt::is_finite(v.of[j]); });
   }

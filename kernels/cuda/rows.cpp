@@ -1,22 +1,27 @@
-// The device rows, one line per codec.
+// The table of device rows, made from registry.def.
 
 #include "kernels/cuda/rows.hpp"
 
 namespace mq::kernels {
 namespace {
 
-constexpr const DeviceRow* kRows[]{
-    &raw_device_row,       &bf16_device_row,   &f16_device_row,     &int8_device_row,
-    &int4_device_row,      &nvfp4_device_row,  &natural_device_row, &rangefloat_device_row,
-    &qsgd_device_row,      &mxfp8_device_row,  &mxfp6_device_row,   &mxfp4_device_row,
-    &minifloat_device_row, &onebit_device_row, &bound_device_row,   &threshold_device_row,
-    &adaptive_device_row,  &topk_device_row,   &zerorun_device_row, &terngrad_device_row,
-    &adacomp_device_row,   &meprop_device_row, &fft_device_row,
+struct Place {
+  std::string_view codec;
+  const DeviceRow* row;  // null: vectors are encoded on the host
 };
+#define MQ_ROW_gpu(name) &name##_device_row
+#define MQ_ROW_host(name) nullptr
+#define MQ_CODEC(name, Type, family, where) Place{#name, MQ_ROW_##where(name)},
+constexpr std::array kPlaces{
+#include "kernels/registry.def"
+};
+#undef MQ_CODEC
+#undef MQ_ROW_host
+#undef MQ_ROW_gpu
 
 const DeviceRow* row_of(const Codec& codec) noexcept {
-  for (const DeviceRow* const row : kRows)
-    if (row->codec == codec.name) return row;
+  for (const Place& place : kPlaces)
+    if (place.codec == codec.name) return place.row;
   return nullptr;
 }
 
@@ -24,10 +29,9 @@ std::size_t position(Element element) { return compute_element(element) == Eleme
 
 }  // namespace
 
-const DeviceOps* device_ops(const Codec& codec, Element element, const Params& params) noexcept {
+const DeviceOps* device_ops(const Codec& codec, Element element, const Params&) noexcept {
   const DeviceRow* const row = row_of(codec);
-  if (row == nullptr || (row->serves != nullptr && !row->serves(params))) return nullptr;
-  return &row->ops[position(element)];
+  return row == nullptr ? nullptr : &row->ops[position(element)];
 }
 
 const DeviceMeasureOps* device_measure(const Codec& codec, Element element) noexcept {

@@ -1,4 +1,4 @@
-// The loops over a vector. They turn a quantizer's element math (codecs/*-inl.hpp) into the functions of a
+// The loops over a vector. They turn a quantizer's element math (such as halves/bf16.hpp) into the functions of a
 // row: blocks, groups of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per
 // instruction set, after lanes-inl.hpp.
 //
@@ -9,9 +9,9 @@
 // blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
 // padding_ok. OneBit documents each of them.
 #pragma once
-#include "kernels/codecs/keys-inl.hpp"
 #include "kernels/host/family-inl.hpp"
 #include "kernels/host/random-inl.hpp"
+#include "kernels/sparse/keys-inl.hpp"
 
 struct NoScale {};
 

@@ -28,7 +28,7 @@ Params presets_of(std::span<const ParamSpec> specs) noexcept {
 
 using Ops = const CodecOps*(Element, Isa) noexcept;
 
-#define MQ_CODEC(name, Type)                                                                     \
+#define MQ_CODEC(name, Type, family, where)                                                      \
   const CodecOps* ops_##name(Element element, Isa isa) noexcept {                                \
     const CodecRow& row = of_isa(isa, scalar::row_##name, avx2::row_##name, avx512::row_##name); \
     return &row[static_cast<std::size_t>(compute_element(element))];                             \
@@ -57,7 +57,7 @@ MemoryRule with_ops(MemoryRule rule, const MemoryOps* (*ops)(Element, Isa) noexc
 }  // namespace
 
 std::span<const Codec> codecs() noexcept {
-#define MQ_CODEC(name, Type) with_ops(describe_##name(), &ops_##name),
+#define MQ_CODEC(name, Type, family, where) with_ops(describe_##name(), &ops_##name),
   static const std::array all{
 #include "kernels/registry.def"
   };

@@ -12,7 +12,7 @@ namespace mq::kernels {
 // The functions of one codec for one instruction set, by compute type.
 using CodecRow = std::array<CodecOps, kComputeElements.size()>;
 
-#define MQ_CODEC(name, Type) extern const CodecRow row_##name;
+#define MQ_CODEC(name, Type, family, where) extern const CodecRow row_##name;
 namespace scalar {
 #include "kernels/registry.def"
 extern const std::array<ConvertOps, 2> convert_rows;  // of f16, bf16
@@ -36,7 +36,7 @@ extern const std::array<BitmapOps, kComputeElements.size()> bitmap_rows;
 #undef MQ_CODEC
 
 // What does not depend on the instruction set: everything of a codec but `ops`.
-#define MQ_CODEC(name, Type) Codec describe_##name() noexcept;
+#define MQ_CODEC(name, Type, family, where) Codec describe_##name() noexcept;
 #include "kernels/registry.def"
 #undef MQ_CODEC
 

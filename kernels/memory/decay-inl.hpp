@@ -5,7 +5,7 @@
 // A rank encodes each of its elements with its residual once in a call. So the residual is multiplied just before that, and
 // a loss of a later hop is added to the new residual, as with carry.
 #pragma once
-#include "kernels/host/memory-inl.hpp"
+#include "kernels/memory/faded-inl.hpp"
 
 struct Decay {
   static constexpr std::string_view kName = "decay";
@@ -18,14 +18,13 @@ struct Decay {
 
   template <class T>
   static MQ_RULE Operand before(const MemoryTile& tile) {
-    using L = Lanes<T>;
-    const L beta = L::all(static_cast<T>(tile.params.value[0]));
+    const Faded<T> faded(tile.params.value[0]);
     const auto x = array_at<T>(tile.x);
     const auto residual = array_at<T>(tile.array[0]);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
           x.ask_next(g, tile.n), residual.ask_next(g, tile.n);
-          residual.put(g, residual.get(g, width) * beta, width);
+          residual.put(g, faded(residual.get(g, width)), width);
         });
     return {tile.x, tile.array[0]};
   }

@@ -7,7 +7,7 @@
 // c is 1, or with clip > 0 the factor that cuts the norm of a rank's vector to clip / sqrt(P): local gradient clipping, for
 // norms of sums that are to stay below clip. An element counts as sent if e' differs from v.
 #pragma once
-#include "kernels/host/memory-inl.hpp"
+#include "kernels/memory/faded-inl.hpp"
 
 struct Momentum {
   static constexpr std::string_view kName = "momentum";
@@ -33,13 +33,14 @@ struct Momentum {
   template <class T>
   static MQ_RULE Operand before(const MemoryTile& tile) {
     using L = Lanes<T>;
-    const L m = L::all(static_cast<T>(tile.params.value[0])), c = L::all(static_cast<T>(tile.factor));
+    const Faded<T> faded(tile.params.value[0]);
+    const L c = L::all(static_cast<T>(tile.factor));
     const auto x = array_at<T>(tile.x);
     const auto e = array_at<T>(tile.array[0]), u = array_at<T>(tile.array[1]), v = array_at<T>(tile.scratch);
     for_each_group(
         tile.n, [&](std::size_t g, auto width) __attribute__((always_inline)) {
           e.ask_next(g, tile.n), u.ask_next(g, tile.n);
-          const L newest = m * u.get(g, width) + c * x.get(g, width);
+          const L newest = faded(u.get(g, width)) + c * x.get(g, width);
           u.put(g, newest, width);
           v.put(g, newest + e.get(g, width), width);
         });

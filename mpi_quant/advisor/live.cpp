@@ -48,10 +48,9 @@ Result<bool> make(const Method& method, const Call& call) {
                       "MPI_Allreduce"));
     return true;
   }
-  CallOptions options;
-  options.method = method;
-  const Outcome outcome = requested_allreduce(call, options);
-  return outcome.status.ok() && !outcome.exact;
+  Request request{.call = call};
+  request.options.method = method;
+  return requested_allreduce(request).delivered;
 }
 
 // The seconds of such a call: the median of three, of the slowest rank. Below 0 if the call cannot be made.

@@ -1,5 +1,7 @@
 #include "mpi_quant/base/crew.hpp"
 
+#include <dlfcn.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "mpi_quant/base/env.hpp"
 
@@ -45,6 +48,44 @@ class NoSignals {
  private:
   sigset_t before_;
 };
+
+struct Processors {
+  cpu_set_t set;
+  // Those of a thread; none if there are more than a cpu_set_t can say.
+  explicit Processors(pid_t thread) {
+    CPU_ZERO(&set);
+    if (sched_getaffinity(thread, sizeof set, &set) != 0) CPU_ZERO(&set);
+  }
+  int count() const { return CPU_COUNT(&set); }
+};
+
+// Those of the program's first thread when the library was loaded.
+const Processors at_load{getpid()};
+
+// Adds the places of a loaded OpenMP runtime. With OMP_PROC_BIND it binds the first thread before the library is loaded.
+void add_openmp_places(Processors& processors) {
+  const auto places = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_num_places"));
+  const auto size = reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "omp_get_place_num_procs"));
+  const auto list = reinterpret_cast<void (*)(int, int*)>(dlsym(RTLD_DEFAULT, "omp_get_place_proc_ids"));
+  if (places == nullptr || size == nullptr || list == nullptr) return;
+  for (int place = 0; place < places(); ++place) {
+    std::vector<int> ids(static_cast<std::size_t>(size(place)));
+    list(place, ids.data());
+    for (const int id : ids)
+      if (id >= 0 && id < CPU_SETSIZE) CPU_SET(id, &processors.set);
+  }
+}
+
+// A thread has the processors of the one that starts it. If that is bound to a single one, as OMP_PROC_BIND binds a program's
+// threads, the threads would only wait for each other: they take all processors that the program had.
+Processors for_threads() {
+  Processors own{0};
+  if (own.count() != 1) return own;
+  Processors all = at_load;
+  CPU_OR(&all.set, &all.set, &own.set);
+  if (all.count() == 1) add_openmp_places(all);
+  return all;
+}
 
 class Crew {
  public:
@@ -93,7 +134,10 @@ class Crew {
     if (threads_ == kMaxThreads - 1) return false;
     try {
       const NoSignals inherited;
-      std::thread([this] { help(); }).detach();
+      std::thread([this, processors = for_threads()] {
+        if (processors.count() > 0) (void)sched_setaffinity(0, sizeof processors.set, &processors.set);
+        help();
+      }).detach();
     } catch (const std::system_error&) {
       return false;
     }

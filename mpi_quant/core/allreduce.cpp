@@ -1,24 +1,12 @@
-// One blocking allreduce from top to bottom:
-//
-//   decide    policy or info -> method: codec, parameters, plan                   decide.hpp
-//   operate   prepare, agree, run                                                 call_run.hpp
-//   conclude  the result, the error, or MPI's own reduction if the call is exact  this file
-
 #include "mpi_quant/core/allreduce.hpp"
 
-#include <limits>
 #include <mutex>
-#include <new>
 #include <utility>
 
-#include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
-#include "mpi_quant/core/decide.hpp"
-#include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/in_flight.hpp"
-#include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/scheme.hpp"
 #include "mpi_quant/core/turn.hpp"
 #include "mpi_quant/core/watchdog.hpp"
@@ -26,158 +14,248 @@
 namespace mq {
 namespace {
 
-bool is_half(std::optional<kernels::Element> element) {
-  return element && kernels::element_bytes(*element) == 2;
-}
-
-// A sum of half-type vectors without elements: there is nothing to do, and MPI would refuse the type.
-bool is_empty_half(const Call& call) {
-  return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
+// The exception boundary: lack of memory becomes an error like any other.
+template <class F>
+Outcome with_memory(const F& f) noexcept {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return failed({Code::no_memory, "out of memory"});
+  }
 }
 
 // For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
 // if no rank asked for a method itself and MPI can add the type. Otherwise it is an error. The ranks agree on
 // that over the program's own communicator.
-Outcome without_messages(const Call& call, const CallOptions& options) {
+Outcome without_messages(const Request& request) {
+  const Call& call = request.call;
   const std::optional<kernels::Element> element = element_of(call.datatype);
   Status local_error;
   std::string facts;
   try {
-    local_error = options.local_error;
+    const bool is_half = element && kernels::element_bytes(*element) == 2;
+    const std::optional<Method>& method = request.options.method;
+    local_error = request.options.local_error;
     if (local_error.ok()) local_error = check_arguments(call, element, false);
-    if (local_error.ok() && ((options.method && !options.method->exact()) || is_half(element)))
-      local_error = no_communicator();
+    if (local_error.ok() && ((method && !method->exact()) || is_half)) local_error = no_communicator();
     facts =
         "count " + std::to_string(call.count) + (element ? " " + std::string(name(*element)) : " other type");
     facts.push_back('\0');
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};
   }
-  const Status agreed = collective_check(call.comm, local_error, facts, wait_in_call);
-  return {agreed, agreed.ok()};
+  Status agreed = collective_check(call.comm, local_error, facts, wait_in_call);
+  return agreed.ok() ? left_to_mpi(Reason::no_communicator) : failed(std::move(agreed));
 }
 
-// Runs the blocking call of a communicator that prepare() prepares.
-template <class Prepare>
-Outcome run_blocking(CommState& state, const Call& call, const CallOptions& options, const Prepare& prepare) {
+// Runs the blocking call of a communicator that acquire() prepares. The caller has the turn.
+template <class Acquire>
+Outcome run_blocking(CommState& state, const Request& request, const Acquire& acquire) {
   bool is_active = false;
   {
     const std::scoped_lock lock(state.mutex);
-    state.stats.calls += !options.is_part;
-    if (!state.broken.ok()) return {state.broken, false};
-    const Result<bool> active = state.activate(call.comm, options.may_fall_back ? Use::messages : Use::all);
-    if (!active.ok()) return {active.status(), false};
+    state.stats.calls += !request.options.is_part;
+    if (!state.broken.ok()) return failed(state.broken);
+    const bool from_program = request.program != nullptr;
+    const Result<bool> active = state.activate(request.call.comm, from_program ? Use::messages : Use::all);
+    if (!active.ok()) return failed(active.status());
     is_active = *active;
+    if (!is_active && from_program) return left_to_mpi(Reason::no_communicator);
     if (is_active) {
-      prepare();
+      acquire();
       state.blocking.start();
     }
   }
-  if (!is_active) return options.may_fall_back ? Outcome{{}, true} : without_messages(call, options);
+  if (!is_active) return without_messages(request);
   complete(state.blocking);
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();
   return state.blocking.outcome();
 }
 
-}  // namespace
-
-Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method) {
-  const Turn turn(state);
-  CallOptions refused;
-  refused.local_error = turn.local_error();
-  refused.may_fall_back = options.may_fall_back;
-  const CallOptions& wanted = refused.local_error.ok() ? options : refused;
-  return run_blocking(state, call, wanted, [&] { state.blocking.prepare(call, wanted, method); });
+CallFacts facts_of(const Request& request, kernels::Element element, const CommState& state) {
+  CallFacts facts;
+  facts.bytes = static_cast<std::uint64_t>(request.call.count) * kernels::element_bytes(element);
+  (void)PMPI_Comm_size(request.call.comm, &facts.ranks);
+  facts.element = element;
+  facts.comm = state.policy.comm_name;
+  facts.intercepted = request.program != nullptr;
+  return facts;
 }
 
-Outcome open_scheme(CommState& state, const Turn& turn, const Call& call, CallOptions options,
-                    const Signature& signature, std::uint64_t& calls) {
-  if (Status crowded = turn.local_error(); !crowded.ok()) options.local_error = std::move(crowded);
-  Outcome outcome = run_blocking(
-      state, call, options, [&] { state.blocking.prepare_meeting(signature, options.local_error, calls); });
-  if (outcome.status.ok() && !outcome.exact) calls = state.blocking.agreed_maxima().calls;
+Outcome run_scheme(CommState& state, const Request& request, const Decision& decision) {
+  for (const SchemeEntry* entry = SchemeEntry::first(); entry != nullptr; entry = entry->next())
+    if (entry->name == decision.method.scheme->name) return entry->run(state, request, decision);
+  return failed(
+      {Code::bad_argument, "this library has no scheme " + std::string(decision.method.scheme->name)});
+}
+
+Decision agreed_exact(Reason why) {
+  Decision decision;
+  decision.leave_to_mpi(why);
+  decision.is_agreed = true;
+  return decision;
+}
+
+}  // namespace
+
+Result<Decided> decide_requested(const Request& request) {
+  Situation s{request};
+  if (const auto why = why_exact(Knowledge::ranks, s)) return Decided{nullptr, agreed_exact(*why)};
+  const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
+  if (!found.ok()) return found.status();
+  if (*found == nullptr) return Decided{nullptr, agreed_exact(Reason::outside)};
+  CommState& state = **found;
+  const std::scoped_lock lock(state.mutex);
+  // The ranks cannot read each other's messages.
+  if (state.stats.exact_mode == 2) return Decided{nullptr, agreed_exact(Reason::version)};
+  Decided decided{state.shared_from_this(), {}};
+  const std::uint64_t number =
+      state.policy.calls++;  // always, so that the ranks count alike even after an error
+  if (request.call.datatype != MPI_DATATYPE_NULL) s.element = element_of(request.call.datatype);
+  decided.decision.key = request.options.key;
+  if (const auto why = why_exact(Knowledge::arguments, s)) {
+    decided.decision.leave_to_mpi(*why);
+    return decided;
+  }
+  s.state = &state;
+  s.facts = facts_of(request, *s.element, state);
+  s.facts.number = number;
+  decided.decision = decide(s);
+  state.stats.declined_calls += decided.decision.declined;
+  return decided;
+}
+
+// The call of a function of this library.
+Outcome requested_allreduce(const Request& request) noexcept {
+  return with_memory([&]() -> Outcome {
+    const Result<Decided> decided = decide_requested(request);
+    if (!decided.ok()) return failed(decided.status());
+    const Decision& decision = decided->decision;
+    const Status& local_error = request.options.local_error;
+    if (decision.is_agreed) return local_error.ok() ? left_to_mpi(decision.reason) : failed(local_error);
+    CommState& state = *decided->state;
+    if (decision.method.scheme != nullptr) return run_scheme(state, request, decision);
+    return agree_and_run(state, request, decision, local_error);
+  });
+}
+
+Outcome agree_and_run(CommState& state, const Request& request, const Decision& decision,
+                      const Status& local_error) {
+  const Turn turn(state);
+  return run_blocking(state, request, [&] {
+    Status crowded = turn.local_error();
+    if (crowded.ok()) return state.blocking.prepare(request, decision, local_error);
+    state.blocking.prepare(request, decision.without_key(), std::move(crowded));
+  });
+}
+
+Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
+                    Status local_error, std::uint64_t& calls) {
+  if (Status crowded = turn.local_error(); !crowded.ok()) local_error = std::move(crowded);
+  Outcome outcome =
+      run_blocking(state, request, [&] { state.blocking.prepare_meeting(signature, local_error, calls); });
+  if (outcome.delivered) calls = state.blocking.agreed_maxima().calls;
   return outcome;
 }
 
 Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& method, Status local_error) {
-  CallOptions options;
-  options.local_error = std::move(local_error);
-  options.method = method;
-  options.is_part = true;
-  return run_blocking(state, call, options, [&] { state.blocking.prepare(call, options, method); });
+  Request request{.call = call};
+  request.options.method = method;
+  request.options.is_part = true;
+  request.options.local_error = local_error;
+  Decision decision;
+  decision.method = method;
+  return run_blocking(state, request, [&] { state.blocking.prepare(request, decision, local_error); });
 }
 
-Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
-  if (is_empty_half(call)) {
-    request = MPI_REQUEST_NULL;
-    return {};
+std::optional<Reason> ProgramCall::why_exact_at_once() {
+  const Call& call = request_.call;
+  if (call.datatype != MPI_DATATYPE_NULL) situation_.element = element_of(call.datatype);
+  if (const auto why = why_exact(Knowledge::arguments, situation_)) return why;
+  return why_exact(Knowledge::ranks, situation_);
+}
+
+// Decides by what all ranks know. True if MPI reduces.
+bool ProgramCall::decide_together() {
+  Situation& s = situation_;
+  s.state = state_;
+  s.facts = facts_of(request_, *s.element, *state_);
+  if (s.facts.bytes >= state_->policy.rules.floor_bytes()) {
+    s.facts.number = state_->policy.calls++;
+    identity_.begin(*state_, *request_.program);
+    s.said = identity_.said();
   }
-#if MPI_VERSION >= 4
-  const int code =
-      real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
-#else
-  const int code = call.count > std::numeric_limits<int>::max()
-                       ? MPI_ERR_COUNT
-                       : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
-                                               call.datatype, call.op, comm, &request);
-#endif
-  return mpi_status(code, "MPI_Iallreduce");
+  is_advisable_ = state_->policy.mode == Mode::advise && s.facts.bytes >= kFloorBytes;
+  const auto why = why_exact(Knowledge::all_ranks, s);
+  if (why) decision_ = agreed_exact(*why);
+  return why.has_value();
 }
 
-Result<bool> copies_alone(const Call& call) {
-  int inter = 0, size = 0;
-  const std::optional<kernels::Element> element = element_of(call.datatype);
-  bool alone = (element || is_nameless_half(call.datatype)) && call.op == MPI_SUM && call.count >= 0 &&
-               PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
-               PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
-  if (alone && !is_nameless_half(call.datatype)) {
-    alone = false;
-    for (const void* p : {call.sendbuf, static_cast<const void*>(call.recvbuf)}) {
-      if (alone || p == MPI_IN_PLACE || p == nullptr) continue;
-      const Result<bool> there = is_on_device(p);
-      if (!there.ok()) return there.status();
-      alone = *there;
-    }
+// Decides by what only this rank knows, and gets what calls of programs need beside what acquire.cpp gets. protects: the call is
+// to run. All ranks learn of an error.
+Status ProgramCall::decide_here(bool protects) noexcept {
+  try {
+    Situation& s = situation_;
+    const bool is_watched = request_.program->watched;
+    if (is_watched || state_->policy.rules.prospect(s.facts).by_site) site_ = request_.program->site();
+    s.facts.site = site_;
+    decision_ = decide(s);
+    state_->stats.declined_calls += decision_.declined;
+    if (is_watched && decision_.rule != nullptr && !decision_.rule->method.exact())
+      method_ = action_text(*decision_.rule);
+    if (!protects) return {};
+    if (decision_.reason == Reason::guard) identity_.find_held(*state_, s, decision_);
+    if (decision_.reason != Reason::compressed) return {};
+    identity_.find(*state_, s, decision_);
+    return guard_.acquire(*state_, s, identity_.flushes(), decision_);
+  } catch (const std::bad_alloc&) {
+    decision_.leave_to_mpi(Reason::failed);
+    guard_.drop(*state_);
+    return {Code::no_memory, "out of memory"};
   }
-  const std::size_t width = element ? kernels::element_bytes(*element) : 2;
-  if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
-    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, width * static_cast<std::size_t>(call.count)));
-  return alone;
 }
 
-Outcome requested_allreduce(const Call& call, const CallOptions& options) noexcept {
+Outcome ProgramCall::run() noexcept {
   return with_memory([&]() -> Outcome {
-    const Result<Decision> decision = decide_requested(call, options);
-    if (!decision.ok()) return {decision.status(), false};
-    if (decision->state == nullptr) return {options.local_error, options.local_error.ok()};
-    if (decision->method.scheme != nullptr)
-      return run_scheme(*decision->state, call, options, decision->method);
-    return operate(*decision->state, call, decided(options, *decision), decision->method);
+    const Result<CommState*> found = CommState::obtain(request_.call.comm, CommState::Initial::environment);
+    if (!found.ok()) return failed(found.status());
+    state_ = *found;
+    if (state_ == nullptr) return left_to_mpi(Reason::outside);
+    {
+      const std::scoped_lock lock(state_->mutex);
+      if (decide_together()) {
+        ++state_->stats.calls;
+        return left_to_mpi(decision_.reason);
+      }
+      if (state_->policy.mode != Mode::on) {
+        (void)decide_here(false);
+        const bool would = decision_.reason == Reason::compressed;
+        return left_to_mpi(would ? Reason::would_be_compressed : decision_.reason);
+      }
+    }
+    return run_decided();
   });
 }
 
-int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
-  if (element) {
-    const Result<bool> copied = copies_alone(call);
-    if (!copied.ok() || *copied) return raise(call.comm, copied.status());
+Outcome ProgramCall::run_decided() {
+  const Turn turn(*state_);
+  MPIQ_Stats before{};
+  Outcome outcome = run_blocking(*state_, request_, [&] {
+    before = state_->stats;
+    Status local_error = turn.local_error();
+    if (local_error.ok()) local_error = decide_here(true);
+    state_->blocking.prepare(request_, decision_, std::move(local_error));
+  });
+  {
+    const std::scoped_lock lock(state_->mutex);
+    const MPIQ_Stats& now = state_->stats;
+    work_ = {now.wire_bytes_sent - before.wire_bytes_sent, now.overflows - before.overflows,
+             now.encode_s - before.encode_s, now.decode_s - before.decode_s, now.wait_s - before.wait_s};
+    identity_.settle(*state_, outcome, decision_);
+    guard_.settle(*state_, request_, outcome);
   }
-  if (call.count > std::numeric_limits<int>::max()) {
-#if MPI_VERSION >= 4
-    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
-#else
-    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
-                                                     " is more than this MPI library can reduce exactly"});
-#endif
-  }
-  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
-                              call.op, call.comm);
-}
-
-int conclude(const Call& call, const Outcome& outcome) {
-  if (outcome.status.ok() && is_empty_half(call)) return MPI_SUCCESS;
-  return outcome.status.ok() && outcome.exact ? exact_allreduce(call, element_of(call.datatype))
-                                              : raise(call.comm, outcome.status);
+  return guard_.judge(*state_, request_, decision_, std::move(outcome));
 }
 
 }  // namespace mq

@@ -1,106 +1,84 @@
-// The blocking call from top to bottom, and what a call is made of: arguments, options, outcome. decide.hpp
-// makes the decision, call_run.hpp runs a call, and requests.hpp has non-blocking and persistent calls.
+// The blocking call from top to bottom:
+//
+//   decide    policy or info -> Decision: method or MPI, key, reason         decide.hpp
+//   acquire   what this rank needs; may change the decision                  acquire.cpp, for programs unmodified.hpp
+//   agree     all ranks compare what they decided                            call_run.hpp
+//   run       the codecs, or nothing                                         engine
+//   settle    residual, statistics, for programs the guard                   call_run.hpp, unmodified.hpp
+//   answer    the result, the error, or MPI's own reduction                  answer.hpp
+//
+// requests.hpp has non-blocking and persistent calls, which go the same way, but are left and resumed.
 #pragma once
 
 #include <mpi.h>
 
-#include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 
-#include "mpi_quant/base/status.hpp"
-#include "mpi_quant/engine/frame.hpp"
-#include "mpi_quant/memory/residuals.hpp"
-#include "mpi_quant/policy/policy.hpp"
-#include "mpi_quant/policy/reason.hpp"
+#include "mpi_quant/core/answer.hpp"
+#include "mpi_quant/core/decide.hpp"
+#include "mpi_quant/core/unmodified.hpp"
 
 namespace mq {
 
-class CommState;
+// What is decided about a call of the library's own functions.
+struct Decided {
+  std::shared_ptr<CommState> state;  // of the communicator; null if the decision is agreed
+  Decision decision;
+};
+// Collective at the first use of the communicator.
+Result<Decided> decide_requested(const Request& request);
+// Acquires, agrees, runs and settles what is decided. local_error: why this rank cannot take part.
+Outcome agree_and_run(CommState& state, const Request& request, const Decision& decision,
+                      const Status& local_error);
+// MPIQ_Allreduce, but for the answer.
+Outcome requested_allreduce(const Request& request) noexcept;
 
-// Of the memory rule of a method and its parameters; 0 for carry.
-inline std::uint64_t memory_hash(const Method& method) {
-  return method.memory == nullptr ? 0 : Hash{}.add(method.memory->id).add(method.memory_params.value).value();
-}
-
-// The arguments of an allreduce. count is wide enough for MPI_Allreduce and its _c form.
-struct Call {
-  const void* sendbuf;
-  void* recvbuf;
-  MPI_Count count;
-  MPI_Datatype datatype;
-  MPI_Op op;
-  MPI_Comm comm;
+// What a call sent, and how long its parts took.
+struct Work {
+  std::uint64_t wire_bytes = 0, overflows = 0;
+  double encode_s = 0, decode_s = 0, wait_s = 0;
 };
 
-// The vector as a matrix, stored column by column, with ld elements from one column to the next (info mpiq_matrix).
-// Codecs get it in their parameters "rows", "columns" and "ld", as far as they have them. So ranks with different
-// shapes do not agree, where the codec uses the shape.
-struct MatrixShape {
-  std::int64_t rows = 0, columns = 0, ld = 0;  // at most 2^31 each
-  bool is_given() const { return rows > 0; }
+// MPI_Allreduce of an unmodified program. The same way, with identity and guard.
+class ProgramCall {
+ public:
+  // request.program is not null.
+  explicit ProgramCall(const Request& request) : request_(request) {}
+  ProgramCall(const ProgramCall&) = delete;
+  ProgramCall& operator=(const ProgramCall&) = delete;
+
+  // To be asked first. Why MPI reduces, by the arguments and the ranks of the communicator; none: run() comes next.
+  std::optional<Reason> why_exact_at_once();
+  // All but the answer.
+  Outcome run() noexcept;
+
+  std::optional<kernels::Element> element() const { return situation_.element; }
+  // What a report wants to know after run().
+  const std::string& site() const { return site_; }      // "" if nobody asked for it
+  const std::string& method() const { return method_; }  // what the rule says, if a report is wanted
+  FeedbackOutcome feedback() const { return identity_.feedback(); }
+  double guard_error() const { return guard_.error(); }  // < 0: not judged
+  bool is_advisable() const {
+    return is_advisable_;
+  }  // the program runs to be advised, and a codec could serve
+  const Work& work() const { return work_; }
+
+ private:
+  bool decide_together();
+  Status decide_here(bool protects) noexcept;
+  Outcome run_decided();
+
+  const Request request_;
+  Situation situation_{request_};
+  CommState* state_ = nullptr;
+  Decision decision_;
+  CallIdentity identity_;
+  CallGuard guard_;
+  std::string site_, method_;
+  bool is_advisable_ = false;
+  Work work_;
 };
-
-// What the caller of MPIQ_Allreduce asks for beside MPI's arguments.
-struct CallOptions {
-  std::optional<Method> method;  // used in place of the policy's
-  Key key;                       // of the residual; empty: no feedback
-  MatrixShape matrix;            // of the vector
-  // For vectors on a GPU: the program's stream that has made the input. stream_ordered: the result may be
-  // ready only for later work in that stream.
-  std::optional<void*> stream;
-  bool stream_ordered = false;
-  std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
-  bool skip = false;   // this rank need not send, if the method's memory rule keeps an estimate of its vector
-  Status local_error;  // why this rank cannot take part; all ranks learn of it
-  // True for MPI_Allreduce of an unmodified program. The key is then known to this rank only. If ranks have
-  // different methods, all reduce exactly.
-  bool may_fall_back = false;
-  bool is_part = false;  // of a call that is counted by itself (scheme.hpp): adds bytes and messages only
-  std::uint64_t safeguards = 0;  // hash of what the ranks must also agree on before they compress
-};
-
-// How a call ended: with an error, with a result, or exact, which means that MPI still has to reduce.
-struct Outcome {
-  Status status;
-  bool exact = false;
-  bool split = false;  // exact because the ranks came with different methods
-  // Why this rank's call, which had a method, is exact all the same; none if it is not for such a reason.
-  std::optional<Reason> fell_back = {};
-  // The ranks agreed and their codecs ran, on all ranks or on none. The status is then local to this rank.
-  bool ran = false;
-  // The call ran without its memory rule, because a rank keeps no arrays for it.
-  bool without_memory = false;
-  // How far an element of the result may be from the exact sum, by the promise of the method, beside what ordinary
-  // sums round. 0: the method promises nothing, or the call has a residual.
-  double promised = 0;
-};
-
-// Runs one blocking call of a communicator with the method that was chosen for it.
-Outcome operate(CommState& state, const Call& call, const CallOptions& options, const Method& method);
-// Starts MPI's own non-blocking reduction of a call on this communicator.
-Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
-// Copies a sum on one rank that MPI may not be able to make: of half-type elements, or with a vector on a
-// device. False if the call is something else.
-Result<bool> copies_alone(const Call& call);
-
-// MPIQ_Allreduce.
-Outcome requested_allreduce(const Call& call, const CallOptions& options) noexcept;
-// The exception boundary: lack of memory becomes an error like any other.
-template <class F>
-Outcome with_memory(const F& f) noexcept {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return {{Code::no_memory, "out of memory"}, false};
-  }
-}
-// MPI's own reduction of a call. element: the type of the elements, if the library knows it.
-int exact_allreduce(const Call& call, std::optional<kernels::Element> element);
-// The end of a call: raises the error, or lets MPI reduce if the call is exact. May not return, and may throw
-// what an error handler throws.
-int conclude(const Call& call, const Outcome& outcome);
 
 }  // namespace mq

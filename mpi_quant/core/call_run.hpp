@@ -1,10 +1,11 @@
 // One call from its arguments to its result. It can be left and resumed: MPIQ_Allreduce runs it to the end,
 // MPIQ_Iallreduce leaves it to MPIQ_Test and MPIQ_Wait, and a persistent request runs it again and again.
 //
-//   prepare   scratch, residual, execution: everything that can fail on one rank alone
-//   start     gives the call its number in the order of the communicator's calls
+//   prepare   scratch, residual, execution: everything that can fail on one rank alone          acquire.cpp
+//   start     gives the call its number in the order of the communicator's calls                call_run.cpp
 //   agree     all ranks compare the signatures and local errors of their calls; else an error on all ranks
 //   run       the executor, or MPI's own reduction
+//   settle    residual, statistics
 //
 // What goes wrong on one rank alone (memory, a bad argument) becomes its local error. The signature carries
 // it to all ranks. It never leads to a different sequence of messages.
@@ -16,8 +17,9 @@
 #include <optional>
 
 #include "mpi_quant/base/arena.hpp"
-#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/answer.hpp"
 #include "mpi_quant/core/call_order.hpp"
+#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/device/placement.hpp"
@@ -32,15 +34,13 @@ class CommState;
 // element: the type of the elements, if the library knows it. may_overlap: sendbuf and recvbuf may share
 // memory.
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap);
-// True if sendbuf and recvbuf share memory. False for a call in place.
-bool overlaps(const Call& call, std::optional<kernels::Element> element);
 
 // The object must stay where it is from start() to done(), and for ever once the communicator is broken. Two
 // threads must not call it at once: see CommState::mutex.
 class CallRun final : public InFlight {
  public:
   enum class Exact {
-    by_caller,  // an exact call ends with outcome().exact, and the caller reduces: for blocking calls
+    by_caller,  // an exact call ends without a result, and the caller lets MPI reduce: for blocking calls
     here,       // MPI's non-blocking reduction on the private communicator
   };
 
@@ -50,8 +50,10 @@ class CallRun final : public InFlight {
   CallRun& operator=(const CallRun&) = delete;
 
   // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
-  // earlier call needed. rehearsal: the call ends once the ranks have agreed.
-  void prepare(const Call& call, const CallOptions& options, Method method, bool rehearsal = false) noexcept;
+  // earlier call needed. local_error: why this rank cannot take part. rehearsal: the call ends once the ranks have
+  // agreed.
+  void prepare(const Request& request, const Decision& decision, Status local_error,
+               bool rehearsal = false) noexcept;
   // The same for a collective function that is no reduction, or a call by a scheme. The call is over once all ranks have
   // agreed on this signature. local_error: why this rank cannot take part. calls: Maxima::calls.
   void prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls = 0) noexcept;
@@ -62,6 +64,8 @@ class CallRun final : public InFlight {
   // where it can avoid it, and ends in an error on all ranks.
   void abandon() noexcept override;
   const Outcome& outcome() const { return outcome_; }
+  // As it is now: later stages may have changed it.
+  const Decision& decision() const { return decision_; }
   const Maxima& agreed_maxima() const { return agreement_.summary().maxima; }
   // To be called once the caller knows the outcome. Lets another call use the key. It must not be earlier, or
   // each rank's progress would decide whether a call finds its key free.
@@ -84,11 +88,6 @@ class CallRun final : public InFlight {
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();
   void count_memory();
-  // Leaves a call that has a method to MPI, on this rank.
-  void fall_back(Reason why) {
-    if (!method_.exact()) outcome_.fell_back = why;
-    method_ = {};
-  }
   void sign(std::optional<kernels::Element> element);
   Status step(bool& moved);
   Status enter(bool& moved);
@@ -96,20 +95,20 @@ class CallRun final : public InFlight {
   Status take_turn(bool& moved);
   Status settle_parameters();
   void forget_unused_key();
+  void drop_residual();
   void restart_residual();
-  void finish(Status status, bool exact);
+  void finish(Status status, bool delivered);
 
   CommState& state_;
   const Exact exact_;
   Stage stage_ = Stage::idle;
   QueuePosition position_;
   bool abandoned_ = false;
-  bool rehearsal_ = false, entered_ = false, holds_key_ = false, may_fall_back_ = false, is_part_ = false;
-  bool may_skip_ = false;
-  std::uint64_t safeguards_ = 0;
+  bool rehearsal_ = false, entered_ = false, from_program_ = false, is_part_ = false, may_skip_ = false;
   Call call_{};
-  Key key_;
-  Method method_;
+  Decision decision_;
+  Residuals::Entry* entry_ =
+      nullptr;  // of decision_.key; from prepare() to release(). Null: the call has none
   Reduction reduction_;
   Signature signature_;
   Maxima maxima_;  // what this rank brings to the agreement

@@ -83,7 +83,8 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     }
     policy = Policy::parse(rules);
     state.reset(new CommState);
-    state->extension = make_extension();
+    for (const ExtensionKind* kind = ExtensionKind::first(); kind != nullptr; kind = kind->next())
+      state->extensions.push_back(kind->make());
     state->policy.comm_name = name;
     make_room_for_state();
   } catch (const std::bad_alloc&) {
@@ -118,6 +119,12 @@ void CommState::close() {
   // A broken communicator is kept. MPI may give its context to the next communicator, and receives that are
   // still posted would then take that one's messages.
   if (kept_ == nullptr) channel.close();
+}
+
+Extension& CommState::extension(const ExtensionKind& kind) {
+  std::size_t i = 0;
+  for (const ExtensionKind* other = ExtensionKind::first(); other != &kind; other = other->next()) ++i;
+  return *extensions[i];
 }
 
 // The communicator now has to serve more than messages. First there is an agreement over the messages: if a

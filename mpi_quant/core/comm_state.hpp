@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/env.hpp"
@@ -98,6 +99,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void keep() { kept_ = shared_from_this(); }
   // Gives the private communicator back.
   void close();
+  Extension& extension(const ExtensionKind& kind);
 
   // Held while anything below is used. It is not held while waiting for another rank, except at the first
   // call.
@@ -110,8 +112,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   Intercepted intercepted;
   Scratch scratch;
   MPIQ_Stats stats{};
-  std::unique_ptr<Extension> extension;
-  std::unique_ptr<Extension> mirrors;                  // of MPIQ_Neighbor_mix; null until it is called
+  // One of each kind, in the order of their list.
+  std::vector<std::unique_ptr<Extension>> extensions;
   bool orphan_returns = false;                         // its error handler was MPI_ERRORS_RETURN
   bool orphan = false;                                 // the user's communicator is freed
   Status broken;                                       // why this communicator cannot be used any more

@@ -1,18 +1,16 @@
-// Decides whether the library reduces a call, and how. Both entries use it: MPIQ_Allreduce and its relatives,
-// and MPI_Allreduce of unmodified programs. The latter (preload/intercept.hpp) adds what only one rank knows:
-// its call site, MPI_Pcontrol and a guard.
+// Decides whether and how the library reduces a call, whoever asks. decide.cpp has the table of all reasons for which MPI
+// reduces; here is the value that the rest of the road carries. What changes later (no memory, a capture, ranks that chose
+// differently) changes this value and its reason, so that a report says what happened.
 //
-// Every decision depends only on values that are equal on all ranks, except for the call site, see CallFacts.
+// Every decision depends only on values that are equal on all ranks, except for Knowledge::this_rank.
 #pragma once
 
 #include <mpi.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
-#include "mpi_quant/core/allreduce.hpp"
-#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/request.hpp"
 #include "mpi_quant/policy/policy.hpp"
 #include "mpi_quant/policy/reason.hpp"
 
@@ -21,50 +19,52 @@ namespace mq {
 class CommState;
 
 struct Decision {
-  std::shared_ptr<CommState> state;   // null: MPI reduces, and the ranks need not agree on that
-  Method method;                      // mpi: MPI reduces
-  const Rule* rule = nullptr;         // the rule that chose the method; null: none did
-  std::optional<std::uint64_t> seed;  // of random rounding: that of the call's options, else of the rule
-  std::optional<Reason> exact;        // why MPI reduces; none: the library reduces
+  Reason reason = Reason::compressed;  // compressed, or why MPI reduces
+  Method method;                       // mpi: MPI reduces
+  Key key;                             // of the residual; empty: none
+  std::optional<std::uint64_t> seed;   // of random rounding: that of the call's options, else of the rule
+  const Rule* rule = nullptr;          // the rule that chose the method; null: none did
+  // Hash of what the ranks must also agree on before they compress (feedback and guard of the rule).
+  std::uint64_t safeguards = 0;
+  std::uint64_t kind = 0;  // identifies the calls of a program that are guarded together
+  bool is_agreed = false;  // all ranks know that MPI reduces, so they exchange no message
+  bool declined = false;   // a scheme that cannot serve this call was given up
+
+  Decision without_key() const {
+    Decision other = *this;
+    other.key = {};
+    return other;
+  }
+  // Changes its mind. Later stages of the road use this and nothing else.
+  void leave_to_mpi(Reason why) {
+    method = {};
+    reason = why;
+  }
 };
 
-// Why MPI reduces a call with these arguments, whatever its communicator. None: the arguments do not decide.
-// element: gets the type of the elements, if the library knows it.
-inline std::optional<Reason> exact_by_arguments(const Call& call, std::uint64_t least_bytes,
-                                                std::optional<kernels::Element>& element) {
-  if (call.comm == MPI_COMM_NULL || call.datatype == MPI_DATATYPE_NULL || call.op == MPI_OP_NULL ||
-      call.count < 0)
-    return Reason::handle;
-  element = element_of(call.datatype);
-  if (!element) return Reason::type;
-  if (call.op != MPI_SUM) return Reason::op;
-  if (static_cast<std::uint64_t>(call.count) < least_bytes / kernels::element_bytes(*element))
-    return Reason::small;
-  return {};
-}
-// Why MPI reduces every call on this communicator. None: it is an intracommunicator of at least two ranks,
-// which the library serves.
-inline std::optional<Reason> exact_by_ranks(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) return Reason::handle;
-  int inter = 0, size = 0;
-  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return Reason::handle;
-  if (inter) return Reason::inter;
-  if (PMPI_Comm_size(comm, &size) != MPI_SUCCESS || size < 2) return Reason::alone;
-  return {};
-}
-// Why no rank compresses this call of an unmodified program. None: some rank may.
-std::optional<Reason> exact_on_all_ranks(const CommState& state, const CallFacts& facts);
+// Of the memory rule of a method and its parameters; 0 for carry.
+std::uint64_t memory_hash(const Method& method);
 
-// Decides about a call that the library may reduce by its arguments. The mutex of the state must be held.
-Decision decide(CommState& state, const CallFacts& facts, const CallOptions& options);
-// Gives up the scheme of a call that it cannot serve: MPI reduces. The mutex of the state must be held.
-void decline_scheme(CommState& state, Decision& decision);
-// The options of a call as decided: with the seed of its rule, if it names none itself.
-inline CallOptions decided(CallOptions options, const Decision& decision) {
-  options.seed = decision.seed;
-  return options;
-}
-// The whole decision for MPIQ_Allreduce and its relatives. Collective at the first use of the communicator.
-Result<Decision> decide_requested(const Call& call, const CallOptions& options);
+// When a reason becomes known. Each stage is asked once the one before has found no reason.
+enum class Knowledge : std::uint8_t {
+  arguments,  // of MPI: equal on all ranks of a correct program
+  ranks,      // the communicator, before its first use
+  all_ranks,  // what the ranks agreed on at the first use; equal on all ranks
+  this_rank,  // switches of MPI_Pcontrol, call sites, the guard
+};
+
+// What is known about a call so far.
+struct Situation {
+  const Request& request;
+  std::optional<kernels::Element> element = {};  // of a type that the library reduces
+  const CommState* state = nullptr;              // from Knowledge::all_ranks on; its mutex is held
+  CallFacts facts = {};
+  Control said = {};
+};
+
+// Why MPI reduces; none if nothing that is known at this stage speaks against the library.
+std::optional<Reason> why_exact(Knowledge stage, const Situation& situation);
+// What this rank wants, by all that is known. The situation has passed the stages before.
+Decision decide(const Situation& situation);
 
 }  // namespace mq

@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "mpi_quant/core/listed.hpp"
+
 namespace mq {
 
 class Extension {
@@ -13,8 +15,11 @@ class Extension {
   virtual void forget(const char* key) noexcept = 0;
 };
 
-// Made with the state of a communicator, where the ranks still tell each other of missing memory. Throws
-// std::bad_alloc. Defined where the extension is: sparse/state.cpp.
-std::unique_ptr<Extension> make_extension();
+// A kind of extension. Each communicator's state gets one of it from make(), where the ranks still tell each other of missing
+// memory; make() throws std::bad_alloc.
+struct ExtensionKind : Listed<ExtensionKind> {
+  explicit ExtensionKind(std::unique_ptr<Extension> (*f)()) noexcept : make(f) {}
+  std::unique_ptr<Extension> (*make)();
+};
 
 }  // namespace mq

@@ -69,21 +69,6 @@ double rounding_of_sums(int ranks, double greatest) {
          (static_cast<double>(Limits::epsilon()) / 2 * most + static_cast<double>(Limits::min()));
 }
 
-// An exact sum on the program's own communicator, as if the program had made the call. The private
-// communicator cannot be used: requests of the program may be under way on it, and not equally far on all
-// ranks.
-Status sum(const void* in, std::byte* out, const Call& call) {
-#if MPI_VERSION >= 4
-  const int code = real_mpi().allreduce_c(in, out, call.count, call.datatype, MPI_SUM, call.comm);
-#else
-  const int code =
-      call.count > std::numeric_limits<int>::max()
-          ? MPI_ERR_COUNT
-          : real_mpi().allreduce(in, out, static_cast<int>(call.count), call.datatype, MPI_SUM, call.comm);
-#endif
-  return mpi_status(code, "MPI_Allreduce");
-}
-
 }  // namespace
 
 std::unique_ptr<GuardWindow> GuardWindow::open(std::string_view key, std::size_t count,
@@ -129,7 +114,7 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
   if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_) || (*there && !delivered_.reserve(bytes_)))
     return {Code::no_memory, "no memory to guard a call of " + std::to_string(bytes_) + " bytes"};
   keeps_result_ = *there;
-  const void* const input = call.sendbuf == MPI_IN_PLACE ? call.recvbuf : call.sendbuf;
+  const void* const input = call.input();
   const Result<bool> input_there = is_on_device(input);
   if (!input_there.ok()) return input_there.status();
   keeps_input_ = call.sendbuf == MPI_IN_PLACE || *input_there;
@@ -144,8 +129,8 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
 }
 
 // The exact sum of this call alone, without other calls of its window.
-Status GuardedCall::exact_sum(const Call& call) {
-  return sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
+Status GuardedCall::sum_alone(const Call& call) {
+  return exact_sum(keeps_input_ ? MPI_IN_PLACE : call.sendbuf, exact_.data(), call);
 }
 
 Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, double budget, bool had_keys) {
@@ -153,11 +138,11 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
   const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
   Status local_error = ran.status;
   if (window_ != nullptr) {
-    MQ_TRY(sum(MPI_IN_PLACE, window_->inputs(), call));
+    MQ_TRY(exact_sum(MPI_IN_PLACE, window_->inputs(), call));
     if (local_error.ok()) local_error = window_->add_result(result);
     result = window_->results();
   } else {
-    MQ_TRY(exact_sum(call));
+    MQ_TRY(sum_alone(call));
     if (keeps_result_ && local_error.ok()) {
       local_error = copy_now(delivered_.data(), result, bytes_);
       result = delivered_.data();
@@ -190,7 +175,7 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
     judged.given_up = judged.given_up || !(worst[kApart] <= ran.promised + rounded);
   }
   judged.replaced = failed || judged.given_up;
-  if (judged.replaced && window_ != nullptr) MQ_TRY(exact_sum(call));
+  if (judged.replaced && window_ != nullptr) MQ_TRY(sum_alone(call));
   if (judged.replaced) judged.delivered = deliver(call, had_keys);
   if (!judged.delivered.ok() && !local_error.ok())
     judged.delivered = std::move(local_error);  // the error that came first
@@ -200,7 +185,7 @@ Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, dou
 // Delivers the exact sum together with what waits in the residuals.
 Status GuardedCall::deliver(const Call& call, bool had_keys) {
   if (had_keys) {
-    MQ_TRY(sum(MPI_IN_PLACE, waiting_.data(), call));
+    MQ_TRY(exact_sum(MPI_IN_PLACE, waiting_.data(), call));
     with_elements(element_, exact_.data(), waiting_.data(), [&](auto* exact, const auto* waiting) {
       for (std::size_t i = 0; i < static_cast<std::size_t>(call.count); ++i) exact[i] += waiting[i];
     });

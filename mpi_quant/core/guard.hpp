@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "mpi_quant/base/arena.hpp"
-#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/answer.hpp"
 #include "mpi_quant/engine/frame.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 
@@ -84,7 +84,7 @@ class GuardedCall {
   Result<GuardResult> judge(const Call& call, const Outcome& ran, double budget, bool had_keys);
 
  private:
-  Status exact_sum(const Call& call);
+  Status sum_alone(const Call& call);
   Status deliver(const Call& call, bool had_keys);
 
   GuardWindow* window_ = nullptr;

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/request.hpp"
 
 namespace mq {
 

@@ -6,32 +6,25 @@
 #include <vector>
 
 #include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
-#include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/turn.hpp"
 
 // A call that goes through the library has a state, and a `run` to start. A call that MPI makes alone (on a
 // single rank, or on an intercommunicator) has `reduction`. A call of another part of the library on a single
 // rank is over when it is started.
 struct MPIQ_Request_object {
-  MPIQ_Request_object(const mq::Call& c, const mq::CallOptions& w, const mq::Decision& decision, bool again)
-      : call(c),
-        options(mq::decided(w, decision)),
-        method(decision.method),
-        persistent(again),
-        is_alone(decision.exact == mq::Reason::alone),
-        state(decision.state) {}
+  MPIQ_Request_object(const mq::Request& r, const mq::Decided& decided, bool again)
+      : request(r), decision(decided.decision), persistent(again), state(decided.state) {}
   explicit MPIQ_Request_object(MPI_Comm comm)
-      : call{nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}, persistent(true) {}
+      : request{.call = {nullptr, nullptr, 0, MPI_DATATYPE_NULL, MPI_OP_NULL, comm}}, persistent(true) {}
   mq::InFlight* in_flight() const { return run != nullptr ? run->in_flight() : nullptr; }
 
   const mq::InFlightSlot slot;
-  const mq::Call call;
-  const mq::CallOptions options;
-  const mq::Method method;
+  const mq::Request request;
+  const mq::Decision decision;
   const bool persistent;
-  const bool is_alone = false;                             // on one rank
   bool input_on_device = false, output_on_device = false;  // for a persistent call, when it was made
   bool active = false;
   std::shared_ptr<mq::CommState> state;
@@ -61,10 +54,11 @@ class AllreduceRun final : public Startable {
 
  private:
   void begin(Status local_error, bool rehearsal) noexcept {
-    CallOptions refused;
-    refused.local_error = std::move(local_error);
-    run_.prepare(request_.call, refused.local_error.ok() ? request_.options : refused, request_.method,
-                 rehearsal);
+    const Request& request = request_.request;
+    if (local_error.ok())
+      run_.prepare(request, request_.decision, request.options.local_error, rehearsal);
+    else
+      run_.prepare(request, request_.decision.without_key(), std::move(local_error), rehearsal);
     run_.start();
   }
 
@@ -76,39 +70,35 @@ Status no_memory() { return {Code::no_memory, "out of memory"}; }
 
 // The communicator for errors: the user's, unless it is freed. Null: no handler is to be called.
 MPI_Comm comm_of(const MPIQ_Request_object& r) {
-  if (r.state == nullptr || !r.state->orphan) return r.call.comm;
+  if (r.state == nullptr || !r.state->orphan) return r.request.call.comm;
   return r.state->orphan_returns ? MPI_COMM_NULL : MPI_COMM_SELF;
 }
 
 // Makes a request that is not active yet. It has no run if MPI alone reduces. Every rank has to come to the
 // agreement. So if there is no memory, that becomes the local error of a blocking call, which tells the
 // others.
-Status make(const Call& call, const CallOptions& options, bool persistent, OwnedRequest& made) {
-  Result<Decision> decision = decide_requested(call, options);
-  if (!decision.ok()) return decision.status();
-  if (decision->method.scheme != nullptr) {  // it serves blocking calls only
-    const std::scoped_lock lock(decision->state->mutex);
-    decline_scheme(*decision->state, *decision);
-  }
-  if (decision->state == nullptr) MQ_TRY(options.local_error);
-  if (decision->state != nullptr) {
+Status make(const Request& request, bool persistent, OwnedRequest& made) {
+  Result<Decided> decided = decide_requested(request);
+  if (!decided.ok()) return decided.status();
+  CommState* const state = decided->state.get();
+  if (state == nullptr) {
+    MQ_TRY(request.options.local_error);
+  } else {
     std::optional<Turn> turn;  // needed if the private communicator has to be replaced now
-    if (!decision->state->channel.serves(Use::all)) turn.emplace(*decision->state);
-    const std::scoped_lock lock(decision->state->mutex);
-    MQ_TRY(decision->state->broken);
-    const Result<bool> active = decision->state->activate(call.comm, Use::all);
+    if (!state->channel.serves(Use::all)) turn.emplace(*state);
+    const std::scoped_lock lock(state->mutex);
+    MQ_TRY(state->broken);
+    const Result<bool> active = state->activate(request.call.comm, Use::all);
     MQ_TRY(active.status());
     if (!*active) return no_communicator();
   }
   try {
-    made.reset(new MPIQ_Request_object(call, options, *decision, persistent));
-    if (decision->state == nullptr) return {};
+    made.reset(new MPIQ_Request_object(request, *decided, persistent));
+    if (state == nullptr) return {};
     made->run = std::make_unique<AllreduceRun>(*made);
   } catch (const std::bad_alloc&) {
-    if (decision->state == nullptr) return no_memory();
-    CallOptions refused;
-    refused.local_error = no_memory();
-    return operate(*decision->state, call, refused, decision->method).status;
+    if (state == nullptr) return no_memory();
+    return agree_and_run(*state, request, {}, no_memory()).status;
   }
   return {};
 }
@@ -120,9 +110,9 @@ bool finds_device(const void* p) noexcept {
 }
 
 void note_devices(MPIQ_Request_object& r) noexcept {
-  if (r.call.count <= 0) return;
-  r.input_on_device = r.call.sendbuf != MPI_IN_PLACE && finds_device(r.call.sendbuf);
-  r.output_on_device = finds_device(r.call.recvbuf);
+  if (r.request.call.count <= 0) return;
+  r.input_on_device = r.request.call.sendbuf != MPI_IN_PLACE && finds_device(r.request.call.sendbuf);
+  r.output_on_device = finds_device(r.request.call.recvbuf);
 }
 
 // Checks that vectors that were in device memory are still there. Device memory that was freed, or is gone
@@ -137,8 +127,8 @@ Status memory_there(const MPIQ_Request_object& r) noexcept {
       return std::string("MPIQ_Start: ") + name + " is no longer memory of a GPU (freed, or GPU reset?)";
     });
   };
-  MQ_TRY(check("sendbuf", r.call.sendbuf, r.input_on_device));
-  return check("recvbuf", r.call.recvbuf, r.output_on_device);
+  MQ_TRY(check("sendbuf", r.request.call.sendbuf, r.input_on_device));
+  return check("recvbuf", r.request.call.recvbuf, r.output_on_device);
 }
 
 // Starts the reduction of a request without a state.
@@ -147,8 +137,8 @@ Status start_alone(MPIQ_Request_object& r) {
     r.run->start({});
     return {};
   }
-  Call call = r.call;
-  if (r.is_alone) call.comm = MPI_COMM_SELF;  // the program may have freed its own
+  Call call = r.request.call;
+  if (r.decision.reason == Reason::alone) call.comm = MPI_COMM_SELF;  // the program may have freed its own
   const Result<bool> copied = copies_alone(call);
   if (!copied.ok() || *copied) return copied.status();
   return start_exact(call, call.comm, r.reduction);
@@ -224,21 +214,21 @@ Status null_pointer(const char* function) {
 
 }  // namespace
 
-Status iallreduce(const Call& call, const CallOptions& options, MPIQ_Request* request) {
+Status iallreduce(const Request& wanted, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Iallreduce");
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
-  MQ_TRY(make(call, options, false, made));
+  MQ_TRY(make(wanted, false, made));
   MQ_TRY(start_now(*made));
   *request = made.release();
   return {};
 }
 
-Status allreduce_init(const Call& call, const CallOptions& options, MPIQ_Request* request) {
+Status allreduce_init(const Request& wanted, MPIQ_Request* request) {
   if (request == nullptr) return null_pointer("MPIQ_Allreduce_init");
   *request = MPIQ_REQUEST_NULL;
   OwnedRequest made;
-  MQ_TRY(make(call, options, true, made));
+  MQ_TRY(make(wanted, true, made));
   if (made->run != nullptr) MQ_TRY(rehearse(made));
   note_devices(*made);
   *request = made.release();

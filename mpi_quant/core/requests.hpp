@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "mpi_quant.h"
-#include "mpi_quant/core/allreduce.hpp"
 #include "mpi_quant/core/in_flight.hpp"
+#include "mpi_quant/core/request.hpp"
 
 namespace mq {
 
@@ -35,8 +35,8 @@ void set_call(MPIQ_Request_object& request, std::unique_ptr<Startable> call) noe
 
 // The bodies of the MPIQ_ functions of the same names. comm gets the communicator whose error handler is to
 // be called.
-Status iallreduce(const Call& call, const CallOptions& options, MPIQ_Request* request);
-Status allreduce_init(const Call& call, const CallOptions& options, MPIQ_Request* request);
+Status iallreduce(const Request& wanted, MPIQ_Request* request);
+Status allreduce_init(const Request& wanted, MPIQ_Request* request);
 Status start(MPIQ_Request* request, MPI_Comm& comm);
 Status test(MPIQ_Request* request, int* flag, MPI_Comm& comm);
 Status wait(MPIQ_Request* request, MPI_Comm& comm);

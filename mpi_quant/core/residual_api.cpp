@@ -31,8 +31,7 @@ Status reset(MPI_Comm comm, const char* key) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
-  residuals.state()->extension->forget(key);
-  if (residuals.state()->mirrors != nullptr) residuals.state()->mirrors->forget(key);
+  for (const auto& extension : residuals.state()->extensions) extension->forget(key);
   if (key != nullptr) {
     residuals->drop(key);
     residuals->drop(basis_key(key));

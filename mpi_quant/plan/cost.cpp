@@ -150,42 +150,6 @@ Cost dense_cost(double bytes, int ranks, const Prices& prices) {
                            [](const Cost& a, const Cost& b) { return a.seconds < b.seconds; });
 }
 
-PlanWork work_of(const PlanRow& row, const Ranks& given) {
-  constexpr double kChunk = 1024;  // elements, of one byte each on the wire
-  Ranks ranks = given;
-  ranks.rank = 0;
-  ranks.size = std::max(ranks.size, 2);
-  const Plan plan = row.make(ranks);
-  CallShape call{.ranks = ranks,
-                 .count = static_cast<std::size_t>(kChunk) * static_cast<std::size_t>(plan.chunks)};
-  call.wire_bytes = 1;
-  const Layout layout(call.count, plan.chunks, call.block, call.element_bytes);
-  Prices prices;
-  prices[Term::latency] = 1;
-  Walk walk(plan, layout, call, prices);
-  walk.run();
-  const auto n = static_cast<double>(call.count);
-  PlanWork work;
-  work.rounds = walk.all().amounts[Term::latency];
-  work.encoded = walk.work().amounts[Term::encode] / n;
-  work.decoded = walk.work().amounts[Term::decode] / n;
-  double sent = 0, received = 0;
-  for (const Step& s : plan.steps) {
-    sent += s.op == Op::exchange && s.to != kNobody;
-    received += s.op == Op::exchange && s.from != kNobody;
-  }
-  work.messages = std::max(sent, received);
-  work.moved = work.messages / plan.chunks;
-  work.chunks = plan.chunks;
-  Prices balanced;
-  balanced[Term::byte] = 1 / walk.sent().amounts[Term::byte];
-  balanced[Term::encode] = balanced[Term::decode] = 1 / (n * (work.encoded + work.decoded));
-  Walk both(plan, layout, call, balanced);
-  both.run();
-  work.alone = std::clamp(both.all().seconds - 1, 0.0, 1.0);
-  return work;
-}
-
 Cost cost_of(const PlanRow& row, const CallShape& call, const Prices& prices) {
   Ranks ranks = call.ranks;
   ranks.rank = 0;  // has the most work in every plan, or nearly (grid)

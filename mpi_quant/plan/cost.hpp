@@ -1,5 +1,5 @@
-// What a call costs: the one model of time. The advisor, choose_plan's constants and the figures of scripts use it, and
-// mpiq-simulate, which runs the engine itself, says how far off it is (results/README.md).
+// What a call costs: the one model of time. The advisor and choose_plan's constants use it; `mpiq-simulate --model` asks it and answers in
+// JSON. mpiq-simulate also runs the engine itself, and `scripts/simulate --model` says how far off the model is.
 //
 // The network is that of LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995): a message costs its sender and its receiver an
 // overhead of their processor; its bytes pass the sender's port one after the other; its last byte arrives a latency later. So
@@ -71,16 +71,6 @@ inline constexpr std::array<std::string_view, 3> kDenseNames{"recursive_doubling
 std::array<Cost, kDenseNames.size()> dense_costs(double bytes, int ranks, const Prices& prices);
 // By the algorithm that takes least.
 Cost dense_cost(double bytes, int ranks, const Prices& prices);
-
-// What a plan has its busiest rank do for one segment, in units of the segment's elements. rounds: of messages one after
-// the other. messages: sent, or received, whichever is more. alone: what the processor's work and the bytes on the wire do not
-// hide of each other within a segment, if both take as long: 1 if they take turns, 0 if they always overlap.
-struct PlanWork {
-  double rounds = 0, messages = 0, moved = 0, encoded = 0, decoded = 0;
-  int chunks = 1;
-  double alone = 1;
-};
-PlanWork work_of(const PlanRow& plan, const Ranks& ranks);
 
 // The lengths of what a call sends beside elements. engine/agree.cpp compares them with the structs.
 inline constexpr std::size_t kFrameHeaderBytes = 32, kHelloBytes = 152;

@@ -54,18 +54,22 @@ std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_vie
   return value + 0.0;  // -0.0 to 0.0: equal parameters have equal bits
 }
 
+bool excludes(const kernels::ParamSpec& one, const kernels::ParamSpec& other, double value_of_other) {
+  return !one.excludes.empty() && one.excludes == other.name &&
+         (one.excluded_value < 0 || value_of_other == one.excluded_value);
+}
+
 std::string conflict_of_written(std::span<const kernels::ParamSpec> specs,
                                 const std::array<bool, kernels::kMaxParams>& written,
                                 const kernels::Params& params) {
   for (std::size_t i = 0; i < specs.size(); ++i)
     for (std::size_t j = 0; j < specs.size(); ++j) {
       const kernels::ParamSpec &one = specs[i], &other = specs[j];
-      if (!written[i] || !written[j] || one.excludes != other.name) continue;
+      if (!written[i] || !written[j] || !excludes(one, other, params.value[j])) continue;
       if (one.excluded_value < 0)
         return "give either " + std::string(other.name) + " or " + std::string(one.name);
-      if (params.value[j] == one.excluded_value)
-        return std::string(one.name) + " has no effect beside " + std::string(other.name) + "=" +
-               value_text(other, params.value[j]);
+      return std::string(one.name) + " has no effect beside " + std::string(other.name) + "=" +
+             value_text(other, params.value[j]);
     }
   return {};
 }

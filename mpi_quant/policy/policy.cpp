@@ -6,6 +6,7 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/plan/rows.hpp"
+#include "mpi_quant/policy/parameters.hpp"
 #include "mpi_quant/policy/words.hpp"
 
 namespace mq {
@@ -71,8 +72,25 @@ std::string print_params(std::span<const kernels::ParamSpec> specs, const kernel
   return out;
 }
 
+<<<<<<< HEAD
 // "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the
 // preset.
+=======
+// Every parameter that may be written. Of two that exclude each other, the one that has its preset is left out.
+template <class Row>
+std::string print_all(const Row& row, const kernels::Params& params) {
+  const kernels::Params preset = preset_params(row);
+  std::array<bool, kernels::kMaxParams> written;
+  written.fill(true);
+  for (std::size_t i = 0; i < row.specs.size(); ++i)
+    for (std::size_t j = 0; j < row.specs.size(); ++j)
+      if (excludes(row.specs[i], row.specs[j], params.value[j]))
+        written[params.value[i] == preset.value[i] ? i : j] = false;
+  return print_params(row.specs, params, [&](std::size_t i) { return written[i]; });
+}
+
+// "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the preset.
+>>>>>>> main
 template <class Row>
 std::string print_row(const Row& row, const kernels::Params& params) {
   const kernels::Params preset = preset_params(row);
@@ -101,9 +119,8 @@ std::string action_text(const Rule& rule) {
 
 std::string params_to_string(const Method& method) {
   if (method.exact()) return {};
-  const auto all = [](std::size_t) { return true; };
-  if (method.scheme != nullptr) return print_params(method.scheme->specs, method.scheme_params, all);
-  return print_params(method.codec->specs, method.params, all);
+  return method.scheme != nullptr ? print_all(*method.scheme, method.scheme_params)
+                                  : print_all(*method.codec, method.params);
 }
 
 std::string_view name(Identity identity) { return kIdentities[static_cast<std::size_t>(identity)]; }

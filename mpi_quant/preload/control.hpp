@@ -17,16 +17,12 @@
 #include <cstdint>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/memory/control.hpp"
 #include "mpi_quant/memory/residuals.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {
 
-struct Control {
-  bool off = false;         // compress nothing
-  std::uint64_t step = 0;   // how many steps were announced; 0: none
-  std::uint64_t flush = 0;  // how many flushes were announced
-};
 // What all threads of this process have said so far.
 Control control() noexcept;
 // Returns the key that this thread has named for its next sum, and forgets it.

@@ -1,19 +1,9 @@
-// MPI_Allreduce of an unmodified program, from top to bottom:
-//
-//   classify   Is it a sum of floats, large enough, on an intracommunicator of several ranks inside
-//              MPI_COMM_WORLD? MPI makes these facts equal on all ranks. If not, MPI reduces.
-//   policy     May any rank compress it, by the policy that the ranks agreed on at the first such sum of the
-//              communicator? If not, MPI reduces.
-//   choose     Would this rank compress it? This also depends on what only this rank knows: call site,
-//              MPI_Pcontrol, a guard that has tripped.
-//   identify   Which residual belongs to it, if the rule asks for feedback?            identity.hpp
-//   operate    All ranks learn what each has chosen. If they differ, MPI reduces.      allreduce.hpp
-//   guard      Some calls are compared with the exact sum.                             guard.hpp
-//   note       Records how the call ended, if a report is wanted.                      record.hpp
+// MPI_Allreduce of an unmodified program: what the preload library adds to the road of every call (core/allreduce.hpp). It tells
+// the core what the program has said by MPI_Pcontrol and where it called, and records how the call ended.
 #pragma once
 
 #include "mpi_quant/base/stub.h"
-#include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/request.hpp"
 
 namespace mq {
 

@@ -130,17 +130,17 @@ void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
 void CallRecord::add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const {
   add_call(numbers, reason, bytes);
   numbers.seconds += static_cast<double>(ticks);
-  if (method.empty() && wire_bytes_ == 0) return;
+  if (method.empty() && work.wire_bytes == 0) return;
   // If a class had one lossy call, its method is never reported as lossless.
   if (!method.empty() && (numbers.method.empty() || !lossless(method) || lossless(numbers.method)))
     numbers.method = method;
   if (feedback != FeedbackOutcome::none) ++numbers.feedback[static_cast<std::size_t>(feedback)];
   if (reason == Reason::compressed) numbers.compressed_bytes += bytes;
-  numbers.wire_bytes += wire_bytes_;
-  numbers.overflows += overflows_;
-  numbers.encode_s += encode_s_;
-  numbers.decode_s += decode_s_;
-  numbers.wait_s += wait_s_;
+  numbers.wire_bytes += work.wire_bytes;
+  numbers.overflows += work.overflows;
+  numbers.encode_s += work.encode_s;
+  numbers.decode_s += work.decode_s;
+  numbers.wait_s += work.wait_s;
   if (guard_error < 0) return;
   ++numbers.guarded;
   numbers.guard_error_sum += guard_error;

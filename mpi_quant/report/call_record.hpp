@@ -37,31 +37,13 @@ struct CallRecord {
   FeedbackOutcome feedback = FeedbackOutcome::none;
   std::string site, method;
   double guard_error = -1;  // < 0: not guarded
-  bool advisable = false;   // the program runs to be advised, and a codec could serve this call
+  Work work;
 
-  // before() and after() enclose the work that a codec does for the call.
-  void before(const MPIQ_Stats& stats) {
-    before_ = {stats.wire_bytes_sent, stats.overflows, stats.encode_s, stats.decode_s, stats.wait_s};
-  }
-  void after(const MPIQ_Stats& stats) {
-    wire_bytes_ = stats.wire_bytes_sent - before_.wire_bytes;
-    overflows_ = stats.overflows - before_.overflows;
-    encode_s_ = stats.encode_s - before_.encode_s;
-    decode_s_ = stats.decode_s - before_.decode_s;
-    wait_s_ = stats.wait_s - before_.wait_s;
-  }
   // Adds this call, with all that is known of it, to the record of the calling thread.
   void take(const Call& call, std::uint64_t ticks) const noexcept;
 
  private:
   void add_to(Numbers& numbers, std::uint64_t bytes, std::uint64_t ticks) const;
-
-  struct {
-    std::uint64_t wire_bytes = 0, overflows = 0;
-    double encode_s = 0, decode_s = 0, wait_s = 0;
-  } before_;
-  std::uint64_t wire_bytes_ = 0, overflows_ = 0;
-  double encode_s_ = 0, decode_s_ = 0, wait_s_ = 0;
 };
 
 }  // namespace mq

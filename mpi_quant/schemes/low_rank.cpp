@@ -199,27 +199,29 @@ Signature signature_of(const Call& call, const CallOptions& options, const Metho
 }
 
 template <class T>
-Outcome run_low_rank(CommState& state, const Call& call, CallOptions options, const Method& method) {
+Outcome run_low_rank(CommState& state, const Request& request, const Method& method) {
   const Turn turn(state);
-  LowRank<T> low_rank(state, call, options, method);
-  if (options.local_error.ok() && turn.local_error().ok()) {
+  LowRank<T> low_rank(state, request.call, request.options, method);
+  Status local_error = request.options.local_error;
+  if (local_error.ok() && turn.local_error().ok()) {
     const std::scoped_lock lock(state.mutex);
-    options.local_error = guarded_status([&] { return low_rank.prepare(); });
+    local_error = guarded_status([&] { return low_rank.prepare(); });
   }
-  std::uint64_t calls = options.local_error.ok() && turn.local_error().ok() ? low_rank.calls() : 0;
-  Outcome outcome = open_scheme(state, turn, call, options, signature_of(call, options, method), calls);
-  if (outcome.status.ok() && !outcome.exact) outcome = low_rank.run(turn, calls);
+  std::uint64_t calls = local_error.ok() && turn.local_error().ok() ? low_rank.calls() : 0;
+  const Signature signature = signature_of(request.call, request.options, method);
+  Outcome outcome = open_scheme(state, turn, request, signature, std::move(local_error), calls);
+  if (outcome.delivered) outcome = low_rank.run(turn, calls);
   const std::scoped_lock lock(state.mutex);
   low_rank.release(outcome);
   return outcome;
 }
 
-}  // namespace
+const SchemeEntry entry("lowrank", [](CommState& state, const Request& request, const Decision& decision) {
+  return *element_of(request.call.datatype) == kernels::Element::f64
+             ? run_low_rank<double>(state, request, decision.method)
+             : run_low_rank<float>(state, request, decision.method);
+});
 
-Outcome run_scheme(CommState& state, const Call& call, const CallOptions& options, const Method& method) {
-  return *element_of(call.datatype) == kernels::Element::f64
-             ? run_low_rank<double>(state, call, options, method)
-             : run_low_rank<float>(state, call, options, method);
-}
+}  // namespace
 
 }  // namespace mq

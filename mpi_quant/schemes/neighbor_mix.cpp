@@ -41,6 +41,8 @@
 namespace mq {
 namespace {
 
+const ExtensionKind kind([]() -> std::unique_ptr<Extension> { return std::make_unique<MirrorTable>(); });
+
 constexpr std::size_t kUnit = 64;  // bytes: messages are padded to units, so that MPI can count long ones
 
 struct Mix {
@@ -132,6 +134,7 @@ class Round {
   Status exchange();
   void add_traffic();
   double out_neighbours() const { return static_cast<double>(graph_.destinations.size()); }
+  MirrorTable& table() const { return static_cast<MirrorTable&>(state_.extension(kind)); }
   std::byte* wire() const { return mirrors_->wire.data(); }
   T* news() const { return reinterpret_cast<T*>(mirrors_->scratch.data()); }
   T* decoded() const { return news() + n_; }
@@ -164,7 +167,10 @@ Status Round<T>::choose(const CallOptions& options, int size) {
   facts.element = kElement;
   facts.number = number_;
   facts.comm = state_.policy.comm_name;
-  const Decision decision = decide(state_, facts, options);
+  const Request request{.call = {MPI_IN_PLACE, mix_.x, mix_.count, mix_.datatype, MPI_SUM, mix_.comm},
+                        .options = options};
+  const Decision decision = decide({request, kElement, &state_, facts});
+  state_.stats.declined_calls += decision.declined;
   method_ = decision.method;
   if (method_.exact()) {
     method_ = {};
@@ -182,8 +188,7 @@ template <class T>
 Status Round<T>::find_mirrors() {
   if (key_.empty()) return bad_argument("there is no name of the vector (info mpiq_key)");
   const std::scoped_lock lock(state_.mutex);
-  if (state_.mirrors == nullptr) state_.mirrors = std::make_unique<MirrorTable>();
-  std::shared_ptr<Mirrors>& known = static_cast<MirrorTable&>(*state_.mirrors).of(key_);
+  std::shared_ptr<Mirrors>& known = table().of(key_);
   if (known == nullptr) {
     auto made = std::make_shared<Mirrors>();
     made->sources = graph_.sources.size();
@@ -249,7 +254,7 @@ template <class T>
 void Round<T>::give_up() {
   if (mirrors_ == nullptr || mirrors_->rounds > 0) return;
   const std::scoped_lock lock(state_.mutex);
-  state_.mirrors->forget(key_.c_str());
+  table().forget(key_.c_str());
 }
 
 // This rank's message: what its neighbours do not know yet. There is none if the codec cannot send it finitely, as f16 of
@@ -322,7 +327,7 @@ Status Round<T>::run() {
   }
   const std::scoped_lock lock(state_.mutex);
   ++mirrors_->rounds;
-  if (!status.ok()) state_.mirrors->forget(key_.c_str());
+  if (!status.ok()) table().forget(key_.c_str());
   add_traffic();
   ++state_.stats.scheme_calls;
   state_.stats.failed_calls += !status.ok();

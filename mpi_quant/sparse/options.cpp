@@ -47,9 +47,7 @@ constexpr std::array kAlgorithms{AlgorithmWord{"auto", sparse::Algorithm::automa
                                  AlgorithmWord{"allgather", sparse::Algorithm::allgather},
                                  AlgorithmWord{"split", sparse::Algorithm::split},
                                  AlgorithmWord{"recursive_doubling", sparse::Algorithm::recursive_doubling},
-                                 AlgorithmWord{"dense", sparse::Algorithm::dense},
-                                 AlgorithmWord{"ssar", sparse::Algorithm::ssar},
-                                 AlgorithmWord{"dsar", sparse::Algorithm::dsar}};
+                                 AlgorithmWord{"dense", sparse::Algorithm::dense}};
 
 Status read_algorithm(std::string_view value, SparseOptions& options) {
   for (const AlgorithmWord& known : kAlgorithms)
@@ -57,7 +55,7 @@ Status read_algorithm(std::string_view value, SparseOptions& options) {
       options.algorithm = known.algorithm;
       return {};
     }
-  return bad("mpiq_algorithm", value, "auto, allgather, split, recursive_doubling, dense, ssar or dsar");
+  return bad("mpiq_algorithm", value, "auto, allgather, split, recursive_doubling or dense");
 }
 
 Status read_key(std::string_view key, std::string_view value, SparseUse use, SparseOptions& options) {

@@ -4,8 +4,12 @@
 
 namespace mq {
 
-std::unique_ptr<Extension> make_extension() { return std::make_unique<SparseState>(); }
+namespace {
 
-SparseState& sparse_state(CommState& state) { return static_cast<SparseState&>(*state.extension); }
+const ExtensionKind kind([]() -> std::unique_ptr<Extension> { return std::make_unique<SparseState>(); });
+
+}  // namespace
+
+SparseState& sparse_state(CommState& state) { return static_cast<SparseState&>(state.extension(kind)); }
 
 }  // namespace mq

@@ -1,10 +1,17 @@
 """Effective bus bandwidth against size: where compression beats the wire."""
+import re
+
 from matplotlib import ticker
 
 import mpiq_figure as fig
 from mpiq_plots import draw, extent, plot
-from mpiq_predict import wire_limit
 from mpiq_results import with_columns
+
+
+def wire_limit(link):
+    """The B/s that the name of a link states ('lab-10gbit'); None if it states none."""
+    found = re.search(r"(\d+(?:\.\d+)?)\s*([gm])bit", link.lower())
+    return float(found.group(1)) * {"g": 1e9, "m": 1e6}[found.group(2)] / 8 if found else None
 
 
 def of_bus(points):

@@ -116,29 +116,18 @@ TEST_F(Train, memory_momentum_takes_the_place_of_the_optimizer_s) {
   EXPECT_NEAR(got.back().loss, exact.back().loss, 1e-3 * exact.back().loss);
 }
 
-TEST_F(Train, a_logistic_regression_takes_all_examples_in_each_step) {
-  options_.spec = *parse_network("logistic:0.01");
+// An epoch is a step then, and the loss that of the parameters before it.
+TEST_F(Train, without_batches_each_step_takes_all_examples) {
   options_.batch = 0;
-  options_.rate = 1;
-  options_.epochs = 50;
-  for (int i = 0; i < 60; ++i) {
-    data_.examples.index.insert(data_.examples.index.end(), {0, static_cast<std::uint32_t>(1 + i % 7)});
-    data_.examples.value.insert(data_.examples.value.end(), {i % 3 ? 1.F : -1.F, 0.5F});
-    data_.examples.begin.push_back(data_.examples.index.size());
-    data_.examples.label.push_back(i % 3 ? 1 : -1);
-  }
-  data_.examples.features = 8;
+  options_.epochs = 20;
   const std::vector<Evaluation> together = run("mpi"), alone = run("mpi", MPI_COMM_SELF);
-  const std::vector<Evaluation> estimated = run("topk(k=0.25) memory=ef21");
   if (rank_ != 0) return;
-  ASSERT_EQ(together.size(), 50u);
-  EXPECT_NEAR(together[0].loss, std::log(2), 1e-9) << "that of the first parameters";
-  for (std::size_t i = 1; i < 50; ++i) {
+  ASSERT_EQ(together.size(), 20u);
+  for (std::size_t i = 1; i < together.size(); ++i) {
+    EXPECT_EQ(together[i].step, static_cast<std::int64_t>(i + 1));
     EXPECT_LT(together[i].loss, together[i - 1].loss);
-    EXPECT_NEAR(together[i].loss, alone[i].loss, 1e-4);
+    EXPECT_NEAR(together[i].loss, alone[i].loss, 1e-3 * alone[i].loss);
   }
-  EXPECT_EQ(together.back().accuracy, 1);
-  EXPECT_NEAR(estimated.back().loss, together.back().loss, 0.02);
 }
 
 TEST_F(Train, estimates_teach_with_large_batches) {

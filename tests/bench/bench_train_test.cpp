@@ -8,8 +8,6 @@
 #include <random>
 
 #include "bench/train/idx.hpp"
-#include "bench/train/libsvm.hpp"
-#include "bench/train/logistic.hpp"
 #include "bench/train/network.hpp"
 #include "bench/train/optimizer.hpp"
 #include "bench/train/options.hpp"
@@ -88,75 +86,17 @@ TEST(Idx, plain_files_are_read_and_bad_ones_refused) {
   }
 }
 
-TEST(Libsvm, a_file_is_read) {
-  const Folder folder;
-  folder.write("a", "+1 1:0.5 3:-2e0 # text\n\n   \n-1 2:7\r\n1\t4:1   \n-1");
-  const auto read = read_libsvm(folder.path() + "/a");
-  ASSERT_TRUE(read.ok()) << read.status().text();
-  EXPECT_EQ(read->features, 4u);
-  EXPECT_EQ(read->begin, (std::vector<std::size_t>{0, 2, 3, 4, 4}));
-  EXPECT_EQ(read->index, (std::vector<std::uint32_t>{0, 2, 1, 3}));
-  EXPECT_EQ(read->value, (std::vector<float>{0.5F, -2, 7, 1}));
-  EXPECT_EQ(read->label, (std::vector<std::int8_t>{1, -1, 1, -1}));
-  EXPECT_EQ(read_libsvm(folder.path() + "/a", 2)->count(), 2u);
-  folder.write("b", "3 1:1\n2 1:1\n");  // any two labels; the greater one is 1
-  EXPECT_EQ(read_libsvm(folder.path() + "/b")->label, (std::vector<std::int8_t>{1, -1}));
-}
-
-TEST(Libsvm, a_bad_line_is_named) {
-  const Folder folder;
-  const struct {
-    const char *text, *line, *what;
-  } bad[] = {{"1 1:1\nx 1:1\n", ":2:", "'x' is no label"},
-             {"1 1:1\nnan 1:1\n", ":2:", "'nan' is no label"},
-             {"+-1 1:1\n", ":1:", "'+-1' is no label"},
-             {"1 1:1\n-1 1:1\n0 1:1\n", ":3:", "third label"},
-             {"1 1\n", ":1:", "'1' is not INDEX:VALUE"},
-             {"1 1:\n", ":1:", "'1:' is not INDEX:VALUE"},
-             {"1 :1\n", ":1:", "':1' is not INDEX:VALUE"},
-             {"1 1:1:1\n", ":1:", "'1:1:1' is not INDEX:VALUE"},
-             {"1 qid:3 1:1\n", ":1:", "'qid:3' is not INDEX:VALUE"},
-             {"1 1:inf\n", ":1:", "'1:inf' is not INDEX:VALUE"},
-             {"1 1:1e39\n", ":1:", "with a float as value"},
-             {"1 -1:1\n", ":1:", "'-1:1' is not INDEX:VALUE"},
-             {"1 99999999999:1\n", ":1:", "is not INDEX:VALUE"},
-             {"1 0:1\n", ":1:", "index 0 is not from 1"},
-             {"1 99999999:1\n", ":1:", "index 99999999 is not from 1"},
-             {"1 2:1 2:1\n", ":1:", "index 2 is not greater"},
-             {"1 2:1 1:1\n", ":1:", "index 1 is not greater"},
-             {"1 1:1\n1 2:1\n", ":2:", "1 different labels"},
-             {"", ":0:", "0 different labels"},
-             {"1\n2\n", ":2:", "without a feature"}};
-  for (const auto& b : bad) {
-    folder.write("bad", b.text);
-    const Status status = read_libsvm(folder.path() + "/bad").status();
-    EXPECT_EQ(status.code(), Code::bad_argument) << b.text;
-    EXPECT_NE(status.text().find("/bad" + std::string(b.line)), std::string::npos) << status.text();
-    EXPECT_NE(status.text().find(b.what), std::string::npos) << status.text();
-  }
-  folder.write("bad", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03rubbish", 17));  // as if compressed
-  EXPECT_FALSE(read_libsvm(folder.path() + "/bad").ok());
-  for (const std::string_view text :
-       {std::string_view("1 1:1\n-1 1:1 \0 2:x\n", 19), {"1 1:1\n-1 1:1\0", 13}}) {
-    folder.write("bad", std::string(text));
-    EXPECT_FALSE(read_libsvm(folder.path() + "/bad").ok()) << "a NUL hides the rest of its line";
-  }
-  EXPECT_FALSE(read_libsvm(folder.path() + "/none").ok());
-  EXPECT_FALSE(read_libsvm(folder.path()).ok()) << "a folder";
-}
-
 TEST(Network, words_make_networks_or_errors) {
-  for (const char* good :
-       {"mlp", "mlp:1", "mlp:512x512", "cnn:8x16", "logistic", "logistic:0", "logistic:0.25"})
+  for (const char* good : {"mlp", "mlp:1", "mlp:512x512", "cnn:8x16"})
     EXPECT_TRUE(parse_network(good).ok()) << good;
-  for (const char* bad : {"", "rnn:3", "mlp:0", "mlp:x", "mlp:3x", "mlp:3,4", "cnn:8", "cnn",
-                          "mlp:99999999999", "logistic:-1", "logistic:x", "logistic:1x2", "logistic:nan"})
+  for (const char* bad :
+       {"", "rnn:3", "mlp:0", "mlp:x", "mlp:3x", "mlp:3,4", "cnn:8", "cnn", "mlp:99999999999", "logistic"})
     EXPECT_FALSE(parse_network(bad).ok()) << bad;
 }
 
 // Derivatives by differences, of every tensor along its gradient, where the loss grows the most, and along
 // random directions: single parameters may sit where a maximum changes its mind.
-void expect_derivative(Problem& problem) {
+void expect_derivative(Network& problem) {
   const std::size_t n = problem.examples(), count = problem.parameters().size();
   std::mt19937_64 random(5);
   std::normal_distribution<float> normal;
@@ -219,43 +159,6 @@ TEST(Network, weights_are_matrices_with_a_row_for_each_output) {
   EXPECT_EQ(shapes(mlp), "fc1.weight 20x324 fc1.bias - out.weight 10x20 out.bias - ");
   EXPECT_EQ(shapes(cnn),
             "conv1.weight 3x25 conv1.bias - conv2.weight 4x75 conv2.bias - out.weight 10x4 out.bias - ");
-}
-
-Examples few_examples() {
-  std::mt19937_64 random(7);
-  std::normal_distribution<float> normal;
-  Examples e;
-  e.features = 9;
-  for (int i = 0; i < 12; ++i) {
-    for (std::uint32_t j = static_cast<std::uint32_t>(i % 3); j < 9; j += 2) {
-      e.index.push_back(j);
-      e.value.push_back(normal(random));
-    }
-    e.begin.push_back(e.index.size());
-    e.label.push_back(i % 5 < 2 ? 1 : -1);
-  }
-  return e;
-}
-TEST(Logistic, the_loss_is_that_of_the_formula_and_the_gradient_its_derivative) {
-  const Examples data = few_examples();
-  Logistic problem(data, 0.3);
-  std::vector<float> gradient(9);
-  std::vector<std::uint32_t> all(12);
-  std::iota(all.begin(), all.end(), 0U);
-  EXPECT_NEAR(problem.gradient(all, 1, gradient.data()), 12 * std::log(2), 1e-12) << "x is 0";
-  for (std::size_t j = 0; j < 9; ++j) problem.parameters()[j] = 0.4F * static_cast<float>(j) - 1.5F;
-  double expected = 0;
-  for (std::size_t i = 0; i < 12; ++i) {
-    double score = 0;
-    for (std::size_t k = data.begin[i]; k < data.begin[i + 1]; ++k)
-      score += static_cast<double>(data.value[k]) * static_cast<double>(problem.parameters()[data.index[k]]);
-    expected += std::log(1 + std::exp(-data.label[i] * score));
-    for (const double x : problem.parameters()) expected += 0.15 * x * x;
-  }
-  EXPECT_NEAR(problem.gradient(all, 1, gradient.data()), expected, 1e-9);
-  expect_derivative(problem);
-  problem.parameters()[0] = 1e18F;  // no exp overflows
-  EXPECT_TRUE(std::isfinite(problem.gradient(all, 1, gradient.data())));
 }
 
 TEST(Network, the_same_seed_gives_the_same_and_another_another) {

@@ -172,8 +172,6 @@ TEST_F(DeviceApiTest, runs_of_a_launch_have_arguments_of_their_own) {
   EXPECT_TRUE(api().synchronize(s.get()).ok());
   EXPECT_EQ(fake_cuda_calls("cuLaunchKernel"), 1);
   for (const std::size_t i : {0, 256, 512}) EXPECT_EQ(x.get()[i], 2 + static_cast<float>(i / 256));
-  EXPECT_GT(fake_cuda_seconds(), 2.2e-6);
-  EXPECT_LT(fake_cuda_seconds(), 4e-6);
 }
 
 TEST_F(DeviceApiTest, the_first_error_of_launches_is_kept_and_nothing_follows_it) {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "kernels/lattice.hpp"
+#include "kernels/lattice/lattice.hpp"
 #include "tests/device/device_rows.hpp"
 #include "tests/kernels/inputs.hpp"
 

@@ -244,7 +244,7 @@ TEST(DeviceSparse, LongWires) {
     }
   };
   for (const std::size_t n : {64 * 64, 64 * 150 + 9}) {
-    for (const std::string_view name : {"threshold", "adaptive", "topk", "adacomp"})
+    for (const std::string_view name : {"threshold", "adaptive", "topk"})
       for_each_way(name, {{"block", 64}}, [&](const auto& row) {
         attack(row, make_input<TypeOf<decltype(row)>>(Input::laplace, n, seed()), "usual");
       });

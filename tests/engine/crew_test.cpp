@@ -3,12 +3,14 @@
 #include "mpi_quant/base/crew.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -28,6 +30,38 @@ std::vector<int> counts_of(int n) {
 TEST(Crew, RunsEachPartOnce) {
   for (int n : {0, 1, 2, 3, 5, 64, 100})
     EXPECT_EQ(counts_of(n), std::vector<int>(static_cast<std::size_t>(n), 1)) << n;
+}
+
+// The exit code of a process whose thread is bound to one processor before its first job: 0 if the other threads have `all`.
+[[noreturn]] void first_job_of_a_bound_thread(const cpu_set_t& all) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) std::_Exit(2);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> here{0}, right{0};
+  mq::run_together(3, [&](int) {
+    cpu_set_t own;
+    if (sched_getaffinity(0, sizeof own, &own) == 0)
+      right += CPU_EQUAL(&own, std::this_thread::get_id() == caller ? &one : &all);
+    for (++here; here < 3;) std::this_thread::yield();
+  });
+  std::_Exit(right == 3 ? 0 : 1);
+}
+
+// crew_openmp_test runs it with an OpenMP runtime that bound this program's thread before the library was loaded.
+TEST(Crew, ThreadsOfABoundThreadHaveAllProcessors) {
+  const bool bound_before = std::getenv("OMP_PROC_BIND") != nullptr;
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(bound_before ? getppid() : 0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) == 1) GTEST_SKIP() << "one processor";
+  if (bound_before) {
+    cpu_set_t own;
+    ASSERT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+    ASSERT_EQ(CPU_COUNT(&own), 1) << "the OpenMP runtime bound nothing";
+  }
+  EXPECT_EXIT(first_job_of_a_bound_thread(all), testing::ExitedWithCode(0), "");
 }
 
 TEST(Crew, PartsRunAtTheSameTime) {

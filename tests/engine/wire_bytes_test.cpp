@@ -21,7 +21,7 @@ struct Format {
 
 // The gaps of positions take 1.09 bytes where one element in 100 is sent, and 1.02 where one in 32 is.
 constexpr double kFloat = 4, kScale = 4, kTwoMeans = 8, kGap100 = 1.09, kGap32 = 1.017;
-constexpr double kTernaryHeader = 16;  // of each block: see kernels/codecs/ternary_format-inl.hpp
+constexpr double kTernaryHeader = 16;  // of each block: see kernels/ternary/format-inl.hpp
 const Format kFormats[]{
     {"raw", kFloat},
     {"bf16", 2},

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/integers.hpp"
+#include "kernels/integers/integers.hpp"
 #include "kernels/philox.hpp"
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/packed.hpp"

@@ -158,5 +158,72 @@ TEST(Memory, elements_that_are_not_finite_do_not_count_in_a_norm) {
             25.0);
 }
 
+// State of a rule that multiplies it: decay's residual or momentum's u. The other array and the vector are 0.
+template <class T>
+struct Fading {
+  std::vector<T> x, state, other, scratch;
+  MemoryTile tile;
+  Fading(const MemoryRule& rule, double factor, const std::vector<T>& begin)
+      : x(begin.size()), state(begin), other(begin.size()), scratch(begin.size()) {
+    const bool decays = rule.name == "decay";
+    tile.x = x.data();
+    tile.array = {decays ? state.data() : other.data(), decays ? nullptr : state.data()};
+    tile.scratch = scratch.data();
+    tile.n = begin.size();
+    tile.params = kernels::preset_params(rule);
+    tile.params.value[0] = factor;
+  }
+};
+
+// Begins with greatest and least numbers, subnormal ones, and the least normal number, with both signs.
+template <class T>
+void expect_fading(const char* name, double factor, Isa isa) {
+  using Limits = std::numeric_limits<T>;
+  const MemoryRule& rule = *kernels::find_memory_rule(name);
+  const kernels::MemoryOps& ops = *rule.ops(kElement<T>, isa);
+  auto begin = make_input<T>(Input::normal, 100, seed());
+  begin[0] = Limits::max(), begin[1] = Limits::denorm_min(), begin[2] = -Limits::min(), begin[99] = -begin[1];
+  Fading<T> fading(rule, factor, begin);
+  const double powers = Limits::max_exponent - Limits::min_exponent + 1;
+  const int calls = 1 + static_cast<int>(std::ceil(powers * std::log(2) / -std::log(factor)));
+  for (int call = 1; call <= calls; ++call) {
+    (void)ops.before(fading.tile);
+    for (const T v : fading.state)
+      ASSERT_TRUE(v == 0 || std::isnormal(v)) << name << ", call " << call << ": " << static_cast<double>(v);
+  }
+  EXPECT_EQ(fading.state, std::vector<T>(begin.size())) << name << ", factor " << factor;
+}
+
+TEST(Memory, what_fades_becomes_zero_and_is_never_subnormal) {
+  for (const Isa isa : isas())
+    for (const char* const rule : {"decay", "momentum"})
+      for (const double factor : {0.9, 0.5, 0.01}) {
+        expect_fading<float>(rule, factor, isa);
+        expect_fading<double>(rule, factor, isa);
+      }
+}
+
+TEST(Memory, a_factor_of_1_keeps_subnormal_residuals) {
+  const MemoryRule& rule = *kernels::find_memory_rule("decay");
+  auto begin = make_input<float>(Input::subnormal, 50, seed());
+  begin[3] = -0.0F;
+  for (const Isa isa : isas()) {
+    Fading<float> fading(rule, 1, begin);
+    (void)rule.ops(Element::f32, isa)->before(fading.tile);
+    EXPECT_EQ(std::memcmp(fading.state.data(), begin.data(), begin.size() * sizeof(float)), 0) << name(isa);
+  }
+}
+
+TEST(Memory, state_that_fades_stays_NaN) {
+  const std::vector<float> begin(50, std::numeric_limits<float>::quiet_NaN());
+  for (const Isa isa : isas())
+    for (const char* const name : {"decay", "momentum"}) {
+      const MemoryRule& rule = *kernels::find_memory_rule(name);
+      Fading<float> fading(rule, 0.5, begin);
+      (void)rule.ops(Element::f32, isa)->before(fading.tile);
+      for (const float v : fading.state) EXPECT_TRUE(std::isnan(v)) << name;
+    }
+}
+
 }  // namespace
 }  // namespace mq::test

@@ -96,47 +96,6 @@ TEST(Cost, seconds_are_the_sum_of_amounts_times_prices) {
       }
 }
 
-TEST(Cost, work_of_a_plan_is_what_its_table_says) {
-  const auto expect = [](std::string_view plan, int ranks, PlanWork expected) {
-    const PlanWork work = work_of(plan_of(plan), {.size = ranks});
-    EXPECT_DOUBLE_EQ(work.rounds, expected.rounds) << plan << " " << ranks;
-    EXPECT_DOUBLE_EQ(work.messages, expected.messages) << plan << " " << ranks;
-    EXPECT_DOUBLE_EQ(work.moved, expected.moved) << plan << " " << ranks;
-    EXPECT_DOUBLE_EQ(work.encoded, expected.encoded) << plan << " " << ranks;
-    EXPECT_DOUBLE_EQ(work.decoded, expected.decoded) << plan << " " << ranks;
-    EXPECT_EQ(work.chunks, expected.chunks) << plan << " " << ranks;
-  };
-  expect("direct", 8, {2, 14, 14.0 / 8, 1, 15.0 / 8, 8});
-  expect("allgather", 8, {1, 7, 7, 1, 8, 1});
-  expect("recursive_doubling", 8, {3, 3, 3, 3, 6, 1});
-  expect("halving_doubling", 8, {6, 14, 14.0 / 8, 1, 15.0 / 8, 8});
-  expect("ring", 8, {14, 14, 14.0 / 8, 1, 15.0 / 8, 8});
-  expect("grid", 64, {3, 33, 33.0 / 16, 17.0 / 16, 35.0 / 16, 16});
-  const PlanWork own = work_of(plan_of("direct"), {.size = 8, .encodes_own = true});
-  EXPECT_DOUBLE_EQ(own.encoded, 9.0 / 8);
-  EXPECT_DOUBLE_EQ(own.decoded, 2);
-}
-
-// Coding takes 1 in all, and so does sending.
-TEST(Cost, what_coding_and_sending_do_not_hide_is_what_a_hand_finds) {
-  const auto alone = [](std::string_view plan, int ranks) {
-    return work_of(plan_of(plan), {.size = ranks}).alone;
-  };
-  // Encode (1/3), send, decode the other's vector (1/3); the own one is decoded on the way.
-  EXPECT_NEAR(alone("allgather", 2), 2.0 / 3, 1e-9);
-  // Each round sends 1/3, after an encode of 1/9 and before a decode of 1/9; the own sum is decoded on the
-  // way.
-  EXPECT_NEAR(alone("recursive_doubling", 8), 2.0 / 3, 1e-9);
-  // Two chunks of three codings before and after each of two messages, and the own result on the way.
-  EXPECT_NEAR(alone("direct", 2), 0.8, 1e-9);
-  for (const PlanRow& row : plans())
-    for (const int ranks : {2, 3, 8, 61}) {
-      EXPECT_GT(alone(row.name, ranks), 0) << row.name << " " << ranks;
-      EXPECT_LE(alone(row.name, ranks), 1) << row.name << " " << ranks;
-    }
-  EXPECT_LT(alone("direct", 64), alone("direct", 2));
-}
-
 TEST(Cost, two_ranks_cost_what_a_hand_finds) {
   Prices prices;
   prices[Term::latency] = 3e-6;
@@ -207,8 +166,8 @@ struct Coding {
   std::size_t block;
 };
 
-// The links of mpiq-simulate, and onebit, bf16 and raw at the rates of results/reference/kernels.json: of 256
-// KiB, and what memory adds.
+// The links of mpiq-simulate, and onebit, bf16 and raw at the rates of results/reference/kernels.json: of 256 KiB, and what memory
+// adds.
 TEST(ChoosePlan, takes_little_more_than_the_best_plan_by_the_model) {
   constexpr Network kNetworks[]{{5e-6, 10e-6, 117.5e6, 4e9},
                                 {8e-6, 10e-6, 1.175e9, 2.5e9},

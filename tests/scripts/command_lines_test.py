@@ -6,8 +6,11 @@ import sys
 import tempfile
 import unittest
 
+import scripts_common  # finds scripts/ for the next one
+import mpiq_results
+
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+ROOT = scripts_common.ROOT
 PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-simulate", "mpiq-shim-cost",
             "mpiq-bare", "mpiq-run"]
 TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds before it hands them on
@@ -58,7 +61,7 @@ class EveryCommand(unittest.TestCase):
     def test_refuses_a_file_that_is_not_there_with_exit_code_2(self):
         none = "/no/such/file"
         for words in (["check_results", none + ".h5"], ["compare", none, none], ["export", none], ["merge", none, "-o", "x.h5"],
-                      ["mnist_table", none + ".csv"], ["khat", none + ".csv", none + ".h5"], ["paper_table", none, "-o", "x"],
+                      ["mnist_table", none + ".csv"],
                       ["plot", "speedup", none], ["report", none], ["draw", none], ["gpu_summary.sh", none],
                       ["simulate", "--compare", none],
                       ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
@@ -95,6 +98,22 @@ class Resume(unittest.TestCase):
             self.assertIn("is truncated or damaged", done.stderr)
             with open(path, "rb") as file:
                 self.assertEqual(file.read(), damaged)
+
+
+class MethodWords(unittest.TestCase):
+    def test_the_method_of_every_codec_row_of_committed_results_is_one_that_a_policy_takes(self):
+        words = set()
+        for folder, _, names in os.walk(os.path.join(ROOT, "results")):
+            for name in names:
+                if not name.endswith(".h5"):
+                    continue
+                for row in mpiq_results.read(os.path.join(folder, name)).points:
+                    if row["compressor"] not in ("none", "sparse", "") and "density=" not in row["comp_params"]:
+                        words |= {mpiq_results.method_words(row), str(row["method"])}
+        self.assertTrue(any(word.startswith("bound(abs=0.001,growth=worst)") for word in words), "a file of before has rel=0, too")
+        self.assertIn("threshold(quantile=0.9999,round=no,block=16384,format=auto)/allgather", words)
+        done = call(os.path.join(BIN, "mpiq-run"), "--check-policy", "--policy", "; ".join(f"1M-: {word}" for word in sorted(words)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class Pagerank(unittest.TestCase):

@@ -3,7 +3,6 @@
 Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/plots_files_test.py
 """
 import glob
-import math
 import os
 import re
 import subprocess
@@ -14,7 +13,7 @@ from unittest import mock
 import numpy as np
 
 import figure_checks
-from plots_test import MIB, Drawn, linear, rows_over
+from plots_test import MIB, Drawn, rows_over
 from result_files import OTHER, OVER, SMALL
 from results_test import point
 from scripts_common import ROOT, committed  # finds scripts/ for the next ones
@@ -29,7 +28,6 @@ import mpiq_sources
 import plots  # noqa: F401  registers them
 from mpiq_plots import PLOTS
 from mpiq_selection import BEST_DENSE, Selection
-from plots import frontier
 
 FILES = [*(path for path in committed("*.h5") if not os.path.basename(path).startswith("link-")), SMALL, OTHER, OVER]
 
@@ -68,26 +66,6 @@ class CommittedFiles(unittest.TestCase):
                     mpiq_figure.lay_out(figure)
                     self.assertEqual(figure_checks.problems(figure), [])
                     plt.close(figure)
-
-    def test_two_links_of_one_host(self):
-        """What the model says of the codec must not depend on the link behind which it hides."""
-        folder = os.path.join(ROOT, "results", "reference")
-        source = self.select(*(os.path.join(folder, f"lab-2x{rate}gbit.h5") for rate in (1, 10)))
-        gamma = {}
-        for row in self.drawn(PLOTS["model"], source):
-            gamma.setdefault(row["method"], {})[row["link"]] = row["gamma_s_per_B"]
-        for method in ("onebit", "adaptive"):
-            slow, fast = gamma[method]["lab-1gbit"], gamma[method]["lab-10gbit"]
-            self.assertLess(abs(math.log(slow / fast)), 0.1, method)
-        for name in ("extrapolate", "frontier"):
-            self.drawn(PLOTS[name], source)
-
-    def test_the_same_numbers_again(self):
-        """Bands come from random numbers, which are the same every time."""
-        for name in ("extrapolate", "frontier"):
-            again = [self.drawn(PLOTS[name], self.select(SMALL))
-                     for _ in range(2)]
-            self.assertEqual(*map(repr, again))
 
 
 class Both(Drawn):
@@ -225,18 +203,6 @@ class Figures(Drawn):
             self.assertEqual(len(panels), min(many, 12))
             self.assertEqual(said.count("topk"), many - len(panels), said)
             self.assertIn("time /\nmedian", [axis.get_title() for axis in figure.axes])
-
-    def test_frontier_says_which_side_is_faster(self):
-        path = self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None])
-        figure, _ = PLOTS["frontier"](Selection([mpiq_results.read(path)], [], ""))
-        self.addCleanup(mpiq_figure.plt.close, figure)
-        self.assertIn("the legend says on which side it is faster", " ".join(figure.words[1]))
-        labels = [line.get_label() for line in figure.axes[0].lines]
-        self.assertIn("thin: surely faster", labels)
-        self.assertTrue(any(re.fullmatch(r"onebit \(faster (left of it|right of it|everywhere)\)", label) for label in labels), labels)
-        side = frontier.side_of
-        slow, fast = np.array([[1.0, 1], [-1, -1]]), np.array([[-1.0, -1], [-1, 1]])
-        self.assertEqual([side(slow), side(fast)], ["faster left of it", "faster right of it"])
 
     def test_no_codec_is_above_the_roof(self):
         kernels = mpiq_kernels.read([os.path.join(ROOT, "results", "reference", "kernels.json")])

@@ -24,7 +24,6 @@ from scripts_common import InTemporaryFolder, script
 
 import mpiq_figure
 import mpiq_results
-import mpiq_schedules
 from mpiq_plots import PLOTS
 from mpiq_selection import Selection
 
@@ -55,12 +54,10 @@ def rows_over(values, column, methods=(("mpi", 1e-3), ("onebit", 2.5e-4)), **cha
 
 
 def linear(alpha=1e-5, beta=1e-9, gamma=1e-10, sizes=(64 * KIB, MIB, 16 * MIB, 64 * MIB)):
-    """Rows that the model explains without a rest: 2 ranks send size bytes in the dense one, a quarter in onebit, whose codec
-    works while a segment of 256 KiB is sent, but for a part of one segment."""
-    out, alone = [], mpiq_schedules.PLANS["allgather"](2).alone
+    """Rows whose time grows with the size, as that of a latency and a link does. onebit sends a quarter and has a codec."""
+    out = []
     for size in sizes:
-        dense, wire, codec = alpha + beta * size, beta * size / 4, gamma * size
-        ours = alpha + max(wire, codec) + min(wire, codec) * alone * min(1, 256 * KIB / size)
+        dense, ours = alpha + beta * size, alpha + (beta / 4 + gamma) * size
         out.append(point("mpi", size, dense, speedup=1, speedup_lo=1, speedup_hi=1))
         out.append(point("onebit", size, ours, speedup=dense / ours, speedup_lo=dense / ours, speedup_hi=dense / ours,
                          wire_bytes_max=size // 4, algorithm="allgather", ratio_target=4, ratio_achieved=4.5))
@@ -224,18 +221,6 @@ class Plots(Drawn):
         found = self.columns(self.draw("data", path), "data", "method", "speedup")
         self.assertEqual(found, [("x density=0.01", "onebit", 4), ("x density=0.1", "onebit", 3)])
 
-    def test_model(self):
-        found = self.draw("model", self.file(linear()))
-        for row in found:
-            self.assertAlmostEqual(float(row["residual"]), 0, 4)
-            self.assertAlmostEqual(float(row["beta_s_per_B"]), 1e-9, 15)
-        self.assertAlmostEqual(float(found[-1]["gamma_s_per_B"]), 1e-10, 13)
-        self.assertAlmostEqual(float(found[0]["alpha_s"]), 1e-5, 10)
-
-    def test_extrapolate(self):
-        found = self.draw("extrapolate", self.file([row for row in linear() if row.__setitem__("nodes", 2) is None]))
-        self.assertEqual({(r["method"], r["source"]) for r in found}, {("onebit", "modelled"), ("onebit", "measured")})
-
     def test_training(self):
         found = self.draw("training", training_files.three_methods(self.path("t.csv")))
         self.assertEqual(self.columns(found, "method", "epoch", "accuracy_lo", "accuracy", "accuracy_hi")[1],
@@ -247,22 +232,9 @@ class Plots(Drawn):
         found = self.draw("adacomp", training_files.write(self.path("t.csv"), training_files.rows_of(), sent))
         self.assertEqual(self.columns(found, "method", "step", "ratio"), [("adacomp", 100, 40), ("adacomp", 200, 40), ("adacomp", 300, 80)])
 
-    def descents(self):
-        """raw halves its gap with each test of a rate of 0.1, and stands still with 0.4; ef21 sends a tenth."""
-        for method, factor in (("raw", 10), ("topk memory=ef21", 1)):
-            for rate in (0.1, 0.4):
-                rows = training_files.rows_of(method, accuracies=(0.9,) * 12, network="logistic", rate=rate, batch=1000)
-                yield [{**row, "loss": 0.3 + 0.3 * (0.5**i if rate == 0.1 else 1), "sent_bytes": 1000 * factor * (i + 1)} for i, row in enumerate(rows)]
-
-    def test_descent(self):
-        found = self.draw("descent", training_files.write(self.path("t.csv"), *self.descents()))
-        self.assertEqual({(r["method"], r["rate"], r["bytes_to_target"]) for r in found},
-                         {("raw", "0.1", "110000"), ("topk memory=ef21", "0.1", "11000")})
-        self.assertEqual(self.columns(found, "method", "step", "sent_bytes")[0], ("raw", 100, 10000))
-
-    def test_descents_are_no_training_of_networks(self):
-        path = training_files.write(self.path("t.csv"), *self.descents())
-        self.refused("training", "no run of a network", path)
+    def test_logistic_regressions_are_no_training_of_networks(self):
+        rows = training_files.rows_of("raw", accuracies=(0.9,) * 12, network="logistic", rate=0.1, batch=1000)
+        self.refused("training", "no run of a network", training_files.write(self.path("t.csv"), rows))
 
     def test_codecs(self):
         path = self.path("q.csv")
@@ -282,10 +254,6 @@ class Plots(Drawn):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(head + text)
             self.refused("codecs", reason, path)
-
-    def test_frontier(self):
-        found = self.draw("frontier", self.file([row for row in linear() if row.__setitem__("link", "10gbit") is None]))
-        self.assertEqual({(r["method"], r["baseline"], r["ranks"]) for r in found}, {("onebit", "mpi/fastest", "2")})
 
     def test_roofline(self):
         path = self.path("kernels.json")
@@ -335,17 +303,16 @@ class Register(Drawn):
         status, out, problem = self.run_program("plot", "all", path, "-o", self.path("out"), "--format", "png")
         self.assertEqual((status, problem), (0, ""))
         drawn = {re.search(r"a-([\w-]+)\.csv", line).group(1) for line in out.splitlines()}
-        self.assertEqual(drawn, {"busbw", "distribution", "error", "model", "speedup", "time"})
+        self.assertEqual(drawn, {"busbw", "distribution", "error", "speedup", "time"})
 
     def test_what_a_file_cannot_feed_is_refused_with_the_reason(self):
         lonely = self.file([point("mpi", MIB, 1e-3)])
         reasons = {"paper": "no row is of a matrix",
                    "phases": "phases", "scaling": "more than one number of ranks", "scaling-sent": "more than one number of ranks", "distribution": "no samples",
                    "launches": "more than one launch", "ranks": "/samples/t_rank_s",
-                   "layers": "layer of a model", "data": "more than one distribution", "model": "at least 3 sizes",
-                   "extrapolate": "a rank a host", "frontier": "a link with a rate",
+                   "layers": "layer of a model", "data": "more than one distribution",
                    "roofline": "kernels.json",
-                   "training": "TRAIN.csv", "adacomp": "TRAIN.csv", "descent": "TRAIN.csv", "codecs": "QUALITY.csv"}
+                   "training": "TRAIN.csv", "adacomp": "TRAIN.csv", "codecs": "QUALITY.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)
@@ -380,11 +347,11 @@ class Register(Drawn):
     def test_a_figure_is_the_same_bytes_when_made_again(self):
         path, seen = self.file(linear(), True), []
         for _ in range(2):
-            status, _, _ = self.run_program("plot", "model", path, "-o", self.path("out"), "--format", "png,pdf,svg")
+            status, _, _ = self.run_program("plot", "speedup", path, "-o", self.path("out"), "--format", "png,pdf,svg")
             self.assertEqual(status, 0)
             seen.append({})
             for suffix in ("png", "pdf", "svg", "csv"):
-                with open(self.path("out", f"a-model.{suffix}"), "rb") as file:
+                with open(self.path("out", f"a-speedup.{suffix}"), "rb") as file:
                     seen[-1][suffix] = file.read()
         self.assertEqual(seen[0], seen[1])
 

@@ -159,7 +159,7 @@ class Verdicts(WithPage):
 class Report(WithPage):
     def test_the_first_words_are_what_the_numbers_imply(self):
         text = words(self.page(self.file(linear(), True)))
-        self.assertIn(CONDITION + "from 64 KiB on: expected speed-up 2.46 [2.46, 2.46] at 64 KiB to 3.99 [3.99, 3.99] at 64 MiB "
+        self.assertIn(CONDITION + "from 64 KiB on: expected speed-up 2.29 [2.29, 2.29] at 64 KiB to 2.86 [2.86, 2.86] at 64 MiB "
                       "[95 %], relative L2 error of one call 0.5.", text)
         self.assertLess(text.index("Verdict"), text.index("Figures"))
 

@@ -267,29 +267,6 @@ class Tables(WithResults):
                           "residual after 5 calls, normal |", "| --- | --- | --- | --- |",
                           "| a | 0.5 | 0.25 (1.25) | 0.75 |", "| a(b=1,c=2) | 0.5 | 0.5 | 1.5 |"])
 
-    def test_the_paper_has_a_table_of_all_sides_and_one_of_the_largest(self):
-        rows = matrices()
-        file = write_results(self.path("a.h5"), rows, steady(rows))
-        done = call(script("paper_table"), file, "-o", self.path("t"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.path("t.md"), encoding="utf-8") as written:
-            text = written.read()
-        self.assertIn("| 128 | 1.600 ms (ring) | ", text)
-        self.assertIn("| adaptive | 4.0000 | 200.000 us | 8.00 [8.00, 8.00] | 4.00 [4.00, 4.00] | 5.0e-01 |", text)
-        self.assertIn("over onebit", text)
-        self.assertIn("1.76", text)
-        with open(self.path("t.csv"), encoding="utf-8") as written:
-            numbers = {(row["method"], row["matrix_side"]): row for row in csv.DictReader(written)}
-        self.assertEqual(len(numbers), len(rows))
-        self.assertEqual(numbers["adaptive(pi=64)", "64"]["over_earlier"], "2")
-        self.assertEqual(numbers["threshold(tau=3.875)", "64"]["dense"], "mpi/ring")
-
-    def test_the_paper_is_about_matrices(self):
-        rows = sweep()
-        done = call(script("paper_table"), write_results(self.path("a.h5"), rows, steady(rows)), "-o", self.path("t"))
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("no matrices", done.stderr)
-
 
 class BadFiles(WithResults):
     def refused(self, path, reason, *arguments, code=1):

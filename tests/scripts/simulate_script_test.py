@@ -218,11 +218,6 @@ class Script(WithFiles):
             self.assertLess(float(line[5]), 1.5)
         self.assertEqual(self.run_script("--model", SMALL).returncode, 1)
 
-    def test_the_table_of_schedules_is_that_of_the_library(self):
-        done = call(os.path.join(BIN, "mpiq-simulate"), "--schedules")
-        with open(os.path.join(ROOT, "scripts/mpiq_schedules.json"), encoding="utf-8") as file:
-            self.assertEqual((done.returncode, done.stdout), (0, file.read()), "mpiq-simulate --schedules > scripts/mpiq_schedules.json")
-
     def test_the_model_s_seconds_are_those_of_its_amounts(self):
         done = simulate("--ranks", "2,64", "--sizes", "64K", "--methods", "onebit/direct", "--link", "20us/1us/1GB", "--step", "0", "--model")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -137,7 +137,7 @@ class Sparse : public Api {
 };
 
 // Values of mpiq_algorithm.
-inline const std::vector<std::string> kAlgorithms{"auto",  "allgather", "split", "recursive_doubling",
-                                                  "dense", "ssar",      "dsar"};
+inline const std::vector<std::string> kAlgorithms{"auto", "allgather", "split", "recursive_doubling",
+                                                  "dense"};
 
 }  // namespace mq::test

@@ -13,8 +13,7 @@ using test::Loopback;
 using test::UnionCase;
 
 // dense is left out where ranks do not all get as far as the caller's reduction, which would wait for them.
-constexpr Algorithm kOwn[] = {Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling,
-                              Algorithm::ssar, Algorithm::dsar};
+constexpr Algorithm kOwn[] = {Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling};
 constexpr int kHeaders = 5, kPayloads = 6;  // tags
 
 UnionCase small_case(Algorithm algorithm, int ranks) {

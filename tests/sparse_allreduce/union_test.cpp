@@ -13,9 +13,8 @@ using test::Spread;
 using test::UnionCase;
 using test::ValueKind;
 
-constexpr Algorithm kAll[] = {
-    Algorithm::automatic, Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling,
-    Algorithm::dense,     Algorithm::ssar,      Algorithm::dsar};
+constexpr Algorithm kAll[] = {Algorithm::automatic, Algorithm::allgather, Algorithm::split,
+                              Algorithm::recursive_doubling, Algorithm::dense};
 constexpr double kDensities[] = {0, 1e-9, 1e-4, 1e-3, 1e-2, .1, .5, .9, .98, 1};
 
 // Every rank gets `expected`, bit for bit, and no message is left over.
@@ -88,7 +87,7 @@ TEST(Union, EveryDensityAndSpreadForEveryAlgorithm) {
 }
 
 TEST(Union, RealSumsAreTheLeftFoldBitForBitWhateverThePathOfMessages) {
-  for (const Algorithm algorithm : {Algorithm::allgather, Algorithm::split, Algorithm::ssar, Algorithm::dsar})
+  for (const Algorithm algorithm : {Algorithm::allgather, Algorithm::split})
     for (std::uint64_t number = 0; number < 40; ++number) {
       UnionCase c = point(number, 2 + static_cast<int>(number % 7), algorithm);
       c.kind = ValueKind::reals;
@@ -161,13 +160,11 @@ TEST(Union, ValuesThatAreNoNumbersOrNoOrdinaryOnes) {
 }
 
 TEST(Union, NoPayloadIsLongerThanTheDenseSlice) {
-  for (const Algorithm algorithm : {Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling,
-                                    Algorithm::ssar, Algorithm::dsar})
+  for (const Algorithm algorithm : {Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling})
     for (const double density : {.001, .3, .49, .51, .9, .968, .97, .98, .99, .999, 1.})
       for (const int ranks : {2, 3, 4}) {
         UnionCase c{.algorithm = algorithm, .ranks = ranks, .size = 64 * 3 * 4 * 20, .density = density};
         c.spread = density > .95 ? Spread::uniform : Spread::disjoint;
-        c.dense_output = algorithm >= Algorithm::ssar;  // a list costs them bitmaps
         const auto inputs = test::union_inputs<float>(c);
         const auto p = static_cast<std::uint64_t>(ranks);
         std::atomic<std::uint64_t> payload{0}, messages{0};
@@ -242,8 +239,8 @@ TEST(Union, DensitiesAboveOneHalfAreNotTruncated) {
 }
 
 TEST(Union, IndicesBeyondFloatAndBeyond32BitsAreExact) {
-  for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::allgather, Algorithm::split,
-                                    Algorithm::recursive_doubling, Algorithm::ssar})
+  for (const Algorithm algorithm :
+       {Algorithm::automatic, Algorithm::allgather, Algorithm::split, Algorithm::recursive_doubling})
     for (const unsigned bits : {25u, 32u, 33u, 47u, 63u}) {
       UnionCase c{.algorithm = algorithm, .ranks = 5, .size = std::uint64_t{1} << bits};
       c.density = 200 / std::ldexp(1.0, static_cast<int>(bits));
@@ -254,16 +251,12 @@ TEST(Union, IndicesBeyondFloatAndBeyond32BitsAreExact) {
 }
 
 TEST(Union, MemoryThatIsNotThereIsAnErrorOnEveryRankAndNobodyWaits) {
-  for (const Algorithm algorithm : {Algorithm::dsar, Algorithm::dense}) {
-    UnionCase c{.algorithm = algorithm, .ranks = 3, .size = std::uint64_t{1} << 60, .density = 1e-16};
-    c.timeout_s = 20;
-    std::size_t leaked = 1;
-    for (const auto& out : test::run_union(c, test::union_inputs<float>(c), &leaked)) {
-      EXPECT_EQ(out.status.code(), algorithm == Algorithm::dense ? Code::bad_argument : Code::no_memory)
-          << out.status.text();
-    }
-    EXPECT_EQ(leaked, 0u);
-  }
+  UnionCase c{.algorithm = Algorithm::dense, .ranks = 3, .size = std::uint64_t{1} << 60, .density = 1e-16};
+  c.timeout_s = 20;
+  std::size_t leaked = 1;
+  for (const auto& out : test::run_union(c, test::union_inputs<float>(c), &leaked))
+    EXPECT_EQ(out.status.code(), Code::bad_argument) << out.status.text();
+  EXPECT_EQ(leaked, 0u);
 }
 
 TEST(Choose, IsTheCheapestOfTheModelAndDependsOnNothingElse) {

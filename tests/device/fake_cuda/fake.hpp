@@ -26,12 +26,10 @@ void fake_cuda_strict(bool);  // as FAKE_CUDA_STRICT
 // The next allocation is here, where one was that is freed and had room for it; null: anywhere.
 void fake_cuda_place(void*);
 long fake_cuda_calls(const char* function);  // since then; null: of all functions
-// What these calls cost a thread with the driver of a real GPU, by assumed costs of each (driver_costs.hpp):
-// no measurement.
-double fake_cuda_seconds();
-// Also counted: "lazy load", a kernel that was first launched before it was loaded; "carveout 100" and "other
-// carveout", wishes for shared memory; "ptx", images of PTX that it was given. How many there are: "device"
-// or "pinned" allocations, "device bytes", "streams", "events", "modules", "pending" operations.
+// Also counted: "lazy load", a kernel that was first launched before it was loaded; "carveout 100" and "other carveout", wishes for
+// shared memory; "ptx", images of PTX that it was given.
+// How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
+// "pending" operations.
 long fake_cuda_living(const char* what);
 // Of the GPU as another device on the bus has it, which is no call of the driver, waits for nothing and
 // cannot fail: whether it has p in its memory; copies between any two places.

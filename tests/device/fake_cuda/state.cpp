@@ -7,8 +7,6 @@
 #include <cstring>
 #include <sstream>
 
-#include "tests/device/driver_costs.hpp"
-
 namespace mq::fake {
 namespace {
 
@@ -144,24 +142,6 @@ long fake_cuda_calls(const char* function) {
   long sum = 0;
   for (const auto& [name, n] : s.calls) sum += n;
   return sum;
-}
-
-double fake_cuda_seconds() {
-  constexpr std::array<std::pair<std::string_view, double>, 4> kMicroseconds{
-      {{"cuLaunchKernel", mq::test::kLaunchMicroseconds},
-       {"cuMemcpyAsync", mq::test::kCopyMicroseconds},
-       {"cuEventRecord", mq::test::kRecordMicroseconds},
-       {"cuEventQuery", mq::test::kQueryMicroseconds}}};
-  State& s = state();
-  const std::scoped_lock lock(s.mutex);
-  double sum = 0;
-  for (const auto& [name, n] : s.calls) {
-    const auto* const cost = std::find_if(kMicroseconds.begin(), kMicroseconds.end(),
-                                          [&, &of = name](const auto& c) { return c.first == of; });
-    sum +=
-        static_cast<double>(n) * (cost != kMicroseconds.end() ? cost->second : mq::test::kOtherMicroseconds);
-  }
-  return sum * 1e-6;
 }
 
 long fake_cuda_ran(const char* kernel) {

@@ -1,0 +1,233 @@
+// The loops of codecs that send the elements of a block as integers on a grid (kernels/integers/integers.hpp). A codec has kName,
+// kWhat, kId, kLossless, kSpecs, block(params), Family = Integers, and settings(params).
+//
+// Encode reads a block twice. Pass 1 finds what sets the grid; pass 2 computes codes and residual, with the block in
+// L1. So x and residual are read once from memory, and residual is written once. The pass that takes longer asks for what
+// comes next: pass 2 if it rounds at random.
+#pragma once
+#include "kernels/host/loops-inl.hpp"
+#include "kernels/host/packed-inl.hpp"
+#include "kernels/sparse/select-inl.hpp"
+
+template <class T, class Q>
+struct Integers : RowFunctions<Integers<T, Q>> {
+  static constexpr bool kFixedSize = true;
+  using L = Lanes<T>;
+  using Grid = integers::Grid<T>;
+  using Settings = integers::Settings;
+  static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
+
+  static std::size_t wire_bytes(std::size_t n, const Params& params) {
+    return Q::settings(params).template wire_bytes<T>(n);
+  }
+
+ private:
+  friend RowFunctions<Integers>;
+
+  // The least and greatest finite element of a block, and its elements that are not finite.
+  struct Ends {
+    T low, high;
+    NonFinite<T> nonfinite;
+  };
+
+  template <Feedback F>
+  static Encoded encode_as(const EncodeArgs& a) {
+    return Q::settings(a.params).stochastic ? encode_blocks<F, Noise>(a) : encode_blocks<F, NoNoise>(a);
+  }
+
+  template <class Random>
+  static constexpr bool kAsksLate = std::is_same_v<Random, Noise>;
+
+  template <Feedback F, class Random>
+  static Encoded encode_blocks(const EncodeArgs& a) {
+    const Settings settings = Q::settings(a.params);
+    std::byte* wire = a.wire;
+    Random random(a.site);
+    Encoded result;
+    for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
+      const std::size_t n = std::min(settings.block, a.n - begin);
+      const auto source = Source<T, F>::at(a, begin);
+      const Grid grid = measure<kAsksLate<Random>>(source, n, settings, result.nonfinite);
+      wire = write_head(wire, grid, settings);
+      const std::uint64_t index = a.site.index + begin;
+      wire = settings.reach == integers::Reach::ends
+                 ? write_codes<true>(source, n, grid, settings, wire, random, index)
+                 : write_codes<false>(source, n, grid, settings, wire, random, index);
+    }
+    result.bytes = static_cast<std::size_t>(wire - a.wire);
+    return result;
+  }
+
+  static MQ_INLINE std::byte* write_head(std::byte* wire, const Grid& grid, const Settings& settings) {
+    const T head[2]{grid.step_on_wire(), grid.middle};
+    std::memcpy(wire, head, sizeof(T));
+    if (settings.values() == 2) std::memcpy(wire + sizeof(T), head + 1, sizeof(T));
+    return wire + settings.values() * sizeof(T);
+  }
+
+  template <bool kLate, Feedback F>
+  static MQ_INLINE Grid measure(const Source<T, F>& source, std::size_t n, const Settings& settings,
+                                std::uint64_t& nonfinite) {
+    const T most = greatest_magnitude<kLate>(source, n);
+    if (std::isfinite(most) && settings.reach == integers::Reach::magnitude)
+      return Grid::of(T{0}, most, settings.limit(), integers::Mark::none);
+    return measure_ends(source, n, settings, nonfinite);
+  }
+
+  // The rest of what may set a grid: rare or not the default, so the code is simple.
+  template <Feedback F>
+  static Grid measure_ends(const Source<T, F>& source, std::size_t n, const Settings& settings,
+                           std::uint64_t& nonfinite) {
+    alignas(64) std::byte v[integers::kMaxBlock * sizeof(T)];
+    copy_block(source, n, v);
+    const Ends ends = ends_of(v, n);
+    nonfinite += ends.nonfinite.count;
+    const integers::Mark mark = ends.nonfinite.count == 0         ? integers::Mark::none
+                                : std::isnan(ends.nonfinite.mark) ? integers::Mark::nan
+                                : ends.nonfinite.mark > 0         ? integers::Mark::above
+                                                                  : integers::Mark::below;
+    const T most = std::max(ends.high, -ends.low);
+    if (settings.reach == integers::Reach::magnitude) return Grid::of(T{0}, most, settings.limit(), mark);
+    if (settings.reach == integers::Reach::norm)
+      return Grid::of(T{0}, norm_of(v, n, most), settings.limit(), mark);
+    const T middle = ends.low / 2 + ends.high / 2 + T{0};  // never -0
+    return Grid::of(middle, std::max(ends.high - middle, middle - ends.low), settings.limit(), mark);
+  }
+
+  static Ends ends_of(const std::byte* v, std::size_t n) {
+    constexpr T kInf = std::numeric_limits<T>::infinity();
+    Ends ends{kInf, -kInf, nonfinite_of<T>(v, n)};
+    for (std::size_t i = 0; i < n; ++i) {
+      const T e = element<T>(v, i);
+      if (!std::isfinite(e)) continue;
+      ends.low = e < ends.low ? e : ends.low;
+      ends.high = e > ends.high ? e : ends.high;
+    }
+    if (ends.low > ends.high) ends.low = ends.high = T{0};  // no element is finite
+    return ends;
+  }
+
+  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest number.
+  static T norm_of(const std::byte* v, std::size_t n, T most) {
+    if (!(most >= Grid::kTiny)) return most;
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double share = static_cast<double>(element<T>(v, i)) / static_cast<double>(most);
+      if (std::isfinite(share)) sum += share * share;
+    }
+    constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
+    return std::max(most, static_cast<T>(std::min(static_cast<double>(most) * std::sqrt(sum), kMax)));
+  }
+
+  // kMiddle: the middle may be another number than +0.
+  template <bool kMiddle, Feedback F, class Random>
+  static MQ_INLINE std::byte* write_codes(const Source<T, F>& source, std::size_t n, const Grid& grid,
+                                          const Settings& settings, std::byte* wire, Random& random,
+                                          std::uint64_t index) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    const std::size_t group = 4 * static_cast<std::size_t>(settings.bits);
+    const Rounding rounding(grid, settings.limit());
+    for (std::size_t g = 0; g < whole; ++g, wire += group) {
+      if constexpr (kAsksLate<Random>) source.ask(g);
+      pack(wire, settings.bits, codes_of<kMiddle>(source, g, rounding, random, index + g * kLanes, Whole{}));
+    }
+    if (rest) {
+      pack(wire, settings.bits,
+           codes_of<kMiddle>(source, whole, rounding, random, index + whole * kLanes, Part{rest}));
+      wire += group;
+    }
+    return wire;
+  }
+
+  // What pass 2 of a block needs in registers.
+  struct Rounding {
+    L step, middle, inverse, rounder, limit;
+    bool marked;
+    MQ_INLINE Rounding(const Grid& grid, int most)
+        : step(L::all(grid.step)),
+          middle(L::all(grid.middle)),
+          inverse(L::all(grid.inverse())),
+          rounder(L::all(integers::rounder<T>(most))),
+          limit(L::all(static_cast<T>(most))),
+          marked(grid.mark != integers::Mark::none) {}
+  };
+
+  template <bool kMiddle, Feedback F, class Random, class W>
+  static MQ_INLINE Bytes codes_of(const Source<T, F>& source, std::size_t g, const Rounding& to,
+                                  Random& random, std::uint64_t index, W width) {
+    const L v = source.v(g, width);
+    L scaled = (kMiddle ? v - to.middle : v) * to.inverse;
+    if constexpr (std::is_same_v<Random, Noise>)
+      scaled = (scaled + random.template at<T>(index)).clamped(L::all(T{0}) - to.limit, to.limit);
+    const L rounded = scaled + to.rounder;
+    std::uint32_t kept = width.bits;
+    if (to.marked) [[unlikely]]
+      kept &= v.finite().bits();
+    if constexpr (F != Feedback::none) {
+      L decoded = (rounded - to.rounder) * to.step;  // never -0
+      if constexpr (kMiddle) decoded = decoded + to.middle;
+      L error = v - decoded;
+      if (to.marked) [[unlikely]]
+        error = L::select(v.finite(), error, L::all(T{0}));
+      source.keep(g, error, width);
+    }
+    const Bytes codes = rounded.low_bytes();
+    return std::is_same_v<W, Whole> && !to.marked ? codes : keep_bytes(codes, kept);
+  }
+
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
+    const Settings settings = Q::settings(a.params);
+    const auto* base = static_cast<const std::byte*>(a.base);
+    auto* x = static_cast<std::byte*>(a.x);
+    const std::byte* wire = a.wire;
+    for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
+      const std::size_t n = std::min(settings.block, a.n - begin), offset = begin * sizeof(T);
+      T head[2]{};
+      std::memcpy(head, wire, sizeof(T));
+      if (settings.values() == 2) std::memcpy(head + 1, wire + sizeof(T), sizeof(T));
+      const Grid grid = Grid::of_wire(head[0], head[1]);
+      if (!grid.valid(std::signbit(head[0]), settings.limit())) return Decoded::malformed;
+      const std::byte* const codes = wire + settings.values() * sizeof(T);
+      bool ok = true;
+      const auto groups = [&](auto store) __attribute__((always_inline)) {
+        ok = decode_groups<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, grid, settings, codes, store);
+      };
+      store_by(stream, x + offset, groups);
+      if (!ok) return Decoded::malformed;
+      wire += settings.template block_bytes<T>(n);
+    }
+    return Decoded::ok;
+  }
+
+  // False if encode cannot have written these codes.
+  template <bool kAdd, class Store>
+  static MQ_INLINE bool decode_groups(std::byte* x, const std::byte* base, std::size_t n, const Grid& grid,
+                                      const Settings& settings, const std::byte* codes, Store store) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    const std::size_t group = 4 * static_cast<std::size_t>(settings.bits);
+    const auto zero = static_cast<std::uint8_t>(settings.limit() + 1);  // the code of 0
+    const L step = L::all(grid.step), middle = L::all(grid.middle), mark = L::all(grid.marked_value());
+    const bool marked = grid.mark != integers::Mark::none;
+    // Without an addition of 0, which would only turn -0 to 0. A product is no -0 if the step is more than 0.
+    const bool centred = grid.middle == T{0} && !std::signbit(grid.middle) && grid.step > T{0};
+    std::uint32_t zeros = 0, padding = 0;
+    const auto values = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      const Bytes bytes = unpack(codes + g * group, settings.bits);
+      const std::uint32_t empty = zero_bytes(bytes);
+      zeros |= empty & width.bits;
+      padding |= ~(empty | width.bits);
+      L decoded = L::of_signed_bytes(less(bytes, zero)) * step;
+      if (!centred) decoded = decoded + middle;
+      if (marked) [[unlikely]]
+        decoded = L::select(L::mask_of(empty), mark, decoded);
+      return sum_of<kAdd>(base, g, decoded, width);
+    };
+    for (std::size_t g = 0; g < whole; ++g) {
+      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
+      values(g, Whole{}).store(x + g * kGroupBytes, store);
+    }
+    if (rest) values(whole, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
+    return (zeros != 0) == marked && padding == 0;
+  }
+};

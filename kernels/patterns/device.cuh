@@ -1,0 +1,201 @@
+// natural and rangefloat on a GPU: codes that are pieces of the elements' bit patterns. Twins of patterns/natural.hpp and
+// patterns/rangefloat.hpp.
+#pragma once
+
+#include "kernels/cuda/blocks.cuh"
+#include "kernels/patterns/natural_wire.hpp"
+#include "kernels/patterns/range.hpp"
+
+namespace mq::simt {
+
+template <class Element>
+struct NaturalBlocks {
+  using T = Element;
+  using Settings = kernels::block_rows::Fixed;
+  using Word = typename BitsOf<T>::Word;
+  using Wire = kernels::NaturalWire<T>;
+  static constexpr int kMantissa = sizeof(T) == 4 ? 23 : 52;
+  static constexpr Word kMost = BitsOf<T>::kInf - (Word{1} << kMantissa);  // the greatest power of two
+
+  static MQ_DEVICE std::uint32_t bytes(Settings, std::uint32_t n) {
+    return static_cast<std::uint32_t>(Wire::bytes(n));
+  }
+
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(Settings, const Source& source, BlockRandom& random,
+                                        std::byte* wire) {
+    std::uint32_t nonfinite = 0;
+    BlockQuads<Source>(source).each([&](std::uint32_t row, const Quad<T>& v) {
+      std::uint32_t field[kQuad], negative[kQuad], noise[kQuad];
+      Quad<T> error;
+      random.bits_of_quad(source.first(row), noise);
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const bool exists = source.has(row, j), finite = is_finite(v.of[j]), is_nan = v.of[j] != v.of[j];
+        const Word bits = bits_as<Word>(v.of[j]), magnitude = bits & ~BitsOf<T>::kSign;
+        const Word dither = static_cast<Word>(noise[j]) << (kMantissa - 16);
+        const Word power = smaller((magnitude + dither) & BitsOf<T>::kInf, kMost);
+        const Word sent = finite ? power | (bits & BitsOf<T>::kSign) : bits;
+        // minus zero is sent as zero
+        negative[j] = exists && !(bits_as<T>(sent) >= T{0});
+        field[j] =
+            exists && !is_nan ? static_cast<std::uint32_t>((sent & ~BitsOf<T>::kSign) >> kMantissa) : 0;
+        error.of[j] = finite ? v.of[j] - value(field[j], negative[j] != 0) : T{0};
+        nonfinite += !finite;
+      }
+      source.keep(row, error);
+      put(wire + 4 * row * Wire::kGroup, source.has_group(row), field, negative);
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
+  }
+
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(Settings, const BlockTarget<T, kAdd, kWhole>& target, const std::byte* wire) {
+    bool ok = true;
+    target.put_rows([&](std::uint32_t row) {
+      const bool exists = target.has_group(row);
+      const std::byte* const at = wire + 4 * row * Wire::kGroup;
+      const std::uint32_t low = unpack_row<8>(at, Wire::kGroup, 8, exists);
+      const std::uint32_t high = sizeof(T) == 8 ? unpack_row<3>(at + 32, Wire::kGroup, 3, exists) : 0;
+      const std::uint32_t signs = unpack_row<1>(at + Wire::kGroup - 4, Wire::kGroup, 1, exists);
+      Quad<T> v;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const std::uint32_t field = byte_of(low, j) | byte_of(high, j) << 8;
+        const bool negative = byte_of(signs, j) != 0;
+        if (!target.has(row, j)) ok &= field == 0 && !negative;
+        v.of[j] = value(field, negative);
+      }
+      return v;
+    });
+    return !any(!ok);
+  }
+
+ private:
+  static MQ_DEVICE T value(std::uint32_t field, bool negative) {
+    if (field == 0 && negative) return nan_value<T>();
+    return bits_as<T>((Word{field} << kMantissa) | (negative ? BitsOf<T>::kSign : Word{0}));
+  }
+  static MQ_DEVICE void put(std::byte* wire, bool exists, const std::uint32_t (&field)[kQuad],
+                            const std::uint32_t (&negative)[kQuad]) {
+    pack_row<8>(wire, Wire::kGroup, 8, exists, in_bytes(field));
+    if constexpr (sizeof(T) == 8) {
+      const std::uint32_t high[kQuad]{field[0] >> 8, field[1] >> 8, field[2] >> 8, field[3] >> 8};
+      pack_row<3>(wire + 32, Wire::kGroup, 3, exists, in_bytes(high));
+    }
+    pack_row<1>(wire + Wire::kGroup - 4, Wire::kGroup, 1, exists, in_bytes(negative));
+  }
+};
+
+template <class Element>
+struct RangeFloatBlocks {
+  using T = Element;
+  using Settings = kernels::FloatRange<T>;
+  using Word = typename BitsOf<T>::Word;
+
+  static MQ_DEVICE std::uint32_t bytes(const Settings& range, std::uint32_t n) {
+    return static_cast<std::uint32_t>(range.wire_bytes(n));
+  }
+
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(const Settings& range, const Source& source, BlockRandom&,
+                                        std::byte* wire) {
+    BlockQuads<Source> quads(source);
+    Word top = range.top;
+    if (range.own) {
+      top = range.within(range.rounded(quads.greatest_finite(quads.greatest())));
+      if (lane() == 0) store(wire, top);
+      wire += sizeof top;
+    }
+    return with_bits<Source::kUsual>(
+        range.bits, [&](auto bits) { return code<bits>(range, Coder(range, top), source, quads, wire); });
+  }
+
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(const Settings& range, const BlockTarget<T, kAdd, kWhole>& target,
+                               const std::byte* wire) {
+    Word top = range.top;
+    if (range.own) {
+      top = load<Word>(wire);
+      if (top != range.within(top)) return false;
+      wire += sizeof top;
+    }
+    const Coder coder(range, top);
+    return with_bits<kWhole>(range.bits, [&](auto bits) {
+      const auto stride = static_cast<std::uint32_t>(range.group());
+      bool ok = true;
+      target.put_rows([&](std::uint32_t row) {
+        const std::uint32_t codes =
+            unpack_row<bits>(wire + 4 * row * stride, stride, range.bits, target.has_group(row));
+        Quad<T> v;
+        MQ_UNROLL(4)
+        for (std::uint32_t j = 0; j < kQuad; ++j) {
+          if (!target.has(row, j)) ok &= byte_of(codes, j) == 0;
+          v.of[j] = coder.value_of(byte_of(codes, j));
+        }
+        return v;
+      });
+      return !any(!ok);
+    });
+  }
+
+  // The codes of numbers.
+  struct Coder {
+    int bits, drop;
+    Word before, most, least;  // the cut pattern of code 0, if it were one more number; patterns
+    MQ_DEVICE Coder(const Settings& range, Word top)
+        : bits(range.bits),
+          drop(range.drop),
+          before(top - range.codes),
+          most(top << drop),
+          least((top - range.codes + 1) << drop) {}
+
+    MQ_DEVICE std::uint32_t sign() const { return 1u << (bits - 1); }
+    static MQ_DEVICE bool is_negative(T v) { return (bits_as<Word>(v) & BitsOf<T>::kSign) != 0; }
+    // Patterns of magnitudes have their order.
+    MQ_DEVICE std::uint32_t code_of(T v) const {
+      const Word magnitude = smaller(bits_as<Word>(v) & ~BitsOf<T>::kSign, most);
+      if (!(bits_as<T>(magnitude) >= bits_as<T>(least) * T{0.5F})) return 0;
+      const Word pattern = greater(magnitude, least) + (Word{1} << (drop - 1));
+      return static_cast<std::uint32_t>((pattern >> drop) - before) | (is_negative(v) ? sign() : 0);
+    }
+    // The code of a number that is not finite.
+    MQ_DEVICE std::uint32_t mark_of(T v) const {
+      return v != v ? sign() : (sign() - 1) | (is_negative(v) ? sign() : 0);
+    }
+    MQ_DEVICE T value_of(std::uint32_t code) const {
+      const std::uint32_t number = code & (sign() - 1);
+      if (number == 0) return code != 0 ? nan_value<T>() : T{0};
+      const Word magnitude = number >= sign() - 1 ? BitsOf<T>::kInf : (Word{number} + before) << drop;
+      return bits_as<T>(magnitude | ((code & sign()) != 0 ? BitsOf<T>::kSign : Word{0}));
+    }
+  };
+
+ private:
+  template <int kBits, class Source>
+  static MQ_DEVICE std::uint64_t code(const Settings& range, const Coder& coder, const Source& source,
+                                      BlockQuads<Source>& quads, std::byte* wire) {
+    const auto stride = static_cast<std::uint32_t>(range.group());
+    std::uint32_t nonfinite = 0;
+    quads.each([&](std::uint32_t row, const Quad<T>& v) {
+      std::uint32_t codes[kQuad];
+      Quad<T> error;
+      MQ_UNROLL(4)
+      for (std::uint32_t j = 0; j < kQuad; ++j) {
+        const bool finite = is_finite(v.of[j]);
+        const std::uint32_t code = finite ? coder.code_of(v.of[j]) : coder.mark_of(v.of[j]);
+        error.of[j] = finite ? v.of[j] - coder.value_of(code) : T{0};
+        codes[j] = source.has(row, j) ? code : 0;
+        nonfinite += !finite;
+      }
+      source.keep(row, error);
+      pack_row<kBits>(wire + 4 * row * stride, stride, range.bits, source.has_group(row), in_bytes(codes));
+    });
+    return any(nonfinite != 0) ? warp_sum(nonfinite) : 0;
+  }
+};
+
+}  // namespace mq::simt
+
+MQ_BLOCK_KERNELS(natural, NaturalBlocks)
+MQ_BLOCK_KERNELS(range_float, RangeFloatBlocks)

@@ -1,0 +1,135 @@
+// terngrad on a GPU: the device twin of the host's family Trits. What is on the wire is that of kernels/trits/trits.hpp.
+#pragma once
+
+#include "kernels/cuda/blocks.cuh"
+#include "kernels/trits/trits.hpp"
+
+namespace mq::simt {
+
+template <class Element>
+struct TritBlocks {
+  using T = Element;
+  using Settings = kernels::trits::Settings;
+  using Grid = kernels::integers::Grid<T>;
+  using Head = kernels::trits::MarkedHead<T>;
+  using Mark = kernels::integers::Mark;
+  using Word = typename BitsOf<T>::Word;
+  static constexpr std::uint32_t kGroups = kernels::trits::kGroups;
+
+  static MQ_DEVICE std::uint32_t bytes(const Settings& settings, std::uint32_t n) {
+    return static_cast<std::uint32_t>(settings.template block_bytes<T>(n));
+  }
+
+  template <class Source>
+  static MQ_DEVICE std::uint64_t encode(const Settings& settings, const Source& source, BlockRandom& random,
+                                        std::byte* wire) {
+    T most = 0;
+    std::uint32_t plus = 0, minus = 0, nan = 0;
+    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
+      const T v = source.v(g);
+      if (is_finite(v)) most = greater(most, v < T{0} ? -v : v);
+      nan += v != v;
+      plus += !is_finite(v) && v > T{0};
+      minus += !is_finite(v) && v < T{0};
+    }
+    most = warp_max(most);
+    plus = warp_sum(plus);
+    minus = warp_sum(minus);
+    const std::uint32_t all = plus + minus + warp_sum(nan);
+    if (all == 0) {
+      encode_finite(source, reach_of(settings, source, most), random, wire);
+    } else {
+      const Head head{all == plus ? Mark::above : all == minus ? Mark::below : Mark::nan, !source.keeps};
+      encode_marked(source, head, wire);
+    }
+    return all;
+  }
+
+  template <bool kAdd, bool kWhole>
+  static MQ_DEVICE bool decode(const Settings&, const BlockTarget<T, kAdd, kWhole>& target,
+                               const std::byte* wire) {
+    const T on_wire = load<T>(wire);
+    const bool marked = (bits_as<Word>(on_wire) & BitsOf<T>::kSign) != 0;
+    const Head head = Head::of_wire(on_wire);
+    if (marked ? !head.valid(on_wire) : !Grid{on_wire}.valid(false, 1)) return false;
+    wire += sizeof(T);
+    const T values[2][3]{{-on_wire, T{0}, on_wire}, {T{0}, head.other_value(), head.marked_value()}};
+    bool wrong = false, some_marked = false;
+    for (std::uint32_t first = 0; first < groups_of(target.n); first += kGroups) {
+      const std::uint32_t count = smaller(kGroups, groups_of(target.n) - first);
+      const int bits = kernels::trits::bits_of(count);
+      const std::uint32_t number = unpack_code(wire, bits);
+      wire += 4 * bits;
+      std::uint32_t unit = kernels::trits::numbers_of(count);
+      wrong |= number >= unit;
+      for (std::uint32_t g = first; g < first + count; ++g) {
+        unit /= 3;
+        const std::uint32_t trit = number / unit % 3;
+        if (!target.has(g)) {
+          wrong |= trit != 0;
+          continue;
+        }
+        wrong |= marked && trit == 0;
+        some_marked |= trit == 2;
+        target.put(g, !marked && on_wire == T{0} ? T{0} : values[marked][trit]);  // no -0
+      }
+    }
+    return !any(wrong) && (!marked || any(some_marked));
+  }
+
+ private:
+  // trit_of(g) is that of this lane's element of group g, 0 if there is none.
+  template <class TritOf>
+  static MQ_DEVICE void put_trits(std::byte* wire, std::uint32_t n, TritOf&& trit_of) {
+    for (std::uint32_t first = 0; first < groups_of(n); first += kGroups) {
+      const std::uint32_t count = smaller(kGroups, groups_of(n) - first);
+      std::uint32_t number = 0;
+      for (std::uint32_t g = first; g < first + count; ++g) number = 3 * number + trit_of(g);
+      const int bits = kernels::trits::bits_of(count);
+      pack_codes(wire, bits, number);
+      wire += 4 * bits;
+    }
+  }
+
+  template <class Source>
+  static MQ_DEVICE void encode_finite(const Source& source, T reach, BlockRandom& random, std::byte* wire) {
+    const Grid grid = Grid::of(T{0}, reach, 1, Mark::none);
+    if (lane() == 0) store(wire, grid.step);
+    const T inverse = grid.inverse(), rounder = kernels::integers::rounder<T>(0);
+    put_trits(wire + sizeof(T), source.n, [&](std::uint32_t g) -> std::uint32_t {
+      const T v = source.v(g);
+      const T scaled = v * inverse + random.template at<T>(source.index(g));
+      const T rounded = smaller(greater(scaled, T{-1}), T{1}) + rounder;
+      source.keep(g, v - (rounded - rounder) * grid.step);
+      return source.has(g) ? static_cast<std::uint32_t>(bits_as<Word>(rounded)) & 3 : 0;
+    });
+  }
+
+  template <class Source>
+  static MQ_DEVICE void encode_marked(const Source& source, const Head& head, std::byte* wire) {
+    if (lane() == 0) store(wire, head.on_wire());
+    put_trits(wire + sizeof(T), source.n, [&](std::uint32_t g) -> std::uint32_t {
+      const T v = source.v(g);
+      source.keep(g, is_finite(v) ? v : T{0});
+      return source.has(g) ? (is_finite(v) ? 1 : 2) : 0;
+    });
+  }
+
+  // The s of a finite block with this greatest magnitude.
+  template <class Source>
+  static MQ_DEVICE T reach_of(const Settings& settings, const Source& source, T most) {
+    if (settings.clip == 0 || !(most >= Grid::kTiny)) return most;
+    const double share = 1 / static_cast<double>(most);
+    double sum = 0;
+    for (std::uint32_t g = 0; g < groups_of(source.n); ++g) {
+      const double part = static_cast<double>(source.v(g)) * share;
+      sum += part * part;
+    }
+    for (std::uint32_t d = 16; d > 0; d /= 2) sum += shuffle_xor(sum, d);
+    return settings.clipped(most, square_root(sum / static_cast<double>(source.n)));
+  }
+};
+
+}  // namespace mq::simt
+
+MQ_BLOCK_KERNELS(trits, TritBlocks)

@@ -1,0 +1,241 @@
+// The stage of a call that gets all it needs on this rank: checks of arguments, the key's residual, places of the vectors, scratch
+// memory. It ends with what the call brings to the agreement: its signature, or its local error. No message is sent here.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/call_run.hpp"
+#include "mpi_quant/core/comm_state.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/estimates.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+
+namespace mq {
+namespace {
+
+// True if sendbuf and recvbuf share memory. False for a call in place.
+bool overlaps(const Call& call, std::optional<kernels::Element> element) {
+  if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
+  const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
+             to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
+  return std::max(from, to) - std::min(from, to) <
+         static_cast<std::uintptr_t>(call.count) * kernels::element_bytes(*element);
+}
+
+}  // namespace
+
+Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
+  if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
+  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
+  if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
+  if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
+  if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
+  if (!may_overlap && overlaps(call, element))
+    return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
+  return {};
+}
+
+void CallRun::prepare(const Request& request, const Decision& decision, Status local_error,
+                      bool rehearsal) noexcept {
+  const CallOptions& options = request.options;
+  call_ = request.call;
+  decision_ = decision;
+  rehearsal_ = rehearsal;
+  from_program_ = request.program != nullptr;
+  is_part_ = options.is_part;
+  order_ = {env().ok() ? env()->cuda_sync : DeviceSync::legacy, options.stream.has_value(),
+            options.stream.value_or(nullptr)};
+  stream_ordered_ = options.stream_ordered;
+  may_skip_ = options.skip;
+  local_error_ = std::move(local_error);
+  outcome_ = {};
+  tally_ = {};
+  maxima_ = {.seed = decision.seed.value_or(env().ok() ? env()->seed : 0)};
+  reduction_.residual = nullptr;
+  entry_ = nullptr;
+  const std::optional<kernels::Element> element = element_of(call_.datatype);
+  Method& method = decision_.method;
+  if (!method.exact() && method.plan == nullptr) {
+    const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(*element);
+    method.plan = &choose_plan(bytes, state_.channel.comm().size());
+  }
+  if (!method.exact() && method.memory_rule().arrays == 0) decision_.key = {};  // the key has no meaning
+  const bool came_with_error = !local_error_.ok();
+  try {
+    // What happens with an unmodified program's overlapping vectors is left to MPI.
+    if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
+    if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);
+    if (local_error_.ok() && !method.exact()) local_error_ = prepare_run(element);
+    // Where memory for this library is missing, MPI may still have enough.
+    if (local_error_.code() == Code::no_memory && from_program_ && !came_with_error) {
+      local_error_ = {};
+      decision_.leave_to_mpi(Reason::no_memory);
+    }
+  } catch (const std::bad_alloc&) {
+    local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
+  }
+  sign(element);
+  stage_ = Stage::idle;
+}
+
+void CallRun::prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls) noexcept {
+  prepare({.call = {nullptr, nullptr, 0, MPI_BYTE, MPI_SUM, MPI_COMM_NULL}}, {}, std::move(local_error),
+          true);
+  signature_ = signature;
+  signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
+  maxima_.calls = calls;
+}
+
+// Gets all that a compressed call needs on this rank. The first thing that is missing becomes its local
+// error.
+Status CallRun::prepare_run(std::optional<kernels::Element> element) {
+  const Method& method = decision_.method;
+  const Channel::Program& program = state_.channel.program(*method.plan, *element, method.encodes_own());
+  Reduction& reduction = reduction_;
+  reduction.plan = &program.plan;
+  reduction.facts = &program.facts;
+  reduction.codec = method.codec;
+  reduction.ops = method.codec->ops(*element, env()->isa);
+  reduction.convert = kernels::convert(*element, env()->isa);
+  reduction.params = method.params;
+  const kernels::MemoryRule& rule = method.memory_rule();
+  reduction.memory = {&rule, rule.ops == nullptr ? nullptr : rule.ops(*element, env()->isa),
+                      method.memory_params, 1, rule.terms(method.memory_params)};
+  reduction.element = *element;
+  reduction.count = static_cast<std::size_t>(call_.count);
+  if (outgrows_vectors(reduction))
+    return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
+                                    (reduction.memory.messages() > 1 ? ", in two messages," : "") +
+                                    " sends more than the vector, if that has elements of type " +
+                                    std::string(name(*element))};
+  reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(*element, env()->isa) : nullptr;
+  if (rule.ops != nullptr && decision_.key.empty() && !from_program_)
+    return {Code::bad_argument,
+            "memory=" + std::string(rule.name) + " needs the name of the vector (info mpiq_key)"};
+  reduction.input = static_cast<const std::byte*>(call_.input());
+  reduction.output = static_cast<std::byte*>(call_.recvbuf);
+  reduction.rank = state_.channel.comm().rank();
+  reduction.size = state_.channel.comm().size();
+  std::tie(reduction.pipelines, reduction.tag_segments) = state_.channel.segments_of(program.plan);
+  reduction.threads = env()->threads;
+  MQ_TRY(vectors_.locate(reduction, device_rows(mpi_takes_device_memory)));
+  if (vectors_.is_captured(order_)) return refuse_capture();
+  const kernels::Measures when = reduction.codec->measures(reduction.params);
+  bool measures = when != kernels::Measures::nothing && !rehearsal_;
+  if (!decision_.key.empty()) MQ_TRY(prepare_residual(when, measures));
+  if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
+    return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
+  std::byte* scratch = nullptr;
+  Status prepared = prepare_memory(when != kernels::Measures::nothing, scratch);
+  count_memory();
+  MQ_TRY(std::move(prepared));
+  if (measures) MQ_TRY(vectors_.measure(reduction, maxima_.facts));
+  if (!rehearsal_) MQ_TRY(bring_memory(reduction, vectors_, entry_, may_skip_, maxima_));
+  execution_.prepare(reduction, scratch);
+  return {};
+}
+
+// Gets the residual of the key, and the measured parameter that is kept with it.
+Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
+  MQ_TRY(place_residual());
+  // A key that only this rank knows settles nothing for the others.
+  if (when != kernels::Measures::once_a_key || from_program_) return {};
+  const double settled = entry_->settled;
+  if (settled <= 0) return {};
+  reduction_.params = reduction_.codec->settle(reduction_.params, {settled});
+  measures = false;
+  return {};
+}
+
+// Puts the residual into the memory that the reduction reads. If the device has no room for it, the reduction is staged
+// through host memory. If that fails too, a key that only this rank knows is dropped.
+Status CallRun::place_residual() {
+  Reduction& reduction = reduction_;
+  reduction.residual = nullptr;
+  entry_ = nullptr;
+  const auto place = [&]() -> Status {
+    Device* const device = vectors_.residual_device();
+    const Result<Residuals::Entry*> entry = state_.residuals.acquire(
+        decision_.key.view(), reduction.count, reduction.element,
+        static_cast<std::size_t>(reduction.memory.rule->arrays), vectors_.api(), device);
+    if (!entry.ok()) return entry.status();
+    if ((*entry)->users > 0)
+      return {Code::bad_argument,
+              "mpiq_key \"" + std::string(decision_.key.view()) + "\" is in use by a call in flight"};
+    // On the host once the ranks have agreed.
+    if (device != nullptr && !reduction.memory.rule->keeps_estimates) (*entry)->end_estimates();
+    MQ_TRY((*entry)->move_to(vectors_.api(), device));
+    entry_ = *entry;
+    reduction.residual = entry_->data();
+    return {};
+  };
+  Status placed = place();
+  if (placed.code() == Code::no_memory && vectors_.residual_device() != nullptr) {
+    vectors_.stage(reduction);
+    placed = place();
+  }
+  if (placed.code() == Code::device_failed && from_program_)
+    placed = place();  // the residual may have gone with the context of its device
+  if (placed.ok() || !from_program_ || placed.code() == Code::bad_argument) return placed;
+  decision_.key = {};
+  return {};
+}
+
+// Gets scratch memory. If the reduction has to be staged only now, its residual moves to the host, too.
+Status CallRun::prepare_memory(bool measures, std::byte*& scratch) {
+  Reduction& reduction = reduction_;
+  const bool was_there = vectors_.is_on_device();
+  MQ_TRY(vectors_.prepare(reduction, {order_, stream_ordered_, rehearsal_, measures,
+                                      Execution<MpiComm>::scratch_bytes(reduction)}));
+  if (vectors_.is_on_device()) {
+    scratch = vectors_.frames();
+    return {};
+  }
+  if (was_there && reduction.residual != nullptr) MQ_TRY(place_residual());
+  const std::size_t bytes = Execution<MpiComm>::scratch_bytes(reduction);
+  if (!scratch_.reserve(bytes))
+    return {Code::no_memory, "no memory for " + std::to_string(bytes) + " bytes of scratch"};
+  scratch = scratch_.data();
+  return {};
+}
+
+// Refuses a call during a capture: the library could launch nothing that is not recorded in the program's
+// graph. The call of an unmodified program is left to MPI, which may report an error itself.
+Status CallRun::refuse_capture() {
+  if (!from_program_)
+    return {Code::bad_argument, "the calling thread is capturing a stream: a graph cannot hold this call"};
+  decision_.leave_to_mpi(Reason::capture);
+  return {};
+}
+
+void CallRun::count_memory() {
+  const std::size_t bytes = scratch_.bytes() + vectors_.bytes();
+  state_.scratch.host_bytes += bytes - std::exchange(held_bytes_, bytes);
+}
+
+void CallRun::sign(std::optional<kernels::Element> element) {
+  const Method& method = decision_.method;
+  signature_ = {};
+  signature_.count = static_cast<std::uint64_t>(call_.count);
+  signature_.element = element ? static_cast<std::uint8_t>(*element) : kOtherElement;
+  signature_.key = from_program_ ? 0 : hash_of_key(decision_.key.view());
+  if (from_program_)
+    signature_.kind = kIntercepted;
+  else if (rehearsal_)
+    signature_.kind = kInit;
+  else if (method.exact() && exact_ == Exact::here)
+    signature_.kind = kNonblocking;
+  signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
+  if (method.exact()) return;
+  signature_.codec = method.codec->id;
+  signature_.params_hash = hash_of(local_error_.ok() ? reduction_.params : method.params) ^
+                           memory_hash(method) ^ decision_.safeguards;
+  signature_.plan = static_cast<std::uint8_t>(method.plan->id);
+  signature_.memory = method.memory_rule().id;
+}
+
+}  // namespace mq

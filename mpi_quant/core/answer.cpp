@@ -1,0 +1,99 @@
+#include "mpi_quant/core/answer.hpp"
+
+#include <limits>
+#include <string>
+
+#include "mpi_quant/base/device_copy.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/mpi_comm.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+
+namespace mq {
+namespace {
+
+bool is_half(std::optional<kernels::Element> element) {
+  return element && kernels::element_bytes(*element) == 2;
+}
+
+// A sum of half-type vectors without elements: there is nothing to do, and MPI would refuse the type.
+bool is_empty_half(const Call& call) {
+  return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
+}
+
+}  // namespace
+
+Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
+  if (is_empty_half(call)) {
+    request = MPI_REQUEST_NULL;
+    return {};
+  }
+#if MPI_VERSION >= 4
+  const int code =
+      real_mpi().iallreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, comm, &request);
+#else
+  const int code = call.count > std::numeric_limits<int>::max()
+                       ? MPI_ERR_COUNT
+                       : real_mpi().iallreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count),
+                                               call.datatype, call.op, comm, &request);
+#endif
+  return mpi_status(code, "MPI_Iallreduce");
+}
+
+Result<bool> copies_alone(const Call& call) {
+  int inter = 0, size = 0;
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  bool alone = (element || is_nameless_half(call.datatype)) && call.op == MPI_SUM && call.count >= 0 &&
+               PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
+               PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
+  if (alone && !is_nameless_half(call.datatype)) {
+    alone = false;
+    for (const void* p : {call.sendbuf, static_cast<const void*>(call.recvbuf)}) {
+      if (alone || p == MPI_IN_PLACE || p == nullptr) continue;
+      const Result<bool> there = is_on_device(p);
+      if (!there.ok()) return there.status();
+      alone = *there;
+    }
+  }
+  const std::size_t width = element ? kernels::element_bytes(*element) : 2;
+  if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
+    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, width * static_cast<std::size_t>(call.count)));
+  return alone;
+}
+
+Status exact_sum(const void* in, void* out, const Call& call) {
+#if MPI_VERSION >= 4
+  const int code = real_mpi().allreduce_c(in, out, call.count, call.datatype, MPI_SUM, call.comm);
+#else
+  const int code =
+      call.count > std::numeric_limits<int>::max()
+          ? MPI_ERR_COUNT
+          : real_mpi().allreduce(in, out, static_cast<int>(call.count), call.datatype, MPI_SUM, call.comm);
+#endif
+  return mpi_status(code, "MPI_Allreduce");
+}
+
+int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
+  if (element) {
+    const Result<bool> copied = copies_alone(call);
+    if (!copied.ok() || *copied) return raise(call.comm, copied.status());
+  }
+  if (call.count > std::numeric_limits<int>::max()) {
+#if MPI_VERSION >= 4
+    return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
+#else
+    return raise(call.comm, {Code::bad_argument, "count " + std::to_string(call.count) +
+                                                     " is more than this MPI library can reduce exactly"});
+#endif
+  }
+  return real_mpi().allreduce(call.sendbuf, call.recvbuf, static_cast<int>(call.count), call.datatype,
+                              call.op, call.comm);
+}
+
+int answer(const Call& call, const Outcome& outcome) {
+  if (!outcome.status.ok() || outcome.delivered || is_empty_half(call))
+    return raise(call.comm, outcome.status);
+  return exact_allreduce(call, element_of(call.datatype));
+}
+
+}  // namespace mq

@@ -1,0 +1,45 @@
+// The end of the road: the result, the error handler, or MPI's own reduction. No other file of the library calls MPI's
+// reductions for a program's vectors.
+#pragma once
+
+#include <mpi.h>
+
+#include <optional>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/core/request.hpp"
+#include "mpi_quant/policy/reason.hpp"
+
+namespace mq {
+
+// How a call ended.
+struct Outcome {
+  Status status;
+  bool delivered = false;  // recvbuf has the result. If not, and the status is ok, MPI has to reduce
+  Reason reason = Reason::compressed;
+  // The ranks agreed and their codecs ran, on all ranks or on none. The status is then local to this rank.
+  bool ran = false;
+  // The call ran without its memory rule, because a rank keeps no arrays for it.
+  bool without_memory = false;
+  // How far an element of the result may be from the exact sum, by the promise of the method, beside what ordinary
+  // sums round. 0: the method promises nothing, or the call has a residual.
+  double promised = 0;
+};
+inline Outcome failed(Status why) { return {std::move(why), false, Reason::failed}; }
+inline Outcome left_to_mpi(Reason why) { return {{}, false, why}; }
+
+// Ends a call: raises its error, or lets MPI reduce if nothing is delivered. May not return, and may throw what an error
+// handler throws. Returns the MPI error code.
+int answer(const Call& call, const Outcome& outcome);
+
+// MPI's own reduction of a call: as answer() makes it, or non-blocking on this communicator.
+int exact_allreduce(const Call& call, std::optional<kernels::Element> element);
+Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request);
+// A blocking sum of vectors on the host, on the call's communicator, as if the program had made it.
+Status exact_sum(const void* in, void* out, const Call& call);
+// Copies a sum on one rank that MPI may not be able to make: of half-type elements, or with a vector on a
+// device. False if the call is something else.
+Result<bool> copies_alone(const Call& call);
+
+}  // namespace mq

@@ -1,0 +1,73 @@
+// What is asked for: a collective, its arguments, the options of the caller, and who asks. Every entry makes one of these:
+// MPIQ_Allreduce, its non-blocking and persistent forms, and MPI_Allreduce of an unmodified program.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/memory/control.hpp"
+#include "mpi_quant/memory/residuals.hpp"
+#include "mpi_quant/policy/policy.hpp"
+
+namespace mq {
+
+// A new collective is a row here, not a road of its own.
+enum class Collective : std::uint8_t { allreduce };
+
+// The arguments of a reduction. count is wide enough for MPI_Allreduce and its _c form.
+struct Call {
+  const void* sendbuf;
+  void* recvbuf;
+  MPI_Count count;
+  MPI_Datatype datatype;
+  MPI_Op op;
+  MPI_Comm comm;
+  const void* input() const { return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf; }
+};
+
+// The vector as a matrix, stored column by column, with ld elements from one column to the next (info mpiq_matrix).
+// Codecs get it in their parameters "rows", "columns" and "ld", as far as they have them. So ranks with different
+// shapes do not agree, where the codec uses the shape.
+struct MatrixShape {
+  std::int64_t rows = 0, columns = 0, ld = 0;  // at most 2^31 each
+  bool is_given() const { return rows > 0; }
+};
+
+// What the caller asks for beside MPI's arguments.
+struct CallOptions {
+  std::optional<Method> method;  // used in place of the policy's
+  Key key;                       // of the residual; empty: no feedback
+  MatrixShape matrix;            // of the vector
+  // For vectors on a GPU: the program's stream that has made the input. stream_ordered: the result may be
+  // ready only for later work in that stream.
+  std::optional<void*> stream;
+  bool stream_ordered = false;
+  std::optional<std::uint64_t> seed;  // of random rounding, in place of the environment's
+  bool skip = false;   // this rank need not send, if the method's memory rule keeps an estimate of its vector
+  Status local_error;  // why this rank cannot take part; all ranks learn of it
+  bool is_part = false;  // of a call that is counted by itself (scheme.hpp): adds bytes and messages only
+};
+
+// An unmodified program. The functions tell what only this rank knows of the call that its thread makes now.
+struct Program {
+  Control (*control)() noexcept;
+  Key (*take_key)() noexcept;  // that MPI_Pcontrol named for this sum; it is then forgotten
+  std::string (*site)();       // where the program called. Takes some microseconds
+  bool watched;                // a report is wanted
+};
+
+struct Request {
+  Collective collective = Collective::allreduce;
+  Call call;
+  CallOptions options = {};
+  bool is_blocking = true;
+  // Null: the program called this library. Otherwise it called MPI: keys are known to this rank only, and if ranks have
+  // different methods, MPI reduces.
+  const Program* program = nullptr;
+};
+
+}  // namespace mq
