@@ -91,16 +91,8 @@ void add_options(CLI::App& app, SimulateOptions& o, Words& w) {
          "bursts of ports as the others have left them")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag(
-<<<<<<< HEAD
-      "--schedules", o.prints_schedules,
-      "nothing but what plans do at some numbers of ranks, and which one is chosen: scripts/mpiq_schedules.json");
   app.add_flag("--footprint", o.prints_footprints,
                "nothing but what a call needs on a rank, at some numbers of ranks: a table");
-=======
-      "--footprint", o.prints_footprints,
-      "nothing but what a call needs on a rank, at some numbers of ranks: a table");
->>>>>>> main
   app.add_flag(
       "--model", o.asks_model,
       "simulate nothing: write what the library's model of time says of each point, as a line of JSON. "

@@ -21,15 +21,10 @@ std::string known_methods();
 // The value of a parameter: an integer for integer kinds, a finite number for real ones, the position of a
 // word. Nothing if the text is not a value of the parameter.
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word);
-<<<<<<< HEAD
-// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is
-// written decides: a value that is the preset is no excuse.
-=======
 // Whether `one` must not be written beside `other`, which has this value (ParamSpec::excludes).
 bool excludes(const kernels::ParamSpec& one, const kernels::ParamSpec& other, double value_of_other);
-// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is written decides: a value
-// that is the preset is no excuse.
->>>>>>> main
+// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is
+// written decides: a value that is the preset is no excuse.
 std::string conflict_of_written(std::span<const kernels::ParamSpec> specs,
                                 const std::array<bool, kernels::kMaxParams>& written,
                                 const kernels::Params& params);
