@@ -17,7 +17,7 @@ constexpr double kMostLost = 0.05, kMostWaiting = 0.5;
 
 constexpr std::string_view kStateKey =
     "State a key before each such call: MPI_Pcontrol(MPIQ_PCONTROL, \"key=NAME\"), a name of its own for each "
-    "tensor (MPIQ_PCONTROL is 0x4D51, see mpi_quant.h).";
+    "tensor (MPIQ_PCONTROL is in mpi_quant.h).";
 
 std::uint64_t calls(const Merged& m, FeedbackOutcome feedback) {
   return m.sum.feedback[static_cast<std::size_t>(feedback)];

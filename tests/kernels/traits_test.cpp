@@ -185,8 +185,8 @@ std::set<std::string_view> named(const std::string& page, const std::string& fro
   if (begin == std::string::npos || end == std::string::npos) return found;
   const std::string part = plain.substr(begin, end - begin);
   for (const Codec& codec : kernels::codecs())
-    for (const char quote : {'"', '`'})
-      for (const char after : {quote, '('})
+    for (const char quote : {'"', '`', ' '})  // blanks: in the tables of the header
+      for (const char after : {quote, '(', ','})
         if (part.find(quote + std::string(codec.name) + after) != std::string::npos) found.insert(codec.name);
   return found;
 }
@@ -195,7 +195,8 @@ TEST(Traits, the_pages_name_the_codecs_whose_blocks_have_no_room_beside_a_nan) {
   std::set<std::string_view> marking;
   for (const Codec& codec : kernels::codecs())
     if (codec.marks_blocks) marking.insert(codec.name);
-  EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "NaN and Inf: an element", "With a key these"), marking);
+  EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "NaN and Inf. An element", "Elements that are too large."),
+            marking);
   EXPECT_EQ(named("README.md", "NaN and Inf come out", "Elements that are too large"), marking);
   EXPECT_EQ(named("docs/residuals.md", "Residuals stay finite.", "they become NaN too."), marking);
 }
@@ -204,13 +205,13 @@ TEST(Traits, the_pages_name_the_codecs_that_use_the_shape_of_a_matrix) {
   std::set<std::string_view> shaped;
   for (const Codec& codec : kernels::codecs())
     if (position(codec, "rows") < codec.specs.size()) shaped.insert(codec.name);
-  EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "- mpiq_matrix:", "others ignore it."), shaped);
+  EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "- mpiq_matrix:", "Other methods ignore it."), shaped);
   EXPECT_EQ(named("docs/policy.md", "`mpiq_matrix`", "`mpiq_s"), shaped);
 }
 
 TEST(Traits, the_pages_name_the_codecs_that_finite_elements_can_overflow) {
   const std::set<std::string_view> expected{"bf16", "f16", "fft"};
-  EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "Elements that are too large:", "overflows counts"),
+  EXPECT_EQ(named("mpi_quant/include/mpi_quant.h", "Elements that are too large.", "overflows counts"),
             expected);
   EXPECT_EQ(named("docs/methods.md", "Elements that are too large", "count them."), expected);
   EXPECT_EQ(named("README.md", "Elements that are too large", "are counted."), expected);

@@ -1,6 +1,6 @@
 # What programs of one family meet on other people's machines: read once for each family.
 
-mpiq_program(fallback_${family} ${mpicc} fallback.c -rdynamic)
+mpiq_program(reasons_${family} ${mpicc} reasons.c -rdynamic)
 
 # Programs under mpiq-run with sanitizers, in containers, without MPI, under the wrong launcher.
 if(TARGET mpiq-run)
