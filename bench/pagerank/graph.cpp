@@ -1,7 +1,17 @@
 #include "bench/pagerank/graph.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string_view>
 #include <tuple>
+
+#include "bench/lines.hpp"
+#include "bench/permutation.hpp"
+#include "bench/random.hpp"
 
 namespace mq::bench {
 namespace {
@@ -16,7 +26,80 @@ std::vector<std::int64_t> distinct(const std::vector<Edge>& edges, const Get& ge
   return all;
 }
 
+constexpr std::int64_t kMostVertices = std::int64_t{1} << 32;  // every number up to the largest is a vertex
+
+// Takes a number and the blanks before it off a line.
+bool take_number(std::string_view& line, std::int64_t& value) {
+  line.remove_prefix(std::min(line.find_first_not_of(" \t,;"), line.size()));
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
+  return error == std::errc{} && (line.empty() || std::strchr(" \t,;", line.front()) != nullptr);
+}
+
+// What is wrong with a line; "" if nothing is.
+std::string read_edge(std::string_view line, Edge& edge) {
+  std::string_view rest = line;
+  if (!take_number(rest, edge.source) || !take_number(rest, edge.target))
+    return fmt::format("'{}' is not a source and a target", line.substr(0, 40));
+  if (std::min(edge.source, edge.target) < 0) return "a vertex is negative";
+  const std::int64_t most = std::max(edge.source, edge.target);
+  if (most < kMostVertices) return {};
+  return fmt::format("vertex {} is 2^32 or more: number the vertices from 0 on without gaps", most);
+}
+
 }  // namespace
+
+Result<EdgeList> read_graph(const std::string& path, int rank, int ranks) {
+  Lines lines(path);
+  if (!lines.open()) return Status{Code::bad_argument, fmt::format("{}: {}", path, std::strerror(errno))};
+  const auto bad = [&](std::string_view why) {
+    return Status{Code::bad_argument, fmt::format("{}:{}: {}", path, lines.number(), why)};
+  };
+  EdgeList list;
+  std::uint64_t count = 0;
+  for (std::string_view line; lines.next(line);) {
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first == std::string_view::npos || line[first] == '#' || line[first] == '%') {
+      if (line.starts_with("%%MatrixMarket"))
+        return bad("this is a Matrix Market file: write its entries as lines 'source target', from 0 on");
+      continue;
+    }
+    Edge edge{};
+    if (const std::string why = read_edge(line, edge); !why.empty()) return bad(why);
+    list.vertices =
+        std::max(list.vertices, static_cast<std::uint64_t>(std::max(edge.source, edge.target)) + 1);
+    if (Random(count++).next() % static_cast<std::uint64_t>(ranks) == static_cast<std::uint64_t>(rank))
+      list.edges.push_back(edge);
+  }
+  if (lines.failed()) return bad("the rest cannot be read: the file is damaged");
+  if (count == 0) return bad("the file has no edge");
+  return list;
+}
+
+EdgeList rmat_share(const RmatSpec& spec, int rank, int ranks) {
+  constexpr double kA = 0.57, kB = 0.19, kC = 0.19;
+  const auto r = static_cast<std::uint64_t>(rank), p = static_cast<std::uint64_t>(ranks);
+  EdgeList list;
+  list.vertices = std::uint64_t{1} << spec.scale;
+  const Permutation label(list.vertices, Random(spec.seed).next());
+  const std::uint64_t edges = list.vertices * spec.edge_factor;
+  const auto start = [&](std::uint64_t k) { return edges / p * k + std::min(k, edges % p); };
+  list.edges.reserve(start(r + 1) - start(r));
+  for (std::uint64_t i = start(r); i < start(r + 1); ++i) {
+    Random random(Random(spec.seed + 0x632be59bd9b4e019U).next() ^ Random(i).next());
+    std::uint64_t source = 0, target = 0;
+    for (int level = 0; level < spec.scale; ++level) {
+      const double u = static_cast<double>(random.next() >> 11) * 0x1p-53;
+      const bool down = u >= kA + kB;
+      const bool right = down ? u >= kA + kB + kC : u >= kA;
+      source = source << 1 | (down ? 1 : 0);
+      target = target << 1 | (right ? 1 : 0);
+    }
+    list.edges.push_back(
+        {static_cast<std::int64_t>(label(source)), static_cast<std::int64_t>(label(target))});
+  }
+  return list;
+}
 
 LocalGraph make_local(EdgeList list) {
   LocalGraph local;

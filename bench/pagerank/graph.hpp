@@ -1,8 +1,11 @@
-// Directed graphs as lists of edges, and a rank's share of one. Uses no MPI.
+// Directed graphs as lists of edges, from a file or made at random, and a rank's share of one. Uses no MPI.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "mpi_quant/base/status.hpp"
 
 namespace mq::bench {
 
@@ -12,10 +15,24 @@ struct Edge {
 };
 
 struct EdgeList {
-  std::uint64_t vertices = 0;    // 0 .. vertices - 1
-  std::vector<Edge> edges;       // of this rank; an edge that is listed twice counts twice
-  std::uint64_t first_name = 0;  // the number of vertex 0 in the file, because Matrix Market counts from 1
+  std::uint64_t vertices = 0;  // 0 .. vertices - 1
+  std::vector<Edge> edges;     // of this rank; an edge that is listed twice counts twice
 };
+
+// Reads an edge list, plain or compressed with gzip: a source and a target per line, separated by blanks; further columns are
+// ignored, and so are lines that begin with # or %. The vertices are 0 to the largest number in it. A hash of an edge's place in the
+// file decides its rank, so that neither the order nor the popularity of vertices makes shares unequal. Errors name the line.
+Result<EdgeList> read_graph(const std::string& path, int rank, int ranks);
+
+// Kronecker graphs, skewed like real graphs (R-MAT: Chakrabarti, Zhan, Faloutsos, SDM 2004), with the probabilities of Graph500.
+// Each edge descends through quadrants of the adjacency matrix. Labels are permuted, so that they do not show the degree.
+struct RmatSpec {
+  int scale = 16;  // log2 of the number of vertices
+  std::uint64_t edge_factor = 16;
+  std::uint64_t seed = 1;
+};
+// An equal part of the edges for each of `ranks` ranks. Together the parts have every edge once: edge i is a function of (seed, i).
+EdgeList rmat_share(const RmatSpec& spec, int rank, int ranks);
 
 // A rank's edges, stored so that a vector can be multiplied with them. Every edge belongs to one rank. A
 // vertex belongs to every rank that has an edge of it (Zhao and Canny: Kylix, ICPP 2014, section 2).

@@ -4,30 +4,222 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <exception>
-#include <iterator>
-#include <new>
-#include <span>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "bench/call.hpp"
 #include "bench/check.hpp"
 #include "bench/console.hpp"
 #include "bench/metadata.hpp"
 #include "bench/options.hpp"
-#include "bench/pagerank/options.hpp"
-#include "bench/pagerank/read_graph.hpp"
-#include "bench/pagerank/run.hpp"
+#include "bench/pagerank/graph.hpp"
+#include "bench/parse.hpp"
+#include "bench/parse_lists.hpp"
 #include "bench/program.h"
-#include "bench/report.hpp"
+#include "bench/sparse_call.hpp"
 #include "bench/stats.hpp"
+#include "bench/sync.hpp"
 
 namespace mq::bench {
 namespace {
 
 constexpr double kMostDifference = 1e-6;
+constexpr const char* kWhat =
+    "PageRank of a graph whose edges are spread over the ranks: every iteration is one sparse allreduce, of "
+    "sums at the targets of a rank's edges, which returns ranks at their sources. Start it with its MPI's mpiexec:\n\n"
+    "  mpiexec -n 4 mpiq-pagerank --scale 18 --methods kylix,dense --check\n"
+    "  mpiexec -n 4 mpiq-pagerank web.txt.gz --methods kylix,kylix/2x2\n\n"
+    "Methods: kylix (configured once, then values only), fused (MPIQ_Sparse_allreduce in every iteration), "
+    "union (every rank gets all sums as a list), dense (MPI_Allreduce of the whole vector); kylix/4x2 and "
+    "fused/4x2 set the degrees of the layers.";
+
+// The command line, which is parsed before MPI starts, as in mpiq-bench.
+struct PagerankOptions {
+  std::string file;  // "": an R-MAT graph
+  RmatSpec rmat;
+  std::vector<SparseMethod> methods;
+  double damping = 0.85;
+  int iterations = 20;
+  bool check = false;
+  int exit_code = -1;  // not -1: print the texts and exit with it
+  std::string out, err;
+};
+
+Status take_methods(const std::string& text, std::vector<SparseMethod>& methods) {
+  auto words = split_list(text);
+  if (!words.ok()) return words.status();
+  for (const std::string& word : *words) {
+    // "dense" says what is sent; mpiq-bench calls the same method densify.
+    auto method = parse_sparse_method(word == "dense" ? "densify" : word);
+    if (!method.ok()) return method.status();
+    methods.push_back(std::move(*method));
+  }
+  return {};
+}
+
+PagerankOptions parse_words(int argc, const char* const* argv) {
+  PagerankOptions o;
+  std::string methods = "kylix,fused,union,dense";
+  CLI::App app{kWhat, "mpiq-pagerank"};
+  app.option_defaults()->always_capture_default();
+  app.add_option("FILE", o.file,
+                 "graph: an edge list (text, 'source target' a line, gzip too); without it an R-MAT graph");
+  app.add_option("-s,--scale", o.rmat.scale, "R-MAT: log2 of the vertices")->check(CLI::Range(1, 32));
+  app.add_option("-e,--edgefactor", o.rmat.edge_factor, "R-MAT: edges for each vertex")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--seed", o.rmat.seed, "R-MAT: the same seed makes the same graph on any number of ranks");
+  app.add_option("-m,--methods", methods, "how to reduce; each in turn");
+  app.add_option("--damping", o.damping, "probability of following an edge, below 1")
+      ->check(CLI::Range(0.0, 1 - 1e-9));
+  app.add_option("-n,--iterations", o.iterations, "how many")->check(CLI::Range(1, 1 << 24));
+  app.add_flag(
+      "--check", o.check,
+      "compare the ranks of vertices with outgoing edges with PageRank on one processor: the largest "
+      "relative difference; exit 1 above 1e-6");
+  if (!parse(app, argc, argv, o)) return o;
+  if (const Status s = take_methods(methods, o.methods); !s.ok())
+    o.exit_code = kUsage, o.err = fmt::format("mpiq-pagerank: {}\n", s.text());
+  return o;
+}
+
+// The edges of this rank, and what all ranks know about their vertices.
+struct Graph {
+  LocalGraph local;
+  std::vector<double> degree;      // of each local source, in the whole graph
+  std::vector<bool> mine;          // a vertex may be a source on several ranks: whether this one counts it
+  std::uint64_t most_targets = 0;  // a bound of the union, equal on all ranks
+};
+
+struct Outcome {
+  double configure_s = 0;
+  std::vector<double> iteration_s, reduce_s;  // of each iteration, of the slowest rank
+  std::uint64_t sent_bytes_max = 0;           // in an iteration, on average
+  std::vector<double> ranks;                  // at the local sources
+};
+
+// Reduces values of several ranks at the same indices.
+int reduce_once(const std::vector<std::int64_t>& at, const std::vector<double>& values, MPI_Op op,
+                MPI_Comm comm, std::vector<double>& result) {
+  const auto n = static_cast<MPI_Count>(at.size());
+  result.resize(at.size());
+  return MPIQ_Sparse_allreduce(n, at.data(), values.data(), n, at.data(), result.data(), 1, MPI_DOUBLE, op,
+                               comm, MPI_INFO_NULL);
+}
+
+// Collective. Returns MPI error codes.
+int share(Graph& graph, MPI_Comm comm) {
+  const LocalGraph& local = graph.local;
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  const std::vector<double> me(local.sources.size(), rank);
+  std::vector<double> first;
+  if (const int error = reduce_once(local.sources, local.source_edges, MPI_SUM, comm, graph.degree))
+    return error;
+  if (const int error = reduce_once(local.sources, me, MPI_MIN, comm, first)) return error;
+  for (const double owner : first) graph.mine.push_back(owner == rank);
+  graph.most_targets = local.targets.size();
+  PMPI_Allreduce(MPI_IN_PLACE, &graph.most_targets, 1, MPI_UINT64_T, MPI_SUM, comm);
+  graph.most_targets = std::min(graph.most_targets, local.vertices);
+  return MPI_SUCCESS;
+}
+
+// PageRank by one method.
+class Iteration {
+ public:
+  Iteration(const Graph& graph, const PagerankOptions& o, const SparseMethod& method, MPI_Comm comm);
+  int run(Outcome& outcome);
+
+ private:
+  int step(Outcome& outcome);
+  double sum_at(std::size_t source, std::size_t& cursor) const;
+  int settle();
+
+  const Graph& graph_;
+  const LocalGraph& local_;
+  const PagerankOptions& options_;
+  MPI_Comm comm_;
+  SparseCall call_;
+  ResultForm form_;
+  SparseBuffers buffers_;
+  std::vector<double> out_, in_, vector_, union_values_;
+  std::vector<std::int64_t> union_indices_;
+  std::vector<double> x_, weighted_;  // at the sources; weighted_ is x_ divided by the degrees
+  double dangling_ = 0;               // rank of the vertices without outgoing edges
+};
+
+Iteration::Iteration(const Graph& graph, const PagerankOptions& o, const SparseMethod& method, MPI_Comm comm)
+    : graph_(graph),
+      local_(graph.local),
+      options_(o),
+      comm_(comm),
+      call_(method, SparseShape{local_.vertices, 1, kernels::Element::f64}, false, comm),
+      form_(form_of(method)),
+      out_(local_.targets.size()),
+      in_(local_.sources.size()),
+      vector_(form_ == ResultForm::vector ? local_.vertices : 0),
+      union_values_(form_ == ResultForm::list ? graph.most_targets : 0),
+      union_indices_(union_values_.size()),
+      x_(in_.size(), 1 / static_cast<double>(local_.vertices)),
+      weighted_(in_.size()) {
+  buffers_ = {local_.targets, local_.sources, out_.data(),         in_.data(),
+              vector_.data(), union_indices_, union_values_.data()};
+}
+
+// The reduced sum at a source; 0 if no rank has edges to it. Sources come in ascending order.
+double Iteration::sum_at(std::size_t source, std::size_t& cursor) const {
+  if (form_ == ResultForm::wanted) return in_[source];
+  if (form_ == ResultForm::vector) return vector_[static_cast<std::size_t>(local_.sources[source])];
+  const std::size_t n = call_.union_count();
+  while (cursor < n && union_indices_[cursor] < local_.sources[source]) ++cursor;
+  return cursor < n && union_indices_[cursor] == local_.sources[source] ? union_values_[cursor] : 0;
+}
+
+// What vertices with outgoing edges do not hold, dangling ones do.
+int Iteration::settle() {
+  double held = 0;
+  for (std::size_t i = 0; i < x_.size(); ++i)
+    if (graph_.mine[i]) held += x_[i];
+  const int error = PMPI_Allreduce(MPI_IN_PLACE, &held, 1, MPI_DOUBLE, MPI_SUM, comm_);
+  dangling_ = 1 - held;
+  return error;
+}
+
+int Iteration::step(Outcome& outcome) {
+  const double start = now_s();
+  for (std::size_t i = 0; i < x_.size(); ++i) weighted_[i] = x_[i] / graph_.degree[i];
+  local_.multiply(weighted_, out_);
+  const double reduce_start = now_s();
+  if (const int error = call_(buffers_)) return error;
+  outcome.reduce_s.push_back(now_s() - reduce_start);
+  const double base =
+      (1 - options_.damping + options_.damping * dangling_) / static_cast<double>(local_.vertices);
+  std::size_t cursor = 0;
+  for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = base + options_.damping * sum_at(i, cursor);
+  if (const int error = settle()) return error;
+  outcome.iteration_s.push_back(now_s() - start);
+  return MPI_SUCCESS;
+}
+
+int Iteration::run(Outcome& outcome) {
+  int error = settle();
+  dissemination_barrier(comm_);
+  const double start = now_s();
+  if (error == MPI_SUCCESS) error = call_.configure(buffers_);
+  outcome.configure_s = now_s() - start;
+  dissemination_barrier(comm_);
+  const std::uint64_t before = call_.stats().wire_bytes_sent;
+  for (int i = 0; error == MPI_SUCCESS && i < options_.iterations; ++i) error = step(outcome);
+  if (error != MPI_SUCCESS) return error;
+  outcome.sent_bytes_max =
+      (call_.stats().wire_bytes_sent - before) / static_cast<unsigned>(options_.iterations);
+  PMPI_Allreduce(MPI_IN_PLACE, &outcome.sent_bytes_max, 1, MPI_UINT64_T, MPI_MAX, comm_);
+  for (auto* series : {&outcome.iteration_s, &outcome.reduce_s})
+    PMPI_Allreduce(MPI_IN_PLACE, series->data(), options_.iterations, MPI_DOUBLE, MPI_MAX, comm_);
+  PMPI_Allreduce(MPI_IN_PLACE, &outcome.configure_s, 1, MPI_DOUBLE, MPI_MAX, comm_);
+  outcome.ranks = std::move(x_);
+  return MPI_SUCCESS;
+}
 
 class Program {
  public:
@@ -39,154 +231,95 @@ class Program {
   int run();
 
  private:
-  Result<EdgeList> edges(int rank, int ranks) const;
-  bool all_well(const Status& mine) const;
-  int complain(std::string_view what, int error) const;
-  Status check_places() const;
-  int run_method(const SharedGraph& graph, const SparseMethod& method);
-  int write_ranks(const SharedGraph& graph, const PagerankResult& result);
-  void print_head(const SharedGraph& graph) const;
-  void print(const SparseMethod& method, const PagerankResult& result, double difference);
-  std::string word(const SparseMethod& method) const {
-    return method.kind == SparseMethod::Kind::densify ? "dense" : to_string(method);
+  Result<EdgeList> edges(int rank, int ranks) const {
+    if (!options_.file.empty()) return read_graph(options_.file, rank, ranks);
+    return rmat_share(options_.rmat, rank, ranks);
   }
+  int complain(int code, std::string_view what, std::string_view why) const;
+  int run_method(const SparseMethod& method);
+  double largest_difference(const Outcome& outcome);
 
   const PagerankOptions& options_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  std::uint64_t vertices_ = 0, first_name_ = 0, edges_ = 0;
-  bool ranks_written_ = false;
-  std::vector<double> reference_;  // after reference_iterations_ iterations, on rank 0
-  int reference_iterations_ = -1;
-  std::string csv_;
+  Graph graph_;
+  std::vector<double> reference_;  // with --check
 };
 
-Result<EdgeList> Program::edges(int rank, int ranks) const {
-  try {
-    if (!options_.file.empty()) return read_graph(options_.file, rank, ranks);
-    return Rmat(options_.rmat).share(rank, ranks);
-  } catch (const std::bad_alloc&) {
-    return Status{Code::no_memory, "not enough memory for the edges"};
+int Program::complain(int code, std::string_view what, std::string_view why) const {
+  if (rank_ == 0) fmt::print(stderr, "mpiq-pagerank: {}: {}\n", what, why);
+  return code;
+}
+
+// From PageRank on one processor, at the sources of any rank. Collective.
+double Program::largest_difference(const Outcome& outcome) {
+  constexpr std::size_t kPiece = std::size_t{1} << 24;  // elements of a message; fits the int count of MPI
+  if (reference_.empty()) {
+    if (rank_ == 0)
+      if (const auto all = edges(0, 1); all.ok())
+        reference_ = pagerank(*all, options_.damping, options_.iterations);
+    reference_.resize(graph_.local.vertices);
+    for (std::size_t i = 0; i < reference_.size(); i += kPiece)
+      PMPI_Bcast(&reference_[i], static_cast<int>(std::min(kPiece, reference_.size() - i)), MPI_DOUBLE, 0,
+                 comm_);
   }
+  double largest = 0;
+  for (std::size_t i = 0; i < outcome.ranks.size(); ++i) {
+    const double right = reference_[static_cast<std::size_t>(graph_.local.sources[i])];
+    const double difference = std::abs(outcome.ranks[i] - right) / right;
+    if (!(difference <= largest)) largest = std::isnan(difference) ? INFINITY : difference;
+  }
+  PMPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm_);
+  return largest;
 }
 
-// The first rank with an error prints it.
-bool Program::all_well(const Status& mine) const {
-  const int first = first_no(mine.ok(), comm_);
-  if (first == rank_) fmt::print(stderr, "mpiq-pagerank: rank {}: {}\n", rank_, mine.text());
-  return first == size_;
-}
-
-int Program::complain(std::string_view what, int error) const {
-  if (rank_ == 0) fmt::print(stderr, "mpiq-pagerank: {}: {}\n", what, error_text(error));
-  return kPointFailed;
-}
-
-void Program::print_head(const SharedGraph& graph) const {
-  if (rank_ != 0) return;
-  const std::string name = options_.file.empty()
-                               ? fmt::format("R-MAT scale {} edge factor {} a {} b {} c {} seed {}",
-                                             options_.rmat.scale, options_.rmat.edge_factor, options_.rmat.a,
-                                             options_.rmat.b, options_.rmat.c, options_.rmat.seed)
-                               : options_.file;
-  print_out(fmt::format(
-      "# {}: {} vertices, {} edges on {} ranks; rank 0 has {} sources and {} targets\n"
-      "# times: median over iterations of the slowest rank's; bytes: sent by the busiest rank, mean\n"
-      "{:<20} {:>5} {:>6} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
-      name, vertices_, edges_, size_, graph.local().sources.size(), graph.local().targets.size(), "method",
-      "type", "iters", "configure", "iteration", "reduction", "bytes", options_.check ? "rel_diff" : ""));
-}
-
-void Program::print(const SparseMethod& method, const PagerankResult& r, double difference) {
-  if (rank_ != 0) return;
-  const Summary iteration = summarize(r.iteration_s), reduction = summarize(r.reduce_s);
-  const std::string checked = options_.check ? fmt::format("{:.1e}", difference) : "";
-  print_out(fmt::format("{:<20} {:>5} {:>6} {:>12} {:>12} {:>12} {:>12} {:>10}\n", word(method),
-                        name(options_.element), r.iterations,
-                        method.kind == SparseMethod::Kind::kylix ? duration(r.configure_s) : "-",
-                        duration(iteration.median), duration(reduction.median),
-                        r.sent_bytes_max < 0 ? "-" : std::to_string(r.sent_bytes_max), checked));
-  csv_ += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", word(method), name(options_.element),
-                      size_, vertices_, edges_, r.iterations, r.configure_s, iteration.median,
-                      iteration.ci_lo, iteration.ci_hi, reduction.median, r.sent_bytes_max, r.sent_bytes_sum,
-                      options_.check ? checked : "");
-}
-
-// Checks the output files before anything is measured.
-Status Program::check_places() const {
-  if (rank_ != 0) return {};
-  const auto check = [](std::string_view option, const std::string& path) {
-    const Status s = path.empty() ? Status{} : check_place(path);
-    return s.ok() ? s : Status{s.code(), fmt::format("{}: {}", option, s.text())};
-  };
-  if (const Status s = check("--csv", options_.csv); !s.ok()) return s;
-  return check("--output", options_.output);
-}
-
-int Program::write_ranks(const SharedGraph& graph, const PagerankResult& result) {
-  if (options_.output.empty() || ranks_written_) return kDone;
-  ranks_written_ = true;
-  const std::vector<double> ranks = gather_ranks(graph, result);
-  std::string text = "# vertex\trank\n";
-  for (std::size_t v = 0; v < ranks.size(); ++v)
-    fmt::format_to(std::back_inserter(text), "{}\t{}\n", v + first_name_, ranks[v]);
-  const Status written =
-      rank_ == 0 ? replace_file(options_.output, std::as_bytes(std::span(text))) : Status{};
-  if (written.ok()) return kDone;
-  fmt::print(stderr, "mpiq-pagerank: --output: {}\n", written.text());
-  return kPointFailed;
-}
-
-int Program::run_method(const SharedGraph& graph, const SparseMethod& method) {
+int Program::run_method(const SparseMethod& method) {
+  const bool dense = method.kind == SparseMethod::Kind::densify;
+  const std::string word = dense ? "dense" : to_string(method);
   if (!method.degrees.empty())
-    if (const Status s = check_degrees(method.degrees, size_); !s.ok()) {
-      if (rank_ == 0) fmt::print(stderr, "mpiq-pagerank: {}: {}\n", word(method), s.text());
-      return kUsage;
-    }
-  PagerankResult result = run_pagerank(graph, options_, method);
-  if (!all_agree(result.error == MPI_SUCCESS, comm_)) return complain(word(method), result.error);
-  double difference = kUnknown;
-  if (options_.check) {
-    if (rank_ == 0 && reference_iterations_ != result.iterations) {
-      const auto all = edges(0, 1);
-      if (all.ok()) reference_ = pagerank(*all, options_.damping, result.iterations);
-      reference_iterations_ = result.iterations;
-    }
-    difference = largest_difference(graph, result, reference_);
-  }
-  print(method, result, difference);
-  const int written = write_ranks(graph, result);
-  if (!options_.check || difference <= kMostDifference) return written;
+    if (const Status s = check_degrees(method.degrees, size_); !s.ok())
+      return complain(kUsage, word, s.text());
+  Outcome outcome;
+  const int error = Iteration(graph_, options_, method, comm_).run(outcome);
+  if (!all_agree(error == MPI_SUCCESS, comm_)) return complain(kPointFailed, word, error_text(error));
+  const double difference = options_.check ? largest_difference(outcome) : 0;
   if (rank_ == 0)
-    fmt::print(stderr, "mpiq-pagerank: {}: differs by {:.3g} from one processor's PageRank, more than {}\n",
-               word(method), difference, kMostDifference);
-  return kPointFailed;
+    print_out(fmt::format("{:<20} {:>12} {:>12} {:>12} {:>12} {:>10}\n", word,
+                          method.kind == SparseMethod::Kind::kylix ? duration(outcome.configure_s) : "-",
+                          duration(summarize(outcome.iteration_s).median),
+                          duration(summarize(outcome.reduce_s).median),
+                          dense ? "-" : std::to_string(outcome.sent_bytes_max),
+                          options_.check ? fmt::format("{:.1e}", difference) : ""));
+  if (difference <= kMostDifference) return kDone;
+  return complain(kPointFailed, word,
+                  fmt::format("differs by {:.3g} from one processor's PageRank, more than {}", difference,
+                              kMostDifference));
 }
 
 int Program::run() {
-  if (!all_well(check_places())) return kUsage;
   auto mine = edges(rank_, size_);
-  if (!all_well(mine.status())) return kUsage;
-  vertices_ = mine->vertices;
-  first_name_ = mine->first_name;
-  edges_ = mine->edges.size();
-  PMPI_Allreduce(MPI_IN_PLACE, &edges_, 1, MPI_UINT64_T, MPI_SUM, comm_);
-  const SharedGraph graph(make_local(std::move(*mine)), comm_);
-  if (!all_agree(graph.error() == MPI_SUCCESS, comm_)) return complain("degrees", graph.error());
-  print_head(graph);
-  csv_ =
-      "method,dtype,ranks,vertices,edges,iterations,configure_s,iteration_s,iteration_ci_lo_s,"
-      "iteration_ci_hi_s,reduction_s,sent_bytes_max,sent_bytes_sum,rel_diff\n";
+  const int first = first_no(mine.ok(), comm_);
+  if (first == rank_) fmt::print(stderr, "mpiq-pagerank: rank {}: {}\n", rank_, mine.status().text());
+  if (first != size_) return kUsage;
+  std::uint64_t all = mine->edges.size();
+  PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_UINT64_T, MPI_SUM, comm_);
+  graph_.local = make_local(std::move(*mine));
+  const int error = share(graph_, comm_);
+  if (!all_agree(error == MPI_SUCCESS, comm_)) return complain(kPointFailed, "degrees", error_text(error));
+  const RmatSpec& rmat = options_.rmat;
+  const std::string name = options_.file.empty() ? fmt::format("R-MAT scale {} edge factor {} seed {}",
+                                                               rmat.scale, rmat.edge_factor, rmat.seed)
+                                                 : options_.file;
+  if (rank_ == 0)
+    print_out(fmt::format(
+        "# {}: {} vertices, {} edges on {} ranks; rank 0 has {} sources and {} targets\n"
+        "# times: median over {} iterations of the slowest rank's; bytes: sent by the busiest rank, mean\n"
+        "{:<20} {:>12} {:>12} {:>12} {:>12} {:>10}\n",
+        name, graph_.local.vertices, all, size_, graph_.local.sources.size(), graph_.local.targets.size(),
+        options_.iterations, "method", "configure", "iteration", "reduction", "bytes",
+        options_.check ? "rel_diff" : ""));
   int code = kDone;
-  for (const SparseMethod& method : options_.methods) code = std::max(code, run_method(graph, method));
-  if (rank_ == 0 && !options_.csv.empty()) {
-    const auto bytes = std::as_bytes(std::span(csv_));
-    if (const Status s = replace_file(options_.csv, bytes); !s.ok()) {
-      fmt::print(stderr, "mpiq-pagerank: --csv: {}\n", s.text());
-      code = std::max<int>(code, kPointFailed);
-    }
-  }
-  PMPI_Bcast(&code, 1, MPI_INT, 0, comm_);
+  for (const SparseMethod& method : options_.methods) code = std::max(code, run_method(method));
   return code;
 }
 
@@ -195,10 +328,10 @@ int Program::run() {
 
 int main(int argc, char** argv) {
   using namespace mq::bench;
-  const PagerankCommandLine line = parse_pagerank(argc, argv);
-  if (!line.run) {
-    if (launcher_rank() == 0) print_texts(line.out, line.err);
-    return line.exit_code;
+  const PagerankOptions options = parse_words(argc, argv);
+  if (options.exit_code != -1) {
+    if (launcher_rank() == 0) print_texts(options.out, options.err);
+    return options.exit_code;
   }
   MPI_Init(&argc, &argv);
   if (!mpiq_launched_by_own_mpi("mpiq-pagerank")) {
@@ -209,7 +342,7 @@ int main(int argc, char** argv) {
   PMPI_Comm_dup(MPI_COMM_WORLD, &comm);
   int code = kPointFailed;
   try {
-    code = Program(line.options, comm).run();
+    code = Program(options, comm).run();
   } catch (const std::exception& e) {  // on one rank: no memory
     fmt::print(stderr, "mpiq-pagerank: {}\n", e.what());
     PMPI_Abort(MPI_COMM_WORLD, kPointFailed);

@@ -73,13 +73,14 @@ Outcome run_blocking(CommState& state, const Request& request, const Acquire& ac
   return state.blocking.outcome();
 }
 
-CallFacts facts_of(const Request& request, kernels::Element element, const CommState& state) {
+// What the rules of a policy look at.
+CallFacts facts_of(const Situation& s) {
   CallFacts facts;
-  facts.bytes = static_cast<std::uint64_t>(request.call.count) * kernels::element_bytes(element);
-  (void)PMPI_Comm_size(request.call.comm, &facts.ranks);
-  facts.element = element;
-  facts.comm = state.policy.comm_name;
-  facts.intercepted = request.program != nullptr;
+  facts.bytes = static_cast<std::uint64_t>(s.call.count) * kernels::element_bytes(*s.element);
+  facts.ranks = s.ranks;
+  facts.element = *s.element;
+  facts.comm = s.state->policy.comm_name;
+  facts.intercepted = s.program != nullptr;
   return facts;
 }
 
@@ -100,7 +101,8 @@ Decision agreed_exact(Reason why) {
 }  // namespace
 
 Result<Decided> decide_requested(const Request& request) {
-  Situation s{request};
+  Situation s{request.call};
+  s.ask_ranks();
   if (const auto why = why_exact(Knowledge::ranks, s)) return Decided{nullptr, agreed_exact(*why)};
   const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
   if (!found.ok()) return found.status();
@@ -112,15 +114,18 @@ Result<Decided> decide_requested(const Request& request) {
   Decided decided{state.shared_from_this(), {}};
   const std::uint64_t number =
       state.policy.calls++;  // always, so that the ranks count alike even after an error
-  if (request.call.datatype != MPI_DATATYPE_NULL) s.element = element_of(request.call.datatype);
+  s.ask_element();
   decided.decision.key = request.options.key;
   if (const auto why = why_exact(Knowledge::arguments, s)) {
     decided.decision.leave_to_mpi(*why);
     return decided;
   }
+  s.options = &request.options;
+  s.is_blocking = request.is_blocking;
   s.state = &state;
-  s.facts = facts_of(request, *s.element, state);
-  s.facts.number = number;
+  CallFacts facts = facts_of(s);
+  facts.number = number;
+  s.facts = &facts;
   decided.decision = decide(s);
   state.stats.declined_calls += decided.decision.declined;
   return decided;
@@ -169,24 +174,18 @@ Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& 
   return run_blocking(state, request, [&] { state.blocking.prepare(request, decision, local_error); });
 }
 
-std::optional<Reason> ProgramCall::why_exact_at_once() {
-  const Call& call = request_.call;
-  if (call.datatype != MPI_DATATYPE_NULL) situation_.element = element_of(call.datatype);
-  if (const auto why = why_exact(Knowledge::arguments, situation_)) return why;
-  return why_exact(Knowledge::ranks, situation_);
-}
-
 // Decides by what all ranks know. True if MPI reduces.
 bool ProgramCall::decide_together() {
   Situation& s = situation_;
   s.state = state_;
-  s.facts = facts_of(request_, *s.element, *state_);
-  if (s.facts.bytes >= state_->policy.rules.floor_bytes()) {
-    s.facts.number = state_->policy.calls++;
+  facts_ = facts_of(s);
+  s.facts = &facts_;
+  if (facts_.bytes >= state_->policy.rules.floor_bytes()) {
+    facts_.number = state_->policy.calls++;
     identity_.begin(*state_, *request_.program);
     s.said = identity_.said();
   }
-  is_advisable_ = state_->policy.mode == Mode::advise && s.facts.bytes >= kFloorBytes;
+  is_advisable_ = state_->policy.mode == Mode::advise && facts_.bytes >= kFloorBytes;
   const auto why = why_exact(Knowledge::all_ranks, s);
   if (why) decision_ = agreed_exact(*why);
   return why.has_value();
@@ -198,8 +197,8 @@ Status ProgramCall::decide_here(bool protects) noexcept {
   try {
     Situation& s = situation_;
     const bool is_watched = request_.program->watched;
-    if (is_watched || state_->policy.rules.prospect(s.facts).by_site) site_ = request_.program->site();
-    s.facts.site = site_;
+    if (is_watched || state_->policy.rules.prospect(facts_).by_site) site_ = request_.program->site();
+    facts_.site = site_;
     decision_ = decide(s);
     state_->stats.declined_calls += decision_.declined;
     if (is_watched && decision_.rule != nullptr && !decision_.rule->method.exact())

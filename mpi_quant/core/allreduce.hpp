@@ -44,17 +44,17 @@ struct Work {
 // MPI_Allreduce of an unmodified program. The same way, with identity and guard.
 class ProgramCall {
  public:
-  // request.program is not null.
-  explicit ProgramCall(const Request& request) : request_(request) {}
+  // situation: of a call in which nothing speaks against the library up to Knowledge::ranks. It stays where it is.
+  explicit ProgramCall(Situation& situation)
+      : request_{.call = situation.call, .program = situation.program}, situation_(situation) {
+    situation_.options = &request_.options;
+  }
   ProgramCall(const ProgramCall&) = delete;
   ProgramCall& operator=(const ProgramCall&) = delete;
 
-  // To be asked first. Why MPI reduces, by the arguments and the ranks of the communicator; none: run() comes next.
-  std::optional<Reason> why_exact_at_once();
   // All but the answer.
   Outcome run() noexcept;
 
-  std::optional<kernels::Element> element() const { return situation_.element; }
   // What a report wants to know after run().
   const std::string& site() const { return site_; }      // "" if nobody asked for it
   const std::string& method() const { return method_; }  // what the rule says, if a report is wanted
@@ -71,7 +71,8 @@ class ProgramCall {
   Outcome run_decided();
 
   const Request request_;
-  Situation situation_{request_};
+  Situation& situation_;
+  CallFacts facts_;
   CommState* state_ = nullptr;
   Decision decision_;
   CallIdentity identity_;

@@ -53,13 +53,23 @@ enum class Knowledge : std::uint8_t {
   this_rank,  // switches of MPI_Pcontrol, call sites, the guard
 };
 
-// What is known about a call so far.
+// What is known about a call so far. Making one is cheap, for it is made for every large call of a program.
 struct Situation {
-  const Request& request;
+  const Call& call;
+  const Program* program = nullptr;              // as in Request
   std::optional<kernels::Element> element = {};  // of a type that the library reduces
-  const CommState* state = nullptr;              // from Knowledge::all_ranks on; its mutex is held
-  CallFacts facts = {};
+  // Of the communicator, once ask_ranks() was called. ranks: -1 if MPI does not tell.
+  int ranks = 0;
+  bool is_inter = false;
+  // From Knowledge::all_ranks on. The mutex of the state is held.
+  const CallOptions* options = nullptr;
+  bool is_blocking = true;
+  const CommState* state = nullptr;
+  const CallFacts* facts = nullptr;
   Control said = {};
+
+  void ask_element();
+  void ask_ranks();
 };
 
 // Why MPI reduces; none if nothing that is known at this stage speaks against the library.

@@ -30,8 +30,8 @@ void CallIdentity::begin(CommState& state, const Program& program) {
 Sender CallIdentity::sender(const Situation& s, const Decision& decision) const {
   const Method& method = decision.method;
   return {
-      static_cast<const std::byte*>(s.request.call.input()),
-      static_cast<std::size_t>(s.request.call.count),
+      static_cast<const std::byte*>(s.call.input()),
+      static_cast<std::size_t>(s.call.count),
       *s.element,
       named_.view(),
       said_.step,
@@ -41,7 +41,7 @@ Sender CallIdentity::sender(const Situation& s, const Decision& decision) const 
 
 void CallIdentity::find(CommState& state, const Situation& s, Decision& decision) {
   const kernels::MemoryRule& rule = decision.method.memory_rule();
-  if (s.request.call.input() == nullptr || rule.arrays == 0) return;
+  if (s.call.input() == nullptr || rule.arrays == 0) return;
   const Identities::Found found = state.intercepted.identities.identify(
       decision.rule->safeguards.feedback, sender(s, decision), state.residuals, env()->residual_bytes);
   // Estimates go on from call to call. A vector that is not known for certain would start them again each time.
@@ -78,7 +78,7 @@ Status CallGuard::acquire(CommState& state, const Situation& s, bool flushes, De
   Guard& guard = state.intercepted.guards[kind_];
   // A flush delivers what calls of the window left out, so the window can no longer be judged.
   if (flushes) return guard.window.reset(), Status{};
-  const Call& call = s.request.call;
+  const Call& call = s.call;
   const bool captured = is_captured(call.input()) || is_captured(call.recvbuf);
   if (!plan(guard, s, decision, captured)) return {};
   // The ranks have to agree on judging this call only. If some judge it and others do not, it is exact.
@@ -99,11 +99,11 @@ bool CallGuard::plan(Guard& guard, const Situation& s, const Decision& decision,
   const std::string_view key = decision.key.view();
   if (key.empty()) return guard.calls >= guard.next_alone;
   constexpr std::uint64_t kForgotten = 4096;  // calls without the residual of a window, until it is dropped
-  const auto count = static_cast<std::size_t>(s.request.call.count);
+  const auto count = static_cast<std::size_t>(s.call.count);
   if (guard.window != nullptr && guard.calls - guard.window->last_number() > kForgotten) guard.window.reset();
   if (guard.window == nullptr) guard.window = GuardWindow::open(key, count, *s.element);
   if (guard.window == nullptr || !guard.window->is_of(key, count, *s.element)) return false;
-  if (captured || !guard.window->add_input(guard.calls, s.request.call.input()).ok()) {
+  if (captured || !guard.window->add_input(guard.calls, s.call.input()).ok()) {
     guard.window.reset();
     return false;
   }

@@ -10,18 +10,30 @@
 #include "mpi_quant/report/call_record.hpp"
 
 namespace mq {
+namespace {
+
+// Why MPI reduces the call, by its arguments and the ranks of its communicator.
+std::optional<Reason> why_exact_at_once(Situation& situation) {
+  situation.ask_element();
+  if (const auto why = why_exact(Knowledge::arguments, situation)) return why;
+  situation.ask_ranks();
+  return why_exact(Knowledge::ranks, situation);
+}
+
+}  // namespace
 
 int intercepted_allreduce(const Call& call) {
   const bool watched = watching();
   const Program program{control, take_key, call_site, watched};
-  ProgramCall asked({.call = call, .program = &program});
-  if (const std::optional<Reason> exact = asked.why_exact_at_once()) {
-    if (!watched) return exact_allreduce(call, asked.element());
+  Situation situation{call, &program};
+  if (const std::optional<Reason> exact = why_exact_at_once(situation)) {
+    if (!watched) return exact_allreduce(call, situation.element);
     ExactCall counted(call, *exact);
-    const int code = exact_allreduce(call, asked.element());
+    const int code = exact_allreduce(call, situation.element);
     counted.end();
     return code;
   }
+  ProgramCall asked(situation);
   const std::uint64_t begin = watched ? ticks() : 0;
   if (find_state(call.comm) == nullptr) watch(false);
   const Outcome outcome = asked.run();

@@ -167,9 +167,9 @@ Status Round<T>::choose(const CallOptions& options, int size) {
   facts.element = kElement;
   facts.number = number_;
   facts.comm = state_.policy.comm_name;
-  const Request request{.call = {MPI_IN_PLACE, mix_.x, mix_.count, mix_.datatype, MPI_SUM, mix_.comm},
-                        .options = options};
-  const Decision decision = decide({request, kElement, &state_, facts});
+  const Call call{MPI_IN_PLACE, mix_.x, mix_.count, mix_.datatype, MPI_SUM, mix_.comm};
+  const Decision decision =
+      decide({.call = call, .element = kElement, .options = &options, .state = &state_, .facts = &facts});
   state_.stats.declined_calls += decision.declined;
   method_ = decision.method;
   if (method_.exact()) {

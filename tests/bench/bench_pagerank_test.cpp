@@ -10,9 +10,6 @@
 #include <vector>
 
 #include "bench/pagerank/graph.hpp"
-#include "bench/pagerank/options.hpp"
-#include "bench/pagerank/read_graph.hpp"
-#include "bench/pagerank/rmat.hpp"
 #include "bench/permutation.hpp"
 
 namespace mq::bench {
@@ -30,10 +27,10 @@ TEST(Permutation, is_one_for_every_size) {
 
 // ---- R-MAT
 
-std::vector<Edge> all_edges(const Rmat& graph, int ranks) {
+std::vector<Edge> all_edges(const RmatSpec& spec, int ranks) {
   std::vector<Edge> all;
   for (int r = 0; r < ranks; ++r) {
-    const EdgeList share = graph.share(r, ranks);
+    const EdgeList share = rmat_share(spec, r, ranks);
     all.insert(all.end(), share.edges.begin(), share.edges.end());
   }
   return all;
@@ -41,11 +38,11 @@ std::vector<Edge> all_edges(const Rmat& graph, int ranks) {
 
 TEST(Rmat, is_the_same_graph_on_any_number_of_ranks_and_another_with_another_seed) {
   RmatSpec spec{.scale = 8};
-  const auto one = all_edges(Rmat(spec), 1);
+  const auto one = all_edges(spec, 1);
   ASSERT_EQ(one.size(), 4096U);
-  for (const int ranks : {2, 3, 7}) EXPECT_EQ(all_edges(Rmat(spec), ranks), one);
+  for (const int ranks : {2, 3, 7}) EXPECT_EQ(all_edges(spec, ranks), one);
   spec.seed = 2;
-  EXPECT_NE(all_edges(Rmat(spec), 1), one);
+  EXPECT_NE(all_edges(spec, 1), one);
 }
 
 std::vector<int> degrees(const std::vector<Edge>& edges, std::uint64_t vertices) {
@@ -55,32 +52,19 @@ std::vector<int> degrees(const std::vector<Edge>& edges, std::uint64_t vertices)
   return degree;
 }
 
-TEST(Rmat, has_hubs_unless_its_quadrants_are_alike) {
-  RmatSpec spec{.scale = 12};
-  const auto skewed = degrees(all_edges(Rmat(spec), 1), 4096);
+TEST(Rmat, has_hubs) {
+  const auto degree = degrees(all_edges({.scale = 12}, 1), 4096);
   // The best connected vertex expects (a + b)^12 = 0.76^12 of 65536 edges: 2435.
-  EXPECT_NEAR(skewed[0], 2435, 250);
-  EXPECT_GT(std::count(skewed.begin(), skewed.end(), 0), 800) << "and many have none";
-  spec.a = spec.b = spec.c = 0.25;
-  const auto even = degrees(all_edges(Rmat(spec), 1), 4096);
-  EXPECT_LT(even[0], 50) << "of 16 on average";
+  EXPECT_NEAR(degree[0], 2435, 250);
+  EXPECT_GT(std::count(degree.begin(), degree.end(), 0), 800) << "and many have none";
 }
 
 TEST(Rmat, labels_do_not_tell_the_degree) {
   const RmatSpec spec{.scale = 12};
   double low = 0;
-  const auto edges = all_edges(Rmat(spec), 1);
+  const auto edges = all_edges(spec, 1);
   for (const Edge& e : edges) low += e.source < 2048 ? 1 : 0;
   EXPECT_NEAR(low / static_cast<double>(edges.size()), 0.5, 0.1) << "0.76 without the permutation";
-}
-
-TEST(Rmat, refuses_what_is_no_graph) {
-  EXPECT_TRUE(check_rmat({}).ok());
-  EXPECT_FALSE(check_rmat({.scale = 0}).ok());
-  EXPECT_FALSE(check_rmat({.scale = 33}).ok());
-  EXPECT_FALSE(check_rmat({.edge_factor = 0}).ok());
-  EXPECT_FALSE(check_rmat({.a = 0.9, .b = 0.2}).ok());
-  EXPECT_FALSE(check_rmat({.a = -0.1}).ok());
 }
 
 // ---- files
@@ -109,18 +93,6 @@ TEST(ReadGraph, edge_lists_with_comments_blanks_and_further_columns) {
   EXPECT_EQ(graph->edges, (std::vector<Edge>{{0, 1}, {3, 2}, {1, 1}, {0, 1}}));
 }
 
-TEST(ReadGraph, matrix_market_general_and_symmetric) {
-  const File general("%%MatrixMarket matrix coordinate pattern general\n% hello\n3 3 2\n1 2\n3 1\n");
-  auto graph = read_graph(general.path(), 0, 1);
-  ASSERT_TRUE(graph.ok()) << graph.status().text();
-  EXPECT_EQ(graph->vertices, 3U);
-  EXPECT_EQ(graph->edges, (std::vector<Edge>{{0, 1}, {2, 0}}));
-  const File symmetric("%%MatrixMarket matrix coordinate integer symmetric\n3 3 2\n2 1 7\n3 3 1\n");
-  graph = read_graph(symmetric.path(), 0, 1);
-  ASSERT_TRUE(graph.ok()) << graph.status().text();
-  EXPECT_EQ(graph->edges, (std::vector<Edge>{{1, 0}, {0, 1}, {2, 2}}));
-}
-
 TEST(ReadGraph, shares_are_every_edge_once) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += std::to_string(i) + " " + std::to_string(i % 7) + "\n";
@@ -147,23 +119,14 @@ TEST(ReadGraph, malformed_files_are_refused_with_the_line) {
   };
   EXPECT_NE(refusal("0 1\n2 x\n").find(":2: '2 x'"), std::string::npos);
   EXPECT_NE(refusal("0\n").find(":1:"), std::string::npos);
+  EXPECT_NE(refusal("0 1x\n").find(":1: '0 1x'"), std::string::npos);
   EXPECT_NE(refusal("0 -1\n").find("negative"), std::string::npos);
   EXPECT_NE(refusal("0 1\n0 9000000000\n").find(":2: vertex 9000000000 is 2^32 or more"), std::string::npos);
   EXPECT_NE(refusal("0 99999999999999999999999\n").find(":1:"), std::string::npos);
   EXPECT_NE(refusal("# nothing\n").find("no edge"), std::string::npos);
   EXPECT_NE(refusal("").find("no edge"), std::string::npos);
-  const std::string head = "%%MatrixMarket matrix coordinate pattern general\n";
-  EXPECT_NE(refusal("%%MatrixMarket matrix array real general\n2 2\n").find("coordinate"), std::string::npos);
-  EXPECT_NE(refusal("%%MatrixMarket matrix coordinate complex general\n").find("complex"), std::string::npos);
-  EXPECT_NE(refusal("%%MatrixMarket matrix coordinate real hermitian\n").find("hermitian"),
+  EXPECT_NE(refusal("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 1\n").find("Matrix Market"),
             std::string::npos);
-  EXPECT_NE(refusal(head).find("before the size"), std::string::npos);
-  EXPECT_NE(refusal(head + "2 3 1\n1 1\n").find("square"), std::string::npos);
-  EXPECT_NE(refusal(head + "2 2\n").find("rows, columns"), std::string::npos);
-  EXPECT_NE(refusal(head + "2 2 1\n3 1\n").find("outside"), std::string::npos);
-  EXPECT_NE(refusal(head + "2 2 1\n0 1\n").find("outside"), std::string::npos);
-  EXPECT_NE(refusal(head + "2 2 2\n1 1\n").find("after 1 of 2"), std::string::npos);
-  EXPECT_NE(refusal(head + "2 2 1\n1 1\n1 2\n").find("more than the 1"), std::string::npos);
   EXPECT_FALSE(read_graph("/no/such/file", 0, 1).ok());
 }
 
@@ -213,32 +176,6 @@ TEST(Pagerank, of_a_star_has_its_closed_form) {
   EXPECT_NEAR(x[3], leaf, 1e-14);
   EXPECT_NEAR(x[0], (1 + d * (n - 1)) * leaf, 1e-14);
   EXPECT_NEAR(std::accumulate(x.begin(), x.end(), 0.0), 1, 1e-13) << "no rank is lost";
-}
-
-// ---- the command line
-
-TEST(PagerankCommandLine, takes_methods_and_refuses_what_cannot_be) {
-  const auto parse = [](std::vector<const char*> words) {
-    words.insert(words.begin(), "mpiq-pagerank");
-    return parse_pagerank(static_cast<int>(words.size()), words.data());
-  };
-  const auto line = parse({"--methods", "kylix/4x2,dense,union", "--scale", "9", "-d", "f32"});
-  ASSERT_TRUE(line.run) << line.err;
-  ASSERT_EQ(line.options.methods.size(), 3U);
-  EXPECT_EQ(line.options.methods[0].degrees, "4x2");
-  EXPECT_EQ(line.options.methods[1].kind, SparseMethod::Kind::densify);
-  EXPECT_EQ(parse({"--help"}).exit_code, 0);
-  for (const auto& words : std::vector<std::vector<const char*>>{{"--methods", "ring"},
-                                                                 {"--damping", "1"},
-                                                                 {"--scale", "0"},
-                                                                 {"-d", "f16"},
-                                                                 {"--iterations", "0"},
-                                                                 {"-a", "2"}}) {
-    const auto bad = parse(words);
-    EXPECT_FALSE(bad.run);
-    EXPECT_EQ(bad.exit_code, 2) << words[0];
-    EXPECT_FALSE(bad.err.empty());
-  }
 }
 
 }  // namespace

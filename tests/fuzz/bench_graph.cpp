@@ -1,5 +1,5 @@
 // Graph files of mpiq-pagerank: every edge is among the vertices, and ranks share the edges.
-#include "bench/pagerank/read_graph.hpp"
+#include "bench/pagerank/graph.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

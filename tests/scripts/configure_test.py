@@ -100,7 +100,8 @@ class Flags(Configure):
 
     def test_flags_that_change_results_are_refused_with_one_error(self):
         source = self.project("include(mpiq_float)\n")
-        for given in ("-ffast-math", "-Ofast", "-O2 -funsafe-math-optimizations -g"):
+        for given in ("-ffast-math", "-Ofast", "-O2 -funsafe-math-optimizations -g", "-fno-fast-math -ffast-math",
+                      "-ffinite-math-only -fno-fast-math", "-fsigned-zeros -fno-signed-zeros"):
             for how, environment in ((("-D", "CMAKE_CXX_FLAGS=" + given), {}), ((), {"CXXFLAGS": given}),
                                      (("-D", "CMAKE_BUILD_TYPE=Release", "-D", "CMAKE_CXX_FLAGS_RELEASE=" + given), {})):
                 _, done = self.configure(source, *how, **environment)
@@ -115,9 +116,17 @@ class Flags(Configure):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("by itself changes floating-point results", " ".join(done.stderr.split()))
 
-    def test_other_flags_are_taken(self):
-        _, done = self.configure(self.project("include(mpiq_float)\n"), "-D", "CMAKE_CXX_FLAGS=-O3 -fno-math-errno -march=x86-64")
-        self.assertEqual(done.returncode, 0, done.stderr)
+    def test_other_flags_are_taken_and_those_that_a_later_one_undoes(self):
+        source = self.project("include(mpiq_float)\n")
+        for given in ("-O3 -fno-math-errno -march=x86-64", "-ffast-math -fno-fast-math", "-fno-signed-zeros -O2 -fsigned-zeros",
+                      "-fassociative-math -fno-associative-math"):
+            _, done = self.configure(source, "-D", "CMAKE_CXX_FLAGS=" + given)
+            self.assertEqual(done.returncode, 0, given + done.stderr)
+
+    def test_what_one_language_undoes_counts_for_the_other(self):
+        source = self.project("enable_language(C)\ninclude(mpiq_float)\n")
+        _, done = self.configure(source, "-D", "CMAKE_C_FLAGS=-ffast-math", "-D", "CMAKE_CXX_FLAGS=-fno-fast-math")
+        self.assertIn("-ffast-math changes floating-point results", " ".join(done.stderr.split()))
 
     def test_a_warning_ends_the_build_only_where_that_was_asked_for(self):
         source = self.project("include(mpiq_compile)\nadd_executable(main main.cpp)\nmpiq_compile(main)\n")
