@@ -1,6 +1,6 @@
-/* Decentralised least squares: the ranks know different targets, and all look for the point that is nearest to them
- * together, which is their mean. No rank ever adds all vectors: each takes a step towards its own target and mixes with its
- * neighbours on a ring, by messages of a quarter of the bytes.
+/* Decentralised least squares: the ranks know different targets, and all look for the point that is nearest
+ * to them together, which is their mean. No rank ever adds all vectors: each takes a step towards its own
+ * target and mixes with its neighbours on a ring, by messages of a quarter of the bytes.
  * Build: mpicc gossip.c -o gossip -lm $(pkg-config --cflags --libs mpi_quant)
  * Run:   mpiexec -n 2 ./gossip
  * SPDX-License-Identifier: Apache-2.0 */

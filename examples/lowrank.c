@@ -1,5 +1,6 @@
-/* Gradients of a layer as matrices of low rank: two sums of narrow matrices in place of one of the whole matrix. With a key each call
- * adds what the call before it left out, and begins with the directions that it found.
+/* Gradients of a layer as matrices of low rank: two sums of narrow matrices in place of one of the whole
+ * matrix. With a key each call adds what the call before it left out, and begins with the directions that it
+ * found.
  * Build: mpicc lowrank.c -o lowrank -lm $(pkg-config --cflags --libs mpi_quant)
  * Run:   mpiexec -n 2 ./lowrank
  * SPDX-License-Identifier: Apache-2.0 */

@@ -23,8 +23,8 @@ int main(int argc, char** argv) {
   for (int call = 0; call < kCalls; ++call) {
     for (int i = 0; i < kElements; ++i) sum[i] = value(i, rank);
     /* Names the vector of the next sum: what compression leaves out is added to the next sum of this name.
-     * 0x4D51 is MPIQ_PCONTROL of mpi_quant.h, which this program can do without. The call does nothing without the
-     * library. A program that does not make it needs `feedback=address` in the policy. */
+     * 0x4D51 is MPIQ_PCONTROL of mpi_quant.h, which this program can do without. The call does nothing
+     * without the library. A program that does not make it needs `feedback=address` in the policy. */
     MPI_Pcontrol(0x4D51, "key=field");
     MPI_Allreduce(MPI_IN_PLACE, sum, kElements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (int i = 0; i < kElements; ++i) results[i] += sum[i];

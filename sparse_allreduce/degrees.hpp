@@ -6,10 +6,10 @@
 // layer depends on K and d alone. Dynamic programming over K finds the cheapest factorisation of every M <=
 // P; it evaluates P ln P layers.
 //
-// Few layers of large degree send fewer bytes, but in many small messages. The latencies of a layer's messages
-// overlap; only what each further message costs the processor adds up (Network::further_s). Zhao and Canny's rule is to take
-// the largest degree whose messages are not smaller than the efficient size. Minimising the cost leads to the
-// same choice.
+// Few layers of large degree send fewer bytes, but in many small messages. The latencies of a layer's
+// messages overlap; only what each further message costs the processor adds up (Network::further_s). Zhao and
+// Canny's rule is to take the largest degree whose messages are not smaller than the efficient size.
+// Minimising the cost leads to the same choice.
 #pragma once
 
 #include <cstddef>

@@ -39,8 +39,8 @@ inline double clock_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Tells the communication that this rank has worked on so many entries of lists. One in virtual time, which has
-// `worked`, lets the work take time. For all others this is nothing.
+// Tells the communication that this rank has worked on so many entries of lists. One in virtual time, which
+// has `worked`, lets the work take time. For all others this is nothing.
 enum class Work : std::uint8_t { encode, decode, merge };
 template <Comm C>
 void worked(C& comm, Work work, std::size_t entries) {

@@ -37,7 +37,8 @@ Status max_over_ranks(C& comm, int tag, const Deadline& deadline, Workspace& mem
 namespace detail {
 
 // Time of one exchange with both neighbours on the ring, in seconds: the median of several. All ranks
-// exchange at the same time, as in a reduction. An exchange is `messages` of them each way; `in` has room for all.
+// exchange at the same time, as in a reduction. An exchange is `messages` of them each way; `in` has room for
+// all.
 template <Comm C>
 Status neighbours(C& comm, int tag, const Deadline& deadline, Traffic& traffic, std::span<std::byte> out,
                   std::span<std::byte> in, int messages, double& seconds) {

@@ -1,8 +1,8 @@
 /* For tests with more ranks than cores, preloaded: ranks that wait give their core to others.
  *
- * A rank of MPICH over UCX waits in a loop around ucp_worker_progress(). Where ranks share a core, each message
- * then takes until the kernel stops the rank that waits: milliseconds. Tests at 5 ranks on 2 cores took 28 s and
- * take 1.3 s. Here a rank that found nothing for a while yields. Never for measurements. */
+ * A rank of MPICH over UCX waits in a loop around ucp_worker_progress(). Where ranks share a core, each
+ * message then takes until the kernel stops the rank that waits: milliseconds. Tests at 5 ranks on 2 cores
+ * took 28 s and take 1.3 s. Here a rank that found nothing for a while yields. Never for measurements. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>

@@ -26,12 +26,13 @@ struct Job {
   Job* after = nullptr;
 };
 
-// How often a thread looks for work, or for the end of a job, before it sleeps. The next job mostly comes within
-// microseconds, and waking a thread takes longer than its part.
+// How often a thread looks for work, or for the end of a job, before it sleeps. The next job mostly comes
+// within microseconds, and waking a thread takes longer than its part.
 constexpr int kLooks = 200;
 
-// A thread that inherits the program's signal mask could run the program's signal handlers. But what a thread raises by what it does
-// itself must reach the program's handler, if it has one: where it is blocked, the system kills the process.
+// A thread that inherits the program's signal mask could run the program's signal handlers. But what a thread
+// raises by what it does itself must reach the program's handler, if it has one: where it is blocked, the
+// system kills the process.
 class NoSignals {
  public:
   NoSignals() {
@@ -118,7 +119,8 @@ class Crew {
   const pid_t process = getpid();
 
  private:
-  // The number of a part that nobody has taken. The job leaves the list with its last part. The mutex is held.
+  // The number of a part that nobody has taken. The job leaves the list with its last part. The mutex is
+  // held.
   int take(Job& job) {
     const int i = job.next++;
     if (job.next < job.n) return i;
@@ -173,8 +175,8 @@ class Crew {
   int threads_ = 0, idle_ = 0;
 };
 
-// Never destroyed, because its threads use it until the process ends. A child process of fork() has none of the
-// threads and makes a crew of its own.
+// Never destroyed, because its threads use it until the process ends. A child process of fork() has none of
+// the threads and makes a crew of its own.
 Crew& crew() {
   static std::atomic<Crew*> shared{nullptr};
   Crew* here = shared.load(std::memory_order_acquire);

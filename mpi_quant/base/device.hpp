@@ -44,9 +44,10 @@ enum class DeviceWire : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 3> kDeviceWires{"host", "device", "auto"};
 
-// Functions push and pop the context that they need, between hold and release only the first of them. They leave the caller's
-// current context and capture alone. They return Code::device_failed with the driver's words, or Code::no_memory if there is none left.
-// They do not wait unless their comment says so. All may be called from any thread.
+// Functions push and pop the context that they need, between hold and release only the first of them. They
+// leave the caller's current context and capture alone. They return Code::device_failed with the driver's
+// words, or Code::no_memory if there is none left. They do not wait unless their comment says so. All may be
+// called from any thread.
 struct DeviceApi {
   std::uint32_t version;  // kDeviceApi; stays the first member for ever
 
@@ -64,8 +65,9 @@ struct DeviceApi {
   // never freed.
   const char* (*no_kernels)(Device*) noexcept;
 
-  // Until release, the device's context stays current in this thread once a function has needed it: a driver takes five
-  // calls to enter and leave it. Nothing but functions of this table may be called in between. Not nested.
+  // Until release, the device's context stays current in this thread once a function has needed it: a driver
+  // takes five calls to enter and leave it. Nothing but functions of this table may be called in between. Not
+  // nested.
   void (*hold)(Device*) noexcept;
   void (*release)(Device*) noexcept;
 

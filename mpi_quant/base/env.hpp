@@ -65,8 +65,8 @@ struct Env {
   // MPIQ_Stats. Otherwise these leave such steps out. Costs one event for each step. Default: on if a report
   // is written.
   bool cuda_time = false;
-  // MPIQ_CUDA_SEGMENTS: how many segments of a call may be in flight on a GPU; half of them share launches. Ranks may
-  // differ. Never fewer than on the processor. For measurements.
+  // MPIQ_CUDA_SEGMENTS: how many segments of a call may be in flight on a GPU; half of them share launches.
+  // Ranks may differ. Never fewer than on the processor. For measurements.
   int cuda_segments = kMostCudaSegments;
   // MPIQ_NODE_RANKS: take each group of this many consecutive ranks of a communicator for one node, whatever
   // machines they run on. 1: every rank is a node of its own. It is for the plan hierarchical and its tests.

@@ -13,8 +13,8 @@ static inline const char* mpiq_family_of(const char* version) {
   /* Libraries with MPICH's ABI have names of their own. */
   static const char* const mpich[] = {"MPICH", "Intel(R) MPI", "MVAPICH", "MPI VERSION    : CRAY MPICH"};
   size_t i;
-  /* At the beginning only: a translator (MPItrampoline's MPIwrapper) has handles of its own, and cites the text of the
-   * library beneath it. */
+  /* At the beginning only: a translator (MPItrampoline's MPIwrapper) has handles of its own, and cites the
+   * text of the library beneath it. */
   if (strncmp(version, "Open MPI", strlen("Open MPI")) == 0) return "openmpi";
   for (i = 0; i < sizeof mpich / sizeof mpich[0]; ++i)
     if (strncmp(version, mpich[i], strlen(mpich[i])) == 0) return "mpich";

@@ -5,9 +5,9 @@
 
 namespace mq {
 
-// While this object lives the thread rounds to nearest, keeps subnormal numbers and does not trap, whatever the program
-// has set. Arithmetic that every rank does for itself then gives the same bits on all ranks. The program's mode and flags
-// come back at the end.
+// While this object lives the thread rounds to nearest, keeps subnormal numbers and does not trap, whatever
+// the program has set. Arithmetic that every rank does for itself then gives the same bits on all ranks. The
+// program's mode and flags come back at the end.
 class DefaultFloats {
  public:
   DefaultFloats() : held_(std::feholdexcept(&mode_) == 0 && std::fesetenv(FE_DFL_ENV) == 0) {}

@@ -1,6 +1,6 @@
-/* What launchers tell the processes that they start, and how a process finds out that its MPI library is another
- * launcher's: each process is then the only rank of its MPI_COMM_WORLD. In C, for the programs of the benchmark and for
- * the preload library. */
+/* What launchers tell the processes that they start, and how a process finds out that its MPI library is
+ * another launcher's: each process is then the only rank of its MPI_COMM_WORLD. In C, for the programs of
+ * the benchmark and for the preload library. */
 #ifndef MPI_QUANT_BASE_LAUNCHERS_H
 #define MPI_QUANT_BASE_LAUNCHERS_H
 
@@ -25,7 +25,8 @@ static inline int mpiq_number_in(const char* variable) {
   return text != NULL ? atoi(text) : 0;
 }
 
-/* The launcher that started several processes, where MPI_COMM_WORLD has this many ranks: 1. Null if nothing is wrong. */
+/* The launcher that started several processes, where MPI_COMM_WORLD has this many ranks: 1. Null if
+ * nothing is wrong. */
 static inline const mpiq_launcher* mpiq_wrong_launcher(int ranks) {
   const mpiq_launcher* found = NULL;
   int i;
@@ -38,7 +39,8 @@ static inline const mpiq_launcher* mpiq_wrong_launcher(int ranks) {
   return found;
 }
 
-/* Says so, in the first process of the launcher. version: MPI_Get_library_version's text, which is changed. */
+/* Says so, in the first process of the launcher. version: MPI_Get_library_version's text, which is
+ * changed. */
 static inline void mpiq_say_wrong_launcher(const char* program, const mpiq_launcher* launcher,
                                            char* version) {
   char* tab;

@@ -6,11 +6,12 @@
 
 namespace mq {
 
-// Bytes: the machine's memory, or less where a control group of this process (a job of Slurm, a container) has a limit.
+// Bytes: the machine's memory, or less where a control group of this process (a job of Slurm, a container)
+// has a limit.
 std::uint64_t memory_limit();
 
-// The least limit of the control groups that a file like /proc/self/cgroup names, of both versions, and of the groups above
-// them, which are folders below `mount`. UINT64_MAX: none.
+// The least limit of the control groups that a file like /proc/self/cgroup names, of both versions, and of
+// the groups above them, which are folders below `mount`. UINT64_MAX: none.
 std::uint64_t limit_of_groups(const std::string& file, const std::string& mount);
 
 }  // namespace mq

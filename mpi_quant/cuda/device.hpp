@@ -63,7 +63,8 @@ struct ContextEntry {
 };
 
 // While this object lives, the device's context is current in the calling thread, and calls are allowed that
-// a capture in another thread would forbid. The destructor restores both, or release() if the thread holds the device.
+// a capture in another thread would forbid. The destructor restores both, or release() if the thread holds
+// the device.
 class ContextScope {
  public:
   explicit ContextScope(Device&) noexcept;

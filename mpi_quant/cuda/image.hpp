@@ -1,5 +1,6 @@
-// All kernels, which nvcc makes from kernels/cuda/image.cu: an image of binaries, and the PTX that they are made of, which a
-// driver can compile itself. Without nvcc each is a line of text that every driver rejects. Both end with a zero byte.
+// All kernels, which nvcc makes from kernels/cuda/image.cu: an image of binaries, and the PTX that they are
+// made of, which a driver can compile itself. Without nvcc each is a line of text that every driver rejects.
+// Both end with a zero byte.
 #pragma once
 
 namespace mq::cuda {

@@ -16,8 +16,9 @@ constexpr std::uint32_t kSharedBytes = 48 << 10;  // static and dynamic; needs n
 // A small kernel. If the driver finds it, the image has code for the GPU.
 constexpr char kProbe[] = "encode_nothing";
 
-// Loads all kernels of the module now. Otherwise a driver that loads lazily does it at a kernel's first launch, which may
-// wait for all work of the context: for ever, if a kernel of the program waits there for a rank that waits for us.
+// Loads all kernels of the module now. Otherwise a driver that loads lazily does it at a kernel's first
+// launch, which may wait for all work of the context: for ever, if a kernel of the program waits there for a
+// rank that waits for us.
 CuResult load_kernels(const Driver& cu, CuModule module, const char*& function) {
   if (cu.cuModuleGetFunctionCount.f == nullptr || cu.cuModuleEnumerateFunctions.f == nullptr ||
       cu.cuFuncLoad.f == nullptr)
@@ -73,8 +74,9 @@ Status resolve(Device& d, const char* name, Device::Kernel*& out) {
   if (status.ok())
     status = call_driver(d, cu.cuFuncGetAttribute, &fixed, kFunctionSharedBytes, out->function);
   if (!status.ok()) return {status.code(), status.text() + ": " + name};
-  // Kernels that want different parts of a multiprocessor's memory as shared memory cannot run there together: encodes would
-  // wait for decodes to end. So all want the same, as much as there is. A wish only: without it the driver chooses.
+  // Kernels that want different parts of a multiprocessor's memory as shared memory cannot run there
+  // together: encodes would wait for decodes to end. So all want the same, as much as there is. A wish only:
+  // without it the driver chooses.
   (void)cu.cuFuncSetAttribute(out->function, kFunctionSharedCarveout, 100);
   out->shared_bytes = kSharedBytes - std::min(static_cast<std::uint32_t>(fixed), kSharedBytes);
   out->name.store(name, std::memory_order_release);
@@ -105,8 +107,8 @@ Status launched(DeviceStream& stream, const kernels::Launch& launch) {
   MQ_TRY(scope.status());
   CuFunction function = nullptr;
   MQ_TRY(prepare(d, launch, function));
-  // As one buffer, because the driver then checks its size against the kernel's parameters: the args of as many runs as a
-  // launch may have.
+  // As one buffer, because the driver then checks its size against the kernel's parameters: the args of as
+  // many runs as a launch may have.
   alignas(16) std::array<std::byte, kernels::kArgsOfRuns> args;  // what is not used stays unset
   std::memcpy(args.data(), launch.args, std::size_t{launch.args_bytes} * launch.runs);
   std::size_t bytes = std::size_t{launch.args_bytes} * kernels::most_runs(launch.args_bytes);
@@ -187,7 +189,8 @@ void load_image(Device& d) {
   const char* function = nullptr;
   CuModule module = nullptr;
   CuResult result = load(driver(), image(), module, log, function);
-  // An older driver than that of the compiler, or a GPU without binaries. Compiling takes seconds; drivers keep the outcome.
+  // An older driver than that of the compiler, or a GPU without binaries. Compiling takes seconds; drivers
+  // keep the outcome.
   if (result != kSuccess && result != kOutOfMemory) result = load(driver(), ptx(), module, log, function);
   d.may_load_later = result == kOutOfMemory;
   if (result == kSuccess) {

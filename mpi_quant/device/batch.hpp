@@ -1,5 +1,6 @@
-// The launches of several segments into one stream, collected, so that those of the same kernel become one launch. A driver
-// takes microseconds for each launch, and the kernel of one short segment does not fill a GPU.
+// The launches of several segments into one stream, collected, so that those of the same kernel become one
+// launch. A driver takes microseconds for each launch, and the kernel of one short segment does not fill a
+// GPU.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ class LaunchBatch {
 
   // Has room for what kMostSegments segments launch at once. May throw std::bad_alloc.
   void prepare(const DeviceApi& api, DeviceStream* stream);
-  // What is added from now on is for another segment. The operations of a segment run in the order in which they are added,
-  // those of different segments in any order.
+  // What is added from now on is for another segment. The operations of a segment run in the order in which
+  // they are added, those of different segments in any order.
   void begin_segment();
   kernels::Launcher launcher() { return {this, &LaunchBatch::add_launch}; }
   void copy(void* to, const void* from, std::size_t bytes);

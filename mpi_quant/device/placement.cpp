@@ -20,8 +20,8 @@ kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
   return reduction.codec->measure(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
 }
 
-// Segments in flight on a device: enough to fill launches, fewer if each has many chunks or frames, whose pinned memory
-// they take. As many as on the host, or a multiple that divides tag_segments.
+// Segments in flight on a device: enough to fill launches, fewer if each has many chunks or frames, whose
+// pinned memory they take. As many as on the host, or a multiple that divides tag_segments.
 int device_pipelines(const Reduction& reduction) {
   static_assert(kMostCudaSegments == 2 * LaunchBatch::kMostSegments);
   constexpr int kChunks = 64;
@@ -145,8 +145,8 @@ const kernels::DeviceMeasureOps* DevicePlacement::measure_row(const Reduction& r
              : nullptr;
 }
 
-// The memory that a reduction needs. Pinned: see pinned_bytes(); for a staged reduction the vectors. On the device:
-// vectors, then scratch memory.
+// The memory that a reduction needs. Pinned: see pinned_bytes(); for a staged reduction the vectors. On the
+// device: vectors, then scratch memory.
 DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   DeviceResources::Need need;
   const std::size_t vectors = (copies_in_ ? round_up(vector_bytes_, kDeviceLine) : 0) +

@@ -43,15 +43,15 @@ class DevicePlacement {
   DevicePlacement(const DevicePlacement&) = delete;
   DevicePlacement& operator=(const DevicePlacement&) = delete;
 
-  // Call it before a run: finds where reduction.input and reduction.output are, and decides how the reduction runs. Sets
-  // reduction.backend. If that is a device, prepare() later provides its pipelines, of which there may be more than
-  // reduction.pipelines says before.
+  // Call it before a run: finds where reduction.input and reduction.output are, and decides how the reduction
+  // runs. Sets reduction.backend. If that is a device, prepare() later provides its pipelines, of which there
+  // may be more than reduction.pipelines says before.
   Status locate(Reduction& reduction, const DeviceRows& rows);
   // True if a vector is on a device and the calling thread is capturing a stream. Then nothing may be
   // launched.
   bool is_captured(const DeviceOrder& order) const;
-  // Turns a reduction on a device into a staged reduction, which runs on the processor. Its residual must be in host
-  // memory.
+  // Turns a reduction on a device into a staged reduction, which runs on the processor. Its residual must be
+  // in host memory.
   void stage(Reduction& reduction);
   // Whether the reduction runs on a device.
   bool is_on_device() const { return mode_ == Mode::device; }
@@ -68,15 +68,15 @@ class DevicePlacement {
     bool measures = false;         // measure() may be called
     std::size_t frames_bytes = 0;  // Execution::scratch_bytes of a reduction on a device
   };
-  // Gets everything ready and starts copies. Afterwards the reduction's vectors are those that its run uses, and
-  // for a reduction on a device frames() is valid. If the device lacks something, the reduction becomes staged (see
-  // stage()). An error may come from an earlier stream-ordered call. May throw std::bad_alloc.
+  // Gets everything ready and starts copies. Afterwards the reduction's vectors are those that its run uses,
+  // and for a reduction on a device frames() is valid. If the device lacks something, the reduction becomes
+  // staged (see stage()). An error may come from an earlier stream-ordered call. May throw std::bad_alloc.
   Status prepare(Reduction& reduction, const Setting& setting);
   std::byte* frames() const { return work_->pinned(); }
   // Measures the vector (kernels::Codec::measure). May throw std::bad_alloc.
   Status measure(const Reduction& reduction, kernels::Facts& facts);
-  // As the functions of engine/memory_steps.hpp, wherever the vectors and the arrays of the rule are. Call the first two after
-  // prepare(), the others once the ranks have agreed.
+  // As the functions of engine/memory_steps.hpp, wherever the vectors and the arrays of the rule are. Call
+  // the first two after prepare(), the others once the ranks have agreed.
   Status memory_factor(const Reduction& reduction, double& factor);
   Status has_moved(const Reduction& reduction, bool& moved);
   Status zero(std::byte* array, std::size_t bytes);  // what the run reads there; array: of the rule

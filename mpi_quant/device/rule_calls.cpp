@@ -1,5 +1,5 @@
-// What a call with a memory rule does beside the steps of its run (rule_steps.hpp): sums over this rank's whole vector before the
-// agreement, and after it arrays that start at zero, or a call without messages.
+// What a call with a memory rule does beside the steps of its run (rule_steps.hpp): sums over this rank's
+// whole vector before the agreement, and after it arrays that start at zero, or a call without messages.
 
 #include <algorithm>
 

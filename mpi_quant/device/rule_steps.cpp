@@ -69,7 +69,8 @@ void RuleSteps::encode_message(const Step& step, const kernels::EncodeArgs& args
   kernels::MemoryTile none = tile;
   none.n = 0;
   const kernels::Operand operand = reduction_->memory.ops->before(none);
-  // A rule with estimates that gives the codec x and its first array has prepared nothing (kernels/memory.hpp).
+  // A rule with estimates that gives the codec x and its first array has prepared nothing
+  // (kernels/memory.hpp).
   const bool is_ready =
       reduction_->memory.keeps_estimates() && operand.x == tile.x && operand.residual == tile.array[0];
   if (!is_ready) rule().run(MemoryFunction::before, tile, nullptr, launch);

@@ -1,9 +1,10 @@
-// Runs a memory rule around the codec, on a device: what engine/memory_steps.hpp does on the processor, with the same bytes. A
-// chunk is one tile. The rule has kernels of its own before and after the codec's (kernels/cuda/memory.cuh).
+// Runs a memory rule around the codec, on a device: what engine/memory_steps.hpp does on the processor, with
+// the same bytes. A chunk is one tile. The rule has kernels of its own before and after the codec's
+// (kernels/cuda/memory.cuh).
 //
-// If a rule has two messages, the second one is encoded into memory of the device, and a kernel then copies it behind the first
-// one, because the processor does not know the length of that. So frames of such a call are in host memory: where it decodes,
-// the processor must read the length.
+// If a rule has two messages, the second one is encoded into memory of the device, and a kernel then copies
+// it behind the first one, because the processor does not know the length of that. So frames of such a call
+// are in host memory: where it decodes, the processor must read the length.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,10 @@
-// The codec steps of a reduction on a device. Steps of neighbouring pipelines are launched together, one after the other
-// into their stream. An event says when they are complete. Nothing here waits, except after a failed launch.
+// The codec steps of a reduction on a device. Steps of neighbouring pipelines are launched together, one
+// after the other into their stream. An event says when they are complete. Nothing here waits, except after a
+// failed launch.
 //
 // Frames are in pinned host memory. An encode writes its payload there directly, over the bus. A decode first
-// copies a long payload to the device, because decoders read parts of it more than once. A kernel copies, so that the
-// payloads of several segments are one launch.
+// copies a long payload to the device, because decoders read parts of it more than once. A kernel copies, so
+// that the payloads of several segments are one launch.
 //
 // With DeviceReduction::device_wire, frames are on the device instead. Then the processor cannot read their
 // headers, so headers are copied in the order of the stream. The header of an encoded chunk is known before
@@ -42,8 +43,8 @@ static_assert(offsetof(DeviceResult, head) == 0 &&
               offsetof(DeviceResult, encoded) == offsetof(FrameHeader, payload_bytes) &&
               sizeof(FrameHeader) == offsetof(FrameHeader, payload_bytes) + sizeof(std::uint64_t));
 
-// Neighbouring pipelines have one stream, and their codec steps become one launch. There are two such groups or more, so
-// that one computes while messages of the other are under way.
+// Neighbouring pipelines have one stream, and their codec steps become one launch. There are two such groups
+// or more, so that one computes while messages of the other are under way.
 inline std::size_t pipelines_of_stream(std::size_t pipelines) {
   return std::clamp<std::size_t>((pipelines + 1) / 2, 1, LaunchBatch::kMostSegments);
 }
@@ -55,8 +56,8 @@ struct DevicePipeline {
   std::byte* memory = nullptr;           // on the device: DeviceSteps::device_bytes
 };
 
-// A reduction whose codec runs on a device. Input, output and residual are in device memory. Frames are in pinned
-// host memory, or in device memory too.
+// A reduction whose codec runs on a device. Input, output and residual are in device memory. Frames are in
+// pinned host memory, or in device memory too.
 struct DeviceReduction {
   const DeviceApi* api = nullptr;
   Device* device = nullptr;
@@ -134,8 +135,8 @@ class DeviceSteps final : public Steps {
   // Events around the launches of the pipeline's last step, which stand for those of the whole group.
   DeviceEvent* end_of_last() const { return end_of(*launched_.back().step); }
   DeviceEvent* beginning_of_last() const { return beginning_of(*launched_.back().step); }
-  // The last step was launched between these events together with those of other pipelines, `steps` in all, with this number
-  // in its group; or it could not be launched, and nothing of the stream runs any more.
+  // The last step was launched between these events together with those of other pipelines, `steps` in all,
+  // with this number in its group; or it could not be launched, and nothing of the stream runs any more.
   void was_launched(const Status& status, DeviceEvent* beginning, DeviceEvent* end, std::size_t number,
                     std::size_t steps);
   // Also written by decodes that nobody waits for.

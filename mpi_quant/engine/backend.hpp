@@ -1,5 +1,5 @@
-// Where the codec of a reduction runs. This is what the executor needs from the processor (host_steps.hpp) or from
-// a device (device/steps.hpp). It names neither.
+// Where the codec of a reduction runs. This is what the executor needs from the processor (host_steps.hpp) or
+// from a device (device/steps.hpp). It names neither.
 #pragma once
 
 #include <cstddef>
@@ -71,9 +71,9 @@ class Backend {
   virtual bool is_asynchronous() const { return false; }
   // True if the frames are in memory that the processor cannot read: Steps::frames().
   virtual bool has_frames() const { return false; }
-  // For an asynchronous backend. together: how many neighbours of this many segments in flight should have the same codec
-  // step at the same time. launch: after encode and decode of several segments; only now need they run. False if the device
-  // has failed, of which over() gives the reason.
+  // For an asynchronous backend. together: how many neighbours of this many segments in flight should have
+  // the same codec step at the same time. launch: after encode and decode of several segments; only now need
+  // they run. False if the device has failed, of which over() gives the reason.
   virtual std::size_t together(std::size_t) const { return 1; }
   // For an asynchronous backend: asks the device what is over. Steps::over() tells what the last look saw.
   virtual void look() {}

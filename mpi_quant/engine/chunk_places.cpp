@@ -102,8 +102,8 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.stream = final && !half && stream_;
   if (final && half) {
     decode.rounded = output;
-    // All ranks lose the same by rounding. One rank keeps the loss in its residual, by number of the chunk. The sum of estimates
-    // is rounded anew in every call, so nothing is lost.
+    // All ranks lose the same by rounding. One rank keeps the loss in its residual, by number of the chunk.
+    // The sum of estimates is rounded anew in every call, so nothing is lost.
     if (reduction_->residual != nullptr && !reduction_->memory.keeps_estimates() &&
         static_cast<int>(chunk % static_cast<std::size_t>(reduction_->size)) == reduction_->rank)
       decode.residual = reduction_->residual + value_bytes(*reduction_, range.begin);

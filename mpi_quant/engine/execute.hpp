@@ -1,18 +1,18 @@
 // Runs a plan. This is the only code that turns steps into codec calls and messages. It works with any codec,
 // any plan and any Comm.
 //
-// Segments run through the plan independently, up to reduction.pipelines of them at a time. Each segment in flight
-// has a Pipeline, with slots of its own. A segment advances until its next step needs a slot whose message is
-// still under way; then the next segment advances. So encoding, the wire and decoding overlap without a
-// second thread. Results do not depend on what arrives first: within a segment the plan fixes the order of
-// all additions, and segments share no element. Receives whose slot is free from the start are posted first.
-// Nothing here blocks: advance() does what can be done and returns, so that a call can be left and resumed.
+// Segments run through the plan independently, up to reduction.pipelines of them at a time. Each segment in
+// flight has a Pipeline, with slots of its own. A segment advances until its next step needs a slot whose
+// message is still under way; then the next segment advances. So encoding, the wire and decoding overlap
+// without a second thread. Results do not depend on what arrives first: within a segment the plan fixes the
+// order of all additions, and segments share no element. Receives whose slot is free from the start are
+// posted first. Nothing here blocks: advance() does what can be done and returns.
 //
-// With reduction.threads > 1 the codec steps of different segments run side by side (crew.hpp). Messages stay with
-// the calling thread, and the bytes are the same. An asynchronous backend (reduction.backend, a device) launches
-// codec steps and does not wait for them; neighbouring segments take their codec steps together (groups.hpp). A segment advances
-// over steps that its stream orders after them, and waits where the processor needs what they write. So encoding, the wire and
-// decoding overlap there, too.
+// With reduction.threads > 1 the codec steps of different segments run side by side (crew.hpp). Messages stay
+// with the calling thread, and the bytes are the same. An asynchronous backend (reduction.backend, a device)
+// launches codec steps and does not wait for them; neighbouring segments take their codec steps together
+// (groups.hpp). A segment advances over steps that its stream orders after them, and waits where the
+// processor needs what they write. So encoding, the wire and decoding overlap there, too.
 //
 // The ranks must have agreed before (agree.hpp): all have the same signature, and so the same layout and the
 // same messages. An unusable frame does not end the schedule. The rank goes on and sends poison frames. So
@@ -35,8 +35,8 @@
 
 namespace mq {
 
-// Can be used for one reduction after the other. It allocates only if a reduction needs more than all jobs before. The
-// object must stay where it is while a reduction is under way, and for ever after the communication has failed.
+// For one reduction after the other. It allocates only if a reduction needs more than all before. The object
+// must stay where it is while a reduction is under way, and for ever after the communication has failed.
 template <Comm C>
 class Execution {
  public:
@@ -51,9 +51,9 @@ class Execution {
     return slot_bytes_of(reduction, layout_of(reduction));
   }
 
-  // reduction and scratch must outlive the execution of the reduction. scratch has scratch_bytes(reduction) bytes at a 64-byte
-  // boundary. May throw std::bad_alloc. Nothing after it can, so that a rank without memory can say so before
-  // the ranks agree.
+  // reduction and scratch must outlive the execution of the reduction. scratch has scratch_bytes(reduction)
+  // bytes at a 64-byte boundary. May throw std::bad_alloc. Nothing after it can, so that a rank without
+  // memory can say so before the ranks agree.
   void prepare(const Reduction& reduction, std::byte* scratch) {
     reduction_ = &reduction;
     layout_.emplace(layout_of(reduction));
@@ -117,8 +117,8 @@ class Execution {
     }
   }
 
-  // True once the output is complete, or worthless: see failure(). If the backend may outlast the reduction, the
-  // last decodes may still run.
+  // True once the output is complete, or worthless: see failure(). If the backend may outlast the reduction,
+  // the last decodes may still run.
   bool done() const { return active_ == 0; }
   // Gives up the result. The schedule goes on, and the other ranks learn of it.
   void give_up(Status why) {
@@ -157,9 +157,9 @@ class Execution {
            reduction.backend->pipeline_bytes(reduction, layout);
   }
 
-  // Two segments with the same tags are a multiple of tag_segments apart, and so they are in the same pipeline on every rank,
-  // however many pipelines it has: one after the other. So of messages between two ranks that are under way at once, those of
-  // one segment alone can have the same tag, and they are in the order of the plan.
+  // Segments with the same tags are a multiple of tag_segments apart. So they run one after the other in the
+  // same pipeline of every rank. Only messages of one segment can share a tag while they are under way
+  // between two ranks, and they are in the order of the plan.
   int tag(const Pipeline& pipeline, const Step& step) const {
     const Plan& plan = *reduction_->plan;
     const std::size_t number = pipeline.segment % static_cast<std::size_t>(reduction_->tag_segments);

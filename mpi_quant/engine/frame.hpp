@@ -55,8 +55,9 @@ struct Maxima {
   kernels::Facts facts{};   // of the vector (kernels::Codec::measure)
   std::uint64_t calls = 0;  // that the residual of the call's key has served
   std::uint64_t seed = 0;   // of random rounding
-  // About the estimates of the key, if the memory rule keeps some. stamp: what they have been through; 0: nothing yet. Two ranks
-  // differ in it if the greatest stamp is not the complement of the greatest complement.
+  // About the estimates of the key, if the memory rule keeps some. stamp: what they have been through; 0:
+  // nothing yet. Two ranks differ in it if the greatest stamp is not the complement of the greatest
+  // complement.
   std::uint64_t stamp = 0, stamp_complement = 0;
   std::uint16_t lacks = 0;   // 1: this rank has no arrays for them
   std::uint16_t starts = 0;  // 1: this rank asks for an exact call, which starts them again
@@ -72,7 +73,8 @@ inline Maxima greatest(const Maxima& a, const Maxima& b) {
               std::max(a.lacks, b.lacks),
               std::max(a.starts, b.starts),
               std::max(a.sends, b.sends)};
-  // Compared as integers: a rank may treat subnormal numbers as 0. Facts are not negative; minus zero is less than zero.
+  // Compared as integers: a rank may treat subnormal numbers as 0. Facts are not negative; minus zero is less
+  // than zero.
   const auto bits = [](double fact) { return std::bit_cast<std::int64_t>(fact); };
   for (std::size_t i = 0; i < most.facts.size(); ++i)
     most.facts[i] = bits(a.facts[i]) < bits(b.facts[i]) ? b.facts[i] : a.facts[i];
@@ -136,10 +138,11 @@ inline std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
-// The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a function of
-// the key and the number of the key's call, whatever happened in between and on whatever communicator of these ranks. So a
-// run that restores its residuals goes on with the same numbers. Else it is a function of the call's signature. group: a
-// number of the ranks that take part, so that groups that reduce side by side have numbers of their own.
+// The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a
+// function of the key and the number of the key's call, whatever happened in between and on whatever
+// communicator of these ranks. So a run that restores its residuals goes on with the same numbers. Else it is
+// a function of the call's signature. group: a number of the ranks that take part, so that groups that reduce
+// side by side have numbers of their own.
 inline std::uint64_t random_key(const Signature& signature, const Maxima& maxima, std::uint64_t group) {
   const std::uint64_t call =
       signature.key == 0 ? hash_of(signature) : mixed(signature.key) ^ (maxima.calls + 0x9e3779b97f4a7c15u);

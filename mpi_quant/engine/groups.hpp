@@ -1,5 +1,5 @@
-// Which codec steps of segments in flight begin together, so that one launch of a device serves all of them: those of a
-// group of neighbouring pipelines. See Backend::together.
+// Which codec steps of segments in flight begin together, so that one launch of a device serves all of them:
+// those of a group of neighbouring pipelines. See Backend::together.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,19 @@ class Groups {
     enough_.assign((pipelines + together - 1) / together, together);
   }
 
-  // The batch has the pipelines that are at a codec step, by number. Takes out those whose neighbours are not at one yet.
-  // round_of(i): how many segments pipeline i has run before its present one; -1: it is not active. is_last(pipeline): nothing that
-  // follows in its segment is sent.
+  // The batch has the pipelines that are at a codec step, by number. Takes out those whose neighbours are not
+  // at one yet. round_of(i): how many segments pipeline i has run before its present one; -1: it is not
+  // active. is_last(pipeline): nothing that follows in its segment is sent.
   //
   // Last steps wait for a complete group, however slowly messages arrive. Only the same pipeline needs their
-  // result. No message that the group waits for depends on it, so waiting cannot deadlock. All receives behind
-  // the last send are posted by then (plan_test.cpp), so no sender waits for a pipeline that is held back.
+  // result. No message that the group waits for depends on it, so waiting cannot deadlock. All receives
+  // behind the last send are posted by then (plan_test.cpp), so no sender waits for a pipeline that is held
+  // back.
   //
-  // Other steps do not wait for ever: a rank with fewer segments in flight may wait for what this step makes, before it sends
-  // what a neighbour waits for. After kPatience calls without progress, and without another pipeline that came to a codec step, a
-  // group need not be complete: as many as are ready are enough, also for the rest of the reduction, so that it waits only once.
+  // Other steps do not wait for ever: a rank with fewer segments in flight may wait for what this step makes,
+  // before it sends what a neighbour waits for. After kPatience calls without progress, and without another
+  // pipeline that came to a codec step, a group need not be complete: as many as are ready are enough, also
+  // for the rest of the reduction, so that it waits only once.
   template <class Pipeline, class RoundOf, class IsLast>
   void hold_back(std::vector<Pipeline*>& batch, bool progress, const RoundOf& round_of,
                  const IsLast& is_last) {

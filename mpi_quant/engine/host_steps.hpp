@@ -1,5 +1,5 @@
-// The codec steps of a reduction on the processor. Each step is over when its function returns. chunk_places.hpp
-// says what a step reads and writes.
+// The codec steps of a reduction on the processor. Each step is over when its function returns.
+// chunk_places.hpp says what a step reads and writes.
 #pragma once
 
 #include <cstddef>

@@ -13,11 +13,12 @@ namespace {
 using kernels::Decoded;
 using kernels::Encoded;
 
-// A tile of 2048 floats: the vector, two arrays and what is encoded take 32 KiB, which is the L1 cache of most processors. With
-// tiles of twice this size the rules reach a tenth less of the triad.
+// A tile of 2048 floats: the vector, two arrays and what is encoded take 32 KiB, which is the L1 cache of
+// most processors. With tiles of twice this size the rules reach a tenth less of the triad.
 constexpr std::size_t kTileBytes = std::size_t{8} << 10;
 
-// Elements of a tile: whole blocks. A codec whose parameters describe a whole message takes a chunk as one tile.
+// Elements of a tile: whole blocks. A codec whose parameters describe a whole message takes a chunk as one
+// tile.
 std::size_t tile_of(const Reduction& reduction, const kernels::Codec& codec, const kernels::Params& params,
                     std::size_t longest) {
   if (codec.whole(params)) return longest;
@@ -209,7 +210,8 @@ bool has_moved(const Reduction& reduction, const std::function<kernels::Distance
   if (!std::isfinite(d.from_estimate + d.from_last)) d = distances(0x1p-600);
   if (d.from_estimate == 0 && d.from_last == 0)
     d = distances(0x1p600);  // the squares of the least doubles vanish
-  // What is not finite is sent. Inf needs a test of its own: it is as far from the estimate as from the last vector.
+  // What is not finite is sent. Inf needs a test of its own: it is as far from the estimate as from the last
+  // vector.
   if (!std::isfinite(d.from_estimate)) return true;
   return d.from_estimate > reduction.memory.terms.zeta * d.from_last;
 }

@@ -1,14 +1,17 @@
-// Runs a memory rule (kernels/memory.hpp) around the codec, on the processor; device/rule_steps.hpp does on a GPU. A chunk is
-// walked in tiles of whole blocks: the rule forms what is encoded, the codec encodes the tile, and the rule updates its arrays,
-// all while the tile is in the cache. So each array is read and written once. A vector that is cut at whole blocks encodes to the
-// same bytes, so the wire is that of the codec alone.
+// Runs a memory rule (kernels/memory.hpp) around the codec, on the processor; device/rule_steps.hpp does on a
+// GPU. A chunk is walked in tiles of whole blocks: the rule forms what is encoded, the codec encodes the
+// tile, and the rule updates its arrays, all while the tile is in the cache. So each array is read and
+// written once. A vector that is cut at whole blocks encodes to the same bytes, so the wire is that of the
+// codec alone.
 //
-// Of the encodes of a call, those with StepFeedback::carry are a rank's own (with or without what others gave it; a rule that
-// encodes_own gets only its own elements). Losses of sums (StepFeedback::deposit) go to the rule's first array by the codec.
+// Of the encodes of a call, those with StepFeedback::carry are a rank's own (with or without what others gave
+// it; a rule that encodes_own gets only its own elements). Losses of sums (StepFeedback::deposit) go to the
+// rule's first array by the codec.
 //
-// Rules with estimates change the wire in two ways. A rank that sends nothing sends empty payloads, which decode to zeros. If a
-// rule has two messages, a payload is the length of the first in 8 bytes, the first, and the second. Sums have only a first.
-// The last decode of a chunk adds the sum to what all ranks know, which gives the result.
+// Rules with estimates change the wire in two ways. A rank that sends nothing sends empty payloads, which
+// decode to zeros. If a rule has two messages, a payload is the length of the first in 8 bytes, the first,
+// and the second. Sums have only a first. The last decode of a chunk adds the sum to what all ranks know,
+// which gives the result.
 #pragma once
 
 #include <cstddef>
@@ -44,21 +47,24 @@ class MemorySteps {
   std::byte* scratch_ = nullptr;
 };
 
-// What the steps on a device share (device/rule_steps.hpp): a tile of n elements of the vector from the place of `arrays` on, which
-// points into the rule's first array; and the key of random numbers of the second message of a payload.
+// What the steps on a device share (device/rule_steps.hpp): a tile of n elements of the vector from the place
+// of `arrays` on, which points into the rule's first array; and the key of random numbers of the second
+// message of a payload.
 kernels::MemoryTile tile_at(const Reduction& reduction, std::byte* arrays, std::size_t n);
 std::uint64_t second_of(std::uint64_t call);
-// The messages of a payload of a rule with two of them. Not ok: no encode writes it. The first one is at kLengthBytes.
+// The messages of a payload of a rule with two of them. Not ok: no encode writes it. The first one is at
+// kLengthBytes.
 struct Messages {
   bool ok = false, has_first = false, has_second = false;
   std::size_t first_bytes = 0, second_bytes = 0;
 };
 Messages messages_of(std::span<const std::byte> payload);
 
-// The factor of the rule for this rank's vector (kernels::MemoryOps::factor). squares(scale): the sum of squares of the vector.
+// The factor of the rule for this rank's vector (kernels::MemoryOps::factor). squares(scale): the sum of
+// squares of the vector.
 double memory_factor(const Reduction& reduction, const std::function<double(double)>& squares);
-// Of a rule with estimates: whether this rank's vector has moved so far from its estimate that it must send, by EstimateTerms::zeta.
-// distances(scale): those of the vector.
+// Of a rule with estimates: whether this rank's vector has moved so far from its estimate that it must send,
+// by EstimateTerms::zeta. distances(scale): those of the vector.
 bool has_moved(const Reduction& reduction, const std::function<kernels::Distances(double)>& distances);
 // The same, where reduction.input and reduction.residual are in host memory.
 double memory_factor(const Reduction& reduction);

@@ -24,8 +24,8 @@ struct CallMemory {
   const kernels::MemoryOps* ops = nullptr;
   kernels::Params params;
   double factor = 1;  // kernels::MemoryOps::factor of this rank's vector
-  // For rules with estimates. fresh, on all ranks: the call is exact (with codec raw) and starts the estimates
-  // again. silent: number of leading messages of each encode that this rank leaves out.
+  // For rules with estimates. fresh, on all ranks: the call is exact (with codec raw) and starts the
+  // estimates again. silent: number of leading messages of each encode that this rank leaves out.
   kernels::EstimateTerms terms;
   bool fresh = false;
   int silent = 0;
@@ -34,8 +34,8 @@ struct CallMemory {
 };
 
 // input and output hold count elements. They may be the same array but must not overlap otherwise. residual
-// holds the arrays of the memory rule one after the other, in elements of the compute type. All pointers must outlive the
-// execution.
+// holds the arrays of the memory rule one after the other, in elements of the compute type. All pointers must
+// outlive the execution.
 struct Reduction {
   const Plan* plan = nullptr;
   const PlanFacts* facts = nullptr;  // facts_of(*plan)
@@ -55,7 +55,8 @@ struct Reduction {
   std::uint64_t random_key = 0;   // kernels::Site::call
   int rank = 0, size = 1;
   int pipelines = 4;  // segments in flight
-  // Segments that follow each other have different tags. The same on all ranks, and a multiple of `pipelines` of each rank.
+  // Segments that follow each other have different tags. The same on all ranks, and a multiple of `pipelines`
+  // of each rank.
   int tag_segments = 4;
   int threads = 1;    // codec steps of different segments that may run side by side on the processor
   int first_tag = 0;  // the reduction owns tags_of(plan) * tag_segments tags from this one on
@@ -92,9 +93,10 @@ inline std::size_t coded_bound(const Reduction& reduction, std::size_t n) {
       static_cast<std::size_t>(reduction.memory.keeps_estimates() ? reduction.memory.terms.messages : 1);
   return messages > 1 ? kLengthBytes + messages * one : one;
 }
-// True if the codec may send long vectors of this type in more bytes than they have. Such a call is refused, whatever the length of
-// its own vector: so a method and a type are accepted for every length or for none. A vector that is no multiple of a block may
-// still be sent in more bytes than it has, by less than one block in the type in which the codec computes.
+// True if the codec may send long vectors of this type in more bytes than they have. Such a call is refused,
+// whatever the length of its own vector: so a method and a type are accepted for every length or for none. A
+// vector that is no multiple of a block may still be sent in more bytes than it has, by less than one block
+// in the type in which the codec computes.
 inline bool outgrows_vectors(const Reduction& reduction) {
   constexpr std::size_t kLong = std::size_t{1} << 20;
   const std::size_t block = reduction.codec->block(reduction.params), n = (kLong + block - 1) / block * block;

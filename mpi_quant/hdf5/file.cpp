@@ -88,8 +88,9 @@ void Writer::commit() {
 
 namespace {
 
-// Without a lock, which some file systems do not have (NFS without its lock daemon, Lustre without flock). None is needed: a file gets its
-// name when it is complete. Older versions of HDF5 know no such property; HDF5_USE_FILE_LOCKING=FALSE does it there.
+// Without a lock, which some file systems do not have (NFS without its lock daemon, Lustre without flock).
+// None is needed: a file gets its name when it is complete. Older versions of HDF5 know no such property;
+// HDF5_USE_FILE_LOCKING=FALSE does it there.
 hid_t open_to_read(const std::string& path) {
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "file access properties");
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)

@@ -9,8 +9,8 @@
 //       calls              that have used the residual; version 1 has none: 0
 //       arrays             that the key's memory rule keeps; versions 1 and 2 have none: 1
 //       stamp, since       of estimates, see MPIQ_Residual; versions 1 and 2 have none: 0
-//   /I/residual            dataset [arrays * ranks, count] of 32-bit floats, or 64-bit for f64; row a * ranks + r is
-//                          array a of rank r
+//   /I/residual            dataset [arrays * ranks, count] of 32-bit floats, or 64-bit for f64;
+//                          row a * ranks + r is array a of rank r
 //
 // The first 512 bytes are HDF5's user block and hold the file's seal, see seal.hpp. Chunks of the dataset are
 // parts of one row and carry Fletcher's checksum. HDF5's metadata carry checksums of their own, except in its

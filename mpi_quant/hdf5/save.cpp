@@ -1,8 +1,8 @@
 // MPIQ_Residual_save. Rank 0 writes what it gets from all ranks, piece by piece.
 //
-// The schedule has one message to rank 0 for each residual, each of its arrays, each rank and each piece. It depends only on what
-// the ranks have agreed on. A rank that fails keeps to the schedule and says so at the end, so that nobody
-// waits for it.
+// The schedule has one message to rank 0 for each residual, each of its arrays, each rank and each piece. It
+// depends only on what the ranks have agreed on. A rank that fails keeps to the schedule and says so at the
+// end, so that nobody waits for it.
 
 #include <optional>
 #include <vector>

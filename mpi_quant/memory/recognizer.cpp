@@ -99,7 +99,8 @@ Recognizer::Finding Recognizer::follow(const Sketch& sketch) {
       like = other;
       known = is_like(tensors_[i], like, false);
     }
-  // A tensor that has another scale from now on, as after a drop of the learning rate, shows it twice in a row.
+  // A tensor that has another scale from now on, as after a drop of the learning rate, shows it twice in a
+  // row.
   if (known && differ_in_kind(sketch, tensors_[phase].last))
     known = changed_ && !differ_in_kind(sketch, *changed_);
   next_ = (known ? phase + 1 : next_ + 1) % period();

@@ -46,8 +46,8 @@ class Held {
   std::size_t bytes_;
 };
 
-// True for a key that identity.hpp has made for a call whose program stated none. It names an address or a position of this run
-// on this rank, and means nothing to another rank or run.
+// True for a key that identity.hpp has made for a call whose program stated none. It names an address or a
+// position of this run on this rank, and means nothing to another rank or run.
 inline constexpr std::string_view kAddressKey = "~address:", kSequenceKey = "~sequence:";
 inline bool is_made_up(std::string_view key) {
   return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey);
@@ -57,7 +57,8 @@ inline bool is_made_up(std::string_view key) {
 inline constexpr std::string_view kBasisKey = "~Q:";
 inline std::string basis_key(std::string_view key) { return std::string(kBasisKey).append(key); }
 
-// What estimates have been through, and in the lowest byte their form (kernels::EstimateTerms::form), which is not 0.
+// What estimates have been through, and in the lowest byte their form (kernels::EstimateTerms::form), which
+// is not 0.
 constexpr std::uint64_t stamp_of(std::uint64_t history, std::uint8_t form) { return history << 8 | form; }
 constexpr std::uint8_t form_of(std::uint64_t stamp) { return static_cast<std::uint8_t>(stamp & 0xff); }
 
@@ -66,9 +67,9 @@ class Residuals {
   struct Entry {
     kernels::Element element;  // of the key's vectors
     std::size_t count;
-    // The arrays of the key's memory rule, each of count elements of type residual_element(), one after the other. The first one
-    // is the residual. They are zero at first, and in buffer or on_device, wherever the vector was last. After restart() they
-    // are in neither.
+    // The arrays of the key's memory rule, each of count elements of type residual_element(), one after the
+    // other. The first one is the residual. They are zero at first, and in buffer or on_device, wherever the
+    // vector was last. After restart() they are in neither.
     Buffer buffer;
     DeviceBuffer on_device;
     Held held;  // counts the memory of this entry
@@ -79,8 +80,8 @@ class Residuals {
     int users = 0;                  // calls in flight that use it
     std::uint64_t calls = 0;        // that have used it; equal on all ranks
     double settled = -1;  // the codec's measured parameter, once a call has settled it; < 0: not yet
-    // What the arrays have been through if they are estimates (MemoryRule::keeps_estimates): equal on all ranks where the second
-    // array is. 0: they are not, and the first array is a residual.
+    // What the arrays have been through if they are estimates (MemoryRule::keeps_estimates): equal on all
+    // ranks where the second array is. 0: they are not, and the first array is a residual.
     std::uint64_t stamp = 0;
     std::uint64_t since = 0;  // calls since the last exact one; equal on all ranks
     std::uint64_t stood = 0;  // calls in a row in which this rank sent nothing
@@ -98,13 +99,16 @@ class Residuals {
     Status move_to_host() { return move_to(nullptr, nullptr); }
     // Appends arrays of zeros, so that there are at least so many. No call may use the entry.
     Status extend(std::size_t n_arrays);
-    // Estimates become zero: the next call does not continue them. A residual stays. Arrays in host memory stay where they are.
+    // Estimates become zero: the next call does not continue them. A residual stays. Arrays in host memory
+    // stay where they are.
     void end_estimates() noexcept;
-    // Takes arrays off again that were appended for a call on which the ranks then did not agree: other ranks may lack them.
+    // Takes arrays off again that were appended for a call on which the ranks then did not agree: other ranks
+    // may lack them.
     void shrink() noexcept;
-    // set_aside() puts the arrays away and starts again at zero; take_back() adds the residual to what is there
-    // then (other arrays are not sums over calls, and stay as they are). It is for calls that are not yet known to belong
-    // together. No call may use the entry. After an error everything is zero. Estimates are not put away: they end.
+    // set_aside() puts the arrays away and starts again at zero; take_back() adds the residual to what is
+    // there then (other arrays are not sums over calls, and stay as they are). It is for calls that are not
+    // yet known to belong together. No call may use the entry. After an error everything is zero. Estimates
+    // are not put away: they end.
     Status set_aside();
     Status take_back();
     // Returns an error if the memory of the elements is gone.
@@ -118,8 +122,8 @@ class Residuals {
   using Map = std::map<std::string, Entry, std::less<>>;
 
   // The residual of a key. It is made if there is none: in the memory of `device`, or on the host if that is
-  // null. A key belongs to one count and element type, and gets as many arrays as the rules of its calls need. The pointer is
-  // valid until the entry is dropped.
+  // null. A key belongs to one count and element type, and gets as many arrays as the rules of its calls
+  // need. The pointer is valid until the entry is dropped.
   Result<Entry*> acquire(std::string_view key, std::size_t count, kernels::Element element,
                          std::size_t arrays = 1, const DeviceApi* api = nullptr, Device* device = nullptr);
   // The residual of a key or null.

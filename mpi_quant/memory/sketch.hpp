@@ -1,7 +1,8 @@
 // A short description of a vector, to tell whether two vectors are one tensor at two steps of a program. It
 // holds the ranks of the magnitudes of some 2,000 elements at fixed positions. Signs of gradients do not
 // correlate from step to step, and their scale moves. Which elements are large and which are small persists.
-// Two facts beside the ranks tell vectors apart that share them, like x and x * x: the scale, and whether all signs are alike.
+// Two facts beside the ranks tell vectors apart that share them, like x and x * x: the scale, and whether all
+// signs are alike.
 #pragma once
 
 #include <array>
@@ -48,8 +49,8 @@ class Sketch {
 // `shift` positions. Neither may be blank.
 double correlation(const Sketch& a, const Sketch& b, std::size_t shift = 0);
 
-// True if the scale differs by a factor of more than eight, or if one vector has one sign and the other has both. One tensor
-// rarely does that from step to step.
+// True if the scale differs by a factor of more than eight, or if one vector has one sign and the other has
+// both. One tensor rarely does that from step to step.
 bool differ_in_kind(const Sketch& a, const Sketch& b);
 
 // The running mean of the sketches of one tensor.

@@ -1,5 +1,5 @@
-// Parameters of codecs and memory rules in the control language: their values, and the words of errors. Apart from the parser, which
-// reads everything else.
+// Parameters of codecs and memory rules in the control language: their values, and the words of errors. Apart
+// from the parser, which reads everything else.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ std::string known_methods();
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word);
 // Whether `one` must not be written beside `other`, which has this value (ParamSpec::excludes).
 bool excludes(const kernels::ParamSpec& one, const kernels::ParamSpec& other, double value_of_other);
-// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is written decides: a value
-// that is the preset is no excuse.
+// What is wrong with parameters that are written together (ParamSpec::excludes); "" if nothing is. What is
+// written decides: a value that is the preset is no excuse.
 std::string conflict_of_written(std::span<const kernels::ParamSpec> specs,
                                 const std::array<bool, kernels::kMaxParams>& written,
                                 const kernels::Params& params);

@@ -72,7 +72,8 @@ std::string print_params(std::span<const kernels::ParamSpec> specs, const kernel
   return out;
 }
 
-// Every parameter that may be written. Of two that exclude each other, the one that has its preset is left out.
+// Every parameter that may be written. Of two that exclude each other, the one that has its preset is left
+// out.
 template <class Row>
 std::string print_all(const Row& row, const kernels::Params& params) {
   const kernels::Params preset = preset_params(row);
@@ -85,7 +86,8 @@ std::string print_all(const Row& row, const kernels::Params& params) {
   return print_params(row.specs, params, [&](std::size_t i) { return written[i]; });
 }
 
-// "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the preset.
+// "onebit(block=512)": the name of a codec or of a memory rule, and the parameters that differ from the
+// preset.
 template <class Row>
 std::string print_row(const Row& row, const kernels::Params& params) {
   const kernels::Params preset = preset_params(row);

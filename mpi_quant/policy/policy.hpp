@@ -12,10 +12,10 @@
 //   params       := '(' param=value {',' param=value} ')'
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
-// 'site', 'small' and the options but 'seed' are for MPI_Allreduce of unmodified programs (preload/intercept.hpp).
-// A call site is a fact of one rank, and ranks may differ in it. A rule matches sums below 64 KiB only if it
-// says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its relatives have no call site
-// and ignore these options.
+// 'site', 'small' and the options but 'seed' are for MPI_Allreduce of unmodified programs
+// (preload/intercept.hpp). A call site is a fact of one rank, and ranks may differ in it. A rule matches sums
+// below 64 KiB only if it says 'small' and names a lower bound of at least 4 KiB. MPIQ_Allreduce and its
+// relatives have no call site and ignore these options.
 //
 // Ranges of bytes and calls exclude their upper end ("0-64K" and "64K-" do not overlap). Ranges of ranks
 // include it ("@2-4" is 2, 3, 4). Calls are counted from 0 on each communicator. Every call of MPIQ_Allreduce
@@ -39,7 +39,8 @@
 
 namespace mq {
 
-// How to reduce: by MPI itself (codec is null), or with a codec over a plan, and what is remembered from call to call.
+// How to reduce: by MPI itself (codec is null), or with a codec over a plan, and what is remembered from call
+// to call.
 struct Method {
   const kernels::Codec* codec = nullptr;
   kernels::Params params;
@@ -58,8 +59,8 @@ struct Method {
   bool operator==(const Method&) const = default;
 };
 
-// Prints and parses "onebit(block=512)/direct memory=decay(beta=0.9)". to_string writes only what differs from the preset. Its text
-// parses to an equal Method.
+// Prints and parses "onebit(block=512)/direct memory=decay(beta=0.9)". to_string writes only what differs
+// from the preset. Its text parses to an equal Method.
 Result<Method> parse_method(std::string_view text);
 std::string to_string(const Method&);
 std::string params_to_string(const Method&);  // "block=512": every parameter of the codec, "" for none

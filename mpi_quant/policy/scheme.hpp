@@ -1,5 +1,5 @@
-// Schemes: methods of a call that are several ordinary reductions, one after the other. This is what a policy has to
-// know of them. A scheme's rows and messages are in mpi_quant/schemes/.
+// Schemes: methods of a call that are several ordinary reductions, one after the other. This is what a policy
+// has to know of them. A scheme's rows and messages are in mpi_quant/schemes/.
 #pragma once
 
 #include <algorithm>

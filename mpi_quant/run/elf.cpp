@@ -14,7 +14,8 @@
 namespace mq {
 namespace {
 
-// The bytes of a file, of which the system reads those that are looked at: a program may be very long. Empty if it cannot be read.
+// The bytes of a file, of which the system reads those that are looked at: a program may be very long. Empty
+// if it cannot be read.
 class Bytes {
  public:
   explicit Bytes(const std::string& path) {

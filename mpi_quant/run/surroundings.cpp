@@ -67,7 +67,8 @@ std::string container_advice(const std::string& program) {
          "Run mpiq-run inside the container, as docs/preload.md says under \"Containers\"";
 }
 
-// The file stays open in the program. Its number is a high one, because scripts use low ones, and its name is no other's (preload/unused.c).
+// The file stays open in the program. Its number is a high one, because scripts use low ones, and its name is
+// no other's (preload/unused.c).
 void watch_for_calls() {
   constexpr int kLeast = 100;
   unsigned long long any = 0;

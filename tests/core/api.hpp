@@ -117,7 +117,8 @@ double relative_error(const std::vector<T>& x, const std::vector<T>& reference) 
   return energy > 0 ? norm(x, reference) / energy : 0;
 }
 
-// Whether two calls with one input give the same bits: not where elements are rounded at random, differently in each call.
+// Whether two calls with one input give the same bits: not where elements are rounded at random, differently
+// in each call.
 inline bool repeats(const kernels::Codec& codec) {
   return codec.lossless || !codec.unbiased(kernels::preset_params(codec));
 }

@@ -1,5 +1,6 @@
-// Rules with estimates (memory=ef21, lazy, 3pc) through the public interface, under real MPI: when calls are exact, ranks that
-// may or need not send, ranks whose estimates differ, keys that change their rule, and what residual functions do with estimates.
+// Rules with estimates (memory=ef21, lazy, 3pc) through the public interface, under real MPI: when calls are
+// exact, ranks that may or need not send, ranks whose estimates differ, keys that change their rule, and what
+// residual functions do with estimates.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -88,7 +89,8 @@ TEST_F(EstimatesApi, all_versions_follow_vectors_that_stand_still_over_every_pla
         ASSERT_EQ(reduce(x, y, method), MPI_SUCCESS) << method;
         ASSERT_TRUE(same_on_all_ranks(y)) << method;
       }
-      // Version 5 follows the last vector and not the estimate, so what the first change lost stays until an exact call.
+      // Version 5 follows the last vector and not the estimate, so what the first change lost stays until an
+      // exact call.
       EXPECT_LT(error(x, y), std::string(rule) == "3pc(v=5)" ? 0.1 * size : 1e-4) << method;
       ASSERT_EQ(MPIQ_Residual_reset(comm, "w"), MPI_SUCCESS);
     }
@@ -108,7 +110,8 @@ TEST_F(EstimatesApi, by_a_shared_coin_calls_are_exact_on_all_ranks_alike) {
   EXPECT_LT(exact, 34);
 }
 
-// Frames of a rank that sends nothing have headers only: direct has 2 (P - 1) messages a segment, this is one segment.
+// Frames of a rank that sends nothing have headers only: direct has 2 (P - 1) messages a segment, this is one
+// segment.
 TEST_F(EstimatesApi, a_rank_may_skip_and_its_last_contribution_stands_but_not_for_ever) {
   if (size == 1) return;
   for (const char* const rule : {"ef21(max=2)", "lazy(zeta=0,max=2)", "3pc(max=2)"}) {
@@ -209,7 +212,8 @@ TEST_F(EstimatesApi, a_call_without_a_rule_leaves_what_the_key_keeps) {
   }
 }
 
-// Their arrays mean something else. Version 5 after ef21, or after a call in which a rank sent nothing, would go on from another y.
+// Their arrays mean something else. Version 5 after ef21, or after a call in which a rank sent nothing, would
+// go on from another y.
 TEST_F(EstimatesApi, of_another_rule_start_again_and_version_5_delivers_what_a_rank_did_not_send) {
   if (size == 1) return;
   std::vector<float> x = vector_of_call(0), y(kN);

@@ -1,5 +1,6 @@
-// Facts of the whole vector through the public interface: bound(rel=R) measures the vectors of all ranks in each call, also
-// with a key, and every result is within R times the greatest magnitude that any rank brought.
+// Facts of the whole vector through the public interface: bound(rel=R) measures the vectors of all ranks in
+// each call, also with a key, and every result is within R times the greatest magnitude that any rank
+// brought.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// The guard's judgement of a call alone: over the budget of the rule, or further from the exact sum than the method
-// promises. What a rule does after it is tested by programs under the preload library (tests/preload).
+// The guard's judgement of a call alone: over the budget of the rule, or further from the exact sum than the
+// method promises. What a rule does after it is tested by programs under the preload library (tests/preload).
 
 #include "mpi_quant/core/guard.hpp"
 

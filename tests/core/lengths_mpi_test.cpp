@@ -1,5 +1,5 @@
-// Whether a method is accepted depends on the method and the type of the elements, and never on the length of the vector: a short
-// vector in a program that ran is no error.
+// Whether a method is accepted depends on the method and the type of the elements, and never on the length of
+// the vector: a short vector in a program that ran is no error.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// Memory rules through the public interface, under real MPI: what each rule conserves over calls, its arrays, and errors of
-// ranks whose rules do not fit together.
+// Memory rules through the public interface, under real MPI: what each rule conserves over calls, its arrays,
+// and errors of ranks whose rules do not fit together.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,6 +1,6 @@
-// NaN and Inf through the public interface, under real MPI: every memory rule with every codec, each value at the first, a middle and
-// the last element, on one rank only. The result is not finite there on all ranks in that very call, the other elements are
-// what they should be, and later calls are right again.
+// NaN and Inf through the public interface, under real MPI: every memory rule with every codec, each value at
+// the first, a middle and the last element, on one rank only. The result is not finite there on all ranks in
+// that very call, the other elements are what they should be, and later calls are right again.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -51,7 +51,8 @@ class Nonfinite : public Api {
     return MPIQ_Allreduce(x.data(), y.data(), static_cast<MPI_Count>(x.size()), MPI_FLOAT, MPI_SUM, comm,
                           Info{{"mpiq_method", method}, {"mpiq_key", "w"}});
   }
-  // The sums over ranks of this vector, and of what the key keeps: the residual or, with a minus sign, the estimates.
+  // The sums over ranks of this vector, and of what the key keeps: the residual or, with a minus sign, the
+  // estimates.
   std::array<std::vector<double>, 2> sums(const std::vector<float>& x,
                                           const kernels::MemoryRule& rule) const {
     std::vector<float> kept(kN);
@@ -65,7 +66,8 @@ class Nonfinite : public Api {
     return {std::vector<double>(both.begin(), both.begin() + kN),
             std::vector<double>(both.begin() + kN, both.end())};
   }
-  // A call with this value at this place of one rank; a finite one if the rank is -1. False: the method is refused.
+  // A call with this value at this place of one rank; a finite one if the rank is -1. False: the method is
+  // refused.
   bool call(const std::string& method, const kernels::MemoryRule& rule, const kernels::Codec& codec,
             float value, std::size_t place, int of_rank) {
     std::vector<float> x =
@@ -117,7 +119,8 @@ TEST_F(Nonfinite, values_reach_all_ranks_at_once_and_nothing_else_is_lost) {
       bool serves = true;
       for (std::size_t v = 0; v < kValues.size() && serves; ++v) {
         const auto of_rank = static_cast<int>(v) % size;
-        // The first call of a key, which is exact with estimates; and calls after one and after two finite ones.
+        // The first call of a key, which is exact with estimates; and calls after one and after two finite
+        // ones.
         for (std::size_t i = 0; i < kPlaces.size() && serves; ++i) {
           serves = call(method, rule, codec, kValues[v], kPlaces[(v + i) % kPlaces.size()], of_rank);
           for (std::size_t finite = 0; finite < (i == 2 ? 2 : 1) && serves; ++finite)

@@ -1,5 +1,5 @@
-// Random rounding through the public interface: all ranks get the same bits, each call rounds anew, and a seed, a key and
-// the number of its call say how, also after a restart.
+// Random rounding through the public interface: all ranks get the same bits, each call rounds anew, and a
+// seed, a key and the number of its call say how, also after a restart.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

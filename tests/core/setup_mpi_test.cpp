@@ -1,5 +1,6 @@
-// What the first call on a communicator costs: at most so many of MPI's collectives and communicators, whatever the
-// number of ranks, and none in later calls. The linker puts the functions here in place of MPI's.
+// What the first call on a communicator costs: at most so many of MPI's collectives and communicators,
+// whatever the number of ranks, and none in later calls. The linker puts the functions here in place of
+// MPI's.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// What the table of libmpi_quant_cuda.so asks of the driver: how often it enters a context, which image of kernels it loads, and
-// when. On the fake driver.
+// What the table of libmpi_quant_cuda.so asks of the driver: how often it enters a context, which image of
+// kernels it loads, and when. On the fake driver.
 
 #include <gtest/gtest.h>
 
@@ -109,7 +109,8 @@ TEST_F(DeviceDriver, without_kernels_for_the_gpu_the_rest_works) {
   use_gpu(0);
 }
 
-// The driver is older than the compiler, or the GPU newer: 200 CUDA_ERROR_INVALID_IMAGE, 209 _NO_BINARY_FOR_GPU.
+// The driver is older than the compiler, or the GPU newer: 200 CUDA_ERROR_INVALID_IMAGE, 209
+// _NO_BINARY_FOR_GPU.
 TEST_F(DeviceDriver, a_driver_that_refuses_the_binaries_compiles_their_ptx) {
   for (const int error : {200, 209}) {
     ASSERT_EQ(cuDevicePrimaryCtxReset_v2(1), kSuccess);

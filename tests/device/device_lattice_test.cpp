@@ -1,5 +1,6 @@
-// What is special of the device row of bound, against the scalar host row: blocks of every form and width, so that their lengths
-// differ; few and many blocks; wires that encode did not write; the measured magnitude. In the emulator.
+// What is special of the device row of bound, against the scalar host row: blocks of every form and width, so
+// that their lengths differ; few and many blocks; wires that encode did not write; the measured magnitude. In
+// the emulator.
 
 #include <gtest/gtest.h>
 
@@ -23,8 +24,8 @@ DeviceRowUnderTest<T> bound_row(double abs) {
   return {{&codec, params, kernels::Isa::scalar}, kernels::device_ops(codec, Row<T>::kElement, params)};
 }
 
-// Every 300 elements something else: a slope, noise, a constant, elements of one sign, rare large ones and, if `special`,
-// those that are not finite or beyond every range.
+// Every 300 elements something else: a slope, noise, a constant, elements of one sign, rare large ones and,
+// if `special`, those that are not finite or beyond every range.
 template <class T>
 std::vector<T> mixed(std::size_t n, double scale, bool special, std::uint64_t number) {
   std::mt19937_64 random(seed() + number);

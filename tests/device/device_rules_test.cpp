@@ -1,6 +1,6 @@
-// The executor with memory rules and vectors on GPUs: the bits of an all-host run for every codec, plan and rule, whatever memory
-// each rank's vectors are in, and nothing is staged. The kernels are the host's functions (tests/kernels/host_kernels.hpp);
-// device_memory_test.cpp runs those of a GPU.
+// The executor with memory rules and vectors on GPUs: the bits of an all-host run for every codec, plan and
+// rule, whatever memory each rank's vectors are in, and nothing is staged. The kernels are the host's
+// functions (tests/kernels/host_kernels.hpp); device_memory_test.cpp runs those of a GPU.
 
 #include <gtest/gtest.h>
 
@@ -112,7 +112,8 @@ TEST_F(DeviceRules, many_segments_in_flight_and_messages_in_any_order) {
   });
 }
 
-// The length of the first of two messages in a payload is not trusted. One that is in bounds may lead to any decode.
+// The length of the first of two messages in a payload is not trusted. One that is in bounds may lead to any
+// decode.
 TEST_F(DeviceRules, damaged_lengths_of_two_messages_are_errors_and_never_a_hang) {
   int damaged = 0;
   for_each_rule_scene(3, 3, [&](const Scene& scene, int turn) {

@@ -1,7 +1,7 @@
 // A GPU for the tests of the executor: a DeviceApi over host memory that nobody may touch but the operations
-// of a stream (hidden_memory.hpp). Streams are lazy: their work is done when somebody waits for it, or has asked a
-// few times. Kernels are the host's rows, so that every codec has one. Each Device counts what is asked of it
-// and can be told to fail.
+// of a stream (hidden_memory.hpp). Streams are lazy: their work is done when somebody waits for it, or has
+// asked a few times. Kernels are the host's rows, so that every codec has one. Each Device counts what is
+// asked of it and can be told to fail.
 #pragma once
 
 #include <array>

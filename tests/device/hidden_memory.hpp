@@ -1,5 +1,6 @@
-// Memory of a GPU of the tests: at the addresses that the library knows, every access is a fault. The operations of streams see it
-// at other addresses. So nothing has to change access rights, which for every operation costs more than what is tested.
+// Memory of a GPU of the tests: at the addresses that the library knows, every access is a fault. The
+// operations of streams see it at other addresses. So nothing has to change access rights, which for every
+// operation costs more than what is tested.
 #pragma once
 
 #include <sys/mman.h>
@@ -47,9 +48,9 @@ class HiddenMemory {
   }
 
  private:
-  // An address whose low 32 bits are 2.5 GiB or more. Behind a small number in a kernel's arguments there may be four bytes
-  // that nobody has set, and those may be the upper half of an address of this memory. Then number and bytes together must
-  // not look like an address of it.
+  // An address whose low 32 bits are 2.5 GiB or more. Behind a small number in a kernel's arguments there may
+  // be four bytes that nobody has set, and those may be the upper half of an address of this memory. Then
+  // number and bytes together must not look like an address of it.
   static void* place(std::size_t bytes) {
     constexpr std::uintptr_t kPeriod = std::uintptr_t{4} << 30, kLow = std::uintptr_t{5} << 29;
     if (bytes > kPeriod - kLow) std::abort();

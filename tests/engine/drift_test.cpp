@@ -1,6 +1,6 @@
-// What memory rules keep by adding to it, over thousands of calls. Each call rounds. These errors may add up like a random walk:
-// with the square root of the calls, as where floats are added without any codec. They must not grow faster than that, and an
-// exact call of a rule with estimates must end them.
+// What memory rules keep by adding to it, over thousands of calls. Each call rounds. These errors may add up
+// like a random walk: with the square root of the calls, as where floats are added without any codec. They
+// must not grow faster than that, and an exact call of a rule with estimates must end them.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
-// Rules with estimates (kernels/host/estimates-inl.hpp) over codecs, plans and numbers of ranks: the sum of estimates is what
-// every rank knows, exact calls are exact, estimates come nearer to vectors that stand still, ranks that send nothing send
-// headers, and each version of the three-point compressors does what its definition says.
+// Rules with estimates (kernels/host/estimates-inl.hpp) over codecs, plans and numbers of ranks: the sum of
+// estimates is what every rank knows, exact calls are exact, estimates come nearer to vectors that stand
+// still, ranks that send nothing send headers, and each version of the three-point compressors does what its
+// definition says.
 
 #include <gtest/gtest.h>
 
@@ -64,8 +65,9 @@ std::vector<float> estimate(const Outcome<float>& got, std::size_t rank, std::si
   return h;
 }
 
-// The result and the second array are H, which is the sum of all h but for rounding, many calls long. magnitude: of what was
-// added so far. An element near zero may have been sent as the greatest of its block and then taken back, as by terngrad.
+// The result and the second array are H, which is the sum of all h but for rounding, many calls long.
+// magnitude: of what was added so far. An element near zero may have been sent as the greatest of its block
+// and then taken back, as by terngrad.
 void expect_sums(const Outcome<float>& got, std::size_t n, std::vector<double>& magnitude,
                  const std::string& where) {
   const auto sums = array_of(got.residual, 1, n);
@@ -161,7 +163,8 @@ TEST(Estimates, with_a_lossless_codec_results_are_exact) {
   });
 }
 
-// The definition of a three-point compressor for y = x: |h' - x|^2 <= (1 - A) |h - x|^2. With allgather no sums are encoded.
+// The definition of a three-point compressor for y = x: |h' - x|^2 <= (1 - A) |h - x|^2. With allgather no
+// sums are encoded.
 TEST(Estimates, of_vectors_that_stand_still_come_nearer_in_every_call) {
   struct Contraction {
     const char* codec;

@@ -1,5 +1,6 @@
-// The guarantee of codecs with an absolute bound, over whole reductions: every element of the result is within the bound
-// (and the rounding of an ordinary sum) of the exact sum, on any number of ranks and over every plan.
+// The guarantee of codecs with an absolute bound, over whole reductions: every element of the result is
+// within the bound (and the rounding of an ordinary sum) of the exact sum, on any number of ranks and over
+// every plan.
 
 #include <gtest/gtest.h>
 
@@ -66,8 +67,8 @@ TEST(Guarantee, every_result_is_within_the_bound_of_the_exact_sum) {
         }
 }
 
-// Multiples of the step are added exactly, in any order, while the sums are short enough for the type. A third of the
-// elements lie half-way between two multiples, where rounding is to even.
+// Multiples of the step are added exactly, in any order, while the sums are short enough for the type. A
+// third of the elements lie half-way between two multiples, where rounding is to even.
 template <class T>
 Vectors<T> with_ties(int ranks, std::size_t n, T step) {
   Vectors<T> x = vectors<T>(Input::normal, ranks, n);

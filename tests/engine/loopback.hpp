@@ -1,6 +1,6 @@
-// A Comm whose ranks are in one process: threads, so that ThreadSanitizer sees the executor, or fibers that take turns, so that
-// plans are swept over many rank counts in seconds. Can delay, damage, lose, duplicate and reorder
-// messages on purpose, and end ranks.
+// A Comm whose ranks are in one process: threads, so that ThreadSanitizer sees the executor, or fibers that
+// take turns, so that plans are swept over many rank counts in seconds. Can delay, damage, lose, duplicate
+// and reorder messages on purpose, and end ranks.
 #pragma once
 
 #include <atomic>
@@ -88,7 +88,8 @@ class Loopback {
       done = true;
       return {};
     }
-    // Sleeps until something has happened to this rank since its last call, or for a moment: polls may be counted.
+    // Sleeps until something has happened to this rank since its last call, or for a moment: polls may be
+    // counted.
     void idle() { net_.wait(rank_, events_seen_); }
     void busy() {}
     int unfinished() const { return unfinished_; }
@@ -146,7 +147,8 @@ class Loopback {
       });
     for (std::thread& t : threads) t.join();
   }
-  // The same on this thread: the ranks take turns, where they are idle. With sanitizers they are threads all the same.
+  // The same on this thread: the ranks take turns, where they are idle. With sanitizers they are threads all
+  // the same.
   void run_in_turn(const std::function<void(Rank&)>& body) {
     constexpr int kMost = 16;
     if (kSanitized || size_ > kMost) return run(body);

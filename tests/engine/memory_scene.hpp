@@ -8,7 +8,8 @@
 
 namespace mq::test {
 
-// Calls property(scene, n) for every codec x plan x number of ranks, with this rule. Few lengths: execute_test.cpp has more.
+// Calls property(scene, n) for every codec x plan x number of ranks, with this rule. Few lengths:
+// execute_test.cpp has more.
 template <class F>
 void for_each_scene_of(const kernels::MemoryRule& rule, const F& property) {
   const auto lengths = [](std::size_t ranks) {

@@ -1,5 +1,5 @@
-// Memory rules over every codec, plan and number of ranks: identical bits, what each rule conserves, the codec's wire,
-// values that are not finite, and the mathematics of each rule.
+// Memory rules over every codec, plan and number of ranks: identical bits, what each rule conserves, the
+// codec's wire, values that are not finite, and the mathematics of each rule.
 
 #include <gtest/gtest.h>
 
@@ -198,7 +198,8 @@ TEST(Memory, momentum_clips_each_ranks_norm) {
     }
 }
 
-// Vectors are long, so each rule and codec has two plans in turn: every rule meets every plan, and so does every codec.
+// Vectors are long, so each rule and codec has two plans in turn: every rule meets every plan, and so does
+// every codec.
 TEST(Memory, bits_do_not_depend_on_instruction_sets_pipelines_threads_and_places) {
   std::size_t turn = 0;
   for (const MemoryRule& of : kernels::memory_rules())
@@ -295,7 +296,8 @@ TEST(Memory, values_that_are_not_finite_reach_every_rank_and_are_gone_in_the_nex
       });
 }
 
-// The mean of many results of one vector: all that is missing is in the last residuals (T22), which do not grow (T24).
+// The mean of many results of one vector: all that is missing is in the last residuals (T22), which do not
+// grow (T24).
 void expect_mean(const Scene& scene) {
   constexpr std::size_t kN = 2000;
   constexpr int kCalls = 100;

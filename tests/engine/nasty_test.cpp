@@ -167,8 +167,8 @@ void expect_nasty_input_is_survived(const Scene& scene, Nasty kind) {
   const Outcome<T> got = run(scene, x, nothing);
   expect_sound(got, where);
   const bool finite = kind != Nasty::nan && kind != Nasty::infinity && kind != Nasty::infinities;
-  // A block of some codecs that holds an element that is not finite has no room for others, which then wait in
-  // the residual; or have none.
+  // A block of some codecs that holds an element that is not finite has no room for others, which then wait
+  // in the residual; or have none.
   const bool no_room = !finite && scene.codec->marks_blocks && !scene.feedback;
   const bool is_tame = tame(x, *scene.codec);
   expect_finite_where_the_sum_is(got, x, is_tame && !no_room, where);

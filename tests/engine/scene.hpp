@@ -206,10 +206,11 @@ inline std::vector<int> node_sizes(const PlanRow& plan, int ranks) {
   return all;
 }
 
-// Every codec x plan x length of a row, each with two of the rank counts in turn, so that every plan meets every rank count with
-// every length, and every codec meets every rank count. Under sanitizers: half of the lengths, each with one rank count. All rank
-// counts for all of them would take four times as long, and show the same: what a plan does with a rank count is proved for all
-// codecs (plan_test.cpp). lengths(ranks) are as many for all rank counts.
+// Every codec x plan x length of a row, each with two of the rank counts in turn, so that every plan meets
+// every rank count with every length, and every codec meets every rank count. Under sanitizers: half of the
+// lengths, each with one rank count. All rank counts for all of them would take four times as long, and show
+// the same: what a plan does with a rank count is proved for all codecs (plan_test.cpp). lengths(ranks) are
+// as many for all rank counts.
 template <class Lengths, class F>
 void for_each_scene_in_turn(const std::vector<int>& rank_counts, const Lengths& lengths, const F& property) {
   const std::size_t all = rank_counts.size();

@@ -1,4 +1,5 @@
-// The bytes that methods send are those of their formats: of one encode, and of a whole allreduce. Within 1 %.
+// The bytes that methods send are those of their formats: of one encode, and of a whole allreduce. Within 1
+// %.
 
 #include <gtest/gtest.h>
 
@@ -75,7 +76,8 @@ TEST(WireBytes, an_encode_has_the_bytes_of_its_format) {
   }
 }
 
-// Each rank sends its part of P - 1 slices, and the sum of its own slice P - 1 times. Each message has a header beside.
+// Each rank sends its part of P - 1 slices, and the sum of its own slice P - 1 times. Each message has a
+// header beside.
 TEST(WireBytes, a_rank_sends_two_shares_of_the_vector_over_plan_direct) {
   for (const int ranks : kSanitized ? std::vector{2} : std::vector{2, 3, 5}) {
     const auto x = inputs<float>(ranks, kCount);

@@ -94,7 +94,8 @@ TEST_F(ResidualFile, a_restored_run_with_more_arrays_goes_on_bit_for_bit_and_on_
   EXPECT_LE(norm(mine, sum), 1e-6 * norm(sum, std::vector<float>(sum.size())));
 }
 
-// The sum of estimates goes to every rank, whatever their number; estimates of ranks that are no more are added to others.
+// The sum of estimates goes to every rank, whatever their number; estimates of ranks that are no more are
+// added to others.
 TEST_F(ResidualFile, estimates_go_on_bit_for_bit_and_on_fewer_ranks_with_the_same_sum) {
   if (size == 1) return;
   const std::string method = "topk memory=3pc(resync=4)";

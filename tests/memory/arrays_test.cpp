@@ -1,4 +1,5 @@
-// The arrays that a key keeps: as many as the rules of its calls need, and what becomes of them when residuals are put aside.
+// The arrays that a key keeps: as many as the rules of its calls need, and what becomes of them when
+// residuals are put aside.
 
 #include <gtest/gtest.h>
 

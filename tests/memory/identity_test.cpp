@@ -126,7 +126,8 @@ TEST_F(Tensors, a_factor_does_not_part_a_tensor_from_its_residual) {
     fill(a_, pattern_a_, scale);
     EXPECT_EQ(see(Identity::address, a_).what, FeedbackOutcome::hit) << scale;
   }
-  // A factor of more than eight might be another vector with the same pattern. The second call shows that it stays.
+  // A factor of more than eight might be another vector with the same pattern. The second call shows that it
+  // stays.
   for (const float scale : {1024.0F, 0.001F}) {
     fill(a_, pattern_a_, scale);
     EXPECT_EQ(see(Identity::address, a_).what, FeedbackOutcome::stranger) << scale;

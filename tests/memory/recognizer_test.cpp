@@ -143,8 +143,8 @@ TEST(Recognizers, tensors_in_turn_are_told_apart_whatever_their_scales) {
   }
 }
 
-// The sum and the sum of squares of one vector, or a gradient and its small copy, through one buffer: the ranks of their
-// magnitudes are the same.
+// The sum and the sum of squares of one vector, or a gradient and its small copy, through one buffer: the
+// ranks of their magnitudes are the same.
 TEST(Recognizers, vectors_with_the_same_ranks_in_turn_are_told_apart_by_scale_and_sign) {
   for (const bool squares : {true, false}) {
     Vectors make;

@@ -135,8 +135,9 @@ inline Terms::Id ring(Terms& t, const Ranks& ranks, int chunk, bool feedback) {
   return t.decoded(encoded);
 }
 
-// What `rank` encodes of a chunk when it has added what log2(group) partners, and then a smaller block, gave it: the sum
-// of the group of ranks that begins at `first`. The ranks from first + group to `end` are the smaller blocks.
+// What `rank` encodes of a chunk when it has added what log2(group) partners, and then a smaller block, gave
+// it: the sum of the group of ranks that begins at `first`. The ranks from first + group to `end` are the
+// smaller blocks.
 inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, int first, int group,
                         int rank, int end) {
   bool added = false;
@@ -156,7 +157,8 @@ inline Terms::Id halved(Terms& t, const Ranks& ranks, int chunk, bool feedback, 
   return added ? encoded_sum(t, ranks, sum, rank, chunk, feedback) : own(t, rank, chunk, feedback);
 }
 
-// The shape of the grid for `size` ranks. Only the number of columns comes from the plan (its chunks); the rest is computed here.
+// The shape of the grid for `size` ranks. Only the number of columns comes from the plan (its chunks); the
+// rest is computed here.
 struct GridOf {
   int columns = 0, rows = 0, rest = 0;
   explicit GridOf(int size) : columns(columns_of(size)), rows(size / columns), rest(size % columns) {}
@@ -168,8 +170,8 @@ struct GridOf {
   }
   bool is_direct() const { return rows == 1; }
   bool is_short(int rank) const { return rank >= rows * columns; }
-  // Who adds what `rank` has of a chunk: the rank in the chunk's column of the same row. If that row is too short, it is the
-  // rank of that column in the row above.
+  // Who adds what `rank` has of a chunk: the rank in the chunk's column of the same row. If that row is too
+  // short, it is the rank of that column in the row above.
   int owner(int rank, int chunk) const {
     const int here = rank / columns * columns + chunk;
     return here < rows * columns + rest ? here : here - columns;
@@ -209,7 +211,8 @@ inline bool has_extra(int rank, int size) { return rank + (1 << log2_floor(size)
 
 inline int none(const Ranks&) { return 0; }
 
-// The block of a rank in halving_doubling: a power of two of ranks for each bit of the size, the largest first.
+// The block of a rank in halving_doubling: a power of two of ranks for each bit of the size, the largest
+// first.
 struct BlockOf {
   int size = 0;
   bool is_last = false;

@@ -103,8 +103,8 @@ TEST(Prover, rejects_every_plan_with_another_slot_chunk_sum_peer_round_operation
   });
 }
 
-// Two steps of a rank that may trade places: neither writes what the other reads or writes, and messages between the same
-// two ranks with the same tag keep their order.
+// Two steps of a rank that may trade places: neither writes what the other reads or writes, and messages
+// between the same two ranks with the same tag keep their order.
 bool independent(const Step& a, const Step& b, const Plan& plan) {
   if (a.op == Op::exchange && b.op == Op::exchange && tag_of(plan, a) == tag_of(plan, b) &&
       ((a.to != kNobody && a.to == b.to) || (a.from != kNobody && a.from == b.from)))

@@ -169,7 +169,8 @@ class Machine {
     std::vector<Chunk> chunks;
     std::vector<Terms::Id> residual;
   };
-  // Halves of messages between the same ranks with the same tag that have no partner yet: either sends or receives.
+  // Halves of messages between the same ranks with the same tag that have no partner yet: either sends or
+  // receives.
   struct Posted {
     std::vector<Slot*> slots;
     bool sends = false;

@@ -1,4 +1,5 @@
-// Parameters of which only one counts: what is written decides, over the tables of codecs, memory rules and schemes.
+// Parameters of which only one counts: what is written decides, over the tables of codecs, memory rules and
+// schemes.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// The memory rule of a method: read and printed over the table of rules, and errors that name the word and what is known.
+// The memory rule of a method: read and printed over the table of rules, and errors that name the word and
+// what is known.
 
 #include <gtest/gtest.h>
 

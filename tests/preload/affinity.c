@@ -1,6 +1,6 @@
-/* What the library does to the processors and threads of a program: nothing, without codec threads. With them, it starts
- * threads that may run wherever the program may.
- * affinity CPUS exact|lossy [THREADS]; CPUS: how many processors the process may use; THREADS: as MPIQ_THREADS. */
+/* What the library does to the processors and threads of a program: nothing, without codec threads. With
+ * them, it starts threads that may run wherever the program may. affinity CPUS exact|lossy [THREADS];
+ * CPUS: how many processors the process may use; THREADS: as MPIQ_THREADS. */
 #define _GNU_SOURCE
 #include "tests/preload/check.h"
 

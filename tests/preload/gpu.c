@@ -80,7 +80,8 @@ static void test_failure(const float* x, int rank, int size) {
   }
 }
 
-/* Rank 0, or each rank, captures a stream: MPI's sum, for all. Which here is let to touch the GPU's memory. */
+/* Rank 0, or each rank, captures a stream: MPI's sum, for all. Which here is let to touch the GPU's
+ * memory. */
 static void test_capture(const float* x, int captures, int size) {
   int (*create)(void**, unsigned) = NULL;
   int (*begin)(void*, int) = NULL;

@@ -3,7 +3,8 @@
  *   wildcard     a receive of anything from anybody must not get the library's messages
  *   collectives  a barrier and sums that were started before and end after
  *   nonblocking  MPI_Iallreduce and persistent sums stay MPI's, bit for bit
- *   legal        MPI_Iallreduce does not wait for other ranks, and goes on while its rank is in another call */
+ *   legal        MPI_Iallreduce does not wait for other ranks
+ *                and goes on while its rank is in another call */
 #include "tests/preload/check.h"
 
 static void wildcard(void) {

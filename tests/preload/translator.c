@@ -1,5 +1,6 @@
-/* A library that translates between MPIs: handles of its own, of 8 bytes, and a version that cites the MPI beneath it.
- * With -DPROGRAM: a program that is compiled for it. Under the preload library its sum is the translator's own. */
+/* A library that translates between MPIs: handles of its own, of 8 bytes, and a version that cites the MPI
+ * beneath it. With -DPROGRAM: a program that is compiled for it. Under the preload library its sum is the
+ * translator's own. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// MPIQ_Factors_allreduce under real MPI: the sum, the choice between factors and the matrix, and bad arguments, which must
-// be an error on all ranks and leave the communicator usable.
+// MPIQ_Factors_allreduce under real MPI: the sum, the choice between factors and the matrix, and bad
+// arguments, which must be an error on all ranks and leave the communicator usable.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// lowrank under real MPI: its accuracy, what it leaves out, its residuals in the MPIQ_Residual_ functions, the calls that it
-// cannot serve, and calls of ranks that do not fit together.
+// lowrank under real MPI: its accuracy, what it leaves out, its residuals in the MPIQ_Residual_ functions,
+// the calls that it cannot serve, and calls of ranks that do not fit together.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -63,8 +63,8 @@ class LowRank : public Api {
   }
 };
 
-// A random basis of r columns in n dimensions sees a direction by about 1/sqrt(n r) of its length, and rounding errors grow
-// by the inverse.
+// A random basis of r columns in n dimensions sees a direction by about 1/sqrt(n r) of its length, and
+// rounding errors grow by the inverse.
 template <class T>
 double tolerance(const Shape& s, int ranks) {
   return static_cast<double>(std::numeric_limits<T>::epsilon()) * 16 * ranks *

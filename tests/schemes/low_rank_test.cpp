@@ -1,4 +1,5 @@
-// The linear algebra of lowrank: the bits of its products, orthonormal columns, and what the last pass leaves.
+// The linear algebra of lowrank: the bits of its products, orthonormal columns, and what the last pass
+// leaves.
 
 #include "mpi_quant/schemes/low_rank.hpp"
 

@@ -1,6 +1,7 @@
-// The mirrors of MPIQ_Neighbor_mix over thousands of rounds, with ranks in one process: the sum of all vectors stays as well as it
-// does where each rank reads the others' vectors and computes in the same type. Each round rounds, and these errors may add up
-// like a random walk, but not faster. And which gamma a codec bears.
+// The mirrors of MPIQ_Neighbor_mix over thousands of rounds, with ranks in one process: the sum of all
+// vectors stays as well as it does where each rank reads the others' vectors and computes in the same type.
+// Each round rounds, and these errors may add up like a random walk, but not faster. And which gamma a codec
+// bears.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// What tests of MPIQ_Neighbor_mix share: graphs in which all ranks can reach each other, and the iteration in closed form.
+// What tests of MPIQ_Neighbor_mix share: graphs in which all ranks can reach each other, and the iteration in
+// closed form.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// MPIQ_Neighbor_mix under real MPI: the iteration in closed form, what stays, the rate of consensus over several graphs and
-// codecs, and calls of ranks that do not fit together.
+// MPIQ_Neighbor_mix under real MPI: the iteration in closed form, what stays, the rate of consensus over
+// several graphs and codecs, and calls of ranks that do not fit together.
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -33,7 +33,8 @@ TEST_F(NeighborMix, uncompressed_is_the_iteration_in_closed_form) {
           ASSERT_EQ(mix(graph, x, weight, gamma), MPI_SUCCESS);
           closed.round(edges, gamma);
           const std::vector<double>& expected = closed.x[static_cast<std::size_t>(rank)];
-          // Each round rounds a few numbers of magnitude 5 at most; the matrix amplifies no error beyond the ranks.
+          // Each round rounds a few numbers of magnitude 5 at most; the matrix amplifies no error beyond the
+          // ranks.
           for (std::size_t i = 0; i < x.size(); ++i)
             ASSERT_NEAR(static_cast<double>(x[i]), expected[i], 5 * unit * 8 * size * round)
                 << name << ", round " << round;

@@ -7,7 +7,7 @@ A block of the page after a line '<!-- walk: NAME, ACTION -->' is one step of th
     in FILE after "TEXT"   the block comes after that line
     in FILE instead of "TEXT"
 
-The walks are plan, function, caught, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
+The walks are plan, function, caught, option, column and plot; add_codec_test.cmake has the codecs and memory rules. No walk compiles the codecs.
 """
 import glob
 import os
@@ -131,6 +131,12 @@ def caught(copy, _cxx, mpicc, _gtest):
     run("./program", folder=copy)
 
 
+def option(copy, cxx, mpicc, _gtest):
+    """The files compile with the new option."""
+    for file in ("bench/options.cpp", "bench/config.cpp"):
+        run(cxx, *FLAGS, *mpi_flags(mpicc), "-fsyntax-only", file, folder=copy)
+
+
 def column(copy, cxx, mpicc, _gtest):
     """The program and the scripts have the same columns, and what fills the row compiles."""
     for file in ("bench/rows.cpp", "bench/tabulate.cpp"):
@@ -153,6 +159,7 @@ def plot(copy, _cxx, _mpicc, _gtest):
 
 
 FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"), caught: ("mpi_quant",),
+           option: ("kernels", "mpi_quant", "sparse_allreduce", "bench"),
            column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("scripts", "tests")}
 
 
