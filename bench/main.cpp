@@ -19,8 +19,7 @@ int main(int argc, char** argv) {
     if (launcher_rank() == 0) print_texts(line.out, line.err);
     return line.exit_code;
   }
-  std::string command_line;
-  for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
+  const std::string command_line = command_line_text(argc, argv);
   // The library must read the GPUs' clocks for the times that --phases prints, unless the user has set the
   // variable.
   if (line.options.phases) (void)setenv("MPIQ_CUDA_TIME", "on", 0);

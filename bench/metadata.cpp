@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "bench/buffers.hpp"
@@ -188,6 +189,17 @@ bool Topology::one_clock(int first_ranks) const {
                      [&](std::uint64_t m) { return m == machine[0]; });
 }
 
+std::string without_folders(std::string_view text) {
+  static const std::regex path(R"((^|[ =:;,'"])/(?:[^ :;,'"]*/)?([^ /:;,'"]*))");
+  return std::regex_replace(std::string(text), path, "$1$2");
+}
+
+std::string command_line_text(int argc, const char* const* argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) text.append(i == 0 ? "" : " ").append(argv[i]);
+  return without_folders(text);
+}
+
 std::vector<EnvRow> allowed_environment() {
   static constexpr std::array<std::string_view, 15> prefixes{"MPIR_CVAR_",
                                                              "UCX_",
@@ -211,7 +223,7 @@ std::vector<EnvRow> allowed_environment() {
                      [&](std::string_view p) { return text.starts_with(p); }))
       continue;
     const std::size_t equals = text.find('=');
-    rows.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    rows.push_back({text.substr(0, equals), without_folders(text.substr(equals + 1))});
   }
   std::sort(rows.begin(), rows.end(),
             [](const EnvRow& a, const EnvRow& b) { return a.name.str() < b.name.str(); });

@@ -16,6 +16,7 @@
 #include "bench/config_difference.hpp"
 #include "bench/hdf5.hpp"
 #include "bench/lock_file.hpp"
+#include "bench/metadata.hpp"
 #include "bench/report.hpp"
 
 namespace mq::bench {
@@ -346,6 +347,17 @@ TEST_F(ResultFile, columns_cover_the_whole_row_without_overlap) {
     EXPECT_LE(end, columns[i + 1].offset) << columns[i].name;
     EXPECT_LT(columns[i + 1].offset - end, 8U) << "a member after " << columns[i].name << " has no column";
   }
+}
+
+TEST(Metadata, names_files_without_their_folders) {
+  EXPECT_EQ(without_folders("/home/me/bin/mpiq-bench allreduce -O /tmp/run.h5 --methods onebit/direct"),
+            "mpiq-bench allreduce -O run.h5 --methods onebit/direct");
+  EXPECT_EQ(without_folders("--data=file:/data/grad-{rank}.f32 bench/sweeps/a.toml"),
+            "--data=file:grad-{rank}.f32 bench/sweeps/a.toml");
+  EXPECT_EQ(without_folders("/opt/ucx/lib:/usr/lib"), "lib:lib");
+  EXPECT_EQ(without_folders("1/2 /"), "1/2 ");
+  const char* const words[]{"/x/mpiq-bench", "link"};
+  EXPECT_EQ(command_line_text(2, words), "mpiq-bench link");
 }
 
 }  // namespace

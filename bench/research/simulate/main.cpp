@@ -16,6 +16,7 @@
 #include "bench/clock.hpp"
 #include "bench/console.hpp"
 #include "bench/lock_file.hpp"
+#include "bench/metadata.hpp"
 #include "bench/points.hpp"
 #include "bench/report.hpp"
 #include "bench/research/simulate/dense.hpp"
@@ -273,8 +274,7 @@ int main(int argc, char** argv) {
     mq::bench::print_texts(line.out, line.err);
     return line.exit_code;
   }
-  std::string command_line;
-  for (int i = 0; i < argc; ++i) command_line.append(i == 0 ? "" : " ").append(argv[i]);
+  const std::string command_line = mq::bench::command_line_text(argc, argv);
   try {
     if (line.options.prints_footprints) mq::bench::print_out(mq::sim::footprint_table(1024));
     if (line.options.measures_lists)
