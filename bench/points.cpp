@@ -164,7 +164,7 @@ std::string sparse_params(const Options& o, const Point& p) {
 }
 
 std::string variables_json(const Options& o, const Point& p, const MethodWord& m, const Placement& where) {
-  // scripts/mpiq_recompute.py makes the same text from a row, to check its key. Keys of dense vectors do not
+  // Keys of dense vectors do not
   // mention lists, so that files from before there were sparse vectors can be continued.
   const std::string lists =
       o.sparse ? fmt::format(R"("lists":{},)", json_quote(sparse_params(o, p))) : std::string();
