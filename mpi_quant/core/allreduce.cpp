@@ -27,15 +27,13 @@ Outcome with_memory(const F& f) noexcept {
 // For a communicator without messages, because MPI has no communicator left for the library. The sum is exact
 // if no rank asked for a method itself and MPI can add the type. Otherwise it is an error. The ranks agree on
 // that over the program's own communicator.
-Outcome without_messages(const Request& request) {
+Outcome without_messages(const Request& request, Status local_error) {
   const Call& call = request.call;
   const std::optional<kernels::Element> element = element_of(call.datatype);
-  Status local_error;
   std::string facts;
   try {
     const bool is_half = element && kernels::element_bytes(*element) == 2;
     const std::optional<Method>& method = request.options.method;
-    local_error = request.options.local_error;
     if (local_error.ok()) local_error = check_arguments(call, element, false);
     if (local_error.ok() && ((method && !method->exact()) || is_half)) local_error = no_communicator();
     facts =
@@ -48,9 +46,10 @@ Outcome without_messages(const Request& request) {
   return agreed.ok() ? left_to_mpi(Reason::no_communicator) : failed(std::move(agreed));
 }
 
-// Runs the blocking call of a communicator that acquire() prepares. The caller has the turn.
+// Runs the blocking call of a communicator that acquire(local_error) prepares. The caller has the turn. local_error: why this
+// rank cannot take part, as far as it is known.
 template <class Acquire>
-Outcome run_blocking(CommState& state, const Request& request, const Acquire& acquire) {
+Outcome run_blocking(CommState& state, const Request& request, Status local_error, const Acquire& acquire) {
   bool is_active = false;
   {
     const std::scoped_lock lock(state.mutex);
@@ -62,11 +61,11 @@ Outcome run_blocking(CommState& state, const Request& request, const Acquire& ac
     is_active = *active;
     if (!is_active && from_program) return left_to_mpi(Reason::no_communicator);
     if (is_active) {
-      acquire();
+      acquire(std::move(local_error));
       state.blocking.start();
     }
   }
-  if (!is_active) return without_messages(request);
+  if (!is_active) return without_messages(request, std::move(local_error));
   complete(state.blocking);
   const std::scoped_lock lock(state.mutex);
   state.blocking.release();
@@ -148,18 +147,18 @@ Outcome requested_allreduce(const Request& request) noexcept {
 Outcome agree_and_run(CommState& state, const Request& request, const Decision& decision,
                       const Status& local_error) {
   const Turn turn(state);
-  return run_blocking(state, request, [&] {
-    Status crowded = turn.local_error();
-    if (crowded.ok()) return state.blocking.prepare(request, decision, local_error);
-    state.blocking.prepare(request, decision.without_key(), std::move(crowded));
+  const bool is_crowded = !turn.local_error().ok();
+  return run_blocking(state, request, is_crowded ? turn.local_error() : local_error, [&](Status error) {
+    state.blocking.prepare(request, is_crowded ? decision.without_key() : decision, std::move(error));
   });
 }
 
 Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
                     Status local_error, std::uint64_t& calls) {
   if (Status crowded = turn.local_error(); !crowded.ok()) local_error = std::move(crowded);
-  Outcome outcome =
-      run_blocking(state, request, [&] { state.blocking.prepare_meeting(signature, local_error, calls); });
+  Outcome outcome = run_blocking(state, request, std::move(local_error), [&](Status error) {
+    state.blocking.prepare_meeting(signature, std::move(error), calls);
+  });
   if (outcome.delivered) calls = state.blocking.agreed_maxima().calls;
   return outcome;
 }
@@ -168,10 +167,10 @@ Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& 
   Request request{.call = call};
   request.options.method = method;
   request.options.is_part = true;
-  request.options.local_error = local_error;
   Decision decision;
   decision.method = method;
-  return run_blocking(state, request, [&] { state.blocking.prepare(request, decision, local_error); });
+  return run_blocking(state, request, std::move(local_error),
+                      [&](Status error) { state.blocking.prepare(request, decision, std::move(error)); });
 }
 
 // Decides by what all ranks know. True if MPI reduces.
@@ -238,22 +237,22 @@ Outcome ProgramCall::run() noexcept {
 }
 
 Outcome ProgramCall::run_decided() {
-  const Turn turn(*state_);
-  MPIQ_Stats before{};
-  Outcome outcome = run_blocking(*state_, request_, [&] {
+  std::optional<Turn> turn(std::in_place, *state_);
+  std::optional<MPIQ_Stats> before;
+  Outcome outcome = run_blocking(*state_, request_, turn->local_error(), [&](Status error) {
     before = state_->stats;
-    Status local_error = turn.local_error();
-    if (local_error.ok()) local_error = decide_here(true);
-    state_->blocking.prepare(request_, decision_, std::move(local_error));
+    if (error.ok()) error = decide_here(true);
+    state_->blocking.prepare(request_, decision_, std::move(error));
   });
-  {
+  if (before) {
     const std::scoped_lock lock(state_->mutex);
     const MPIQ_Stats& now = state_->stats;
-    work_ = {now.wire_bytes_sent - before.wire_bytes_sent, now.overflows - before.overflows,
-             now.encode_s - before.encode_s, now.decode_s - before.decode_s, now.wait_s - before.wait_s};
+    work_ = {now.wire_bytes_sent - before->wire_bytes_sent, now.overflows - before->overflows,
+             now.encode_s - before->encode_s, now.decode_s - before->decode_s, now.wait_s - before->wait_s};
     identity_.settle(*state_, outcome, decision_);
     guard_.settle(*state_, request_, outcome);
   }
+  turn.reset();  // the guard calls MPI, which may call a handler of the program
   return guard_.judge(*state_, request_, decision_, std::move(outcome));
 }
 

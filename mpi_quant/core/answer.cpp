@@ -43,7 +43,8 @@ Status start_exact(const Call& call, MPI_Comm comm, MPI_Request& request) {
 Result<bool> copies_alone(const Call& call) {
   int inter = 0, size = 0;
   const std::optional<kernels::Element> element = element_of(call.datatype);
-  bool alone = (element || is_nameless_half(call.datatype)) && call.op == MPI_SUM && call.count >= 0 &&
+  bool alone = call.comm != MPI_COMM_NULL && (element || is_nameless_half(call.datatype)) &&
+               call.op == MPI_SUM && call.count >= 0 &&
                PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
                PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
   if (alone && !is_nameless_half(call.datatype)) {

@@ -90,7 +90,7 @@ constexpr Row kRows[] = {
      }},
     {Knowledge::all_ranks, Reason::small,
      [](const Situation& s, const Decision&) {
-       return no_rule_compresses(s) && s.facts->bytes < s.state->policy.rules.floor_bytes();
+       return s.facts->bytes < s.state->policy.rules.floor_bytes() && no_rule_compresses(s);
      }},
     {Knowledge::all_ranks, Reason::rule,
      [](const Situation& s, const Decision&) { return no_rule_compresses(s); }},
@@ -119,28 +119,23 @@ std::optional<Reason> first_reason(const Situation& s, const Decision& d) {
   return found;
 }
 
-// What the caller or else the policy says.
-Decision choice(const Situation& s) {
-  Decision d;
-  const CallOptions& options = *s.options;
-  d.key = options.key;
-  d.seed = options.seed;
-  if (s.said.off) return d;
-  if (options.method) {
-    d.method = *options.method;
-    return d;
+// Chooses the method that the caller or else the policy names.
+void choose(const Situation& s, Decision& d) {
+  if (s.said.off) return;
+  if (s.options->method) {
+    d.method = *s.options->method;
+    return;
   }
   d.rule = s.state->policy.rules.rule_for(*s.facts);
-  if (d.rule == nullptr) return d;
+  if (d.rule == nullptr) return;
   d.method = d.rule->method;
   if (!d.seed) d.seed = d.rule->seed;
-  if (s.program == nullptr) return d;
+  if (s.program == nullptr) return;
   const Safeguards& asked = d.rule->safeguards;
   d.safeguards = Hash{}.add(asked.feedback).add(asked.guard).add(asked.error).value();
   if (!d.method.exact())
     d.kind = d.safeguards ^ hash_of(d.method.params) ^ memory_hash(d.method) ^
              (std::uint64_t{d.method.codec->id} << 48);
-  return d;
 }
 
 // Sets a parameter by its name, if the codec has it.
@@ -179,11 +174,13 @@ std::optional<Reason> why_exact(Knowledge stage, const Situation& s) {
 
 Decision decide(const Situation& s) {
   Decision d;
+  d.key = s.options->key;
+  d.seed = s.options->seed;
   std::optional<Reason> why;
   // Programs were asked before, for there the answer ends the call.
   if (s.program == nullptr) why = why_exact(Knowledge::all_ranks, s);
   if (!why) {
-    d = choice(s);
+    choose(s, d);
     why = first_reason<Knowledge::this_rank>(s, d);
   }
   d.declined = why == Reason::no_matrix;

@@ -121,7 +121,7 @@ void CallRecord::take(const Call& call, std::uint64_t ticks) const noexcept {
   try {
     const std::uint64_t bytes = bytes_of(call);
     add_to(numbers_of(*record, call, bytes), bytes, ticks);
-    if (!site.empty()) add_to(record->site(site), bytes, ticks);
+    if (!site.empty()) add_to(record->site(std::string(site)), bytes, ticks);
   } catch (const std::bad_alloc&) {
     return;
   }

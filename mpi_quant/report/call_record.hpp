@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "mpi_quant.h"
 #include "mpi_quant/base/ticks.hpp"
@@ -35,7 +35,7 @@ class ExactCall {
 struct CallRecord {
   Reason reason = Reason::outside;
   FeedbackOutcome feedback = FeedbackOutcome::none;
-  std::string site, method;
+  std::string_view site, method;
   double guard_error = -1;  // < 0: not guarded
   Work work;
 

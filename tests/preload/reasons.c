@@ -92,6 +92,24 @@ static void bad_argument(void) {
          "no error");
 }
 
+static int handled = 0;
+
+static void count_error(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  ++handled;
+}
+
+/* MPI alone sees the null handle, so it reports it once. */
+static void null(void) {
+  MPI_Errhandler counts;
+  MPI_Comm_create_errhandler(count_error, &counts);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, counts);
+  expect(MPI_Allreduce(x, ours, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL) != MPI_SUCCESS, "no error");
+  expect(handled == 1, "the error handler was not called once");
+  MPI_Errhandler_free(&counts);
+}
+
 static const struct {
   const char* name;
   void (*run)(void);
@@ -106,7 +124,8 @@ static const struct {
              {"op", op},
              {"inter", inter},
              {"communicators", communicators},
-             {"bad_argument", bad_argument}};
+             {"bad_argument", bad_argument},
+             {"null", null}};
 
 int main(int argc, char** argv) {
   const char* mode;
