@@ -170,6 +170,10 @@ def _simulated(file):
     simulated = [file.text(i, "status") == schema.SIMULATED for i in range(len(file.points))]
     if any("simulation" in run.config() for run in file.runs) and not all("simulation" in run.config() for run in file.runs):
         yield simulated.index(True) if any(simulated) else 0, "status", "measured rows alone, or simulated rows alone", "both"
+    for i, is_simulated in enumerate(simulated):
+        by_simulation = "simulation" in file.runs[file.run_of[i]].config()
+        if by_simulation != is_simulated and file.text(i, "status") != "failed":
+            yield i, "status", schema.SIMULATED if by_simulation else "that of a measured row", file.text(i, "status")
 
 
 def check(file):

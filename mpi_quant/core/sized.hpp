@@ -15,9 +15,9 @@ namespace mq {
 // Whether this library can serve a struct of this size. first: the size in the first version that had the
 // struct. name and init: the struct and its initialiser, for the message.
 template <class Struct>
-Status check_size(std::uint64_t size, std::size_t first, const std::string& name, const std::string& init) {
+Status check_size(std::uint64_t size, std::size_t first, const char* name, const char* init) {
   if (size >= first && size <= sizeof(Struct)) return {};
-  std::string text = name + ".size is " + std::to_string(size) + ", and this library knows " +
+  std::string text = std::string(name) + ".size is " + std::to_string(size) + ", and this library knows " +
                      std::to_string(first) + " to " + std::to_string(sizeof(Struct)) +
                      " bytes: set it with " + init;
   if (size > sizeof(Struct)) text += ", and use a library that is as new as the program's mpi_quant.h";
