@@ -32,7 +32,7 @@ Result<Decided> decide_requested(const Request& request);
 // Acquires, agrees, runs and settles what is decided. local_error: why this rank cannot take part.
 Outcome agree_and_run(CommState& state, const Request& request, const Decision& decision,
                       const Status& local_error);
-// MPIQ_Allreduce, but for the answer.
+// All stages of MPIQ_Allreduce before the answer.
 Outcome requested_allreduce(const Request& request) noexcept;
 
 // What a call sent, and how long its parts took.

@@ -177,7 +177,7 @@ Decision decide(const Situation& s) {
   d.key = s.options->key;
   d.seed = s.options->seed;
   std::optional<Reason> why;
-  // Programs were asked before, for there the answer ends the call.
+  // For a program this stage came before, because its answer ends the call there.
   if (s.program == nullptr) why = why_exact(Knowledge::all_ranks, s);
   if (!why) {
     choose(s, d);

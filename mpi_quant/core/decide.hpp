@@ -35,7 +35,7 @@ struct Decision {
     other.key = {};
     return other;
   }
-  // Changes its mind. Later stages of the road use this and nothing else.
+  // Leaves the call to MPI after all. Every later stage that changes a decision uses this function.
   void leave_to_mpi(Reason why) {
     method = {};
     reason = why;
@@ -53,7 +53,7 @@ enum class Knowledge : std::uint8_t {
   this_rank,  // switches of MPI_Pcontrol, call sites, the guard
 };
 
-// What is known about a call so far. Making one is cheap, for it is made for every large call of a program.
+// What is known about a call so far. It is made for every large call of a program, so it is small.
 struct Situation {
   const Call& call;
   const Program* program = nullptr;              // as in Request

@@ -22,7 +22,7 @@ std::string text_of(const ListCosts& costs);  // such as "2ns/2ns/3ns"
 
 struct SparseReduction {
   enum class Kind : std::uint8_t { make_union, kylix, fused } kind = Kind::kylix;
-  // Of a union. Not dense, which is MPI's own reduction.
+  // The algorithm of a union. "dense" is missing, because it is MPI's own reduction.
   sparse::Algorithm algorithm = sparse::Algorithm::automatic;
   bool dense_result = false;   // of a union: the whole vector, not a list
   std::vector<int> degrees{};  // of kylix and fused; empty: the library chooses
