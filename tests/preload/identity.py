@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Does error feedback by address do what a stated key does, and no harm where a buffer holds different data? Replays 50 steps of
 each sequence through one buffer of an unmodified program under the preload library, by turns without feedback, with a key that
 the program states, and by address; writes the relative error of the sum of the results as a table (CSV), and exits 1 where
@@ -20,7 +20,6 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../../scripts"))
-import mpiq_python  # noqa: E402,F401  chooses the Python
 import mpiq_recordings as recordings  # noqa: E402
 
 METHODS = "onebit,adaptive,topk,threshold(quantile=0.99)"
