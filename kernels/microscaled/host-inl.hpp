@@ -1,14 +1,15 @@
-// The loops of codecs in OCP Microscaling (MX) formats: 32 elements, one group of lanes, share a power of two. A codec has
-// kName, kWhat, kId, kLossless, kSpecs, Family = Microscaled, format(params), and with_format(params, run). That calls
-// run(format): with constants where the formats are few, because the loops are then compiled for each of them.
+// The loops of codecs in OCP Microscaling (MX) formats: 32 elements, one group of lanes, share a power of
+// two. A codec has kName, kWhat, kId, kLossless, kSpecs, Family = Microscaled, format(params), and
+// with_format(params, run). That calls run(format): with constants where the formats are few, because the
+// loops are then compiled for each of them.
 //
-// Encode reads 32 groups twice. Pass 1 measures them, and their scales are computed together; pass 2 computes codes and
-// residual, with the elements in L1.
+// Encode reads 32 groups twice. Pass 1 measures them, and their scales are computed together; pass 2 computes
+// codes and residual, with the elements in L1.
 //
-// A block of 256 elements is 8 groups. Its wire is a scale for each group, then the codes of each group, packed as in
-// packed-inl.hpp. The last block may have fewer groups, and its last group fewer elements; the codes of missing
-// elements are 0. So a full block's codes begin at a multiple of 8 bytes. A scale is E8M0, an exponent plus 127, for
-// floats; for doubles an exponent plus 1023 in 16 bits, because theirs go further.
+// A block of 256 elements is 8 groups. Its wire is a scale for each group, then the codes of each group,
+// packed as in packed-inl.hpp. The last block may have fewer groups, and its last group fewer elements; the
+// codes of missing elements are 0. So a full block's codes begin at a multiple of 8 bytes. A scale is E8M0,
+// an exponent plus 127, for floats; for doubles an exponent plus 1023 in 16 bits, because theirs go further.
 #pragma once
 #include "kernels/host/family-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
@@ -37,11 +38,12 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   // Elements whose scales are computed together: as many groups as there are lanes.
   static constexpr std::size_t kSpan = kLanes * kLanes;
 
-  // Coding asks for the next span's elements, so that they arrive meanwhile: measuring a span takes less time than they need.
+  // Coding asks for the next span's elements, so that they arrive meanwhile: measuring a span takes less time
+  // than they need.
   static constexpr std::size_t kAskAhead = 16;
 
-  // The scales of a span. Lane i is group i of 32 elements. Groups that are `far` are multiplied by a power of two before
-  // they are rounded, because their units would be too small or too large.
+  // The scales of a span. Lane i is group i of 32 elements. Groups that are `far` are multiplied by a power
+  // of two before they are rounded, because their units would be too small or too large.
   struct Scales {
     Scale code[kLanes];
     T least[kLanes], most[kLanes], rounder[kLanes];
@@ -211,8 +213,8 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   }
 };
 
-// The traits of a codec in such a format. Values above the greatest small float but within the group's power of two become
-// the greatest: with E4M3 that costs up to 1/8 of them.
+// The traits of a codec in such a format. Values above the greatest small float but within the group's power
+// of two become the greatest: with E4M3 that costs up to 1/8 of them.
 template <class Me>
 struct MicroscaledCodec {
   static constexpr bool kLossless = false;
