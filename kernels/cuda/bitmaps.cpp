@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/bitmaps_args.hpp"
+#include "kernels/cuda/names.hpp"
 
 namespace mq::kernels {
 namespace cuda {
@@ -43,7 +44,8 @@ void visit(const char* kernel, VisitBitmapArgs a, std::byte* scratch, const Laun
 
 template <class T>
 struct Visits {
-  static constexpr bool kDouble = sizeof(T) == 8;
+  static constexpr NamesByType kFold = MQ_NAMES_BY_TYPE(bitmap_fold, ),
+                               kList = MQ_NAMES_BY_TYPE(bitmap_list, );
   static void list(const std::byte* bitmap, std::size_t words, std::uint64_t base, std::uint64_t* indices,
                    std::size_t n, std::byte* scratch, const Launcher& launch) noexcept {
     collect(nullptr, bitmap, words, base, indices, nullptr, n, scratch, launch);
@@ -57,7 +59,7 @@ struct Visits {
     a.to = static_cast<std::byte*>(into);
     a.values = values;
     a.fold = how;
-    visit(kDouble ? "bitmap_fold_f64" : "bitmap_fold_f32", a, scratch, launch);
+    visit(name_for<T>(kFold), a, scratch, launch);
   }
   static void collect(const void* from, const std::byte* bitmap, std::size_t words, std::uint64_t base,
                       std::uint64_t* indices, void* values, std::size_t n, std::byte* scratch,
@@ -70,7 +72,7 @@ struct Visits {
     a.indices = indices;
     a.from = static_cast<const std::byte*>(from);
     a.to = static_cast<std::byte*>(values);
-    visit(kDouble ? "bitmap_list_f64" : "bitmap_list_f32", a, scratch, launch);
+    visit(name_for<T>(kList), a, scratch, launch);
   }
   static constexpr DeviceBitmapOps kOps{&scratch_bytes, &make, &count, &list, &fold, &collect};
 };

@@ -9,23 +9,23 @@
 #include <array>
 
 #include "kernels/cuda/blocks.hpp"
+#include "kernels/cuda/names.hpp"
 #include "kernels/cuda/rows.hpp"
 
 namespace mq::kernels::block_rows {
 
-// Of one element type. Each kind of feedback, and adding, has a kernel of its own, so that none waits for
-// registers of the others.
+// Each kind of feedback, and adding, has a kernel of its own, so that none waits for registers of the others.
 struct KernelNames {
-  const char* encode[3];  // by Feedback
-  const char* decode[2];  // plain, and with a base
+  std::array<NamesByType, 3> encode;  // by Feedback
+  std::array<NamesByType, 2> decode;  // plain, and with a base
 };
-#define MQ_BLOCK_KERNEL_NAMES_OF(name)                                                                     \
-  mq::kernels::block_rows::KernelNames {                                                                   \
-    {name "_encode", name "_encode_carry", name "_encode_deposit"}, { name "_decode", name "_decode_add" } \
-  }
-#define MQ_BLOCK_KERNEL_NAMES(name)                                                \
-  std::array<mq::kernels::block_rows::KernelNames, 2> {                            \
-    MQ_BLOCK_KERNEL_NAMES_OF(#name "_f32"), MQ_BLOCK_KERNEL_NAMES_OF(#name "_f64") \
+#define MQ_BLOCK_KERNEL_NAMES(name)                                          \
+  mq::kernels::block_rows::KernelNames {                                     \
+    {MQ_NAMES_BY_TYPE(name, _encode), MQ_NAMES_BY_TYPE(name, _encode_carry), \
+     MQ_NAMES_BY_TYPE(name, _encode_deposit)},                               \
+    {                                                                        \
+      MQ_NAMES_BY_TYPE(name, _decode), MQ_NAMES_BY_TYPE(name, _decode_add)   \
+    }                                                                        \
   }
 static_assert(static_cast<int>(Feedback::none) == 0 && static_cast<int>(Feedback::carry) == 1 &&
               static_cast<int>(Feedback::deposit) == 2);
@@ -57,7 +57,7 @@ Cut cut_of(const Settings& settings, std::size_t n) {
 template <class Family, class T>
 void encode_as(const DeviceEncode& e, const Launcher& launch) noexcept {
   const auto settings = Family::template settings<T>(e.args.params);
-  encode(Family::kKernels[sizeof(T) == 8].encode[static_cast<int>(e.args.feedback)], e,
+  encode(name_for<T>(Family::kKernels.encode[static_cast<std::size_t>(e.args.feedback)]), e,
          cut_of<Family, T>(settings, e.args.n), Family::template wire_bytes<T>(settings, e.args.n), settings,
          launch);
 }
@@ -65,7 +65,7 @@ void encode_as(const DeviceEncode& e, const Launcher& launch) noexcept {
 template <class Family, class T>
 void decode_as(const DeviceDecode& d, const Launcher& launch) noexcept {
   const auto settings = Family::template settings<T>(d.args.params);
-  decode(Family::kKernels[sizeof(T) == 8].decode[d.args.base != nullptr], d,
+  decode(name_for<T>(Family::kKernels.decode[d.args.base != nullptr]), d,
          cut_of<Family, T>(settings, d.args.n), Family::template wire_bytes<T>(settings, d.args.n), settings,
          launch);
 }

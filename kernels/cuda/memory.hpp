@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/names.hpp"
 #include "kernels/device.hpp"
 
 namespace mq::kernels::memory_rows {
@@ -20,12 +21,9 @@ struct Run {
 };
 
 // The kernels by MemoryFunction and compute type.
-inline constexpr std::array<std::array<const char*, 2>, 4> kNames{{
-    {"memory_before_f32", "memory_before_f64"},
-    {"memory_after_f32", "memory_after_f64"},
-    {"memory_deliver_f32", "memory_deliver_f64"},
-    {"memory_stand_f32", "memory_stand_f64"},
-}};
+inline constexpr std::array<NamesByType, 4> kNames{
+    MQ_NAMES_BY_TYPE(memory_before, ), MQ_NAMES_BY_TYPE(memory_after, ), MQ_NAMES_BY_TYPE(memory_deliver, ),
+    MQ_NAMES_BY_TYPE(memory_stand, )};
 
 // x: of type `element`; the arrays: of its compute type.
 struct Sums {

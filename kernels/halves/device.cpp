@@ -9,10 +9,7 @@ namespace {
 
 using namespace dense;
 
-constexpr Elements kBf32{"bf16_f32_encode", "bf16_f32_decode", 2};
-constexpr Elements kBf64{"bf16_f64_encode", "bf16_f64_decode", 2};
-constexpr Elements kF32{"f16_f32_encode", "f16_f32_decode", 2};
-constexpr Elements kF64{"f16_f64_encode", "f16_f64_decode", 2};
+constexpr Elements kBf16 = MQ_ELEMENTS(bf16, 2, 2), kF16 = MQ_ELEMENTS(f16, 2, 2);
 
 struct DitheredBf16 : block_rows::WithoutSettings<DitheredWire> {
   static constexpr auto kKernels = MQ_BLOCK_KERNEL_NAMES(dithered_bf16);
@@ -26,11 +23,11 @@ bool codes_alone(const Params& params) { return params.value[0] == 0; }
 
 template <const Elements& kGives, class Family, class T>
 void encode_either(const DeviceEncode& e, const Launcher& launch) noexcept {
-  codes_alone(e.args.params) ? encode<kGives>(e, launch) : block_rows::encode_as<Family, T>(e, launch);
+  codes_alone(e.args.params) ? encode<kGives, T>(e, launch) : block_rows::encode_as<Family, T>(e, launch);
 }
 template <const Elements& kGives, class Family, class T>
 void decode_either(const DeviceDecode& d, const Launcher& launch) noexcept {
-  codes_alone(d.args.params) ? decode<kGives>(d, launch) : block_rows::decode_as<Family, T>(d, launch);
+  codes_alone(d.args.params) ? decode<kGives, T>(d, launch) : block_rows::decode_as<Family, T>(d, launch);
 }
 template <const Elements& kGives, class Family, class T>
 constexpr DeviceOps kEither{&scratch_bytes, &encode_either<kGives, Family, T>,
@@ -39,8 +36,8 @@ constexpr DeviceOps kEither{&scratch_bytes, &encode_either<kGives, Family, T>,
 }  // namespace
 
 constinit const DeviceRow bf16_device_row{
-    {kEither<kBf32, DitheredBf16, float>, kEither<kBf64, DitheredBf16, double>}, {}};
-constinit const DeviceRow f16_device_row{{kEither<kF32, ScaledF16, float>, kEither<kF64, ScaledF16, double>},
+    {kEither<kBf16, DitheredBf16, float>, kEither<kBf16, DitheredBf16, double>}, {}};
+constinit const DeviceRow f16_device_row{{kEither<kF16, ScaledF16, float>, kEither<kF16, ScaledF16, double>},
                                          {}};
 
 }  // namespace mq::kernels

@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cuda/names.hpp"
 #include "kernels/cuda/rows.hpp"
 
 namespace mq::kernels {
 namespace cuda {
 namespace {
 
-constexpr std::array<const char*, 2> kEncode{"lattice_f32_encode", "lattice_f64_encode"},
-    kWalk{"lattice_f32_walk", "lattice_f64_walk"}, kDecode{"lattice_f32_decode", "lattice_f64_decode"},
-    kGreatest{"greatest_f32", "greatest_f64"};
+constexpr NamesByType kEncode = MQ_NAMES_BY_TYPE(lattice, _encode), kGreatest = MQ_NAMES_BY_TYPE(greatest, );
+constexpr DecodeNames kDecode{{}, MQ_NAMES_BY_TYPE(lattice, _walk), {}, MQ_NAMES_BY_TYPE(lattice, _decode)};
 
 template <class T>
 struct LatticeRow {
-  static constexpr std::size_t kType = sizeof(T) == 8, kBlock = LatticeWire<T>::kBlock;
+  static constexpr std::size_t kBlock = LatticeWire<T>::kBlock;
 
   static std::size_t blocks_of(std::size_t n) { return (n + kBlock - 1) / kBlock; }
   static std::size_t parts_of(std::size_t n) { return (blocks_of(n) + kLatticeWarps - 1) / kLatticeWarps; }
@@ -39,14 +39,14 @@ struct LatticeRow {
     a.feedback = e.args.feedback;
     a.step = static_cast<double>(bound_step<T>(e.args.params, e.args.site.ranks));
     if (parts != 1) begin_chain(a.state, a.encoded, parts, launch);
-    if (parts > 0) launch(kEncode[kType], parts, kLatticeThreads, kLatticeWarps * kLatticeShared<T>, a);
+    if (parts > 0) launch(name_for<T>(kEncode), parts, kLatticeThreads, kLatticeWarps * kLatticeShared<T>, a);
   }
 
   static void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
     auto a = decode_args<LatticeDecodeArgs>(d, kBlock);
     a.step = static_cast<double>(bound_step<T>(d.args.params, d.args.site.ranks));
-    launch_decode({nullptr, kWalk[kType], nullptr}, kDecode[kType], a, parts_of(a.n), kLatticeThreads,
-                  kLatticeWarps * kLatticeShared<T>, d.scratch, launch);
+    launch_decode<T>(kDecode, a, parts_of(a.n), kLatticeThreads, kLatticeWarps * kLatticeShared<T>, d.scratch,
+                     launch);
   }
 
   static std::size_t measure_scratch_bytes(std::size_t, const Params&) noexcept {
@@ -61,7 +61,7 @@ struct LatticeRow {
     launch("greatest_begin", 1, 32, 0, a);
     const std::size_t grid = std::clamp<std::size_t>((n + kEach - 1) / kEach, 1,
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));
-    launch(kGreatest[kType], grid, kLatticeThreads, 0, a);
+    launch(name_for<T>(kGreatest), grid, kLatticeThreads, 0, a);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/dense.hpp"
+#include "kernels/cuda/names.hpp"
 #include "kernels/cuda/rows.hpp"
 #include "kernels/onebit/device.hpp"
 
@@ -12,20 +13,10 @@ namespace {
 
 using namespace onebit;
 
-template <class T>
-struct Names;
-template <>
-struct Names<float> {
-  static constexpr const char *kEncode = "onebit_f32_encode", *kDecode = "onebit_f32_decode",
-                              *kMeasure = "onebit_f32_measure", *kJoin = "onebit_f32_join",
-                              *kQuantize = "onebit_f32_quantize";
-};
-template <>
-struct Names<double> {
-  static constexpr const char *kEncode = "onebit_f64_encode", *kDecode = "onebit_f64_decode",
-                              *kMeasure = "onebit_f64_measure", *kJoin = "onebit_f64_join",
-                              *kQuantize = "onebit_f64_quantize";
-};
+constexpr NamesByType kEncode = MQ_NAMES_BY_TYPE(onebit, _encode),
+                      kDecode = MQ_NAMES_BY_TYPE(onebit, _decode),
+                      kMeasure = MQ_NAMES_BY_TYPE(onebit, _measure), kJoin = MQ_NAMES_BY_TYPE(onebit, _join),
+                      kQuantize = MQ_NAMES_BY_TYPE(onebit, _quantize);
 
 constexpr bool is_short(const Cut& cut) { return std::max(cut.even, cut.odd) <= kSumPiece; }
 
@@ -78,7 +69,7 @@ void encode_at_once(const DeviceEncode& e, const Cut& cut, const Launcher& launc
   const EncodeBlocks b = blocks_of<T>(e, cut);
   const std::uint32_t warps = warps_of<T>(b.room);
   const std::size_t grid = dense::grid_of(over(b.blocks, warps), e.shape);
-  launch(Names<T>::kEncode, grid, 32 * warps, warps * warp_bytes<T>(b.room), b);
+  launch(name_for<T>(kEncode), grid, 32 * warps, warps * warp_bytes<T>(b.room), b);
 }
 
 template <class T>
@@ -96,10 +87,10 @@ void encode_in_steps(const DeviceEncode& e, const Cut& cut, const Launcher& laun
   for (const bool second : {false, true}) {
     if (second && !a.blocks.at_mean) break;
     a.second = second;
-    launch(Names<T>::kMeasure, grid, 32 * warps, shared, a);
-    launch(Names<T>::kJoin, join_grid, 32 * kWarps, 0, a);
+    launch(name_for<T>(kMeasure), grid, 32 * warps, shared, a);
+    launch(name_for<T>(kJoin), join_grid, 32 * kWarps, 0, a);
   }
-  launch(Names<T>::kQuantize, grid, 32 * warps, shared, a);
+  launch(name_for<T>(kQuantize), grid, 32 * warps, shared, a);
 }
 
 template <class T>
@@ -127,7 +118,7 @@ void decode(const DeviceDecode& d, const Launcher& launch) noexcept {
   const Cut blocks = cut(a.params, a.n);
   if (a.wire_bytes != wire_bytes<T>(blocks, a.n)) return dense::refuse(d, launch);
   const std::size_t grid = dense::grid_of(over(Pieces{blocks}.count(a.n), kDecodeWarps), d.shape);
-  launch(Names<T>::kDecode, grid, 32 * kDecodeWarps, 0,
+  launch(name_for<T>(kDecode), grid, 32 * kDecodeWarps, 0,
          DecodeBlocks{a.wire, static_cast<const std::byte*>(a.base), static_cast<std::byte*>(a.x), a.n,
                       blocks.blocks(a.n), blocks, d.malformed});
 }

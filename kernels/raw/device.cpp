@@ -4,11 +4,10 @@
 namespace mq::kernels {
 namespace {
 
-constexpr dense::Elements kRaw32{"raw_f32_encode", "raw_f32_decode", 4};
-constexpr dense::Elements kRaw64{"raw_f64_encode", "raw_f64_decode", 8};
+constexpr dense::Elements kRaw = MQ_ELEMENTS(raw, 4, 8);
 
 }  // namespace
 
-constinit const DeviceRow raw_device_row{{dense::kOps<kRaw32>, dense::kOps<kRaw64>}};
+constinit const DeviceRow raw_device_row{{dense::kOps<kRaw, float>, dense::kOps<kRaw, double>}};
 
 }  // namespace mq::kernels

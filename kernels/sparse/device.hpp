@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/chain.hpp"
+#include "kernels/cuda/names.hpp"
 
 namespace mq::kernels::cuda {
 
@@ -86,21 +87,28 @@ inline std::size_t segments_of(std::size_t blocks) { return std::min<std::size_t
 inline std::size_t walk_bytes(std::size_t blocks) {
   return blocks * sizeof(std::uint64_t) + segments_of(blocks) * sizeof(Segment);
 }
-// The kernels that find the blocks of a long wire; see walk.cuh. In the order in which they run. Without
-// survey and list one thread block walks through the whole wire.
-struct WalkKernels {
-  const char *survey, *walk, *list;
+// The kernels that find the blocks of a long wire, in the order in which they run (walk.cuh), and the one
+// that then decodes. Without survey and list one thread block walks through the whole wire.
+struct DecodeNames {
+  NamesByType survey, walk, list, decode;
 };
+// The kernels of MQ_SPARSE_DECODES(family, ...).
+#define MQ_DECODE_NAMES(family)                                                \
+  mq::kernels::cuda::DecodeNames {                                             \
+    MQ_NAMES_BY_TYPE(family##_survey, ), MQ_NAMES_BY_TYPE(family##_walk, ),    \
+        MQ_NAMES_BY_TYPE(family##_list, ), MQ_NAMES_BY_TYPE(family##_decode, ) \
+  }
 // Finds the offsets of a wire's blocks, for the decode that is launched next.
-template <class Args>
-void launch_walk(const WalkKernels& kernels, Args& a, std::byte* scratch, const Launcher& launch) {
+template <class T, class Args>
+void launch_walk(const DecodeNames& kernels, Args& a, std::byte* scratch, const Launcher& launch) {
+  const char *const survey = name_for<T>(kernels.survey), *const list = name_for<T>(kernels.list);
   a.offsets = reinterpret_cast<std::uint64_t*>(scratch);
   a.segments = reinterpret_cast<Segment*>(a.offsets + a.blocks);
-  a.segment_count = kernels.survey == nullptr ? 0 : static_cast<std::uint32_t>(segments_of(a.blocks));
+  a.segment_count = survey == nullptr ? 0 : static_cast<std::uint32_t>(segments_of(a.blocks));
   if (a.segment_count > 0) a.segment_bytes = (a.wire_bytes + a.segment_count - 1) / a.segment_count;
-  if (a.segment_count > 0) launch(kernels.survey, a.segment_count, 256, kWalkShared, a);
-  launch(kernels.walk, 1, 256, kWalkShared, a);
-  if (a.segment_count > 0) launch(kernels.list, a.segment_count, 256, kWalkShared, a);
+  if (a.segment_count > 0) launch(survey, a.segment_count, 256, kWalkShared, a);
+  launch(name_for<T>(kernels.walk), 1, 256, kWalkShared, a);
+  if (a.segment_count > 0) launch(list, a.segment_count, 256, kWalkShared, a);
 }
 
 // What all decodes know of a wire whose blocks have `block` elements.
@@ -119,14 +127,14 @@ Args decode_args(const DeviceDecode& d, std::size_t block) {
 }
 // Decodes with `grid` thread blocks that need `shared` bytes. Of few blocks, each thread block searches for
 // its own; otherwise the blocks are found first.
-template <class Args>
-void launch_decode(const WalkKernels& walk, const char* decode, Args& a, std::size_t grid,
-                   std::uint32_t threads, std::uint32_t shared, std::byte* scratch, const Launcher& launch) {
+template <class T, class Args>
+void launch_decode(const DecodeNames& kernels, Args& a, std::size_t grid, std::uint32_t threads,
+                   std::uint32_t shared, std::byte* scratch, const Launcher& launch) {
   if (a.blocks > 0 && a.blocks <= kOwnWalkBlocks)
     shared = std::max(shared, kWalkShared);
   else
-    launch_walk(walk, a, scratch, launch);
-  if (a.blocks > 0) launch(decode, grid, threads, shared, a);
+    launch_walk<T>(kernels, a, scratch, launch);
+  if (a.blocks > 0) launch(name_for<T>(kernels.decode), grid, threads, shared, a);
 }
 
 }  // namespace mq::kernels::cuda

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cuda/names.hpp"
 #include "kernels/cuda/rows.hpp"
 #include "kernels/hd.hpp"
 #include "kernels/sparse/device.hpp"
@@ -19,6 +20,14 @@ namespace mq::kernels::cuda {
 #include "kernels/valued/format-inl.hpp"
 #include "kernels/sparse/cutoff-inl.hpp"
 // clang-format on
+
+// The kernels of MQ_SPARSE_ENCODES(codec, ...): where the elements of a block stay in device memory, and
+// where they are in shared memory.
+using EncodeNames = std::array<NamesByType, 2>;
+#define MQ_SPARSE_ENCODE_NAMES(codec)                                               \
+  mq::kernels::cuda::EncodeNames {                                                  \
+    MQ_NAMES_BY_TYPE(codec##_encode, _far), MQ_NAMES_BY_TYPE(codec##_encode, _near) \
+  }
 
 inline constexpr std::size_t kBinBytes = 8192;  // of a histogram of 11 bits
 // Where there are many blocks: words per thread, and whether the elements stay in device memory.
@@ -42,8 +51,6 @@ inline std::uint32_t threads_of(std::size_t block, std::uint32_t most) {
 
 template <class T, class Q>
 struct SparseRow {
-  static constexpr int kType = sizeof(T) == 8;
-
   static std::size_t blocks_of(std::size_t n, const Params& params) {
     const std::size_t block = Q::template of<T>(params).block;
     return (n + block - 1) / block;
@@ -90,7 +97,7 @@ struct SparseRow {
     if (Q::kKeeps && !fits) keep(a, far, e.shape);
     const std::uint32_t shared =
         fits ? near : std::max(far, a.kept_at + a.kept * static_cast<std::uint32_t>(sizeof(T)));
-    launch(Q::kEncode[setting.kernel][kType][fits], blocks, threads, shared, a);
+    launch(name_for<T>(Q::kEncode[setting.kernel][fits]), blocks, threads, shared, a);
   }
 
   // Reserves room for up to an eighth of the values after the first `far` bytes, of a third of a
@@ -108,8 +115,8 @@ struct SparseRow {
     auto a = decode_args<SparseDecodeArgs>(d, block);
     a.most[0] = static_cast<std::uint32_t>(Q::most(block, params));
     a.most[1] = static_cast<std::uint32_t>(Q::most(d.args.n % block, params));
-    launch_decode(Q::kWalk[kType], Q::kDecode[kType], a, a.blocks, threads_of(block, kDecodeThreads),
-                  3 * word_bytes(block), d.scratch, launch);
+    launch_decode<T>(Q::kDecode, a, a.blocks, threads_of(block, kDecodeThreads), 3 * word_bytes(block),
+                     d.scratch, launch);
   }
 
   static constexpr DeviceOps kOps{&scratch_bytes, &encode, &decode};

@@ -273,7 +273,7 @@ MQ_DEVICE std::uint64_t find_block(const SparseDecodeArgs& a, const Length& leng
 
 }  // namespace mq::kernels::cuda
 
-// The kernels of WalkKernels, of a Length that can survey.
+// The kernels of MQ_DECODE_NAMES that find blocks, of a Length that can survey.
 #define MQ_WALKS(family, element, Args, ...)                                                        \
   MQ_KERNEL(family##_survey_##element, Args, 256) { mq::kernels::cuda::survey<__VA_ARGS__>(args); } \
   MQ_KERNEL(family##_walk_##element, Args, 256) { mq::kernels::cuda::walk<__VA_ARGS__>(args); }     \

@@ -14,11 +14,8 @@ std::size_t ternary_pool(std::size_t block) {
 struct ThresholdSetting {
   static constexpr bool kKeeps = true;
   static constexpr std::uint32_t kThreads = kSelectThreads;
-  static constexpr const char* kEncode[1][2][2]{{{"threshold_encode_f32_far", "threshold_encode_f32_near"},
-                                                 {"threshold_encode_f64_far", "threshold_encode_f64_near"}}};
-  static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
-                                        {"ternary_survey_f64", "ternary_walk_f64", "ternary_list_f64"}};
-  static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
+  static constexpr std::array<EncodeNames, 1> kEncode{MQ_SPARSE_ENCODE_NAMES(threshold)};
+  static constexpr DecodeNames kDecode = MQ_DECODE_NAMES(ternary);
   template <class T>
   static Setting of(const Params& params) {
     const ThresholdParams p(params);
@@ -32,14 +29,9 @@ struct ThresholdSetting {
 struct AdaptiveSetting {
   static constexpr bool kKeeps = true;
   static constexpr std::uint32_t kThreads = kSelectThreads;
-  static constexpr const char* kEncode[2][2][2]{
-      {{"adaptive_encode_f32_far", "adaptive_encode_f32_near"},
-       {"adaptive_encode_f64_far", "adaptive_encode_f64_near"}},
-      {{"adaptive_rare_encode_f32_far", "adaptive_rare_encode_f32_near"},
-       {"adaptive_rare_encode_f64_far", "adaptive_rare_encode_f64_near"}}};
-  static constexpr WalkKernels kWalk[2]{{"ternary_survey_f32", "ternary_walk_f32", "ternary_list_f32"},
-                                        {"ternary_survey_f64", "ternary_walk_f64", "ternary_list_f64"}};
-  static constexpr const char* kDecode[2]{"ternary_decode_f32", "ternary_decode_f64"};
+  static constexpr std::array<EncodeNames, 2> kEncode{MQ_SPARSE_ENCODE_NAMES(adaptive),
+                                                      MQ_SPARSE_ENCODE_NAMES(adaptive_rare)};
+  static constexpr DecodeNames kDecode = MQ_DECODE_NAMES(ternary);
   template <class T>
   static Setting of(const Params& params) {
     const AdaptiveParams p(params);
@@ -60,7 +52,8 @@ struct Measure {
   static std::size_t scratch_bytes(std::size_t, const Params&) noexcept { return sizeof(MeasureState); }
   static void measure(const void* x, std::size_t n, const Params& params, Facts* facts, std::byte* scratch,
                       const DeviceShape& shape, const Launcher& launch) noexcept {
-    constexpr bool kDouble = sizeof(T) == 8;
+    constexpr NamesByType kCount = MQ_NAMES_BY_TYPE(threshold_count, ),
+                          kTake = MQ_NAMES_BY_TYPE(threshold_take, );
     MeasureArgs a{
         static_cast<const std::byte*>(x), n, 0, reinterpret_cast<MeasureState*>(scratch), facts->data(), 0};
     a.k = ThresholdParams::rank(params, n);
@@ -69,8 +62,8 @@ struct Measure {
                                                      std::size_t{4} * std::max(shape.multiprocessors, 1u));
     launch("threshold_begin", 1, 512, 0, a);
     for (a.level = 0; a.level < 2; ++a.level) {
-      launch(kDouble ? "threshold_count_f64" : "threshold_count_f32", grid, 512, 4 * kMeasureBins, a);
-      launch(kDouble ? "threshold_take_f64" : "threshold_take_f32", 1, 512, 0, a);
+      launch(name_for<T>(kCount), grid, 512, 4 * kMeasureBins, a);
+      launch(name_for<T>(kTake), 1, 512, 0, a);
     }
   }
   static constexpr DeviceMeasureOps kOps{&scratch_bytes, &measure};

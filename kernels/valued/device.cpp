@@ -9,11 +9,8 @@ namespace {
 struct TopKSetting {
   static constexpr bool kKeeps = true;
   static constexpr std::uint32_t kThreads = kSelectThreads;
-  static constexpr const char* kEncode[1][2][2]{
-      {{"topk_encode_f32_far", "topk_encode_f32_near"}, {"topk_encode_f64_far", "topk_encode_f64_near"}}};
-  static constexpr WalkKernels kWalk[2]{{"valued_survey_f32", "valued_walk_f32", "valued_list_f32"},
-                                        {"valued_survey_f64", "valued_walk_f64", "valued_list_f64"}};
-  static constexpr const char* kDecode[2]{"valued_decode_f32", "valued_decode_f64"};
+  static constexpr std::array<EncodeNames, 1> kEncode{MQ_SPARSE_ENCODE_NAMES(topk)};
+  static constexpr DecodeNames kDecode = MQ_DECODE_NAMES(valued);
   template <class T>
   static Setting of(const Params& params) {
     const TopKParams p(params);

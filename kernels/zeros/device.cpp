@@ -9,11 +9,8 @@ namespace {
 struct ZeroRunSetting {
   static constexpr bool kKeeps = false;  // it has no candidates
   static constexpr std::uint32_t kThreads = kSparseThreads;
-  static constexpr const char* kEncode[1][2][2]{{{"zerorun_encode_f32_far", "zerorun_encode_f32_near"},
-                                                 {"zerorun_encode_f64_far", "zerorun_encode_f64_near"}}};
-  static constexpr WalkKernels kWalk[2]{{"zeros_survey_f32", "zeros_walk_f32", "zeros_list_f32"},
-                                        {"zeros_survey_f64", "zeros_walk_f64", "zeros_list_f64"}};
-  static constexpr const char* kDecode[2]{"zeros_decode_f32", "zeros_decode_f64"};
+  static constexpr std::array<EncodeNames, 1> kEncode{MQ_SPARSE_ENCODE_NAMES(zerorun)};
+  static constexpr DecodeNames kDecode = MQ_DECODE_NAMES(zeros);
   static constexpr std::size_t kZeroBlock = 16384, kStage = 4096;
   template <class T>
   static Setting of(const Params&) {
