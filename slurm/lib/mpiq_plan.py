@@ -36,7 +36,7 @@ TRAIN = ("--methods=mpi,bf16,onebit,threshold(quantile=0.97),adaptive", "--netwo
 KERNELS = r"/(encode\+feedback|decode\+add)/f32/.*/65536KiB"
 EXPERIMENTS = {
     "allreduce": Experiment("bench", "bench/sweeps/reference.toml", "bench/sweeps/quick.toml"),
-    "scaling": Experiment("bench", "slurm/sweeps/scaling.toml", quick_options=QUICK),
+    "scaling": Experiment("bench", "bench/sweeps/scaling.toml", quick_options=QUICK),
     "ratio": Experiment("bench", "bench/sweeps/ratio.toml", quick_options=QUICK),
     "sparse": Experiment("bench", "bench/sweeps/sparse.toml", quick_options=QUICK),
     "gpu": Experiment("bench", "bench/sweeps/gpu.toml", options=("--memory=cuda",), quick_options=QUICK, gpus=1),

@@ -12,7 +12,7 @@ import mpiq_arguments
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 # What may be different in record.json when a run goes on: results do not depend on it.
-MAY_CHANGE = {"name", "go_on", "root", "bin", "python", "modules", "srun_options", "max_restarts", "program_folder"}
+MAY_CHANGE = {"job_name", "go_on", "root", "bin", "python", "modules", "srun_options", "max_restarts", "program_folder"}
 
 
 class Refused(Exception):
@@ -58,9 +58,12 @@ class Folder:
     def record(self):
         """What was asked for, the name of all jobs of the run, and the command that goes on with it."""
         try:
-            return json.loads(self.read("record.json"))
+            record = json.loads(self.read("record.json"))
         except ValueError as error:
             raise Refused(f"{self.path} is no folder of a run: record.json: {error}") from error
+        if "job_name" not in record:
+            raise Refused(f"{self.path} is a run of an older version: choose another folder")
+        return record
 
     def refuse_another_run(self, record):
         """Refuses a folder that holds another run than this, or something else."""

@@ -74,4 +74,4 @@ class WithFakes(InTemporaryFolder):
         return mpiq_run.Folder(self.run_folder)
 
     def job_name(self):
-        return self.run_of_test().record()["name"]
+        return self.run_of_test().record()["job_name"]

@@ -206,7 +206,7 @@ class Interrupted(OnTheLab):
         self.running()
         stop = re.search(r"to stop it: (.*)", self.status().stdout)[1]
         self.assertEqual(lab(*shlex.split(stop)).returncode, 0)
-        name = self.run_at().record()["name"]
+        name = self.run_at().record()["job_name"]
         self.until(lambda: not lab("squeue", "-h", "--name=" + name).stdout.strip(), "the end of all jobs")
         self.assertEqual(self.processes(), [], "scancel leaves nothing behind")
         self.assertEqual(self.submit("--launches", "2", options=SLOW, wait=True).returncode, 0, self.logs())
