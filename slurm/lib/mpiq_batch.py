@@ -4,7 +4,6 @@ import contextlib
 import getpass
 import os
 import re
-import shlex
 import shutil
 import subprocess
 
@@ -25,7 +24,7 @@ def ask(*words):
     except subprocess.TimeoutExpired as error:
         raise Failed(f"{words[0]} does not answer") from error
     if done.returncode != 0:
-        raise Failed(f"{shlex.join(words)}: {done.stderr.strip() or 'exit code ' + str(done.returncode)}")
+        raise Failed(f"{words[0]}: {done.stderr.strip() or 'exit code ' + str(done.returncode)}")
     return done.stdout
 
 

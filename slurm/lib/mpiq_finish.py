@@ -2,6 +2,7 @@
 
 Prints only what went wrong. What the tools say goes to stderr.
 """
+import json
 import os
 import shutil
 import statistics
@@ -11,7 +12,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts"))
 
-from mpiq_run import ROOT, Failed, Folder, Refused  # noqa: E402
+from mpiq_run import MAY_CHANGE, ROOT, Failed, Folder, Refused  # noqa: E402
 
 ENDS = {"bench": ".h5", "kernels": ".json", "train": ".csv", "dropin": ".seconds"}  # of the file that each cell makes
 
@@ -49,7 +50,9 @@ def make(folder, cells, target):
     record = folder.record()
     files = [folder.path / "cells" / (cell.name + ENDS[record["kind"]]) for cell in cells]
     shutil.rmtree(target, ignore_errors=True)
-    copy([folder.path / "record.json", folder.path / "plan.tsv", *folder.path.glob("cells/*.txt")], at("jobs"))
+    copy([folder.path / "plan.tsv", *folder.path.glob("cells/*.txt")], at("jobs"))
+    with open(at("jobs/record.json"), "w", encoding="utf-8") as file:  # without the folders of the user
+        json.dump({name: value for name, value in record.items() if name not in MAY_CHANGE}, file, indent=1)
     if record["kind"] == "bench":
         merged = at(record["link"] + ".h5")
         tool("merge", "-o", merged, *files)

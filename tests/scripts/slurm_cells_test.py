@@ -174,6 +174,10 @@ class Collected(WithFakes):
                          sorted(cell.name + end for cell in self.cells for end in (".json", ".seconds")))
         self.assertEqual(sorted(os.listdir(self.path("out", "jobs"))),
                          sorted([*(cell.name + ".txt" for cell in self.cells), "outcome.txt", "plan.tsv", "record.json"]))
+        with open(self.path("out/jobs/record.json"), encoding="utf-8") as file:
+            record = file.read()
+        self.assertIn('"launches": 2', record)
+        self.assertNotIn(self.folder + "/run", record)
         with open(self.path("out/dropin.md"), encoding="utf-8") as file:
             self.assertEqual(len(re.findall(r"\| 2 \| 1 \| (?:plain|advise|policy) \| 2 \| \d\.\d00 \| .* to .* \| \d\.\d{3} \|\n", file.read())), 3)
         again = self.collect("--to", self.path("out"))

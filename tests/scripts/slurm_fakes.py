@@ -19,7 +19,7 @@ exit "${{FAKE_{upper}:-0}}"
 """
 BODIES = {
     # Of --test-only it refuses what Slurm refuses; as for jobs, it gives them numbers.
-    "sbatch": 'case $* in *--test-only*--nodes=65*|*--test-only*nosuch*) echo "sbatch: not available" >&2; exit 1 ;; *--test-only*) exit 0 ;; esac; '
+    "sbatch": 'case $* in *--test-only*--nodes=65*|*--test-only*nosuch*) echo "allocation failure: not available" >&2; exit 1 ;; *--test-only*) exit 0 ;; esac; '
               'n=$(grep "^sbatch" "{folder}/calls" | grep -vc -e --test-only); '
               '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; '
               '${{FAKE_BANNER:+cat "$FAKE_BANNER"}}; [ -n "${{FAKE_SILENT:-}}" ] || echo $((100 + n))',

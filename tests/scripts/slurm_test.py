@@ -85,7 +85,8 @@ class Submitted(WithFakes):
                 ["--dependency=afterany:101:102:103", "--job-name=" + self.job_name(), f"finish.sbatch {self.run_folder}"])):
             for word in words:
                 self.assertIn(" " + word if word.startswith("-") else word, call)
-        self.assertIn("allreduce (bench/sweeps/reference.toml): 9 cells, each at most 5 minutes", done.stdout)
+        self.assertIn("allreduce (bench/sweeps/reference.toml)\ncells: 9, each at most 5 minutes", done.stdout)
+        self.assertIn("  nodes: 2, ranks per node: 2, cells: 3\n", done.stdout)
         self.assertIn("mpiq-bench expects of a cell: 2 points of", done.stdout)
         # 3 (1 + 2 + 4) nodes for 5 minutes, which are expected to take 90 s.
         self.assertIn("cost: at most 1.75 node-hours", done.stdout)
@@ -190,7 +191,7 @@ class Submitted(WithFakes):
                              ("onebt", "train", "--", "--data", full, "--methods", "onebt"),
                              ("onebt", "dropin", "--time", "5", "--policy", "1M-: onebt", "--", "true"),
                              ("only for dropin", "--policy", "x"),
-                             ("Slurm refuses cells on 2 nodes: ", "--partition", "nosuch"),
+                             ("Slurm refuses cells on 2 nodes: sbatch: allocation failure: not available", "--partition", "nosuch"),
                              ("Slurm refuses cells on 65 nodes: ", "--nodes", "2,65"),
                              ("MaxArraySize", "--launches", "50"),
                              ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml"),
