@@ -13,6 +13,8 @@ import h5py
 from result_files import SMALL, WithFiles, points_of, tool
 from scripts_common import ROOT, call
 
+import mpiq_schema
+
 BIN = os.path.abspath(sys.argv.pop(1))
 RATES = os.path.join(ROOT, "results/reference/kernels.json")
 
@@ -86,6 +88,16 @@ class Simulated(WithFiles):
         done = simulate("--ranks", "2", "--methods", "mpi", "--sizes", ",".join(map(str, range(4, 60000, 4))), "-O", path)
         self.assertEqual((done.returncode, done.stdout, os.path.exists(path)), (2, "", False))
         self.assertRegex(done.stderr, r"command_line has \d+ bytes, and an attribute of HDF5 holds at most 64000: name fewer sizes or methods")
+
+    def test_columns_are_those_of_columns_def(self):
+        with h5py.File(self.file()) as file:
+            for path, columns in (("points", {**mpiq_schema.POINTS, **mpiq_schema.LATER}), ("inputs", mpiq_schema.INPUTS),
+                                  ("events", mpiq_schema.EVENTS), ("run/env", mpiq_schema.ENV), ("run/nodes", mpiq_schema.NODES),
+                                  ("run/ranks", mpiq_schema.RANKS)):
+                found = file[path].dtype
+                self.assertEqual([(name, found[name]) for name in found.names], list(columns.items()), path)
+            self.assertEqual(json.loads(file["points"].attrs["units"]), {name: mpiq_schema.unit(name) for name in file["points"].dtype.names
+                                                                        if mpiq_schema.unit(name)})
 
     def test_every_dataset_has_a_checksum_and_a_damaged_one_is_neither_read_nor_gone_on_with(self):
         damaged = self.check_damage(self.file())
