@@ -2,7 +2,8 @@
 
 #include "kernels/host/bytes_x86-inl.hpp"
 
-inline constexpr bool kStreams = true;  // N::stream and, 16 bytes at a time, N::stream_parts
+inline constexpr bool kStreams = true;      // N::stream and, 16 bytes at a time, N::stream_parts
+inline constexpr bool kSpecialises = true;  // a copy of a loop for parameters that are often used
 
 template <class T>
 struct Native;

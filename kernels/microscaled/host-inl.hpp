@@ -16,9 +16,8 @@
 #include "kernels/microscaled/floats-inl.hpp"
 #include "kernels/microscaled/marks-inl.hpp"
 
-template <class T, class Q>
-struct Microscaled : RowFunctions<Microscaled<T, Q>> {
-  static constexpr bool kFixedSize = true;
+template <class T>
+struct MicroscaledLoops {
   using L = Lanes<T>;
   using Format = Microscale<T>;
   using Scale = typename Format::Scale;
@@ -28,12 +27,6 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   static constexpr Scale kMarked = Format::kMarked;  // NaN in E8M0
 
   static constexpr std::size_t group_bytes(const SmallFloat& format) { return Format::group_bytes(format); }
-  static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    return Format::wire_bytes(Q::format(params), n);
-  }
-
- private:
-  friend RowFunctions<Microscaled>;
 
   // Elements whose scales are computed together: as many groups as there are lanes.
   static constexpr std::size_t kSpan = kLanes * kLanes;
@@ -52,13 +45,6 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
       return {L::all(least[g]), L::all(most[g]), L::all(rounder[g])};
     }
   };
-
-  template <Feedback F>
-  static Encoded encode_as(const EncodeArgs& a) {
-    return Q::with_format(
-        a.params, [&](const SmallFloat& format)
-                      __attribute__((always_inline)) { return encode_in<F>(a, format); });
-  }
 
   template <Feedback F>
   static MQ_INLINE Encoded encode_in(const EncodeArgs& a, const SmallFloat& format) {
@@ -161,13 +147,6 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   }
 
   template <bool kAdd>
-  static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    return Q::with_format(
-        a.params, [&](const SmallFloat& format)
-                      __attribute__((always_inline)) { return decode_in<kAdd>(a, stream, format); });
-  }
-
-  template <bool kAdd>
   static MQ_INLINE Decoded decode_in(const DecodeArgs& a, bool stream, const SmallFloat& format) {
     const Coder coder(format);
     const auto* base = static_cast<const std::byte*>(a.base);
@@ -204,12 +183,56 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
     return Decoded::ok;
   }
 
+  // In a format that is known at run time.
+  template <Feedback F>
+  static Encoded encode(const EncodeArgs& a, const SmallFloat& format) {
+    return encode_in<F>(a, format);
+  }
+  template <bool kAdd>
+  static Decoded decode(const DecodeArgs& a, bool stream, const SmallFloat& format) {
+    return decode_in<kAdd>(a, stream, format);
+  }
+
   // Whether encode can have written this scale and these codes.
   static MQ_INLINE bool valid(Scale scale, const Bytes& codes, const SmallFloat& format) {
     const bool in_range = static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
     if (format.max_code == format.sign() - 1) return in_range;  // all codes are numbers
     return in_range && !any_above(codes, static_cast<std::uint8_t>(format.sign() - 1),
                                   static_cast<std::uint8_t>(format.max_code));
+  }
+};
+
+// The functions of one codec: the loops of each of its formats; or those of any format, which all codecs
+// share.
+template <class T, class Q>
+struct Microscaled : RowFunctions<Microscaled<T, Q>> {
+  using Loops = MicroscaledLoops<T>;
+  static constexpr bool kFixedSize = true;
+  static std::size_t wire_bytes(std::size_t n, const Params& params) {
+    return Microscale<T>::wire_bytes(Q::format(params), n);
+  }
+
+ private:
+  friend RowFunctions<Microscaled>;
+
+  template <Feedback F>
+  static Encoded encode_as(const EncodeArgs& a) {
+    if constexpr (kSpecialises)
+      return Q::with_format(
+          a.params, [&](const SmallFloat& format)
+                        __attribute__((always_inline)) { return Loops::template encode_in<F>(a, format); });
+    else
+      return Loops::template encode<F>(a, Q::format(a.params));
+  }
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
+    if constexpr (kSpecialises)
+      return Q::with_format(
+          a.params, [&](const SmallFloat& format) __attribute__((always_inline)) {
+            return Loops::template decode_in<kAdd>(a, stream, format);
+          });
+    else
+      return Loops::template decode<kAdd>(a, stream, Q::format(a.params));
   }
 };
 
