@@ -1,5 +1,5 @@
-// long on purpose: the table of all options of mpiq-bench, beside what reads and stores them, so that an option is
-// added in one place
+// long on purpose: the table of all options of mpiq-bench, beside what reads and stores them, so that an
+// option is added in one place
 #include "bench/option_table.hpp"
 
 #include <fmt/format.h>

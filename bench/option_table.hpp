@@ -1,6 +1,6 @@
-// The options of mpiq-bench as rows of one table (option_table.cpp). A row is the flag, the member, the key in the
-// options that are stored with a result, and the help. The command line, sweep files and the stored text are made
-// of it.
+// The options of mpiq-bench as rows of one table (option_table.cpp). A row is the flag, the member, the key
+// in the options that are stored with a result, and the help. The command line, sweep files and the stored
+// text are made of it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,8 @@ enum Command : unsigned {
 };
 
 struct OptionRow {
-  // A text with a grammar of our own: what it is without the flag, and what reads it. An empty preset is not read.
+  // A text with a grammar of our own: what it is without the flag, and what reads it. An empty preset is not
+  // read.
   struct Text {
     const char* preset;
     Status (*read)(const std::string& text, Options& into);
