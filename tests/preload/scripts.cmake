@@ -1,4 +1,4 @@
-# What Python scripts test of the preload library: reports, mpiq-run, scripts/compare_preload, scripts/suites. Read once.
+# What Python scripts test of the preload library: reports, mpiq-run, scripts/compare_preload. Read once.
 
 if(TARGET mpiq-run)
   foreach(family IN LISTS families)
@@ -24,8 +24,6 @@ endif()
 add_test(NAME compare_preload COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/compare_preload_test.py $<TARGET_FILE:mpi_quant_pmpi>
   ${MPIEXEC_EXECUTABLE} ${CMAKE_CURRENT_BINARY_DIR}/calls_c_${mpi_family} ${mpiq_run})
 set_tests_properties(compare_preload PROPERTIES LABELS mpi TIMEOUT 300 PROCESSORS 2)
-add_test(NAME suites COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/scripts/suites_test.py $<TARGET_FILE:mpi_quant_pmpi>)
-set_tests_properties(suites PROPERTIES LABELS mpi TIMEOUT 300)
 if(mpi_family STREQUAL openmpi)
   set_tests_properties(compare_preload PROPERTIES ENVIRONMENT "${openmpi_env}")
 endif()

@@ -16,7 +16,7 @@ import scripts_common
 LIBRARY, MPIEXEC, PROGRAM = sys.argv[1:4]
 MPIQ_RUN = sys.argv[4] if len(sys.argv) > 4 else ""
 
-LAUNCHER = '[ "$1" = -n ] || exit 9; n=$2; shift 2; for i in $(seq "$n"); do "$@" || exit; done'
+LAUNCHER = '[ "$1" = -n ] || exit 9; export RANKS=$2; shift 2; for i in $(seq "$RANKS"); do "$@" || exit; done'
 WITH_LIBRARY = 'case "$LD_PRELOAD" in *libmpi_quant_pmpi*) true ;; *) false ;; esac'
 
 
@@ -40,7 +40,7 @@ class Compare(scripts_common.InTemporaryFolder):
         return self.write(f"programs/{name}", text, mode)
 
     def words(self, *arguments, mpiexec=None):
-        return [self.script, self.path("programs"), "--mpiexec", mpiexec or self.launcher, "--runs", "2", *arguments]
+        return [self.script, self.path("programs"), "--mpiexec", mpiexec or self.launcher, "--runs", "2", "--pause", "0", *arguments]
 
     def compare(self, *arguments, library=LIBRARY, **others):
         """Exit status, and verdict by program."""
@@ -110,6 +110,52 @@ class Verdicts(Compare):
         self.program("warns", f"if {WITH_LIBRARY}; then echo 'mpi_quant: no MPI library found' >&2; fi")
         self.expect(0, {"warns": "same"})
         self.assertIn("(mpi_quant: no MPI library found)", self.output)
+
+
+    def test_a_failure_without_the_library_only_is_not_the_librarys(self):
+        self.program("one", WITH_LIBRARY)
+        self.expect(0, {"one": "unstable"})
+        self.assertIn("(fails without the library only)", self.output)
+
+    def test_a_difference_under_one_policy_alone_is_one(self):
+        self.program("one", 'case "$MPIQ_POLICY" in *raw*) exit 3 ;; esac')
+        self.expect(1, {"one under ''": "same", "one under ': raw'": "differs"}, "--policy", "", "--policy", ": raw")
+        self.assertIn("without: exit status 0; with: exit status 3", self.output)
+        self.assertIn("under '': 1 programs: 1 same\nunder ': raw': 1 programs: 1 differs\n", self.output)
+
+
+class Suites(Compare):
+    """Test suites of MPI libraries and of mpi4py."""
+
+    def text(self, name, text):
+        with open(self.path("programs", name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_the_lines_of_a_testlist_give_ranks_arguments_and_environment(self):
+        os.mkdir(self.path("programs", "coll"))
+        self.text("testlist", "# all of it\ncoll\n")
+        self.text("coll/testlist", "sum 4 arg=-count=10 env=NAME=value timeLimit=50\nsum 2\nnever 3\n")
+        self.program("coll/sum", '[ "$RANKS $NAME $*" = "4 value -count=10" ] || [ "$RANKS $NAME $*" = "2  " ]')
+        self.program("other", "exit 1")
+        self.expect(0, {"coll/sum -count=10 on 4 ranks": "same", "coll/sum on 2 ranks": "same"})
+        self.assertIn("1 lines name programs that were not built\n", self.output)
+
+    def test_the_time_limit_of_a_testlist_comes_before_that_of_the_options(self):
+        self.text("testlist", "slow 1 timeLimit=0.3\nslow 1\n")
+        self.program("slow", "sleep 1")
+        self.expect(0, {"programs/slow on 1 ranks": "same"})
+        self.assertRegex(self.output, r"(?m)^fails without too  programs/slow on 1 ranks  \(no end after")
+
+    def test_tests_of_python_are_compared_one_by_one_and_counted(self):
+        os.mkdir(self.path("programs", "test"))
+        body = "import os, unittest\nclass T(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self): {}\n" \
+            "unittest.main()\n"
+        self.text("test/test_good.py", body.format("pass"))
+        self.expect(0, {"test_good.py": "same"}, "--python", sys.executable)
+        self.assertIn("2 tests of Python on each rank\n", self.output)
+        self.text("test/test_bad.py", body.format("self.assertNotIn('pmpi', os.environ.get('LD_PRELOAD', ''))"))
+        self.expect(1, {"test_bad.py": "differs"}, "--python", sys.executable, "--match", "*bad*", "-n", "1")
+        self.assertIn("    + FAIL: test_b", self.output)
 
 
 class Hangs(Compare):
@@ -183,11 +229,14 @@ class Programs(Compare):
     def test_mistakes_are_told(self):
         self.assertEqual(self.compare()[0], 2)
         self.assertIn("no executable file in", self.output)
+        self.assertEqual(self.compare("--python", sys.executable)[0], 2)
+        self.assertIn("no test_*.py in", self.output)
         self.program("hello", "true")
         unknown = self.write("arguments", "none 1", mode=0o644)
         bad = self.path("bad.so")
         self.write("bad.so", "")
-        for text, *arguments in (("no launcher '/none'", "--mpiexec", "/none"), ("must be positive", "-n", "0"),
+        for text, *arguments in (("no launcher '/none'", "--mpiexec", "/none"), ("must be positive", "-n", "0"), ("not negative", "--pause", "-1"),
+                                 ("not with --python", "--args", unknown, "--python", "python3"),
                                  ("cannot read /none", "--args", "/none"), ("no program none in", "--args", unknown),
                                  ("no preload library /none", "--library", "/none"), ("--ignore", "--ignore", "(")):
             self.assertEqual(self.compare(*arguments, library=None if "--library" in arguments else LIBRARY), (2, {}), text)
