@@ -18,6 +18,11 @@ Handle create_in_memory();
 Handle open_image(std::vector<std::byte> image);  // the file is writable and lives in memory
 std::vector<std::byte> image(hid_t file);         // after a flush
 
+// Throws if values of some dataset do not fit their checksums. Every dataset that these functions create has
+// checksums. Variable-length data have none, because HDF5 keeps them elsewhere; of these a result file has only
+// the references to dimension scales. `levels`: of groups below this one, at most.
+void check_data(hid_t group, int levels = 2);
+
 Handle group(hid_t file, const char* path);  // creates it if it is missing
 bool exists(hid_t file, const char* path);
 
@@ -27,7 +32,7 @@ void append_rows(hid_t file, const char* path, std::span<const Column> columns, 
                  std::size_t row_bytes, std::size_t n);
 void read_rows(hid_t file, const char* path, std::span<const Column> columns, void* rows,
                std::size_t row_bytes, std::size_t n);
-std::size_t length(hid_t file, const char* path);  // of the first axis
+std::size_t length(hid_t file, const char* path);  // of a table or a scale
 
 template <class Row>
 void append(hid_t file, const char* path, std::span<const Row> rows) {

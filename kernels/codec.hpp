@@ -45,26 +45,27 @@ struct ParamSpec {
   ParamKind kind;
   double preset, min, max;                       // the limits are inclusive
   std::span<const std::string_view> words = {};  // for kind word: the value is the position in this list
-  // A parameter that must not be written beside this one, because only one of the two would count: with any values, or if its
-  // own value is excluded_value.
+  // A parameter that must not be written beside this one, because only one of the two would count: with any
+  // values, or if its own value is excluded_value.
   std::string_view excludes = {};
   double excluded_value = -1;  // -1: any
 };
 
-// Numbers that a codec measures on a rank's whole vector before the call's agreement: finite and >= 0, unused ones 0. The
-// agreement gives all ranks the greatest of each.
+// Numbers that a codec measures on a rank's whole vector before the call's agreement: finite and >= 0, unused
+// ones 0. The agreement gives all ranks the greatest of each.
 inline constexpr std::size_t kMaxFacts = 4;
 using Facts = std::array<double, kMaxFacts>;
 
 enum class Measures : std::uint8_t {
   nothing,
-  // With a key: in its calls until the first fact is more than 0. That fact, and no other, is then kept with the key's
-  // residual for all later calls. Without a key: in every call.
+  // With a key: in its calls until the first fact is more than 0. That fact, and no other, is then kept with
+  // the key's residual for all later calls. Without a key: in every call.
   once_a_key,
   each_call,
 };
 
-// What the decoded elements of a block can be. mpiq-quality compares an encode with the best that any encoder could do.
+// What the decoded elements of a block can be. mpiq-quality compares an encode with the best that any encoder
+// could do.
 enum class Form : std::uint8_t {
   other,
   bf16,  // any numbers of the type
@@ -81,8 +82,8 @@ enum class Feedback : std::uint8_t {
   deposit,  // v = x;             residual += v - decoded   (loss of a later hop: kept, not sent in this call)
 };
 
-// Where the elements of one encode or decode stand in their call. Random numbers are a function of it, and so the
-// same on every rank that encodes the same operand, and independent between operands.
+// Where the elements of one encode or decode stand in their call. Random numbers are a function of it, and so
+// the same on every rank that encodes the same operand, and independent between operands.
 struct Site {
   std::uint64_t call = 0;   // equal on all ranks, and another number in each call
   std::uint64_t sum = 0;    // Step::sum: equal where and only where the operands of one chunk are equal
@@ -105,8 +106,8 @@ struct EncodeArgs {
 struct Encoded {
   std::size_t bytes = 0;        // written to wire
   std::uint64_t nonfinite = 0;  // elements of v that were NaN or Inf
-  // Finite elements of v that the codec cannot hold: those that decode to NaN or Inf though no element of v is NaN or Inf, and
-  // those whose magnitude keeps their block from being sent.
+  // Finite elements of v that the codec cannot hold: those that decode to NaN or Inf though no element of v
+  // is NaN or Inf, and those whose magnitude keeps their block from being sent.
   std::uint64_t overflows = 0;
 };
 
@@ -119,7 +120,7 @@ struct DecodeArgs {
   void* x = nullptr;           // n elements
   // x will not be read again soon, so it may be written past the caches. This does not change the values.
   bool stream = false;
-  Site site = {};  // that of the encode
+  Site site = {};  // the site of the encode
 };
 
 enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
@@ -158,26 +159,28 @@ struct Codec {
   Facts (*measure)(const void* x, std::size_t n, Element, const Params&) noexcept;
   // The parameters to encode with, from the greatest of each fact over all ranks.
   Params (*settle)(const Params&, const Facts&) noexcept;
-  // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range. The
-  // error may then exceed the vector, and error feedback may let it grow.
+  // True if the expected value of decoded, over the calls, is v for every finite v within the codec's range.
+  // The error may then exceed the vector, and error feedback may let it grow.
   bool (*unbiased)(const Params&) noexcept;
-  // True if E|decoded - v|^2 <= (1 - a) |v|^2 for one a > 0 and every v within the codec's range: a contraction, as memory rules
-  // with estimates need (EF21, Richtarik et al. 2021; 3PC, 2022). Else errors may grow from call to call.
+  // True if E|decoded - v|^2 <= (1 - a) |v|^2 for one a > 0 and every v within the codec's range: a
+  // contraction, as memory rules with estimates need (EF21, Richtarik et al. 2021; 3PC, 2022). Else errors
+  // may grow from call to call.
   bool (*contraction)(const Params&) noexcept;
-  // A bound of |decoded - v| for each element, as a share of the greatest magnitude of its block, for blocks whose
-  // magnitudes are normal numbers at least 2^20 above the smallest. 0: no such bound.
+  // A bound of |decoded - v| for each element, as a share of the greatest magnitude of its block, for blocks
+  // whose magnitudes are normal numbers at least 2^20 above the smallest. 0: no such bound.
   double (*error_bound)(const Params&) noexcept;
-  // A bound of |decoded - v| for each element, of any vector, in a call of so many ranks: what one rank's contribution
-  // loses. 0: no such bound.
+  // A bound of |decoded - v| for each element, of any vector, in a call of so many ranks: what one rank's
+  // contribution loses. 0: no such bound.
   double (*absolute_bound)(const Params&, int ranks) noexcept;
   Form (*form)(const Params&) noexcept;
   // True if -x decodes to minus what x decodes to.
   bool (*symmetric)(const Params&) noexcept;
-  // True if elements that share a block (or a smaller group) with a NaN or Inf are not sent: they wait in the residual
-  // or, without one, decode to NaN.
+  // True if elements that share a block (or a smaller group) with a NaN or Inf are not sent: they wait in the
+  // residual or, without one, decode to NaN.
   bool marks_blocks;
-  // True if all ranks decode to multiples of one step. Sums of such values are exact while they are not too long for the
-  // element type, and encodes of sums lose nothing. Plans then encode every rank's elements before any are added.
+  // True if all ranks decode to multiples of one step. Sums of such values are exact while they are not too
+  // long for the element type, and encodes of sums lose nothing. Plans then encode every rank's elements
+  // before any are added.
   bool exact_sums;
 };
 

@@ -23,7 +23,8 @@ struct Launch {
   // Of each run, one after the other; copied by the launcher before it returns.
   const void* args = nullptr;
   std::uint32_t args_bytes = 0;  // of a run: at most kMaxArgsBytes
-  // How often the grid runs, each time with args of its own: at most most_runs(args_bytes). In any order, and side by side.
+  // How often the grid runs, each time with args of its own: at most most_runs(args_bytes). In any order, and
+  // side by side.
   std::uint32_t runs = 1;
 };
 // All args are parameters of the kernel, which has 4 KiB of them.
@@ -82,12 +83,13 @@ struct DeviceOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
   void (*encode)(const DeviceEncode&, const Launcher&) noexcept;
   void (*decode)(const DeviceDecode&, const Launcher&) noexcept;
-  // decode reads each byte of the wire once, together with those beside it: the wire may as well be in pinned host memory.
+  // decode reads each byte of the wire once, together with those beside it: the wire may as well be in pinned
+  // host memory.
   bool reads_once = false;
 };
 
-// Copies bytes of pinned host memory to the device. `most`: the greatest number of bytes of any such copy that may become
-// one launch with this one. Faster than a copy of the driver if there are many short ones.
+// Copies bytes of pinned host memory to the device. `most`: the greatest number of bytes of any such copy
+// that may become one launch with this one. Faster than a copy of the driver if there are many short ones.
 void device_bring(void* to, const void* from, std::size_t bytes, std::size_t most, const Launcher&) noexcept;
 
 // Null if the codec has no device row, or not for these parameters.
@@ -101,8 +103,8 @@ struct DeviceConvertOps {
 };
 const DeviceConvertOps* device_convert(Element half) noexcept;  // null for f32 and f64
 
-// Writes the result of codec.measure(x, n, element, params), for x on the device, to *facts, which device and host can
-// access; facts that the codec does not use are not written. element: f32 or f64.
+// Writes the result of codec.measure(x, n, element, params), for x on the device, to *facts, which device and
+// host can access; facts that the codec does not use are not written. element: f32 or f64.
 struct DeviceMeasureOps {
   std::size_t (*scratch_bytes)(std::size_t n, const Params&) noexcept;
   void (*measure)(const void* x, std::size_t n, const Params&, Facts* facts, std::byte* scratch,
@@ -111,9 +113,9 @@ struct DeviceMeasureOps {
 // Null if the codec measures nothing, or has no device row for it.
 const DeviceMeasureOps* device_measure(const Codec&, Element) noexcept;
 
-// Memory rules on a device (kernels/memory.hpp). Every rule has these functions, whatever the codec. All pointers of a tile are
-// device addresses. A tile may be of any length, and what before() would return is what the host's says of the same tile with
-// n = 0.
+// Memory rules on a device (kernels/memory.hpp). Every rule has these functions, whatever the codec. All
+// pointers of a tile are device addresses. A tile may be of any length, and what before() would return is
+// what the host's says of the same tile with n = 0.
 enum class MemoryFunction : std::uint8_t { before, after, deliver, stand };
 struct DeviceMemory {
   const MemoryRule* rule = nullptr;
@@ -122,14 +124,16 @@ struct DeviceMemory {
 
   // Nothing if MemoryOps has no such function of the rule. sum: of deliver.
   void run(MemoryFunction function, const MemoryTile& tile, void* sum, const Launcher& launch) const noexcept;
-  // MemoryOps::squares and distances of the parts of a rank's vector of n elements of type `element`, one after the other
-  // (memory_sums.hpp). The sums are in memory that device and host can access. arrays: as in a tile.
+  // MemoryOps::squares and distances of the parts of a rank's vector of n elements of type `element`, one
+  // after the other (memory_sums.hpp). The sums are in memory that device and host can access. arrays: as in
+  // a tile.
   void squares(const void* x, std::size_t n, double scale, double* sums,
                const Launcher& launch) const noexcept;
   void distances(const MemoryTile& tile, double scale, Distances* sums,
                  const Launcher& launch) const noexcept;
-  // Joins two messages, which are complete when the launch begins, to a payload: the length of the first in 8 bytes, the first,
-  // which is there already, and `second`, a multiple of 4; null: it is there, too. most: the greatest length of the second.
+  // Joins two messages, which are complete when the launch begins, to a payload: the length of the first in 8
+  // bytes, the first, which is there already, and `second`, a multiple of 4; null: it is there, too. most:
+  // the greatest length of the second.
   void join(std::byte* payload, const std::byte* second, std::size_t most, const DeviceEncoded* first_encoded,
             const DeviceEncoded* second_encoded, DeviceEncoded* encoded,
             const Launcher& launch) const noexcept;

@@ -1,5 +1,6 @@
-// The memory row: what a rank remembers between the calls of a key, and how this changes what is encoded. Memory rules
-// stand beside codecs (codec.hpp) and plans. A reader of a policy, a test or the engine needs only this file.
+// The memory row: what a rank remembers between the calls of a key, and how this changes what is encoded.
+// Memory rules stand beside codecs (codec.hpp) and plans. A reader of a policy, a test or the engine needs
+// only this file.
 #pragma once
 
 #include <array>
@@ -10,8 +11,8 @@
 
 #include "kernels/codec.hpp"
 
-// A function of a rule's file that works on a tile: the file is compiled for each instruction set of the processor, and for GPUs
-// (kernels/cuda/memory.cuh).
+// A function of a rule's file that works on a tile: the file is compiled for each instruction set of the
+// processor, and for GPUs (kernels/cuda/memory.cuh).
 #ifdef __CUDACC__
 #  define MQ_RULE __device__
 #else
@@ -23,8 +24,8 @@ namespace mq::kernels {
 // The most arrays that a rule keeps on a rank.
 inline constexpr std::size_t kMaxArrays = 3;
 
-// Some elements of a rank's vector: whole blocks of the codec, few enough that all that is named here stays in the L1 and
-// L2 caches. Arrays may have any alignment.
+// Some elements of a rank's vector: whole blocks of the codec, few enough that all that is named here stays
+// in the L1 and L2 caches. Arrays may have any alignment.
 struct MemoryTile {
   const void* x = nullptr;                // n elements; never written
   std::array<void*, kMaxArrays> array{};  // the rule's arrays at these elements
@@ -32,8 +33,9 @@ struct MemoryTile {
   std::size_t n = 0;
   Params params;      // of the rule
   double factor = 1;  // what MemoryRule::factor gave for the whole vector
-  // For rules with estimates. fresh: the call is exact and starts the estimates again. The first array is then what a rule
-  // without estimates has left, and the sum of estimates is zero. message: which of the rule's messages is encoded.
+  // For rules with estimates. fresh: the call is exact and starts the estimates again. The first array is
+  // then what a rule without estimates has left, and the sum of estimates is zero. message: which of the
+  // rule's messages is encoded.
   bool fresh = false;
   int message = 0;
 };
@@ -49,28 +51,31 @@ struct Operand {
   void* residual = nullptr;
 };
 
-// The functions of a rule for one element type and one instruction set. They are stateless and thread-safe, and all
-// instruction sets give the same bits. Arrays stay finite: what is not finite becomes zero.
+// The functions of a rule for one element type and one instruction set. They are stateless and thread-safe,
+// and all instruction sets give the same bits. Arrays stay finite: what is not finite becomes zero.
 struct MemoryOps {
-  // Called for a rank's own elements before they are encoded. Says what is encoded, which depends on the tile's pointers and
-  // `fresh` and `message` alone; so of a tile with n = 0 it says it without touching anything. A rule with estimates that says x
-  // and its first array has changed nothing.
+  // Called for a rank's own elements before they are encoded. Returns what is encoded, which depends on the
+  // tile's pointers, `fresh` and `message` alone. With n = 0 it only returns the pointers. If a rule with
+  // estimates returns {x, array[0]}, it has not written.
   Operand (*before)(const MemoryTile&) noexcept = nullptr;
   // Called after that encode. Null if there is nothing to do.
   void (*after)(const MemoryTile&) noexcept = nullptr;
-  // A number that before() needs of a rank's whole vector: MemoryTile::factor. norm: the Euclidean norm of the finite
-  // elements. Null if the rule needs none, as the next two.
+  // A number that before() needs of a rank's whole vector: MemoryTile::factor. norm: the Euclidean norm of
+  // the finite elements. Null if the rule needs none, as the next two.
   double (*factor)(double norm, const Params&, int ranks) noexcept = nullptr;
-  // The sum of (x[i] * scale)^2 over the finite elements, and sqrt(squares) / scale, at most the greatest double.
+  // The sum of (x[i] * scale)^2 over the finite elements, and sqrt(squares) / scale, at most the greatest
+  // double.
   double (*squares)(const void* x, std::size_t n, double scale) noexcept = nullptr;
   double (*norm)(double squares, double scale) noexcept = nullptr;
 
   // For rules with estimates, else null.
   // Makes the call's result of n elements of the sum of what all ranks sent, in place.
   void (*deliver)(const MemoryTile&, void* sum) noexcept = nullptr;
-  // Called in place of before and after for elements that this rank does not send. Null if there is nothing to do.
+  // Called in place of before and after for elements that this rank does not send. Null if there is nothing
+  // to do.
   void (*stand)(const MemoryTile&) noexcept = nullptr;
-  // Of a rank's vector, each difference times scale. Not finite if the vector is not. Null if the rule never asks for them.
+  // Of a rank's vector, each difference times scale. Not finite if the vector is not. Null if the rule never
+  // asks for them.
   Distances (*distances)(const MemoryTile&, double scale) noexcept = nullptr;
 };
 
@@ -91,17 +96,19 @@ struct MemoryRule {
   std::uint8_t id;                   // unique for ever; part of the call's signature
   std::string_view what;             // one line for --list: the idea and its source
   std::span<const ParamSpec> specs;  // at most kMaxParams
-  // Arrays of a rank, each as long as its vector. The first one is the residual: what was left out and not delivered. The
-  // losses of sums are added to it. 0: the rule keeps nothing.
+  // Arrays of a rank, each as long as its vector. The first one is the residual: what was left out and not
+  // delivered. The losses of sums are added to it. 0: the rule keeps nothing.
   int arrays;
-  // Every rank's own elements are encoded before any are added, those of the rank that adds as well (Ranks::encodes_own).
+  // Every rank's own elements are encoded before any are added, those of the rank that adds as well
+  // (Ranks::encodes_own).
   bool encodes_own;
-  // Results are sums of the vectors, but for what is left out. False if the rule makes another vector of them first.
+  // Results are sums of the vectors, but for what is left out. False if the rule makes another vector of them
+  // first.
   bool keeps_sums;
-  // Each rank keeps an estimate of its own vector, and all ranks keep the sum of all estimates, which is the result. Ranks send
-  // how their estimates change. The first array is minus the estimate, so that losses of sums can be added to it: then the
-  // second array, equal on all ranks, remains the sum of the estimates.
-  // The codec must be a contraction (Codec::contraction).
+  // Each rank keeps an estimate of its own vector, and all ranks keep the sum of all estimates, which is the
+  // result. Ranks send how their estimates change. The first array is minus the estimate, so that losses of
+  // sums can be added to it: then the second array, equal on all ranks, remains the sum of the estimates. The
+  // codec must be a contraction (Codec::contraction).
   bool keeps_estimates;
   // Null for none and carry, which need nothing but what codecs do themselves (Feedback).
   const MemoryOps* (*ops)(Element, Isa) noexcept;

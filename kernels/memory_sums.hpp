@@ -1,9 +1,9 @@
-// Sums over a rank's whole vector that memory rules decide by: their terms, and the order in which they are added. Host and GPU
-// share both, so that they give the same bits.
+// Sums over a rank's whole vector that memory rules decide by: their terms, and the order in which they are
+// added. Host and GPU share both, so that they give the same bits.
 //
-// A vector is cut into parts of kPart elements. In a part, element i is added to partial sum i mod kSums, in the order of
-// elements; then the partial sums are joined by halving: k with k + 8, then k + 4, and so on. The sums of parts are added in
-// the order of parts.
+// A vector is cut into parts of kPart elements. In a part, element i is added to partial sum i mod kSums, in
+// the order of elements; then the partial sums are joined by halving: k with k + 8, then k + 4, and so on.
+// The sums of parts are added in the order of parts.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The random numbers of stochastic codecs: Philox 4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel random
-// numbers, as easy as 1, 2, 3; SC 2011). A number is a function of a key and a counter, so every rank, instruction set
-// and GPU thread computes the same ones, in any order. Host and GPU rows share this file.
+// The random numbers of stochastic codecs: Philox 4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel
+// random numbers, as easy as 1, 2, 3; SC 2011). A number is a function of a key and a counter, so every rank,
+// instruction set and GPU thread computes the same ones, in any order. Host and GPU rows share this file.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ MQ_HD constexpr Block draw(Block counter, std::uint32_t key0, std::uint32_t key1
   return counter;
 }
 
-// How a vector takes its numbers. Element i of a call has 16 random bits: half i % 2 (the lower half first) of word
-// i / 32 % 4 of the draw with number i / 128 * 16 + i % 32 / 2. So 128 elements, a tile, take 16 draws. The key is
-// Site::call and the counter is the number of the draw and Site::sum.
+// How a vector takes its numbers. Element i of a call has 16 random bits: half i % 2 (the lower half first)
+// of word i / 32 % 4 of the draw with number i / 128 * 16 + i % 32 / 2. So 128 elements, a tile, take 16
+// draws. The key is Site::call and the counter is the number of the draw and Site::sum.
 inline constexpr int kTile = 128, kDrawsOfTile = 16;
 
 MQ_HD constexpr std::uint16_t bits_of(std::uint64_t call, std::uint64_t sum, std::uint64_t element) {

@@ -97,7 +97,8 @@ def _table(file, path):
 def _matrices(file, group, scales):
     if group not in file:
         return {}
-    return {name: data[...] for name, data in file[group].items() if isinstance(data, h5py.Dataset) and name not in scales}
+    found = {name: data[...] for name, data in file[group].items() if isinstance(data, h5py.Dataset)}  # scales, too: HDF5 checks them
+    return {name: values for name, values in found.items() if name not in scales}
 
 
 def _labels(file):
@@ -142,9 +143,14 @@ def load(path):
             raise ResultsError(f"{path}: not laid out as a result file ({error})") from error
 
 
+def _write_table(group, name, rows):
+    """Rows in chunks that carry checksums, as bench/hdf5.cpp writes them. HDF5 has no checksum for a dataset in one piece."""
+    return group.create_dataset(name, data=rows, maxshape=(None,), chunks=(64,), fletcher32=True)
+
+
 def _write_matrix(group, name, values, fill, text, scales=()):
     rows, columns = values.shape[0], max(1, values.shape[1])
-    data = group.create_dataset(name, data=values, maxshape=(None,) * values.ndim, fillvalue=fill, shuffle=True, compression=1,
+    data = group.create_dataset(name, data=values, maxshape=(None,) * values.ndim, fillvalue=fill, shuffle=True, compression=1, fletcher32=True,
                                 chunks=(1, min(columns, 1024), *values.shape[2:])) if rows else \
         group.create_dataset(name, data=values)
     data.attrs.update(_stored({key: value for key, value in text.items() if key in ("units", "long_name")}))
@@ -160,9 +166,8 @@ def _write_samples(file, samples, labels):
     scales = []
     ranks = [values.shape[2] for values in samples.values() if values.ndim == 3]
     for name, size in zip(("point", "rep", "rank"), (*shape, *ranks)):
-        group[name] = np.arange(size, dtype="i8")
-        group[name].make_scale(name)
-        scales.append(group[name])
+        scales.append(_write_table(group, name, np.arange(size, dtype="i8")))
+        scales[-1].make_scale(name)
     for name, values in samples.items():
         kind, fill, _ = {**schema.SAMPLES, **schema.RANK_SAMPLES}[name]
         _write_matrix(group, name, values.astype(kind), fill, labels.get(name, {}), scales[:values.ndim])
@@ -176,14 +181,14 @@ def _write(file, content):
         group = file.create_group(f"runs/{i}")
         group.attrs.update(_stored(run.attrs))
         for name, table in run.tables.items():
-            group[name] = table
-    file.create_dataset("points", data=content.points, maxshape=(None,), chunks=(64,))
-    file["points"].attrs.update(_stored(content.points_attrs))
-    file["inputs"], file["events"] = content.inputs, content.events
+            _write_table(group, name, table)
+    _write_table(file, "points", content.points).attrs.update(_stored(content.points_attrs))
+    _write_table(file, "inputs", content.inputs)
+    _write_table(file, "events", content.events)
     _write_samples(file, content.samples, content.labels)
     phases = file.create_group("phases")
     if content.phases:
-        phases["phase"] = np.array([(b"encode",), (b"wait",), (b"decode",), (b"other",)], dtype=[("name", "S24")])
+        _write_table(phases, "phase", np.array([(b"encode",), (b"wait",), (b"decode",), (b"other",)], dtype=[("name", "S24")]))
     for name, values in content.phases.items():
         _write_matrix(phases, name, values, np.nan, content.labels.get(name, {}))
 

@@ -9,7 +9,6 @@ import dataclasses
 import math
 import os
 import sys
-import zlib
 
 import mpiq_python  # noqa: F401  chooses the Python, if this is the program
 
@@ -30,8 +29,6 @@ NEEDED = (
 
 DATASETS = {"samples": "samples/t_max_s", "t_rank": "samples/t_rank_s", "exposed": "phases/exposed_s",
             "busy": "phases/busy_s"}
-END_AT = (40, 44, 28, 28)  # by version of HDF5's superblock: where it says the end of the file
-MARK = b"\nmpiq-bench crc32 "  # begins the line after the end of a file; eight digits follow
 
 
 class ResultsError(Exception):
@@ -169,19 +166,6 @@ def _load(path, file):
     return Results(with_columns(points, extra)[rows], _attributes(path, file), phases=phases, **data)
 
 
-def check_sum(path):
-    """Raises ResultsError if a file does not match the checksum after its end (bench/seal.hpp). Older files have no
-    checksum."""
-    with open(path, "rb") as file:
-        content = file.read()
-    end = len(content) - len(MARK) - 9
-    if content[max(end, 0):].startswith(MARK):
-        if content[end + len(MARK):] != b"%08x\n" % zlib.crc32(memoryview(content)[:end]):
-            raise ResultsError(f"{path}: damaged HDF5 file (its checksum does not fit its contents)")
-    elif len(content) > 8 and content[8] < len(END_AT) and int.from_bytes(content[END_AT[content[8]]:][:8], "little") < len(content):
-        raise ResultsError(f"{path}: damaged HDF5 file (its checksum is damaged)")
-
-
 def hdf5(path, mode="r"):
     """The file without a lock. Locks fail on NFS without its lock daemon, and on Lustre without flock; and none is needed: whoever
     writes a result file renames it when it is complete."""
@@ -202,7 +186,6 @@ def opened(path):
         raise ResultsError(f"{path}: is empty")
     if not h5py.is_hdf5(path):
         raise ResultsError(f"{path}: not an HDF5 file")
-    check_sum(path)
     try:
         with hdf5(path) as file:
             yield file

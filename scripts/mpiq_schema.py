@@ -1,5 +1,8 @@
 """The contents of a result file: columns with their types and units, attributes, datasets. This is schema version 1, as
-bench/rows.cpp and bench/report.cpp write it. tests/scripts/check_results_test.py compares the columns with bench/rows.hpp."""
+bench/report.cpp writes it. The columns are those of bench/columns.def, of which the program's rows are made, too."""
+import os
+import re
+
 import numpy as np
 
 SEVERAL = "several"  # a text attribute of a merged file if it differs between runs
@@ -36,45 +39,44 @@ def lone_algorithm(methods):
     if len(plans) == len(methods):
         return None if not methods or set(DENSE_ALGORITHMS) <= plans else ", ".join(named)
     return named[0] if len(named) == 1 else None
+
+
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
+DEFINITIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "bench", "columns.def")
+_LINE = re.compile(r'^MQ_([A-Z]+)\((\w+)(?:<(\d+)>)?, (\w+), "(.*?)", "(.*)"\)\n')
+_KIND = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u64": "u8", "f64": "f8"}
 
-def _columns(text):
-    """'a S8, b f8' -> name -> type."""
-    return {name: np.dtype(kind) for name, kind in (word.split() for word in text.split(","))}
+
+def definitions():
+    """bench/columns.def as part -> name -> (type, unit, meaning). Parts: POINT, LATER, INPUT, EVENT, ENV, NODE, RANK, GPU."""
+    parts = {}
+    with open(DEFINITIONS, encoding="utf-8") as file:
+        for line in filter(lambda line: line.startswith("MQ_"), file):
+            part, kind, size, name, unit_, meaning = _LINE.fullmatch(line).groups()
+            parts.setdefault(part, {})[name] = (np.dtype(f"S{size}" if size else _KIND[kind]), unit_, meaning)
+    return parts
 
 
-POINTS = _columns(
-    "point_id i8, key S32, status S12, grade S12, collective S32, algorithm S32, compressor S32, comp_params S96, dtype S8, "
-    "op S8, memory S8, place S8, layer S48, model S32, ranks i4, nodes i4, ranks_per_node i4, count i8, bytes i8, input_id i4, "
-    "ratio_target f8, ratio_achieved f8, buffers S8, sync S8, mode S12, launch i4, block_order_seed u8, warmup i4, reps i4, "
-    "batch i4, invalid_reps i4, stop_reason S12, t_first_s f8, t_median_s f8, t_ci_lo_s f8, t_ci_hi_s f8, t_min_s f8, "
-    "t_mean_s f8, t_p95_s f8, t_p99_s f8, t_mad_s f8, outliers_mild i4, outliers_severe i4, lag1 f8, algbw_Bps f8, "
-    "busbw_Bps f8, wirebw_Bps f8, wire_bytes_max i8, wire_bytes_sum i8, scratch_bytes i8, speedup f8, speedup_lo f8, "
-    "speedup_hi f8, base_key S32, err_rel_l2 f8, err_max_abs f8, snr_db f8, cosine f8, n_wrong i8, replicas_equal i1, "
-    "oversubscribed i1, throttled i1, start_utc S32, wall_s f8, note S96")
+_DEFINITIONS = definitions()
+
+
+def _types(part):
+    return {name: kind for name, (kind, _, _) in _DEFINITIONS[part].items()}
+
+
+POINTS = _types("POINT")
 # Types of columns that were narrower in earlier files.
 NARROWER = {"grade": np.dtype("S8")}
 # Columns that were added to the schema later. Files from before may lack them.
-LATER = _columns("t_p5_s f8, feedback i1, layers_alike i4, residual_bytes i8, method S128, link S48, matrix_side i8")
+LATER = _types("LATER")
 # The run of a merged file that a row belongs to: /runs/<run>. Only scripts/merge writes it.
 RUN_COLUMN = {"run": np.dtype("i4")}
 
-INPUTS = _columns("input_id i4, distribution S32, params S96, seed u8, rho f8, entropy_bits f8, zero_frac f8, exp_min i2, "
-                  "exp_max i2, path S256")
-EVENTS = _columns("utc S32, level S8, point_id i8, text S256")
-ENV = _columns("name S64, value S256")
-NODES = _columns("node_index i4, host S64, cpu_model S96, sockets i2, cores i4, smt i1, mem_B i8, kernel S64, governor S16, "
-                 "thp S16, aslr i1, llc_B i8, load1 f8")
-RANKS = _columns("rank i4, node_index i4, local_rank i4, pid i4, cpu_first i4, cpu_count i4, numa i2, gpu_uuid S48")
-# Only if vectors are in the memory of GPUs.
-GPUS = _columns("gpu_uuid S48, node_index i4, name S64, driver S32, cuda_version i4, capability S8, multiprocessors i4, "
-                "clock_sm_kHz i4, clock_mem_kHz i4, mem_B i8, l2_B i8, ecc i1")
+INPUTS, EVENTS, ENV, NODES, RANKS = (_types(part) for part in ("INPUT", "EVENT", "ENV", "NODE", "RANK"))
+GPUS = _types("GPU")  # only if vectors are in the memory of GPUs
 RUN_TABLES = {"env": ENV, "nodes": NODES, "ranks": RANKS, "gpus": GPUS}
 OPTIONAL_TABLES = ("gpus",)
-
-_NO_SUFFIX = {"count": "elements", "matrix_side": "elements", "n_wrong": "elements", "bytes": "B", "wire_bytes_max": "B",
-              "wire_bytes_sum": "B", "scratch_bytes": "B", "residual_bytes": "B", "snr_db": "dB"}
 
 ROOT_ATTRIBUTES = {"schema_name": "S", "schema_version": "i", "uuid": "S", "created_utc": "S", "updated_utc": "S",
                    "harness_version": "S", "git_commit": "S", "git_dirty": "u", "status": "S"}
@@ -91,9 +93,15 @@ PHASES = {"exposed_s": ("f8", np.nan, "s"), "busy_s": ("f8", np.nan, "s")}
 
 def unit(column):
     """The unit of a column of /points; '' if it has none."""
-    if column in _NO_SUFFIX:
-        return _NO_SUFFIX[column]
-    return "B/s" if column.endswith("_Bps") else "s" if column.endswith("_s") else ""
+    return {**_DEFINITIONS["POINT"], **_DEFINITIONS["LATER"]}.get(column, (None, "", ""))[1]
+
+
+def points_table():
+    """The columns of /points as a table in Markdown."""
+    rows = [("run", "", "of a merged file only: group of `/runs`")]
+    rows += [(name, unit_, meaning) for part in ("POINT", "LATER") for name, (_, unit_, meaning) in _DEFINITIONS[part].items()]
+    lines = ["| `{}` |{} | {} |".format(name, unit_ and " " + unit_, meaning.replace("|", "\\|")) for name, unit_, meaning in rows]
+    return "\n".join(["| column | unit | meaning |", "|---|---|---|", *lines]) + "\n"
 
 
 def unknown(kind):

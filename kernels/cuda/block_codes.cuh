@@ -1,5 +1,5 @@
-// How codes of up to 8 bits lie in groups of 32, as host/packed-inl.hpp says: for a warp whose lanes have an element of a group each,
-// and for one whose lanes have quads of a row of four groups.
+// How codes of up to 8 bits lie in groups of 32, as host/packed-inl.hpp says: for a warp whose lanes have an
+// element of a group each, and for one whose lanes have quads of a row of four groups.
 #pragma once
 
 #include "kernels/cuda/block_quads.cuh"
@@ -65,8 +65,8 @@ MQ_DEVICE auto with_bits(int bits, const F& f) {
   return f(std::integral_constant<int, 0>{});
 }
 
-// What pack_codes does for a group, for the four groups of a row at once: `codes` are those of this lane's quad. Group g begins at
-// wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
+// What pack_codes does for a group, for the four groups of a row at once: `codes` are those of this lane's
+// quad. Group g begins at wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
 template <int kBits>
 MQ_DEVICE void pack_row(std::byte* wire, std::uint32_t stride, int bits, bool exists, std::uint32_t codes) {
   const int width = kBits != 0 ? kBits : bits;

@@ -1,5 +1,6 @@
-// How a warp accesses the elements of a block (blocks.cuh), in quads and in groups: see there. Vectors whose addresses are multiples
-// of 16 are accessed 16 bytes a lane; others, and blocks that are not whole, element by element.
+// How a warp accesses the elements of a block (blocks.cuh), in quads and in groups: see there. Vectors whose
+// addresses are multiples of 16 are accessed 16 bytes a lane; others, and blocks that are not whole, element
+// by element.
 #pragma once
 
 #include "kernels/cuda/elements.cuh"
@@ -15,8 +16,8 @@ using Quad = Pack<T, kQuad>;
 // Rows that are loaded before the first is used. Whole blocks have a multiple of them.
 inline constexpr std::uint32_t kRowsAtOnce = 2;
 
-// Places in a block of n elements. kWhole: the block has all elements of all rows, a multiple of kRowsAtOnce of them, and the
-// vectors' addresses are multiples of 16.
+// Places in a block of n elements. kWhole: the block has all elements of all rows, a multiple of kRowsAtOnce
+// of them, and the vectors' addresses are multiples of 16.
 template <bool kWhole>
 struct Places {
   static constexpr std::uint32_t kAtOnce = kWhole ? kRowsAtOnce : 1;
@@ -108,7 +109,8 @@ struct BlockSource : Places<kWhole> {
   }
 };
 
-// The quads of a block, read Source::kAtOnce rows at a time. A block of so many is read once, even if it is visited twice.
+// The quads of a block, read Source::kAtOnce rows at a time. A block of so many is read once, even if it is
+// visited twice.
 template <class Source>
 class BlockQuads {
  public:
@@ -125,7 +127,7 @@ class BlockQuads {
       for (std::uint32_t k = 0; k < Source::kAtOnce; ++k) visit(first + k, v_[k]);
     }
   }
-  // The bit pattern of the greatest magnitude; that of NaN and Inf is at least BitsOf<T>::kInf.
+  // The bit pattern of the greatest magnitude; the pattern of NaN and Inf is at least BitsOf<T>::kInf.
   MQ_DEVICE typename BitsOf<T>::Word greatest() {
     typename BitsOf<T>::Word most = 0;
     each([&](std::uint32_t, const Quad<T>& v) {

@@ -13,7 +13,8 @@
 
 namespace mq::kernels::block_rows {
 
-// Of one element type. Each kind of feedback, and adding, has a kernel of its own, so that none waits for registers of the others.
+// Of one element type. Each kind of feedback, and adding, has a kernel of its own, so that none waits for
+// registers of the others.
 struct KernelNames {
   const char* encode[3];  // by Feedback
   const char* decode[2];  // plain, and with a base

@@ -1,5 +1,5 @@
-// The loops of rows with blocks of a fixed size (blocks.hpp): one warp a block. The wire may be pinned host memory at any
-// address, so that of a block is built in shared memory and written once.
+// The loops of rows with blocks of a fixed size (blocks.hpp): one warp a block. The wire may be pinned host
+// memory at any address, so the wire of a block is built in shared memory and written once.
 //
 // A family Q has, for one warp and one block:
 //
@@ -8,9 +8,10 @@
 //   encode(settings, source, random, wire) writes the block's bytes; returns its elements that are not finite
 //   decode(settings, target, wire)         false if encode cannot have written it
 //
-// A source is a BlockSource and a target a BlockTarget. Most families work on rows of 128 elements: lane i has elements
-// 4 i to 4 i + 3 of a row, a quad, so that memory is accessed 16 bytes a lane, and what belongs to 32 elements is computed
-// once for four of them. Others work on groups of 32 elements, in which lane i has element i.
+// A source is a BlockSource and a target a BlockTarget. Most families work on rows of 128 elements: lane i
+// has elements 4 i to 4 i + 3 of a row, a quad, so that memory is accessed 16 bytes a lane, and what belongs
+// to 32 elements is computed once for four of them. Others work on groups of 32 elements, in which lane i has
+// element i.
 #pragma once
 
 #include "kernels/cuda/block_codes.cuh"
@@ -26,7 +27,8 @@ class BlockRandom {
  public:
   MQ_DEVICE BlockRandom(const kernels::Site& site, std::uint64_t begin)
       : call_(site.call), sum_(site.sum), begin_(site.index + begin) {}
-  // That of Noise::bits_at on the host, for element i of the block. A draw serves two neighbours, of four groups.
+  // That of Noise::bits_at on the host, for element i of the block. A draw serves two neighbours, of four
+  // groups.
   MQ_DEVICE std::uint32_t bits_at(std::uint32_t i) {
     const std::uint64_t element = begin_ + i;
     const std::uint64_t number = number_of(element);
@@ -135,8 +137,9 @@ MQ_DEVICE void decode_blocks(const kernels::block_rows::Decode<typename Q::Setti
 
 }  // namespace mq::simt
 
-// The kernels of a family for both element types (block_row.hpp has their names). At least `encodes` and `decodes` thread blocks fit a
-// multiprocessor: without a limit of registers most places for warps would be free, and too few reads under way.
+// The kernels of a family for both element types (block_row.hpp has their names). At least `encodes` and
+// `decodes` thread blocks fit a multiprocessor. Without a limit of registers most places for warps would be
+// free, and too few reads under way.
 #define MQ_BLOCK_ENCODE(name, blocks, feedback, ...)                                                        \
   MQ_KERNEL_RESIDENT(name, mq::kernels::block_rows::Encode<mq::simt::__VA_ARGS__::Settings>, 256, blocks) { \
     mq::simt::encode_blocks<mq::simt::__VA_ARGS__, mq::kernels::Feedback::feedback>(args);                  \

@@ -1,5 +1,5 @@
-// The arguments of encodes whose thread blocks write one after the other what they encode, with lengths that they find
-// out themselves (chain.cuh). All pointers are device addresses.
+// The arguments of encodes whose thread blocks write one after the other what they encode, with lengths that
+// they find out themselves (chain.cuh). All pointers are device addresses.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace mq::kernels::cuda {
 
-// In scratch memory, cleared by chain_begin. It says who encodes which part next, and where the wire of each part begins.
+// In scratch memory, cleared by chain_begin. It says who encodes which part next, and where the wire of each
+// part begins.
 struct ChainState {
   std::uint64_t bytes, nonfinite;
   std::uint32_t ticket, done;

@@ -1,6 +1,7 @@
-// The loops of codecs that code every element by itself. A thread block takes tiles of 4096 elements. Each thread handles 16
-// elements in packs of 16 bytes; it loads all before it uses the first, so that enough memory requests are in
-// flight. Where an address is not a multiple of a pack, and at the end, it handles one element at a time.
+// The loops of codecs that code every element alone. A thread block takes tiles of 4096 elements. Each
+// thread handles 16 elements in packs of 16 bytes; it loads all before it uses the first, so that enough
+// memory requests are in flight. Where an address is not a multiple of a pack, and at the end, it handles one
+// element at a time.
 #pragma once
 
 #include "kernels/cuda/dense.hpp"
@@ -13,7 +14,8 @@ struct Counts {
   std::uint32_t nonfinite = 0, overflows = 0;
 };
 
-// Encodes one element: returns its code, writes the new residual to `r`, and counts v if it is not finite or becomes so.
+// Encodes one element: returns its code, writes the new residual to `r`, and counts v if it is not finite or
+// becomes so.
 template <class E, class T, kernels::Feedback F>
 MQ_DEVICE typename E::Code encode_one(T v, T& r, Counts& counts) {
   const auto code = E::put(v);
@@ -176,7 +178,8 @@ MQ_DEVICE void dense_decode(const kernels::dense::DecodeElements& a) {
     mq::simt::dense_decode<mq::simt::__VA_ARGS__, T>(args);           \
   }
 
-// Sixteen bytes at a time if both addresses allow it: a read of host memory takes microseconds, so few long ones are better.
+// Sixteen bytes at a time if both addresses allow it: a read of host memory takes microseconds, so few long
+// ones are better.
 MQ_KERNEL(bring_bytes, mq::kernels::dense::Bring, mq::kernels::dense::kThreads) {
   using namespace mq::simt;  // NOLINT: the kernels' language
   const std::uint64_t step = std::uint64_t{blocks()} * threads(),

@@ -1,4 +1,4 @@
-// Launches of the rows that code every element by itself: raw, bf16, f16. Also the launches for empty and
+// Launches of the rows that code every element alone: raw, bf16, f16. Also the launches for empty and
 // refused vectors, which onebit shares.
 #pragma once
 

@@ -1,4 +1,5 @@
-// The functions of a DeviceRow of a codec that codes every element by itself in a fixed number of bytes (dense.cuh).
+// The functions of a DeviceRow of a codec that codes every element alone in a fixed number of bytes
+// (dense.cuh).
 #pragma once
 
 #include "kernels/cuda/dense.hpp"

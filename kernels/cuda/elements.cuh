@@ -8,7 +8,8 @@
 
 namespace mq::simt {
 
-// Number of elements that one thread moves at once, if the address allows it: 16 bytes, so that those of a warp lie side by side.
+// Number of elements that one thread moves at once, if the address allows it: 16 bytes, so that those of a
+// warp lie side by side.
 template <class T>
 inline constexpr std::uint32_t kPack = sizeof(T) == 8 ? 2 : 4;
 template <class T, std::uint32_t kElements = kPack<T>>
@@ -157,8 +158,9 @@ MQ_DEVICE void copy_bytes(std::byte* to, const std::byte* from, std::uint32_t by
   if (who < rest) to[head + 4 * whole + who] = from[head + 4 * whole + who];
 }
 
-// Copies bytes from any address to shared memory, in whole words. `to` is 4-byte aligned, with 3 writable bytes after the end.
-// Only bytes that are copied are read: 512 of them at the same time. Called by a whole warp.
+// Copies bytes from any address to shared memory, in whole words. `to` is 4-byte aligned, with 3 writable
+// bytes after the end. Only bytes that are copied are read: 512 of them at the same time. Called by a whole
+// warp.
 MQ_DEVICE void fetch_bytes(std::byte* to, const std::byte* from, std::uint32_t bytes) {
   const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
   in_batches<4>(
@@ -177,9 +179,9 @@ MQ_DEVICE void fetch_bytes(std::byte* to, const std::byte* from, std::uint32_t b
       [&](std::uint32_t at, std::uint32_t word) { *reinterpret_cast<std::uint32_t*>(to + at) = word; });
 }
 
-// Batch size for elements that are moved one by one: the addresses of x and residual are no multiples of 16, and they may differ
-// in that, so that no elements at the beginning can be left out to make them so. Smaller for arbitrary addresses, because each
-// element then takes many loads.
+// Batch size for elements that are moved one by one: the addresses of x and residual are no multiples of 16,
+// and they may differ in that, so that no elements at the beginning can be left out to make them so. Smaller
+// for arbitrary addresses, because each element then takes many loads.
 template <class T, bool kWhole>
 inline constexpr std::uint32_t kElementBatch = kWhole ? 32 / sizeof(T) : 1;
 

@@ -1,4 +1,5 @@
-// All kernels: the content of the image (image.cu) and of the tests' emulator. One line for each family with kernels.
+// All kernels: the content of the image (image.cu) and of the tests' emulator. One line for each family with
+// kernels.
 #pragma once
 
 #include "kernels/cuda/bitmaps.cuh"

@@ -1,10 +1,11 @@
-// Memory rules on a GPU. The files of the rules are those of the host, compiled here with the lanes of a GPU (memory_lanes.cuh).
+// Memory rules on a GPU. The files of the rules are the host's, compiled here with the lanes of a GPU
+// (memory_lanes.cuh).
 //
-// A rule runs in kernels of its own, before (if it prepares something) and after those of the codec, not inside them: eight
-// kernels, not some for each codec, rule and type. That costs memory traffic. A float with feedback takes 12 bytes of it in a
-// codec's encode. The kernels of a rule add 8 bytes for decay, 36 for momentum, 12 for ef21 and 20 for lazy, where fused ones
-// would add 0, 8, 0 and 4. But what one kernel leaves for the next is a group of segments, a few MiB, which the L2 cache of a GPU
-// holds.
+// A rule runs in kernels of its own, before (if it prepares something) and after the codec's kernels, not
+// inside them: eight kernels, not some for each codec, rule and type. That costs memory traffic. A float with
+// feedback takes 12 bytes of it in a codec's encode. The kernels of a rule add 8 bytes for decay, 36 for
+// momentum, 12 for ef21 and 20 for lazy, where fused ones would add 0, 8, 0 and 4. But what one kernel leaves
+// for the next is a group of segments, a few MiB, which the L2 cache of a GPU holds.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// The arguments of the kernels that run memory rules (memory.cuh). The tests' GPU runs the host's rules in their place.
+// The arguments of the kernels that run memory rules (memory.cuh). The tests' GPU runs the host's rules in
+// their place.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// What the files of memory rules (kernels/memory/) are written with, on a GPU: lanes, arrays of any alignment, and the loop over a
-// tile. Here a group is four elements, which one thread loads at once if the address allows it, and a tile is shared out to all
-// threads of the grid. A result that is NaN is the one of x86, as everywhere (elements.cuh).
+// What the files of memory rules (kernels/memory/) are written with, on a GPU: lanes, arrays of any
+// alignment, and the loop over a tile. Here a group is four elements, which one thread loads at once if the
+// address allows it, and a tile is shared out to all threads of the grid. A result that is NaN is the one of
+// x86, as everywhere (elements.cuh).
 #pragma once
 
 #include "kernels/cuda/elements.cuh"

@@ -6,7 +6,8 @@
 #define MQ_DEVICE __device__ __forceinline__
 #define MQ_PRAGMA(text) _Pragma(#text)
 #define MQ_UNROLL(times) MQ_PRAGMA(unroll times)  // before a loop
-// C linkage, so that the launcher finds the kernel by its name. blockIdx.y is the number of the run (Launch::runs).
+// C linkage, so that the launcher finds the kernel by its name. blockIdx.y is the number of the run
+// (Launch::runs).
 #define MQ_KERNEL_BOUNDS(name, Args, ...)                             \
   MQ_DEVICE void name##_run(const Args& args);                        \
   extern "C" __global__ void __launch_bounds__(__VA_ARGS__)           \
@@ -108,8 +109,9 @@ MQ_DEVICE T atomic_swap_if(T* p, std::type_identity_t<T> expected, std::type_ide
   return atomicCAS(atomic_word(p), static_cast<AtomicWord<T>>(expected), static_cast<AtomicWord<T>>(v));
 }
 
-// A thread that reads a stored value with load_acquire sees everything written before its store_release, also by threads
-// that the storing one met at a barrier before. For all threads of this GPU: T is std::uint32_t or std::uint64_t.
+// A thread that reads a stored value with load_acquire sees everything written before its store_release, also
+// by threads that the storing one met at a barrier before. For all threads of this GPU: T is std::uint32_t or
+// std::uint64_t.
 template <class T>
 MQ_DEVICE T load_acquire(const T* p) {
   T v;
@@ -136,8 +138,8 @@ MQ_DEVICE void store_release(T* p, std::type_identity_t<T> v) {
   else
     asm volatile("st.release.gpu.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-// Orders what this thread did before with what it does after, for all threads of this GPU. Weaker than __threadfence,
-// which also orders all fences of all threads among each other.
+// Orders what this thread did before with what it does after, for all threads of this GPU. Weaker than
+// __threadfence, which also orders all fences of all threads among each other.
 MQ_DEVICE void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 MQ_DEVICE void pause() {
 #if __CUDA_ARCH__ >= 700

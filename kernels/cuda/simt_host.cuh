@@ -1,5 +1,5 @@
-// The kernel language (simt.cuh) on the host: what the emulator (tests/device/simt/emulator.cpp) defines, and the
-// functions that kernels call. The threads of a thread block take turns on one host thread.
+// The kernel language (simt.cuh) on the host: what the emulator (tests/device/simt/emulator.cpp) defines, and
+// the functions that kernels call. The threads of a thread block take turns on one host thread.
 #pragma once
 
 #define MQ_DEVICE inline

@@ -1,5 +1,5 @@
-// One chunk of codec fft: between its elements, its coefficients and its bytes. fft/fft.hpp describes the codec and the
-// wire.
+// One chunk of codec fft: between its elements, its coefficients and its bytes. fft/fft.hpp describes the
+// codec and the wire.
 #pragma once
 #include "kernels/fft/format-inl.hpp"
 #include "kernels/fft/fourier-inl.hpp"
@@ -48,8 +48,9 @@ class FftChunk {
     return nonfinite;
   }
 
-  // Of a chunk that was read and has nothing but finite elements, those that cannot be sent (Encoded::overflows): all, if they
-  // decode to NaN; with a residual, where they wait, those that are too large.
+  // Of a chunk that was read and has nothing but finite elements, those that cannot be sent
+  // (Encoded::overflows): all, if they decode to NaN; with a residual, where they wait, those that are too
+  // large.
   std::size_t overflows(bool has_residual) const {
     if (!marked_ || exponent_ <= kMostExponent || FftParams::plain(n_)) return 0;
     if (!has_residual) return n_;

@@ -1,29 +1,33 @@
-// fft: the greatest coefficients of the Fourier transform of a chunk, as small floats (Wang, Wu, Feng, Vishwanath, Xiao:
-// FFT-based gradient sparsification for the distributed training of deep neural networks, HPDC 2020). What is not sent is
-// spread over all elements of the chunk.
+// fft: the greatest coefficients of the Fourier transform of a chunk, as small floats (Wang, Wu, Feng,
+// Vishwanath, Xiao: FFT-based gradient sparsification for the distributed training of deep neural networks,
+// HPDC 2020). What is not sent is spread over all elements of the chunk.
 //
-// A chunk of L elements has L / 2 + 1 complex coefficients. The ceil(keep (L / 2 + 1)) with the most energy are sent; those but the
-// first and the last count twice, as in Parseval's theorem. Ties: the lowest index first. Fewer if fewer are not 0. Their real
-// and imaginary parts are floats of `bits` bits, `man` of which are mantissa, whose range ends at the greatest part of the chunk
-// (kernels/patterns/range.hpp). With bits=32 they are numbers of the element type. The last chunk may be shorter: zeros are added
-// up to the next power of two, at least 16; fewer than 16 elements are sent as they are.
+// A chunk of L elements has L / 2 + 1 complex coefficients. The ceil(keep (L / 2 + 1)) with the most energy
+// are sent; those but the first and the last count twice, as in Parseval's theorem. Ties: the lowest index
+// first. Fewer if fewer are not 0. Their real and imaginary parts are floats of `bits` bits, `man` of which
+// are mantissa, whose range ends at the greatest part of the chunk (kernels/patterns/range.hpp). With bits=32
+// they are numbers of the element type. The last chunk may be shorter: zeros are added up to the next power
+// of two, at least 16; fewer than 16 elements are sent as they are.
 //
-// The paper adds the ranks' coefficients, and transforms the sum back once. Here each rank's chunk is transformed back and then
-// added. The transform is linear, so this differs by roundings only.
+// The paper adds the ranks' coefficients, and transforms the sum back once. Here each rank's chunk is
+// transformed back and then added. The transform is linear, so this differs by roundings only.
 //
-// A chunk with NaN or Inf, or with magnitudes of 2^126 or more (doubles: 2^1022), whose errors might overflow, sends marks: its
-// finite elements stay in the residual, or decode to NaN without one. If magnitudes are the cause, encode counts those elements
-// that are too large or, without a residual, all of the chunk.
+// A chunk with NaN or Inf, or with magnitudes of 2^126 or more (doubles: 2^1022), whose errors might
+// overflow, sends marks: its finite elements stay in the residual, or decode to NaN without one. If
+// magnitudes are the cause, encode counts those elements that are too large or, without a residual, all of
+// the chunk.
 //
 // Wire, per chunk: FftHeader, and by its format
 //
 //   plain         the elements
-//   coefficients  the top of the range, of the size of an element, if bits < 32; a bit for each coefficient, 1 if it is sent;
-//                 the parts, in groups of 32 as in host/packed-inl.hpp; those of an incomplete group take a byte each
-//   kept, lost    the value of elements that are not finite; a bit for each element, 1 for those. The others decode to 0 (kept)
-//                 or NaN (lost)
+//   coefficients  the top of the range, of the size of an element, if bits < 32; a bit for each coefficient,
+//                 1 if it is sent; the parts, in groups of 32 as in host/packed-inl.hpp; the parts of an
+//                 incomplete group take a byte each
+//   kept, lost    the value of elements that are not finite; a bit for each element, 1 for those. The others
+//                 decode to 0 (kept) or NaN (lost)
 //
-// At the presets that is 0.215 bytes per float: 1 / 16 for the bits, 0.15 for the parts, 8 bytes for the rest.
+// At the presets that is 0.215 bytes per float: 1 / 16 for the bits, 0.15 for the parts, 8 bytes for the
+// rest.
 #pragma once
 #include "kernels/fft/chunk-inl.hpp"
 

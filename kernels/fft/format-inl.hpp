@@ -1,7 +1,7 @@
 // The parameters of fft, and the header and the lengths of a chunk. fft.hpp describes the layout.
 #pragma once
 
-// Bytes of the parts of coefficients: groups of 32 are packed, those of an incomplete group take a byte each.
+// Bytes of the parts of coefficients: groups of 32 are packed; in an incomplete group each part takes a byte.
 MQ_HD constexpr std::size_t fft_part_bytes(std::uint32_t bits, std::size_t element_bytes, std::size_t parts) {
   return bits == 32 ? parts * element_bytes : parts / 32 * 4 * bits + parts % 32;
 }
@@ -46,7 +46,8 @@ struct FftParams {
     return sizeof(FftHeader) +
            std::max(top + bitmap + most_part_bytes<T>(2 * most(n)), sizeof(T) + (n + 7) / 8);
   }
-  // Of at most so many parts, an even number. An incomplete group of 30 parts, a byte each, may take more than a whole one.
+  // Of at most so many parts, an even number. An incomplete group of 30 parts, a byte each, may take more
+  // than a whole one.
   template <class T>
   std::size_t most_part_bytes(std::size_t parts) const {
     const std::size_t incomplete = (parts + 2) / 32 * 32;

@@ -1,10 +1,11 @@
-// The Fourier transform of 16 to 4096 real numbers, with the same bits on every instruction set: the same additions and
-// multiplications in the same order, with the factors of kernels/fft/fourier.hpp.
+// The Fourier transform of 16 to 4096 real numbers, with the same bits on every instruction set: the same
+// additions and multiplications in the same order, with the factors of kernels/fft/fourier.hpp.
 //
-// A real vector of L elements is a complex one of N = L / 2: even elements are real parts, odd ones imaginary parts. Its
-// transform is Stockham's: log2(N) steps of N / 2 butterflies from one array to another one. In a step, butterflies with the
-// same factor stand side by side, and are computed in registers. So that there are enough of them, N >= 512 numbers become
-// a matrix of 32 rows: all columns are transformed, multiplied by factors, transposed, and the rows are transformed.
+// A real vector of L elements is a complex one of N = L / 2: even elements are real parts, odd ones imaginary
+// parts. Its transform is Stockham's: log2(N) steps of N / 2 butterflies from one array to another one. In a
+// step, butterflies with the same factor stand side by side, and are computed in registers. So that there are
+// enough of them, N >= 512 numbers become a matrix of 32 rows: all columns are transformed, multiplied by
+// factors, transposed, and the rows are transformed.
 #pragma once
 #include "kernels/host/lanes-inl.hpp"
 

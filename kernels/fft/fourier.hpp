@@ -1,5 +1,5 @@
-// The factors of the Fourier transform (fft/fourier-inl.hpp), made at compile time by additions, multiplications and divisions
-// alone. So they have the same bits wherever the library runs.
+// The factors of the Fourier transform (fft/fourier-inl.hpp), made at compile time by additions,
+// multiplications and divisions alone. So they have the same bits wherever the library runs.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,10 @@
-// bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits). It is the dense baseline of every sweep.
+// bf16: every element rounded to bfloat16 (8 exponent bits, 7 mantissa bits). It is the dense baseline of
+// every sweep.
 //
-// round: to the nearest value, ties to even: the relative error of normal values is at most 2^-8 (2^-9 of the next power of
-// two above), and values beyond 3.39e38, as doubles may have, become infinite; encode counts them. Or stochastic: up with a probability equal to the part that is lost
-// otherwise, so that the mean over calls is the element itself within 2^-24 of it; values beyond the greatest become it.
+// round: to the nearest value, ties to even: the relative error of normal values is at most 2^-8 (2^-9 of the
+// next power of two above), and values beyond 3.39e38, as doubles may have, become infinite; encode counts
+// them. Or stochastic: up with a probability equal to the part that is lost otherwise, so that the mean over
+// calls is the element itself within 2^-24 of it; values beyond the greatest become it.
 #pragma once
 #include "kernels/halves/host-inl.hpp"
 

@@ -1,5 +1,5 @@
-// bf16(round=stochastic) and f16(scale=block) on a GPU: twins of Bf16::dithered in halves/bf16.hpp and of ScaledHalves
-// in halves/f16.hpp.
+// bf16(round=stochastic) and f16(scale=block) on a GPU: twins of Bf16::dithered in halves/bf16.hpp and of
+// ScaledHalves in halves/f16.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"

@@ -1,14 +1,14 @@
 // f16: every element rounded to IEEE 754 half (5 exponent bits, 10 mantissa bits), ties to even. It is eight
 // times as exact as bf16 where the range allows it.
 //
-// scale=none: the relative error is at most 2^-11 from 2^-14 to 65504; below, the absolute error is at most 2^-25. Values
-// from 65520 on become infinite and leave no residual; encode counts them. 2 bytes per element.
+// scale=none: the relative error is at most 2^-11 from 2^-14 to 65504; below, the absolute error is at most
+// 2^-25. Values from 65520 on become infinite and leave no residual; encode counts them. 2 bytes per element.
 //
-// scale=block: 256 elements share a power of two, which takes their greatest finite magnitude to 2^14 or up to twice that.
-// So no finite value becomes infinite, and the relative error is at most 2^-11 down to 2^-29 of the greatest, if that is a
-// normal number. NaN and Inf
-// stay what they are and touch no other element. Wire, per block: the scale 2^(s - 127) as the byte s (doubles:
-// 2^(s - 1023), two bytes), and the halves. 2 + 1/256 bytes per float.
+// scale=block: 256 elements share a power of two, which takes their greatest finite magnitude to 2^14 or up
+// to twice that. So no finite value becomes infinite, and the relative error is at most 2^-11 down to 2^-29
+// of the greatest, if that is a normal number. NaN and Inf stay what they are and touch no other element.
+// Wire, per block: the scale 2^(s - 127) as the byte s (doubles: 2^(s - 1023), two bytes), and the halves. 2
+// + 1/256 bytes per float.
 #pragma once
 #include "kernels/halves/host-inl.hpp"
 

@@ -1,5 +1,5 @@
-// How bf16(round=stochastic) and f16(scale=block) lie on the wire, for launches and kernels: see halves/bf16.hpp and
-// halves/f16.hpp.
+// How bf16(round=stochastic) and f16(scale=block) lie on the wire, for launches and kernels: see
+// halves/bf16.hpp and halves/f16.hpp.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ template <class T>
 struct ScaledHalfWire {
   using Scale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
   static constexpr std::size_t kBlock = 256;
-  // The greatest magnitude of a block is scaled to this power of two; the exponent field of the greatest finite one.
+  // The greatest magnitude of a block is scaled to this power of two; the exponent field of the greatest
+  // finite one.
   static constexpr int kTop = 14, kGreatest = sizeof(T) == 4 ? 254 : 2046;
   MQ_HD static constexpr std::size_t bytes(std::size_t n) {
     return 2 * n + (n + kBlock - 1) / kBlock * sizeof(Scale);

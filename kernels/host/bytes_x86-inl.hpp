@@ -1,4 +1,5 @@
-// Thirty-two bytes in one register, for AVX2 and AVX-512. native_scalar-inl.hpp has the meaning of each function.
+// Thirty-two bytes in one register, for AVX2 and AVX-512. native_scalar-inl.hpp has the meaning of each
+// function.
 
 using Bytes = __m256i;
 
@@ -37,7 +38,7 @@ MQ_INLINE Bytes bytes_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i mixed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
   return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
-// Bytes whose highest bits are those of 32 words, eight in each register.
+// Bytes with the highest bits of 32 words, eight in each register.
 MQ_INLINE Bytes signs_of_words(__m256i a, __m256i b, __m256i c, __m256i d) {
   const __m256i mixed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
   return _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));

@@ -1,6 +1,6 @@
 // What the objects of all instruction sets include before their target region (object.cpp.in). Headers of the
-// standard library must not be included for the first time within it: their functions would be compiled for that
-// processor, and the linker might take them for the whole program.
+// standard library must not be included for the first time within it: their functions would be compiled for
+// that processor, and the linker might take them for the whole program.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -59,8 +59,9 @@ constexpr OnesTable make_ones_table() {
 }
 alignas(64) inline constexpr OnesTable kOnes = make_ones_table();
 
-// What the draws of a vector have in common. Only the lower half of their numbers differs, which is the first word of the
-// counter. So half of the first two rounds of philox::draw is the same for all of them, and done here.
+// What the draws of a vector have in common. Only the lower half of their numbers differs, which is the first
+// word of the counter. So half of the first two rounds of philox::draw is the same for all of them, and done
+// here.
 struct RandomRounds {
   std::uint64_t sum, upper;  // Site::sum; the upper half of the numbers, as a number
   std::uint32_t key[philox::kRounds][2];

@@ -1,11 +1,12 @@
-// What rules with estimates share (MemoryRule::keeps_estimates): EF21, LAG, CLAG and the other three-point compressors (Richtarik
-// et al., ICML 2022). x is a rank's vector, h its estimate of x, H the sum of all ranks' estimates and y the x of the call
-// before. Arrays: -h, H, y.
+// What rules with estimates share (MemoryRule::keeps_estimates): EF21, LAG, CLAG and the other three-point
+// compressors (Richtarik et al., ICML 2022). x is a rank's vector, h its estimate of x, H the sum of all
+// ranks' estimates and y the x of the call before. Arrays: -h, H, y.
 //
-// A rank sends C(x - h), or C(x - y), and adds what it decodes to h. All ranks add the sum of the messages to H. What the encode
-// of a sum loses is taken from the h of the rank that encodes it, because codecs add losses to the first array. So H is the
-// sum of all h over every plan, up to rounding. In each call an h rounds by up to an ulp of x - h and one of x, also where nothing is
-// sent of it, and H does not follow: a vector that was once very large leaves an h that is off by its rounding until the next exact call.
+// A rank sends C(x - h), or C(x - y), and adds what it decodes to h. All ranks add the sum of the messages to
+// H. What the encode of a sum loses is taken from the h of the rank that encodes it, because codecs add
+// losses to the first array. So H is the sum of all h over every plan, up to rounding. In each call an h
+// rounds by up to an ulp of x - h and one of x, also where nothing is sent of it, and H does not follow: a
+// vector that was once very large leaves an h that is off by its rounding until the next exact call.
 #pragma once
 #include "kernels/host/memory-inl.hpp"
 
@@ -29,9 +30,10 @@ struct Estimates {
     return {tile.scratch, tile.array[kEstimate]};
   }
 
-  // h += decoded: the codec has left x - h - decoded in place of -h, so h is now x less that, without a copy of the old h. Where x is
-  // near h, x - h is exact, and an h of which nothing is sent stays as it is. If x was not finite, deliver() makes h zero on
-  // every rank. If the sum overflowed, near the greatest number of the type, H is wrong until the next exact call.
+  // h += decoded: the codec has left x - h - decoded in place of -h, so h is now x less that, without a copy
+  // of the old h. Where x is near h, x - h is exact, and an h of which nothing is sent stays as it is. If x
+  // was not finite, deliver() makes h zero on every rank. If the sum overflowed, near the greatest number of
+  // the type, H is wrong until the next exact call.
   template <class T>
   static MQ_RULE void learn(const MemoryTile& tile) {
     using L = Lanes<T>;

@@ -1,4 +1,5 @@
-// What all families of loops have in common: the two functions of a row, and the elements that an encode reads.
+// What all families of loops have in common: the two functions of a row, and the elements that an encode
+// reads.
 #pragma once
 #include "kernels/host/lanes-inl.hpp"
 
@@ -38,7 +39,8 @@ struct Source {
   }
 };
 
-// The greatest magnitude of a block. NaN and infinities are greater than all numbers. kLate: a later pass asks for what comes next.
+// The greatest magnitude of a block. NaN and infinities are greater than all numbers. kLate: a later pass
+// asks for what comes next.
 template <bool kLate, class T, Feedback F>
 MQ_INLINE T greatest_magnitude(const Source<T, F>& source, std::size_t n) {
   using L = Lanes<T>;
@@ -64,8 +66,8 @@ void copy_block(const Source<T, F>& source, std::size_t n, std::byte* v) {
   if (rest) source.v(whole, Part{rest}).store(v + whole * kGroupBytes, Part{rest});
 }
 
-// The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd>, and wire_bytes(n, params),
-// the length of every wire, or its bound if kFixedSize is false.
+// The functions of a row, by those of a family: encode_as<Feedback>, decode_as<kAdd>, and wire_bytes(n,
+// params), the length of every wire, or its bound if kFixedSize is false.
 template <class Family>
 struct RowFunctions {
   static Encoded encode(const EncodeArgs& a) noexcept {

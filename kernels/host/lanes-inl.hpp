@@ -13,8 +13,8 @@ struct Part {  // the last, incomplete group of a vector: 1 to 31 lanes
   explicit MQ_INLINE Part(std::size_t n) : count(n), bits((1u << n) - 1u) {}
 };
 
-// Stores 32 lanes past the caches. The address must be a multiple of 16 bytes, as malloc's are. Call _mm_sfence() after the last
-// store.
+// Stores 32 lanes past the caches. The address must be a multiple of 16 bytes, as malloc's are. Call
+// _mm_sfence() after the last store.
 struct Streamed {};
 
 template <class T>
@@ -42,8 +42,9 @@ struct Lanes {
     store(padded, Whole{});
     std::memcpy(p, padded, part.count * sizeof(T));
   }
-  // Whole registers reach memory faster than parts of 16 bytes on some processors (a Xeon, by 7 to 23 % of a decode; not an EPYC).
-  // The vectors of programs are often at multiples of 16 only. One loop for both, because each compiled loop is one for every codec.
+  // Whole registers reach memory faster than parts of 16 bytes on some processors (a Xeon, by 7 to 23 % of a
+  // decode; not an EPYC). The vectors of programs are often at multiples of 16 only. One loop for both,
+  // because each compiled loop is one for every codec.
   MQ_INLINE void store(std::byte* p, Streamed) const {
     if (reinterpret_cast<std::uintptr_t>(p) % kRegBytes == 0)
       for (int i = 0; i < kRegs; ++i) N::stream(p + i * kRegBytes, r[i]);
@@ -348,8 +349,8 @@ MQ_INLINE L deposited(const L& residual, const L& error) {
   return L::select(sum.finite(), sum, residual);
 }
 
-// What decode stores for group g: base + decoded, or decoded alone. The compiler decides which of two NaNs a sum keeps, so
-// every NaN of a sum is replaced by the same one.
+// What decode stores for group g: base + decoded, or decoded alone. The compiler decides which of two NaNs a
+// sum keeps, so every NaN of a sum is replaced by the same one.
 template <bool kAdd, class T, class W>
 MQ_INLINE Lanes<T> sum_of(const std::byte* base, std::size_t g, const Lanes<T>& decoded, W width) {
   if constexpr (!kAdd) return decoded;
@@ -357,7 +358,8 @@ MQ_INLINE Lanes<T> sum_of(const std::byte* base, std::size_t g, const Lanes<T>& 
   return Lanes<T>::select(sum.ordered(), sum, Lanes<T>::all(std::numeric_limits<T>::quiet_NaN()));
 }
 
-// Calls run(store) with the way to store whole groups at x: past the caches if that is asked for and possible.
+// Calls run(store) with the way to store whole groups at x: past the caches if that is asked for and
+// possible.
 template <class Run>
 MQ_INLINE auto store_by(bool stream, const std::byte* x, Run&& run) {
   if constexpr (kStreams)

@@ -1,13 +1,14 @@
-// The loops over a vector. They turn a quantizer's element math (such as halves/bf16.hpp) into the functions of a
-// row: blocks, groups of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per
+// The loops over a vector. They turn a quantizer's element math (such as halves/bf16.hpp) into the functions
+// of a row: blocks, groups of 32 lanes, feedback, prefetch, rejection of malformed wire. Included once per
 // instruction set, after lanes-inl.hpp.
 //
-// A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put and get. If its
-// elements are rounded at random with some parameters, it has stochastic(params) and dithered(v, bits): what put then gets for
-// finite elements, which is finite. put_exact(v, codes) may do as put, with less work, for 32 such results that put decodes to
-// themselves. If finite elements can decode to infinities, it says kGreatest, the greatest magnitude that does not. If its
-// blocks have a scale on the wire (named Means), it also has cut, Sides, Stat, put_marks, marks and
-// padding_ok. OneBit documents each of them.
+// A quantizer has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Loops, code_bytes<T>(n), put
+// and get. If its elements are rounded at random with some parameters, it has stochastic(params) and
+// dithered(v, bits): what put then gets for finite elements, which is finite. put_exact(v, codes) may do as
+// put, with less work, for 32 such results that put decodes to themselves. If finite elements can decode to
+// infinities, it says kGreatest, the greatest magnitude that does not. If its blocks have a scale on the wire
+// (named Means), it also has cut, Sides, Stat, put_marks, marks and padding_ok. OneBit documents each of
+// them.
 #pragma once
 #include "kernels/host/family-inl.hpp"
 #include "kernels/host/random-inl.hpp"
@@ -227,7 +228,8 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     if (!kScaled && !all_finite) count_group(v, code, width, result);
   }
 
-  // Counts elements that are not finite, and those that become so. One comparison tells whether there are any.
+  // Counts elements that are not finite, and those that become so. One comparison tells whether there are
+  // any.
   template <class W>
   static MQ_INLINE void count_group(const L& v, [[maybe_unused]] const std::byte* code, W width,
                                     Encoded& result) {

@@ -1,8 +1,9 @@
-// What memory rules are written with, and how their functions become a row. A rule (kernels/memory/) has kName, kId, kWhat, kSpecs,
-// kArrays and, if it needs more than the codecs' own feedback, before<T>(tile); if it needs them, after<T>(tile), kEncodesOwn,
-// kKeepsSums, and measures(params) with factor(norm, params, ranks). A rule with estimates has terms(params) and the functions
-// of estimates-inl.hpp. Functions that take a tile begin with MQ_RULE. Included once per instruction set. For GPUs
-// kernels/cuda/memory_lanes.cuh gives Lanes, array_at and for_each_group, and this file is empty.
+// What memory rules are written with, and how their functions become a row. A rule (kernels/memory/) has
+// kName, kId, kWhat, kSpecs, kArrays and, if it needs more than the codecs' own feedback, before<T>(tile); if
+// it needs them, after<T>(tile), kEncodesOwn, kKeepsSums, and measures(params) with factor(norm, params,
+// ranks). A rule with estimates has terms(params) and the functions of estimates-inl.hpp. Functions that take
+// a tile begin with MQ_RULE. Included once per instruction set. For GPUs kernels/cuda/memory_lanes.cuh gives
+// Lanes, array_at and for_each_group, and this file is empty.
 #pragma once
 #ifndef MQ_DEVICE
 
@@ -19,8 +20,9 @@ struct Groups {
     v.store(first + g * kLanes * sizeof(T), width);
   }
   MQ_INLINE void ask(std::size_t g) const { ask_ahead<T>(first, g); }
-  // Prefetches group g of the next tile, so that it comes from memory while the codec computes. n: elements of a tile. Long
-  // tiles, of codecs with long blocks, would leave the cache before they are used: there the codec's own prefetches serve.
+  // Prefetches group g of the next tile, so that it comes from memory while the codec computes. n: elements
+  // of a tile. Long tiles, of codecs with long blocks, would leave the cache before they are used: there the
+  // codec's own prefetches serve.
   MQ_INLINE void ask_next(std::size_t g, std::size_t n) const {
     constexpr std::size_t kLongest = std::size_t{16} << 10;
     if (n * sizeof(T) > kLongest) return;

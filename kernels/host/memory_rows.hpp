@@ -1,5 +1,5 @@
-// What the objects of memory rules define (object.cpp.in) and registry.cpp joins into a table. Apart from rows.hpp, so that a new
-// rule does not compile the codecs again.
+// What the objects of memory rules define (object.cpp.in) and registry.cpp joins into a table. Apart from
+// rows.hpp, so that a new rule does not compile the codecs again.
 #pragma once
 
 #include <array>

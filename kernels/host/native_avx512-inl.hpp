@@ -2,7 +2,8 @@
 
 #include "kernels/host/bytes_x86-inl.hpp"
 
-inline constexpr bool kStreams = true;  // N::stream and, 16 bytes at a time, N::stream_parts
+inline constexpr bool kStreams = true;      // N::stream and, 16 bytes at a time, N::stream_parts
+inline constexpr bool kSpecialises = true;  // a copy of a loop for parameters that are often used
 
 template <class T>
 struct Native;
@@ -295,9 +296,10 @@ MQ_INLINE void take_top_bits(std::byte* bytes, std::byte* word) {
   _mm512_store_si512(bytes, _mm512_setzero_si512());
 }
 
-// Fills a tile of random bits (philox.hpp) from the draw with number `first` on, and upper half rounds.upper. A 64-bit lane
-// holds one word of a draw; its upper half is arbitrary. Even draws are in one register and odd draws in another, which the
-// last step joins. Not inlined: the compiler would keep the keys of all rounds in registers that it does not have.
+// Fills a tile of random bits (philox.hpp) from the draw with number `first` on, and upper half rounds.upper.
+// A 64-bit lane holds one word of a draw; its upper half is arbitrary. Even draws are in one register and odd
+// draws in another, which the last step joins. Not inlined: the compiler would keep the keys of all rounds in
+// registers that it does not have.
 inline __attribute__((noinline)) void random_tile(std::byte* tile, std::uint32_t first,
                                                   const RandomRounds& rounds) {
   const __m512i multiplier0 = _mm512_set1_epi64(philox::kMultiplier0);

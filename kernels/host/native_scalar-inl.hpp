@@ -2,6 +2,8 @@
 // instruction sets are tested. Included in namespace mq::kernels::scalar by object.cpp.in.
 
 inline constexpr bool kStreams = false;  // ordinary stores: scalar code is too slow to saturate the memory
+inline constexpr bool kSpecialises =
+    false;  // one copy of a loop for all parameters, because it takes long to compile
 
 // Thirty-two bytes, and how codes of fewer bits are packed: see packed-inl.hpp.
 struct Bytes {

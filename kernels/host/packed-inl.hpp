@@ -1,9 +1,10 @@
-// Codes of 1 to 8 bits, 32 at a time. 32 codes of b bits take 4 b bytes: a part of 16 bytes with 4 bits of each code if b
-// has a 4, then one of 8 bytes with 2 bits if b has a 2, then one of 4 bytes with 1 bit if b is odd; codes of 8 bits are
-// the bytes themselves. Each part begins with the lowest bits that are left. In a part of k bits, byte i holds codes i,
-// i + 4 k, ... from its lowest bits on, but with k = 1 it holds codes 8 i to 8 i + 7, like a sign mask. So a register
-// packs and unpacks by a few shifts, and a GPU's thread reads the one byte with its code from each part. A group that
-// has fewer than 32 codes takes as many bytes; its other codes are 0.
+// Codes of 1 to 8 bits, 32 at a time. 32 codes of b bits take 4 b bytes: a part of 16 bytes with 4 bits of
+// each code if b has a 4, then one of 8 bytes with 2 bits if b has a 2, then one of 4 bytes with 1 bit if b
+// is odd; codes of 8 bits are the bytes themselves. Each part begins with the lowest bits that are left. In a
+// part of k bits, byte i holds codes i, i + 4 k, ... from its lowest bits on, but with k = 1 it holds codes 8
+// i to 8 i + 7, like a sign mask. So a register packs and unpacks by a few shifts, and a GPU's thread reads
+// the one byte with its code from each part. A group that has fewer than 32 codes takes as many bytes; its
+// other codes are 0.
 #pragma once
 
 MQ_INLINE void pack(std::byte* p, int bits, Bytes codes) {

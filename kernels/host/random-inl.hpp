@@ -6,8 +6,9 @@ class Noise {
  public:
   explicit MQ_INLINE Noise(const Site& site)
       : call_(site.call), rounds_(random_rounds(site.call, site.sum, 0)) {}
-  // One number per lane, for the elements from `element` on, which is a multiple of 32: odd multiples of 2^-17 between
-  // -1/2 and 1/2, all equally likely. Rounding v plus such a number to the nearest integer has the mean v within 2^-17.
+  // One number per lane, for the elements from `element` on, which is a multiple of 32: odd multiples of
+  // 2^-17 between -1/2 and 1/2, all equally likely. Rounding v plus such a number to the nearest integer has
+  // the mean v within 2^-17.
   template <class T>
   MQ_INLINE Lanes<T> at(std::uint64_t element) {
     const std::byte* const bits = of(element);
@@ -15,8 +16,9 @@ class Noise {
     for (int i = 0; i < Lanes<T>::kRegs; ++i) v.r[i] = Native<T>::of_u16(bits + 2 * Native<T>::kWidth * i);
     return v * Lanes<T>::all(T{0x1p-16}) + Lanes<T>::all(T{0x1p-17} - T{0.5});
   }
-  // The random bits of each lane as a bit pattern, 0 to 2^16 - 1. A float's magnitude plus such a number in the highest of
-  // the bits that are then cut off is rounded to a neighbour, with the mean of the float within 2^-16 of their distance.
+  // The random bits of each lane as a bit pattern, 0 to 2^16 - 1. A float's magnitude plus such a number in
+  // the highest of the bits that are then cut off is rounded to a neighbour, with the mean of the float
+  // within 2^-16 of their distance.
   template <class T>
   MQ_INLINE Lanes<T> bits_at(std::uint64_t element) {
     const std::byte* const bits = of(element);

@@ -1,4 +1,5 @@
-// The tables of codecs, memory rules, conversions and bitmap functions, joined from the objects of all instruction sets.
+// The tables of codecs, memory rules, conversions and bitmap functions, joined from the objects of all
+// instruction sets.
 #include <algorithm>
 #include <array>
 

@@ -1,5 +1,6 @@
 // The row of a codec for one instruction set: its encode and decode for each compute type. Included once per
-// instruction set, after the loops. A codec names its loops: `template <class T> using Family = Loops<T, Me>;`.
+// instruction set, after the loops. A codec names its loops: `template <class T> using Family = Loops<T,
+// Me>;`.
 #pragma once
 
 template <class Q>

@@ -1,5 +1,5 @@
-// int8, int4 and qsgd on a GPU: the device twin of the host's family Integers. The grid and its place on the wire are those of
-// kernels/integers/integers.hpp.
+// int8, int4 and qsgd on a GPU: the device twin of the host's family Integers. The grid and its place on the
+// wire are those of kernels/integers/integers.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
@@ -152,8 +152,9 @@ struct IntegerBlocks {
     return Grid::of(middle, greater(high - middle, middle - low), settings.limit(), mark);
   }
 
-  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest number. The
-  // sum of the squares has the host's order, that of the elements: every lane adds those of all lanes, one after the other.
+  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest
+  // number. The sum of the squares has the host's order, element after element: every lane adds those of all
+  // lanes, one after the other.
   template <class Source>
   static MQ_DEVICE T norm_of(BlockQuads<Source>& quads, T most) {
     if (!(most >= Grid::kTiny)) return most;

@@ -4,20 +4,21 @@
 // scale: what sets the grid of a block.
 //
 //   absmax  middle 0; step = (greatest magnitude) / limit. Zero stays zero, and signs do not matter.
-//   minmax  The grid goes from the least to the greatest element. Better where these are not symmetric around 0.
-//           A block of equal elements is exact. The middle is sent too.
+//   minmax  The grid goes from the least to the greatest element. Better where these are not symmetric around
+//           0. A block of equal elements is exact. The middle is sent too.
 //   norm=l2 middle 0; step = (Euclidean norm) / limit, as in the theory of QSGD.
 //
 // round: to the nearest value, ties to even; or stochastic, up with a probability equal to the part that is
-// lost otherwise, so that the mean over calls is the element itself (within 2^-17 step). The random bits are a function
-// of Site (philox.hpp), so equal operands give equal wires.
+// lost otherwise, so that the mean over calls is the element itself (within 2^-17 step). The random bits are
+// a function of Site (philox.hpp), so equal operands give equal wires.
 //
-// NaN and Inf get the code 0 and do not touch the others. They decode to +Inf or -Inf if all of their block are equal,
-// else to NaN. A block whose elements are all within 2^-110 (doubles: 2^-1000) of the middle decodes to the middle.
+// NaN and Inf get the code 0 and do not touch the others. They decode to +Inf or -Inf if all of their block
+// are equal, else to NaN. A block whose elements are all within 2^-110 (doubles: 2^-1000) of the middle
+// decodes to the middle.
 //
-// Wire, per block: the step (the sign and the two lowest bits say how non-finite elements decode), with minmax the middle,
-// both of the element type, and the codes q + limit + 1, packed as in host/packed-inl.hpp: bits / 8 + 4 / block bytes
-// per element for floats.
+// Wire, per block: the step (the sign and the two lowest bits say how non-finite elements decode), with
+// minmax the middle, both of the element type, and the codes q + limit + 1, packed as in host/packed-inl.hpp:
+// bits / 8 + 4 / block bytes per element for floats.
 #pragma once
 #include "kernels/integers/host-inl.hpp"
 

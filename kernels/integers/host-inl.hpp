@@ -1,9 +1,10 @@
-// The loops of codecs that send the elements of a block as integers on a grid (kernels/integers/integers.hpp). A codec has kName,
-// kWhat, kId, kLossless, kSpecs, block(params), Family = Integers, and settings(params).
+// The loops of codecs that send the elements of a block as integers on a grid
+// (kernels/integers/integers.hpp). A codec has kName, kWhat, kId, kLossless, kSpecs, block(params), Family =
+// Integers, and settings(params).
 //
-// Encode reads a block twice. Pass 1 finds what sets the grid; pass 2 computes codes and residual, with the block in
-// L1. So x and residual are read once from memory, and residual is written once. The pass that takes longer asks for what
-// comes next: pass 2 if it rounds at random.
+// Encode reads a block twice. Pass 1 finds what sets the grid; pass 2 computes codes and residual, with the
+// block in L1. So x and residual are read once from memory, and residual is written once. The pass that takes
+// longer asks for what comes next: pass 2 if it rounds at random.
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
@@ -107,7 +108,8 @@ struct Integers : RowFunctions<Integers<T, Q>> {
     return ends;
   }
 
-  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest number.
+  // The Euclidean norm of the finite elements, at least `most`, the greatest magnitude; at most the greatest
+  // number.
   static T norm_of(const std::byte* v, std::size_t n, T most) {
     if (!(most >= Grid::kTiny)) return most;
     double sum = 0;

@@ -15,7 +15,8 @@ namespace mq::kernels::integers {
 
 inline constexpr std::size_t kMaxBlock = 4096;
 
-// What sets the grid of a block: its greatest magnitude, its least and greatest element, or its Euclidean norm.
+// What sets the grid of a block: its greatest magnitude, its least and greatest element, or its Euclidean
+// norm.
 enum class Reach : std::uint8_t { magnitude, ends, norm };
 
 struct Settings {
@@ -26,12 +27,14 @@ struct Settings {
 
   // The greatest code: -limit to limit are sent as 1 to 2 limit + 1. Code 0 is kept for NaN and Inf.
   MQ_HD constexpr int limit() const { return (1 << (bits - 1)) - 1; }
-  // Codec::contraction, from the worst blocks. A block has B elements, m is its greatest magnitude, L the limit.
+  // Codec::contraction, from the worst blocks. A block has B elements, m is its greatest magnitude, L the
+  // limit.
   //
   //   nearest        0 is on the grid, so no error exceeds its element, and the greatest is exact
-  //   random         one element is m, the others are at f m / L: the error is (B - 1) f (1 - f) / (L^2 + (B - 1) f^2) of the
-  //                  block. That is below 1 for every f if B - 1 < 8 L^2
-  //   ends           two elements are at the ends, the others are 0 and half a step from the grid: (B - 2) / (8 L^2), as random
+  //   random         one element is m, the others are at f m / L: the error is (B - 1) f (1 - f) / (L^2 +
+  //                  (B - 1) f^2) of the block. That is below 1 for every f if B - 1 < 8 L^2
+  //   ends           two elements are at the ends, the others are 0 and half a step from the grid:
+  //                  (B - 2) / (8 L^2), as random
   //   norm (random)  all elements have one magnitude, less than half a step: sqrt(B) / L - 1
   constexpr bool contraction() const {
     const auto elements = static_cast<double>(block), grid = static_cast<double>(limit()) * limit();
@@ -114,8 +117,8 @@ struct Grid {
   }
 };
 
-// Added to a number of magnitude below 2^21, this rounds it to the nearest integer, ties to even, and leaves that
-// integer plus limit + 1, the code, in the lowest bits of the sum.
+// Added to a number of magnitude below 2^21, this rounds it to the nearest integer, ties to even, and leaves
+// that integer plus limit + 1, the code, in the lowest bits of the sum.
 template <class T>
 MQ_HD constexpr T rounder(int limit) {
   return static_cast<T>(sizeof(T) == 4 ? 0x1.8p23 : 0x1.8p52) + static_cast<T>(limit + 1);

@@ -1,45 +1,50 @@
-// bound: a sum with a guaranteed error. Every element of the result is within `abs` of the exact sum, on any number of
-// ranks, over any plan and in any order of arrival; besides, there may be the rounding of an ordinary sum, see below. While
-// there is none, all plans give the same bits.
+// bound: a sum with a guaranteed error. Every element of the result is within `abs` of the exact sum, on any
+// number of ranks, over any plan and in any order of arrival; besides, there may be the rounding of an
+// ordinary sum, see below. While there is none, all plans give the same bits.
 //
-// `rel` in place of `abs`: abs is then rel times the greatest finite magnitude of any rank's vector, which the ranks agree
-// on in each call.
+// `rel` in place of `abs`: abs is then rel times the greatest finite magnitude of any rank's vector, which
+// the ranks agree on in each call.
 //
 //   step      the greatest power of two <= 2 abs / P, P ranks; 2^100 at most
 //   k         v / step, rounded to the nearest integer, ties to even
 //   decoded   k step, exact
 //
-// A sum of such values is a multiple of step, and exact while it is below 2^24 step (doubles: 2^53 step). So what the
-// ranks' own elements lose, at most step / 2 each, is all: later encodes of sums lose nothing, and the error is at most
-// P step / 2 <= abs. Plans encode the elements of every rank before any are added (kExactSums).
+// A sum of such values is a multiple of step, and exact while it is below 2^24 step (doubles: 2^53 step). So
+// what the ranks' own elements lose, at most step / 2 each, is all: later encodes of sums lose nothing, and
+// the error is at most P step / 2 <= abs. Plans encode the elements of every rank before any are added
+// (kExactSums).
 //
 // If that power is no normal number, everything is sent as it is.
 //
-// Numbers k below -2^22 or from 2^22 on (doubles: 2^51), NaN and Inf: the block around them is sent as it is, and loses
-// nothing. A sum with them need not be a multiple of step, and its next encode may round it, once for the rounding that the
-// rank was spared: the error stays within P step / 2.
+// Numbers k below -2^22 or from 2^22 on (doubles: 2^51), NaN and Inf: the block around them is sent as it is,
+// and loses nothing. A sum with them need not be a multiple of step, and its next encode may round it, once
+// for the rounding that the rank was spared: the error stays within P step / 2.
 //
-// A sum with a term that is no multiple of step, or beyond 2^24 step, is rounded to the element type as every sum is: by
-// up to 2^-24 (doubles: 2^-53) of itself. If that matters beside `abs`, the vector should be one of doubles.
+// A sum with a term that is no multiple of step, or beyond 2^24 step, is rounded to the element type as every
+// sum is: by up to 2^-24 (doubles: 2^-53) of the sum. If that matters beside `abs`, the vector should be one
+// of doubles.
 //
-// The bound of each result holds without error feedback. With feedback a rank rounds the sum of its vector and its
-// residual. The sum of the results of all calls is then within abs of the sum of all vectors. A single result is within
-// 2 abs; with `rel` it may also contain what earlier calls with a greater step left out.
+// The bound of each result holds without error feedback. With feedback a rank rounds the sum of its vector
+// and its residual. The sum of the results of all calls is then within abs of the sum of all vectors. A
+// single result is within 2 abs; with `rel` it may also contain what earlier calls with a greater step left
+// out.
 //
 // Plans add in different orders. So where sums are rounded, the result depends on the plan.
 //
-// growth=sqrt: step <= 2 abs / sqrt(P). Where the ranks' rounding errors are independent they mostly cancel, and the error
-// is usually within abs. This is a probability and no guarantee; the guarantee is sqrt(P) abs. Ranks with equal vectors
-// have equal errors, which do not cancel.
+// growth=sqrt: step <= 2 abs / sqrt(P). Where the ranks' rounding errors are independent they mostly cancel,
+// and the error is usually within abs. This is a probability and no guarantee; the guarantee is sqrt(P) abs.
+// Ranks with equal vectors have equal errors, which do not cancel.
 //
 // Wire, per block of 256 elements: a byte of mode (upper two bits) and width (others), then
 //
 //   plain   the numbers k, as k + 2^(width - 1), packed with `width` bits each (lattice/packing-inl.hpp)
-//   delta   the first k, as a word; the differences of each k to the one before, packed likewise. The first is 0
-//   raw     the elements as they are, or, if they are within the range but packing is not shorter, the values k step
+//   delta   the first k, as a word; the differences of each k to the one before, packed likewise. The first
+//           is 0
+//   raw     the elements as they are, or, if they are within the range but packing is not shorter, the values
+//           k step
 //
-// width is the least that holds all numbers of the block; 0 if they are all 0. The shorter of plain and delta is sent, plain
-// if they are equal. Columns of the last row without an element repeat the last k.
+// width is the least that holds all numbers of the block; 0 if they are all 0. The shorter of plain and delta
+// is sent, plain if they are equal. Columns of the last row without an element repeat the last k.
 #pragma once
 #include "kernels/host/family-inl.hpp"
 #include "kernels/lattice/packing-inl.hpp"
@@ -108,7 +113,8 @@ struct Lattice : RowFunctions<Lattice<T, Q>> {
 
   static constexpr std::size_t groups_of(std::size_t n) { return (n + kLanes - 1) / kLanes; }
 
-  // Not unrolled: the processor foresees which cache lines a load will read if the same instruction reads them.
+  // Not unrolled: the processor foresees which cache lines a load will read if the same instruction reads
+  // them.
   template <class Group>
   static MQ_INLINE void for_groups(std::size_t n, Group&& group) {
 #pragma GCC unroll 1

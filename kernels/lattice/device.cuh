@@ -1,9 +1,10 @@
-// bound on a GPU: the device twin of lattice/bound.hpp. A warp codes a block; a thread block codes consecutive blocks, so that
-// one look back along the chain serves all of them. What is loaded from x and the residual stays in registers, and what goes to
-// the wire is built in shared memory: each is read and written once.
+// bound on a GPU: the device twin of lattice/bound.hpp. A warp codes a block; a thread block codes
+// consecutive blocks, so that one look back along the chain serves all of them. What is loaded from x and the
+// residual stays in registers, and what goes to the wire is built in shared memory: each is read and written
+// once.
 //
-// On the wire, the head of a block says where the next one begins. So a decode first finds all blocks one after the other
-// (sparse/walk.cuh).
+// On the wire, the head of a block says where the next one begins. So a decode first finds all blocks one
+// after the other (sparse/walk.cuh).
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
@@ -16,7 +17,8 @@ namespace mq::simt {
 
 using kernels::LatticeWire;
 
-// The numbers of a block, or their differences, as bit patterns k + zero. Lane i of the warp has numbers i, i + 32, ...
+// The numbers of a block, or their differences, as bit patterns k + zero. Lane i of the warp has numbers i, i
+// + 32, ...
 template <class T>
 struct LatticeNumbers {
   using Wire = LatticeWire<T>;
@@ -103,7 +105,8 @@ struct LatticeNumbers {
       if (32 * g + lane() < words) space[32 * g + lane()] = packed[g];
     warp_sync();
   }
-  // Reads n numbers from packed ones in shared memory. False if this lane sees that pack cannot have written them.
+  // Reads n numbers from packed ones in shared memory. False if this lane sees that pack cannot have written
+  // them.
   MQ_DEVICE bool unpack(const Word* space, std::uint32_t n, int width, Word zero) {
     const auto rows = static_cast<std::uint32_t>(Packed::rows_of(n)),
                bits = static_cast<std::uint32_t>(width);
@@ -170,8 +173,8 @@ struct LatticeEncoder {
   MQ_DEVICE std::uint32_t bytes() const {
     return source.n == 0 ? 0 : 1 + static_cast<std::uint32_t>(form.bytes(source.n));
   }
-  // Builds what follows the head and the first number in shared memory, and keeps the residual. Returns how many elements of
-  // this lane are not finite.
+  // Builds what follows the head and the first number in shared memory, and keeps the residual. Returns how
+  // many elements of this lane are not finite.
   MQ_DEVICE std::uint32_t build(std::byte* mine) const {
     if (source.n == 0) return 0;
     std::uint32_t nonfinite = 0;
@@ -264,7 +267,8 @@ MQ_DEVICE std::uint64_t find_lattice_block(const kernels::cuda::LatticeDecodeArg
   return own.at[warp()];
 }
 
-// Decodes a block of which `codes` follow the head, staged in shared memory. False if encode cannot have written it.
+// Decodes a block of which `codes` follow the head, staged in shared memory. False if encode cannot have
+// written it.
 template <class T, bool kAdd>
 MQ_DEVICE bool decode_lattice_block(const BlockTarget<T, kAdd>& target, typename LatticeWire<T>::Form form,
                                     const std::byte* codes, std::byte* mine, T step) {

@@ -1,5 +1,5 @@
-// The arguments of bound's kernels (device.cuh), for the launch lists (device.cpp) and the kernels. All pointers are device
-// addresses.
+// The arguments of bound's kernels (device.cuh), for the launch lists (device.cpp) and the kernels. All
+// pointers are device addresses.
 #pragma once
 
 #include "kernels/cuda/chain.hpp"

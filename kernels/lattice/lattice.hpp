@@ -1,4 +1,5 @@
-// What the host and GPU rows of bound share: its step, its wire, and how a block is sent. lattice/bound.hpp describes them.
+// What the host and GPU rows of bound share: its step, its wire, and how a block is sent. lattice/bound.hpp
+// describes them.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,8 @@ struct PackedRows {
   }
   // A number k is packed as k + half.
   MQ_HD static constexpr Word half_of(int width) { return width == 0 ? 0 : Word{1} << (width - 1); }
-  // Codes from quarter on, below 3 quarters, have a lower width. The highest bit of others minus quarter is set.
+  // Codes from quarter on, below 3 quarters, have a lower width. The highest bit of others minus quarter is
+  // set.
   MQ_HD static constexpr Word quarter_of(int width) { return width > 1 ? half_of(width - 1) : 1; }
 };
 
@@ -36,8 +38,8 @@ struct LatticeWire {
   static constexpr std::size_t kBlock = 256;
   // Numbers from -2^kLimitBits to 2^kLimitBits - 1 are packed.
   static constexpr int kLimitBits = sizeof(T) == 4 ? 22 : 51;
-  // Added to a number of that range, it rounds it to an integer k. The bit pattern of the sum is then k + kZero. With other
-  // numbers it is, as a signed integer, below or above all of these.
+  // Added to a number of that range, it rounds it to an integer k. The bit pattern of the sum is then k +
+  // kZero. With other numbers it is, as a signed integer, below or above all of these.
   static constexpr T kRounder = static_cast<T>(sizeof(T) == 4 ? 0x1.8p23 : 0x1.8p52);
   static constexpr Word kZero = __builtin_bit_cast(Word, kRounder);
 
@@ -56,8 +58,8 @@ struct LatticeWire {
     bool outside;  // a number is beyond the range: the elements are sent as they are, not rounded to the step
     int width;
 
-    // The widths hold all numbers, and the differences of each to the one before. The latter does not matter if the former
-    // is beyond the range.
+    // The widths hold all numbers, and the differences of each to the one before. The latter does not matter
+    // if the former is beyond the range.
     MQ_HD static constexpr Form of(std::size_t n, int width, int width_of_differences) {
       if (!in_range(width)) return {kRaw, true, 0};
       const Form plain{kPlain, false, width}, delta{kDelta, false, width_of_differences};
@@ -81,8 +83,8 @@ struct LatticeWire {
   };
 };
 
-// The exponent of the step of bound(abs, growth), its first two parameters, for so many ranks; kNoStep is below those of all
-// normal numbers. Products of powers of two and whole numbers are exact.
+// The exponent of the step of bound(abs, growth), its first two parameters, for so many ranks; kNoStep is
+// below those of all normal numbers. Products of powers of two and whole numbers are exact.
 inline constexpr int kNoStep = -1023;
 inline int bound_exponent(const Params& p, int ranks) {
   const double twice = 2 * p.value[0],

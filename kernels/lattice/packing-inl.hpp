@@ -1,9 +1,9 @@
-// Integers of any width below that of a word, packed without gaps: the words of 32 bytes of a row of a matrix are the lanes,
-// and each lane packs its own column, from the lowest bit of its first word on. So a shift works on a whole register. A word
-// is 4 or 8 bytes.
+// Integers of any width less than a word's, packed without gaps: the words of 32 bytes of a row of a matrix
+// are the lanes, and each lane packs its own column, from the lowest bit of its first word on. So a shift
+// works on a whole register. A word is 4 or 8 bytes.
 //
-// A number k of `width` bits, from -2^(width - 1) to 2^(width - 1) - 1, is packed as k + 2^(width - 1). In memory numbers
-// are k + zero, for any `zero`. kernels/lattice/lattice.hpp says where packed numbers lie.
+// A number k of `width` bits, from -2^(width - 1) to 2^(width - 1) - 1, is packed as k + 2^(width - 1). In
+// memory numbers are k + zero, for any `zero`. kernels/lattice/lattice.hpp says where packed numbers lie.
 #pragma once
 
 template <class Word>
@@ -19,7 +19,8 @@ struct BitPacking : PackedRows<Word> {
     else
       pack_by<1>(to, k, rows, width, zero);
   }
-  // False if pack cannot have written it: a bit behind the last number is set, or all numbers have a lower width.
+  // False if pack cannot have written it: a bit behind the last number is set, or all numbers have a lower
+  // width.
   static MQ_INLINE bool unpack(const std::byte* from, Word* k, std::size_t rows, int width, Word zero) {
     if (width == 0) {
       std::fill(k, k + rows * kColumns, zero);
@@ -29,8 +30,8 @@ struct BitPacking : PackedRows<Word> {
                                                : unpack_by<1>(from, k, rows, width, zero);
   }
 
-  // Replaces k[i], a difference to the number before, by the number. The first is `first` + k[0]. False if a number is
-  // below zero - limit or from zero + limit on, a power of two.
+  // Replaces k[i], a difference to the number before, by the number. The first is `first` + k[0]. False if a
+  // number is below zero - limit or from zero + limit on, a power of two.
   static MQ_INLINE bool add_up(Word* k, std::size_t rows, Word first, Word zero, Word limit) {
     if constexpr (Native<float>::kWidth == 1) {  // without such registers one after another is faster
       Word outside = 0;

@@ -1,5 +1,6 @@
-// 3pc: further three-point compressors (Richtarik, Sokolov, Gasanov, Fatkhullin, Li, Gorbunov: 3PC, ICML 2022). Numbers as there.
-// With h, y and H as in estimates-inl.hpp, C the codec, and b what is between a rank's two messages:
+// 3pc: further three-point compressors (Richtarik, Sokolov, Gasanov, Fatkhullin, Li, Gorbunov: 3PC, ICML
+// 2022). Numbers as there. With h, y and H as in estimates-inl.hpp, C the codec, and b what is between a
+// rank's two messages:
 //   2: b = h + Q(x - y), h = b + C(x - b)   C and Q are the codec, which must be unbiased
 //   3: b = h, or as ef21 if |x - h|^2 > zeta |x - y|^2; h = b + C(x - b)
 //   4: b = h + C(x - h), h = b + C(x - b)

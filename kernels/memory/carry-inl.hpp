@@ -1,5 +1,5 @@
-// carry: error feedback (Seide et al. 2014, section 3). v = x + e is encoded; e' = v - decoded waits for the next call. The
-// codecs do this themselves, in the pass that encodes.
+// carry: error feedback (Seide et al. 2014, section 3). v = x + e is encoded; e' = v - decoded waits for the
+// next call. The codecs do this themselves, in the pass that encodes.
 #pragma once
 #include "kernels/host/memory-inl.hpp"
 

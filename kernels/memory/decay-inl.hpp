@@ -1,9 +1,10 @@
-// decay: error feedback that forgets (Chen, Hernandez, Huang, Rini: CO3, arXiv 2204.08211). v = x + beta e is encoded;
-// e' = v - decoded. Over all ranks: sum of (x + beta e) = result + sum of e'. With beta = 1 it is carry. A smaller beta gives
-// old residuals less weight, so that they do not add up to much where they go stale.
+// decay: error feedback that forgets (Chen, Hernandez, Huang, Rini: CO3, arXiv 2204.08211). v = x + beta e is
+// encoded; e' = v - decoded. Over all ranks: sum of (x + beta e) = result + sum of e'. With beta = 1 it is
+// carry. A smaller beta gives old residuals less weight, so that they do not add up to much where they go
+// stale.
 //
-// A rank encodes each of its elements with its residual once in a call. So the residual is multiplied just before that, and
-// a loss of a later hop is added to the new residual, as with carry.
+// A rank encodes each of its elements with its residual once in a call. So the residual is multiplied just
+// before that, and a loss of a later hop is added to the new residual, as with carry.
 #pragma once
 #include "kernels/memory/faded-inl.hpp"
 

@@ -1,10 +1,12 @@
-// ef21: error feedback by estimates (Richtarik, Sokolov, Fatkhullin, NeurIPS 2021; a three-point compressor, Richtarik et al., ICML
-// 2022). A rank keeps an estimate h of its vector and sends the change alone: C(x - h), h += decoded. The result is the sum of all
-// estimates, which all ranks keep. It follows the sum of the vectors: for vectors that stand still the distance shrinks in every
-// call by what the codec's error allows. It suits gradients that change slowly (large batches). Noise of small batches is
-// followed late, where carry delivers it in full.
+// ef21: error feedback by estimates (Richtarik, Sokolov, Fatkhullin, NeurIPS 2021; a three-point compressor,
+// Richtarik et al., ICML 2022). A rank keeps an estimate h of its vector and sends the change alone: C(x -
+// h), h += decoded. The result is the sum of all estimates, which all ranks keep. It follows the sum of the
+// vectors: for vectors that stand still the distance shrinks in every call by what the codec's error allows.
+// It suits gradients that change slowly (large batches). Noise of small batches is followed late, where carry
+// delivers it in full.
 //
-// With info mpiq_skip = "true" a rank sends nothing and its estimate stands (SASG: Deng, Li, Sun, Lu, arXiv 2112.04088).
+// With info mpiq_skip = "true" a rank sends nothing and its estimate stands (SASG: Deng, Li, Sun, Lu, arXiv
+// 2112.04088).
 #pragma once
 #include "kernels/host/estimates-inl.hpp"
 

@@ -1,8 +1,8 @@
 // State that a memory rule multiplies by a number below 1 in each call, as decay and momentum do.
 //
-// Without this file such state reaches the subnormal numbers and stays there: 0.9 times the least of them is rounded to that number
-// again. Processors take many times as long for subnormal numbers. So a product that is not greater than the least normal number of
-// its type becomes +0. NaN stays NaN.
+// Without this file such state reaches the subnormal numbers and stays there: 0.9 times the least of them is
+// rounded to that number again. Processors take many times as long for subnormal numbers. So a product that
+// is not greater than the least normal number of its type becomes +0. NaN stays NaN.
 #pragma once
 #include "kernels/host/memory-inl.hpp"
 

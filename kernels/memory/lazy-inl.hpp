@@ -1,7 +1,8 @@
-// lazy: a rank sends only if its vector has moved far enough from its estimate (Chen, Giannakis, Sun, Yin: LAG, NeurIPS 2018; CLAG of
-// Richtarik et al., ICML 2022). As ef21, but a rank sends only if |x - h|^2 > zeta |x - y|^2, where y is its vector of the call
-// before. Else its estimate stands, and others get headers from it. With codec raw it is LAG, with others CLAG. If no rank
-// sends, the call ends with the agreement. zeta = 0 sends whenever x differs from h.
+// lazy: a rank sends only if its vector has moved far enough from its estimate (Chen, Giannakis, Sun, Yin:
+// LAG, NeurIPS 2018; CLAG of Richtarik et al., ICML 2022). As ef21, but a rank sends only if |x - h|^2 > zeta
+// |x - y|^2, where y is its vector of the call before. Else its estimate stands, and others get headers from
+// it. With codec raw it is LAG, with others CLAG. If no rank sends, the call ends with the agreement. zeta =
+// 0 sends whenever x differs from h.
 #pragma once
 #include "kernels/host/estimates-inl.hpp"
 

@@ -1,11 +1,13 @@
-// momentum: the memory of Deep Gradient Compression (Lin, Han, Mao, Wang, Dally, ICLR 2018, section 3). The momentum of SGD is
-// kept by each rank, before compression, so that a gradient that waits in the residual is multiplied as if it had been sent:
-//   u = m u + c x    v = e + u is encoded    e' = v - decoded    u = 0 where decoded is not 0 (factor masking)
-// The result is the sum of decoded values: the optimizer then takes plain steps, without momentum of its own. With codec raw
-// and mask=off the results are those of SGD with momentum.
+// momentum: the memory of Deep Gradient Compression (Lin, Han, Mao, Wang, Dally, ICLR 2018, section 3). The
+// momentum of SGD is kept by each rank, before compression, so that a gradient that waits in the residual is
+// multiplied as if it had been sent:
+//   u = m u + c x    v = e + u is encoded    e' = v - decoded
+//   u = 0 where decoded is not 0 (factor masking)
+// The result is the sum of decoded values: the optimizer then takes plain steps, without momentum of its own.
+// With codec raw and mask=off the results equal SGD with momentum.
 //
-// c is 1, or with clip > 0 the factor that cuts the norm of a rank's vector to clip / sqrt(P): local gradient clipping, for
-// norms of sums that are to stay below clip. An element counts as sent if e' differs from v.
+// c is 1, or with clip > 0 the factor that cuts the norm of a rank's vector to clip / sqrt(P): local gradient
+// clipping, for norms of sums that are to stay below clip. An element counts as sent if e' differs from v.
 #pragma once
 #include "kernels/memory/faded-inl.hpp"
 

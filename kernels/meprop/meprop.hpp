@@ -1,21 +1,23 @@
-// meprop: the lines of a matrix with the greatest Euclidean norms, with all their elements; the other lines wait in the residual
-// or, without one, are lost, as in the paper (Sun, Ren, Ma, Wang: meProp, ICML 2017). Where back-propagation keeps the k greatest
-// of a layer's outputs, only the lines of its weights that belong to them have a gradient: these are sent, for one bit a line.
+// meprop: the lines of a matrix with the greatest Euclidean norms, with all their elements; the other lines
+// wait in the residual or, without one, are lost, as in the paper (Sun, Ren, Ma, Wang: meProp, ICML 2017).
+// Where back-propagation keeps the k greatest of a layer's outputs, only the lines of its weights that belong
+// to them have a gradient: these are sent, for one bit a line.
 //
-// A line is what is contiguous: with info mpiq_matrix = "ROWSxCOLS" it has ROWS elements (ROWSxCOLS:LD: LD, with those between
-// two columns). A matrix that is stored row by row, as in C, is named with its sizes exchanged, and its lines are its rows. Without
-// that key, lines have 64 elements. Of every `lines` lines, ceil(k lines) are sent: each rank chooses by itself, and the owner of
-// a part of the sum does so again. Ties: the first line. Lines of zeros are not sent, nor those whose squares vanish beside the
-// greatest (below 2^-70 of it); with k=1 all are. What is sent is exact.
+// A line is what is contiguous: with info mpiq_matrix = "ROWSxCOLS" it has ROWS elements (ROWSxCOLS:LD: LD,
+// with those between two columns). A matrix that is stored row by row, as in C, is named with its sizes
+// exchanged, and its lines are its rows. Without that key, lines have 64 elements. Of every `lines` lines,
+// ceil(k lines) are sent: each rank chooses alone, and the owner of a part of the sum does so again.
+// Ties: the first line. Lines of zeros are not sent, nor those whose squares vanish beside the greatest
+// (below 2^-70 of it); with k=1 all are. What is sent is exact.
 //
-// Of `lines` lines with NaN or Inf in them, none is sent: each of these elements decodes to one value, and the others stay in the
-// residual, or decode to NaN without one.
+// Of `lines` lines with NaN or Inf in them, none is sent: each of these elements decodes to one value, and
+// the others stay in the residual, or decode to NaN without one.
 //
 // Wire, for each `lines` lines: a 4-byte format, and by its value
 //
 //   lines       a bit for each line, 1 if it is sent; the lines that are sent
-//   kept, lost  the value of elements that are not finite; a bit for each element, 1 for those. The others decode to 0 (kept) or
-//               NaN (lost)
+//   kept, lost  the value of elements that are not finite; a bit for each element, 1 for those. The others
+//               decode to 0 (kept) or NaN (lost)
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/meprop/format-inl.hpp"
@@ -80,8 +82,8 @@ struct WholeLines : RowFunctions<WholeLines<T>> {
     return F == Feedback::carry ? source.residual : source.x;
   }
 
-  // The norms of the lines, if all elements are finite. Elements are multiplied by a power of two, so that squares neither
-  // overflow nor vanish.
+  // The norms of the lines, if all elements are finite. Elements are multiplied by a power of two, so that
+  // squares neither overflow nor vanish.
   template <Feedback F>
   static void measure(const Source<T, F>& source, std::size_t n, const MePropParams& p, Chosen& chosen) {
     L most = L::all(T{0});

@@ -1,5 +1,5 @@
-// mxfp8, mxfp6, mxfp4 and minifloat on a GPU: the device twin of the host's family Microscaled. A group of 32 elements is
-// what a warp has in its lanes.
+// mxfp8, mxfp6, mxfp4 and minifloat on a GPU: the device twin of the host's family Microscaled. A group of 32
+// elements is what a warp has in its lanes.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
@@ -36,13 +36,14 @@ struct SmallFloatCoder {
     return bits_as<T>(bits_as<Word>(magnitude) | (bits_as<Word>(v) & BitsOf<T>::kSign));
   }
 
-  // Patterns of magnitudes have their order; to compare them as integers takes one instruction, as floats two.
+  // Patterns of magnitudes have their order; to compare them as integers takes one instruction, as floats
+  // two.
   MQ_DEVICE T rounded_magnitude(T v) const {
     const Word magnitude = smaller(bits_as<Word>(v) & ~BitsOf<T>::kSign, bits_as<Word>(most));
     const T by = bits_as<T>(greater(magnitude, bits_as<Word>(least)) & BitsOf<T>::kInf) * rounder;
     return (bits_as<T>(magnitude) + by) - by;
   }
-  // Bits above those of the format are not defined.
+  // Bits above the format's are not defined.
   MQ_DEVICE std::uint32_t code(T magnitude, T v) const {
     const Word aligned = greater(bits_as<Word>(magnitude), bits_as<Word>(magnitude * T{0.5F} + half_least));
     const Word number = (aligned >> drop) - offset;
@@ -58,7 +59,8 @@ struct SmallFloatCoder {
   }
 };
 
-// The code of an element of a marked group (kernels::LaneMark); keeps: there is a residual, where finite ones stay.
+// The code of an element of a marked group (kernels::LaneMark); keeps: there is a residual, where finite ones
+// stay.
 template <class T>
 MQ_DEVICE std::uint32_t mark_of(T v, bool keeps) {
   using Mark = kernels::LaneMark;
@@ -107,7 +109,7 @@ struct MicroscaledBlocks {
   }
 
  private:
-  // The quads of a group of 32 elements are those of eight neighbouring lanes.
+  // Eight neighbouring lanes have the quads of a group of 32 elements.
   static MQ_DEVICE Word greatest_of_group(Word v) {
     for (std::uint32_t d = 4; d > 0; d /= 2) v = greater(v, shuffle_xor(v, d));
     return v;

@@ -51,11 +51,13 @@ class SmallFloats {
     const L power = field.bits_left(kMantissa);
     return {one_.least * power, one_.most * power, rounder(field)};
   }
-  // Whether units with this exponent field can be rounded with: the least normal number is one of T, and no rounder overflows.
+  // Whether units with this exponent field can be rounded with: the least normal number is one of T, and no
+  // rounder overflows.
   MQ_INLINE int least_field() const { return 1 - format_.least(); }
   MQ_INLINE int greatest_field() const { return 2 * static_cast<int>(kBias) - format_.greatest() - drop_; }
 
-  // Elements rounded to the nearest small float, ties to even; magnitudes beyond the greatest become the greatest.
+  // Elements rounded to the nearest small float, ties to even; magnitudes beyond the greatest become the
+  // greatest.
   MQ_INLINE Rounded rounded(const L& v, const Unit& unit) const {
     const auto sign_bit = N::all(-T{0}), exponent_bits = N::all(std::numeric_limits<T>::infinity());
     Rounded to;
@@ -63,8 +65,8 @@ class SmallFloats {
     for (int i = 0; i < L::kRegs; ++i) {
       const auto magnitude = N::least(N::abs(v.r[i]), unit.most.r[i]);
       const auto power = N::bits_and(N::greatest(magnitude, unit.least.r[i]), exponent_bits);
-      // The sum's last bit is that of the small float. So the sum is rounded, and its lowest bits are the code's mantissa.
-      // The rounder's lowest bits make up for the bias of the exponent.
+      // The sum's last bit is the small float's last bit. So the sum is rounded, and its lowest bits are the
+      // code's mantissa. The rounder's lowest bits make up for the bias of the exponent.
       const auto rounder = N::mul(power, unit.rounder.r[i]), sum = N::add(magnitude, rounder);
       to.value.r[i] = N::bits_or(N::sub(sum, rounder), N::bits_and(v.r[i], sign_bit));
       to.code.r[i] = N::bits_add(sum, N::bits_right(power, drop_));
@@ -91,7 +93,8 @@ class SmallFloats {
  private:
   static constexpr int kHalfExponent = 5;
 
-  // Added to a magnitude and taken away, it rounds to `mantissa` bits below the power of two that it is multiplied by.
+  // Added to a magnitude and taken away, it rounds to `mantissa` bits below the power of two that it is
+  // multiplied by.
   MQ_INLINE L rounder(const L& field) const {
     const L bias = field.bits_add(L::all_bits(static_cast<Bits>(static_cast<std::int64_t>(format_.least()))))
                        .bits_left(format_.mantissa);
@@ -104,7 +107,8 @@ class SmallFloats {
   L least_;
   Unit one_;
   Bits offset_;
-  // Whether the codes, with zeros in the bits that halves have more, are finite halves; and what then makes them the numbers.
+  // Whether the codes, with zeros in the bits that halves have more, are finite halves; and what then makes
+  // them the numbers.
   bool halves_;
   L scale_;
 };

@@ -1,23 +1,23 @@
-// The loops of codecs in OCP Microscaling (MX) formats: 32 elements, one group of lanes, share a power of two. A codec has
-// kName, kWhat, kId, kLossless, kSpecs, Family = Microscaled, format(params), and with_format(params, run). That calls
-// run(format): with constants where the formats are few, because the loops are then compiled for each of them.
+// The loops of codecs in OCP Microscaling (MX) formats: 32 elements, one group of lanes, share a power of
+// two. A codec has kName, kWhat, kId, kLossless, kSpecs, Family = Microscaled, format(params), and
+// with_format(params, run). That calls run(format): with constants where the formats are few, because the
+// loops are then compiled for each of them.
 //
-// Encode reads 32 groups twice. Pass 1 measures them, and their scales are computed together; pass 2 computes codes and
-// residual, with the elements in L1.
+// Encode reads 32 groups twice. Pass 1 measures them, and their scales are computed together; pass 2 computes
+// codes and residual, with the elements in L1.
 //
-// A block of 256 elements is 8 groups. Its wire is a scale for each group, then the codes of each group, packed as in
-// packed-inl.hpp. The last block may have fewer groups, and its last group fewer elements; the codes of missing
-// elements are 0. So a full block's codes begin at a multiple of 8 bytes. A scale is E8M0, an exponent plus 127, for
-// floats; for doubles an exponent plus 1023 in 16 bits, because theirs go further.
+// A block of 256 elements is 8 groups. Its wire is a scale for each group, then the codes of each group,
+// packed as in packed-inl.hpp. The last block may have fewer groups, and its last group fewer elements; the
+// codes of missing elements are 0. So a full block's codes begin at a multiple of 8 bytes. A scale is E8M0,
+// an exponent plus 127, for floats; for doubles an exponent plus 1023 in 16 bits, because theirs go further.
 #pragma once
 #include "kernels/host/family-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
 #include "kernels/microscaled/floats-inl.hpp"
 #include "kernels/microscaled/marks-inl.hpp"
 
-template <class T, class Q>
-struct Microscaled : RowFunctions<Microscaled<T, Q>> {
-  static constexpr bool kFixedSize = true;
+template <class T>
+struct MicroscaledLoops {
   using L = Lanes<T>;
   using Format = Microscale<T>;
   using Scale = typename Format::Scale;
@@ -27,21 +27,16 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   static constexpr Scale kMarked = Format::kMarked;  // NaN in E8M0
 
   static constexpr std::size_t group_bytes(const SmallFloat& format) { return Format::group_bytes(format); }
-  static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    return Format::wire_bytes(Q::format(params), n);
-  }
-
- private:
-  friend RowFunctions<Microscaled>;
 
   // Elements whose scales are computed together: as many groups as there are lanes.
   static constexpr std::size_t kSpan = kLanes * kLanes;
 
-  // Coding asks for the next span's elements, so that they arrive meanwhile: measuring a span takes less time than they need.
+  // Coding asks for the next span's elements, so that they arrive meanwhile: measuring a span takes less time
+  // than they need.
   static constexpr std::size_t kAskAhead = 16;
 
-  // The scales of a span. Lane i is group i of 32 elements. Groups that are `far` are multiplied by a power of two before
-  // they are rounded, because their units would be too small or too large.
+  // The scales of a span. Lane i is group i of 32 elements. Groups that are `far` are multiplied by a power
+  // of two before they are rounded, because their units would be too small or too large.
   struct Scales {
     Scale code[kLanes];
     T least[kLanes], most[kLanes], rounder[kLanes];
@@ -50,13 +45,6 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
       return {L::all(least[g]), L::all(most[g]), L::all(rounder[g])};
     }
   };
-
-  template <Feedback F>
-  static Encoded encode_as(const EncodeArgs& a) {
-    return Q::with_format(
-        a.params, [&](const SmallFloat& format)
-                      __attribute__((always_inline)) { return encode_in<F>(a, format); });
-  }
 
   template <Feedback F>
   static MQ_INLINE Encoded encode_in(const EncodeArgs& a, const SmallFloat& format) {
@@ -159,13 +147,6 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   }
 
   template <bool kAdd>
-  static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    return Q::with_format(
-        a.params, [&](const SmallFloat& format)
-                      __attribute__((always_inline)) { return decode_in<kAdd>(a, stream, format); });
-  }
-
-  template <bool kAdd>
   static MQ_INLINE Decoded decode_in(const DecodeArgs& a, bool stream, const SmallFloat& format) {
     const Coder coder(format);
     const auto* base = static_cast<const std::byte*>(a.base);
@@ -202,6 +183,16 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
     return Decoded::ok;
   }
 
+  // In a format that is known at run time.
+  template <Feedback F>
+  static Encoded encode(const EncodeArgs& a, const SmallFloat& format) {
+    return encode_in<F>(a, format);
+  }
+  template <bool kAdd>
+  static Decoded decode(const DecodeArgs& a, bool stream, const SmallFloat& format) {
+    return decode_in<kAdd>(a, stream, format);
+  }
+
   // Whether encode can have written this scale and these codes.
   static MQ_INLINE bool valid(Scale scale, const Bytes& codes, const SmallFloat& format) {
     const bool in_range = static_cast<int>(scale) + format.greatest() <= 2 * static_cast<int>(Coder::kBias);
@@ -211,8 +202,42 @@ struct Microscaled : RowFunctions<Microscaled<T, Q>> {
   }
 };
 
-// The traits of a codec in such a format. Values above the greatest small float but within the group's power of two become
-// the greatest: with E4M3 that costs up to 1/8 of them.
+// The functions of one codec: the loops of each of its formats; or those of any format, which all codecs
+// share.
+template <class T, class Q>
+struct Microscaled : RowFunctions<Microscaled<T, Q>> {
+  using Loops = MicroscaledLoops<T>;
+  static constexpr bool kFixedSize = true;
+  static std::size_t wire_bytes(std::size_t n, const Params& params) {
+    return Microscale<T>::wire_bytes(Q::format(params), n);
+  }
+
+ private:
+  friend RowFunctions<Microscaled>;
+
+  template <Feedback F>
+  static Encoded encode_as(const EncodeArgs& a) {
+    if constexpr (kSpecialises)
+      return Q::with_format(
+          a.params, [&](const SmallFloat& format)
+                        __attribute__((always_inline)) { return Loops::template encode_in<F>(a, format); });
+    else
+      return Loops::template encode<F>(a, Q::format(a.params));
+  }
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
+    if constexpr (kSpecialises)
+      return Q::with_format(
+          a.params, [&](const SmallFloat& format) __attribute__((always_inline)) {
+            return Loops::template decode_in<kAdd>(a, stream, format);
+          });
+    else
+      return Loops::template decode<kAdd>(a, stream, Q::format(a.params));
+  }
+};
+
+// The traits of a codec in such a format. Values above the greatest small float but within the group's power
+// of two become the greatest: with E4M3 that costs up to 1/8 of them.
 template <class Me>
 struct MicroscaledCodec {
   static constexpr bool kLossless = false;

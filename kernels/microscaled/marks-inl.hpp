@@ -1,10 +1,11 @@
-// How blocks of small floats send elements that are not finite: in a marked block, which its scale shows, each code is a
-// mark in place of a number. This case is rare, so the code is simple.
+// How blocks of small floats send elements that are not finite: in a marked block, which its scale shows,
+// each code is a mark in place of a number. This case is rare, so the code is simple.
 #pragma once
 #include "kernels/host/packed-inl.hpp"
 
-// The marks of these lanes of v; 0 in the others. With a residual, finite elements stay in it and decode to 0. Without a
-// residual they would be lost unnoticed, so they decode to NaN. Adds the number of lanes that are not finite.
+// The marks of these lanes of v; 0 in the others. With a residual, finite elements stay in it and decode to
+// 0. Without a residual they would be lost unnoticed, so they decode to NaN. Adds the number of lanes that
+// are not finite.
 template <class T>
 Bytes mark_codes(const Lanes<T>& v, std::uint32_t lanes, bool has_residual, std::uint64_t& nonfinite) {
   T lane[kLanes];
@@ -22,7 +23,8 @@ Bytes mark_codes(const Lanes<T>& v, std::uint32_t lanes, bool has_residual, std:
   return load_bytes(marks);
 }
 
-// `decoded`, with the values of these marks in these lanes. Clears `ok` if a code is no mark, or if nothing is marked.
+// `decoded`, with the values of these marks in these lanes. Clears `ok` if a code is no mark, or if nothing
+// is marked.
 template <class T>
 Lanes<T> with_marks(const Lanes<T>& decoded, const Bytes& codes, std::uint32_t lanes, bool& ok) {
   constexpr T kInf = std::numeric_limits<T>::infinity();

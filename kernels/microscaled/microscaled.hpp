@@ -1,5 +1,6 @@
-// Floating-point numbers of 4 to 8 bits: sign, exponent, mantissa, from the highest bit to the lowest, with subnormal
-// numbers. Host and GPU rows share this file. OCP Microscaling Formats (MX) 1.0, section 5.3, has the formats by name.
+// Floating-point numbers of 4 to 8 bits: sign, exponent, mantissa, from the highest bit to the lowest, with
+// subnormal numbers. Host and GPU rows share this file. OCP Microscaling Formats (MX) 1.0, section 5.3, has
+// the formats by name.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ struct SmallFloat {
   constexpr bool operator==(const SmallFloat&) const = default;
 };
 
-// Inf is S.11111.00 in E5M2, NaN S.11111.{01,10,11}; E4M3 has NaN, S.1111.111, and no Inf; the others have neither.
+// Inf is S.11111.00 in E5M2, NaN S.11111.{01,10,11}; E4M3 has NaN, S.1111.111, and no Inf; the others have
+// neither.
 inline constexpr SmallFloat kE5M2{5, 2, 0x7b}, kE4M3{4, 3, 0x7e}, kE3M2{3, 2, 0x1f}, kE2M3{2, 3, 0x1f},
     kE2M1{2, 1, 0x7};
 
@@ -37,8 +39,9 @@ MQ_HD constexpr SmallFloat minifloat_format(const Params& p) {
   return {exponent, mantissa, (1u << (exponent + mantissa)) - 1};
 }
 
-// How blocks of small floats that share a power of two are cut (OCP Microscaling): 8 groups of 32 elements, first their
-// scales, then their codes. A scale is the exponent field of a power of two, or kMarked: then the codes are marks.
+// How blocks of small floats that share a power of two are cut (OCP Microscaling): 8 groups of 32 elements,
+// first their scales, then their codes. A scale is the exponent field of a power of two, or kMarked: then the
+// codes are marks.
 template <class T>
 struct Microscale {
   using Scale = std::conditional_t<sizeof(T) == 4, std::uint8_t, std::uint16_t>;
@@ -51,8 +54,8 @@ struct Microscale {
     return (n + 31) / 32 * (sizeof(Scale) + group_bytes(format));
   }
 };
-// How codec nvfp4 cuts a vector: blocks with a unit, then a byte of scale for each 16 elements, an even number of them,
-// then the codes.
+// How codec nvfp4 cuts a vector: blocks with a unit, then a byte of scale for each 16 elements, an even
+// number of them, then the codes.
 template <class T>
 struct TwoScaleWire {
   static constexpr std::size_t kBlock = 1024, kGroup = 32,

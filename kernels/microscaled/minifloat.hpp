@@ -1,6 +1,7 @@
-// minifloat: floats of any exponent and mantissa in up to 8 bits, in blocks of 32 that share a power of two, as in the OCP
-// formats (microscaled/host-inl.hpp). All codes are numbers: none is kept for NaN or Inf. exp=2, man=1 is the fp4 of CO3
-// (Chen, Hernandez, Huang, Rini 2022), exp=5, man=2 and exp=4, man=3 are its fp8. (2 + exp + man) / 8 - 3/32 bytes per float.
+// minifloat: floats of any exponent and mantissa in up to 8 bits, in blocks of 32 that share a power of two,
+// as in the OCP formats (microscaled/host-inl.hpp). All codes are numbers: none is kept for NaN or Inf.
+// exp=2, man=1 is the fp4 of CO3 (Chen, Hernandez, Huang, Rini 2022), exp=5, man=2 and exp=4, man=3 are its
+// fp8. (2 + exp + man) / 8 - 3/32 bytes per float.
 #pragma once
 #include "kernels/microscaled/host-inl.hpp"
 

@@ -1,5 +1,5 @@
-// mxfp4: OCP MXFP4 (Microscaling Formats 1.0): blocks of 32 floats of 4 bits, E2M1, that share a power of two. 0.531 bytes
-// per float.
+// mxfp4: OCP MXFP4 (Microscaling Formats 1.0): blocks of 32 floats of 4 bits, E2M1, that share a power of
+// two. 0.531 bytes per float.
 #pragma once
 #include "kernels/microscaled/host-inl.hpp"
 

@@ -1,5 +1,5 @@
-// mxfp6: OCP MXFP6 (Microscaling Formats 1.0): blocks of 32 floats of 6 bits that share a power of two. 0.781 bytes per
-// float.
+// mxfp6: OCP MXFP6 (Microscaling Formats 1.0): blocks of 32 floats of 6 bits that share a power of two. 0.781
+// bytes per float.
 #pragma once
 #include "kernels/microscaled/host-inl.hpp"
 

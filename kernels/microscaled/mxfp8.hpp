@@ -1,5 +1,5 @@
-// mxfp8: OCP MXFP8 (Microscaling Formats 1.0): blocks of 32 floats of 8 bits that share a power of two. 1.031 bytes per
-// float. Sums are made of decoded values in the element type.
+// mxfp8: OCP MXFP8 (Microscaling Formats 1.0): blocks of 32 floats of 8 bits that share a power of two. 1.031
+// bytes per float. Sums are made of decoded values in the element type.
 #pragma once
 #include "kernels/microscaled/host-inl.hpp"
 

@@ -1,4 +1,5 @@
-// nvfp4 on a GPU: the twin of microscaled/nvfp4.hpp. The 16 elements that share a scale are the quads of four neighbouring lanes.
+// nvfp4 on a GPU: the twin of microscaled/nvfp4.hpp. The 16 elements that share a scale are the quads of four
+// neighbouring lanes.
 #pragma once
 
 #include "kernels/microscaled/device.cuh"

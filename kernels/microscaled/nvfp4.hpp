@@ -1,16 +1,17 @@
-// nvfp4: floats of 4 bits, E2M1, in groups of 16 that share a scale of 8 bits, E4M3 (NVFP4, the format of NVIDIA's Blackwell
-// processors). Its second scale, a float, is that of a whole tensor there. Here it is that of 1024 elements: so a vector
-// may be cut, no rank needs facts of the others' vectors, and it is never worse. 0.566 bytes per float.
+// nvfp4: floats of 4 bits, E2M1, in groups of 16 that share a scale of 8 bits, E4M3 (NVFP4, the format of
+// NVIDIA's Blackwell processors). There the second scale, a float, belongs to a whole tensor. Here it belongs
+// to 1024 elements: so a vector may be cut, no rank needs facts of the others' vectors, and it is never
+// worse. 0.566 bytes per float.
 //
 //   unit  = (greatest magnitude of the block) / (6 * 448)
 //   scale = (greatest magnitude of the group) / 6 / unit, rounded to E4M3
 //   code  = v / (scale unit), rounded to E2M1
 //
-// A group with NaN or Inf has the scale NaN, 0x7f, and marks as codes (microscaled/marks-inl.hpp). A block whose magnitudes are all
-// below 2^-107 (doubles: 2^-1000) decodes to 0.
+// A group with NaN or Inf has the scale NaN, 0x7f, and marks as codes (microscaled/marks-inl.hpp). A block
+// whose magnitudes are all below 2^-107 (doubles: 2^-1000) decodes to 0.
 //
-// Wire, per block: unit, of the element type; a byte of scale for each group of 16, an even number of them; the codes,
-// packed as in host/packed-inl.hpp.
+// Wire, per block: unit, of the element type; a byte of scale for each group of 16, an even number of them;
+// the codes, packed as in host/packed-inl.hpp.
 #pragma once
 #include "kernels/host/family-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
@@ -223,6 +224,7 @@ struct NvFp4 {
   static constexpr std::array<ParamSpec, 0> kSpecs{};
   static constexpr std::size_t block(const Params&) { return 1024; }
   static constexpr bool contraction(const Params&) { return true; }  // to the nearest value, 0 among them
-  // Half a step between 4 and 6, with a scale that was rounded up by 1/16, or what a scale rounded down cuts off.
+  // Half a step between 4 and 6, with a scale that was rounded up by 1/16, or what a scale rounded down cuts
+  // off.
   static constexpr double error_bound(const Params&) { return 0.18; }
 };

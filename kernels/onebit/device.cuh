@@ -1,7 +1,7 @@
 // onebit on a GPU: one warp per block. Lanes correspond to the host's 32 lanes, so sums have the same bits.
 // v = x + residual is read once, 16 bytes per thread if the addresses allow it, and kept in shared memory;
-// sums, codes and errors are computed from there. Means use the host's arithmetic (kernels/onebit/wire.hpp). The
-// wire may be pinned host memory at any address, so it is built in shared memory too and written once.
+// sums, codes and errors are computed from there. Means use the host's arithmetic (kernels/onebit/wire.hpp).
+// The wire may be pinned host memory at any address, so it is built in shared memory too and written once.
 #pragma once
 
 #include "kernels/cuda/dense.cuh"
@@ -327,8 +327,8 @@ MQ_DEVICE void decode_part(const std::byte* codes, const std::byte* base, std::b
     decode_rest<T, kAdd, false>(codes, base, x, done, n, means);
 }
 
-// The codes of a piece in the shared memory of each warp. The wire may be in host memory, from where each read takes longer than a
-// microsecond: so all of them are under way at the same time.
+// The codes of a piece in the shared memory of each warp. The wire may be in host memory, from where each
+// read takes longer than a microsecond. So all of them are under way at the same time.
 struct Codes {
   std::uint32_t of_warp[kernels::onebit::kDecodeWarps][kernels::kSumPiece / 32 + 1];
 };

@@ -1,5 +1,5 @@
-// natural and rangefloat on a GPU: codes that are pieces of the elements' bit patterns. Twins of patterns/natural.hpp and
-// patterns/rangefloat.hpp.
+// natural and rangefloat on a GPU: codes that are pieces of the elements' bit patterns. Twins of
+// patterns/natural.hpp and patterns/rangefloat.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"

@@ -1,14 +1,15 @@
-// natural: every element becomes a power of two, the one below or the one above it, at random, so that the mean over the
-// calls is the element, less at most 2^-16 of it, because random numbers have 16 bits (Horvath, Ho, Horvath, Sahu, Canini,
-// Richtarik: Natural compression for distributed deep learning, 2019, definition 1). The expected squared error is at most
-// 1/8 of the squared element. Only sign and exponent are sent: 9 bits per float, 12 bits per double. There is no scale, so
-// any range of magnitudes will do.
+// natural: every element becomes a power of two, the one below or the one above it, at random (Horvath, Ho,
+// Horvath, Sahu, Canini, Richtarik. Natural compression for distributed deep learning, 2019, definition 1).
+// The mean over the calls is the element, less at most 2^-16 of it, because random numbers have 16 bits. The
+// expected squared error is at most 1/8 of the squared element. Only sign and exponent are sent: 9 bits per
+// float, 12 bits per double. There is no scale, so any range of magnitudes will do.
 //
-// Magnitudes below the least normal number become 0 or that number. Those beyond the greatest power of two become that
-// one. Infinities stay; a NaN is sent as minus zero.
+// Magnitudes below the least normal number become 0 or that number. Those beyond the greatest power of two
+// become that one. Infinities stay; a NaN is sent as minus zero.
 //
-// Wire, per 32 elements: a byte of each exponent field (doubles: of its lower 8 bits), doubles: the 3 higher bits of each
-// exponent field (host/packed-inl.hpp), 4 bytes of signs. The last 32 may have fewer elements; the others' bits are 0.
+// Wire, per 32 elements: a byte of each exponent field (doubles: of its lower 8 bits), doubles: the 3 higher
+// bits of each exponent field (host/packed-inl.hpp), 4 bytes of signs. The last 32 may have fewer elements;
+// the others' bits are 0.
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"

@@ -12,7 +12,7 @@
 
 namespace mq::kernels {
 
-// What the parameters say. Patterns are cut: those of magnitudes, shifted by `drop` bits.
+// What the parameters say. Patterns are cut: they are the patterns of magnitudes, shifted by `drop` bits.
 template <class T>
 struct FloatRange {
   using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;

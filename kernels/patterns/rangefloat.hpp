@@ -1,22 +1,22 @@
-// rangefloat: the range-based float of Wang, Wu, Feng, Vishwanath, Xiao (FFT-based gradient sparsification, 2018/2020): a
-// float of `bits` bits whose codes are consecutive bit patterns of the element type, cut to `man` bits. The order of the
-// codes is that of the magnitudes, and no code is spent outside of the range.
+// rangefloat: the range-based float of Wang, Wu, Feng, Vishwanath, Xiao (FFT-based gradient sparsification,
+// 2018/2020): a float of `bits` bits whose codes are consecutive bit patterns of the element type, cut to
+// `man` bits. The codes have the order of the magnitudes, and no code is spent outside of the range.
 //
 //   top   = the pattern of the greatest magnitude that is sent, without its lowest bits
 //   code  = (pattern of |v|, rounded to `man` bits, ties away) - top + L, L = 2^(bits - 1) - 2; 1 to L
 //
-// Magnitudes beyond the greatest become it. Those below half of the least, which is code 1, become 0, code 0. The range has
-// L / 2^man octaves: 15.75 with bits=8, man=3. Three ways to place it:
+// Magnitudes beyond the greatest become it. Those below half of the least, which is code 1, become 0, code 0.
+// The range has L / 2^man octaves: 15.75 with bits=8, man=3. Three ways to place it:
 //
 //   (none)  Each block of 256 elements begins with its own top.
 //   range=R The greatest magnitude is R, in all blocks.
 //   eps=E   The least magnitude is E, in all blocks.
 //
-// The sign is the highest bit of a code. Code L + 1 is infinity, minus zero is NaN. The paper has separate limits
-// for both signs; here they are equal.
+// The sign is the highest bit of a code. Code L + 1 is infinity, minus zero is NaN. The paper has separate
+// limits for both signs; here they are equal.
 //
-// Wire, per block: top, an integer of the element's size, if neither range nor eps is given; the codes, packed as in
-// host/packed-inl.hpp. bits / 8 + 4 / 256 bytes per float.
+// Wire, per block: top, an integer of the element's size, if neither range nor eps is given; the codes,
+// packed as in host/packed-inl.hpp. bits / 8 + 4 / 256 bytes per float.
 #pragma once
 #include "kernels/host/family-inl.hpp"
 #include "kernels/host/packed-inl.hpp"

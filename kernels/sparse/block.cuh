@@ -53,8 +53,9 @@ MQ_DEVICE bool finite_key(Key<T> key) {
 }
 
 // kNear: v is kept in shared memory. Otherwise v is read again from x or, with carry, from the residual. The
-// dynamic shared memory holds v if kNear, three arrays of padded_words(block) words, then the pool of pool_bytes
-// for histograms and for data on the way to the wire. From kept_at on there is room for `kept` values.
+// dynamic shared memory holds v if kNear, three arrays of padded_words(block) words, then the pool of
+// pool_bytes for histograms and for data on the way to the wire. From kept_at on there is room for `kept`
+// values.
 template <class T, bool kNear>
 struct Block {
   const std::byte* x;
@@ -270,8 +271,8 @@ struct EntryOffsets {
 struct EntryTotals {
   std::uint32_t count, gap_bytes;  // in all
 };
-// bits_of(w): the entries of a word. Only the first entry of a word can follow skips, because a skip is longer
-// than a word.
+// bits_of(w): the entries of a word. Only the first entry of a word can follow skips, because a skip is
+// longer than a word.
 template <bool kSigned, class BitsOf>
 MQ_DEVICE EntryTotals locate_entries(std::uint32_t words, const BitsOf& bits_of, EntryOffsets& offsets) {
   constexpr std::uint32_t kCountBits = 17;  // of a count up to the longest block, 65536

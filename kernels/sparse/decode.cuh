@@ -40,8 +40,8 @@ struct Target {
   }
 };
 
-// Writes elements [kEach * begin, kEach * end), kEach of them at once. kWhole: x and base are multiples of the
-// size of these.
+// Writes elements [kEach * begin, kEach * end), kEach of them at once. kWhole: x and base are multiples of
+// the size of these.
 template <std::uint32_t kEach, bool kWhole, class T, class ValueOf>
 MQ_DEVICE void write_range(const Target<T>& t, std::uint32_t begin, std::uint32_t end,
                            const ValueOf& value_of) {
@@ -81,8 +81,8 @@ MQ_DEVICE void write_range(const Target<T>& t, std::uint32_t begin, std::uint32_
       });
 }
 
-// Writes x. value_of(w, l, entry) returns element l of word w and sets `entry` if it is an entry; otherwise it
-// returns 0. With base, an element that is no entry is copied from base.
+// Writes x. value_of(w, l, entry) returns element l of word w and sets `entry` if it is an entry; otherwise
+// it returns 0. With base, an element that is no entry is copied from base.
 template <class T, class ValueOf>
 MQ_DEVICE void write_elements(const Target<T>& t, const ValueOf& value_of) {
   if (packs<T>(t.x) && packs<T>(t.base)) {
@@ -127,7 +127,8 @@ MQ_DEVICE void add_entries(const Target<T>& t, const EntriesOf& entries_of, cons
   }
 }
 
-// Writes x, in which `count` elements are entries. Where these are few and x is base, most of x is not accessed.
+// Writes x, in which `count` elements are entries. Where these are few and x is base, most of x is not
+// accessed.
 template <class T, class EntriesOf, class ValueOf>
 MQ_DEVICE void write_entries(const Target<T>& t, std::uint32_t count, const EntriesOf& entries_of,
                              const ValueOf& value_of) {

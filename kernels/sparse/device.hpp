@@ -10,7 +10,8 @@
 
 namespace mq::kernels::cuda {
 
-// Room for the bits of a block, in words of 32 elements. A warp reads up to four words at once (Block::read_packs).
+// Room for the bits of a block, in words of 32 elements. A warp reads up to four words at once
+// (Block::read_packs).
 constexpr std::uint32_t padded_words(std::size_t block) {
   return static_cast<std::uint32_t>((block + 127) / 128 * 4);
 }
@@ -85,8 +86,8 @@ inline std::size_t segments_of(std::size_t blocks) { return std::min<std::size_t
 inline std::size_t walk_bytes(std::size_t blocks) {
   return blocks * sizeof(std::uint64_t) + segments_of(blocks) * sizeof(Segment);
 }
-// The kernels that find the blocks of a long wire; see walk.cuh. In the order in which they run. Without survey and list
-// one thread block walks through the whole wire.
+// The kernels that find the blocks of a long wire; see walk.cuh. In the order in which they run. Without
+// survey and list one thread block walks through the whole wire.
 struct WalkKernels {
   const char *survey, *walk, *list;
 };
@@ -116,8 +117,8 @@ Args decode_args(const DeviceDecode& d, std::size_t block) {
   a.blocks = static_cast<std::uint32_t>((a.n + block - 1) / block);
   return a;
 }
-// Decodes with `grid` thread blocks that need `shared` bytes. Of few blocks, each thread block searches for its own; otherwise the
-// blocks are found first.
+// Decodes with `grid` thread blocks that need `shared` bytes. Of few blocks, each thread block searches for
+// its own; otherwise the blocks are found first.
 template <class Args>
 void launch_decode(const WalkKernels& walk, const char* decode, Args& a, std::size_t grid,
                    std::uint32_t threads, std::uint32_t shared, std::byte* scratch, const Launcher& launch) {

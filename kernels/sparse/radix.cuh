@@ -1,5 +1,5 @@
-// Radix selection by one thread block: finds the k-th greatest key from its upper bits down, with a histogram of
-// 11 bits at a time.
+// Radix selection by one thread block: finds the k-th greatest key from its upper bits down, with a histogram
+// of 11 bits at a time.
 #pragma once
 
 #include "kernels/sparse/block.cuh"

@@ -1,5 +1,5 @@
-// The DeviceRow of a codec that sends few elements of a block: SparseRow launches its kernels. A codec is a struct such as
-// ThresholdSetting (ternary/device.cpp): the names of its kernels, and what they need.
+// The DeviceRow of a codec that sends few elements of a block: SparseRow launches its kernels. A codec is a
+// struct such as ThresholdSetting (ternary/device.cpp): the names of its kernels, and what they need.
 #pragma once
 
 #include <algorithm>

@@ -74,8 +74,8 @@ struct Selector {
   MQ_DEVICE void cover(Key<T> least) {
     if (least < listed) list_from(least);
   }
-  // Reads the block. With `floor`, the first part of the block suggests a floor for the k greatest, from which
-  // candidates are listed during reading. The result of a search does not depend on it.
+  // Reads the block. With `floor`, the first part of the block suggests a floor for the k greatest, from
+  // which candidates are listed during reading. The result of a search does not depend on it.
   MQ_DEVICE void read(bool floor, std::uint32_t k) {
     const std::uint32_t groups = b.groups(), part = groups / 8;
     if (!floor || part == 0) return b.read_packs(0, groups, [](std::uint32_t, const Pack<T>&) {});

@@ -21,10 +21,9 @@ MQ_DEVICE std::uint32_t near_word(const std::byte* p) {
   return static_cast<std::uint32_t>((words[0] | static_cast<std::uint64_t>(words[1]) << 32) >> (8 * phase));
 }
 
-// A length says how long the block of n elements at p is; 0 if it is malformed. `left` bytes remain on the wire, and at
-// least min(left, head(n)) of them can be read. Called by whole warps.
-// For a survey it also says whether the kLook bytes at p look like the header of a block of n elements. Called by
-// single threads.
+// A length says how long the block of n elements at p is; 0 if it is malformed. `left` bytes remain on the
+// wire, and at least min(left, head(n)) of them can be read. Called by whole warps. For a survey it also says
+// whether the kLook bytes at p look like the header of a block of n elements. Called by single threads.
 template <class T>
 struct TernaryLength {
   static MQ_DEVICE std::uint32_t head(std::uint32_t) { return sizeof(TernaryHeader<T>); }
@@ -116,8 +115,9 @@ struct Walked {
   std::uint64_t at;  // where the next block begins
   std::uint32_t number, malformed;
 };
-// Goes on to the first block that begins at `end` or later, or that has number `blocks`. For each block before, until one is
-// malformed, one lane calls found(number, offset), where the offset is kNoBlock if it is malformed. All threads must call it.
+// Goes on to the first block that begins at `end` or later, or that has number `blocks`. For each block
+// before, until one is malformed, one lane calls found(number, offset), where the offset is kNoBlock if it is
+// malformed. All threads must call it.
 template <class Length, class Found>
 MQ_DEVICE Walked walk_from(const SparseDecodeArgs& a, const Walked& from, std::uint32_t blocks,
                            std::uint64_t end, const Found& found, const Length& length_of) {
@@ -180,7 +180,8 @@ MQ_DEVICE std::uint64_t segment_end(const SparseDecodeArgs& a, std::uint32_t seg
   return smaller((segment + std::uint64_t{1}) * a.segment_bytes, a.wire_bytes);
 }
 
-// One thread block for each segment. Takes all blocks for whole ones, so it never finds the last block of the wire.
+// One thread block for each segment. Takes all blocks for whole ones, so it never finds the last block of the
+// wire.
 template <class Length>
 MQ_DEVICE void survey(const SparseDecodeArgs& a, const Length& length_of = {}) {
   constexpr int kGuesses = 4;
@@ -197,8 +198,8 @@ MQ_DEVICE void survey(const SparseDecodeArgs& a, const Length& length_of = {}) {
   if (thread() == 0) a.segments[block()] = segment;
 }
 
-// Numbers the segments from `first` on whose guesses continue the walk, and goes to the end of the last of them. Returns their
-// number, at most one for each thread. All threads must call it.
+// Numbers the segments from `first` on whose guesses continue the walk, and goes to the end of the last of
+// them. Returns their number, at most one for each thread. All threads must call it.
 MQ_DEVICE std::uint32_t accept_segments(const SparseDecodeArgs& a, std::uint32_t first, Walked& walked) {
   const std::uint32_t i = first + thread();
   const bool exists = i < a.segment_count;
@@ -247,7 +248,7 @@ MQ_DEVICE void list(const SparseDecodeArgs& a, const Length& length = {}) {
 }
 
 // Where this thread block's block begins. If it is kNoBlock, *malformed is set. If there are few blocks, each
-// thread block walks by itself, and the last one checks that the wire ends after its block. All threads must
+// thread block walks alone, and the last one checks that the wire ends after its block. All threads must
 // call it.
 template <class Length>
 MQ_DEVICE std::uint64_t find_block(const SparseDecodeArgs& a, const Length& length = {}) {

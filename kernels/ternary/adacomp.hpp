@@ -1,22 +1,26 @@
-// adacomp: sends the elements of a bin that the newest vector pushes to the bin's greatest magnitude, all with one magnitude
-// (Chen, Choi, Brand, Agrawal, Zhang, Gopalakrishnan: AdaComp, AAAI 2018). How many pass adapts itself: no sorting, no count.
+// adacomp: sends the elements of a bin that the newest vector pushes to the bin's greatest magnitude, all
+// with one magnitude (Chen, Choi, Brand, Agrawal, Zhang, Gopalakrishnan: AdaComp, AAAI 2018). How many pass
+// adapts itself: no sorting, no count.
 //
-//   G = x + residual    H = G + x    m = max |G| of the bin's elements    S = mean of m over the bins of a block
+//   G = x + residual    H = G + x
+//   m = max |G| of the bin's elements    S = mean of m over the bins of a block
 //   sent: sign(G) S, where |H| >= m > 0 and |G| >= S / 2
 //
-// The paper has one S for a layer; here it is one for a block, which a rank can encode by itself. |G| >= S / 2 is not in the
-// paper either: without it, a bin of small elements beside bins of great ones would decode to much more than it holds. With it
-// no element's error exceeds the element, as error feedback needs, and the number of elements sent stays about the same.
-// Without a residual, G = x and H = 2 x: the elements of at least half of the bin's greatest magnitude are sent. The same
-// holds for sums, whose losses are added to the residual.
+// The paper has one S for a layer; here it is one for a block, which a rank can encode by itself. |G| >= S /
+// 2 is not in the paper either: without it, a bin of small elements beside bins of great ones would decode to
+// much more than it holds. With it no element's error exceeds the element, as error feedback needs, and the
+// number of elements sent stays about the same. Without a residual, G = x and H = 2 x: the elements of at
+// least half of the bin's greatest magnitude are sent. The same holds for sums, whose losses are added to the
+// residual.
 //
 // NaN and Inf elements are sent in addition, all with the same value.
 //
 // Wire, per block: AdaCompHeader<T> and the payload, one of
 //
-//   entries  Bin after bin: one entry for each element that is sent, ascending; its position in the bin, a bit that is 1 for
-//            +S, and a bit that is 1 for the last of the bin. A bin without elements has one entry with the greatest position
-//            and sign 0. One byte (6 bits of position) for bins of at most 63 elements, else two (14 bits).
+//   entries  Bin after bin: one entry for each element that is sent, ascending. An entry is its position in
+//            the bin, a bit that is 1 for +S, and a bit that is 1 for the last of the bin. A bin without
+//            elements has one entry with the greatest position and sign 0. One byte (6 bits of position) for
+//            bins of at most 63 elements, else two (14 bits).
 //   dense    Two bits for each element, if entries would not be shorter (ternary/dense-inl.hpp): n / 4 bytes.
 //   marked   The value of the elements that are not finite, then dense; these have both bits set.
 //
@@ -98,8 +102,8 @@ struct Bins : RowFunctions<Bins<T>> {
     return nonfinite;
   }
 
-  // Calls visit(position, lanes of v, lanes of x, bits) for all elements of a bin, 32 at a time or fewer. Lanes whose bit is 0
-  // belong to others.
+  // Calls visit(position, lanes of v, lanes of x, bits) for all elements of a bin, 32 at a time or fewer.
+  // Lanes whose bit is 0 belong to others.
   template <class Visit>
   static MQ_INLINE void for_each_part(const std::byte* x, const std::byte* v, std::size_t begin,
                                       std::size_t end, std::size_t n, const Visit& visit) {
@@ -113,7 +117,8 @@ struct Bins : RowFunctions<Bins<T>> {
     }
   }
 
-  // The greatest magnitude of each bin, and their mean. The terms of the sum are divided one by one, so that it stays finite.
+  // The greatest magnitude of each bin, and their mean. The terms of the sum are divided one by one, so that
+  // it stays finite.
   static void measure(const std::byte* v, std::size_t n, const AdaCompParams& p, Sent& sent) {
     constexpr double kMax = static_cast<double>(std::numeric_limits<T>::max());
     const auto bins = static_cast<double>(p.bins(n));
@@ -217,7 +222,8 @@ struct Bins : RowFunctions<Bins<T>> {
     }
   }
 
-  // Two bits for each element, and NaN and Inf. Rare, so the code is simple. Returns the number of bytes written.
+  // Two bits for each element, and NaN and Inf. Rare, so the code is simple. Returns the number of bytes
+  // written.
   template <Feedback F>
   static std::size_t write_dense(const Source<T, F>& source, const std::byte* v, std::size_t n,
                                  const Sent& sent, std::byte* wire) {

@@ -1,5 +1,5 @@
-// The part of adacomp's wire that host and device rows share: parameters, entries and the header of a block. Included once per
-// instruction set, and once for the device. The layout is described in adacomp.hpp.
+// The part of adacomp's wire that host and device rows share: parameters, entries and the header of a block.
+// Included once per instruction set, and once for the device. The layout is described in adacomp.hpp.
 #pragma once
 
 struct AdaCompParams {

@@ -8,7 +8,7 @@
 //   search=approx      All above a bound, which is found in one element of 16. If these are not k / 2 to 2 k
 //                      elements, an exact search follows.
 //   search=dryden2016  As published. 128 elements are sampled; the greatest 1 / pi of each sign (at least 1)
-//                      give the bounds. The means are those of all elements sent. At most 4 k; the rest stays
+//                      give the bounds. The means are of all elements sent. At most 4 k; the rest stays
 //                      in the residual. If the sample has no element of a sign, the other bound is used.
 //   signs=separate     n / pi of the positive elements, and n / pi of the negative ones (exact or approx).
 //
@@ -34,7 +34,8 @@ struct Adaptive {
       ParamSpec{"format", "of the entries", ParamKind::word, 0, 0, 4, kTernaryFormats}};
   static constexpr std::size_t block(const Params& p) { return AdaptiveParams(p).block; }
   static constexpr TernaryFormat format(const Params& p) { return AdaptiveParams(p).format; }
-  // The greatest magnitude is sent, and means leave less than they send. dryden2016 may stop before the greatest.
+  // The greatest magnitude is sent, and means leave less than they send. dryden2016 may stop before the
+  // greatest.
   static constexpr bool contraction(const Params& p) {
     return AdaptiveParams(p).search != Search::dryden2016;
   }

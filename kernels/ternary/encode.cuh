@@ -1,5 +1,5 @@
 // Encodes threshold and adaptive on a device: one thread block per block of the codec, one launch for all.
-// The wire and the residual equal those of host-inl.hpp.
+// The wire and the residual equal the host's (host-inl.hpp).
 //
 // x and the residual are read once. With carry, v replaces the residual, and the residual of sent elements is
 // corrected. For floats with feedback this is 12 bytes of memory traffic per element, plus the wire.
@@ -34,7 +34,8 @@ struct AdaptivePick {
   }
 };
 
-// The other searches of adaptive. They have a kernel of their own, so that the usual one takes fewer registers.
+// The other searches of adaptive. They have a kernel of their own, so that the usual one takes fewer
+// registers.
 struct AdaptiveRarePick {
   static constexpr bool kMeans = true;
   template <class T, bool kNear>

@@ -1,4 +1,5 @@
-// terngrad on a GPU: the device twin of the host's family Trits. What is on the wire is that of kernels/trits/trits.hpp.
+// terngrad on a GPU: the device twin of the host's family Trits. What is on the wire is that of
+// kernels/trits/trits.hpp.
 #pragma once
 
 #include "kernels/cuda/blocks.cuh"
@@ -78,7 +79,7 @@ struct TritBlocks {
   }
 
  private:
-  // trit_of(g) is that of this lane's element of group g, 0 if there is none.
+  // trit_of(g) is the trit of this lane's element of group g, 0 if there is none.
   template <class TritOf>
   static MQ_DEVICE void put_trits(std::byte* wire, std::uint32_t n, TritOf&& trit_of) {
     for (std::uint32_t first = 0; first < groups_of(n); first += kGroups) {

@@ -1,7 +1,8 @@
-// The loops of codecs that send -s, 0 or +s for each element of a block (kernels/trits/trits.hpp). A codec has kName, kWhat, kId,
-// kLossless, kSpecs, block(params), Family = Trits, and settings(params).
+// The loops of codecs that send -s, 0 or +s for each element of a block (kernels/trits/trits.hpp). A codec
+// has kName, kWhat, kId, kLossless, kSpecs, block(params), Family = Trits, and settings(params).
 //
-// Encode reads a block twice, as Integers does: pass 1 finds s, pass 2 the trits and the residual, with the block in L1.
+// Encode reads a block twice, as Integers does: pass 1 finds s, pass 2 the trits and the residual, with the
+// block in L1.
 #pragma once
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"

@@ -1,5 +1,5 @@
-// What the host and GPU rows of terngrad share: how the elements of a block, -s, 0 or +s, become bytes. A trit is one of 0, 1
-// and 2 for these. trits/terngrad.hpp describes the codec and its wire.
+// What the host and GPU rows of terngrad share: how the elements of a block, -s, 0 or +s, become bytes. A
+// trit is one of 0, 1 and 2 for these. trits/terngrad.hpp describes the codec and its wire.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace mq::kernels::trits {
 
-// So many groups of 32 elements share 32 bytes: the trits of the i-th elements of all groups are the digits of byte i, to the
-// base 3, that of the first group the highest. 3^5 = 243.
+// So many groups of 32 elements share 32 bytes: the trits of the i-th elements of all groups are the digits
+// of byte i, to the base 3; the first group has the highest digit. 3^5 = 243.
 inline constexpr std::size_t kGroups = 5;
 
 // The bits of a number of so many trits, at most kGroups.
@@ -54,8 +54,8 @@ MQ_HD constexpr Settings terngrad_settings(const Params& p) {
   return {static_cast<std::size_t>(p.value[0]), p.value[1]};
 }
 
-// The head of a block with NaN or Inf. Trit 2 marks these, and 1 stands for a finite element: it decodes to 0 and is in the
-// residual, or to NaN if there is no residual and it is lost.
+// The head of a block with NaN or Inf. Trit 2 marks these, and 1 stands for a finite element: it decodes to 0
+// and is in the residual, or to NaN if there is no residual and it is lost.
 template <class T>
 struct MarkedHead {
   using Grid = integers::Grid<T>;

@@ -1,5 +1,5 @@
 // Encodes topk on a device: one thread block per block of the codec, one launch for all. The wire and the
-// residual equal those of host-inl.hpp.
+// residual equal the host's (host-inl.hpp).
 #pragma once
 
 #include "kernels/sparse/select.cuh"

@@ -1,4 +1,4 @@
-// Encodes zerorun on a device. The wire equals that of host-inl.hpp. The host stops as soon as a
+// Encodes zerorun on a device. The wire equals the host's (host-inl.hpp). The host stops as soon as a
 // block would take more than its elements. Here this is checked only before the last group, because the
 // counts only grow.
 #pragma once

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
@@ -46,30 +47,30 @@ Outcome without_messages(const Request& request, Status local_error) {
   return agreed.ok() ? left_to_mpi(Reason::no_communicator) : failed(std::move(agreed));
 }
 
-// Runs the blocking call of a communicator that acquire(local_error) prepares. The caller has the turn. local_error: why this
-// rank cannot take part, as far as it is known.
+// Runs the blocking call of a communicator that acquire(run, local_error) prepares. The caller has the turn. local_error: why
+// this rank cannot take part, as far as it is known.
 template <class Acquire>
 Outcome run_blocking(CommState& state, const Request& request, Status local_error, const Acquire& acquire) {
-  bool is_active = false;
+  CallRun* run = nullptr;  // null: the ranks cannot exchange messages
   {
     const std::scoped_lock lock(state.mutex);
     state.stats.calls += !request.options.is_part;
     if (!state.broken.ok()) return failed(state.broken);
     const bool from_program = request.program != nullptr;
-    const Result<bool> active = state.activate(request.call.comm, from_program ? Use::messages : Use::all);
+    const Result<bool> active = activate(state, request.call.comm, from_program ? Use::messages : Use::all);
     if (!active.ok()) return failed(active.status());
-    is_active = *active;
-    if (!is_active && from_program) return left_to_mpi(Reason::no_communicator);
-    if (is_active) {
-      acquire(std::move(local_error));
-      state.blocking.start();
+    if (!*active && from_program) return left_to_mpi(Reason::no_communicator);
+    if (*active) {
+      run = &blocking_run(state);
+      acquire(*run, std::move(local_error));
+      run->start();
     }
   }
-  if (!is_active) return without_messages(request, std::move(local_error));
-  complete(state.blocking);
+  if (run == nullptr) return without_messages(request, std::move(local_error));
+  complete(*run);
   const std::scoped_lock lock(state.mutex);
-  state.blocking.release();
-  return state.blocking.outcome();
+  run->release();
+  return run->outcome();
 }
 
 // What the rules of a policy look at.
@@ -148,18 +149,19 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
                       const Status& local_error) {
   const Turn turn(state);
   const bool is_crowded = !turn.local_error().ok();
-  return run_blocking(state, request, is_crowded ? turn.local_error() : local_error, [&](Status error) {
-    state.blocking.prepare(request, is_crowded ? decision.without_key() : decision, std::move(error));
-  });
+  return run_blocking(
+      state, request, is_crowded ? turn.local_error() : local_error, [&](CallRun& run, Status error) {
+        run.prepare(request, is_crowded ? decision.without_key() : decision, std::move(error));
+      });
 }
 
 Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
                     Status local_error, std::uint64_t& calls) {
   if (Status crowded = turn.local_error(); !crowded.ok()) local_error = std::move(crowded);
-  Outcome outcome = run_blocking(state, request, std::move(local_error), [&](Status error) {
-    state.blocking.prepare_meeting(signature, std::move(error), calls);
+  Outcome outcome = run_blocking(state, request, std::move(local_error), [&](CallRun& run, Status error) {
+    run.prepare_meeting(signature, std::move(error), calls);
   });
-  if (outcome.delivered) calls = state.blocking.agreed_maxima().calls;
+  if (outcome.delivered) calls = blocking_run(state).agreed_maxima().calls;
   return outcome;
 }
 
@@ -170,7 +172,7 @@ Outcome run_part(CommState& state, const Turn&, const Call& call, const Method& 
   Decision decision;
   decision.method = method;
   return run_blocking(state, request, std::move(local_error),
-                      [&](Status error) { state.blocking.prepare(request, decision, std::move(error)); });
+                      [&](CallRun& run, Status error) { run.prepare(request, decision, std::move(error)); });
 }
 
 // Decides by what all ranks know. True if MPI reduces.
@@ -239,10 +241,10 @@ Outcome ProgramCall::run() noexcept {
 Outcome ProgramCall::run_decided() {
   std::optional<Turn> turn(std::in_place, *state_);
   std::optional<MPIQ_Stats> before;
-  Outcome outcome = run_blocking(*state_, request_, turn->local_error(), [&](Status error) {
+  Outcome outcome = run_blocking(*state_, request_, turn->local_error(), [&](CallRun& run, Status error) {
     before = state_->stats;
     if (error.ok()) error = decide_here(true);
-    state_->blocking.prepare(request_, decision_, std::move(error));
+    run.prepare(request_, decision_, std::move(error));
   });
   if (before) {
     const std::scoped_lock lock(state_->mutex);

@@ -5,7 +5,6 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/collective_check.hpp"
-#include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/core/watchdog.hpp"
@@ -84,7 +83,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
     policy = Policy::parse(rules);
     state.reset(new CommState);
     for (const ExtensionKind* kind = ExtensionKind::first(); kind != nullptr; kind = kind->next())
-      state->extensions.push_back(kind->make());
+      state->extensions.push_back(kind->make(*state));
     state->policy.comm_name = name;
     make_room_for_state();
   } catch (const std::bad_alloc&) {
@@ -125,34 +124,6 @@ Extension& CommState::extension(const ExtensionKind& kind) {
   std::size_t i = 0;
   for (const ExtensionKind* other = ExtensionKind::first(); other != &kind; other = other->next()) ++i;
   return *extensions[i];
-}
-
-// The communicator now has to serve more than messages. First there is an agreement over the messages: if a
-// rank makes another kind of call, all ranks get an error, and none hangs.
-Status CommState::meet(std::string_view what) {
-  blocking.prepare_meeting(signature_of_function(what), {});
-  blocking.start();
-  while (!blocking.done())
-    if (!blocking.advance() && !advance_requests()) channel.comm().idle();
-  return blocking.outcome().status;
-}
-
-Result<bool> CommState::activate(MPI_Comm user_comm, Use use) {
-  const bool opens = !channel.serves(use);
-  if (opens) {
-    if (channel.is_refused(use)) return false;
-    // Functions that reduce nothing begin in the same way, see meeting.hpp.
-    MQ_TRY(channel.is_open() ? meet("first reduction")
-                             : collective_check(user_comm, {}, "a reduction", wait_in_call));
-    const Result<bool> opened = channel.open(user_comm, use);
-    if (!opened.ok() || !*opened) return opened;
-  }
-  if (policy.rules.by_nodes() && !channel.knows_nodes()) {
-    // MPI splits the program's communicator: all ranks have to be here, also those that come from another function.
-    if (!opens) MQ_TRY(meet("split in nodes"));
-    MQ_TRY(channel.find_nodes(user_comm));
-  }
-  return true;
 }
 
 Status CommState::set_policy(MPI_Comm user_comm, std::string_view rules) {

@@ -18,7 +18,6 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/call_order.hpp"
-#include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/channel.hpp"
 #include "mpi_quant/core/extension.hpp"
 #include "mpi_quant/core/guard.hpp"
@@ -88,9 +87,6 @@ class CommState : public std::enable_shared_from_this<CommState> {
   // Collective over user_comm, whose state this is. Replaces the policy if all ranks gave the same rules and
   // they can be parsed. Otherwise it is an error on every rank, and the policy stays.
   Status set_policy(MPI_Comm user_comm, std::string_view rules);
-  // Opens the channel. Collective at the first call of each use, when all ranks know that some of them may
-  // compress. False on all ranks if MPI has no communicator left for this use. The mutex must be held.
-  Result<bool> activate(MPI_Comm user_comm, Use use);
   // To be called after a communication error. Messages may still arrive in the buffers. So the state, its
   // buffers and its private communicator are kept for ever and never used again.
   void set_broken(const Status& why);
@@ -114,14 +110,12 @@ class CommState : public std::enable_shared_from_this<CommState> {
   MPIQ_Stats stats{};
   // One of each kind, in the order of their list.
   std::vector<std::unique_ptr<Extension>> extensions;
-  bool orphan_returns = false;                         // its error handler was MPI_ERRORS_RETURN
-  bool orphan = false;                                 // the user's communicator is freed
-  Status broken;                                       // why this communicator cannot be used any more
-  CallRun blocking{*this, CallRun::Exact::by_caller};  // runs blocking calls, one at a time
+  bool orphan_returns = false;  // its error handler was MPI_ERRORS_RETURN
+  bool orphan = false;          // the user's communicator is freed
+  Status broken;                // why this communicator cannot be used any more
 
  private:
   CommState() = default;
-  Status meet(std::string_view what);
 
   std::shared_ptr<CommState> kept_;  // refers to this state itself, so that it is never freed
 };

@@ -1,5 +1,5 @@
-// What another part of the library keeps for a communicator: the sparse functions, and MPIQ_Neighbor_mix. The core knows
-// no more of it than this.
+// What a part of the library keeps for a communicator: the run of its blocking calls, the indices of the sparse functions, the
+// mirrors of MPIQ_Neighbor_mix. The communicator's state knows no more of it than this.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,8 @@
 
 namespace mq {
 
+class CommState;
+
 class Extension {
  public:
   virtual ~Extension() = default;
@@ -15,11 +17,11 @@ class Extension {
   virtual void forget(const char* key) noexcept = 0;
 };
 
-// A kind of extension. Each communicator's state gets one of it from make(), where the ranks still tell each other of missing
-// memory; make() throws std::bad_alloc.
+// A kind of extension. Each communicator's state gets one of it from make(state), where the ranks still tell each other of
+// missing memory; make() throws std::bad_alloc. The extension is destroyed before the rest of the state.
 struct ExtensionKind : Listed<ExtensionKind> {
-  explicit ExtensionKind(std::unique_ptr<Extension> (*f)()) noexcept : make(f) {}
-  std::unique_ptr<Extension> (*make)();
+  explicit ExtensionKind(std::unique_ptr<Extension> (*f)(CommState&)) noexcept : make(f) {}
+  std::unique_ptr<Extension> (*make)(CommState& state);
 };
 
 }  // namespace mq

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/in_flight.hpp"
 #include "mpi_quant/core/watchdog.hpp"
@@ -17,21 +18,21 @@ Status Meeting::open(MPI_Comm comm, std::string_view function, CommState::Initia
   if (*found == nullptr) return {};
   state_ = (*found)->shared_from_this();
   turn_.emplace(*state_);
-  bool is_private = false;
+  CallRun* run = nullptr;  // null: there is no private communicator yet
   {
     const std::scoped_lock lock(state_->mutex);
-    is_private = state_->channel.is_open();
-    if (is_private) {
+    if (state_->channel.is_open()) {
       MQ_TRY(state_->broken);
-      state_->blocking.prepare_meeting(signature_of_function(function), turn_->local_error());
-      state_->blocking.start();
+      run = &blocking_run(*state_);
+      run->prepare_meeting(signature_of_function(function), turn_->local_error());
+      run->start();
     }
   }
-  // Without a private communicator, reductions begin in the same way: see CommState::activate.
-  if (!is_private) return collective_check(comm, turn_->local_error(), function, wait_in_call);
-  complete(state_->blocking);
+  // Without a private communicator, reductions begin in the same way: see activate in blocking_calls.hpp.
+  if (run == nullptr) return collective_check(comm, turn_->local_error(), function, wait_in_call);
+  complete(*run);
   const std::scoped_lock lock(state_->mutex);
-  return state_->blocking.outcome().status;
+  return run->outcome().status;
 }
 
 }  // namespace mq

@@ -7,6 +7,7 @@
 
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/call_run.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/turn.hpp"
@@ -88,7 +89,7 @@ Status make(const Request& request, bool persistent, OwnedRequest& made) {
     if (!state->channel.serves(Use::all)) turn.emplace(*state);
     const std::scoped_lock lock(state->mutex);
     MQ_TRY(state->broken);
-    const Result<bool> active = state->activate(request.call.comm, Use::all);
+    const Result<bool> active = activate(*state, request.call.comm, Use::all);
     MQ_TRY(active.status());
     if (!*active) return no_communicator();
   }

@@ -14,6 +14,7 @@
 #include "mpi_quant.h"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/float_mode.hpp"
+#include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
@@ -191,7 +192,7 @@ Status sum_dense(const Factors& f, const Meeting& meeting) {
   bool has_messages = false;
   if (state != nullptr && state->stats.exact_mode != 2) {  // 2: ranks cannot read each other's messages
     const std::scoped_lock lock(state->mutex);
-    const Result<bool> active = state->activate(f.comm, Use::all);
+    const Result<bool> active = activate(*state, f.comm, Use::all);
     if (!active.ok()) return active.status();
     has_messages = *active;
   }

@@ -41,7 +41,9 @@
 namespace mq {
 namespace {
 
-const ExtensionKind kind([]() -> std::unique_ptr<Extension> { return std::make_unique<MirrorTable>(); });
+const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+  return std::make_unique<MirrorTable>();
+});
 
 constexpr std::size_t kUnit = 64;  // bytes: messages are padded to units, so that MPI can count long ones
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/blocking_calls.hpp"
 #include "mpi_quant/engine/agree.hpp"
 
 namespace mq {
@@ -30,7 +31,7 @@ Status BlockingSparse::begin(MPI_Comm user_comm, double timeout_s) {
   turn_.emplace(*state_);
   const std::scoped_lock lock(state_->mutex);
   MQ_TRY(state_->broken);
-  const Result<bool> active = state_->activate(user_comm, Use::all);
+  const Result<bool> active = activate(*state_, user_comm, Use::all);
   MQ_TRY(active.status());
   if (!*active) return no_communicator();
   comm_.emplace(state_->channel.comm());

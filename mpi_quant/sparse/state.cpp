@@ -6,7 +6,9 @@ namespace mq {
 
 namespace {
 
-const ExtensionKind kind([]() -> std::unique_ptr<Extension> { return std::make_unique<SparseState>(); });
+const ExtensionKind kind([](CommState&) -> std::unique_ptr<Extension> {
+  return std::make_unique<SparseState>();
+});
 
 }  // namespace
 

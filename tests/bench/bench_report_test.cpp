@@ -253,33 +253,41 @@ TEST_F(ResultFile, that_is_truncated_anywhere_is_refused) {
   }
 }
 
-TEST_F(ResultFile, in_which_bits_have_changed_is_refused_and_left_as_it_is) {
+// Bytes that no reader needs are those that HDF5 has allocated and not used, and the references to scales.
+TEST_F(ResultFile, in_which_bits_have_changed_is_refused_and_left_as_it_is_unless_no_reader_needs_them) {
   write_example();
   const auto whole = bytes();
-  const std::size_t line = whole.size() - 27, step = line / 50;  // every byte of the checksum
-  for (std::size_t at = 3; at < whole.size();
-       at = at < line && at + step > line ? line : at + (at < line ? step : 1)) {
+  std::size_t tried = 0, refused = 0;
+  for (std::size_t at = 3; at < whole.size(); at += whole.size() / 500 + 1) {
     auto damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 1 << at % 8);
     overwrite(damaged);
-    const std::string why = refusal();
-    EXPECT_TRUE(why.find("checksum") != std::string::npos || at < 8) << at << ": " << why;
+    const auto report = Report::open(path_, Resume::on, run_info());
+    ++tried;
+    if (!report.ok()) {
+      ++refused;
+      const std::string why = report.status().text();
+      EXPECT_TRUE(why.find("is truncated or damaged") != std::string::npos || at < 8) << at << ": " << why;
+    } else {
+      EXPECT_TRUE(report->done("good")) << at;
+    }
     ASSERT_EQ(bytes(), damaged);
   }
+  EXPECT_GT(refused, tried * 4 / 5) << "of " << tried;
 }
 
-TEST_F(ResultFile, of_an_older_version_which_had_no_checksum_is_gone_on_with) {
-  write_example();
-  auto old = bytes();
-  const std::string text(old.begin(), old.end());
-  ASSERT_EQ(text.rfind("\nmpiq-bench crc32 "), text.size() - 27);
-  old.resize(old.size() - 27);
-  overwrite(old);
-  auto report = Report::open(path_, Resume::on, run_info());
-  ASSERT_TRUE(report.ok()) << report.status().text();
-  EXPECT_TRUE(report->done("good"));
-  ASSERT_TRUE(report->save(FileState::complete).ok());
-  EXPECT_TRUE(Report::open(path_, Resume::on, run_info()).ok()) << "and has one then";
+TEST_F(ResultFile, of_an_older_version_without_checksums_inside_is_gone_on_with) {
+  std::filesystem::copy_file(MQ_TEST_DATA "/results/lab-1gbit.h5", path_);
+  std::ofstream(path_, std::ios::binary | std::ios::app) << "\nmpiq-bench crc32 01234567\n";
+  const std::size_t rows = 18;
+  for (const std::size_t more : {0U, 1U}) {
+    auto report = Report::open(path_, Resume::force, run_info());
+    ASSERT_TRUE(report.ok()) << report.status().text();
+    std::vector<Measurement> one{measurement("more", "ok", 20)};
+    ASSERT_TRUE(report->add(one).ok());
+    EXPECT_EQ(one[0].row.point_id, static_cast<std::int64_t>(rows + more));
+    ASSERT_TRUE(report->save(FileState::complete).ok());
+  }
 }
 
 TEST_F(ResultFile, of_another_kind_or_schema_is_refused) {

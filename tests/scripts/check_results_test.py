@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from result_files import OTHER, OVER, SMALL, WithFiles, points_of, tool
-from scripts_common import ROOT, committed
+from scripts_common import committed
 
 import mpiq_results
 import mpiq_schema
@@ -214,22 +214,6 @@ class Check(WithFiles):
 
     def test_a_file_that_is_not_there_is_a_usage_error(self):
         self.assertEqual(tool("check_results", self.path("none.h5")).returncode, 2)
-
-    def test_the_schema_is_that_of_the_harness(self):
-        with open(os.path.join(ROOT, "bench", "rows.hpp"), encoding="utf-8") as file:
-            text = file.read()
-        kinds = {"std::int8_t": "i1", "std::int16_t": "i2", "std::int32_t": "i4", "std::int64_t": "i8", "std::uint64_t": "u8",
-                 "double": "f8"}
-        for struct, columns in (("PointRow", {**mpiq_schema.POINTS, **mpiq_schema.LATER}), ("InputRow", mpiq_schema.INPUTS),
-                                ("EventRow", mpiq_schema.EVENTS), ("EnvRow", mpiq_schema.ENV), ("NodeRow", mpiq_schema.NODES),
-                                ("RankRow", mpiq_schema.RANKS), ("GpuRow", mpiq_schema.GPUS)):
-            body = re.sub(r"//.*", "", re.search(rf"struct {struct} {{(.*?)\n}};", text, re.S).group(1))
-            found = {}
-            for kind, names in re.findall(r"(std::\w+|double|Text<\d+>)\s+([^;]+);", body):
-                for name in names.split(","):
-                    size = re.fullmatch(r"Text<(\d+)>", kind)
-                    found[name.split("=")[0].strip()] = np.dtype(f"S{size.group(1)}" if size else kinds[kind])
-            self.assertEqual(list(found.items()), list(columns.items()), struct)
 
 
 if __name__ == "__main__":

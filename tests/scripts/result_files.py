@@ -38,6 +38,27 @@ class WithFiles(InTemporaryFolder):
             file["points"][...] = table
         return path
 
+    def check_damage(self, path):
+        """Damages each dataset in turn, and checks that the file is then refused. Returns the damaged copies."""
+        places = {}
+        with h5py.File(path) as file:
+            def place(name, data):
+                if isinstance(data, h5py.Dataset) and data.size:
+                    self.assertTrue(data.fletcher32, name)
+                    places[name] = data.id.get_chunk_info(0).byte_offset + 5
+            file.visititems(place)
+        with open(path, "rb") as file:
+            whole = file.read()
+        damaged = {name: self.path(f"damaged-{i}.h5") for i, name in enumerate(places)}
+        for name, at in places.items():
+            with open(damaged[name], "wb") as file:
+                file.write(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1:])
+        done = tool("check_results", *damaged.values())
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        for name, copy in damaged.items():
+            self.assertIn(f"{copy}: damaged HDF5 file", done.stdout, name)
+        return list(damaged.values())
+
     def retype(self, path, change):
         """/points with other columns: change(table) gives the new one."""
         with h5py.File(path, "a") as file:

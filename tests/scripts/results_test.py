@@ -5,16 +5,14 @@ Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/results_
 import csv
 import json
 import os
-import re
 import unittest
 
 import h5py
 import numpy as np
 
-from scripts_common import ROOT, InTemporaryFolder, call, script  # finds scripts/ for the next ones
+from scripts_common import InTemporaryFolder, call, script  # finds scripts/ for the next ones
 
 import mpiq_results
-import mpiq_schema
 
 TEXTS = {"key": 32, "status": 12, "grade": 8, "collective": 32, "algorithm": 32, "compressor": 32, "comp_params": 96,
          "dtype": 8, "op": 8, "memory": 8, "place": 8, "model": 32, "buffers": 8, "sync": 8, "mode": 12, "base_key": 32,
@@ -329,23 +327,6 @@ class Table(WithResults):
         self.assertEqual(len(text.splitlines()), 1 + len(rows))
         self.assertIn("250.000 us", text)
         self.assertIn("more ranks than cores", text)
-
-
-class Page(unittest.TestCase):
-    def test_the_columns_on_the_page_are_those_of_the_schema(self):
-        with open(os.path.join(ROOT, "results", "README.md"), encoding="utf-8") as file:
-            text = file.read()
-        table = text.split("### Columns of `/points`")[1].split("\n## ")[0]
-        rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
-        columns = {}
-        for names, unit, *_ in rows:
-            names = re.findall(r"`(\w+)`", names)
-            units = [word.strip() for word in unit.split(",")]
-            columns.update(zip(names, units if len(units) == len(names) else units[:1] * len(names)))
-        self.assertEqual(set(columns), {*mpiq_schema.POINTS, *mpiq_schema.LATER, *mpiq_schema.RUN_COLUMN})
-        for name, unit in columns.items():
-            if mpiq_schema.unit(name):
-                self.assertIn(mpiq_schema.unit(name), unit, name)
 
 
 if __name__ == "__main__":

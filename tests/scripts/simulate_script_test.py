@@ -13,6 +13,8 @@ import h5py
 from result_files import SMALL, WithFiles, points_of, tool
 from scripts_common import ROOT, call
 
+import mpiq_schema
+
 BIN = os.path.abspath(sys.argv.pop(1))
 RATES = os.path.join(ROOT, "results/reference/kernels.json")
 
@@ -87,18 +89,23 @@ class Simulated(WithFiles):
         self.assertEqual((done.returncode, done.stdout, os.path.exists(path)), (2, "", False))
         self.assertRegex(done.stderr, r"command_line has \d+ bytes, and an attribute of HDF5 holds at most 64000: name fewer sizes or methods")
 
-    def test_a_damaged_seal_is_noticed_in_every_format_of_hdf5(self):
-        with open(self.file(), "rb") as file:
-            self.assertEqual(file.read(9)[8], 0, "the oldest format")
-        for bounds in ("earliest", ("v108", "v108"), ("v110", "v110")):
-            path = self.path("other.h5")
-            with h5py.File(path, "w", libver=bounds) as file:
-                file["x"] = [0] * 10
-            with open(path, "ab") as file:
-                file.write(b"\nmpiq-bench crc3")
+    def test_columns_are_those_of_columns_def(self):
+        with h5py.File(self.file()) as file:
+            for path, columns in (("points", {**mpiq_schema.POINTS, **mpiq_schema.LATER}), ("inputs", mpiq_schema.INPUTS),
+                                  ("events", mpiq_schema.EVENTS), ("run/env", mpiq_schema.ENV), ("run/nodes", mpiq_schema.NODES),
+                                  ("run/ranks", mpiq_schema.RANKS)):
+                found = file[path].dtype
+                self.assertEqual([(name, found[name]) for name in found.names], list(columns.items()), path)
+            self.assertEqual(json.loads(file["points"].attrs["units"]), {name: mpiq_schema.unit(name) for name in file["points"].dtype.names
+                                                                        if mpiq_schema.unit(name)})
+
+    def test_every_dataset_has_a_checksum_and_a_damaged_one_is_neither_read_nor_gone_on_with(self):
+        damaged = self.check_damage(self.file())
+        self.assertGreaterEqual(len(damaged), 12)
+        for path in damaged:
             done = simulate("--ranks", "2", "--sizes", "64K", "-O", path)
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn("its checksum is damaged", done.stderr, bounds)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("is truncated or damaged", done.stderr)
 
     def test_a_row_that_calls_itself_measured_is_found(self):
         path = self.file()

@@ -1,14 +1,16 @@
-"""Tests of slurm/*.sbatch with made-up commands of Slurm: what a job does when its launch ends or cannot begin, and what it says.
+"""Tests of slurm/*.sbatch with made-up commands of Slurm: what a job does when its launch ends or cannot begin, what it says, and
+what the last job makes for slurm/collect.
 
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/scripts/slurm_cells_test.py
 """
 import glob
 import os
+import re
+import shutil
 import unittest
 
+from scripts_common import ROOT
 from slurm_fakes import SLURM, WithFakes
-
-import mpiq_folder
 
 
 class Cells(WithFakes):
@@ -17,19 +19,19 @@ class Cells(WithFakes):
     def setUp(self):
         super().setUp()
         self.assertEqual(self.submit("--nodes", "2", "--launches", "2", "--yes", "--max-restarts", "3").returncode, 0)
-        self.first = mpiq_folder.Folder(self.run_folder).cells()[0].name
+        self.first = self.run_of_test().cells()[0].name
         os.remove(self.path("calls"))
 
     def job(self, **env):
         slurm = {"SLURM_JOB_ID": "101", "SLURM_ARRAY_JOB_ID": "101", "SLURM_ARRAY_TASK_ID": "0", "SLURM_JOB_NUM_NODES": "2",
                  "SLURM_JOB_NODELIST": "n[1-2]", "SECRET_TOKEN": "xyzzy"}
-        return self.call("bash", os.path.join(SLURM, "allreduce.sbatch"), self.run_folder, **{**slurm, **env})
+        return self.call("bash", os.path.join(SLURM, "cell.sbatch"), self.run_folder, **{**slurm, **env})
 
     def expect(self, code, state, why, **env):
         done = self.job(**env)
-        found = self.state(self.first)
-        self.assertEqual((done.returncode, found.state), (code, state), done.stderr)
-        self.assertIn(why, found.why)
+        said, _, reason = self.run_of_test().state(self.first)
+        self.assertEqual((done.returncode, said), (code, state), done.stderr)
+        self.assertIn(why, reason)
         return done
 
     def settings(self, **changed):
@@ -50,7 +52,7 @@ class Cells(WithFakes):
         # SLURM_JOB_ID is that of the whole array here: to requeue it would start every task again.
         self.expect(75, "failed", "did not come", FAKE_SRUN="75")
         self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
-        self.assertIn("101_0", self.state(self.first).job)
+        self.assertEqual(self.run_of_test().state(self.first)[1], "101_0")
 
     def test_a_cell_does_not_begin_again_for_ever(self):
         self.expect(1, "failed", "left after 3 restarts", FAKE_SRUN="75", SLURM_RESTART_COUNT="3")
@@ -58,7 +60,7 @@ class Cells(WithFakes):
         self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], [])
 
     def test_other_ends(self):
-        self.expect(2, "failed", "refused its options", FAKE_SRUN="2")
+        self.expect(1, "failed", "refused its options", FAKE_SRUN="2")
         self.expect(1, "failed", "a point failed", FAKE_SRUN="1")
         self.expect(1, "failed", "137 (SIGKILL)", FAKE_SRUN="137")
 
@@ -72,9 +74,6 @@ class Cells(WithFakes):
             self.assertTrue(self.calls(program)[0].startswith(f"{program} {expected} "), self.calls(program))
             os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
         self.assertEqual(self.calls("srun"), [])
-
-    def test_an_allocation_of_another_size(self):
-        self.expect(2, "failed", "plan says 2 nodes, the allocation has 1", SLURM_JOB_NUM_NODES="1")
 
     def test_what_is_missing_is_named(self):
         self.settings(modules="nosuch/1")
@@ -110,16 +109,11 @@ class Cells(WithFakes):
         self.settings(modules="python/9")
         self.expect(69, "failed", "there is no 'module' command")
         self.settings(python="/none/python3")
-        done = self.call("bash", os.path.join(SLURM, "outcome.sbatch"), self.run_folder, SLURM_JOB_ID="109")
-        self.assertEqual(done.returncode, 1)
+        done = self.call("bash", os.path.join(SLURM, "finish.sbatch"), self.run_folder, SLURM_JOB_ID="109")
+        self.assertEqual(done.returncode, 69)
         with open(os.path.join(self.run_folder, "outcome.txt"), encoding="utf-8") as file:
             outcome = file.read()
-        for text in ("no /none/python3 on ", f"{self.first}: failed: module python/9"):
-            self.assertIn(text, outcome)
-
-    def test_a_full_disk(self):
-        self.settings(min_free_mb="999999999")
-        self.expect(74, "failed", "is full")
+        self.assertRegex(outcome, rf"^no /none/python3 on (.*\n)+.*/{self.first}\.state .*\n.*\tfailed\t101_0\t.*\tmodule python/9")
 
     def test_a_disk_that_is_full_only_in_writing(self):
         probe = os.path.join(self.run_folder, "cells", self.first + ".probe")
@@ -129,7 +123,6 @@ class Cells(WithFakes):
         self.assertEqual(self.calls("srun"), [])
 
     def test_a_disk_that_fills_during_the_launch(self):
-        self.settings(min_free_mb="0")
         self.file("bin/srun", f"#!/bin/sh\nln -s /dev/full {self.run_folder}/cells/{self.first}.probe\nexit 1\n")
         self.expect(74, "failed", "cannot write to")
 
@@ -138,18 +131,6 @@ class Cells(WithFakes):
         done = self.job()
         self.assertEqual(done.returncode, 74)  # which slurm/status explains
         self.assertIn("cannot write", done.stderr)
-
-    def test_the_lock_of_a_job_that_has_ended_goes(self):
-        lock = os.path.join(self.run_folder, "cells", self.first + ".h5.lock")
-        with open(lock, "w", encoding="utf-8") as file:
-            file.write("other/12345678 77 55 9\n")
-        self.file("queue", "55\n")
-        self.expect(0, "done", "")
-        self.assertTrue(os.path.exists(lock), "its owner runs")
-        os.remove(os.path.join(self.run_folder, "state", self.first + ".state"))
-        self.file("queue", "555\n")
-        self.expect(0, "done", "")
-        self.assertFalse(os.path.exists(lock))
 
     def test_the_environment_is_not_written_down(self):
         self.expect(0, "done", "", SLURM_CPU_BIND_TYPE="mask_cpu", UCX_TLS="sm")
@@ -160,6 +141,69 @@ class Cells(WithFakes):
                     text += file.read()
         self.assertIn("UCX_TLS=sm", text)
         self.assertNotIn("xyzzy", text)
+
+
+class Collected(WithFakes):
+    def setUp(self):
+        """A run of dropin that has come to its end."""
+        super().setUp()
+        done = self.submit("dropin", "--time", "5", "--launches", "2", "--policy", ": onebit", "--yes", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.cells = self.run_of_test().cells()
+        for number, cell in enumerate(self.cells):
+            self.file(f"run/cells/{cell.name}.seconds", f"{number % 2 + 1}.5\n")
+            self.file(f"run/cells/{cell.name}.json", "{}\n")
+            self.file(f"run/cells/{cell.name}.txt", "[cell]\n")
+            self.file(f"run/state/{cell.name}.state", f"t\tdone\t101_{number}\tn1\t\n")
+
+    def finish(self):
+        return self.call("bash", os.path.join(SLURM, "finish.sbatch"), self.run_folder, SLURM_JOB_ID="102")
+
+    def collect(self, *words):
+        return self.call(os.path.join(SLURM, "collect"), self.run_folder, *words)
+
+    def test_the_last_job_makes_the_results_and_collect_copies_them(self):
+        self.assertEqual(self.collect("--to", self.path("out")).returncode, 1)
+        done = self.finish()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("run/outcome.txt"), encoding="utf-8") as file:
+            self.assertIn("cells: 6 done\nfinish: done\nto fetch it: slurm/collect", file.read())
+        self.assertEqual(self.collect("--to", self.path("out")).returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["dropin.md", "jobs", "reports"])
+        self.assertEqual(sorted(os.listdir(self.path("out", "reports"))),
+                         sorted(cell.name + end for cell in self.cells for end in (".json", ".seconds")))
+        self.assertEqual(sorted(os.listdir(self.path("out", "jobs"))),
+                         sorted([*(cell.name + ".txt" for cell in self.cells), "outcome.txt", "plan.tsv", "record.json"]))
+        with open(self.path("out/jobs/record.json"), encoding="utf-8") as file:
+            record = file.read()
+        self.assertIn('"launches": 2', record)
+        self.assertNotIn(self.folder + "/run", record)
+        with open(self.path("out/dropin.md"), encoding="utf-8") as file:
+            self.assertEqual(len(re.findall(r"\| 2 \| 1 \| (?:plain|advise|policy) \| 2 \| \d\.\d00 \| .* to .* \| \d\.\d{3} \|\n", file.read())), 3)
+        again = self.collect("--to", self.path("out"))
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("exists: another --to, or --force", again.stderr)
+        self.assertEqual(self.collect("--to", self.path("out"), "--force").returncode, 0)
+
+    def test_runs_of_one_day_are_collected_side_by_side(self):
+        self.assertEqual(self.finish().returncode, 0)
+        shutil.copytree(SLURM, self.path("slurm"))  # in a tree of its own, because results/ is in the tree
+        for name in ("scripts", "CMakeLists.txt"):
+            os.symlink(os.path.join(ROOT, name), self.path(name))
+        done = self.call(self.path("slurm", "collect"), self.run_folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, rf"results/\d+-\d+-\d+-slurm-toy-{self.job_name()[-8:]}/dropin\.md\n")
+        self.assertEqual(self.call(self.path("slurm", "collect"), self.run_folder).returncode, 1)
+
+    def test_a_cell_that_is_not_done_leaves_no_results_but_partial_ones(self):
+        self.file(f"run/state/{self.cells[0].name}.state", "t\tfailed\t101_0\tn1\tpoison\n")
+        self.assertEqual(self.finish().returncode, 1)
+        with open(self.path("run/outcome.txt"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"cells: 5 done, 1 failed\n.* poison\nfinish: failed \(1 of 6 cells not done\)\nlogs: ")
+        self.assertIn("did not come to its end", self.collect("--to", self.path("out")).stderr)
+        partial = self.collect("--to", self.path("out"), "--partial")
+        self.assertEqual(partial.returncode, 0, partial.stderr)
+        self.assertIn("5 of 6 cells have results", partial.stdout)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from scripts_common import ROOT, InTemporaryFolder
 SLURM = os.path.join(ROOT, "slurm")
 sys.path.insert(0, os.path.join(SLURM, "lib"))
 
-import mpiq_folder  # noqa: E402
+import mpiq_run  # noqa: E402
 
 # Each notes its call; FAKE_<NAME> is what it exits with.
 FAKE = """#!/bin/bash
@@ -18,13 +18,15 @@ env >"{folder}/env.{name}"
 exit "${{FAKE_{upper}:-0}}"
 """
 BODIES = {
-    "sbatch": 'n=$(grep -c ^sbatch "{folder}/calls"); '
+    # Of --test-only it refuses what Slurm refuses; as for jobs, it gives them numbers.
+    "sbatch": 'case $* in *--test-only*--nodes=65*|*--test-only*nosuch*) echo "allocation failure: not available" >&2; exit 1 ;; *--test-only*) exit 0 ;; esac; '
+              'n=$(grep "^sbatch" "{folder}/calls" | grep -vc -e --test-only); '
               '[ "$n" != "${{FAKE_REFUSE:-}}" ] || {{ echo no such partition >&2; exit 1; }}; '
               '${{FAKE_BANNER:+cat "$FAKE_BANNER"}}; [ -n "${{FAKE_SILENT:-}}" ] || echo $((100 + n))',
     "squeue": 'if [ -f "{folder}/queue" ]; then cat "{folder}/queue"; fi',
     "scontrol": 'case $* in "show config") echo "ClusterName = toy"; echo "MaxArraySize = 50" ;; '
                 '*hostnames*) echo n1; echo n2 ;; esac',
-    "sinfo": 'printf "%s\\n" "batch*|64" "p q|64" "big|64" "tiny|1"', "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
+    "scancel": "", "sacct": "exit 1", "srun": "", "sleep": "exit 0",
     "mpiq-bench": 'case $* in *--version) echo "mpiq-bench 0 abc" ;; *onebt*) echo "unknown codec onebt" >&2; exit 2 ;; *--nosuch*) echo "--nosuch: what?" >&2; exit 2 ;; *) '
                   'echo "# 2 points of 3 methods; about 3M bytes on each rank; about 90.0 s if all goes well" ;; esac',
     "mpiq-run": 'case $* in *onebt*) echo "mpiq-run: unknown codec onebt" >&2; exit 2 ;; esac',
@@ -54,7 +56,7 @@ class WithFakes(InTemporaryFolder):
     def calls(self, name):
         try:
             with open(self.path("calls"), encoding="utf-8") as file:
-                return [line.rstrip("\n") for line in file if line.startswith(name + " ")]
+                return [line.rstrip("\n") for line in file if line.startswith(name + " ") and " --test-only " not in line]
         except FileNotFoundError:
             return []
 
@@ -68,5 +70,8 @@ class WithFakes(InTemporaryFolder):
             file.write(text)
         return self.path(name)
 
-    def state(self, name):
-        return mpiq_folder.Folder(self.run_folder).state(name)
+    def run_of_test(self):
+        return mpiq_run.Folder(self.run_folder)
+
+    def job_name(self):
+        return self.run_of_test().record()["job_name"]

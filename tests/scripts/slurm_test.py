@@ -2,8 +2,10 @@
 
 Needs neither Slurm nor MPI nor a build: /usr/bin/python3 tests/scripts/slurm_test.py
 """
+import argparse
 import glob
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,12 +18,9 @@ from scripts_common import ROOT
 from slurm_fakes import SLURM, WithFakes
 
 import mpiq_batch
-import mpiq_experiments
-import mpiq_folder
 import mpiq_plan
-import mpiq_progress
+import mpiq_run
 import mpiq_site
-import mpiq_submission
 
 
 class Plans(unittest.TestCase):
@@ -30,44 +29,43 @@ class Plans(unittest.TestCase):
                                ("2,2-4", [2, 4]), ("5-5", [5])):
             self.assertEqual(mpiq_plan.numbers(text, "--nodes"), expected)
         for text in ("", "0", "-1", "4-2", "1-", "a", "1;2", "1,,2", "9999999", "１"):
-            with self.assertRaises(mpiq_plan.PlanError, msg=text):
+            with self.assertRaises(mpiq_run.Refused, msg=text):
                 mpiq_plan.numbers(text, "--nodes")
 
     def test_times(self):
         for text, expected in (("30", 1800), ("1:30", 90), ("1:30:00", 5400), ("2-12", 216000), ("1-0:30", 88200),
                                ("0-0:01:30", 90)):
-            self.assertEqual(mpiq_plan.seconds(text, "--time"), expected)
+            self.assertEqual(mpiq_plan.seconds(text), expected)
         for text in ("", "0", "0:59", "now", "1:2:3:4", "-1", "1d"):
-            with self.assertRaises(mpiq_plan.PlanError, msg=text):
-                mpiq_plan.seconds(text, "--time")
+            with self.assertRaises(mpiq_run.Refused, msg=text):
+                mpiq_plan.seconds(text)
 
     def test_cells_are_shuffled_within_an_array_of_equal_nodes(self):
-        def made(seed):
-            return mpiq_plan.cells([1, 2, 4], [1, 2], 5, {}, seed, 2)
-        cells = made(1)
-        self.assertEqual([c.nodes for c in cells], [1] * 5 + [2] * 10 + [4] * 10)  # one rank alone reduces nothing
-        self.assertEqual(cells, made(1))
-        self.assertNotEqual(cells, made(2))
+        def made(shapes):
+            return mpiq_plan.cells(shapes, 5, [()])
+        cells = made([(1, 2), (2, 1), (2, 2), (4, 1)])
+        self.assertEqual([c.nodes for c in cells], [1] * 5 + [2] * 10 + [4] * 5)
+        self.assertEqual(cells, made([(1, 2), (2, 1), (2, 2), (4, 1)]), "a run that goes on has the same plan")
+        self.assertEqual({c[:4] for c in cells[5:15]}, {(f"2x{m}-{i}", 2, m, i) for m in (1, 2) for i in range(5)})
         self.assertNotEqual([c.launch for c in cells[5:15]], sorted(c.launch for c in cells[5:15]))
-        self.assertEqual([(a.nodes, a.ranks_per_node, a.first, a.last) for a in mpiq_plan.arrays(cells)],
-                         [(1, 2, 0, 4), (2, 2, 5, 14), (4, 2, 15, 24)])
-
-    def test_lists_of_tasks(self):
-        self.assertEqual(mpiq_plan.task_list([5, 0, 1, 2]), "0-2,5")
-        self.assertTrue(mpiq_progress.in_tasks(5, "0-2,5") and not mpiq_progress.in_tasks(3, "0-2,5"))
+        self.assertNotEqual([c.ranks_per_node for c in cells[5:15]], [1] * 5 + [2] * 5)
 
     def test_words_of_varied_options_are_file_names(self):
-        names = [c.name for c in mpiq_plan.cells([2], [1], 1, {"data": ["a:1", "a/1", "../x"]}, 1, 2)]
+        names = [c.name for c in mpiq_plan.cells([(2, 1)], 1, [("--data=a:1",), ("--data=a/1",), ("--data=../x",)])]
         self.assertEqual(sorted(names), ["2x1-.._x-0", "2x1-a_1-0", "2x1-a_1_2-0"])
-        with self.assertRaises(mpiq_plan.PlanError):
-            mpiq_plan.cells([2], [1], 1, {"data": ["a\tb"]}, 1, 2)
+        with self.assertRaises(mpiq_run.Refused):
+            mpiq_plan.cells([(2, 1)], 1, [("--data=a\tb",)])
 
     def test_the_command_line_wins_over_defaults(self):
-        self.assertEqual(mpiq_experiments.with_defaults(("--a=1", "--b=2", "--b=3"), ["--a", "9"]), ["--b=3", "--a", "9"])
+        experiment = mpiq_plan.Experiment("bench", options=("--a=1", "--b=2"), quick_options=("--b=3",))
+        options = argparse.Namespace(extra=["--a", "9"], quick=True)
+        self.assertEqual(mpiq_plan.program_options(experiment, options), ["--b=3", "--a", "9"])
+        self.assertEqual(mpiq_plan.option_of(["-n", "1", "--a=2", "x"], "--a"), ("2", ["-n", "1", "x"]))
+        self.assertEqual(mpiq_plan.option_of(["-n", "1", "--a"], "--a"), ("", ["-n", "1"]))
 
     def test_what_is_written_for_bash_comes_back_as_it_was(self):
-        hostile = ["$(touch x)", "a b", "'", '"', "`id`", "\\", "*", "", "é", "--x=;rm"]
-        text = mpiq_folder.settings_text({"words": hostile, "one": hostile[0]})
+        hostile = ["$(touch x)", "a b", "'", '"', "`id`", "\\", "*", "", "é", "--x=;rm", "a\nb"]
+        text = mpiq_run.settings_text({"words": hostile, "one": hostile[0]})
         reader = 'run=/nowhere; eval "$1"; printf "%s\\0" "$one" "${words[@]}"'
         done = subprocess.run(["bash", "-c", reader, "x", text], capture_output=True, check=True)
         self.assertEqual(done.stdout.decode().split("\0")[:-1], [hostile[0], *hostile])
@@ -79,33 +77,37 @@ class Submitted(WithFakes):
                            "--gpus", "4")
         self.assertEqual(done.returncode, 0, done.stderr)
         calls = self.calls("sbatch")
-        self.assertEqual(len(calls), 6)
+        self.assertEqual(len(calls), 4)
         for call, words in zip(calls, (
-                ["--array=0-2%1", "--nodes=1", "--ntasks-per-node=2", "--partition=p q", "--gpus-per-node=4", "--cpus-per-task=1"],
-                ["--array=3-5%1", "--nodes=2", "--dependency=afterany:101"], ["--array=6-8%1", "--dependency=afterany:102"],
-                ["--dependency=afterok:101:102:103", "--kill-on-invalid-dep=yes", "merge.sbatch"],
-                ["--dependency=afterok:104", "report.sbatch"], ["--dependency=afterany:101:102:103:104:105", "outcome.sbatch"])):
+                ["--array=0,1,2%1", "--nodes=1", "--ntasks-per-node=2", "--partition=p q", "--gpus-per-node=4", "--cpus-per-task=1",
+                 "--time=5", "--job-name=" + self.job_name()],
+                ["--array=3,4,5%1", "--nodes=2", "--dependency=afterany:101"], ["--array=6,7,8%1", "--dependency=afterany:102"],
+                ["--dependency=afterany:101:102:103", "--job-name=" + self.job_name(), f"finish.sbatch {self.run_folder}"])):
             for word in words:
                 self.assertIn(" " + word if word.startswith("-") else word, call)
-        self.assertIn("allreduce (bench/sweeps/reference.toml): 9 cells", done.stdout)
-        # 3 (1 + 2 + 4) nodes for 5 minutes, which are estimated to take 90 s and 20 s to start.
-        self.assertIn("cost: at most 1.75 node-hours; about 0.64", done.stdout)
+        self.assertIn("allreduce (bench/sweeps/reference.toml)\ncells: 9, each at most 5 minutes", done.stdout)
+        self.assertIn("  nodes: 2, ranks per node: 2, cells: 3\n", done.stdout)
+        self.assertIn("mpiq-bench expects of a cell: 2 points of", done.stdout)
+        # 3 (1 + 2 + 4) nodes for 5 minutes, which are expected to take 90 s.
+        self.assertIn("cost: at most 1.75 node-hours", done.stdout)
+        self.assertEqual(set(self.run_of_test().jobs().values()), {*(f"{101 + i // 3}_{i}" for i in range(9)), "104"})
         with open(os.path.join(self.run_folder, "plan.tsv"), encoding="utf-8") as plan:
             self.assertEqual(len(plan.readlines()), 9)
 
     def test_cells_at_the_same_time_do_not_wait_for_each_other(self):
         self.assertEqual(self.submit("--nodes", "2,3", "--launches", "2", "--at-once", "4", "--yes").returncode, 0)
-        self.assertIn("--array=0-1%4", self.calls("sbatch")[0])
+        self.assertIn("--array=0,1%4", self.calls("sbatch")[0])
         self.assertNotIn("dependency", self.calls("sbatch")[1])
 
     def test_nothing_is_submitted_without_being_asked_to(self):
         self.assertEqual(self.submit().returncode, 2)
         dry = self.submit("--dry-run", "--quick")
         self.assertEqual(dry.returncode, 0, dry.stderr)
-        self.assertIn("#SBATCH --job-name=mpiq-allreduce", dry.stdout)
+        self.assertIn("sbatch --parsable --job-name=mpiq-allreduce-", dry.stdout)
         self.assertIn("kind=bench", dry.stdout)
         ranks = self.submit("--dry-run", "--sweep", os.path.join(ROOT, "bench/sweeps/ranks.toml"))
-        self.assertIn("(6 points", ranks.stdout, "three numbers of ranks in a launch")
+        self.assertIn("a cell: 3 x 2 points", ranks.stdout, "three numbers of ranks in a launch")
+        self.assertIn("each at most 10 minutes", ranks.stdout)
         self.assertEqual((self.calls("sbatch"), os.path.exists(self.run_folder)), ([], False))
 
     def test_it_asks_at_a_terminal(self):
@@ -123,24 +125,37 @@ class Submitted(WithFakes):
         done = self.submit("--nodes", "2,4", "--yes", FAKE_REFUSE="3")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no such partition", done.stderr)
-        self.assertEqual(self.calls("scancel"), ["scancel 101 102"])
+        (cancelled,) = self.calls("scancel")
+        self.assertIn(" --name=" + self.job_name(), cancelled)
 
     def test_what_is_done_is_not_submitted_again_and_another_run_needs_another_folder(self):
         words = ("--launches", "4", "--yes")
         self.assertEqual(self.submit(*words).returncode, 0)
-        cells = mpiq_folder.Folder(self.run_folder).cells()
+        cells, name = self.run_of_test().cells(), self.job_name()
         for i in (0, 1):
             self.file(f"run/state/{cells[i].name}.state", f"t\tfailed\t101_{i}\tn1\twhy\nt\tdone\t101_{i}\tn1\t\n")
+        lock = self.file(f"run/cells/{cells[2].name}.h5.lock", "other/12345678 77 55 9\n")
         self.assertEqual(self.submit(*words, "--time", "90").returncode, 0)
-        self.assertIn("--array=2-3%1", self.calls("sbatch")[4])
+        self.assertIn("--array=2,3%1", self.calls("sbatch")[2])
+        self.assertIn(f"--job-name={name} ", self.calls("sbatch")[2])
+        self.assertFalse(os.path.exists(lock), "no job of the run is left, so that the owner of the lock has ended")
         other = self.submit("--launches", "5", "--yes")
         self.assertEqual(other.returncode, 2)
         self.assertIn("another run (other launches)", other.stderr)
-        name = next(job.name for job in mpiq_folder.Folder(self.run_folder).jobs() if job.number == "104")
-        self.file("queue", "104|N/A|RUNNING|None|1:00|n1|another job of a controller that counts anew\n")
-        self.assertNotIn("have not ended", self.submit(*words, "--dry-run").stderr)
-        self.file("queue", f"104|N/A|RUNNING|None|1:00|n1|{name}\n")
-        self.assertIn("have not ended", self.submit(*words).stderr)
+        self.file(lock, "")
+        self.file("queue", "103_2|RUNNING|None|1:00|n1\n")
+        self.assertIn("jobs 103_2 of", self.submit(*words).stderr)
+        self.assertIn(f"squeue -h -r --name={name} ", self.calls("squeue")[-1], "jobs of others are not taken for its own")
+        self.assertTrue(os.path.exists(lock))
+
+    def test_a_run_that_is_done_is_not_submitted_again(self):
+        self.assertEqual(self.submit("--launches", "1", "--yes").returncode, 0)
+        for name, job in self.run_of_test().jobs().items():
+            self.file(f"run/state/{name}.state", f"t\tdone\t{job}\tn1\t\n")
+        done = self.submit("--launches", "1", "--yes")
+        self.assertEqual((done.returncode, len(self.calls("sbatch"))), (0, 2), done.stderr)
+        self.assertIn("is complete", done.stdout)
+        self.assertIn("to fetch it: slurm/collect", self.call(os.path.join(SLURM, "status"), self.run_folder).stdout)
 
     def test_sites(self):
         site = self.file("site.sh", "partition=big\nsmall_partition=tiny\nlauncher=openmpi\nsbatch_options=(--x='a b')\n"
@@ -148,12 +163,14 @@ class Submitted(WithFakes):
         done = self.submit("--site", site, "--account", "me", "--yes")
         self.assertEqual(done.returncode, 0, done.stderr)
         first, merge = self.calls("sbatch")[:2]
-        self.assertIn(" --partition=big --account=me --x=a b ", first)
+        self.assertIn(" --partition=big --account=me ", first)
+        self.assertIn(" --x=a b ", first)
         self.assertIn(" --partition=tiny --account=me ", merge)
         with open(os.path.join(self.run_folder, "settings.sh"), encoding="utf-8") as settings:
             self.assertIn("link=slurm-2nd\n", settings.read())
-        for example in mpiq_site.near_names(SLURM):
-            mpiq_site.read(mpiq_site.find(example, SLURM))
+        for example in glob.glob(os.path.join(SLURM, "sites", "*.sh")):
+            self.assertEqual(mpiq_site.read(example)["link"], {"cray": "slingshot", "openmpi_gpu": "infiniband", "plain": ""}[
+                os.path.basename(example)[:-3]])
 
     def test_refused(self):
         self.file("bad.sh", "launcher=rsh\n")
@@ -164,19 +181,18 @@ class Submitted(WithFakes):
         for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"),
                              ("a minute at least", "--time", "0:59"), ("--gpus", "--gpus", "-1"),
                              ("no file 'none'", "--site", "none"), ("launcher=rsh", "--site", self.path("bad.sh")),
-                             ("broken", "--site", self.path("worse.sh")), ("invalid choice", "nosuch"), ("has a %", "--out", "a%j"),
-                             ("control", "--out", "a\nb"), ("control", "--partition", "a\nb"), ("control", "--", "a\nb"),
+                             ("broken", "--site", self.path("worse.sh")), ("no experiment 'nosuch'", "nosuch"), ("has a %", "--out", "a%j"),
+                             ("control", "--out", "a\nb"), ("from 1 on", "--launches", "0"), ("--at-once", "--at-once", "-1"),
                              ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"),
-                             ("which program", "dropin", "--time", "5"),
+                             ("-- PROGRAM ARGUMENTS", "dropin", "--time", "5"),
                              ("--methods is no option of slurm/submit; options of mpiq-bench go behind --", "--quick", "--methods", "onebit"),
                              ("slurm/submit --quick -- --sizes ...", "--sizes=64K"), ("-n is no option", "-n", "10"),
                              ("no program", "dropin", "--", "/none"), ("how long", "dropin", "--", "true"), ("no folder", "train"),
                              ("onebt", "train", "--", "--data", full, "--methods", "onebt"),
                              ("onebt", "dropin", "--time", "5", "--policy", "1M-: onebt", "--", "true"),
                              ("only for dropin", "--policy", "x"),
-                             ("no partition 'nosuch' here; there are: batch, p q, big, tiny", "--partition", "nosuch"),
-                             ("65, but partition batch has 64 nodes", "--nodes", "65"),
-                             ("9, but partition tiny has 1 nodes", "--nodes", "9", "--partition", "tiny"),
+                             ("Slurm refuses cells on 2 nodes: sbatch: allocation failure: not available", "--partition", "nosuch"),
+                             ("Slurm refuses cells on 65 nodes: ", "--nodes", "2,65"),
                              ("MaxArraySize", "--launches", "50"),
                              ("No such file", "--sweep", "none.toml"), ("only for", "kernels", "--sweep", "x.toml"),
                              ("one rank on one node", "kernels", "--nodes", "2")):
@@ -186,10 +202,12 @@ class Submitted(WithFakes):
             self.assertIn("usage: slurm/submit", done.stderr)
             self.assertNotIn("Traceback", done.stderr)
         self.assertEqual(self.calls("sbatch"), [])
-        for tool in ("status", "collect"):
-            done = self.call(os.path.join(SLURM, tool), full)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("usage: ", done.stderr)
+        for text in ("no folder of a run", "of an older version"):
+            for tool in ("status", "collect"):
+                done = self.call(os.path.join(SLURM, tool), full)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertRegex(done.stderr, f"usage: (.*\n)*.*{text}")
+            self.file("full/record.json", "{}")
 
 
 class OtherSites(WithFakes):
@@ -199,7 +217,7 @@ class OtherSites(WithFakes):
         banner = self.file("banner", "-----\n          Welcome to the 1st Supercomputer\n--> Verifying valid submit host (login1)...OK\n 7 days\n")
         done = self.submit("--nodes", "2", "--launches", "1", "--yes", FAKE_BANNER=banner)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([job.number for job in mpiq_folder.Folder(self.run_folder).jobs()], ["101", "102", "103", "104"])
+        self.assertEqual(set(self.run_of_test().jobs().values()), {"101_0", "102"})
         self.assertEqual(self.calls("scancel"), [])
 
     def test_a_number_with_the_name_of_a_cluster(self):
@@ -226,94 +244,64 @@ class OtherSites(WithFakes):
 
 
 class Progress(WithFakes):
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.submit("--launches", "3", "--yes").returncode, 0)
+        self.first = self.run_of_test().cells()[0].name
+
+    def status(self, *words):
+        return self.call(os.path.join(SLURM, "status"), self.run_folder, *words)
+
+    def expect(self, line, code=0):
+        """That slurm/status has this line for the first cell: its state and why."""
+        done = self.status("--cells")
+        self.assertRegex(done.stdout, rf"\n  {self.first} +{line}", done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout)
+
     def test_states_come_from_the_queue_then_from_the_job(self):
-        state = mpiq_folder.State("t", "running", "7_1", "n", "life 1")
-        job = mpiq_folder.Job("cells", "7", "0-3")
-        queue = {("7", "1"): mpiq_batch.Queued("7", "1", "PENDING", "BeginTime", "5:00", "")}
-        self.assertEqual(mpiq_progress.part("a", job, "1", state, queue).state, "waiting")
-        failed = mpiq_folder.State("t", "failed", "7_1", "n", "why")
-        self.assertEqual(mpiq_progress.part("a", job, "1", failed, {}).why, "why")
+        others = "101_1|RUNNING|None|1:00|n2\n101_2|RUNNING|None|1:00|n2\n102|PENDING|Dependency||\n"
+        for said, job, queued, line, code in (
+                ("running", "101_0", "101_0|PENDING|BeginTime|1:00|\n", "waiting +101_0 +BeginTime\n", 0),
+                ("left", "101_0", "101_0|PENDING|BeginTime|1:00|\n", "waiting +101_0 +BeginTime; why\n", 0),
+                ("failed", "101_0", "101_0|PENDING|BeginTime|1:00|\n", "waiting +101_0 +BeginTime\n", 0),
+                ("running", "101_0", "101_0|RUNNING|None|5:00|n1\n", "running +101_0 +on n1, 5:00 left\n", 0),
+                ("failed", "77_0", "101_0|RUNNING|None|5:00|n1\n", "running +101_0 +on n1, 5:00 left\n", 0),
+                ("done", "101_0", "", "done +101_0\n|done +101_0 +why\n", 0),
+                ("failed", "101_0", "", "failed +101_0 +why\n", 1), ("failed", "77_0", "", "cut off +101_0 +ended without a word", 1)):
+            self.file(f"run/state/{self.first}.state", f"t\t{said}\t{job}\tn\twhy\n")
+            self.file("queue", queued + others)
+            self.expect(line, code)
+        self.assertIn("cells: 2 running, 1 cut off\n", self.status().stdout)
+        self.assertRegex(self.status().stdout, r"to go on: cd .* --out ")
 
     def test_a_controller_that_does_not_answer_for_a_while_ends_no_waiting(self):
-        answers = iter([mpiq_batch.BatchError("no answer"), {"7": 1}, mpiq_batch.BatchError("no answer"), {}])
-
-        def queue(_):
-            answer = next(answers)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-        with unittest.mock.patch.object(mpiq_batch, "queue", queue), unittest.mock.patch("time.sleep"):
-            mpiq_submission.wait_for_end(["7"])
-        with unittest.mock.patch.object(mpiq_batch, "queue", side_effect=mpiq_batch.BatchError("none")) as asked, \
-                unittest.mock.patch("time.sleep"):
-            with self.assertRaises(mpiq_batch.BatchError):
-                mpiq_submission.wait_for_end(["7"])
-            self.assertEqual(asked.call_count, mpiq_submission.REFUSALS)
-
-    def fate(self, job, said):
-        self.file("bin/scontrol", f"#!/bin/sh\necho '{said}'\n")
-        with unittest.mock.patch.dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"]):
-            return mpiq_batch.fate(job, "1")
+        os.remove(self.path("bin/squeue"))
+        self.file("bin/squeue", f"""#!/bin/bash
+echo "squeue $*" >>"{self.folder}/calls"
+case $(grep -c ^squeue "{self.folder}/calls") in 1 | 3) exit 1 ;; 2) echo "102|PENDING|None||" ;; esac
+""")
+        os.chmod(self.path("bin/squeue"), 0o755)
+        self.run_folder = self.path("other")
+        done = self.submit("--launches", "3", "--yes", "--wait")
+        self.assertEqual(len(self.calls("squeue")), 5, "four of --wait, the last of slurm/status")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cells: 3 cut off", done.stdout)
 
     def test_ends_that_nobody_explained(self):
-        for said, expected in (("JobState=TIMEOUT ExitCode=0:15 Reason=TimeLimit", "time limit"),
-                               ("JobState=FAILED ExitCode=9:0 Reason=NonZeroExitCode", "(Slurm: NonZeroExitCode)"),
-                               ("JobState=FAILED ExitCode=74:0", "could not write"),
-                               ("JobState=FAILED ExitCode=9:0 Reason=None", "exit code 9:0: see its log"), ("", "no longer knows")):
-            self.assertIn(expected, self.fate(mpiq_folder.Job("cells", "7", "0-3"), said))
+        for said, expected in (("JobState=TIMEOUT ExitCode=0:15 Reason=TimeLimit", "TIMEOUT, TimeLimit, 0:15: see its log"),
+                               ("JobState=FAILED ExitCode=74:0 Reason=None", "FAILED, 74:0: see its log"), ("", "no longer knows"),
+                               ("JobName=another JobState=TIMEOUT ExitCode=0:15", "no longer knows")):
+            name = f"JobName={self.job_name()} " if said.startswith("JobState") else ""
+            self.file("bin/scontrol", f"#!/bin/sh\necho '{name}{said}'\n")
+            self.expect(rf"cut off +101_0 .*{expected}", 1)
+        self.file("bin/sacct", f"#!/bin/sh\ncase $* in *--name={self.job_name()}) echo 'CANCELLED by 0|0:0' ;; esac\n")
+        self.expect("cut off +101_0 +CANCELLED by 0, 0:0: see its log", 1)
 
-    def test_the_end_of_another_job_of_the_same_number_explains_nothing(self):
-        job = mpiq_folder.Job("cells", "7", "0-3", "mpiq-allreduce-1a2b")
-        said = "JobName=mpiq-allreduce-{} JobState=TIMEOUT ExitCode=0:15"
-        self.assertIn("time limit", self.fate(job, said.format("1a2b")))
-        self.assertIn("no longer knows", self.fate(job, said.format("9c9c")))
-
-    def test_status_says_why_cells_wait_and_what_never_begins(self):
-        self.assertEqual(self.submit("--launches", "3", "--yes").returncode, 0)
-        name = mpiq_folder.Folder(self.run_folder).jobs()[0].name
-        self.file("queue", "".join(f"101|{task}|PENDING|{reason}|1:00||{name}\n" for task, reason in
-                                   enumerate(("Resources", "Resources", "PartitionNodeLimit"))))
-        said = self.call(os.path.join(SLURM, "status"), self.run_folder).stdout
-        self.assertIn("\n  2 waiting: Resources\n", said)
-        self.assertIn("\n  1 waiting: PartitionNodeLimit: does not begin unless", said)
-
-    def ended_dropin(self):
-        """A run of dropin that has come to its end."""
-        done = self.submit("dropin", "--time", "5", "--launches", "1", "--policy", ": onebit", "--yes", "--", "true")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        folder = mpiq_folder.Folder(self.run_folder)
-        for step in ("merge", "report"):
-            self.file(f"run/state/{step}.state", "t\tdone\t1\tn1\t\n")
-        self.file("run/dropin.md", "table\n")
-        for cell in folder.cells():
-            self.file(f"run/cells/{cell.name}.seconds", "1.5\n")
-            self.file(f"run/cells/{cell.name}.json", "{}\n")
-        return folder
-
-    def test_runs_of_one_day_are_collected_side_by_side(self):
-        folder = self.ended_dropin()
-        shutil.copytree(SLURM, self.path("slurm"))  # in a tree of its own, because results/ is in the tree
-        os.symlink(os.path.join(ROOT, "scripts"), self.path("scripts"))
-        collect = self.path("slurm", "collect")
-        jobs = [self.path(f"run/cells/{cell.name}.ini") for cell in folder.cells()]
-        for run, ends in enumerate(("", "-2", "-3")):
-            for path in jobs:
-                self.file(path, f"JobId={run}\n")
-            done = self.call(collect, self.run_folder)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertRegex(done.stdout, rf"results/\d+-\d+-\d+-slurm-toy{ends}/dropin\.md\n")
-        again = self.call(collect, self.run_folder)
-        self.assertEqual(again.returncode, 1)
-        self.assertIn("-slurm-toy-3/dropin.md exists: another --to, or --force", again.stderr)
-        self.assertEqual(self.call(collect, self.run_folder, "--force").returncode, 0)
-        self.assertEqual(len(os.listdir(self.path("results"))), 3)
-
-    def test_collect_brings_the_reports_of_a_program(self):
-        folder = self.ended_dropin()
-        done = self.call(os.path.join(SLURM, "collect"), self.run_folder, "--to", self.path("out"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(os.listdir(self.path("out", "reports"))),
-                         sorted(cell.name + end for cell in folder.cells() for end in (".json", ".seconds")))
+    def test_status_says_why_cells_wait(self):
+        self.file("queue", "".join(f"101_{task}|PENDING|{reason}|1:00|\n" for task, reason in
+                                   enumerate(("Resources", "Resources", "PartitionNodeLimit"))) + "102|PENDING|Dependency||\n")
+        self.assertIn("\n  2 waiting: Resources\n  1 waiting: PartitionNodeLimit\nfinish: waiting (Dependency)\nto stop it: scancel ",
+                      self.status().stdout)
 
 
 class Scripts(unittest.TestCase):
@@ -321,7 +309,7 @@ class Scripts(unittest.TestCase):
         found = [os.path.join(ROOT, "scripts", "slurm_lab")]
         for pattern in ("*.sbatch", "lib/*.sh", "sites/*.sh"):
             found += glob.glob(os.path.join(SLURM, pattern))
-        self.assertGreater(len(found), 15)
+        self.assertGreater(len(found), 6)
         return found
 
     def test_bash_reads_all_of_them(self):
