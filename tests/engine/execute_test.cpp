@@ -125,7 +125,8 @@ TEST(Execute, results_do_not_depend_on_the_order_of_arrival) {
   });
 }
 
-// Long vectors: two or four ranks, in turn. Every plan and every codec has both. A codec meets half of the plans.
+// Long vectors: two or four ranks, in turn. Every plan and every codec has both. A codec meets half of the
+// plans.
 TEST(Execute, many_segments_in_flight_with_delays_are_reduced_once_each) {
   for (std::size_t c = 0; c < kernels::codecs().size(); ++c)
     for (std::size_t p = 0; p < plans().size(); ++p) {

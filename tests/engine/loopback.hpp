@@ -147,8 +147,8 @@ class Loopback {
       });
     for (std::thread& t : threads) t.join();
   }
-  // The same on this thread: the ranks take turns, where they are idle. With ThreadSanitizer they are threads all
-  // the same, for it does not follow fibers.
+  // The same on this thread: the ranks take turns, where they are idle. With ThreadSanitizer they are threads
+  // all the same, for it does not follow fibers.
   void run_in_turn(const std::function<void(Rank&)>& body) {
     constexpr int kMost = 16;
     if (kSanitizedThreads || size_ > kMost) return run(body);

@@ -56,7 +56,8 @@ TEST(Plan, names_and_ids_are_unique_and_every_row_is_complete) {
   EXPECT_EQ(find_plan(""), nullptr);
 }
 
-// What the symbolic machine shows of a plan. It takes most of the time of this file, so that each plan runs on it once.
+// What the symbolic machine shows of a plan. It takes most of the time of this file, so that each plan runs
+// on it once.
 TEST(Plan, every_rank_ends_with_the_documented_sum_sends_the_wires_of_the_theory_and_loses_nothing) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
     ASSERT_EQ(all[0].chunks, promise(row).chunks(ranks.size));
@@ -281,7 +282,8 @@ TEST(Plan, facts_say_whether_a_step_is_raw) {
   });
 }
 
-// Memory rules rely on it: they change a residual where it is carried, and losses that are added later wait for the next call.
+// Memory rules rely on it: they change a residual where it is carried, and losses that are added later wait
+// for the next call.
 TEST(Plan, takes_the_residual_of_a_chunk_once_and_before_it_adds_a_loss) {
   for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
     for (const Plan& plan : all) {
@@ -297,7 +299,8 @@ TEST(Plan, takes_the_residual_of_a_chunk_once_and_before_it_adds_a_loss) {
   });
 }
 
-// A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added before it.
+// A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added
+// before it.
 TEST(Plan, with_encodes_own_adds_only_what_was_encoded) {
   for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
     if (!ranks.encodes_own) return;
