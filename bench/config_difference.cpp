@@ -10,7 +10,8 @@ namespace mq::bench {
 
 namespace {
 
-// Where the first mark stands in the text, outside of strings, lists and inner objects; the end of the text if nowhere.
+// Where the first mark stands in the text, outside of strings, lists and inner objects; the end of the text
+// if nowhere.
 std::size_t find_outside(std::string_view text, char mark) {
   int depth = 0;
   bool quoted = false;

@@ -62,7 +62,8 @@ std::uint32_t checksum(const std::array<std::uint32_t, kSuperblockWords>& words)
   return c;
 }
 
-// H5Fget_file_image takes the mark "open for writing" out of the superblock and leaves its checksum as it was.
+// H5Fget_file_image takes the mark "open for writing" out of the superblock and leaves its checksum as it
+// was.
 void repair_superblock(std::span<std::byte> image) {
   std::array<std::uint32_t, kSuperblockWords> words{};
   if (image.size() < sizeof words + sizeof words[0] || image[kSuperblockVersionAt] < std::byte{2}) return;

@@ -19,8 +19,8 @@ Handle open_image(std::vector<std::byte> image);  // the file is writable and li
 std::vector<std::byte> image(hid_t file);         // after a flush
 
 // Throws if values of some dataset do not fit their checksums. Every dataset that these functions create has
-// checksums. Variable-length data have none, because HDF5 keeps them elsewhere; of these a result file has only
-// the references to dimension scales. `levels`: of groups below this one, at most.
+// checksums. Variable-length data have none, because HDF5 keeps them elsewhere; of these a result file has
+// only the references to dimension scales. `levels`: of groups below this one, at most.
 void check_data(hid_t group, int levels = 2);
 
 Handle group(hid_t file, const char* path);  // creates it if it is missing

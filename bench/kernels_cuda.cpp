@@ -3,8 +3,8 @@
 // The bytes moved are the least that the algorithm must move, as on the host (kernels_host.cpp); decode-add
 // reads and writes the sectors of 32 bytes to which something is added. The rate of the copy counts both what
 // it reads and what it writes. Times are the GPU's own, between two events. A vector of 1 GiB is never in the
-// L2 cache, one of 64 MiB in part. The shorter ones are always there (hot: several calls are timed together after one that is
-// not): 4 MiB, and 512 KiB, which is a chunk of a long call.
+// L2 cache, one of 64 MiB in part. The shorter ones are always there (hot: several calls are timed together
+// after one that is not): 4 MiB, and 512 KiB, which is a chunk of a long call.
 #include "bench/kernels_cuda.hpp"
 
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// Measures every codec row on every instruction set, as a fraction of the memory bandwidth that one core reaches in this
-// run.
+// Measures every codec row on every instruction set, as a fraction of the memory bandwidth that one core
+// reaches in this run.
 //
 // The bytes moved are the least that the algorithm must move. Encode reads x, reads and writes the residual
 // (with feedback), and writes the wire. Decode reads the wire and writes x. Decode-add, in place, reads the
@@ -11,8 +11,8 @@
 // threshold sends one element in 32. Its residual is the one after many calls, because only then does it send
 // as much as comes in. Without feedback, and for decoding, tau is the matching quantile of the input.
 //
-// A memory rule runs as in the library (MemorySteps). Its encode also reads and writes the momentum, or writes the last
-// vector. The decode of a rule with estimates also reads and writes the sum of estimates.
+// A memory rule runs as in the library (MemorySteps). Its encode also reads and writes the momentum, or
+// writes the last vector. The decode of a rule with estimates also reads and writes the sum of estimates.
 //
 // The triad is measured again before each row, and the ratio uses that measurement, because machines drift.
 

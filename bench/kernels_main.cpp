@@ -1,6 +1,6 @@
-// mpiq-kernels measures the codecs alone: on the processor (kernels_host.cpp) or, with --memory cuda, on a GPU
-// (kernels_cuda.cpp). With --methods it measures these in place of all codecs: "int8(round=stochastic),topk memory=momentum".
-// All other options are those of Google Benchmark.
+// mpiq-kernels measures the codecs alone: on the processor (kernels_host.cpp) or, with --memory cuda, on a
+// GPU (kernels_cuda.cpp). With --methods it measures these in place of all codecs:
+// "int8(round=stochastic),topk memory=momentum". All other options are those of Google Benchmark.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -17,8 +17,8 @@ namespace {
 
 using mq::Method;
 
-// Removes `NAME VALUE` or `NAME=VALUE` from the arguments and returns the value, "" if there is none, or nothing
-// if the name is not there.
+// Removes `NAME VALUE` or `NAME=VALUE` from the arguments and returns the value, "" if there is none, or
+// nothing if the name is not there.
 std::optional<std::string> take(std::string_view name, int& argc, char** argv) {
   std::optional<std::string> value;
   int kept = 1;

@@ -39,7 +39,8 @@ class Lines {
   }
 
  private:
-  // gzgets does not say how much it read. More than the string has means that a NUL is in the text, which hides the rest.
+  // gzgets does not say how much it read. More than the string has means that a NUL is in the text, which
+  // hides the rest.
   bool piece() {
     const z_off_t before = gztell(file_.get());
     if (has_nul_ || gzgets(file_.get(), buffer_.data(), static_cast<int>(buffer_.size())) == nullptr)

@@ -155,7 +155,8 @@ MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoi
   MeasuredLink link;
   link.latency_s = parted.latency_s;
   link.overhead_s = parted.overhead_s;
-  // The first message of a burst also takes what its bytes take alone, so the others tell the rate of the port.
+  // The first message of a burst also takes what its bytes take alone, so the others tell the rate of the
+  // port.
   const double port_s =
       (long_burst->seconds - model.seconds(long_burst->bytes)) / ((kLinkBurst - 1) * long_burst->bytes);
   link.bandwidth_Bps = 1 / std::max(port_s > 0 ? port_s : model.beta_s, 1e-15);

@@ -1,6 +1,6 @@
-// mpiq-bench link: messages between pairs of ranks, measured as reductions are, and the network that explains them. mpiq-simulate
-// runs on that network. The advisor's measure_link takes half a second in a user's program; this one takes as long as
-// its intervals need, and keeps every repetition.
+// mpiq-bench link: messages between pairs of ranks, measured as reductions are, and the network that explains
+// them. mpiq-simulate runs on that network. The advisor's measure_link takes half a second in a user's
+// program; this one takes as long as its intervals need, and keeps every repetition.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ namespace mq::bench {
 
 inline constexpr int kLinkBurst = 16;  // messages each way, see link.cpp
 
-// The methods of such a sweep: one message each way, and a burst of them. Each rank has the partner half of the ranks away.
+// The methods of such a sweep: one message each way, and a burst of them. Each rank has the partner half of
+// the ranks away.
 std::vector<MethodWord> link_methods();
 std::unique_ptr<Collective> make_link_collective(const Options& options);
 
@@ -24,11 +25,11 @@ std::unique_ptr<Collective> make_link_collective(const Options& options);
 struct MeasuredLink {
   double latency_s = 0, overhead_s = 0, bandwidth_Bps = 0;
 };
-// singles: exchanges of one message each way, of at least two sizes. bursts: the same of kLinkBurst messages of so many bytes.
-// Those between the shortest and the longest do not count: a link may let short messages pass faster than its bandwidth.
-// The shortest single message tells latency and overheads together, and the shortest burst tells them apart. The longest burst tells the
-// bandwidth. It is that of the port, or that of the processors that copy, whichever is less: on a link without a rate limit it is
-// that of copying.
+// singles: exchanges of one message each way, of at least two sizes. bursts: the same of kLinkBurst messages
+// of so many bytes. Those between the shortest and the longest do not count: a link may let short messages
+// pass faster than its bandwidth. The shortest single message tells latency and overheads together, and the
+// shortest burst tells them apart. The longest burst tells the bandwidth. It is that of the port, or that of
+// the processors that copy, whichever is less: on a link without a rate limit it is that of copying.
 MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts);
 std::string to_string(const MeasuredLink& link);  // such as "5us/10us/117.5MB"
 // What a whole sweep says, a line for each number of ranks. find(point, method): the row, or null.

@@ -29,8 +29,8 @@ struct Topology {
 Topology find_topology(MPI_Comm comm, const Gpu* gpu = nullptr);
 int local_rank(MPI_Comm comm);  // among the ranks of its node. Collective
 
-// Text with the names of files in place of absolute paths: "-O /home/me/run.h5" becomes "-O run.h5". Result files are published, and
-// a path says who made them.
+// Text with the names of files in place of absolute paths: "-O /home/me/run.h5" becomes "-O run.h5". Result
+// files are published, and a path says who made them.
 std::string without_folders(std::string_view text);
 std::string command_line_text(int argc, const char* const* argv);  // without folders
 std::vector<EnvRow> allowed_environment();                         // values without folders

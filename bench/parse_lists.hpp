@@ -40,8 +40,8 @@ struct MethodWord {
   Dense dense = Dense::host;                // for methods that are not this library's
   std::string plain_text() const;           // without #N
 };
-// What the methods of a list are for. Methods for lists are allowed only in a sweep over sparse vectors, and schemes
-// such as lowrank only where vectors are matrices.
+// What the methods of a list are for. Methods for lists are allowed only in a sweep over sparse vectors, and
+// schemes such as lowrank only where vectors are matrices.
 enum class MethodsFor : std::uint8_t { vectors, lists, matrices };
 // 'mpi/*' stands for every algorithm except auto. The same method twice is an error.
 Result<std::vector<MethodWord>> parse_methods(std::string_view text, MethodsFor use = MethodsFor::vectors);

@@ -42,7 +42,8 @@ double sparse(std::span<const float> v, std::span<const float> decoded) {
       v, decoded.size() - static_cast<std::size_t>(std::count(decoded.begin(), decoded.end(), 0.0F)));
 }
 
-// The least squared error of a block that decodes to this form. The second argument is what the codec decoded.
+// The least squared error of a block that decodes to this form. The second argument is what the codec
+// decoded.
 using Optimum = double (*)(std::span<const float>, std::span<const float>);
 Optimum optimum_of(kernels::Form form) {
   switch (form) {

@@ -4,9 +4,9 @@
 // The kinds of code, and the least squared error of each in a block of n elements:
 //
 // - rounding (bf16, f16): every element becomes the nearest number of the format.
-// - two levels (onebit): the best scalar quantizer with two values, which is 2-means in one dimension. The two
-//   sets are neighbours in sorted order. So it takes a sort (n log n), and a scan of all n - 1 cuts over prefix
-//   sums.
+// - two levels (onebit): the best scalar quantizer with two values, which is 2-means in one dimension. The
+//   two sets are neighbours in sorted order. So it takes a sort (n log n), and a scan of all n - 1 cuts over
+//   prefix sums.
 // - ternary (threshold, adaptive): values below, at or above 0. k of them are not 0, where k is the codec's
 //   choice. If i elements are above, they are the i largest, and their mean is the best value; it takes
 //   (sum of them)^2 / i off the error. The same holds for those below. It takes a scan over i.

@@ -1,8 +1,8 @@
 // The result file: HDF5, schema "mpi_quant.bench" version 1. It is built in memory. save() writes an image
 // beside the file, syncs it and renames it. So a reader always finds the old file or the new one, also after
 // the writer was killed. (Appending in place lost rows under SIGKILL.) HDF5's checksums find bytes that have
-// changed. Files of earlier versions have a checksum of the whole file after their end, and none inside; it is
-// ignored, as HDF5 does. Only rank 0 has a report.
+// changed. Files of earlier versions have a checksum of the whole file after their end, and none inside; it
+// is ignored, as HDF5 does. Only rank 0 has a report.
 #pragma once
 
 #include <array>

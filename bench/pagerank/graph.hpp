@@ -19,19 +19,22 @@ struct EdgeList {
   std::vector<Edge> edges;     // of this rank; an edge that is listed twice counts twice
 };
 
-// Reads an edge list, plain or compressed with gzip: a source and a target per line, separated by blanks; further columns are
-// ignored, and so are lines that begin with # or %. The vertices are 0 to the largest number in it. A hash of an edge's place in the
-// file decides its rank, so that neither the order nor the popularity of vertices makes shares unequal. Errors name the line.
+// Reads an edge list, plain or compressed with gzip: a source and a target per line, separated by blanks;
+// further columns are ignored, and so are lines that begin with # or %. The vertices are 0 to the largest
+// number in it. A hash of an edge's place in the file decides its rank, so that neither the order nor the
+// popularity of vertices makes shares unequal. Errors name the line.
 Result<EdgeList> read_graph(const std::string& path, int rank, int ranks);
 
-// Kronecker graphs, skewed like real graphs (R-MAT: Chakrabarti, Zhan, Faloutsos, SDM 2004), with the probabilities of Graph500.
-// Each edge descends through quadrants of the adjacency matrix. Labels are permuted, so that they do not show the degree.
+// Kronecker graphs, skewed like real graphs (R-MAT: Chakrabarti, Zhan, Faloutsos, SDM 2004), with the
+// probabilities of Graph500. Each edge descends through quadrants of the adjacency matrix. Labels are
+// permuted, so that they do not show the degree.
 struct RmatSpec {
   int scale = 16;  // log2 of the number of vertices
   std::uint64_t edge_factor = 16;
   std::uint64_t seed = 1;
 };
-// An equal part of the edges for each of `ranks` ranks. Together the parts have every edge once: edge i is a function of (seed, i).
+// An equal part of the edges for each of `ranks` ranks. Together the parts have every edge once: edge i is a
+// function of (seed, i).
 EdgeList rmat_share(const RmatSpec& spec, int rank, int ranks);
 
 // A rank's edges, stored so that a vector can be multiplied with them. Every edge belongs to one rank. A

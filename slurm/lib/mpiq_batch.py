@@ -1,6 +1,5 @@
 """The requests to Slurm, and its answers. All jobs of a run have one name, which no other job has: numbers come again when a
 controller is set up anew."""
-import contextlib
 import getpass
 import os
 import re
@@ -54,11 +53,6 @@ def submit(words):
 
 def cancel_command(name):
     return ["scancel", "--user=" + getpass.getuser(), "--name=" + name]
-
-
-def cancel(name):
-    with contextlib.suppress(Failed):
-        ask(*cancel_command(name))
 
 
 def queue(name):

@@ -87,7 +87,8 @@ def main(path):
             raise Failed(f"{left} of {len(cells)} cells not done")
         make(folder, cells, folder.path / "results")
     except (Refused, Failed, OSError, ValueError) as problem:
-        sys.exit(print(problem) or 1)
+        print(problem)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ partition=          # of cells, unless --partition says otherwise; likewise acco
 account=
 qos=
 constraint=
-small_partition=    # of merge, report and outcome, which need one core for some minutes; empty: as the cells
+small_partition=    # of the last job, which needs one core for some minutes; empty: as the cells
 modules=            # each is loaded at the beginning of every job: "gcc/12.2 mpich/4.1"
 launcher=srun:pmi2  # srun:pmi2, srun:pmix, srun:cray_shasta, hydra (mpiexec of MPICH and Intel MPI), openmpi (mpirun)
 srun_options=()     # more for the launcher: (--mem-bind=local)
@@ -13,8 +13,6 @@ sbatch_options=()   # more for sbatch, of cells only: (--switches=1@1:00:00 --cp
 link=               # name of the network, in results slurm-<link> [the cluster's name]
 python=/usr/bin/python3  # 3.11 or later, with h5py, numpy, pandas and matplotlib
 out=.               # where runs go, on a file system that all nodes see: "$SCRATCH/mpi_quant"
-min_free_mb=64      # a cell does not begin with less on that file system
-max_nodes=          # slurm/submit refuses more
 
 # Runs in every job after the modules are loaded. Fails the job, with this message, if it fails.
 # site_setup() { export UCX_TLS=rc,sm,self; }

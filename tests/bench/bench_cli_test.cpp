@@ -17,6 +17,7 @@
 #include "bench/buffers.hpp"
 #include "bench/models.hpp"
 #include "bench/mpi_algorithm.hpp"
+#include "bench/option_table.hpp"
 #include "bench/options.hpp"
 #include "bench/parse_lists.hpp"
 #include "bench/points.hpp"
@@ -318,6 +319,19 @@ TEST(CommandLine, list_names_every_codec_and_plan) {
       EXPECT_NE(line.out.find(codec.name), std::string::npos);
     for (const PlanRow& plan : plans()) EXPECT_NE(line.out.find(plan.name), std::string::npos);
   }
+}
+
+TEST(CommandLine, every_option_that_a_result_depends_on_is_stored_with_it) {
+  const std::string plain = config_json(parse({"sparse"}).options);
+  std::size_t keys = 0;
+  for (const OptionRow& row : option_table()) {
+    if (*row.key == '\0') continue;
+    ++keys;
+    EXPECT_EQ(plain.find("\"" + std::string(row.key) + "\":") != std::string::npos, !row.later) << row.flags;
+  }
+  EXPECT_GT(keys, 30U);
+  const std::string cuda = config_json(parse({"allreduce", "--memory", "cuda"}).options);
+  EXPECT_NE(cuda.find(R"("memory":"cuda")"), std::string::npos) << "left out only where it is preset";
 }
 
 TEST(CommandLine, result_relevant_options_change_the_configuration_and_others_do_not) {

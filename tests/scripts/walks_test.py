@@ -133,7 +133,7 @@ def caught(copy, _cxx, mpicc, _gtest):
 
 def option(copy, cxx, mpicc, _gtest):
     """The files compile with the new option."""
-    for file in ("bench/options.cpp", "bench/config.cpp"):
+    for file in ("bench/options.cpp", "bench/option_table.cpp"):
         run(cxx, *FLAGS, *mpi_flags(mpicc), "-fsyntax-only", file, folder=copy)
 
 

@@ -92,7 +92,8 @@ class RankCall {
       reduction_.residual = call.vectors->residual.empty() ? nullptr : call.vectors->residual[rank];
       return;
     }
-    // The steps compare this with null and never read it. Frames with raw elements are as short as all others.
+    // The steps compare this with null and never read it. Frames with raw elements are as short as all
+    // others.
     if (call.feedback) reduction_.residual = &no_residual_;
     facts_.raw = false;
   }

@@ -1,4 +1,5 @@
-// One compressed allreduce among simulated ranks: the library's agreement and executor over the network of a World.
+// One compressed allreduce among simulated ranks: the library's agreement and executor over the network of a
+// World.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace mq::sim {
 
 inline constexpr int kMostRanks = 16384;  // of one process: two memory areas each, see Fibers
 
-// The vectors of a call, by rank. Each holds the call's elements; those of `residual` are of the compute type. Without
-// residuals there is no feedback.
+// The vectors of a call, by rank. Each holds the call's elements; those of `residual` are of the compute
+// type. Without residuals there is no feedback.
 struct Vectors {
   std::vector<const std::byte*> input;
   std::vector<std::byte*> output, residual;
@@ -58,8 +59,8 @@ struct SimulatedResult {
   const SimulatedRank& last() const;
 };
 
-// The segments of a call in flight: so many, or with 0 as many as core/channel.hpp chooses with few threads. Never more than a
-// window has tags for.
+// The segments of a call in flight: so many, or with 0 as many as core/channel.hpp chooses with few threads.
+// Never more than a window has tags for.
 int pipelines_of(const Plan& plan, int ranks, int segments = 0);
 // The plan of a call.
 const PlanRow& plan_of(const SimulatedCall& call);
@@ -67,7 +68,8 @@ const PlanRow& plan_of(const SimulatedCall& call);
 // Returns when all ranks have entered it: by dissemination, with empty messages.
 Status barrier(SimComm& comm);
 
-// Whether a call can be simulated on this network with these rates; if not, why. Raw steps need the rates of raw.
+// Whether a call can be simulated on this network with these rates; if not, why. Raw steps need the rates of
+// raw.
 Status check(const SimulatedCall& call, const Network& network, const Rates& rates);
 
 // Not of the method mpi. check() must have allowed it. Throws std::bad_alloc.

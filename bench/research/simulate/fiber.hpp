@@ -1,5 +1,5 @@
-// User-level contexts: functions that leave and resume each other on one thread. A simulation runs each rank in one,
-// so that ranks are plain functions, 4096 ranks need no threads, and their order is always the same.
+// User-level contexts: functions that leave and resume each other on one thread. A simulation runs each rank
+// in one, so that ranks are plain functions, 4096 ranks need no threads, and their order is always the same.
 #pragma once
 
 #include <ucontext.h>
@@ -13,8 +13,8 @@ namespace mq::sim {
 
 class Fibers {
  public:
-  // Room for n fibers. Throws std::bad_alloc. The memory of a stack is used only as far as it is touched; a page that
-  // cannot be read or written lies below each.
+  // Room for n fibers. Throws std::bad_alloc. The memory of a stack is used only as far as it is touched; a
+  // page that cannot be read or written lies below each.
   explicit Fibers(std::size_t n);
   ~Fibers();
   Fibers(const Fibers&) = delete;

@@ -23,7 +23,8 @@ struct Footprint {
 // check() must have allowed the call. Throws std::bad_alloc.
 Footprint footprint(const SimulatedCall& call, const Network& network, const Rates& rates);
 
-// The table of results/2026-11-25-scale/README.md up to so many ranks, of a one-bit call of 1 MiB of floats, in Markdown.
+// The table of results/2026-11-25-scale/README.md up to so many ranks, of a one-bit call of 1 MiB of floats,
+// in Markdown.
 std::string footprint_table(int most_ranks);
 
 }  // namespace mq::sim

@@ -1,5 +1,5 @@
-// mpiq-simulate: the points of the command line one after the other, in the result file of mpiq-bench. All rows have the
-// status "simulated" and so are never taken for measured ones.
+// mpiq-simulate: the points of the command line one after the other, in the result file of mpiq-bench. All
+// rows have the status "simulated" and so are never taken for measured ones.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "bench/option_table.hpp"
 #include "bench/parse.hpp"
-#include "bench/sparse_options.hpp"
 #include "mpi_quant/base/json.hpp"
 
 namespace mq::sim {
@@ -25,7 +25,7 @@ struct Words {
   std::string ranks = "2,16,64,256", sizes = "64K,1M,16M", methods = "mpi,bf16,onebit", baseline{kBestDense},
               dtype = "f32", link = "lab-10gbit", node = "500ns/8GB", buffers = "rotate", resume = "on";
   bool is_sparse = false;
-  bench::SparseWords lists;
+  bench::OptionTexts lists;
   std::string list_costs = text_of(SparseReduction{}.costs);
 };
 
@@ -33,7 +33,7 @@ void add_sparse_options(CLI::App& app, SimulateOptions& o, Words& w) {
   app.add_flag(
       "--sparse", w.is_sparse,
       "reduce sparse vectors, by union, kylix and fused of mpiq-bench sparse; dense methods reduce the whole vector");
-  bench::add_sparse_options(app, w.lists);
+  w.lists.add(app, bench::kLists, o.sweep);
   for (const char* word : {"--density", "--distribution", "--stride", "--in", "--lists"})
     app.get_option(word)->needs("--sparse");
   app.add_option(
@@ -142,7 +142,7 @@ Status take_words(const Words& w, SimulateOptions& o) {
   if (w.is_sparse) {
     s.sparse.emplace();
     s.feedback = false;
-    MQ_TRY(bench::take_sparse(w.lists, *s.sparse));
+    MQ_TRY(w.lists.read(s));
     if (const Status status = parse_times(w.list_costs, o.list_costs); !status.ok())
       return {Code::bad_argument, "--list-costs: " + status.text()};
     if (o.asks_model) return {Code::bad_argument, "--model: not of sparse vectors"};

@@ -1,6 +1,6 @@
-// One reduction of sparse vectors among simulated ranks: the algorithms of sparse_allreduce over the network of a World. The
-// lists and their values exist, and every result is checked. What a rank does with its lists takes a time for each
-// entry (ListCosts), whatever the entry's values.
+// One reduction of sparse vectors among simulated ranks: the algorithms of sparse_allreduce over the network
+// of a World. The lists and their values exist, and every result is checked. What a rank does with its lists
+// takes a time for each entry (ListCosts), whatever the entry's values.
 #pragma once
 
 #include <array>
@@ -14,9 +14,11 @@
 
 namespace mq::sim {
 
-// Seconds for each entry of a list: to write it to a message, to read it from one, to merge it with other lists.
+// Seconds for each entry of a list: to write it to a message, to read it from one, to merge it with other
+// lists.
 using ListCosts = std::array<double, 3>;  // by sparse::Work
-// Those of this processor, measured as the library does for its choice of an algorithm. Throws std::bad_alloc.
+// Those of this processor, measured as the library does for its choice of an algorithm. Throws
+// std::bad_alloc.
 ListCosts measure_list_costs();
 std::string text_of(const ListCosts& costs);  // such as "2ns/2ns/3ns"
 

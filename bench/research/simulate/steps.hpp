@@ -1,9 +1,11 @@
-// The codec steps of a simulated rank: a backend of the executor that charges the rank for what each step costs.
+// The codec steps of a simulated rank: a backend of the executor that charges the rank for what each step
+// costs.
 //
-// With vectors the steps are also carried out, by the host's backend. Without, nothing is encoded: the payload of a
-// frame is eight bytes, which say how many bytes the codec would have written (described_codec). The executor sends,
-// checks and receives such frames as any others, with headers, tags and rounds as they are. The network charges for
-// the bytes that they stand for (wire_bytes_of), so neither time nor memory goes into vectors.
+// With vectors the steps are also carried out, by the host's backend. Without, nothing is encoded: the
+// payload of a frame is eight bytes, which say how many bytes the codec would have written (described_codec).
+// The executor sends, checks and receives such frames as any others, with headers, tags and rounds as they
+// are. The network charges for the bytes that they stand for (wire_bytes_of), so neither time nor memory goes
+// into vectors.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +22,9 @@
 
 namespace mq::sim {
 
-// How many bytes a codec writes for n elements. If its wire has a fixed length this is the bound. Otherwise normal noise is
-// encoded once for each length, a few times with feedback, and the last wire counts. Of more than 4 Mi elements it is the bound, too.
+// How many bytes a codec writes for n elements. If its wire has a fixed length this is the bound. Otherwise
+// normal noise is encoded once for each length, a few times with feedback, and the last wire counts. Of more
+// than 4 Mi elements it is the bound, too.
 class WireSizes {
  public:
   WireSizes(const kernels::Codec& codec, const kernels::Params& params, kernels::Element element,
@@ -56,7 +59,8 @@ std::size_t wire_bytes_of(std::span<const std::byte> message);
 
 class SimBackend final : public Backend {
  public:
-  // compute is called with the seconds for which a step uses the processor of this rank. The costs must outlive this object.
+  // compute is called with the seconds for which a step uses the processor of this rank. The costs must
+  // outlive this object.
   SimBackend(std::function<void(double)> compute, const StepCosts& costs)
       : compute_(std::move(compute)), costs_(costs) {}
   std::size_t pipeline_bytes(const Reduction& reduction, const Layout& layout) const override;

@@ -203,7 +203,8 @@ std::string World::stuck() const {
          first_left(false, " did not take a message from rank ");
 }
 
-// Source and tag of a receive (is_receive) or a message that is left on a rank: the lowest ones. -1: there is none.
+// Source and tag of a receive (is_receive) or a message that is left on a rank: the lowest ones. -1: there is
+// none.
 std::pair<int, int> World::first_left_of(int rank, bool is_receive) const {
   for (int from = 0; from < size_; ++from) {
     int tag = std::numeric_limits<int>::max();
@@ -294,8 +295,9 @@ int World::server_of(const Message& m, int hop, double& latency_s) const {
   }
 }
 
-// The first byte of a message comes to the next server on its way. When those before it have passed, it goes on to the one
-// after it at once, and the last byte follows. True if there is none after it: then the message is with its receiver.
+// The first byte of a message comes to the next server on its way. When those before it have passed, it goes
+// on to the one after it at once, and the last byte follows. True if there is none after it: then the message
+// is with its receiver.
 bool World::pass(Message* m, double time_s) {
   double latency_s = 0;
   Server& s = servers_[static_cast<std::size_t>(server_of(*m, m->hop, latency_s))];

@@ -1,11 +1,13 @@
-// Ranks that communicate in virtual time: SimComm is a Comm (mpi_quant/base/comm.hpp), so that the agreement, the executor and
-// the sparse algorithms run over it as they are. World is the network between the ranks, and the queue of events.
+// Ranks that communicate in virtual time: SimComm is a Comm (mpi_quant/base/comm.hpp), so that the agreement,
+// the executor and the sparse algorithms run over it as they are. World is the network between the ranks, and
+// the queue of events.
 //
-// Every rank is a fiber with a clock of its own. compute() and the overhead of messages advance it without giving up the
-// processor, so it may be ahead of the time of the world. Only a test of a request that is not complete yet needs to
-// know what happens until then: there the rank leaves, and returns when the world's time has reached its clock. So a
-// rank that tests sees exactly the messages that have arrived by its clock. Events at one time happen in the order in
-// which they were made. Nothing else decides: equal inputs give equal times on every machine.
+// Every rank is a fiber with a clock of its own. compute() and the overhead of messages advance it without
+// giving up the processor, so it may be ahead of the time of the world. Only a test of a request that is not
+// complete yet needs to know what happens until then: there the rank leaves, and returns when the world's
+// time has reached its clock. So a rank that tests sees exactly the messages that have arrived by its clock.
+// Events at one time happen in the order in which they were made. Nothing else decides: equal inputs give
+// equal times on every machine.
 #pragma once
 
 #include <array>
@@ -44,8 +46,8 @@ class SimComm {
   };
   int rank() const { return rank_; }
   int size() const;
-  // After the world has found that some rank waits for ever, all of these return that error. A message is for another rank, and
-  // its contents have less than 4 GiB.
+  // After the world has found that some rank waits for ever, all of these return that error. A message is for
+  // another rank, and its contents have less than 4 GiB.
   Status send(int to, int tag, std::span<const std::byte> out, Request& request);
   Status receive(int from, int tag, std::span<std::byte> in, Request& request);
   Status test(Request& request, bool& done, std::size_t& received_bytes);
@@ -53,7 +55,8 @@ class SimComm {
   void busy() {}
   // The processor of this rank is in use for so long.
   void compute(double seconds);
-  // Returns when the world's time has reached this rank's clock: all that other ranks do until then has happened.
+  // Returns when the world's time has reached this rank's clock: all that other ranks do until then has
+  // happened.
   Status catch_up();
   // The virtual time on this rank, in seconds.
   double now_s() const;
@@ -81,13 +84,13 @@ class World {
   // Whether a message is lost on its way.
   using Loses = std::function<bool(int from, int to, int tag)>;
 
-  // The network must be usable (check(network)). Throws std::bad_alloc. most_ahead: after so many messages a rank that sends waits
-  // for the world's time, so that few messages exist at once. It changes no time.
+  // The network must be usable (check(network)). Throws std::bad_alloc. most_ahead: after so many messages a
+  // rank that sends waits for the world's time, so that few messages exist at once. It changes no time.
   World(int ranks, const Network& network, WireBytes wire_bytes = nullptr, Loses loses = {},
         int most_ahead = 256);
   // Runs body on every rank, from time 0. If some rank waits for ever, its calls and those of all others
-  // return an error from then on; so does this, once all have returned. What a body throws is thrown here. To be
-  // called once.
+  // return an error from then on; so does this, once all have returned. What a body throws is thrown here. To
+  // be called once.
   Status run(const std::function<void(SimComm&)>& body);
 
   int size() const { return size_; }
@@ -128,7 +131,8 @@ class World {
     // How long a message takes that comes at this time. Parts of the burst that it uses pass at once.
     double take(double time_s, std::size_t bytes);
   };
-  // What a rank has of one other rank: receives that wait for a message, and messages that wait for a receive. All bytes 0: nothing.
+  // What a rank has of one other rank: receives that wait for a message, and messages that wait for a
+  // receive. All bytes 0: nothing.
   struct Source {
     SimComm::Request *first = nullptr, *last = nullptr;
     Fifo arrived;

@@ -40,8 +40,8 @@ class Network {
   const std::vector<Span>& tensors() const { return tensors_; }
   std::size_t examples() const { return train_.count; }
   std::size_t tests() const { return test_.count; }
-  // Sets gradients (as many as parameters) to `scale` times the sum of the derivatives of the losses of these examples. Returns
-  // the sum of the losses.
+  // Sets gradients (as many as parameters) to `scale` times the sum of the derivatives of the losses of these
+  // examples. Returns the sum of the losses.
   double gradient(std::span<const std::uint32_t> examples, float scale, float* gradients);
   // The number of tests, of n from `begin` on, that are recognised.
   std::size_t recognised(std::size_t begin, std::size_t n);

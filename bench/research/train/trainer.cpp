@@ -32,8 +32,8 @@ double book(double& phase, double start) {
   return now;
 }
 
-// The results of memory=momentum have the momentum in them already, so the parameters are updated without another. A single rank
-// compresses nothing, and has no memory.
+// The results of memory=momentum have the momentum in them already, so the parameters are updated without
+// another. A single rank compresses nothing, and has no memory.
 Rule rule_of(const TrainOptions& options, const Method& method, MPI_Comm comm) {
   int ranks = 1;
   PMPI_Comm_size(comm, &ranks);
@@ -89,8 +89,8 @@ Trainer::Share Trainer::share_of(std::size_t begin, std::size_t n) const {
   return {begin + first, n * (r + 1) / p - first};
 }
 
-// The gradient of this rank's share of n examples. It is divided by n, so that the gradients of all ranks add up to that of the
-// mean over the examples.
+// The gradient of this rank's share of n examples. It is divided by n, so that the gradients of all ranks add
+// up to that of the mean over the examples.
 void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
   const Share mine = share_of(begin, n);
   loss_ += network_.gradient({&order_[mine.begin], mine.n}, 1 / static_cast<float>(n), gradients);
@@ -130,8 +130,8 @@ Status Trainer::write(const float* gradients) const {
   return {};
 }
 
-// The rate of the next step. Where P ranks take P times the images of one, a rate P times as large is right later and too large
-// at first (Goyal et al. 2017: Accurate, Large Minibatch SGD, section 2.2).
+// The rate of the next step. Where P ranks take P times the images of one, a rate P times as large is right
+// later and too large at first (Goyal et al. 2017: Accurate, Large Minibatch SGD, section 2.2).
 double Trainer::rate_now(int epoch) const {
   const double rate = options_.rate * std::pow(options_.decay, epoch - 1);
   if (steps_ >= options_.warmup) return rate;

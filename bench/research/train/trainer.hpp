@@ -19,8 +19,8 @@ namespace mq::bench {
 struct Evaluation {
   int epoch = 0;
   std::int64_t step = 0;
-  // Mean over the examples of the steps since the last evaluation; with --batch 0, of the last step, so of the parameters
-  // before it.
+  // Mean over the examples of the steps since the last evaluation; with --batch 0, of the last step, so of
+  // the parameters before it.
   double loss = 0;
   double accuracy = 0;  // of the tests
   double train_s = 0, compute_s = 0, reduce_s = 0, update_s = 0, encode_s = 0, decode_s = 0, wait_s = 0;

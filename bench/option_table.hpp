@@ -1,0 +1,69 @@
+// The options of mpiq-bench as rows of one table (option_table.cpp). A row is the flag, the member, the key
+// in the options that are stored with a result, and the help. The command line, sweep files and the stored
+// text are made of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bench/options.hpp"
+
+namespace mq::bench {
+
+// Subcommands. kLists: the lists of mpiq-simulate, which are those of `mpiq-bench sparse`.
+enum Command : unsigned {
+  kAllreduce = 1,
+  kSparse = 2,
+  kLink = 4,
+  kLists = 8,
+  kVectors = kAllreduce | kSparse,
+  kAll = 7
+};
+
+struct OptionRow {
+  // A text with a grammar of our own: what it is without the flag, and what reads it. An empty preset is not
+  // read.
+  struct Text {
+    const char* preset;
+    Status (*read)(const std::string& text, Options& into);
+  };
+  struct Flag {
+    bool& (*at)(Options&);
+  };
+  template <class T>
+  using At = T& (*)(Options&);
+  using Json = std::string (*)(const Options&);
+
+  unsigned commands;
+  std::string flags;  // as CLI11 takes them; the last one names the option in errors
+  std::variant<Flag, At<int>, At<std::uint64_t>, At<double>, At<std::string>, Text> value;
+  const char* key;  // "": no result depends on the option
+  std::string help;
+  Json json = nullptr;                    // of a Text; others are stored as they are
+  std::optional<CLI::Validator> check{};  // of a number
+  bool later = false;  // stored only if it is not preset, so that earlier files keep their text
+  std::vector<std::string> excludes{};  // flags of rows above
+};
+
+std::span<const OptionRow> option_table();
+
+// The texts of one command, until they are read.
+class OptionTexts {
+ public:
+  // Adds the rows of a command.
+  void add(CLI::App& app, Command command, Options& options);
+  // Reads the texts in the order of the table.
+  Status read(Options& options) const;
+
+ private:
+  std::deque<std::pair<const OptionRow*, std::string>> texts_;
+};
+
+}  // namespace mq::bench
