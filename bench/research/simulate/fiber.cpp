@@ -21,8 +21,9 @@ namespace {
 
 constexpr std::size_t kPage = 4096, kStack = std::size_t{256} << 10;
 
-// AddressSanitizer must know on which stack the thread is. departing() comes before a switch and keeps what the
-// sanitizer knows of this stack in `known`, or forgets it if that is null. arrived() comes behind a switch.
+// AddressSanitizer must know on which stack the thread is. departing() comes before a switch and keeps what
+// the sanitizer knows of this stack in `known`, or forgets it if that is null. arrived() comes behind a
+// switch.
 void departing([[maybe_unused]] void** known, [[maybe_unused]] const void* bottom,
                [[maybe_unused]] std::size_t size) {
 #ifdef MQ_ADDRESS_SANITIZER
