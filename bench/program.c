@@ -21,10 +21,11 @@ int mpiq_launched_by_own_mpi(const char* program) {
   return 0;
 }
 
-/* In MPI_Finalize each rank asks its peers to confirm that all has arrived, then waits for all processes without
- * answering others any more. A rank hangs if it asks one that already waits so. That happens if the other was
- * confirmed by a call that came before this rank's MPI_Finalize. After the pause every rank has left the barrier,
- * so that no confirmation is given outside MPI_Finalize, and within it a rank asks before it answers. */
+/* In MPI_Finalize each rank asks its peers to confirm that all has arrived, then waits for all processes
+ * without answering others any more. A rank hangs if it asks one that already waits so. That happens if
+ * the other was confirmed by a call that came before this rank's MPI_Finalize. After the pause every rank
+ * has left the barrier, so that no confirmation is given outside MPI_Finalize, and within it a rank asks
+ * before it answers. */
 int mpiq_finalize(void) {
   MPI_Barrier(MPI_COMM_WORLD);
   nanosleep(&(struct timespec){0, kQuiet_ns}, NULL);

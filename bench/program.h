@@ -1,8 +1,8 @@
 /* How every program of ours begins and ends between MPI_Init and MPI_Finalize.
- * Begin: was it started by the launcher of the MPI it is linked with? Another MPI's starts it as often as it is
- * told, and each process then believes that it is alone.
- * End: MPI_Finalize of MPICH before 4.2 over UCX and TCP can wait for ever (openucx/ucx issue 8738, pmodels/mpich
- * pull request 6596). */
+ * Begin: was it started by the launcher of the MPI it is linked with? Another MPI's starts it as often as it
+ * is told, and each process then believes that it is alone.
+ * End: MPI_Finalize of MPICH before 4.2 over UCX and TCP can wait for ever (openucx/ucx issue 8738,
+ * pmodels/mpich pull request 6596). */
 #ifndef BENCH_PROGRAM_H
 #define BENCH_PROGRAM_H
 

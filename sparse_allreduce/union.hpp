@@ -10,7 +10,8 @@
 //
 // split follows SSAR split allgather (Renggli et al., SparCML, SC 2019, section 5). Here positions take 1 or
 // 2 bytes instead of 4, and each slice switches to dense by the format of its positions. Merged streams are
-// forwarded unchanged by dissemination (Bruck et al., IEEE TPDS 1997), so that every rank decodes the same bytes.
+// forwarded unchanged by dissemination (Bruck et al., IEEE TPDS 1997), so that every rank decodes the same
+// bytes.
 //
 // Sums are left folds in the order of the ranks, with two exceptions: recursive_doubling sums in a tree over
 // the ranks; dense sums in the MPI library's order.

@@ -2,11 +2,17 @@
 // is checked by builds without; here it is enough that every line runs on every kind of rank count.
 #pragma once
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // GCC
+#if defined(__SANITIZE_ADDRESS__)  // GCC
 #  define MQ_SANITIZED
+#elif defined(__SANITIZE_THREAD__)
+#  define MQ_SANITIZED
+#  define MQ_SANITIZED_THREADS
 #elif defined(__has_feature)  // clang
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#  if __has_feature(address_sanitizer)
 #    define MQ_SANITIZED
+#  elif __has_feature(thread_sanitizer)
+#    define MQ_SANITIZED
+#    define MQ_SANITIZED_THREADS
 #  endif
 #endif
 
@@ -16,6 +22,11 @@ namespace mq::test {
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
+#endif
+#ifdef MQ_SANITIZED_THREADS  // by ThreadSanitizer
+inline constexpr bool kSanitizedThreads = true;
+#else
+inline constexpr bool kSanitizedThreads = false;
 #endif
 
 }  // namespace mq::test

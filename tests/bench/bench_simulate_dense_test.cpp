@@ -1,5 +1,5 @@
-// MPI's own reduction among simulated ranks: times where a formula is exact, every number of ranks, and the choice of the
-// fastest algorithm.
+// MPI's own reduction among simulated ranks: times where a formula is exact, every number of ranks, and the
+// choice of the fastest algorithm.
 
 #include <gtest/gtest.h>
 
@@ -54,8 +54,8 @@ TEST(SimulatedDense, takes_the_messages_and_additions_of_its_algorithm) {
   }
 }
 
-// Every message has the length that its receiver expects, else the call fails. Each algorithm sends at least what a reduction
-// must: 2 (P - 1) vectors in all.
+// Every message has the length that its receiver expects, else the call fails. Each algorithm sends at least
+// what a reduction must: 2 (P - 1) vectors in all.
 TEST(SimulatedDense, every_number_of_ranks_sends_what_its_algorithm_says) {
   for (int ranks = 2; ranks <= 33; ++ranks)
     for (const std::size_t count : {1u, 7u, 1000u}) {

@@ -91,7 +91,8 @@ TEST(SimulatedNetwork, a_processor_that_copies_slowly_copies_what_it_sends_and_w
   EXPECT_NEAR(half_to_half(2, n, 5000), 2 * n.overhead_s + n.latency_s + copy_s, 1e-15) << "one way";
 }
 
-// A rank that computes while a message comes copies all of it afterwards, and the time in which it waited serves once.
+// A rank that computes while a message comes copies all of it afterwards, and the time in which it waited
+// serves once.
 TEST(SimulatedNetwork, only_a_rank_that_waits_copies_meanwhile) {
   Network n = network();
   n.copy_s = 0.5e-9;
@@ -219,7 +220,8 @@ TEST(SimulatedNetwork, what_a_rank_throws_is_thrown) {
                std::runtime_error);
 }
 
-// Its requests are gone with it: what comes later must not be written to them, nor to the buffers that they name.
+// Its requests are gone with it: what comes later must not be written to them, nor to the buffers that they
+// name.
 TEST(SimulatedNetwork, a_rank_that_ends_early_is_sent_to_in_vain) {
   for (const bool throws : {false, true}) {
     if (throws && !kThrows) continue;

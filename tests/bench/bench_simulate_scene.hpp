@@ -21,7 +21,8 @@ inline Network network() {
 
 // From the call of send() at one rank to the end of the test at the other, if nothing else is on the way.
 inline double message_s(const Network& n, double bytes) {
-  // Bytes are copied while they leave, and while the receiver waits for them. Copying the last ones is not simulated.
+  // Bytes are copied while they leave, and while the receiver waits for them. Copying the last ones is not
+  // simulated.
   return 2 * n.overhead_s + n.latency_s + bytes * std::max(1 / n.bandwidth_Bps, n.copy_s);
 }
 

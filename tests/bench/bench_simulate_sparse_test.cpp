@@ -1,4 +1,5 @@
-// Simulated reductions of sparse vectors. Every simulation checks its own sums, so that here ok also means right.
+// Simulated reductions of sparse vectors. Every simulation checks its own sums, so that here ok also means
+// right.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Simulated calls: times where a formula is exact, results against threads as ranks, many ranks, lost messages, and
-// the rates of codecs.
+// Simulated calls: times where a formula is exact, results against threads as ranks, many ranks, lost
+// messages, and the rates of codecs.
 
 #include <gtest/gtest.h>
 
@@ -203,7 +203,8 @@ TEST(SimulatedCall, many_ranks_complete_several_calls_in_flight) {
   }
 }
 
-// Each rank with a port of its own, as in the published results, and each call in a window of tags of its own.
+// Each rank with a port of its own, as in the published results, and each call in a window of tags of its
+// own.
 TEST(SimulatedCall, a_thousand_ranks_complete_several_calls_in_flight) {
   for (const char* const method : {"onebit/grid", "raw/recursive_doubling"}) {
     SimulatedCall call = call_of(method, 1 << 16, many_ranks());
@@ -217,7 +218,8 @@ TEST(SimulatedCall, a_thousand_ranks_complete_several_calls_in_flight) {
   }
 }
 
-// A call that follows others takes as long as the first one, where ports have no bursts. Where they have, the first one uses them up.
+// A call that follows others takes as long as the first one, where ports have no bursts. Where they have, the
+// first one uses them up.
 TEST(SimulatedCall, calls_one_after_the_other_find_the_network_as_it_was_left) {
   Network n = network();
   SimulatedCall call = call_of("raw/direct", 1 << 16, 8);
@@ -263,7 +265,8 @@ TEST(SimulatedCall, the_model_of_time_is_near_the_engine) {
             if (plan.name == "allgather" && ranks * (bytes >> 20) > 64) continue;
             const SimulatedCall call =
                 call_of((std::string(codec) + "/" + std::string(plan.name)).c_str(), bytes / 4, ranks);
-            // Then some slices are empty, and rank 0 does not do what all others do: each of the others takes all hops.
+            // Then some slices are empty, and rank 0 does not do what all others do: each of the others takes
+            // all hops.
             const std::size_t blocks = call.count / call.method.codec->block(call.method.params);
             if (plan.name == "ring" && blocks < static_cast<std::size_t>(ranks)) continue;
             const Rates& rates = measured.missing(codec, kernels::Element::f32).empty() ? measured : constant;

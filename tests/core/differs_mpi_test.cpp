@@ -1,4 +1,5 @@
-// Ranks with different policies. What the policies say is ignored on all ranks; what a call says itself is not.
+// Ranks with different policies. What the policies say is ignored on all ranks; what a call says itself is
+// not.
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// Launches of several segments that become one (mpi_quant/device/batch.hpp): the bits are those of a launch for each, for
-// every device row. In the emulator, or on a GPU.
+// Launches of several segments that become one (mpi_quant/device/batch.hpp): the bits are those of a launch
+// for each, for every device row. In the emulator, or on a GPU.
 
 #include "mpi_quant/device/batch.hpp"
 
@@ -119,7 +119,8 @@ TEST(DeviceBatch, SegmentsThatShareLaunches) {
   });
 }
 
-// 40 segments copy, then launch: more than a launch has runs, and more operations than the batch has room for.
+// 40 segments copy, then launch: more than a launch has runs, and more operations than the batch has room
+// for.
 TEST(DeviceBatch, OperationsOfASegmentStayInOrder) {
   constexpr std::size_t kSegments = 40, kBytes = 100;
   std::vector<std::byte> from(kSegments * kBytes), between(from.size()), to(from.size()), back(from.size());
@@ -138,7 +139,8 @@ TEST(DeviceBatch, OperationsOfASegmentStayInOrder) {
   EXPECT_LE(launches, 5);
 }
 
-// The blocks of a sparse frame are found one after the other (kernels/sparse/walk.cuh). They are few, however long the vector is.
+// The blocks of a sparse frame are found one after the other (kernels/sparse/walk.cuh). They are few, however
+// long the vector is.
 TEST(DeviceBatch, SparseFramesHaveFewBlocks) {
   for (const char* const name : {"threshold", "adaptive", "topk", "zerorun"}) {
     const kernels::Codec& codec = *kernels::find_codec(name);

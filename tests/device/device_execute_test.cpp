@@ -153,8 +153,9 @@ TEST_F(DeviceExecute, calls_like_the_one_before_allocate_nothing) {
   });
 }
 
-// What a call of 64 MiB asks of the driver: 128 segments on each rank, each with an encode and two decodes, and a copy before a decode where the codec does
-// not read the message in place. With smaller MPIQ_CUDA_SEGMENTS launches are shorter.
+// What a call of 64 MiB asks of the driver: 128 segments on each rank, each with an encode and two decodes,
+// and a copy before a decode where the codec does not read the message in place. With smaller
+// MPIQ_CUDA_SEGMENTS launches are shorter.
 struct Asked {
   const char* codec;
   int runs;  // of kernels, one for each step of a segment

@@ -175,7 +175,8 @@ TEST(DeviceRows, StepsOfOneBit) {
     }
 }
 
-// These codecs have rows for all parameters, and only launches of kernels that exist. The others are encoded on the host.
+// These codecs have rows for all parameters, and only launches of kernels that exist. The others are encoded
+// on the host.
 TEST(DeviceRows, Table) {
   for (const char* const codec : {"raw", "bf16", "f16", "int8", "int4", "qsgd", "terngrad", "mxfp8", "mxfp6",
                                   "mxfp4", "nvfp4", "minifloat", "rangefloat", "natural", "onebit", "bound"})

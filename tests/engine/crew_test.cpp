@@ -34,8 +34,8 @@ TEST(Crew, RunsEachPartOnce) {
     EXPECT_EQ(counts_of(n), std::vector<int>(static_cast<std::size_t>(n), 1)) << n;
 }
 
-// While it lives, EXPECT_EXIT runs its statement in a process that is started anew. AddressSanitizer may hang where a process
-// that had threads forks and starts threads.
+// While it lives, EXPECT_EXIT runs its statement in a process that is started anew. AddressSanitizer may hang
+// where a process that had threads forks and starts threads.
 struct NewProcess {
   NewProcess() { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
   ~NewProcess() { testing::FLAGS_gtest_death_test_style = before; }
@@ -44,7 +44,8 @@ struct NewProcess {
   const std::string before = testing::FLAGS_gtest_death_test_style;
 };
 
-// The exit code of a process whose thread is bound to one processor before its first job: 0 if the other threads have `all`.
+// The exit code of a process whose thread is bound to one processor before its first job: 0 if the other
+// threads have `all`.
 [[noreturn]] void first_job_of_a_bound_thread(const cpu_set_t& all) {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -64,7 +65,8 @@ struct NewProcess {
   std::_Exit(right == 3 ? 0 : 1);
 }
 
-// crew_openmp_test runs it with an OpenMP runtime that bound this program's thread before the library was loaded.
+// crew_openmp_test runs it with an OpenMP runtime that bound this program's thread before the library was
+// loaded.
 TEST(Crew, ThreadsOfABoundThreadHaveAllProcessors) {
   const bool bound_before = std::getenv("OMP_PROC_BIND") != nullptr;
   cpu_set_t all;

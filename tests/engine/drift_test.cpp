@@ -17,7 +17,7 @@ namespace mq::test {
 namespace {
 
 constexpr std::size_t kN = 40;
-constexpr int kRanks = 3, kCalls = 2000;
+constexpr int kRanks = 3, kCalls = kSanitized ? 100 : 2000;
 constexpr const char* kCodecs[]{"raw", "bf16", "int8", "onebit", "topk"};
 constexpr double kUnit = static_cast<double>(std::numeric_limits<float>::epsilon());
 // The random walk of 2,000 calls has 45 units, and a constant error in each call 2,000.

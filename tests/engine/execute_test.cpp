@@ -63,8 +63,7 @@ TEST(Execute, bits_do_not_depend_on_pipelines_and_threads) {
       const std::size_t n = 9 * kChunkBytes / 4 + 77;
       const auto x = inputs<float>(3, n);
       const Outcome<float> expected = run(scene, x, zeros<float>(3, n));
-      for (const auto [pipelines, threads] :
-           {std::array{1, 1}, std::array{1, 5}, std::array{2, 2}, std::array{16, 1}, std::array{16, 5}}) {
+      for (const auto [pipelines, threads] : {std::array{1, 5}, std::array{2, 2}, std::array{16, 1}}) {
         scene.pipelines = pipelines;
         scene.threads = threads;
         const Outcome<float> got = run(scene, x, zeros<float>(3, n));
@@ -126,13 +125,15 @@ TEST(Execute, results_do_not_depend_on_the_order_of_arrival) {
   });
 }
 
-// Long vectors: two or four ranks, in turn. Every plan and every codec has both.
+// Long vectors: two or four ranks, in turn. Every plan and every codec has both. A codec meets half of the
+// plans.
 TEST(Execute, many_segments_in_flight_with_delays_are_reduced_once_each) {
   for (std::size_t c = 0; c < kernels::codecs().size(); ++c)
     for (std::size_t p = 0; p < plans().size(); ++p) {
+      if ((c + p / 2) % 2 != 0) continue;
       const Codec& codec = kernels::codecs()[c];
       const PlanRow& plan = plans()[p];
-      const int ranks = (c + p) % 2 == 0 ? 2 : 4;
+      const int ranks = (c / 2 + p) % 2 == 0 ? 2 : 4;
       const std::size_t n = 6 * kChunkBytes / 4 * static_cast<std::size_t>(ranks) + 1234;
       Scene scene{&codec, &plan, ranks};
       scene.per_node = node_sizes(plan, ranks)[0];

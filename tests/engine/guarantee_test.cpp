@@ -57,7 +57,7 @@ void expect_guarantee(Scene scene, double abs, Input kind, std::size_t n) {
 TEST(Guarantee, every_result_is_within_the_bound_of_the_exact_sum) {
   const Codec* const codec = kernels::find_codec("bound");
   ASSERT_NE(codec, nullptr);
-  for (const int ranks : {2, 3, 4, 5, 6, 7, 8})
+  for (const int ranks : kSanitized ? std::vector{3, 8} : std::vector{2, 3, 4, 5, 6, 7, 8})
     for (const double abs : kBounds)
       for (const Input kind :
            {Input::normal, Input::laplace, Input::one_sided, Input::spikes, Input::mixed_scales})
@@ -101,7 +101,7 @@ void expect_same_bits(Scene scene, std::size_t n) {
 
 TEST(Guarantee, all_plans_and_nodes_give_the_same_bits_and_keep_the_same_residuals) {
   const Codec* const codec = kernels::find_codec("bound");
-  for (const int ranks : {2, 3, 4, 5, 6, 7, 8, 12})
+  for (const int ranks : kSanitized ? std::vector{3, 8} : std::vector{2, 3, 4, 5, 6, 7, 8, 12})
     for (const std::size_t n : {1, 300, 9001}) {
       expect_same_bits<float>({codec, nullptr, ranks}, n);
       expect_same_bits<double>({codec, nullptr, ranks}, n);

@@ -116,7 +116,7 @@ Ends run_mortal(const Scene& scene, const Vectors<float>& input, Fate fate) {
             std::vector<char>(ranks), std::vector<char>(ranks), std::vector<int>(ranks)};
   Life life(scene.ranks);
   Loopback net(scene.ranks, scene.delay_seed);
-  net.run([&](Loopback::Rank& rank) {
+  net.run_in_turn([&](Loopback::Rank& rank) {
     const auto r = static_cast<std::size_t>(rank.rank());
     Mortal comm(rank, life, fate.rank == rank.rank() ? fate.at : -1);
     const Plan plan = scene.plan_of(comm.rank());

@@ -147,11 +147,11 @@ class Loopback {
       });
     for (std::thread& t : threads) t.join();
   }
-  // The same on this thread: the ranks take turns, where they are idle. With sanitizers they are threads all
-  // the same.
+  // The same on this thread: the ranks take turns, where they are idle. With ThreadSanitizer they are threads
+  // all the same, for it does not follow fibers.
   void run_in_turn(const std::function<void(Rank&)>& body) {
     constexpr int kMost = 16;
-    if (kSanitized || size_ > kMost) return run(body);
+    if (kSanitizedThreads || size_ > kMost) return run(body);
     static thread_local sim::Fibers fibers(kMost);
     fibers_ = &fibers;
     for (int r = 0; r < size_; ++r)

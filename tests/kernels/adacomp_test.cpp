@@ -76,8 +76,8 @@ TEST(AdaComp, no_error_exceeds_its_element) {
   });
 }
 
-// A bin sends at least one element where the newest vector agrees in sign with its greatest one, and none if it is zero, or if
-// the newest vector opposes.
+// A bin sends at least one element where the newest vector agrees in sign with its greatest one, and none if
+// it is zero, or if the newest vector opposes.
 TEST(AdaComp, every_bin_sends_but_those_of_zeros_and_of_opposing_vectors) {
   const Row<float> row = fastest("adacomp", {{"bin", 50}, {"block", 1024}});
   const std::size_t bins = row.block() / 50, n = bins * 50;
@@ -96,8 +96,8 @@ TEST(AdaComp, every_bin_sends_but_those_of_zeros_and_of_opposing_vectors) {
   for (std::size_t b = 0; b < bins; ++b) EXPECT_EQ(in_bin(opposing, b), 0) << b;
 }
 
-// The paper's "about 40x" with bins of 50 and "about 200x" with bins of 500: bytes of float vectors over bytes of the wire, in
-// the steady state on N(mu, 1) with mu from N(0, 0.1^2) for each element.
+// The paper's "about 40x" with bins of 50 and "about 200x" with bins of 500: bytes of float vectors over
+// bytes of the wire, in the steady state on N(mu, 1) with mu from N(0, 0.1^2) for each element.
 TEST(AdaComp, compresses_as_in_the_paper) {
   struct Case {
     double bin, least, most;
@@ -130,7 +130,8 @@ TEST(AdaComp, the_mean_of_calls_is_right) {
     expect_mean_of_calls_right(fastest("adacomp", {{"bin", bin}, {"block", 4096}}), Input::normal, 200);
 }
 
-// One byte an entry up to 63 elements a bin, else two; two bits an element where entries would not be shorter.
+// One byte an entry up to 63 elements a bin, else two; two bits an element where entries would not be
+// shorter.
 TEST(AdaComp, takes_the_bytes_of_its_format) {
   for (const double bin : {50, 63, 64, 500})
     for_each_isa("adacomp", {{"bin", bin}}, [&](const auto& row) {

@@ -1,4 +1,5 @@
-// The wire of bound: what was rounded once is sent without loss, the least width is used, and nothing else is accepted.
+// The wire of bound: what was rounded once is sent without loss, the least width is used, and nothing else is
+// accepted.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// fft: the transform is that of the definition, the coefficients sent are those of most energy, and the error is what theory
-// says of them.
+// fft: the transform is that of the definition, the coefficients sent are those of most energy, and the error
+// is what theory says of them.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,8 @@ TEST(Fft, of_all_coefficients_is_exact_but_for_rounding) {
     });
 }
 
-// The squared error is the energy of the coefficients that are not sent (Parseval), and those are the ones with the least.
+// The squared error is the energy of the coefficients that are not sent (Parseval), and those are the ones
+// with the least.
 TEST(Fft, loses_the_energy_of_what_it_does_not_send) {
   for (const double chunk : {64, 1024, 4096})
     for (const double keep : {0.01, 0.15, 0.5})
@@ -83,8 +84,8 @@ TEST(Fft, loses_the_energy_of_what_it_does_not_send) {
       });
 }
 
-// Of independent elements the share keep of coefficients has keep (1 + ln(1 / keep)) of the energy; the small floats lose
-// little beside that.
+// Of independent elements the share keep of coefficients has keep (1 + ln(1 / keep)) of the energy; the small
+// floats lose little beside that.
 TEST(Fft, keeps_the_energy_that_theory_says) {
   for (const double keep : {0.1, 0.15, 0.3}) {
     const Row<float> row = fastest("fft", {{"keep", keep}});
@@ -140,7 +141,8 @@ TEST(Fft, of_coefficients_with_the_same_energy_the_first_are_sent) {
   });
 }
 
-// 1 / 16 for the bits, keep bits / 8 for the parts, 8 bytes for the rest: within 1 % of the estimate of 16 bytes for the rest.
+// 1 / 16 for the bits, keep bits / 8 for the parts, 8 bytes for the rest: within 1 % of the estimate of 16
+// bytes for the rest.
 TEST(Fft, takes_the_bytes_that_theory_says) {
   for (const double keep : {0.15, 0.3, 0.5}) {
     const Row<float> row = fastest("fft", {{"keep", keep}});

@@ -1,6 +1,6 @@
-// The wire format of every row, pinned: a hash of the bytes of one encode in tests/kernels/golden/wire.csv. A change
-// there is a change of format and needs a new codec id. `golden_test --update FILE` writes the file anew; it
-// is the same for every compiler.
+// The wire format of every row, pinned: a hash of the bytes of one encode in tests/kernels/golden/wire.csv. A
+// change there is a change of format and needs a new codec id. `golden_test --update FILE` writes the file
+// anew; it is the same for every compiler.
 
 #include <gtest/gtest.h>
 

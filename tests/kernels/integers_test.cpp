@@ -1,5 +1,5 @@
-// Blockwise integers (int8, int4, qsgd) and their random numbers: the wire is that of the documentation, and the error is
-// that of theory and of an independent simulation.
+// Blockwise integers (int8, int4, qsgd) and their random numbers: the wire is that of the documentation, and
+// the error is that of theory and of an independent simulation.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,8 @@ void for_each_integer_row(const F& property) {
   for (const double bits : {3, 5, 6, 7}) for_each_isa("qsgd", {{"bits", bits}}, property);
 }
 
-// Each element is sent as the integer that the definition asks for, with the bits of noise that philox.hpp gives it.
+// Each element is sent as the integer that the definition asks for, with the bits of noise that philox.hpp
+// gives it.
 TEST(Integers, codes_are_those_of_the_definition) {
   for_each_integer_row([](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;
@@ -113,7 +114,8 @@ TEST(Integers, take_the_bytes_that_the_table_says) {
     EXPECT_EQ(bytes("qsgd", {{"bits", bits}}), bits / 8 + 4 / 512.0) << bits;
 }
 
-// The mean squared error that an independent simulation found, blocks of 512 (Gauss and Laplace, unit variance).
+// The mean squared error that an independent simulation found, blocks of 512 (Gauss and Laplace, unit
+// variance).
 TEST(Integers, error_is_that_of_an_independent_simulation) {
   struct Case {
     std::string_view codec;

@@ -1,5 +1,5 @@
-// Memory rules on tiles, over the table: all instruction sets give the same bits, nothing beyond a tile is touched, arrays
-// stay finite, and the norm of a vector is right whatever its magnitude.
+// Memory rules on tiles, over the table: all instruction sets give the same bits, nothing beyond a tile is
+// touched, arrays stay finite, and the norm of a vector is right whatever its magnitude.
 
 #include "kernels/memory.hpp"
 

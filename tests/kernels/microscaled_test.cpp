@@ -1,5 +1,6 @@
-// The OCP Microscaling formats (mxfp8, mxfp6, mxfp4), minifloat and NVFP4: every code stands for the number of the OCP text,
-// every number between two of them goes to the nearer one, and the scale is the one of the text.
+// The OCP Microscaling formats (mxfp8, mxfp6, mxfp4), minifloat and NVFP4: every code stands for the number
+// of the OCP text, every number between two of them goes to the nearer one, and the scale is the one of the
+// text.
 
 #include <gtest/gtest.h>
 
@@ -17,8 +18,8 @@ namespace {
 
 using kernels::Feedback;
 
-// Table of section 5.3 of the OCP text: bits of exponent and mantissa, the exponent's bias, the greatest number and its
-// power of two.
+// Table of section 5.3 of the OCP text: bits of exponent and mantissa, the exponent's bias, the greatest
+// number and its power of two.
 struct Format {
   const char* codec;
   NamedValues values;

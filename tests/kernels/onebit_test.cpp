@@ -12,6 +12,7 @@
 
 #include "tests/kernels/inputs.hpp"
 #include "tests/kernels/rows.hpp"
+#include "tests/sanitized.hpp"
 
 namespace mq::test {
 namespace {
@@ -331,10 +332,12 @@ TEST(OneBit, feedback_makes_the_mean_of_many_calls_right) {
 TEST(OneBit, residuals_of_independent_inputs_stay_below_the_theory_bound) {
   const std::size_t n = 4096;
   std::vector<std::vector<float>> inputs;
-  for (std::uint64_t t = 0; t < 1000; ++t) inputs.push_back(make_input<float>(Input::normal, n, seed() + t));
+  for (std::uint64_t t = 0; t < (kSanitized ? 50 : 1000); ++t)
+    inputs.push_back(make_input<float>(Input::normal, n, seed() + t));
   for_each_variant([&](const Row<float>& row) {
     std::vector<float> residual(n);
-    const std::size_t calls = row.params == kernels::preset_params(onebit()) ? inputs.size() : 200;
+    const std::size_t calls =
+        row.params == kernels::preset_params(onebit()) ? inputs.size() : inputs.size() / 5;
     for (std::size_t t = 0; t < calls; ++t) {
       residual = row.run(inputs[t], residual, Feedback::carry).residual;
       // Karimireddy et al. 2019: |e| <= 2 sqrt(1 - delta) / delta |g|, delta = 2 / pi for a normal input.

@@ -109,8 +109,8 @@ TEST(Quality, every_codec_returns_at_most_the_energy_error_of_sending_nothing) {
       if (row.run(x, {}, Feedback::none).overflows > 0) continue;  // f16: millions are out of its range
       const auto decoded = row.run(x, {}, Feedback::none).decoded;
       const double error = squared_error(x, decoded);
-      // Nothing is sent where all are below tau or a given range, little of a small tau, and nothing below an absolute
-      // error.
+      // Nothing is sent where all are below tau or a given range, little of a small tau, and nothing below an
+      // absolute error.
       if (row.codec->name == "threshold" || row.codec->name == "rangefloat" ||
           row.codec->absolute_bound(row.params, 1) > 0)
         ASSERT_LE(error, squares(x)) << row.describe(5000, name(input));

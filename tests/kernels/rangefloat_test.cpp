@@ -1,5 +1,5 @@
-// rangefloat: codes are consecutive bit patterns: every one of them comes back, they are in the order of the magnitudes, and
-// numbers go to the nearer code.
+// rangefloat: codes are consecutive bit patterns: every one of them comes back, they are in the order of the
+// magnitudes, and numbers go to the nearer code.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// terngrad: its wire is that of the documentation, its error that of the paper, and a block with NaN or Inf loses nothing that a
-// residual can keep.
+// terngrad: its wire is that of the documentation, its error that of the paper, and a block with NaN or Inf
+// loses nothing that a residual can keep.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,8 @@ TEST(TernGrad, takes_the_bytes_that_the_table_says) {
   EXPECT_NEAR(bytes(2048), 0.2 + 4 / 2048.0, 0.01 * bytes(2048)) << "the paper's five trits a byte";
 }
 
-// The mean squared error that an independent simulation found, blocks of 512 (Gauss and Laplace, unit variance).
+// The mean squared error that an independent simulation found, blocks of 512 (Gauss and Laplace, unit
+// variance).
 TEST(TernGrad, error_is_that_of_an_independent_simulation) {
   for (const auto& [input, expected] : {std::pair{Input::normal, 1.56}, std::pair{Input::laplace, 2.45}}) {
     const auto x = make_input<float>(input, 512 * 400, seed());
@@ -92,8 +93,8 @@ TEST(TernGrad, error_is_that_of_an_independent_simulation) {
   }
 }
 
-// Section 3: each element is 0 or its sign times s, s with the probability |v| / s. So the variance of a block is
-// s sum |v| - sum v^2.
+// Section 3: each element is 0 or its sign times s, s with the probability |v| / s. So the variance of a
+// block is s sum |v| - sum v^2.
 TEST(TernGrad, variance_is_that_of_the_paper) {
   const std::size_t block = 4096, n = 40 * block;
   const Row<double> row{kernels::find_codec("terngrad"),
@@ -115,7 +116,8 @@ TEST(TernGrad, variance_is_that_of_the_paper) {
   }
 }
 
-// Section 3.3: what is beyond clip root mean squares is sent as that many, always; the rest is right on average.
+// Section 3.3: what is beyond clip root mean squares is sent as that many, always; the rest is right on
+// average.
 TEST(TernGrad, clips_at_root_mean_squares_and_keeps_what_it_clips) {
   for (const double clip : {0.5, 1.0, 2.5})
     for_each_isa("terngrad", {{"clip", clip}}, [&](const auto& row) {
@@ -147,7 +149,8 @@ TEST(TernGrad, of_its_three_values_is_exact) {
   });
 }
 
-// With a residual, the finite elements of a block with NaN or Inf stay in it; without, they are lost and say so.
+// With a residual, the finite elements of a block with NaN or Inf stay in it; without, they are lost and say
+// so.
 TEST(TernGrad, a_block_with_nonfinite_elements_keeps_the_others_or_says_that_they_are_lost) {
   for_each_row_of("terngrad", [](const auto& row) {
     using T = typename std::decay_t<decltype(row)>::Type;

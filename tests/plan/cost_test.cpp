@@ -166,8 +166,8 @@ struct Coding {
   std::size_t block;
 };
 
-// The links of mpiq-simulate, and onebit, bf16 and raw at the rates of results/reference/kernels.json: of 256 KiB, and what memory
-// adds.
+// The links of mpiq-simulate, and onebit, bf16 and raw at the rates of results/reference/kernels.json: of 256
+// KiB, and what memory adds.
 TEST(ChoosePlan, takes_little_more_than_the_best_plan_by_the_model) {
   constexpr Network kNetworks[]{{5e-6, 10e-6, 117.5e6, 4e9},
                                 {8e-6, 10e-6, 1.175e9, 2.5e9},

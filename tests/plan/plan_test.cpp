@@ -56,37 +56,29 @@ TEST(Plan, names_and_ids_are_unique_and_every_row_is_complete) {
   EXPECT_EQ(find_plan(""), nullptr);
 }
 
-TEST(Plan, every_rank_ends_with_the_same_expression) {
-  for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
-    for (const bool feedback : {false, true}) {
-      Terms terms;
-      const Outcome out = interpret(all, feedback, terms);
-      ASSERT_EQ(out.error, "");
-      for (const auto& output : out.output) ASSERT_EQ(output, out.output[0]);
-    }
-  });
-}
-
-TEST(Plan, the_result_is_the_documented_sum_in_the_documented_order) {
+// What the symbolic machine shows of a plan. It takes most of the time of this file, so that each plan runs
+// on it once.
+TEST(Plan, every_rank_ends_with_the_documented_sum_sends_the_wires_of_the_theory_and_loses_nothing) {
   for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
     ASSERT_EQ(all[0].chunks, promise(row).chunks(ranks.size));
     for (const bool feedback : {false, true}) {
       Terms terms;
       const Outcome out = interpret(all, feedback, terms);
       ASSERT_EQ(out.error, "");
-      for (int c = 0; c < all[0].chunks; ++c)
-        ASSERT_EQ(out.output[0][static_cast<std::size_t>(c)],
-                  promise(row).formula(terms, ranks, c, feedback));
+      for (const auto& output : out.output) ASSERT_EQ(output, out.output[0]) << "all ranks have one result";
+      for (int c = 0; c < all[0].chunks; ++c) {
+        ASSERT_EQ(out.output[0][static_cast<std::size_t>(c)], promise(row).formula(terms, ranks, c, feedback))
+            << "the sum in the documented order";
+        if (feedback) {
+          ASSERT_EQ(unbalanced(out, c, terms), "") << "a contribution once, a loss in one residual";
+        }
+      }
+      for (int r = 0; r < ranks.size; ++r) {
+        const Ranks of{r, ranks.size, ranks.per_node, ranks.encodes_own};
+        ASSERT_EQ(out.sent[static_cast<std::size_t>(r)], promise(row).sent(of)) << "rank " << r;
+        ASSERT_EQ(out.sent_raw[static_cast<std::size_t>(r)], promise(row).sent_raw(of)) << "rank " << r;
+      }
     }
-  });
-}
-
-TEST(Plan, with_feedback_every_contribution_enters_once_and_every_loss_stays_in_one_residual) {
-  for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
-    Terms terms;
-    const Outcome out = interpret(all, true, terms);
-    ASSERT_EQ(out.error, "");
-    for (int c = 0; c < all[0].chunks; ++c) ASSERT_EQ(unbalanced(out, c, terms), "");
   });
 }
 
@@ -102,18 +94,6 @@ TEST(Plan, direct_encodes_its_own_slice_only_after_adding_all_others) {
       }
       EXPECT_EQ(encoded, 1) << size << " ranks, rank " << r;
     }
-}
-
-TEST(Plan, every_rank_sends_the_wires_of_the_theory) {
-  for_each_plan([](const PlanRow& row, const Ranks& ranks, const std::vector<Plan>& all) {
-    Terms terms;
-    const Outcome out = interpret(all, false, terms);
-    for (int r = 0; r < ranks.size; ++r) {
-      const Ranks of{r, ranks.size, ranks.per_node, ranks.encodes_own};
-      ASSERT_EQ(out.sent[static_cast<std::size_t>(r)], promise(row).sent(of)) << "rank " << r;
-      ASSERT_EQ(out.sent_raw[static_cast<std::size_t>(r)], promise(row).sent_raw(of)) << "rank " << r;
-    }
-  });
 }
 
 TEST(Plan, every_send_has_its_receive) {
@@ -302,7 +282,8 @@ TEST(Plan, facts_say_whether_a_step_is_raw) {
   });
 }
 
-// Memory rules rely on it: they change a residual where it is carried, and losses that are added later wait for the next call.
+// Memory rules rely on it: they change a residual where it is carried, and losses that are added later wait
+// for the next call.
 TEST(Plan, takes_the_residual_of_a_chunk_once_and_before_it_adds_a_loss) {
   for_each_plan([](const PlanRow&, const Ranks&, const std::vector<Plan>& all) {
     for (const Plan& plan : all) {
@@ -318,7 +299,8 @@ TEST(Plan, takes_the_residual_of_a_chunk_once_and_before_it_adds_a_loss) {
   });
 }
 
-// A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added before it.
+// A rank's first encode of a chunk is of its own elements, and alone takes the residual. Nothing is added
+// before it.
 TEST(Plan, with_encodes_own_adds_only_what_was_encoded) {
   for_each_plan([](const PlanRow&, const Ranks& ranks, const std::vector<Plan>& all) {
     if (!ranks.encodes_own) return;

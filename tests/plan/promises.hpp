@@ -47,7 +47,7 @@ inline std::string name_of(const PlanRow& row, const Ranks& ranks) {
 }
 
 // The result of one chunk, written down independently of the steps. Everything is added from the left.
-// The rank of ranks is of no account.
+// Ranks::rank is ignored.
 using Formula = Terms::Id (*)(Terms&, const Ranks& ranks, int chunk, bool feedback);
 
 inline Terms::Id own(Terms& t, int rank, int chunk, bool feedback) {  // what a rank encodes of its input

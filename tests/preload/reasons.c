@@ -1,5 +1,5 @@
-/* Calls that MPI reduces, one program run for each reason: reasons MODE exact|lossy. The result is checked here, against MPI's
- * own; report_test.py has the table of modes, policies and what the report has to say. */
+/* Calls that MPI reduces, one program run for each reason: reasons MODE exact|lossy. The result is checked
+ * here, against MPI's own; report_test.py has the table of modes, policies and what the report has to say. */
 #include "tests/preload/check.h"
 
 static int refuses = 0;

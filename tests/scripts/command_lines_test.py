@@ -6,7 +6,8 @@ import sys
 import tempfile
 import unittest
 
-import scripts_common  # finds scripts/ for the next one
+import scripts_common  # finds scripts/ for the next ones
+import mpiq_figure  # noqa: F401  what scripts import, once for all of them
 import mpiq_results
 
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
@@ -35,13 +36,15 @@ def call(*words, **options):
 
 
 class EveryCommand(unittest.TestCase):
+    """The version comes of a process as a user starts it. For the others scripts run in copies of this one, which is faster."""
+
     def test_all_programs_and_scripts_are_looked_at(self):
         self.assertGreater(len(scripts()), 25)
         self.assertGreater(len(started()), len(scripts()) + 5)
 
     def test_has_help(self):
         for path in started():
-            done = call(path, "--help")
+            done = scripts_common.call(path, "--help")
             self.assertEqual((path, done.returncode, done.stderr), (path, 0, ""))
             self.assertGreater(len(done.stdout), 40, path)
 
@@ -54,7 +57,7 @@ class EveryCommand(unittest.TestCase):
     def test_refuses_an_unknown_option_with_exit_code_2(self):
         for path in started():
             if path != TAKES_CTEST_OPTIONS:
-                done = call(path, "--no-such-option")
+                done = scripts_common.call(path, "--no-such-option")
                 self.assertEqual((path, done.returncode, done.stdout), (path, 2, ""))
                 self.assertNotEqual(done.stderr, "", path)
 

@@ -29,7 +29,7 @@ Results sound(const Scene& scene) {
   single.replicas = 1;
   Results results(static_cast<std::size_t>(scene.ranks));
   Loopback net(single.ranks);
-  net.run([&](Loopback::Rank& comm) {
+  net.run_in_turn([&](Loopback::Rank& comm) {
     Player player(single, comm);
     ASSERT_TRUE(player.fused().ok());
     for (int copy = 0; copy < scene.replicas; ++copy)
@@ -54,7 +54,7 @@ TEST(KylixFaults, duplicates_and_reordering_never_change_a_bit) {
       const Scene scene = scene_of(6, degrees);
       const Results want = sound(scene);
       Loopback net(6, seed % 3, {}, Loopback::jumbled(seed, 40, true));
-      net.run([&](Loopback::Rank& comm) {
+      net.run_in_turn([&](Loopback::Rank& comm) {
         Player player(scene, comm);
         for (int i = 0; i < 6; ++i) {
           const Status status = i == 0 ? player.fused() : player.reduce();

@@ -18,7 +18,7 @@ std::vector<std::vector<std::byte>> play(const Scene& scene, std::uint64_t delay
                                          const std::string& what) {
   std::vector<std::vector<std::byte>> results(static_cast<std::size_t>(scene.ranks));
   Loopback net(scene.ranks, delay_seed);
-  net.run([&](Loopback::Rank& comm) {
+  net.run_in_turn([&](Loopback::Rank& comm) {
     Player player(scene, comm);
     auto& result = results[static_cast<std::size_t>(comm.rank())];
     const Status fused = player.fused();

@@ -5,10 +5,37 @@
 #include <cstdint>
 #include <new>
 
+#if defined(__SANITIZE_ADDRESS__)  // GCC
+#  define MQ_ADDRESS_SANITIZER
+#elif defined(__has_feature)  // clang
+#  if __has_feature(address_sanitizer)
+#    define MQ_ADDRESS_SANITIZER
+#  endif
+#endif
+#ifdef MQ_ADDRESS_SANITIZER
+#  include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace mq::sim {
 namespace {
 
 constexpr std::size_t kPage = 4096, kStack = std::size_t{256} << 10;
+
+// AddressSanitizer must know on which stack the thread is. departing() comes before a switch and keeps what
+// the sanitizer knows of this stack in `known`, or forgets it if that is null. arrived() comes behind a
+// switch.
+void departing([[maybe_unused]] void** known, [[maybe_unused]] const void* bottom,
+               [[maybe_unused]] std::size_t size) {
+#ifdef MQ_ADDRESS_SANITIZER
+  __sanitizer_start_switch_fiber(known, bottom, size);
+#endif
+}
+void arrived([[maybe_unused]] void* known, [[maybe_unused]] const void** from,
+             [[maybe_unused]] std::size_t* size) {
+#ifdef MQ_ADDRESS_SANITIZER
+  __sanitizer_finish_switch_fiber(known, from, size);
+#endif
+}
 
 }  // namespace
 
@@ -45,6 +72,7 @@ void Fibers::begin(unsigned high, unsigned low) {
 }
 
 void Fibers::run_current() noexcept {
+  arrived(nullptr, &outside_stack_, &outside_size_);
   Fiber& fiber = fibers_[current_];
   try {
     fiber.body();
@@ -57,9 +85,16 @@ void Fibers::run_current() noexcept {
 
 void Fibers::resume(std::size_t i) {
   current_ = i;
+  departing(&outside_known_, stacks_ + i * kStack + kPage, kStack - kPage);
   swapcontext(&outside_, &fibers_[i].context);
+  arrived(outside_known_, nullptr, nullptr);
 }
 
-void Fibers::leave() { swapcontext(&fibers_[current_].context, &outside_); }
+void Fibers::leave() {
+  Fiber& fiber = fibers_[current_];
+  departing(fiber.is_over ? nullptr : &fiber.known, outside_stack_, outside_size_);
+  swapcontext(&fiber.context, &outside_);
+  arrived(fiber.known, &outside_stack_, &outside_size_);
+}
 
 }  // namespace mq::sim

@@ -35,6 +35,7 @@ class Fibers {
     ucontext_t context{};
     std::function<void()> body;
     std::exception_ptr thrown;
+    void* known = nullptr;  // what AddressSanitizer knows of its stack
     bool is_over = false;
   };
   static void begin(unsigned high, unsigned low);  // makecontext passes ints only: two halves of a pointer
@@ -43,6 +44,9 @@ class Fibers {
   std::vector<Fiber> fibers_;
   std::byte* stacks_ = nullptr;
   ucontext_t outside_{};
+  const void* outside_stack_ = nullptr;  // the three for AddressSanitizer alone
+  std::size_t outside_size_ = 0;
+  void* outside_known_ = nullptr;
   std::size_t current_ = 0;
 };
 

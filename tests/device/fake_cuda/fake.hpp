@@ -25,9 +25,10 @@ void fake_cuda_forget();
 void fake_cuda_strict(bool);  // as FAKE_CUDA_STRICT
 // The next allocation is here, where one was that is freed and had room for it; null: anywhere.
 void fake_cuda_place(void*);
-long fake_cuda_calls(const char* function);  // since then; null: of all functions
-// Also counted: "lazy load", a kernel that was first launched before it was loaded; "carveout 100" and "other carveout", wishes for
-// shared memory; "ptx", images of PTX that it was given.
+// Calls since then; null: of all functions. Also counted: "lazy load", a kernel that was first launched
+// before it was loaded; "carveout 100" and "other carveout", wishes for shared memory; "ptx", images of PTX
+// that it was given.
+long fake_cuda_calls(const char* function);
 // How many there are: "device" or "pinned" allocations, "device bytes", "streams", "events", "modules",
 // "pending" operations.
 long fake_cuda_living(const char* what);
