@@ -1,5 +1,5 @@
-// The command line of mpiq-bench. It is parsed before MPI starts, so that a usage error costs no rank any
-// time.
+// The options of mpiq-bench as values; option_table.cpp has a row for each. They are parsed before MPI
+// starts, so that a usage error costs no rank any time.
 #pragma once
 
 #include <cstdint>

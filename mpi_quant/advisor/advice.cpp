@@ -58,14 +58,14 @@ Doubt doubt_of(std::string_view method, const ClassAdvice& advice, std::span<con
   return exact != nullptr && misses(exact->predicted_s, exact->measured_s) ? Doubt::model : Doubt::none;
 }
 
-// True if a call was far faster than the model allows, where the model is right about the exact sum. A link that lets short
-// bursts through does that, and a longer run will not see it.
+// True if a call was far faster than the model allows, where the model is right about the exact sum. A link
+// that lets short bursts through does that, and a longer run will not see it.
 bool too_good(const Validation& own, const Validation& exact) {
   return own.measured_s * kMostMiss < own.predicted_s && !misses(exact.predicted_s, exact.measured_s);
 }
 
-// Where a method and the exact sum were both tried with the calls of this class, their times decide. Else the model does, if
-// no check speaks against it.
+// Where a method and the exact sum were both tried with the calls of this class, their times decide. Else the
+// model does, if no check speaks against it.
 void judge(MethodAdvice& method, const ClassAdvice& advice, std::span<const Validation> checks) {
   const Validation* const own = check_of(method.method, advice.id, checks);
   const Validation* const exact = check_of(kExact, advice.id, checks);
@@ -123,8 +123,8 @@ bool could_be_served(const ClassId& id, const Numbers* numbers) {
 }
 
 // The method that a rule for this class may name; null if there is none. It is the fastest method. Among
-// methods that take about as long, the one with the smallest error is chosen. If some of them were tried, only those count: a
-// prediction is less than a measurement.
+// methods that take about as long, the one with the smallest error is chosen. If some of them were tried,
+// only those count: a prediction is less than a measurement.
 const MethodAdvice* best_of(const ClassAdvice& advice, double limit, bool with_feedback) {
   constexpr double kAboutAsLong = 1.25;
   const auto may = [&](const MethodAdvice& m) {

@@ -61,8 +61,8 @@ struct MethodAdvice {
   std::optional<double> predicted_s;
   std::optional<double> measured_s;  // when it was tried with the calls of this class, beside the exact sum
   Doubt doubt = Doubt::none;
-  // Compared with the exact sum that was tried, or else with the shortest mean dense time of any rank. None where it
-  // is in doubt.
+  // Compared with the exact sum that was tried, or else with the shortest mean dense time of any rank. None
+  // where it is in doubt.
   std::optional<double> speedup;
   double bytes_per_element = 0;
   // relative L2 error of one call without feedback; infinite if a value overflows

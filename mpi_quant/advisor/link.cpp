@@ -45,8 +45,8 @@ LinkModel fit(std::span<const LinkPoint> points) {
   return model;
 }
 
-// k messages take the longer of 2 k overhead, where the processor is always busy, and alpha + (k - 1) overhead, where it waits
-// for the last one.
+// k messages take the longer of 2 k overhead, where the processor is always busy, and alpha + (k - 1)
+// overhead, where it waits for the last one.
 LinkModel split(const LinkModel& model, int messages, double seconds) {
   LinkModel parted = model;
   if (messages < 2) return parted;

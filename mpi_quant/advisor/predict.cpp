@@ -22,20 +22,28 @@ int log2_rounds(int ranks) {
   return static_cast<int>(std::bit_width(static_cast<unsigned>(std::max(ranks, 1) - 1)));
 }
 
-// Rank 0 has the most work in every plan but grid, where ranks in the row above a short one have up to a ninth more messages. In
-// direct, allgather and ring all ranks have the same work. In recursive doubling rank 0 also serves a rank beyond the power
-// of two, and in halving_doubling one of the next smaller block.
+// Rank 0 has the most work in every plan but grid, where ranks in the row above a short one have up to a
+// ninth more messages. In direct, allgather and ring all ranks have the same work. In recursive doubling rank
+// 0 also serves a rank beyond the power of two, and in halving_doubling one of the next smaller block.
 Plan of_rank_0(const PlanRow& row, Ranks ranks) {
   ranks.rank = 0;
   ranks.size = std::max(ranks.size, 2);
   return row.make(ranks);
 }
 
-// Losses of plans that encode sums of some of the ranks. The error of such a sum is taken to be its share of the ranks
-// times that of the result, as if what the ranks bring were independent. `ranks` is at least 2.
+// Losses of plans that encode sums of some of the ranks. The error of such a sum is taken to be its share of
+// the ranks times that of the result, as if what the ranks bring were independent. `ranks` is at least 2.
 Losses ring_losses(int ranks) {
   const double p = ranks;
   return {1 / p, (p + 1) / 2 - 1 / p};  // sums of 2 to P ranks
+}
+
+// Ranks beyond a power of two give their vectors to a partner, which brings the sum of both to the first
+// round.
+Losses doubling_losses(int ranks) {
+  const double p = ranks;
+  const int paired = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))), beyond = ranks - paired;
+  return {paired / p, log2_rounds(paired) - 1 + 2 * beyond / p};
 }
 
 Losses halving_losses(int ranks) {
@@ -69,14 +77,17 @@ struct Reencoded {
   std::string_view plan;
   Losses (*losses)(int ranks);
 };
-constexpr Reencoded kReencoded[]{
-    {"ring", ring_losses}, {"halving_doubling", halving_losses}, {"grid", grid_losses}};
+constexpr Reencoded kReencoded[]{{"recursive_doubling", doubling_losses},
+                                 {"ring", ring_losses},
+                                 {"halving_doubling", halving_losses},
+                                 {"grid", grid_losses}};
 
 }  // namespace
 
 // Counted at rank 0. An encode before any decode of its chunk is of a contribution; a later encode is of a
 // sum. If a plan has one chunk, all ranks encode a sum again; if it has several, only the owner of the chunk
-// does. With exact sums every element of a rank is encoded as a contribution, and encodes of sums lose nothing.
+// does. With exact sums every element of a rank is encoded as a contribution, and encodes of sums lose
+// nothing.
 Losses losses_of(const PlanRow& row, const Ranks& ranks) {
   if (ranks.encodes_own) return {1, 0};
   for (const Reencoded& reencoded : kReencoded)
@@ -90,9 +101,7 @@ Losses losses_of(const PlanRow& row, const Ranks& ranks) {
     if (s.op == Op::decode || s.op == Op::decode_add) is_sum = 1;
   }
   if (plan.chunks > 1) return {static_cast<double>(contributions) / plan.chunks, static_cast<double>(sums)};
-  // If there is a rank beyond the power of two, rank 0 has added that rank's vector before its own first
-  // encode.
-  return {1, static_cast<double>(contributions + sums - 1)};
+  return {1, static_cast<double>(sums)};
 }
 
 double predict(const PlanRow& plan, const CallShape& call, const CodecRates& rates, const LinkModel& link) {

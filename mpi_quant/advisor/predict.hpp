@@ -1,5 +1,5 @@
-// Predicts how long a compressed allreduce would take, from the model of plan/cost.hpp, a link and the measured rates of
-// a codec; and how often it would round. Uses no MPI.
+// Predicts how long a compressed allreduce would take, from the model of plan/cost.hpp, a link and the
+// measured rates of a codec; and how often it would round. Uses no MPI.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ Losses losses_of(const PlanRow& plan, const Ranks& ranks);
 // Seconds of a call. For one plan the result grows with each rate, and with each number of the link.
 double predict(const PlanRow& plan, const CallShape& call, const CodecRates& rates, const LinkModel& link);
 
-// Seconds of a dense allreduce of this many bytes (dense_cost). This is the limit that the link sets. Compared with the
-// measured time, it shows how far off the model is.
+// Seconds of a dense allreduce of this many bytes (dense_cost). This is the limit that the link sets.
+// Compared with the measured time, it shows how far off the model is.
 double predict_dense(double bytes, int ranks, const LinkModel& link);
 
 }  // namespace mq

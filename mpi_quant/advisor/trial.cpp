@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kTexts{
     "bf16", "int8", "int4", "onebit", "threshold(quantile=0.99)", "adaptive"};
-// The error of bound, relative to the vector, is its `rel` times the greatest magnitude, in units of the root mean square,
-// over about 1.7 ranks. That is below 4 rel for dense data on two ranks; the other serves data with few great elements.
+// The error of bound, relative to the vector, is its `rel` times the greatest magnitude, in units of the root
+// mean square, over about 1.7 ranks. That is below 4 rel for dense data on two ranks; the other serves data
+// with few great elements.
 constexpr double kRelOfError[]{0x1p-2, 0x1p-6};
 
 std::vector<Candidate> parsed() {

@@ -15,7 +15,8 @@
 namespace mq {
 
 // A method that the advisor tries. There is one for each way to compress; a user who likes one can vary its
-// parameters. With MPIQ_ADVISE_ERROR, bound is among them, with shares of the greatest magnitude that suit that error.
+// parameters. With MPIQ_ADVISE_ERROR, bound is among them, with shares of the greatest magnitude that suit
+// that error.
 struct Candidate {
   std::string text;
   Method method;
@@ -48,8 +49,8 @@ class Trials {
     contribution,  // a rank's input; the parameters that a codec measures are measured on it
     aggregate,     // a sum, which its owner encodes once more with the parameters of the contributions
   };
-  // Adds what happened to n elements, of a call of so many ranks, to the trial of each candidate. Returns false and adds nothing if there
-  // is no memory, or if the type is not f32 or f64. May throw std::bad_alloc.
+  // Adds what happened to n elements, of a call of so many ranks, to the trial of each candidate. Returns
+  // false and adds nothing if there is no memory, or if the type is not f32 or f64. May throw std::bad_alloc.
   bool try_methods(const std::byte* x, std::size_t n, kernels::Element element, kernels::Isa isa, int ranks,
                    Stage stage, std::vector<Trial>& into);
 

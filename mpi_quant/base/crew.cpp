@@ -62,7 +62,8 @@ struct Processors {
 // Those of the program's first thread when the library was loaded.
 const Processors at_load{getpid()};
 
-// Adds the places of a loaded OpenMP runtime. With OMP_PROC_BIND it binds the first thread before the library is loaded.
+// Adds the places of a loaded OpenMP runtime. With OMP_PROC_BIND it binds the first thread before the library
+// is loaded.
 void add_openmp_places(Processors& processors) {
   const auto places = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_num_places"));
   const auto size = reinterpret_cast<int (*)(int)>(dlsym(RTLD_DEFAULT, "omp_get_place_num_procs"));
@@ -76,8 +77,9 @@ void add_openmp_places(Processors& processors) {
   }
 }
 
-// A thread has the processors of the one that starts it. If that is bound to a single one, as OMP_PROC_BIND binds a program's
-// threads, the threads would only wait for each other: they take all processors that the program had.
+// A thread has the processors of the one that starts it. If that is bound to a single one, as OMP_PROC_BIND
+// binds a program's threads, the threads would only wait for each other: they take all processors that the
+// program had.
 Processors for_threads() {
   Processors own{0};
   if (own.count() != 1) return own;

@@ -1,5 +1,6 @@
-// The stage of a call that gets all it needs on this rank: checks of arguments, the key's residual, places of the vectors, scratch
-// memory. It ends with what the call brings to the agreement: its signature, or its local error. No message is sent here.
+// The stage of a call that gets all it needs on this rank: checks of arguments, the key's residual, places of
+// the vectors, scratch memory. It ends with what the call brings to the agreement: its signature, or its
+// local error. No message is sent here.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -151,8 +152,8 @@ Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
   return {};
 }
 
-// Puts the residual into the memory that the reduction reads. If the device has no room for it, the reduction is staged
-// through host memory. If that fails too, a key that only this rank knows is dropped.
+// Puts the residual into the memory that the reduction reads. If the device has no room for it, the reduction
+// is staged through host memory. If that fails too, a key that only this rank knows is dropped.
 Status CallRun::place_residual() {
   Reduction& reduction = reduction_;
   reduction.residual = nullptr;

@@ -47,8 +47,8 @@ Outcome without_messages(const Request& request, Status local_error) {
   return agreed.ok() ? left_to_mpi(Reason::no_communicator) : failed(std::move(agreed));
 }
 
-// Runs the blocking call of a communicator that acquire(run, local_error) prepares. The caller has the turn. local_error: why
-// this rank cannot take part, as far as it is known.
+// Runs the blocking call of a communicator that acquire(run, local_error) prepares. The caller has the turn.
+// local_error: why this rank cannot take part, as far as it is known.
 template <class Acquire>
 Outcome run_blocking(CommState& state, const Request& request, Status local_error, const Acquire& acquire) {
   CallRun* run = nullptr;  // null: the ranks cannot exchange messages
@@ -192,8 +192,8 @@ bool ProgramCall::decide_together() {
   return why.has_value();
 }
 
-// Decides by what only this rank knows, and gets what calls of programs need beside what acquire.cpp gets. protects: the call is
-// to run. All ranks learn of an error.
+// Decides by what only this rank knows, and gets what calls of programs need beside what acquire.cpp gets.
+// protects: the call is to run. All ranks learn of an error.
 Status ProgramCall::decide_here(bool protects) noexcept {
   try {
     Situation& s = situation_;

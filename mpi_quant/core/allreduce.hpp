@@ -1,7 +1,7 @@
 // The blocking call from top to bottom:
 //
 //   decide    policy or info -> Decision: method or MPI, key, reason         decide.hpp
-//   acquire   what this rank needs; may change the decision                  acquire.cpp, for programs unmodified.hpp
+//   acquire   what this rank needs; may change the decision                  acquire.cpp, unmodified.hpp
 //   agree     all ranks compare what they decided                            call_run.hpp
 //   run       the codecs, or nothing                                         engine
 //   settle    residual, statistics, for programs the guard                   call_run.hpp, unmodified.hpp
@@ -44,7 +44,8 @@ struct Work {
 // MPI_Allreduce of an unmodified program. The same way, with identity and guard.
 class ProgramCall {
  public:
-  // situation: of a call in which nothing speaks against the library up to Knowledge::ranks. It stays where it is.
+  // situation: of a call in which nothing speaks against the library up to Knowledge::ranks. It stays where
+  // it is.
   explicit ProgramCall(Situation& situation)
       : request_{.call = situation.call, .program = situation.program}, situation_(situation) {
     situation_.options = &request_.options;

@@ -1,5 +1,5 @@
-// The end of the road: the result, the error handler, or MPI's own reduction. No other file of the library calls MPI's
-// reductions for a program's vectors.
+// The end of the road: the result, the error handler, or MPI's own reduction. No other file of the library
+// calls MPI's reductions for a program's vectors.
 #pragma once
 
 #include <mpi.h>
@@ -22,15 +22,15 @@ struct Outcome {
   bool ran = false;
   // The call ran without its memory rule, because a rank keeps no arrays for it.
   bool without_memory = false;
-  // How far an element of the result may be from the exact sum, by the promise of the method, beside what ordinary
-  // sums round. 0: the method promises nothing, or the call has a residual.
+  // How far an element of the result may be from the exact sum, by the promise of the method, beside what
+  // ordinary sums round. 0: the method promises nothing, or the call has a residual.
   double promised = 0;
 };
 inline Outcome failed(Status why) { return {std::move(why), false, Reason::failed}; }
 inline Outcome left_to_mpi(Reason why) { return {{}, false, why}; }
 
-// Ends a call: raises its error, or lets MPI reduce if nothing is delivered. May not return, and may throw what an error
-// handler throws. Returns the MPI error code.
+// Ends a call: raises its error, or lets MPI reduce if nothing is delivered. May not return, and may throw
+// what an error handler throws. Returns the MPI error code.
 int answer(const Call& call, const Outcome& outcome);
 
 // MPI's own reduction of a call: as answer() makes it, or non-blocking on this communicator.

@@ -48,7 +48,8 @@ Result<bool> activate(CommState& state, MPI_Comm user_comm, Use use) {
     if (!opened.ok() || !*opened) return opened;
   }
   if (state.policy.rules.by_nodes() && !channel.knows_nodes()) {
-    // MPI splits the program's communicator: all ranks have to be here, also those that come from another function.
+    // MPI splits the program's communicator: all ranks have to be here, also those that come from another
+    // function.
     if (!opens) MQ_TRY(meet(state, "split in nodes"));
     MQ_TRY(channel.find_nodes(user_comm));
   }

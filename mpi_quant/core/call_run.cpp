@@ -126,7 +126,8 @@ void CallRun::forget_unused_key() {
   e->used ? e->shrink() : drop_residual();
 }
 
-// The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with the key.
+// The measured parameter and the key of random numbers are what the ranks agreed on. The parameter stays with
+// the key.
 Status CallRun::settle_parameters() {
   const Maxima& maxima = agreement_.summary().maxima;
   reduction_.random_key = random_key(signature_, maxima, state_.channel.first_rank());

@@ -50,12 +50,12 @@ class CallRun final : public InFlight {
   CallRun& operator=(const CallRun&) = delete;
 
   // Prepares a call that may be started once. To be called again for the next one. Allocates only what no
-  // earlier call needed. local_error: why this rank cannot take part. rehearsal: the call ends once the ranks have
-  // agreed.
+  // earlier call needed. local_error: why this rank cannot take part. rehearsal: the call ends once the ranks
+  // have agreed.
   void prepare(const Request& request, const Decision& decision, Status local_error,
                bool rehearsal = false) noexcept;
-  // The same for a collective function that is no reduction, or a call by a scheme. The call is over once all ranks have
-  // agreed on this signature. local_error: why this rank cannot take part. calls: Maxima::calls.
+  // The same for a collective function that is no reduction, or a call by a scheme. The call is over once all
+  // ranks have agreed on this signature. local_error: why this rank cannot take part. calls: Maxima::calls.
   void prepare_meeting(const Signature& signature, Status local_error, std::uint64_t calls = 0) noexcept;
   void start() noexcept;
   bool advance() noexcept override;

@@ -7,8 +7,8 @@
 namespace mq {
 namespace {
 
-// The number in MPI_COMM_WORLD of the communicator's first rank: groups that share no rank have different ones. 0 if ranks
-// of another world take part, which every rank sees.
+// The number in MPI_COMM_WORLD of the communicator's first rank: groups that share no rank have different
+// ones. 0 if ranks of another world take part, which every rank sees.
 Status find_first_rank(MPI_Comm comm, std::uint64_t& first) {
   MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
   int code = PMPI_Comm_group(comm, &group);

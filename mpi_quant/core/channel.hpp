@@ -50,8 +50,8 @@ class Channel {
     PlanFacts facts;
   };
   const Program& program(const PlanRow& row, kernels::Element element, bool encodes_own);
-  // How many segments of a call with this plan may be in flight on the processor, and how many have tags of their own: a
-  // multiple of that. The same on all ranks.
+  // How many segments of a call with this plan may be in flight on the processor, and how many have tags of
+  // their own: a multiple of that. The same on all ranks.
   std::tuple<int, int> segments_of(const Plan& plan) const {
     const int room = (CallOrder::kTagsPerWindow - 1) / tags_of(plan), pipelines = std::min(pipelines_, room);
     return {pipelines, std::max(1, std::min(kTagSegments, room) / pipelines) * pipelines};

@@ -14,8 +14,9 @@
 
 namespace mq {
 
-// Completes the request of a reduction, after which all ranks are known to be in it. In a call of a program pass
-// wait_in_call of watchdog.hpp: another rank may come only after a call in flight, which this rank has to advance.
+// Completes the request of a reduction, after which all ranks are known to be in it. In a call of a program
+// pass wait_in_call of watchdog.hpp: another rank may come only after a call in flight, which this rank has
+// to advance.
 using WaitForRanks = Status (*)(MPI_Comm, MPI_Request&);
 Status wait_for_ranks(MPI_Comm comm, MPI_Request& request);
 
@@ -25,7 +26,8 @@ struct Extremes {
   bool same() const { return least == greatest; }
 };
 
-// Collective over comm. Finds the extremes of each value in one exact reduction. extremes has as many elements as
+// Collective over comm. Finds the extremes of each value in one exact reduction. extremes has as many
+// elements as
 // mine: at most kMostExtremes.
 inline constexpr std::size_t kMostExtremes = 4;
 Status find_extremes(MPI_Comm comm, std::span<const std::uint64_t> mine, std::span<Extremes> extremes,

@@ -38,8 +38,8 @@ bool no_rule_compresses(const Situation& s) {
   return s.program != nullptr && !s.state->policy.rules.prospect(*s.facts).may_compress;
 }
 
-// True if lowrank can serve the call: it has a key and a matrix without gaps, and the factors are fewer elements than the
-// matrix. It cannot serve requests, calls of unmodified programs and half types.
+// True if lowrank can serve the call: it has a key and a matrix without gaps, and the factors are fewer
+// elements than the matrix. It cannot serve requests, calls of unmodified programs and half types.
 bool suits_low_rank(const Situation& s, const Method& method) {
   const MatrixShape& matrix = s.options->matrix;
   if (s.program != nullptr || !s.is_blocking) return false;
@@ -55,8 +55,10 @@ bool has_tripped(const Situation& s, const Decision& d) {
   return guard != guards.end() && guard->second.tripped;
 }
 
-// All reasons for which a call is left to MPI before it starts, in the order in which they are looked at. d: what
-// the policy or the caller has chosen; for Knowledge::this_rank only.
+// The reasons that are known before a call gets its memory, in the order in which they are looked at. Later
+// ones: outside, no_communicator and would_be_compressed (allreduce.cpp), overlap, no_memory and capture
+// (acquire.cpp, unmodified.cpp), split (call_run.cpp), nonblocking and persistent (preload/intercept.cpp).
+// d: what the policy or the caller has chosen; for Knowledge::this_rank only.
 struct Row {
   Knowledge stage;
   Reason reason;
@@ -185,7 +187,8 @@ Decision decide(const Situation& s) {
   }
   d.declined = why == Reason::no_matrix;
   if (why) d.leave_to_mpi(*why);
-  // MPI cannot add half types. In a call of this library's functions the codec of the type itself reduces them.
+  // MPI cannot add half types. In a call of this library's functions the codec of the type itself reduces
+  // them.
   if (d.method.exact() && s.program == nullptr && is_half(s)) {
     d.method.codec = kernels::find_codec(name(*s.element));
     d.reason = Reason::compressed;

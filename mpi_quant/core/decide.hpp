@@ -1,6 +1,7 @@
-// Decides whether and how the library reduces a call, whoever asks. decide.cpp has the table of all reasons for which MPI
-// reduces; here is the value that the rest of the road carries. What changes later (no memory, a capture, ranks that chose
-// differently) changes this value and its reason, so that a report says what happened.
+// Decides whether and how the library reduces a call, whoever asks. decide.cpp has the table of all reasons
+// for which MPI reduces; here is the value that the rest of the road carries. What changes later (no memory,
+// a capture, ranks that chose differently) changes this value and its reason, so that a report says what
+// happened.
 //
 // Every decision depends only on values that are equal on all ranks, except for Knowledge::this_rank.
 #pragma once

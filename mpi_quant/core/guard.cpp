@@ -56,10 +56,10 @@ double greatest_magnitude(const T* x, std::size_t n) {
   return greatest;
 }
 
-// What MPI's sum and the library's sum of `ranks` elements up to `greatest` may differ by beside the promise. Each rounds
-// ranks - 1 times, by half a unit in the last place of at most ranks * greatest. A program may treat subnormal numbers as
-// 0, and both sums then lose up to the least normal number in each addition. If sums may overflow, the order of additions
-// decides whether they do, so any difference is possible.
+// What MPI's sum and the library's sum of `ranks` elements up to `greatest` may differ by beside the promise.
+// Each rounds ranks - 1 times, by half a unit in the last place of at most ranks * greatest. A program may
+// treat subnormal numbers as 0, and both sums then lose up to the least normal number in each addition. If
+// sums may overflow, the order of additions decides whether they do, so any difference is possible.
 template <class T>
 double rounding_of_sums(int ranks, double greatest) {
   using Limits = std::numeric_limits<T>;

@@ -2,8 +2,9 @@
 // error is over the budget of the rule, the program gets the exact sum. The rule is then no longer used on
 // this communicator, on all ranks from the same call on. With guard=N:
 //
-//   A call without a residual is judged alone: the first that a rule compresses, and every N-th after it. If its method
-//   promises how far an element of the result may be from the exact sum, the guard checks that too.
+//   A call without a residual is judged alone: the first that a rule compresses, and every N-th after it. If
+//   its method promises how far an element of the result may be from the exact sum, the guard checks that
+//   too.
 //
 //   Calls with a residual are judged together, N calls of one residual, because what one of them leaves out
 //   comes with the next. They are a window. Each rank adds up its inputs and the results. At the last call
@@ -79,8 +80,8 @@ class GuardedCall {
   Status prepare(const Call& call, kernels::Element element, const Residuals::Entry* residual,
                  GuardWindow* window);
   // To be called after the compressed call. Collective over the communicator; all ranks get the same answer.
-  // ran: the call on this rank; all ranks have the same ran.promised. budget: 0 for none. had_keys: some rank may have
-  // had a residual, which is delivered with the exact sum. An error comes from MPI.
+  // ran: the call on this rank; all ranks have the same ran.promised. budget: 0 for none. had_keys: some rank
+  // may have had a residual, which is delivered with the exact sum. An error comes from MPI.
   Result<GuardResult> judge(const Call& call, const Outcome& ran, double budget, bool had_keys);
 
  private:

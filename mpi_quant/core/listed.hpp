@@ -1,5 +1,5 @@
-// Lists that parts above the core enter when the library is loaded, so that the core can call them without naming them: each entry
-// is a static object of a class derived from Listed<that class>.
+// Lists that parts above the core enter when the library is loaded, so that the core can call them without
+// naming them: each entry is a static object of a class derived from Listed<that class>.
 #pragma once
 
 namespace mq {

@@ -1,5 +1,6 @@
-// What is asked for: a collective, its arguments, the options of the caller, and who asks. Every entry makes one of these:
-// MPIQ_Allreduce, its non-blocking and persistent forms, and MPI_Allreduce of an unmodified program.
+// What is asked for: a collective, its arguments, the options of the caller, and who asks. Every entry makes
+// one of these: MPIQ_Allreduce, its non-blocking and persistent forms, and MPI_Allreduce of an unmodified
+// program.
 #pragma once
 
 #include <mpi.h>
@@ -29,9 +30,9 @@ struct Call {
   const void* input() const { return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf; }
 };
 
-// The vector as a matrix, stored column by column, with ld elements from one column to the next (info mpiq_matrix).
-// Codecs get it in their parameters "rows", "columns" and "ld", as far as they have them. So ranks with different
-// shapes do not agree, where the codec uses the shape.
+// The vector as a matrix, stored column by column, with ld elements from one column to the next (info
+// mpiq_matrix). Codecs get it in their parameters "rows", "columns" and "ld", as far as they have them. So
+// ranks with different shapes do not agree, where the codec uses the shape.
 struct MatrixShape {
   std::int64_t rows = 0, columns = 0, ld = 0;  // at most 2^31 each
   bool is_given() const { return rows > 0; }
@@ -65,8 +66,8 @@ struct Request {
   Call call;
   CallOptions options = {};
   bool is_blocking = true;
-  // Null: the program called this library. Otherwise it called MPI: keys are known to this rank only, and if ranks have
-  // different methods, MPI reduces.
+  // Null: the program called this library. Otherwise it called MPI: keys are known to this rank only, and if
+  // ranks have different methods, MPI reduces.
   const Program* program = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // The MPIQ_Residual_ functions of this library: what a program may do with residuals between its calls. Local
 // functions look at the residuals of one rank. Collective ones first agree (collective_check.hpp): all ranks
-// learn if one of them fails or if their facts differ. They change nothing before all ranks can. The flush is in residual_flush.cpp.
+// learn if one of them fails or if their facts differ. They change nothing before all ranks can. The flush is
+// in residual_flush.cpp.
 
 #include <algorithm>
 #include <cmath>

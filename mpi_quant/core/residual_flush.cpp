@@ -1,4 +1,5 @@
-// MPIQ_Residual_flush: one dense reduction delivers what waits in the residuals of a key. All ranks first agree (collective_check.hpp).
+// MPIQ_Residual_flush: one dense reduction delivers what waits in the residuals of a key. All ranks first
+// agree (collective_check.hpp).
 
 #include <algorithm>
 #include <cstring>

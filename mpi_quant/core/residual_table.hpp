@@ -1,5 +1,5 @@
-// What the files of the MPIQ_Residual_ functions share: checks of arguments, the table of a communicator's residuals, and the end
-// of each function.
+// What the files of the MPIQ_Residual_ functions share: checks of arguments, the table of a communicator's
+// residuals, and the end of each function.
 #pragma once
 
 #include <mutex>

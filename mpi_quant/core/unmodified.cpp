@@ -44,7 +44,8 @@ void CallIdentity::find(CommState& state, const Situation& s, Decision& decision
   if (s.call.input() == nullptr || rule.arrays == 0) return;
   const Identities::Found found = state.intercepted.identities.identify(
       decision.rule->safeguards.feedback, sender(s, decision), state.residuals, env()->residual_bytes);
-  // Estimates go on from call to call. A vector that is not known for certain would start them again each time.
+  // Estimates go on from call to call. A vector that is not known for certain would start them again each
+  // time.
   const bool guesses = rule.keeps_estimates && found.what == FeedbackOutcome::unconfirmed;
   decision.key = guesses ? Key() : found.key;
   feedback_ = found.what;
@@ -83,8 +84,8 @@ Status CallGuard::acquire(CommState& state, const Situation& s, bool flushes, De
   if (!plan(guard, s, decision, captured)) return {};
   // The ranks have to agree on judging this call only. If some judge it and others do not, it is exact.
   decision.safeguards = Hash{}.add(decision.safeguards).add(window_ != nullptr ? window_->hash() : 0).value();
-  // During a capture the copies of the guard would be an error. If this library lacks memory, MPI may have enough. In both
-  // cases the call is exact on all ranks, as without a guard.
+  // During a capture the copies of the guard would be an error. If this library lacks memory, MPI may have
+  // enough. In both cases the call is exact on all ranks, as without a guard.
   if (captured) return decision.leave_to_mpi(Reason::capture), Status{};
   const Residuals::Entry* const entry =
       decision.key.empty() ? nullptr : state.residuals.find(decision.key.view());

@@ -1,6 +1,6 @@
-// What calls of unmodified programs need beside the road of a call: the residual that belongs to a vector which the program
-// does not name, and the guard, which compares some results with the exact sum. Calls of the library's own functions have
-// neither.
+// What calls of unmodified programs need beside the road of a call: the residual that belongs to a vector
+// which the program does not name, and the guard, which compares some results with the exact sum. Calls of
+// the library's own functions have neither.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ class CallIdentity {
   // Before the decision, for each call that the policy is asked about: reads what the program has said.
   void begin(CommState& state, const Program& program);
   const Control& said() const { return said_; }
-  // For a call that is to be compressed. The residual, if the rule asks for one and it is certain whose it is, becomes the
-  // key of the decision. If a flush was announced, the call sends the sum and its residual exactly.
+  // For a call that is to be compressed. The residual, if the rule asks for one and it is certain whose it
+  // is, becomes the key of the decision. If a flush was announced, the call sends the sum and its residual
+  // exactly.
   void find(CommState& state, const Situation& situation, Decision& decision);
   // For a call whose rule the guard gave up: if something still waits in its residual, the call delivers it.
   void find_held(CommState& state, const Situation& situation, Decision& decision);
@@ -42,15 +43,17 @@ class CallIdentity {
   FeedbackOutcome feedback_ = FeedbackOutcome::none;
 };
 
-// The guard of one call: see guard.hpp for what is compared, and when. The mutex of the state must be held, but for judge().
+// The guard of one call: see guard.hpp for what is compared, and when. The mutex of the state must be held,
+// but for judge().
 class CallGuard {
  public:
-  // Whether this call is judged, alone or as the last of a window, becomes a part of what the ranks have to agree on. The
-  // input is kept then. An error is the call's local error.
+  // Whether this call is judged, alone or as the last of a window, becomes a part of what the ranks have to
+  // agree on. The input is kept then. An error is the call's local error.
   Status acquire(CommState& state, const Situation& situation, bool flushes, Decision& decision);
   // If there was no memory to decide with.
   void drop(CommState& state) noexcept;
-  // After the call: counts it, and adds its result to the window. outcome.ran and split calls count alike on all ranks.
+  // After the call: counts it, and adds its result to the window. outcome.ran and split calls count alike on
+  // all ranks.
   void settle(CommState& state, const Request& request, const Outcome& outcome);
   // Compares, if this call is judged and the codecs ran. Collective then. Returns how the call ended.
   Outcome judge(CommState& state, const Request& request, const Decision& decision, Outcome outcome);

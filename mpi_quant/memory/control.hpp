@@ -1,5 +1,5 @@
-// What an unmodified program has said by MPI_Pcontrol (preload/control.hpp), as far as the identity of vectors and the decision
-// about a call depend on it.
+// What an unmodified program has said by MPI_Pcontrol (preload/control.hpp), as far as the identity of
+// vectors and the decision about a call depend on it.
 #pragma once
 
 #include <cstdint>

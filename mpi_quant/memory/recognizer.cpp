@@ -6,7 +6,8 @@
 namespace mq {
 namespace {
 
-// tests/preload/identity.py and results/reference/identity.csv say what the constants are for, and what was measured.
+// tests/preload/identity.py and results/reference/identity.csv say what the constants are for, and what was
+// measured.
 
 // A confirmation needs at least kLeastRun correlations one after the other. Their sum must be kSure standard
 // deviations of chance. The limit is far beyond chance because all periods are tried at every call.

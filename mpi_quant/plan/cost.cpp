@@ -9,7 +9,8 @@
 namespace mq {
 namespace {
 
-// Messages that follow each other, each after the one before has come. Each rank copies what it sends and what it receives.
+// Messages that follow each other, each after the one before has come. Each rank copies what it sends and
+// what it receives.
 Cost messages_in_turn(double messages, double bytes, const Prices& prices) {
   Cost all;
   all.add(Term::latency, messages, prices);

@@ -1,18 +1,18 @@
-// The grid: owners on two levels. Sums of the rows of a grid of ranks, then of its columns. There are Q columns
-// and M = P/Q rows (grid_shape). The vector has Q slices, one for each column.
-//   1. Everyone sends each rank of its row C(the slice of that rank's column). The owner adds what it receives
-//      to its own part, in rank order.
+// The grid: owners on two levels. Sums of the rows of a grid of ranks, then of its columns. There are Q
+// columns and M = P/Q rows (grid_shape). The vector has Q slices, one for each column.
+//   1. Everyone sends each rank of its row C(the slice of that rank's column). The owner adds what it
+//      receives to its own part, in rank order.
 //   2. Everyone sends C(its sum) to all ranks of its column. All of them add these M sums in the order of the
 //      rows and encode the result, with the same bits.
 //   3. Everyone sends the encoded result to all ranks of its row.
-// If Q does not divide P, the last row is short. The row above owns the slices that it has no rank for. So the
-// ranks of the short row take part in the row above, and send and add up to twice as much.
+// If Q does not divide P, the last row is short. The row above owns the slices that it has no rank for. So
+// the ranks of the short row take part in the row above, and send and add up to twice as much.
 //
 // Cost: 3 rounds, and 2(Q-1) + M-1 messages, about 4.5 sqrt P (up to 6.4 sqrt P with a short row). direct has
-// 2(P-1). A rank sends 2(Q-1)/Q w + (M-1)/Q w, at most 2.5 w. Slices are P/Q times as long as in direct: blocks
-// and headers stay a small part of a message at many ranks. A rank encodes n + n/Q elements, and decodes
-// (2Q-1)/Q n + (M-1)/Q n. An element loses once for each rank's contribution except the owners', once for each
-// row's sum, and once for the result. Each loss is kept in one residual.
+// 2(P-1). A rank sends 2(Q-1)/Q w + (M-1)/Q w, at most 2.5 w. Slices are P/Q times as long as in direct:
+// blocks and headers stay a small part of a message at many ranks. A rank encodes n + n/Q elements, and
+// decodes (2Q-1)/Q n + (M-1)/Q n. An element loses once for each rank's contribution except the owners', once
+// for each row's sum, and once for the result. Each loss is kept in one residual.
 //
 // 2(Q-1) + M + 1 slots. Results are received into the slots of the contributions. With Ranks::encodes_own an
 // owner encodes and decodes its own part before it adds: n/Q more of each.
@@ -26,9 +26,9 @@
 namespace mq {
 namespace {
 
-// The steps of one rank. Rank r is in row r / Q and column r mod Q, and chunk c belongs to column c. The *owner*
-// of a chunk in a row is the rank of that column. If the last row is short, the row above owns its missing
-// chunks.
+// The steps of one rank. Rank r is in row r / Q and column r mod Q, and chunk c belongs to column c. The
+// *owner* of a chunk in a row is the rank of that column. If the last row is short, the row above owns its
+// missing chunks.
 class Grid {
  public:
   Grid(const Ranks& ranks, const GridShape& shape)
@@ -62,8 +62,8 @@ class Grid {
   }
   int short_rank(int i) const { return shape_.rows * shape_.columns + i; }  // of the short row
 
-  // Slots, in this order: frames given to owners; frames given to this rank and, once they are added, results; the row's
-  // sum; those of the other rows; the result.
+  // Slots, in this order: frames given to owners; frames given to this rank and, once they are added,
+  // results; the row's sum; those of the other rows; the result.
   int sent(int s) const { return s - 1; }
   int given(int s) const { return shape_.columns - 1 + s - 1; }
   int given_above(int i) const { return given(shape_.columns) + i; }
@@ -121,8 +121,9 @@ class Grid {
 
 }  // namespace
 
-// About 2 sqrt P columns: with fewer the column's sums are a larger share of what is sent, with more there are more
-// messages. A number of columns that divides P is preferred; else the one with which the busiest rank sends least.
+// About 2 sqrt P columns: with fewer the column's sums are a larger share of what is sent, with more there
+// are more messages. A number of columns that divides P is preferred; else the one with which the busiest
+// rank sends least.
 GridShape grid_shape(int size) {
   const double root = std::sqrt(static_cast<double>(size));
   const int most = std::clamp(static_cast<int>(root * 2.83), 1, std::max(1, size / 2));

@@ -1,4 +1,5 @@
-// Recursive halving and doubling for any number of ranks. It has a file of its own because it alone has blocks of ranks.
+// Recursive halving and doubling for any number of ranks. It has a file of its own because it alone has
+// blocks of ranks.
 
 #include <algorithm>
 #include <bit>
@@ -10,9 +11,9 @@
 namespace mq {
 namespace {
 
-// The steps of one rank. Blocks are numbered from the largest, which has number 0. There are as many chunks as that block
-// has ranks. Rank l of a block of b ranks is the block's *gatherer* of the chunks c with c mod b = l: it ends up with the
-// block's sum of them.
+// The steps of one rank. Blocks are numbered from the largest, which has number 0. There are as many chunks
+// as that block has ranks. Rank l of a block of b ranks is the block's *gatherer* of the chunks c with c mod
+// b = l: it ends up with the block's sum of them.
 class HalvingDoubling {
  public:
   explicit HalvingDoubling(const Ranks& ranks) : rank_(ranks.rank), encodes_own_(ranks.encodes_own) {
@@ -58,8 +59,8 @@ class HalvingDoubling {
   bool is_smallest() const { return index(mine_) + 1 == blocks_.size(); }
   int between() const { return static_cast<int>(blocks_.size()) - 1; }  // rounds from block to block, one way
 
-  // Slots: one for what this rank encodes of each chunk. Then those to receive into, in the order of the messages.
-  // Results are received into the slots of the sums, which have been added by then.
+  // Slots: one for what this rank encodes of each chunk. Then those to receive into, in the order of the
+  // messages. Results are received into the slots of the sums, which have been added by then.
   int send_slot(int chunk) const { return chunk; }
   int sum_slot() { return chunks_ + sums_received_++; }
   int new_result_slot(int chunk) {
@@ -82,8 +83,8 @@ class HalvingDoubling {
   // A result is encoded by the rank of the largest block that gathers it.
   void decode(int chunk) { plan_.decode(chunk, result_slot_[index(chunk)], blocks_[0].gatherer(chunk)); }
 
-  // Of the chunks that this rank and its partner have the sums of 2^k ranks of, each keeps those whose bit k is that of its
-  // own number.
+  // Of the chunks that this rank and its partner have the sums of 2^k ranks of, each keeps those whose bit k
+  // is that of its own number.
   void halve(int bit) {
     const int partner = block().first + (local_ ^ bit), round = log2(bit);
     std::vector<std::pair<int, int>> received;  // chunk, slot
@@ -96,7 +97,8 @@ class HalvingDoubling {
     }
     for (const auto& [c, slot] : received) add(c, slot, partner);
   }
-  // Block i gives its sums to block i - 1 in the round that follows those of halving and of the smaller blocks.
+  // Block i gives its sums to block i - 1 in the round that follows those of halving and of the smaller
+  // blocks.
   int sums_round(int giver) const { return log2(chunks_) + between() - giver; }
   int results_round(int taker) const { return log2(chunks_) + between() + taker - 1; }
 
@@ -144,23 +146,25 @@ class HalvingDoubling {
 
 }  // namespace
 
-// Reduce-scatter by recursive halving and allgather by recursive doubling (Rabenseifner 2004; Thakur, Rabenseifner and
-// Gropp 2005). In round k partners whose numbers differ in bit k swap halves: each sends C of its partial sums of the
-// chunks that the other keeps, and adds what it gets. So after log2 P rounds rank c has the sum of chunk c, encodes it, and
-// replaces its own copy by what the others will decode. Then the rounds are run backwards with the encoded sums, which are
-// passed on unchanged.
+// Reduce-scatter by recursive halving and allgather by recursive doubling (Rabenseifner 2004; Thakur,
+// Rabenseifner and Gropp 2005). In round k partners whose numbers differ in bit k swap halves: each sends C
+// of its partial sums of the chunks that the other keeps, and adds what it gets. So after log2 P rounds rank
+// c has the sum of chunk c, encodes it, and replaces its own copy by what the others will decode. Then the
+// rounds are run backwards with the encoded sums, which are passed on unchanged.
 //
-// If P is not a power of two: binary blocks (Rabenseifner and Traeff, EuroPVM/MPI 2004; Goyal et al. 2017, section 4). The
-// ranks are cut into blocks of decreasing powers of two, one for each bit of P. Each block halves by itself. Then the
-// smallest block gives its sums to the next larger one, which adds them to its own, and so on to the largest, which gives
-// the results back the same way before each block doubles.
+// If P is not a power of two: binary blocks (Rabenseifner and Traeff, EuroPVM/MPI 2004; Goyal et al. 2017,
+// section 4). The ranks are cut into blocks of decreasing powers of two, one for each bit of P. Each block
+// halves by itself. Then the smallest block gives its sums to the next larger one, which adds them to its
+// own, and so on to the largest, which gives the results back the same way before each block doubles.
 //
-// 2 log2 P rounds, and 2(P-1)/P w sent; 2 w at most if P is not a power of two. Each chunk is a frame of its own, so there
-// are 2(P-1) messages, P/2 of them in the first round. Encodes n, decodes 2n(P-1)/P + n/P elements. An element takes, of each
-// kind, half a loss of every rank's contribution, half a loss of the result for each further round of halving, and one of
-// the result. Each loss is kept in the residual of the rank that encodes.
+// 2 log2 P rounds, and 2(P-1)/P w sent; 2 w at most if P is not a power of two. Each chunk is a frame of its
+// own, so there are 2(P-1) messages, P/2 of them in the first round. Encodes n, decodes 2n(P-1)/P + n/P
+// elements. An element takes, of each kind, half a loss of every rank's contribution, half a loss of the
+// result for each further round of halving, and one of the result. Each loss is kept in the residual of the
+// rank that encodes.
 //
-// 2P-1 slots, as direct. With Ranks::encodes_own a rank encodes and decodes its own part before it adds: n/2 more of each.
+// 2P-1 slots, as direct. With Ranks::encodes_own a rank encodes and decodes its own part before it adds: n/2
+// more of each.
 Plan make_halving_doubling(const Ranks& ranks) { return HalvingDoubling(ranks).make(); }
 
 }  // namespace mq

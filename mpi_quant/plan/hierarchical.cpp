@@ -60,8 +60,8 @@ class Hierarchical {
   int all() const { return nodes_; }
   int part(int rank) const { return nodes_ + 1 + rank; }
 
-  // The feedback of the first encode of a sum. If own elements are encoded, an encode of this rank's elements came before it, and took
-  // the residual.
+  // The feedback of the first encode of a sum. If own elements are encoded, an encode of this rank's elements
+  // came before it, and took the residual.
   StepFeedback of_sum() const { return encodes_own_ ? StepFeedback::deposit : StepFeedback::carry; }
 
   // Sends to the same local rank s nodes further, and receives from the one s nodes back.
@@ -120,8 +120,8 @@ class Hierarchical {
 // is L times as much. Inside a node a rank sends (1 - 1/L) n and (1 - 1/L) w. There are 2(M-1) + 2(L-1)M
 // messages. The codec encodes M/P n and decodes (M-1)/P n + n; raw encodes and decodes (1 - 1/L) n each.
 //
-// With Ranks::encodes_own the parts inside a node are encoded by the codec, and each rank's own part is encoded and decoded.
-// Then an element takes a loss for each rank too, unless the codec's sums are exact.
+// With Ranks::encodes_own the parts inside a node are encoded by the codec, and each rank's own part is
+// encoded and decoded. Then an element takes a loss for each rank too, unless the codec's sums are exact.
 //
 // 2P-1 slots. As in direct, the last frames are received into the slots of the wires that were added first.
 // Inside a node, rounds 0 to M-1 are raw frames, one round for the chunks of each node, and rounds M to 2M-1

@@ -1,6 +1,6 @@
 // An allreduce as a value: a short program over chunks of the vector and slots for frames.
-// It is apart from the executor so that a plan can be proved (tests/plan/symbolic.hpp), priced and printed without
-// running it.
+// It is apart from the executor so that a plan can be proved (tests/plan/symbolic.hpp), priced and printed
+// without running it.
 //
 // Words: the vector is cut into *segments*. Each is reduced by the same plan, and several are in flight at
 // once. A segment is cut into plan.chunks *chunks* of whole blocks, some possibly empty. A *slot* holds one
@@ -42,10 +42,10 @@ struct Step {
   int round = 0;      // exchange: the messages of a round are under way at about the same time
   StepFeedback feedback = StepFeedback::none;
   bool raw = false;  // encode, decode, decode_add: C and D are those of codec raw, which is lossless
-  // encode: which operand of this chunk is encoded; decode, decode_add: which one the wire holds. Two encodes of a
-  // chunk, on any ranks, have the same number if and only if their operands have the same terms. Codecs that draw
-  // random numbers draw by it: ranks that encode the same operand must write the same wire, and the errors of
-  // different operands must be independent.
+  // encode: which operand of this chunk is encoded; decode, decode_add: which one the wire holds. Two encodes
+  // of a chunk, on any ranks, have the same number if and only if their operands have the same terms. Codecs
+  // that draw random numbers draw by it: ranks that encode the same operand must write the same wire, and the
+  // errors of different operands must be independent.
   int sum = 0;
   bool operator==(const Step&) const = default;
 };
@@ -74,25 +74,26 @@ struct Plan {
   void receive(int recv_slot, int from, int round) { exchange(0, kNobody, recv_slot, from, round); }
 };
 
-// The tags of a segment. Messages between the same two ranks with the same tag are matched in the order of the steps, on
-// both sides. A plan may have several in one round, and rounds that differ by a multiple of kMaxTags share a tag.
-// Segments in flight times tags are the tags of a call (CallOrder::kTagsPerWindow), so that there are always four
-// segments at least.
+// The tags of a segment. Messages between the same two ranks with the same tag are matched in the order of
+// the steps, on both sides. A plan may have several in one round, and rounds that differ by a multiple of
+// kMaxTags share a tag. Segments in flight times tags are the tags of a call (CallOrder::kTagsPerWindow), so
+// that there are always four segments at least.
 inline constexpr int kMaxTags = 240;
 inline int tags_of(const Plan& plan) { return std::min(plan.rounds, kMaxTags); }
 inline int tag_of(const Plan& plan, const Step& exchange) { return exchange.round % tags_of(plan); }
 
 // What an executor needs to know about a plan, computed once.
 struct PlanFacts {
-  // By step: 1 for an exchange whose receive can be posted at the start: no earlier step uses its slot, and no earlier
-  // receive with the same sender and tag must be posted later.
+  // By step: 1 for an exchange whose receive can be posted at the start: no earlier step uses its slot, and
+  // no earlier receive with the same sender and tag must be posted later.
   std::vector<char> early;
   // By step: 1 for the last decode or decode_add of a chunk. It writes the result.
   std::vector<char> final;
   // By chunk: the number of its accumulator, for chunks that are written more than once; -1 for others.
   std::vector<int> accumulator;
   int accumulators = 0;
-  // True if a step is raw. Slots then need room for the elements themselves, and the reduction needs their codec.
+  // True if a step is raw. Slots then need room for the elements themselves, and the reduction needs their
+  // codec.
   bool raw = false;
   // By slot: the number of its first send, if the sends of all slots are numbered. The last entry is the
   // number of all sends.
@@ -105,10 +106,11 @@ PlanFacts facts_of(const Plan& plan);
 // if nodes are to be ignored.
 struct Ranks {
   int rank = 0, size = 2, per_node = 1;
-  // Every rank's own elements are encoded before any are added, those of the rank that adds as well; only then is
-  // StepFeedback::carry, and encodes of sums have deposit or none. For memory rules whose arrays follow a rank's own elements
-  // (MemoryRule::encodes_own), and for codecs whose sums are exact (Codec::exact_sums): their results are sums of the same
-  // numbers, and while these sums are exact, all plans and numbers of ranks on a node give the same bits.
+  // Every rank's own elements are encoded before any are added, those of the rank that adds as well; only
+  // then is StepFeedback::carry, and encodes of sums have deposit or none. For memory rules whose arrays
+  // follow a rank's own elements (MemoryRule::encodes_own), and for codecs whose sums are exact
+  // (Codec::exact_sums): their results are sums of the same numbers, and while these sums are exact, all
+  // plans and numbers of ranks on a node give the same bits.
   bool encodes_own = false;
   int nodes() const { return size / per_node; }
 };

@@ -34,7 +34,8 @@ void round_own(Plan& plan, int rank, int chunk, int slot) {
 // round 0, whose wires have been added by then. The sum has a slot of its own because the first sends may
 // still be under way, and owners must not wait for slow receivers.
 //
-// If own elements are encoded (Ranks::encodes_own), the owner encodes and decodes its own part too: n/P more of each.
+// If own elements are encoded (Ranks::encodes_own), the owner encodes and decodes its own part too: n/P more
+// of each.
 Plan make_direct(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
@@ -77,8 +78,8 @@ Plan make_allgather(const Ranks& ranks) {
   return plan;
 }
 
-// Step::sum of recursive doubling: the lowest of the `group` ranks that hold the partial sum, each level of groups
-// apart. Extra ranks, which are not below core, have their own numbers on the first level.
+// Step::sum of recursive doubling: the lowest of the `group` ranks that hold the partial sum, each level of
+// groups apart. Extra ranks, which are not below core, have their own numbers on the first level.
 int doubling_sum(const Ranks& ranks, int level, int rank) {
   return level * ranks.size + (rank >> level << level);
 }
@@ -182,10 +183,11 @@ constexpr const PlanRow &kDirect = kPlans[0], &kAllgather = kPlans[1], &kRecursi
                         &kGrid = *std::find_if(kPlans.begin(), kPlans.end(),
                                                [](const PlanRow&row) { return row.make == make_grid; });
 
-// Vectors below kShortBytes, and of many ranks below kShortBytesOfRoot sqrt P, take fewest messages one after the other; and
-// those of kLongBytesOfRank bytes a rank or more, the library's chunk, have messages so long that their number is of no account. Between
-// them it is the number of messages of a rank that counts. These are round numbers near where the times of the plans cross, on
-// four networks and with three codecs: results/2026-11-25-scale/README.md.
+// Vectors below kShortBytes, and of many ranks below kShortBytesOfRoot sqrt P, take fewest messages one after
+// the other; and those of kLongBytesOfRank bytes a rank or more, the library's chunk, have messages so long
+// that their number is of no account. Between them it is the number of messages of a rank that counts. These
+// are round numbers near where the times of the plans cross, on four networks and with three codecs:
+// results/2026-11-25-scale/README.md.
 constexpr std::uint64_t kShortBytes = 32 << 10, kShortBytesOfRoot = 4 << 10, kLongBytesOfRank = 256 << 10;
 constexpr std::uint64_t kLeastGrid = 8;  // ranks: with fewer, direct has few messages, too
 

@@ -5,8 +5,8 @@
 
 namespace mq {
 
-// For Ranks::encodes_own: replaces this rank's elements of a chunk by what their encode decodes to. `slot` must be free;
-// it is free again afterwards.
+// For Ranks::encodes_own: replaces this rank's elements of a chunk by what their encode decodes to. `slot`
+// must be free; it is free again afterwards.
 void round_own(Plan& plan, int rank, int chunk, int slot);  // plans.cpp
 
 Plan make_direct(const Ranks& ranks);            // plans.cpp

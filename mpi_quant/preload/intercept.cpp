@@ -50,7 +50,12 @@ int intercepted_allreduce(const Call& call) {
 }
 
 void count_call(mpiq_counted what, const Call& call) noexcept {
-  const ExactCall counted(call, what == MPIQ_NONBLOCKING ? Reason::nonblocking : Reason::persistent);
+  Reason why = Reason::nonblocking;
+  switch (what) {  // without a default, so that the compiler says which kind is missing
+    case MPIQ_NONBLOCKING: break;
+    case MPIQ_PERSISTENT: why = Reason::persistent; break;
+  }
+  const ExactCall counted(call, why);
 }
 
 }  // namespace mq

@@ -1,5 +1,6 @@
-// MPI_Allreduce of an unmodified program: what the preload library adds to the road of every call (core/allreduce.hpp). It tells
-// the core what the program has said by MPI_Pcontrol and where it called, and records how the call ended.
+// MPI_Allreduce of an unmodified program: what the preload library adds to the road of every call
+// (core/allreduce.hpp). It tells the core what the program has said by MPI_Pcontrol and where it called, and
+// records how the call ended.
 #pragma once
 
 #include "mpi_quant/base/stub.h"

@@ -10,9 +10,10 @@
 
 #include "mpi_quant/base/launchers.h"
 
-/* mpiq-run gives its process, which becomes the program, and a file in memory that the program holds open. The program, or another
- * one with this number of process, on another node for example, may have a file of its own behind that number. So the file must have
- * the name that mpiq-run has given it, which no other has. */
+/* mpiq-run gives its process, which becomes the program, and a file in memory that the program holds open.
+ * The program, or another one with this number of process, on another node for example, may have a file of
+ * its own behind that number. So the file must have the name that mpiq-run has given it, which no other
+ * has. */
 struct mark {
   long process;
   int descriptor;

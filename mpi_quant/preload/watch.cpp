@@ -185,8 +185,8 @@ const char* reason(int error) {
   return error == ELOOP ? "it is a symbolic link, which is not followed" : std::strerror(error);
 }
 
-// Says at the start what would otherwise be said after hours: that rank 0 cannot write the report. Nothing that is there is changed. A
-// FIFO is not opened, because whoever reads it would take that for the report.
+// Says at the start what would otherwise be said after hours: that rank 0 cannot write the report. Nothing
+// that is there is changed. A FIFO is not opened, because whoever reads it would take that for the report.
 void try_report(const std::string& path) {
   int rank = 0;
   struct stat there {};

@@ -1,6 +1,6 @@
-// MPIQ_Factors_allreduce: the sum over all ranks of U V^T. The ranks first agree on shape and type, then tell each other
-// how many columns they have. Then they send the factors to all, or sum the dense matrix by an ordinary call, whichever
-// moves fewer bytes.
+// MPIQ_Factors_allreduce: the sum over all ranks of U V^T. The ranks first agree on shape and type, then tell
+// each other how many columns they have. Then they send the factors to all, or sum the dense matrix by an
+// ordinary call, whichever moves fewer bytes.
 
 #include <algorithm>
 #include <cstdint>
@@ -137,8 +137,9 @@ Status exchange(const Factors& f, Gathered& g) {
   return {};
 }
 
-// What the ranks do after they have agreed. They send factors only if MPI can count the elements of a column and all
-// columns. `dense` is set if the sum of the products is left to be done. gathered: the columns that were sent.
+// What the ranks do after they have agreed. They send factors only if MPI can count the elements of a column
+// and all columns. `dense` is set if the sum of the products is left to be done. gathered: the columns that
+// were sent.
 template <class T>
 Status run(const Factors& f, const Status& local_error, int size, bool& dense, std::int64_t& gathered) {
   std::vector<std::int64_t> columns;
@@ -167,8 +168,8 @@ Status run(const Factors& f, const Status& local_error, int size, bool& dense, s
   return {};
 }
 
-// Uses a reduction to rank 0 and a broadcast instead of an MPI_Allreduce, because some MPI libraries' allreduce does not
-// give all ranks the same bits.
+// Uses a reduction to rank 0 and a broadcast instead of an MPI_Allreduce, because some MPI libraries'
+// allreduce does not give all ranks the same bits.
 Status sum_by_mpi(const Factors& f) {
   constexpr MPI_Count kPiece = MPI_Count{1} << 26;  // elements: counts of messages stay below 2^31
   int rank = 0;
@@ -185,8 +186,8 @@ Status sum_by_mpi(const Factors& f) {
   return {};
 }
 
-// The sum of the ranks' products, each in `result`: by codec raw, or by MPI where the library has no messages. That is so
-// on all ranks or on none.
+// The sum of the ranks' products, each in `result`: by codec raw, or by MPI where the library has no
+// messages. That is so on all ranks or on none.
 Status sum_dense(const Factors& f, const Meeting& meeting) {
   CommState* const state = meeting.state();
   bool has_messages = false;

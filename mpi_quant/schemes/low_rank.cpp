@@ -1,5 +1,6 @@
-// lowrank: PowerSGD (Vogels, Karimireddy, Jaggi: "PowerSGD: practical low-rank gradient compression for distributed
-// optimization", NeurIPS 2019, algorithms 1 and 2) as a reduction. A rank's matrix is m x n, M, and its residual is E.
+// lowrank: PowerSGD (Vogels, Karimireddy, Jaggi: "PowerSGD: practical low-rank gradient compression for
+// distributed optimization", NeurIPS 2019, algorithms 1 and 2) as a reduction. A rank's matrix is m x n, M,
+// and its residual is E.
 //
 //   A = M + E                  on each rank
 //   P = sum of A Q             first part: m r elements. Q, n x r, is that of the key's last call
@@ -7,13 +8,14 @@
 //   Q = sum of A^T P           second part: n r elements
 //   result = P Q^T,  E = A - P (A^T P)^T
 //
-// The sums are made by codec raw, so P and Q have the same bits on all ranks, and the rest is done by every rank in the
-// same order. E is what the projection leaves of the rank's own A. So no rank's residual grows by what others bring, and
-// results and residuals add up to the inputs. The paper leaves Q as it is; here its columns are made orthonormal before
-// they are used. This changes no span, and products then stay within the range of the type.
+// The sums are made by codec raw, so P and Q have the same bits on all ranks, and the rest is done by every
+// rank in the same order. E is what the projection leaves of the rank's own A. So no rank's residual grows by
+// what others bring, and results and residuals add up to the inputs. The paper leaves Q as it is; here its
+// columns are made orthonormal before they are used. This changes no span, and products then stay within the
+// range of the type.
 //
-// If P or Q is not finite, or a product could overflow, a last part sums the input itself, on all ranks, because all have
-// the same P and Q. NaN and Inf are then where MPI would put them. E and Q stay.
+// If P or Q is not finite, or a product could overflow, a last part sums the input itself, on all ranks,
+// because all have the same P and Q. NaN and Inf are then where MPI would put them. E and Q stay.
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
-// The linear algebra of lowrank: products of a matrix with narrow ones, and orthonormal columns. It is apart from the
-// messages so that its order of additions can be tested. All matrices are stored column by column. Every sum has a fixed
-// order, and every product is rounded before it is added. So the bits are the same on every processor (DefaultFloats).
+// The linear algebra of lowrank: products of a matrix with narrow ones, and orthonormal columns. It is apart
+// from the messages so that its order of additions can be tested. All matrices are stored column by column.
+// Every sum has a fixed order, and every product is rounded before it is added. So the bits are the same on
+// every processor (DefaultFloats).
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 
 namespace mq {
 
-// A = x + e: m x n elements of a rank's vector, and its residual. Rows are taken in pieces that stay in the L1 cache, so
-// that an element is read once for all columns of the narrow matrix.
+// A = x + e: m x n elements of a rank's vector, and its residual. Rows are taken in pieces that stay in the
+// L1 cache, so that an element is read once for all columns of the narrow matrix.
 template <class T>
 struct CarriedMatrix {
   static constexpr std::size_t kPiece = 512;
@@ -35,8 +36,8 @@ struct CarriedMatrix {
   }
 };
 
-// p = A q, an m x r matrix. Each element is 0 plus its n products in the order of the columns of A. The rows are taken in
-// strips, so that a strip of p stays in the L2 cache while columns of A are read in long runs.
+// p = A q, an m x r matrix. Each element is 0 plus its n products in the order of the columns of A. The rows
+// are taken in strips, so that a strip of p stays in the L2 cache while columns of A are read in long runs.
 template <class T>
 void multiply(const CarriedMatrix<T>& a, const T* q, std::size_t r, T* p) {
   constexpr std::size_t kStripBytes = 64 << 10;
@@ -55,7 +56,8 @@ void multiply(const CarriedMatrix<T>& a, const T* q, std::size_t r, T* p) {
         });
 }
 
-// The sum of products of two vectors, as 16 sums side by side: sum i mod 16 gets product i. They are then added in halves.
+// The sum of products of two vectors, as 16 sums side by side: sum i mod 16 gets product i. They are then
+// added in halves.
 template <class T>
 class Dot {
  public:
@@ -90,16 +92,16 @@ void multiply_transposed(const CarriedMatrix<T>& a, const T* p, std::size_t r, T
   }
 }
 
-// The narrow matrices of a call: p has orthonormal columns, q_sum = (the sum of all ranks' A)^T p, q_own = A^T p of this
-// rank.
+// The narrow matrices of a call: p has orthonormal columns, q_sum = (the sum of all ranks' A)^T p, q_own =
+// A^T p of this rank.
 template <class T>
 struct Factors {
   const T *p, *q_sum, *q_own;
   std::size_t r;
 };
 
-// result = p q_sum^T, and residual = A - p q_own^T. So results and residuals of all ranks add up to the sum of A, up to
-// rounding. a.e is the residual; result may be a.x. What is not finite in a residual becomes 0.
+// result = p q_sum^T, and residual = A - p q_own^T. So results and residuals of all ranks add up to the sum
+// of A, up to rounding. a.e is the residual; result may be a.x. What is not finite in a residual becomes 0.
 template <class T>
 void deliver(const CarriedMatrix<T>& a, const Factors<T>& f, T* result, T* residual) {
   for (std::size_t j = 0; j < a.n; ++j)
@@ -121,7 +123,8 @@ void deliver(const CarriedMatrix<T>& a, const Factors<T>& f, T* result, T* resid
       });
 }
 
-// True if no element of p q^T can overflow, whatever p with orthonormal columns. False if an element is not finite.
+// True if no element of p q^T can overflow, whatever p with orthonormal columns. False if an element is not
+// finite.
 template <class T>
 bool is_tame(const T* q, std::size_t n, std::size_t r) {
   for (std::size_t j = 0; j < n; ++j) {
@@ -137,10 +140,10 @@ bool is_finite(const T* x, std::size_t n) {
   return std::all_of(x, x + n, [](T v) { return std::abs(v) <= std::numeric_limits<T>::max(); });
 }
 
-// Makes the r columns of n elements orthonormal by modified Gram-Schmidt (Björck, "Solving linear least squares problems
-// by Gram-Schmidt orthogonalization", BIT 1967), twice for each column ("twice is enough": Giraud, Langou, Rozloznik 2005).
-// A column that depends on those before it, up to 2^-40, becomes zero. work has n elements for each column. All
-// arithmetic is in double. Elements must be finite.
+// Makes the r columns of n elements orthonormal by modified Gram-Schmidt (Björck, "Solving linear least
+// squares problems by Gram-Schmidt orthogonalization", BIT 1967), twice for each column ("twice is enough":
+// Giraud, Langou, Rozloznik 2005). A column that depends on those before it, up to 2^-40, becomes zero. work
+// has n elements for each column. All arithmetic is in double. Elements must be finite.
 template <class T>
 void orthonormalize(T* columns, std::size_t n, std::size_t r, double* work) {
   const auto dot = [n](const double* x, const double* y) {

@@ -1,4 +1,5 @@
-// What MPIQ_Neighbor_mix keeps between the rounds of a key. All that the ranks compute with it is here, apart from messages.
+// What MPIQ_Neighbor_mix keeps between the rounds of a key. All that the ranks compute with it is here, apart
+// from messages.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,11 @@
 
 namespace mq {
 
-// What the ranks know of the vectors of their neighbours: first of this rank's own vector, as its out-neighbours know it, and then
-// one mirror for each in-neighbour, in the order of the graph. All are zero at first, and have count elements of the key's
-// type. A mirror is the same bits on the rank that it mirrors and on all ranks that keep it, because all add the same decoded
-// news to it. So what is computed of mirrors anew in each round keeps no rounding of the rounds before.
+// What the ranks know of the vectors of their neighbours: first of this rank's own vector, as its
+// out-neighbours know it, and then one mirror for each in-neighbour, in the order of the graph. All are zero
+// at first, and have count elements of the key's type. A mirror is the same bits on the rank that it mirrors
+// and on all ranks that keep it, because all add the same decoded news to it. So what is computed of mirrors
+// anew in each round keeps no rounding of the rounds before.
 struct Mirrors {
   std::size_t count = 0, sources = 0;
   kernels::Element element{};
@@ -79,9 +81,10 @@ void learn(T* mirror, const T* news, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) mirror[i] += news[i];
 }
 
-// x += gamma (sum over j of a_ij X_j - X_i), in double. given[s]: the share that in-neighbour s gives to each of its out-neighbours
-// and keeps; own_given: that of this rank, which has so many out-neighbours. What leaves a rank is the same number as what reaches
-// its neighbours, to the last bit. So the sum over all ranks loses the rounding of additions alone.
+// x += gamma (sum over j of a_ij X_j - X_i), in double. given[s]: the share that in-neighbour s gives to each
+// of its out-neighbours and keeps; own_given: that of this rank, which has so many out-neighbours. What
+// leaves a rank is the same number as what reaches its neighbours, to the last bit. So the sum over all ranks
+// loses the rounding of additions alone.
 template <class T>
 void step(T* x, const Mirrors& mirrors, const double* given, double own_given, double out_neighbours,
           double gamma) {

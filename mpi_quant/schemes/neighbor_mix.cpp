@@ -1,16 +1,16 @@
-// MPIQ_Neighbor_mix: a round of compressed push-sum (Toghani and Uribe, "On arbitrary compression for decentralized
-// consensus and stochastic optimization over directed networks", 2022). On symmetric graphs it is CHOCO-Gossip (Koloskova,
-// Stich, Jaggi, ICML 2019) with weights. Rank j has d_j out-neighbours, and gives them and itself equal shares:
-// a_ij = 1 / (d_j + 1). x^_j is what the others know of x_j.
+// MPIQ_Neighbor_mix: a round of compressed push-sum (Toghani and Uribe, "On arbitrary compression for
+// decentralized consensus and stochastic optimization over directed networks", 2022). On symmetric graphs it
+// is CHOCO-Gossip (Koloskova, Stich, Jaggi, ICML 2019) with weights. Rank j has d_j out-neighbours, and gives
+// them and itself equal shares: a_ij = 1 / (d_j + 1). x^_j is what the others know of x_j.
 //
 //   q_i = C(x_i - x^_i), sent to the out-neighbours;  x^_i += q_i on every rank that has it
 //   x_i += gamma (sum over j of a_ij x^_j - x^_i)
 //   y_i += gamma (sum over j of a_ij y_j - y_i)
 //
-// The shares of a rank add up to 1, so the sums of all x and of all y stay. A rank keeps x^_i, and x^_j of each in-neighbour.
-// A rank that kept the sum of a_ij x^_j alone would need two arrays. But it could only add news to that sum, and the rounding of
-// these additions would stay in it for ever: each later round would add it to x again.
-// Every message begins with a header, so that its length is known.
+// The shares of a rank add up to 1, so the sums of all x and of all y stay. A rank keeps x^_i, and x^_j of
+// each in-neighbour. A rank that kept the sum of a_ij x^_j alone would need two arrays. But it could only add
+// news to that sum, and the rounding of these additions would stay in it for ever: each later round would add
+// it to x again. Every message begins with a header, so that its length is known.
 
 #include <algorithm>
 #include <array>
@@ -115,10 +115,11 @@ class Round {
   // Gets all that can be missing on one rank alone, and what the ranks have to agree on.
   Status prepare(const CallOptions& options, int rank, int size);
   const std::string& facts() const { return facts_; }
-  // The ranks have not agreed. If this was the first round of the key, the key is not bound to its count and type.
+  // The ranks have not agreed. If this was the first round of the key, the key is not bound to its count and
+  // type.
   void give_up();
-  // The messages, and what follows from them, once the ranks have agreed. After an error the key is forgotten here, so
-  // that the next call is an error on all ranks.
+  // The messages, and what follows from them, once the ranks have agreed. After an error the key is forgotten
+  // here, so that the next call is an error on all ranks.
   Status run();
 
  private:
@@ -259,8 +260,8 @@ void Round<T>::give_up() {
   table().forget(key_.c_str());
 }
 
-// This rank's message: what its neighbours do not know yet. There is none if the codec cannot send it finitely, as f16 of
-// a large number: the others then know nothing new.
+// This rank's message: what its neighbours do not know yet. There is none if the codec cannot send it
+// finitely, as f16 of a large number: the others then know nothing new.
 template <class T>
 void Round<T>::encode() {
   T* const own = mirrors_->own<T>();

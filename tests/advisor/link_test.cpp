@@ -123,11 +123,11 @@ TEST(Predict, losses_of_a_plan_are_its_encodings) {
 
 // Every loss is in the result. One of a sum of k ranks counts as k/P of one of the result.
 TEST(Predict, losses_of_plans_that_encode_partial_sums_are_those_that_the_proof_finds) {
-  for (const std::string_view name : {"direct", "allgather", "ring", "halving_doubling", "grid"})
+  for (const PlanRow& plan : plans())
     for (int size = 2; size <= 33; ++size) {
       const Ranks ranks{0, size};
       symbolic::Terms terms;
-      const symbolic::Outcome out = symbolic::interpret(make_all(plan_of(name), ranks), false, terms);
+      const symbolic::Outcome out = symbolic::interpret(make_all(plan, ranks), false, terms);
       double contributions = 0, aggregate = 0;
       for (const symbolic::Terms::Id result : out.output[0]) {
         symbolic::Terms::Linear total;
@@ -136,9 +136,9 @@ TEST(Predict, losses_of_plans_that_encode_partial_sums_are_those_that_the_proof_
                                [&](int inputs) { (inputs == 1 ? contributions : aggregate) += inputs; });
       }
       const double all = static_cast<double>(size) * static_cast<double>(out.output[0].size());
-      const Losses losses = losses_of(plan_of(name), ranks);
-      EXPECT_NEAR(losses.contributions, contributions / all, 1e-9) << name << ", " << size << " ranks";
-      EXPECT_NEAR(losses.aggregate, aggregate / all, 1e-9) << name << ", " << size << " ranks";
+      const Losses losses = losses_of(plan, ranks);
+      EXPECT_NEAR(losses.contributions, contributions / all, 1e-9) << plan.name << ", " << size << " ranks";
+      EXPECT_NEAR(losses.aggregate, aggregate / all, 1e-9) << plan.name << ", " << size << " ranks";
     }
 }
 

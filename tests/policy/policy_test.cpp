@@ -150,8 +150,8 @@ TEST(Method, errors_name_the_word_its_place_and_what_is_known) {
        "expected ',' or ')', found the end at character 16 (cut at a comma on its way here? "
        "MPIQ_POLICY_FILE names a file of rules)"},
       {"onebit/", "expected a plan, found the end at character 8"},
-      {"onebit/star",
-       "unknown plan \"star\" at character 8 (known: direct, allgather, recursive_doubling, ring, "
+      {"onebit/none",
+       "unknown plan \"none\" at character 8 (known: direct, allgather, recursive_doubling, ring, "
        "halving_doubling, grid, hierarchical)"},
       {"mpi/direct", "mpi takes no parameters and no plan at character 4"},
       {"mpi(block=64)", "mpi takes no parameters and no plan at character 4"},
