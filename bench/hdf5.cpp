@@ -190,6 +190,9 @@ void check_data(hid_t group, int levels) {
     check(
         H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT),
         "name");
+    H5L_info_t link;
+    check(H5Lget_info(group, name.data(), &link, H5P_DEFAULT), name.data());
+    if (link.type != H5L_TYPE_HARD) throw Error(std::string(name.data()) + ": a link to elsewhere");
     const Handle object(H5Oopen(group, name.data(), H5P_DEFAULT), H5Oclose, name.data());
     if (H5Iget_type(object) == H5I_DATASET) read_all(object, name.data());
     if (H5Iget_type(object) == H5I_GROUP) {

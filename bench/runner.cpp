@@ -341,13 +341,14 @@ void Sweep::lead() {
   if (options_.is_link && !left)
     print_out(
         link_text(points_, [&](const Point& p, const MethodWord& m) { return report_->find(key(p, m)); }));
-  if (const Status s = report_->save(left ? FileState::partial : FileState::complete); !s.ok()) {
-    print_error(s.text());
+  const Status saved = report_->save(left ? FileState::partial : FileState::complete);
+  if (!saved.ok()) {
+    print_error(saved.text());
     exit_code_ = kPointFailed;
   }
   if (left) {
     print_error(fmt::format("deadline: {} of {} points left", todo.size() - done, points_.size()));
-    exit_code_ = kPointsLeft;
+    if (saved.ok()) exit_code_ = kPointsLeft;
   } else if (exit_code_ == kDone && !gate_holds()) {
     exit_code_ = kPointFailed;
   }

@@ -53,7 +53,10 @@ def definitions():
     parts = {}
     with open(DEFINITIONS, encoding="utf-8") as file:
         for line in filter(lambda line: line.startswith("MQ_"), file):
-            part, kind, size, name, unit_, meaning = _LINE.fullmatch(line).groups()
+            match = _LINE.fullmatch(line)
+            if not match:
+                raise ValueError(f"{DEFINITIONS}: no column can be read from: {line.strip()}")
+            part, kind, size, name, unit_, meaning = match.groups()
             parts.setdefault(part, {})[name] = (np.dtype(f"S{size}" if size else _KIND[kind]), unit_, meaning)
     return parts
 

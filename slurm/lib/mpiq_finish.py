@@ -51,8 +51,11 @@ def make(folder, cells, target):
     files = [folder.path / "cells" / (cell.name + ENDS[record["kind"]]) for cell in cells]
     shutil.rmtree(target, ignore_errors=True)
     copy([folder.path / "plan.tsv", *folder.path.glob("cells/*.txt")], at("jobs"))
-    with open(at("jobs/record.json"), "w", encoding="utf-8") as file:  # without the folders of the user
-        json.dump({name: value for name, value in record.items() if name not in MAY_CHANGE}, file, indent=1)
+    # Without the folders of the user.
+    told = {name: value for name, value in record.items() if name not in MAY_CHANGE}
+    told["program_options"] = [os.path.basename(word) if os.path.isabs(word) else word for word in record["program_options"]]
+    with open(at("jobs/record.json"), "w", encoding="utf-8") as file:
+        json.dump(told, file, indent=1)
     if record["kind"] == "bench":
         merged = at(record["link"] + ".h5")
         tool("merge", "-o", merged, *files)

@@ -10,6 +10,7 @@ LAUNCHERS = ("srun:pmi2", "srun:pmix", "srun:cray_shasta", "hydra", "openmpi")
 TEXTS = {"partition": "", "account": "", "qos": "", "constraint": "", "modules": "", "launcher": "srun:pmi2", "link": "",
          "python": sys.executable, "out": ".", "small_partition": ""}
 LISTS = ("sbatch_options", "srun_options")
+GONE = {"max_nodes": "sbatch --test-only says what a partition has", "min_free_mb": "a cell tries to write before it begins"}
 # A variable of a login shell is not a setting of the site. These a site may use.
 VARIABLES = ("HOME", "USER", "PATH", "LANG", "SCRATCH", "WORK")
 
@@ -27,12 +28,14 @@ def read(path):
         raise Refused(f"--site: no file '{path}': copy an example of slurm/sites/")
     site = {**TEXTS, **{name: [] for name in LISTS}}
     env = {name: os.environ[name] for name in VARIABLES if name in os.environ}
-    done = subprocess.run(["bash", "-c", READER, "site", path or os.devnull, " ".join(TEXTS), " ".join(LISTS)], env=env,
+    done = subprocess.run(["bash", "-c", READER, "site", path or os.devnull, " ".join([*TEXTS, *GONE]), " ".join(LISTS)], env=env,
                           check=False, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode != 0:
         raise Refused(f"{path}: {done.stderr.strip() or 'does not load'}")
     for entry in done.stdout.split("\0")[:-1]:
         name, value = entry.split("=", 1)
+        if name in GONE:
+            raise Refused(f"{path}: {name} is no setting any more ({GONE[name]}): take it out")
         if name.endswith("+"):
             site[name[:-1]].append(value)
         else:

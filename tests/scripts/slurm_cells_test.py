@@ -54,6 +54,24 @@ class Cells(WithFakes):
         self.assertEqual([c for c in self.calls("scontrol") if "requeue" in c], ["scontrol requeue 101_0"])
         self.assertEqual(self.run_of_test().state(self.first)[1], "101_0")
 
+    def test_points_left_on_a_disk_too_full_to_say_so_are_left_all_the_same(self):
+        # What runs in the launch is real: a program that has points left, in the shell that notes its exit code.
+        self.file("bin/srun", '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\n"$@"\n')
+        os.mkdir(self.path("programs"))
+        self.file("programs/mpiq-bench", "#!/bin/sh\nexit 75\n")
+        os.chmod(self.path("programs/mpiq-bench"), 0o755)
+        self.settings(bin=self.path("programs"))
+        self.expect(75, "failed", "did not come")
+        # cell.sbatch removes the file before the launch, so that the link has to come during it.
+        self.file("programs/mpiq-bench", f'#!/bin/sh\nln -sf /dev/full "{self.run_folder}/cells/{self.first}.exit"\nexit 75\n')
+        self.expect(75, "failed", "did not come")
+
+    def test_a_run_that_its_node_cannot_see(self):
+        for script in ("cell.sbatch", "finish.sbatch"):
+            done = self.call("bash", os.path.join(SLURM, script), self.path("nowhere"), SLURM_JOB_ID="101", SLURM_ARRAY_TASK_ID="0")
+            self.assertEqual(done.returncode, 74)
+            self.assertRegex(done.stderr.strip().split("\n")[-1], r"^cannot read .*/nowhere/settings\.sh on .*: is it on a shared file system\?$")
+
     def test_a_cell_does_not_begin_again_for_ever(self):
         self.expect(1, "failed", "left after 3 restarts", FAKE_SRUN="75", SLURM_RESTART_COUNT="3")
         self.expect(1, "failed", "gave up after 3 restarts", SLURM_RESTART_COUNT="4")
@@ -133,7 +151,7 @@ class Cells(WithFakes):
         self.assertIn("cannot write", done.stderr)
 
     def test_the_environment_is_not_written_down(self):
-        self.expect(0, "done", "", SLURM_CPU_BIND_TYPE="mask_cpu", UCX_TLS="sm")
+        self.expect(0, "done", "", SLURM_CPU_BIND_TYPE="mask_cpu", UCX_TLS="sm", MPIQ_SITE="/home/someone/site.sh")
         text = ""
         for path in glob.glob(os.path.join(self.run_folder, "**"), recursive=True):
             if os.path.isfile(path):
@@ -141,6 +159,7 @@ class Cells(WithFakes):
                     text += file.read()
         self.assertIn("UCX_TLS=sm", text)
         self.assertNotIn("xyzzy", text)
+        self.assertNotIn("/home/someone", text)
 
 
 class Collected(WithFakes):
@@ -173,11 +192,13 @@ class Collected(WithFakes):
         self.assertEqual(sorted(os.listdir(self.path("out", "reports"))),
                          sorted(cell.name + end for cell in self.cells for end in (".json", ".seconds")))
         self.assertEqual(sorted(os.listdir(self.path("out", "jobs"))),
-                         sorted([*(cell.name + ".txt" for cell in self.cells), "outcome.txt", "plan.tsv", "record.json"]))
+                         sorted([*(cell.name + ".txt" for cell in self.cells), "plan.tsv", "record.json"]))
         with open(self.path("out/jobs/record.json"), encoding="utf-8") as file:
-            record = file.read()
-        self.assertIn('"launches": 2', record)
-        self.assertNotIn(self.folder + "/run", record)
+            self.assertIn('"launches": 2', file.read())
+        for folder, _, names in os.walk(self.path("out")):
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    self.assertNotIn(self.folder, file.read(), name)
         with open(self.path("out/dropin.md"), encoding="utf-8") as file:
             self.assertEqual(len(re.findall(r"\| 2 \| 1 \| (?:plain|advise|policy) \| 2 \| \d\.\d00 \| .* to .* \| \d\.\d{3} \|\n", file.read())), 3)
         again = self.collect("--to", self.path("out"))

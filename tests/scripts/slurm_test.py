@@ -174,6 +174,7 @@ class Submitted(WithFakes):
 
     def test_refused(self):
         self.file("bad.sh", "launcher=rsh\n")
+        self.file("old.sh", "max_nodes=4\n")
         self.file("worse.sh", "echo broken >&2\nfalse || return 1\n")
         full = self.path("full")
         os.mkdir(full)
@@ -181,6 +182,7 @@ class Submitted(WithFakes):
         for text, *words in (("--nodes", "--nodes", "0"), ("no shape", "--nodes", "1"), ("--time", "--time", "soon"),
                              ("a minute at least", "--time", "0:59"), ("--gpus", "--gpus", "-1"),
                              ("no file 'none'", "--site", "none"), ("launcher=rsh", "--site", self.path("bad.sh")),
+                             ("max_nodes is no setting any more", "--site", self.path("old.sh")),
                              ("broken", "--site", self.path("worse.sh")), ("no experiment 'nosuch'", "nosuch"), ("has a %", "--out", "a%j"),
                              ("control", "--out", "a\nb"), ("from 1 on", "--launches", "0"), ("--at-once", "--at-once", "-1"),
                              ("something else", "--yes", "--out", full), ("--nosuch: what?", "--", "--nosuch"),

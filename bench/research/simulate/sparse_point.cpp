@@ -67,6 +67,7 @@ bench::InputRow input_of_lists(const bench::Options& options, const bench::Point
       fmt::format("dtype={},density={},stride=1,values=ones", name(point.element), point.support.density);
   row.seed = options.data.seed;
   row.rho = point.support.support == bench::Support::correlated ? point.support.parameter : 0;
+  row.exp_min = row.exp_max = 0;
   row.zero_frac = 1 - static_cast<double>(indices.size()) / static_cast<double>(point.count);
   return row;
 }
