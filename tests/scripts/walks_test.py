@@ -172,7 +172,7 @@ def plot(copy, _cxx, _mpicc, _gtest):
 
 FOLDERS = {plan: ("kernels", "mpi_quant", "tests"), function: ("kernels", "mpi_quant"), caught: ("mpi_quant",),
            option: ("kernels", "mpi_quant", "sparse_allreduce", "bench"),
-           column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("scripts", "tests")}
+           column: ("kernels", "mpi_quant", "sparse_allreduce", "bench", "scripts", "tests"), plot: ("bench", "scripts", "tests")}
 
 
 def main(arguments):
