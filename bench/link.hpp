@@ -28,8 +28,8 @@ struct MeasuredLink {
 // singles: exchanges of one message each way, of at least two sizes. bursts: the same of kLinkBurst messages
 // of so many bytes. Those between the shortest and the longest do not count: a link may let short messages
 // pass faster than its bandwidth. The shortest single message tells latency and overheads together, and the
-// shortest burst tells them apart. The longest burst tells the bandwidth. It is that of the port, or that of
-// the processors that copy, whichever is less: on a link without a rate limit it is that of copying.
+// shortest burst tells them apart. The longest burst tells the bandwidth: of the port, or of the
+// processors that copy, whichever is less. On a link without a rate limit copying sets it.
 MeasuredLink link_of(std::span<const LinkPoint> singles, std::span<const LinkPoint> bursts);
 std::string to_string(const MeasuredLink& link);  // such as "5us/10us/117.5MB"
 // What a whole sweep says, a line for each number of ranks. find(point, method): the row, or null.

@@ -8,7 +8,7 @@ if(NOT MPIQ_CUDA STREQUAL "OFF")
   find_program(MPIQ_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA compiler")
   if(MPIQ_NVCC)
     set(MPIQ_HAVE_CUDA ON)
-    # Each architecture takes a minute of a processor. So by default there is code for the GPUs of this machine, from 8.0 on.
+    # Code for one architecture takes nvcc more than a minute of a processor. So by default there is code for the GPUs of this machine, from 8.0 on.
     find_program(MPIQ_NVIDIA_SMI nvidia-smi DOC "lists the GPUs of this machine")
     if(MPIQ_NVIDIA_SMI)
       execute_process(COMMAND ${MPIQ_NVCC} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)

@@ -65,8 +65,8 @@ MQ_DEVICE auto with_bits(int bits, const F& f) {
   return f(std::integral_constant<int, 0>{});
 }
 
-// What pack_codes does for a group, for the four groups of a row at once: `codes` are those of this lane's
-// quad. Group g begins at wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
+// As pack_codes, but for the four groups of a row at once. `codes`: the codes of this lane's quad. Group g
+// begins at wire + stride g. `exists`: this lane's group has elements. kBits is `bits`, or 0.
 template <int kBits>
 MQ_DEVICE void pack_row(std::byte* wire, std::uint32_t stride, int bits, bool exists, std::uint32_t codes) {
   const int width = kBits != 0 ? kBits : bits;

@@ -48,9 +48,9 @@ class FftChunk {
     return nonfinite;
   }
 
-  // Of a chunk that was read and has nothing but finite elements, those that cannot be sent
-  // (Encoded::overflows): all, if they decode to NaN; with a residual, where they wait, those that are too
-  // large.
+  // The number of elements that cannot be sent (Encoded::overflows). The chunk was read, and all its elements
+  // are finite. Without a residual: all of them if they decode to NaN, else none. With a residual, where they
+  // wait: those that are too large.
   std::size_t overflows(bool has_residual) const {
     if (!marked_ || exponent_ <= kMostExponent || FftParams::plain(n_)) return 0;
     if (!has_residual) return n_;

@@ -1,5 +1,5 @@
-// The description of a codec: its Codec but for `ops`. Included once per instruction set, last; used by the
-// scalar objects alone.
+// The description of a codec: its Codec without `ops`. Each instruction set includes this file once, at the
+// end; only the scalar objects use it.
 #pragma once
 
 template <class Q>

@@ -6,9 +6,9 @@ class Noise {
  public:
   explicit MQ_INLINE Noise(const Site& site)
       : call_(site.call), rounds_(random_rounds(site.call, site.sum, 0)) {}
-  // One number per lane, for the elements from `element` on, which is a multiple of 32: odd multiples of
-  // 2^-17 between -1/2 and 1/2, all equally likely. Rounding v plus such a number to the nearest integer has
-  // the mean v within 2^-17.
+  // One random number for each lane, for the elements from `element` on, which is a multiple of 32. The
+  // numbers are odd multiples of 2^-17 between -1/2 and 1/2, all equally likely. Rounding v plus such a
+  // number to the nearest integer has the mean v within 2^-17.
   template <class T>
   MQ_INLINE Lanes<T> at(std::uint64_t element) {
     const std::byte* const bits = of(element);

@@ -1,6 +1,6 @@
 // qsgd: unbiased integers of 2 to 8 bits of fixed width (Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD, NIPS
-// 2017; section 3.1 and, for the greatest magnitude in place of the norm, section 4). With norm=l2 the
-// expected squared error of a block of d elements is at most min(d / s^2, sqrt(d) / s) times its squared
+// 2017). norm=l2 is section 3.1 of the paper; norm=max, the greatest magnitude, is section 4. With norm=l2
+// the expected squared error of a block of d elements is at most min(d / s^2, sqrt(d) / s) times its squared
 // norm, s = 2^(bits - 1) - 1 (lemma 3.1). With norm=max it is less on real gradients, by 10 times and more.
 // The paper's variable-length code is not used. The format is in fixed-inl.hpp. At 4 bits and block 512,
 // 0.508 bytes per float.

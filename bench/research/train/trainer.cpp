@@ -89,8 +89,8 @@ Trainer::Share Trainer::share_of(std::size_t begin, std::size_t n) const {
   return {begin + first, n * (r + 1) / p - first};
 }
 
-// The gradient of this rank's share of n examples. It is divided by n, so that the gradients of all ranks add
-// up to that of the mean over the examples.
+// The gradient of this rank's share of n examples, divided by n. The sum over all ranks is then the gradient
+// of the mean loss of the n examples.
 void Trainer::compute(std::size_t begin, std::size_t n, float* gradients) {
   const Share mine = share_of(begin, n);
   loss_ += network_.gradient({&order_[mine.begin], mine.n}, 1 / static_cast<float>(n), gradients);
