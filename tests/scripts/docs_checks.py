@@ -18,7 +18,7 @@ MAX_README = 160
 POLICY_PAGE, METHODS_PAGE, TABLES_PAGE = "docs/policy.md", "docs/methods.md", "docs/benchmarking.md"
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```[ \t]*$", re.S | re.M)
-TREE = ("bench/", "cmake/", "docs/", "examples/", "kernels/", "mpi_quant/", "results/", "scripts/", "slurm/", "sparse_allreduce/", "tests/")
+TREE = ("bench/", "cmake/", "docs/", "examples/", "kernels/", "mpi_quant/", "python/", "results/", "scripts/", "slurm/", "sparse_allreduce/", "tests/")
 
 # What a fragment of C may use.
 FRAGMENT = """#include <mpi_quant.h>
@@ -164,7 +164,7 @@ def plan_names(pages):
 def names_of_tree():
     """Every MPIQ_ name in the sources, and every program."""
     found = set()
-    for folder in ("bench", "cmake", "mpi_quant", "scripts", "slurm"):
+    for folder in ("bench", "cmake", "mpi_quant", "python", "scripts", "slurm"):
         for path in glob.glob(os.path.join(ROOT, folder, "**"), recursive=True):
             if os.path.isfile(path) and not path.endswith((".md", ".pyc")):
                 with open(path, encoding="utf-8", errors="replace") as file:
