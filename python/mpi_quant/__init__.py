@@ -26,7 +26,7 @@ _PLACES = {
     "iallreduce": "_call", "library_info": "_state", "options": "_call", "residuals": "_residuals", "set_policy": "_state",
     "sparse_allreduce": "_sparse", "sparse_sum": "_sparse", "sparse_union": "_sparse", "stats": "_state", "wire_bound": "_state",
 }
-_MODULES = ("preload",)
+_MODULES = ("preload", "torch")
 
 __all__ = [
     "Error", "Request", "Residuals", "Stats", "allreduce", "iallreduce", "library_info", "options", "preload", "residuals",

@@ -1,6 +1,7 @@
 """The Python package as a user meets it: import without MPI, errors that name what was found, and a wheel that works from elsewhere.
 
-package_test.py LIBRARIES [FAMILY]: the folder of the built libraries, and the family of mpi4py's MPI if there is an mpi4py.
+package_test.py BUILD LIBRARIES [FAMILY]: the build folder, the folder of the built libraries, and the family of mpi4py's MPI if there
+is an mpi4py.
 """
 import glob
 import os
@@ -11,8 +12,8 @@ import unittest
 import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-LIBRARIES = os.path.abspath(sys.argv[1])
-FAMILY = (sys.argv[2:] or [""])[0]
+BUILD, LIBRARIES = (os.path.abspath(folder) for folder in sys.argv[1:3])
+FAMILY = (sys.argv[3:] or [""])[0]
 SUM = "import numpy, mpi_quant; print(mpi_quant.allreduce(numpy.ones(3, 'f4')), mpi_quant.library_info()['path'])"
 
 
@@ -43,6 +44,22 @@ class Import(unittest.TestCase):
     def test_without_the_preload_library_its_commands_do_nothing(self):
         code = "from mpi_quant import preload\nwith preload.exact(): preload.key('layer 3'); preload.step(); preload.flush()"
         self.assertEqual(python(code), ("", ""))
+
+
+@unittest.skipUnless(FAMILY, "no mpi4py")
+class Installed(unittest.TestCase):
+    def test_the_package_finds_the_library_of_its_own_folder_wherever_that_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["cmake", f"-DCMAKE_INSTALL_PREFIX={folder}/first", "-P", os.path.join(BUILD, "python", "cmake_install.cmake")], check=True,
+                           stdout=subprocess.DEVNULL)
+            os.rename(f"{folder}/first", f"{folder}/moved")
+            with open(f"{folder}/moved/share/mpi_quant/python/mpi_quant/library_dir", encoding="utf-8") as file:
+                lib = os.path.normpath(f"{folder}/moved/share/mpi_quant/python/mpi_quant/{file.read().strip()}")
+            self.assertEqual(os.path.commonpath([lib, f"{folder}/moved"]), f"{folder}/moved")
+            os.makedirs(os.path.dirname(lib), exist_ok=True)
+            os.symlink(LIBRARIES, lib)
+            out, error = python(SUM, cwd=folder, PYTHONPATH=f"{folder}/moved/share/mpi_quant/python", MPIQ_LIBRARY_DIR="")
+        self.assertRegex(out, rf"^\[1. 1. 1.\] \S+/libmpi_quant_core_{FAMILY}\.so", error)
 
 
 @unittest.skipUnless(FAMILY, "no mpi4py")

@@ -127,7 +127,7 @@ def differences(what, code, docs):
 
 def variables(pages):
     code = set()
-    for path in ("mpi_quant/base/env.cpp", "mpi_quant/preload/stub.c"):
+    for path in ("mpi_quant/base/env.cpp", "mpi_quant/preload/stub.c", "python/mpi_quant/_library.py"):
         code |= set(re.findall(r'"(MPIQ_[A-Z_]+)"', read(path)))
     return differences("read from the environment", code, {n for n in first_column(pages[POLICY_PAGE]) if n.startswith("MPIQ_")})
 
@@ -314,6 +314,6 @@ def bad_commands(pages):
 
 
 def unknown_languages(pages):
-    known = {"c", "cpp", "sh", "policy", "python", "text"}  # python: tests/preload/key_test.py runs it
+    known = {"c", "cpp", "sh", "policy", "python", "text"}  # python: tests/preload/key_test.py and tests/python/docs_test.py run it
     return [f"{name}: a block of '{header}' is checked by nothing" for name, text in pages.items()
             for header, _ in FENCE.findall(text) if (header.split() or [""])[0] not in known and "walk" not in header.split()]
