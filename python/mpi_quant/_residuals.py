@@ -15,11 +15,11 @@ _MEMBERS = ("element", "count", "settled", "calls", "arrays", "stamp", "since") 
 
 
 @cache
-def _residual_type() -> Any:
-    """MPIQ_Residual of mpi_quant.h, with handles as this MPI has them."""
+def residual_type(handle: type) -> Any:
+    """MPIQ_Residual of mpi_quant.h, with handles of this type."""
     class Residual(ctypes.Structure):
         _fields_ = [("size", ctypes.c_uint64), ("key", ctypes.c_char * 64), ("element", ctypes.c_char * 8), ("count", ctypes.c_int64),
-                    ("datatype", library().handle), ("settled", ctypes.c_double), ("calls", ctypes.c_uint64), ("in_use", ctypes.c_int),
+                    ("datatype", handle), ("settled", ctypes.c_double), ("calls", ctypes.c_uint64), ("in_use", ctypes.c_int),
                     ("arrays", ctypes.c_int), ("stamp", ctypes.c_uint64), ("since", ctypes.c_uint64)]
     return Residual
 
@@ -39,7 +39,7 @@ class Residuals(Mapping[str, Array]):
         self._handle = handle_of(self._comm)
 
     def _list(self) -> dict[str, Any]:
-        kind, count = _residual_type(), ctypes.c_int(0)
+        kind, count = residual_type(library().handle), ctypes.c_int(0)
         functions = library().functions
         check(functions.MPIQ_Residual_list(self._handle, 0, None, ctypes.byref(count)))
         items = (kind * max(count.value, 1))()
@@ -109,7 +109,7 @@ class Residuals(Mapping[str, Array]):
         self._put(own)
 
     def _put(self, keys: dict[str, Any]) -> None:
-        kind = _residual_type()
+        kind = residual_type(library().handle)
         items, kept = (kind * max(len(keys), 1))(), []
         items[0].size = ctypes.sizeof(kind)
         for item, (key, saved) in zip(items, sorted(keys.items())):

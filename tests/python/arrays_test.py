@@ -1,12 +1,16 @@
-"""Which arrays the Python package takes, and what it says of others. Needs no MPI: arrays of other libraries are stood in for."""
+"""Which arrays the Python package takes, and what it says of others; and whether its structs are those of mpi_quant.h. Needs no MPI:
+arrays of other libraries are stood in for."""
 import ctypes
+import dataclasses
+import os
+import re
 import sys
 import types
 import unittest
 
 import numpy as np
 
-from mpi_quant import _arrays, _dlpack
+from mpi_quant import _arrays, _dlpack, _library, _residuals, _state
 
 try:
     import torch
@@ -137,6 +141,43 @@ class Dlpack(unittest.TestCase):
         _arrays.vector(array, "x")
         with self.assertRaisesRegex(TypeError, "out is read-only"):
             _arrays.vector(array, "out", writable=True)
+
+
+class Header(unittest.TestCase):
+    """What the package says twice, because ctypes cannot read C."""
+
+    @classmethod
+    def setUpClass(cls):
+        path = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../mpi_quant/include/mpi_quant.h")
+        with open(path, encoding="utf-8") as file:
+            cls.header = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+
+    def members(self, struct):
+        body = re.search(rf"typedef struct {struct} {{(.*?)}} {struct};", self.header, re.S)[1]
+        return re.findall(r"(\w+)(?:\[[^]]*\])?;", body)
+
+    def test_the_members_of_structs(self):
+        """The library may have more at the end: a struct says its size."""
+        ours = ["size", *(field.name for field in dataclasses.fields(_state.Stats))]
+        self.assertEqual(self.members("MPIQ_Stats")[:len(ours)], ours)
+        ours = [name for name, *_ in _residuals.residual_type(ctypes.c_int)._fields_]
+        self.assertEqual(self.members("MPIQ_Residual")[:len(ours)], ours)
+
+    def test_the_number_of_arguments(self):
+        class Functions:
+            def __getattr__(self, name):
+                self.__dict__[name] = types.SimpleNamespace()
+                return self.__dict__[name]
+        functions = Functions()
+        _library.declare(functions, ctypes.c_int)
+        self.assertGreater(len(vars(functions)), 10)
+        for name, function in vars(functions).items():
+            arguments = re.search(rf"MPIQ_PUBLIC int {name}\((.*?)\);", self.header, re.S)[1].split(",")
+            self.assertEqual(len(function.argtypes), len(arguments), name)
+
+    def test_the_level_of_pcontrol_and_the_reasons_for_exact_sums(self):
+        self.assertIn("#define MPIQ_PCONTROL 0x4D51\n", self.header)
+        self.assertEqual(len(re.findall(r"^  MPIQ_EXACT_\w+ = \d", self.header, re.M)), len(_state.EXACT_MODES))
 
 
 @unittest.skipUnless(torch, "no torch")
