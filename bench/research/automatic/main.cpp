@@ -54,8 +54,8 @@ std::size_t by_two_thresholds(const World& world) {
   return candidate(world, bytes < (std::size_t{1} << 20) ? "int8" : "int4");
 }
 
-// As Khan et al. (arXiv 2204.07767): a table by size and number of clients, from a sweep made before (which is
-// not counted here) over the methods that suit the limit on the data of the sweep; corrected by a moving
+// As Khan et al. (arXiv 2204.07767): a table by size and number of clients, from a sweep made before (which
+// is not counted here) over the methods that suit the limit on the data of the sweep; corrected by a moving
 // average of what calls take, with one call in a hundred by the second.
 class LearnedTable final : public Chooses {
  public:
