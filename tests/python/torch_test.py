@@ -24,8 +24,10 @@ def network():
 
 
 def batch(step):
+    """Which of the first ten numbers is the greatest?"""
     torch.manual_seed(1000 * step + WORLD.rank)
-    return torch.randn(32, 64), torch.randint(0, 10, (32,))
+    x = torch.randn(32, 64)
+    return x, x[:, :10].argmax(1)
 
 
 class Training:
