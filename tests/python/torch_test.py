@@ -68,7 +68,7 @@ class Hook(OnAllRanks):
 
     def test_it_trains_and_replicas_are_equal(self):
         for progress in WAYS:
-            for method in ("onebit", "int8", "lowrank(rank=4)"):
+            for method in ("onebit", "int8", "lowrank(rank=4)", "auto(error=feedback)"):
                 with self.subTest(progress=progress, method=method):
                     training = Training(method=method, progress=progress)
                     losses = [training.step(0) for _ in range(30)]
