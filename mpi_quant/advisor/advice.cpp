@@ -175,6 +175,40 @@ std::string rule_text(const Selector& selector, const Choice& choice, bool by_na
   return text.append(": ").append(choice.action);
 }
 
+// The last rule that matches wins. No rule can select a communicator without a name. So where communicators
+// of one size differ, the rule for the nameless one comes first, and the named ones state what they need,
+// even "mpi".
+template <class Action>
+std::string rules_of(std::span<const ClassAdvice> classes, const Action& action_of_class) {
+  std::map<Selector, std::map<int, std::string>> chosen;  // actions by log2 of the bytes
+  std::map<std::pair<int, kernels::Element>, std::vector<std::string>> names;
+  bool any = false;
+  for (const ClassAdvice& c : classes) {
+    if (c.methods.empty()) continue;
+    std::string action = action_of_class(c);
+    any = any || action != kExact;
+    chosen[{c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, std::move(action));
+    std::vector<std::string>& known = names[{c.id.ranks, c.element}];
+    if (std::find(known.begin(), known.end(), c.id.comm) == known.end()) known.push_back(c.id.comm);
+  }
+  std::string out;
+  for (const auto& [selector, by_size] : chosen) {
+    const auto& [name, ranks, element] = selector;
+    const bool several = names[{ranks, element}].size() > 1;
+    std::vector<Choice> rules;
+    for (const auto& [log2, action] : by_size) {
+      if (!rules.empty() && rules.back().log2_end == log2 && rules.back().action == action)
+        rules.back().log2_end = log2 + 1;
+      else
+        rules.push_back({log2, log2 + 1, action});
+    }
+    for (const Choice& rule : rules)
+      if (several || rule.action != kExact)
+        out.append(out.empty() ? "" : "; ").append(rule_text(selector, rule, several && !name.empty()));
+  }
+  return any ? out : "";
+}
+
 }  // namespace
 
 bool misses(double predicted_s, double measured_s) {
@@ -207,37 +241,17 @@ std::vector<ClassAdvice> advise(const Evidence& evidence) {
   return out;
 }
 
-// The last rule that matches wins. No rule can select a communicator without a name. So where communicators
-// of one size differ, the rule for the nameless one comes first, and the named ones state what they need,
-// even "mpi".
 std::string policy_of(std::span<const ClassAdvice> classes, double limit, bool with_feedback) {
-  std::map<Selector, std::map<int, std::string>> chosen;  // actions by log2 of the bytes
-  std::map<std::pair<int, kernels::Element>, std::vector<std::string>> names;
-  bool any = false;
-  for (const ClassAdvice& c : classes) {
-    if (c.methods.empty()) continue;
-    const MethodAdvice* const best = best_of(c, limit, with_feedback);
-    any = any || best != nullptr;
-    chosen[{c.id.comm, c.id.ranks, c.element}].emplace(c.id.log2_bytes, action_of(best, limit));
-    std::vector<std::string>& known = names[{c.id.ranks, c.element}];
-    if (std::find(known.begin(), known.end(), c.id.comm) == known.end()) known.push_back(c.id.comm);
-  }
-  std::string out;
-  for (const auto& [selector, by_size] : chosen) {
-    const auto& [name, ranks, element] = selector;
-    const bool several = names[{ranks, element}].size() > 1;
-    std::vector<Choice> rules;
-    for (const auto& [log2, action] : by_size) {
-      if (!rules.empty() && rules.back().log2_end == log2 && rules.back().action == action)
-        rules.back().log2_end = log2 + 1;
-      else
-        rules.push_back({log2, log2 + 1, action});
-    }
-    for (const Choice& rule : rules)
-      if (several || rule.action != kExact)
-        out.append(out.empty() ? "" : "; ").append(rule_text(selector, rule, several && !name.empty()));
-  }
-  return any ? out : "";
+  return rules_of(classes,
+                  [&](const ClassAdvice& c) { return action_of(best_of(c, limit, with_feedback), limit); });
+}
+
+std::string auto_policy_of(std::span<const ClassAdvice> classes, double limit) {
+  Method method;
+  method.automatic = {Automatic::Kind::relative, limit};
+  return rules_of(classes, [&](const ClassAdvice& c) {
+    return best_of(c, limit, false) == nullptr ? std::string(kExact) : to_string(method);
+  });
 }
 
 }  // namespace mq

@@ -95,6 +95,8 @@ std::vector<ClassAdvice> advise(const Evidence& evidence);
 // methods within the error limit are used. With it all methods are used, and those beyond the limit get
 // feedback.
 std::string policy_of(std::span<const ClassAdvice> classes, double limit, bool with_feedback);
+// The same, without feedback, but the rules leave the choice of the method to auto.
+std::string auto_policy_of(std::span<const ClassAdvice> classes, double limit);
 
 // For people: about 100 columns wide; ends with a line break.
 std::string advice_text(const Evidence& evidence);

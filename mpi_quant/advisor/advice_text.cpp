@@ -190,6 +190,9 @@ std::string policy_text(const Evidence& evidence, std::span<const ClassAdvice> c
   else
     text +=
         "Policy to try (each result within an estimated error of " + words + "):\n" + quoted_policy(careful);
+  if (!careful.empty())
+    text += "Or let the library choose while the program runs, MPI's sums included (docs/auto.md):\n" +
+            quoted_policy(auto_policy_of(classes, limit));
   const std::string fastest = policy_of(classes, limit, true);
   if (evidence.error > 0 || fastest.empty() || fastest == careful) return text;
   text += "For loops that sum the same buffers again and again, such as training, and for nothing else:\n";
@@ -270,6 +273,7 @@ std::string suggestion_json(const Evidence& evidence) {
   const std::vector<ClassAdvice> classes = advise(evidence);
   const double limit = limit_of(evidence);
   return "{\"error\":" + number(limit) + ",\"policy\":" + json_quote(policy_of(classes, limit, false)) +
+         ",\"auto\":" + json_quote(auto_policy_of(classes, limit)) +
          ",\"with_feedback\":" + json_quote(evidence.error > 0 ? "" : policy_of(classes, limit, true)) +
          ",\"busy\":" + json_quote(busy_text(evidence)) + "}";
 }

@@ -142,6 +142,10 @@ TEST(Advice, sizes_that_follow_each_other_share_a_rule) {
   Scene scene(2);
   for (const int log2_bytes : {20, 21, 23}) scene.add(grads(2, "world", log2_bytes), Input::normal);
   EXPECT_EQ(scene.policy(false), "1M-4M@2 f32: int8; 8M-16M@2 f32: int8");
+  const std::string automatic = "1M-4M@2 f32: auto(error=0.01); 8M-16M@2 f32: auto(error=0.01)";
+  EXPECT_EQ(auto_policy_of(advise(scene.evidence()), kCareful), automatic);
+  EXPECT_TRUE(Policy::parse(automatic).ok());
+  EXPECT_TRUE(says(advice_text(scene.evidence()), "MPIQ_POLICY='" + automatic + "'"));
 }
 
 TEST(Advice, a_link_that_costs_nothing_leads_to_no_policy) {

@@ -298,6 +298,28 @@ static void halves(void) {
 #endif
 }
 
+/* : auto(error=0.5). Whatever it chooses: results are within the limit, and the same on all ranks. Meanwhile
+ * one rank switches the library off and on again. */
+static void many(void) {
+  int i, k;
+  for (k = 0; k < 80; ++k) {
+    double error = 0, energy = 0;
+    float greatest;
+    fill((float)(1 + k % 3));
+    if (rank == 0 && k == 30) MPI_Pcontrol(kCommand, "exact");
+    if (rank == 0 && k == 40) MPI_Pcontrol(kCommand, "end");
+    MPI_Allreduce(x, y, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    beneath()(x, exact, kN, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (i = 0; i < kN; ++i) {
+      error += pow(y[i] - exact[i], 2);
+      energy += pow(exact[i], 2);
+    }
+    expect(error <= 0.25 * energy, "a result is over the limit");
+    beneath()(&y[k], &greatest, 1, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
+    expect(greatest == y[k], "the ranks have different results");
+  }
+}
+
 static const struct {
   const char* name;
   void (*run)(void);
@@ -314,7 +336,8 @@ static const struct {
              {"others", others},
              {"differ", differ},
              {"subnormals", subnormals},
-             {"halves", halves}};
+             {"halves", halves},
+             {"many", many}};
 
 int main(int argc, char** argv) {
   size_t i;

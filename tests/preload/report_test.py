@@ -65,6 +65,7 @@ class Reports(unittest.TestCase):
         ("alone", 1, "alone", ": onebit", ()),
         ("rule", 1, "plain", ": onebit; -1M: mpi", ()),
         ("rule", 1, "plain", "1M-: onebit", ()),
+        ("slower", 1, "plain", ": auto(error=0.5)", ()),  # the first calls are exact
         ("switched_off", 1, "off", ": onebit", ()),
         ("split", 1, "split", ": onebit", ()),
         ("no_matrix", 1, "plain", ": lowrank", ()),
@@ -87,6 +88,47 @@ class Reports(unittest.TestCase):
                 self.assertEqual(report["lossy_results"], count if lossy == "lossy" else 0)
                 compressed = sum(c["compressed_bytes"] for c in report["classes"])
                 self.assertEqual(compressed, 2 * count * 160000 if lossy == "lossy" else 0)
+
+    def with_knowledge(self, limit, mode, lossy, line):
+        reasons = os.path.join(os.path.dirname(CONTROL), "reasons_" + FAMILY)
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(f"# a comment\n160000 f32 @2 auto(error={limit}): {line}\n")
+            file.flush()
+            return self.report("--policy", f": auto(error={limit})", reasons, mode, lossy, MPIQ_KNOWLEDGE=file.name)
+
+    def test_auto_chooses_by_a_file_and_the_report_says_what(self):
+        line = "int8/direct seconds=0.0001 mpi=0.001 margin=1.25 calls=9"
+        report = self.with_knowledge(0.5, "twice", "lossy", line)
+        self.assertEqual(report["reasons"].get("compressed"), 2)
+        self.assertEqual(report["lossy_results"], 2)
+        choice, = report["choices"]
+        self.assertEqual((choice["method"], choice["asked"], choice["calls"], choice["compressed"], choice["judgements"]),
+                         ("int8/direct", "auto(error=0.5)", 2, 2, 1))
+        self.assertGreater(choice["worst_error"], 0)
+        self.assertLess(choice["worst_error"], 0.05)
+        self.assertEqual([c["method"] for c in report["classes"] if c["reasons"].get("compressed")], ["int8/direct"])
+
+    def test_data_that_lose_more_than_the_limit_are_exact_whatever_the_file_says(self):
+        report = self.with_knowledge(1e-5, "twice", "exact", "int8/direct seconds=0.0001 mpi=0.001 margin=1.25 calls=9")
+        self.assertEqual({name: n for name, n in report["reasons"].items() if n}, {"inexact": 2, "type": 1})
+        self.assertEqual(report["choices"][0]["inexact"], 2)
+
+    def test_auto_writes_what_it_has_learnt_and_refuses_a_damaged_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "knowledge.txt")
+            self.report("--policy", ": auto(error=0.5)", CONTROL, "many", MPIQ_KNOWLEDGE_OUT=path)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            self.assertRegex(text, r"\n\d+ f32 @2 auto\(error=0.5\): \S+ seconds=\S+ mpi=\S+ margin=\S+ calls=\d+\n")
+            again = self.report("--policy", ": auto(error=0.5)", CONTROL, "many", MPIQ_KNOWLEDGE=path)
+            self.assertEqual(len(again["choices"]), 1)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("nonsense\n")
+            done = run("--policy", ": auto", CONTROL, "many", MPIQ_KNOWLEDGE=path)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn('MPIQ_KNOWLEDGE, line 1: bad word "nonsense"', done.stdout + done.stderr)
+            done = run("--policy", ": auto", CONTROL, "many", MPIQ_KNOWLEDGE=path + ".none")
+            self.assertIn("MPIQ_KNOWLEDGE: cannot read", done.stdout + done.stderr)
 
     def test_unknown_commands_are_counted_and_the_first_is_named(self):
         report = self.report("--policy", ": onebit", CONTROL, "pcontrol")
