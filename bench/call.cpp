@@ -43,12 +43,25 @@ bool mpi_takes_gpu_memory() {
   return false;
 }
 
+namespace {
+
+bool is_lossless(const Method& method) {
+  if (method.chooses()) return method.automatic == Automatic{Automatic::Kind::relative, 0};
+  return method.exact() || (method.codec->lossless && method.memory_rule().ops == nullptr);
+}
+
+bool keeps_residual(const Method& method) {
+  if (method.chooses()) return method.automatic.kind == Automatic::Kind::feedback;
+  return !method.exact() && method.memory_rule().arrays > 0;
+}
+
+}  // namespace
+
 Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, bool feedback, MPI_Comm comm,
            std::shared_ptr<const Gpu> gpu)
-    : exact_(method.method.exact() ||
-             (method.method.codec->lossless && method.method.memory_rule().ops == nullptr)),
+    : exact_(is_lossless(method.method)),
       compresses_(!method.method.exact()),
-      carries_(compresses_ && feedback && method.method.memory_rule().arrays > 0 &&
+      carries_(compresses_ && feedback && keeps_residual(method.method) &&
                (!exact_ || kernels::compute_element(element) != element)),
       dense_(method.dense),
       type_(mpi_type(element)),

@@ -55,7 +55,7 @@ Status read_task(const std::string& methods, const std::string& data, const std:
     task.methods = std::move(*words);
   }
   for (const MethodWord& word : task.methods)
-    if (word.method.exact())
+    if (word.method.codec == nullptr)
       return {Code::bad_argument, fmt::format("--methods: '{}' is not a codec with parameters", word.text)};
   auto words = split_list(data);
   if (!words.ok()) return words.status();

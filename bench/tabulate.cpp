@@ -18,10 +18,12 @@ void name_method(PointRow& row, const Options& o, const Point& p, const MethodWo
     row.compressor = "sparse";
     row.algorithm = m.sparse->algorithm.empty() ? name(m.sparse->kind) : m.sparse->algorithm;
   } else {
-    row.compressor = m.method.exact() ? "none" : m.method.codec->name;
+    const bool chooses = m.method.chooses();
+    row.compressor = chooses ? "auto" : m.method.exact() ? "none" : m.method.codec->name;
     const PlanRow* plan = m.method.plan;
-    if (plan == nullptr && !m.method.exact()) plan = &choose_plan(p.bytes(), p.ranks);
+    if (plan == nullptr && !m.method.exact() && !chooses) plan = &choose_plan(p.bytes(), p.ranks);
     row.algorithm = plan != nullptr       ? std::string(plan->name)
+                    : chooses             ? "auto"
                     : m.algorithm.empty() ? dense_name(m.dense)
                                           : m.algorithm;
   }
@@ -112,7 +114,7 @@ void derive_rates(PointRow& row, const Outcome& out, const Point& p, const Metho
   } else if (method.exact()) {
     row.ratio_target = row.ratio_achieved = 1.0;
     return;
-  } else {
+  } else if (!method.chooses()) {
     row.ratio_target =
         bytes / static_cast<double>(method.codec->wire_bound(p.count, p.element, method.params));
   }

@@ -19,8 +19,8 @@ def always(_source):
 def plot(name, applies=always, read="", takes="results", both=False):
     """Registers a function as `scripts/plot NAME`. `all` draws it if applies(source) is true. read: how to read the figure, for
     the report. takes: the kind of its source: a Selection of result files (results), the Kernels of files of mpiq-kernels
-    (kernels), a Training of files of mpiq-train (training) or a Quality of files of mpiq-quality (quality). both: whether it takes
-    measured and simulated rows together, and keeps them apart."""
+    (kernels), a Training of files of mpiq-train (training), a Quality of files of mpiq-quality (quality) or the Points of a
+    folder of scripts/frontier (frontier). both: whether it takes measured and simulated rows together, and keeps them apart."""
 
     def register(function):
         PLOTS[name] = function

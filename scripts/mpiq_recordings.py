@@ -1,7 +1,8 @@
-"""Sequences of vectors for scripts/quality and tests/preload/identity.py: gradients of small networks, recorded while PyTorch trains them on MNIST, and
+"""Sequences of vectors for scripts/quality, scripts/frontier and tests/preload/identity.py: gradients of small networks, recorded while PyTorch trains them on MNIST, and
 other data that programs send through one buffer. A sequence is a list of steps. A step is the index of a tensor and its vector
 on each rank."""
 import gzip
+import itertools
 import os
 import struct
 import sys
@@ -50,38 +51,49 @@ def networks(nn):
     }
 
 
-def gradients(folder, steps, is_wanted):
-    """Name and steps of each tensor of at least 16384 elements, for each network whose name is wanted. Each rank has its own
-    batches. The optimizer applies the momentum, so the summed gradients do not contain it."""
+def examples(folder):
+    """The images of MNIST's training set, centred, and their labels."""
+    import torch  # pylint: disable=import-outside-toplevel
+    images = torch.tensor(read_idx(os.path.join(folder, "train-images-idx3-ubyte.gz")) / np.float32(255)) - 0.13
+    return images, torch.tensor(read_idx(os.path.join(folder, "train-labels-idx1-ubyte.gz")).astype(np.int64))
+
+
+def steps_of(model, images, labels, rate, momentum=0.0):
+    """Trains a network without end. Each step yields the gradients of all parameters on each rank, and then applies their mean.
+    Each rank has its own batches."""
     import torch  # pylint: disable=import-outside-toplevel
     from torch import nn  # pylint: disable=import-outside-toplevel
-    images = torch.tensor(read_idx(os.path.join(folder, "train-images-idx3-ubyte.gz")) / np.float32(255)) - 0.13
-    labels = torch.tensor(read_idx(os.path.join(folder, "train-labels-idx1-ubyte.gz")).astype(np.int64))
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=momentum)
+    while True:
+        own = []
+        for _ in range(RANKS):
+            batch = torch.randint(0, len(images), (BATCH,))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(images[batch]), labels[batch]).backward()
+            own.append([p.grad.detach().clone() for p in model.parameters()])
+        yield [[g.numpy() for g in mine] for mine in own]
+        for k, p in enumerate(model.parameters()):
+            p.grad = sum(g[k] for g in own) / RANKS
+        optimizer.step()
+
+
+def gradients(folder, steps, is_wanted):
+    """Name and steps of each tensor of at least 16384 elements, for each network whose name is wanted. The optimizer applies the
+    momentum, so the summed gradients do not contain it."""
+    import torch  # pylint: disable=import-outside-toplevel
+    from torch import nn  # pylint: disable=import-outside-toplevel
+    images, labels = examples(folder)
     for name, (make, momentum, planes) in networks(nn).items():
         if not any(is_wanted(f"{name}/{index}") for index in range(3)):
             continue
         torch.manual_seed(1)
         model = make()
-        tensors = [p for p in model.parameters() if p.numel() >= 16384]
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.02 if momentum or planes else 0.1, momentum=momentum)
-        recorded = [[] for _ in tensors]
-        for _ in range(steps):
-            own = []
-            for _ in range(RANKS):
-                batch = torch.randint(0, len(images), (BATCH,))
-                optimizer.zero_grad()
-                x = images[batch][:, None] if planes else images[batch]
-                nn.functional.cross_entropy(model(x), labels[batch]).backward()
-                own.append([p.grad.detach().clone() for p in model.parameters()])
-            for k, p in enumerate(model.parameters()):
-                for index, tensor in enumerate(tensors):
-                    if tensor is p:
-                        recorded[index].append((0, [g[k].numpy().ravel() for g in own]))
-                p.grad = sum(g[k] for g in own) / RANKS
-            optimizer.step()
-        for index, sequence in enumerate(recorded):
+        long = [k for k, p in enumerate(model.parameters()) if p.numel() >= 16384]
+        training = steps_of(model, images[:, None] if planes else images, labels, 0.02 if momentum or planes else 0.1, momentum)
+        recorded = list(itertools.islice(training, steps))
+        for index, k in enumerate(long):
             if is_wanted(f"{name}/{index}"):
-                yield f"{name}/{index}", sequence
+                yield f"{name}/{index}", [(0, [g[k].ravel() for g in step]) for step in recorded]
 
 
 def noise_of(random, n):

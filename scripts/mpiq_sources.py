@@ -1,20 +1,24 @@
 """Reads the sources of figures and reports, by kind of file: FILE.h5 of mpiq-bench, kernels.json, TRAIN.csv of mpiq-train,
-QUALITY.csv of mpiq-quality."""
+QUALITY.csv of mpiq-quality, errors.csv of scripts/frontier."""
+import os
+
+import mpiq_frontier
 import mpiq_kernels
 import mpiq_quality
 import mpiq_results
 import mpiq_training
 from mpiq_selection import PlotError
 
-KINDS = ("results", "kernels", "training", "quality")
-PROBLEMS = (PlotError, mpiq_results.ResultsError, mpiq_training.TrainingError, mpiq_quality.QualityError, OSError)  # read raises these
+KINDS = ("results", "kernels", "training", "quality", "frontier")
+PROBLEMS = (PlotError, mpiq_results.ResultsError, mpiq_training.TrainingError, mpiq_quality.QualityError,
+            mpiq_frontier.FrontierError, OSError)  # read raises these
 
 
 def kind_of(path):
     if path.endswith(".json"):
         return "kernels"
     if path.endswith(".csv"):
-        return "quality" if mpiq_quality.is_quality(path) else "training"
+        return "quality" if mpiq_quality.is_quality(path) else "frontier" if mpiq_frontier.is_errors(path) else "training"
     return "results"
 
 
@@ -31,4 +35,6 @@ def read(paths, select, title=""):
         sources["training"] = mpiq_training.read(found["training"])
     if found["quality"]:
         sources["quality"] = mpiq_quality.read(found["quality"])
+    if found["frontier"]:
+        sources["frontier"] = [point for path in found["frontier"] for point in mpiq_frontier.read(os.path.dirname(path))]
     return sources

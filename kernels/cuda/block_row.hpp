@@ -4,6 +4,7 @@
 //   settings<T>(params)          the Settings of its kernels
 //   block<T>(settings)           elements of a block
 //   wire_bytes<T>(settings, n)   bytes of n elements
+//   serves(params)               false if there are no kernels for these; may be left out
 #pragma once
 
 #include <array>
@@ -72,8 +73,10 @@ void decode_as(const DeviceDecode& d, const Launcher& launch) noexcept {
 
 template <class Family>
 constexpr DeviceRow row() {
-  return {{DeviceOps{&scratch_bytes, &encode_as<Family, float>, &decode_as<Family, float>},
-           DeviceOps{&scratch_bytes, &encode_as<Family, double>, &decode_as<Family, double>}}};
+  DeviceRow row{{DeviceOps{&scratch_bytes, &encode_as<Family, float>, &decode_as<Family, float>},
+                 DeviceOps{&scratch_bytes, &encode_as<Family, double>, &decode_as<Family, double>}}};
+  if constexpr (requires { &Family::serves; }) row.serves = &Family::serves;
+  return row;
 }
 
 }  // namespace mq::kernels::block_rows

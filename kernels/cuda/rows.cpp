@@ -29,9 +29,10 @@ std::size_t position(Element element) { return compute_element(element) == Eleme
 
 }  // namespace
 
-const DeviceOps* device_ops(const Codec& codec, Element element, const Params&) noexcept {
+const DeviceOps* device_ops(const Codec& codec, Element element, const Params& params) noexcept {
   const DeviceRow* const row = row_of(codec);
-  return row == nullptr ? nullptr : &row->ops[position(element)];
+  if (row == nullptr || (row->serves != nullptr && !row->serves(params))) return nullptr;
+  return &row->ops[position(element)];
 }
 
 const DeviceMeasureOps* device_measure(const Codec& codec, Element element) noexcept {

@@ -7,10 +7,12 @@
 
 namespace mq::kernels {
 
-// Indexed by compute element: f32, f64. `measure` stays empty if the codec measures nothing.
+// Indexed by compute element: f32, f64. `measure` stays empty if the codec measures nothing. serves: null, or
+// whether there are kernels for these parameters.
 struct DeviceRow {
   std::array<DeviceOps, 2> ops;
   std::array<DeviceMeasureOps, 2> measure{};
+  bool (*serves)(const Params&) = nullptr;
 };
 
 #define MQ_ROW_gpu(name) extern constinit const DeviceRow name##_device_row;

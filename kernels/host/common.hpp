@@ -29,6 +29,7 @@
 #include "kernels/blocks.hpp"
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
+#include "kernels/entropy/stage.hpp"
 #include "kernels/fft/fourier.hpp"
 #include "kernels/hd.hpp"
 #include "kernels/host/rows.hpp"

@@ -104,11 +104,12 @@ struct RowFunctions {
     return result;
   }
 
-  // For families that say kSums: they have decode_sum_as<kAdd>, and wires of a fixed size.
+  // For families that say kSums: they have decode_sum_as<kAdd>.
   static Decoded decode_sum(const DecodeArgs& a, std::span<const WireView> wires) noexcept {
     const DefaultFloatingPoint environment;
-    for (const WireView& wire : wires)
-      if (wire.size() != Family::wire_bytes(a.n, a.params)) return Decoded::malformed;
+    if constexpr (Family::kFixedSize)
+      for (const WireView& wire : wires)
+        if (wire.size() != Family::wire_bytes(a.n, a.params)) return Decoded::malformed;
     const bool stream = a.stream && a.base != a.x;
     const Decoded result = a.base ? Family::template decode_sum_as<true>(a, wires, stream)
                                   : Family::template decode_sum_as<false>(a, wires, stream);

@@ -24,6 +24,7 @@ struct Integers {
   static std::size_t wire_bytes(const integers::Settings& settings, std::size_t n) {
     return settings.wire_bytes<T>(n);
   }
+  static bool serves(const Params& params) { return !kSettings(params).entropy; }
 };
 
 }  // namespace

@@ -16,6 +16,9 @@
 // are equal, else to NaN. A block whose elements are all within 2^-110 (doubles: 2^-1000) of the middle
 // decodes to the middle.
 //
+// code: fixed, as below; or entropy, which packs the codes of 4096 elements by the entropy stage where that
+// takes fewer bytes (entropy/coded-inl.hpp). The values are the same.
+//
 // Wire, per block: the step (the sign and the two lowest bits say how non-finite elements decode), with
 // minmax the middle, both of the element type, and the codes q + limit + 1, packed as in host/packed-inl.hpp:
 // bits / 8 + 4 / block bytes per element for floats.
@@ -31,7 +34,10 @@ struct IntegerCodec {
   static constexpr bool kLossless = false;
   template <class T>
   using Family = Integers<T, Me>;
-  static constexpr std::size_t block(const Params& p) { return Me::settings(p).block; }
+  static constexpr std::size_t block(const Params& p) {
+    const integers::Settings s = Me::settings(p);
+    return s.entropy ? CodePlaces::kPiece : s.block;
+  }
   static constexpr bool unbiased(const Params& p) { return Me::settings(p).stochastic; }
   static constexpr bool contraction(const Params& p) { return Me::settings(p).contraction(); }
   static constexpr bool symmetric(const Params& p) {
@@ -52,6 +58,6 @@ struct FixedIntegers : IntegerCodec<Me> {
       ParamSpec{"block", "elements that share a grid", ParamKind::power_of_two, 256, 32, integers::kMaxBlock},
       ParamSpec{"round", "to the nearest value, or up or down at random", ParamKind::word, 0, 0, 1,
                 kRoundWords},
-      ParamSpec{"scale", "what the grid spans", ParamKind::word, 0, 0, 1, kScaleWords}};
+      ParamSpec{"scale", "what the grid spans", ParamKind::word, 0, 0, 1, kScaleWords}, kCodeSpec};
   static constexpr integers::Settings settings(const Params& p) { return integers::fixed_settings<kBits>(p); }
 };

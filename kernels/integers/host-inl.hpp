@@ -6,20 +6,23 @@
 // block in L1. So x and residual are read once from memory, and residual is written once. The pass that takes
 // longer asks for what comes next: pass 2 if it rounds at random.
 #pragma once
+#include "kernels/entropy/coded-inl.hpp"
 #include "kernels/host/loops-inl.hpp"
 #include "kernels/host/packed-inl.hpp"
 #include "kernels/sparse/select-inl.hpp"
 
 template <class T, class Q>
 struct Integers : RowFunctions<Integers<T, Q>> {
-  static constexpr bool kFixedSize = true, kSums = true;
+  static constexpr bool kFixedSize = false, kSums = true;  // not fixed with code=entropy
   using L = Lanes<T>;
   using Grid = integers::Grid<T>;
   using Settings = integers::Settings;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
 
   static std::size_t wire_bytes(std::size_t n, const Params& params) {
-    return Q::settings(params).template wire_bytes<T>(n);
+    const Settings settings = Q::settings(params);
+    const std::size_t bytes = settings.template wire_bytes<T>(n);
+    return settings.entropy ? CodePlaces::bound(bytes, n) : bytes;
   }
 
  private:
@@ -33,7 +36,18 @@ struct Integers : RowFunctions<Integers<T, Q>> {
 
   template <Feedback F>
   static Encoded encode_as(const EncodeArgs& a) {
-    return Q::settings(a.params).stochastic ? encode_blocks<F, Noise>(a) : encode_blocks<F, NoNoise>(a);
+    const Settings settings = Q::settings(a.params);
+    const auto encode = [&](const EncodeArgs& args) {
+      return settings.stochastic ? encode_blocks<F, Noise>(args) : encode_blocks<F, NoNoise>(args);
+    };
+    return settings.entropy ? encode_pieces<T>(a, places(settings), tables(settings), encode) : encode(a);
+  }
+
+  static CodePlaces places(const Settings& settings) {
+    return {settings.block, settings.values() * sizeof(T), 0, settings.bits};
+  }
+  static const entropy::Tables& tables(const Settings& settings) {
+    return entropy::grid_tables(settings.bits, settings.stochastic);
   }
 
   template <class Random>
@@ -219,18 +233,41 @@ struct Integers : RowFunctions<Integers<T, Q>> {
 
   template <bool kAdd>
   static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    const WireView wire{a.wire, a.wire_bytes};
-    return decode_wires<kAdd>(a, &wire, std::integral_constant<std::size_t, 1>{}, stream);
+    const Settings settings = Q::settings(a.params);
+    const auto decode = [&](const DecodeArgs& args) {
+      const WireView wire{args.wire, args.wire_bytes};
+      return decode_wires<kAdd>(args, settings, &wire, std::integral_constant<std::size_t, 1>{}, stream);
+    };
+    if (settings.entropy) return decode_pieces<T>(a, places(settings), tables(settings), decode);
+    return a.wire_bytes == settings.template wire_bytes<T>(a.n) ? decode(a) : Decoded::malformed;
   }
   template <bool kAdd>
   static Decoded decode_sum_as(const DecodeArgs& a, std::span<const WireView> wires, bool stream) {
-    return count_by<kAdd>(wires.size(),
-                          [&](auto count) { return decode_wires<kAdd>(a, wires.data(), count, stream); });
+    const Settings settings = Q::settings(a.params);
+    if (settings.entropy) return decode_one_by_one<kAdd>(a, wires);
+    for (const WireView& wire : wires)
+      if (wire.size() != settings.template wire_bytes<T>(a.n)) return Decoded::malformed;
+    return count_by<kAdd>(wires.size(), [&](auto count) {
+      return decode_wires<kAdd>(a, settings, wires.data(), count, stream);
+    });
+  }
+  // With code=entropy each wire is unpacked piece by piece.
+  template <bool kAdd>
+  static Decoded decode_one_by_one(const DecodeArgs& a, std::span<const WireView> wires) {
+    DecodeArgs one = a;
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+      one.wire = wires[i].data();
+      one.wire_bytes = wires[i].size();
+      const Decoded decoded = i == 0 ? decode_as<kAdd>(one, false) : decode_as<true>(one, false);
+      if (decoded != Decoded::ok) return decoded;
+      one.base = one.x;
+    }
+    return Decoded::ok;
   }
 
   template <bool kAdd, class Count>
-  static Decoded decode_wires(const DecodeArgs& a, const WireView* wires, Count count, bool stream) {
-    const Settings settings = Q::settings(a.params);
+  static Decoded decode_wires(const DecodeArgs& a, const Settings& settings, const WireView* wires,
+                              Count count, bool stream) {
     const auto* base = static_cast<const std::byte*>(a.base);
     auto* x = static_cast<std::byte*>(a.x);
     std::size_t at = 0;  // of the block on each wire

@@ -24,6 +24,7 @@ struct Settings {
   std::size_t block;
   bool stochastic;
   Reach reach;
+  bool entropy;  // codes go through the entropy stage
 
   // The greatest code: -limit to limit are sent as 1 to 2 limit + 1. Code 0 is kept for NaN and Inf.
   MQ_HD constexpr int limit() const { return (1 << (bits - 1)) - 1; }
@@ -58,11 +59,11 @@ struct Settings {
 template <int kBits>
 MQ_HD constexpr Settings fixed_settings(const Params& p) {
   return {kBits, static_cast<std::size_t>(p.value[0]), p.value[1] == 1,
-          p.value[2] == 1 ? Reach::ends : Reach::magnitude};
+          p.value[2] == 1 ? Reach::ends : Reach::magnitude, p.value[3] == 1};
 }
 MQ_HD constexpr Settings qsgd_settings(const Params& p) {
   return {static_cast<int>(p.value[0]), static_cast<std::size_t>(p.value[1]), true,
-          p.value[2] == 1 ? Reach::norm : Reach::magnitude};
+          p.value[2] == 1 ? Reach::norm : Reach::magnitude, p.value[3] == 1};
 }
 
 // What non-finite elements of a block decode to.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <new>
 #include <span>
 
@@ -95,6 +96,20 @@ Status read_bytes(const char* variable, const char* text, std::uint64_t& bytes) 
   return {};
 }
 
+Status read_knowledge(Env& e) {
+  if (const char* const out = std::getenv("MPIQ_KNOWLEDGE_OUT"); is_set(out)) e.knowledge_out = out;
+  const char* const path = std::getenv("MPIQ_KNOWLEDGE");
+  if (!is_set(path)) return {};
+  std::error_code error;
+  std::ifstream file(path);
+  const bool readable = file && !std::filesystem::is_directory(path, error);
+  if (readable) e.knowledge.assign(std::istreambuf_iterator<char>(file), {});
+  if (!readable || file.bad())
+    return {Code::bad_policy, std::string("MPIQ_KNOWLEDGE: cannot read \"") + path + "\""};
+  e.has_knowledge = true;
+  return {};
+}
+
 Status read_seed(const char* text, std::uint64_t& seed) {
   if (parse_seed(text, seed)) return {};
   return {Code::bad_policy,
@@ -112,6 +127,7 @@ Result<Env> read_env() {
   if (!policy.ok()) return policy.status();
   e.policy = std::move(*policy);
   e.policy_file = policy_file_of_environment();
+  MQ_TRY(read_knowledge(e));
   MQ_TRY(read_word("MPIQ_MODE", kModes, e.mode));
   const char* const report = std::getenv("MPIQ_REPORT");
   e.report = is_set(report) ? report : e.mode == Mode::on ? "" : "-";

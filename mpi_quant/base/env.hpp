@@ -30,6 +30,10 @@ struct Env {
   // Without it MPIQ_POLICY_FILE: a file of rules, see rules_of_file. Without both "".
   std::string policy;
   std::string policy_file;  // the file that policy was read from; "" if it is from MPIQ_POLICY
+  // MPIQ_KNOWLEDGE: the text of a file that auto has written in an earlier run: it then chooses as the file
+  // says and learns nothing. MPIQ_KNOWLEDGE_OUT: the file that rank 0 writes. Default: none.
+  std::string knowledge, knowledge_out;
+  bool has_knowledge = false;
   // MPIQ_MODE: on, explain or advise, for MPI_Allreduce of unmodified programs. Default on.
   Mode mode = Mode::on;
   // MPIQ_REPORT: file for a report on the program's calls. Rank 0 writes it when MPI is finalized. It is JSON

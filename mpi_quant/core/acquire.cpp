@@ -10,6 +10,7 @@
 
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/core/call_run.hpp"
+#include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/estimates.hpp"
@@ -79,6 +80,9 @@ void CallRun::prepare(const Request& request, const Decision& decision, Status l
   } catch (const std::bad_alloc&) {
     local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
   }
+  if (decision_.chosen.calls != nullptr && element && local_error_.ok() && !rehearsal)
+    bring(state_, decision_.chosen, call_, *element, entry_ != nullptr ? entry_->data() : nullptr,
+          maxima_.heard);
   sign(element);
   stage_ = Stage::idle;
 }

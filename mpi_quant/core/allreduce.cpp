@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "mpi_quant/core/blocking_calls.hpp"
+#include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/collective_check.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
@@ -91,6 +92,14 @@ Outcome run_scheme(CommState& state, const Request& request, const Decision& dec
       {Code::bad_argument, "this library has no scheme " + std::string(decision.method.scheme->name)});
 }
 
+// If auto is asked for, all ranks choose here, whatever they decide later.
+void ask_choice(Situation& s, Chosen& chosen) {
+  const Automatic* const limit = s.state->stats.exact_mode == 0 ? s.automatic() : nullptr;
+  if (limit == nullptr) return;
+  chosen = choose_automatically(s, *limit);
+  s.chosen = &chosen;
+}
+
 Decision agreed_exact(Reason why) {
   Decision decision;
   decision.leave_to_mpi(why);
@@ -126,6 +135,8 @@ Result<Decided> decide_requested(const Request& request) {
   CallFacts facts = facts_of(s);
   facts.number = number;
   s.facts = &facts;
+  Chosen chosen;
+  ask_choice(s, chosen);
   decided.decision = decide(s);
   state.stats.declined_calls += decided.decision.declined;
   return decided;
@@ -147,12 +158,18 @@ Outcome requested_allreduce(const Request& request) noexcept {
 
 Outcome agree_and_run(CommState& state, const Request& request, const Decision& decision,
                       const Status& local_error) {
-  const Turn turn(state);
-  const bool is_crowded = !turn.local_error().ok();
-  return run_blocking(
-      state, request, is_crowded ? turn.local_error() : local_error, [&](CallRun& run, Status error) {
+  std::optional<Turn> turn(std::in_place, state);
+  const bool is_crowded = !turn->local_error().ok();
+  ChoiceJudge judge;
+  Outcome outcome = run_blocking(
+      state, request, is_crowded ? turn->local_error() : local_error, [&](CallRun& run, Status error) {
+        if (error.ok() && decision.chosen.choice.judged)
+          error = judge.prepare(decision.chosen, request.call, *element_of(request.call.datatype));
         run.prepare(request, is_crowded ? decision.without_key() : decision, std::move(error));
       });
+  if (!decision.chosen.choice.judged) return outcome;
+  turn.reset();  // judging calls MPI
+  return judge.judge(state, decision.chosen, request.call, std::move(outcome));
 }
 
 Outcome open_scheme(CommState& state, const Turn& turn, const Request& request, const Signature& signature,
@@ -187,6 +204,7 @@ bool ProgramCall::decide_together() {
     s.said = identity_.said();
   }
   is_advisable_ = state_->policy.mode == Mode::advise && facts_.bytes >= kFloorBytes;
+  if (state_->policy.mode == Mode::on && state_->policy.rules.chooses()) ask_choice(s, chosen_);
   const auto why = why_exact(Knowledge::all_ranks, s);
   if (why) decision_ = agreed_exact(*why);
   return why.has_value();
@@ -202,18 +220,39 @@ Status ProgramCall::decide_here(bool protects) noexcept {
     facts_.site = site_;
     decision_ = decide(s);
     state_->stats.declined_calls += decision_.declined;
-    if (is_watched && decision_.rule != nullptr && !decision_.rule->method.exact())
+    if (is_watched && decision_.rule != nullptr && decision_.rule->method.chooses()) {
+      if (!decision_.method.exact()) method_ = to_string(decision_.method);
+    } else if (is_watched && decision_.rule != nullptr && !decision_.rule->method.exact()) {
       method_ = action_text(*decision_.rule);
+    }
     if (!protects) return {};
     if (decision_.reason == Reason::guard) identity_.find_held(*state_, s, decision_);
     if (decision_.reason != Reason::compressed) return {};
-    identity_.find(*state_, s, decision_);
+    if (!keeps_nothing(s)) identity_.find(*state_, s, decision_);
+    if (lacks_identity(s)) return decision_.leave_to_mpi(Reason::inexact), Status{};
+    if (chosen_.choice.judged) {
+      Status kept = judge_.prepare(chosen_, s.call, *s.element);
+      if (kept.code() == Code::no_memory) return decision_.leave_to_mpi(Reason::no_memory), Status{};
+      MQ_TRY(std::move(kept));
+    }
     return guard_.acquire(*state_, s, identity_.flushes(), decision_);
   } catch (const std::bad_alloc&) {
     decision_.leave_to_mpi(Reason::failed);
     guard_.drop(*state_);
     return {Code::no_memory, "out of memory"};
   }
+}
+
+// auto with a limit for each result keeps no residual.
+bool ProgramCall::keeps_nothing(const Situation& s) const {
+  const Automatic* const limit = s.automatic();
+  return limit != nullptr && limit->kind != Automatic::Kind::feedback;
+}
+
+// auto chose a method with feedback, and this rank does not know whose residual it would be.
+bool ProgramCall::lacks_identity(const Situation& s) const {
+  return s.automatic() != nullptr && !keeps_nothing(s) && decision_.key.empty() &&
+         !decision_.method.codec->lossless;
 }
 
 Outcome ProgramCall::run() noexcept {
@@ -226,11 +265,17 @@ Outcome ProgramCall::run() noexcept {
       const std::scoped_lock lock(state_->mutex);
       if (decide_together()) {
         ++state_->stats.calls;
-        return left_to_mpi(decision_.reason);
+        Outcome outcome = left_to_mpi(decision_.reason);
+        if (chosen_.calls != nullptr) {
+          outcome.clock = clock_of(chosen_);
+          outcome.begin_s = chosen_.begin_s;
+        }
+        return outcome;
       }
       if (state_->policy.mode != Mode::on) {
         (void)decide_here(false);
-        const bool would = decision_.reason == Reason::compressed;
+        // What auto would choose shows only when it may measure.
+        const bool would = decision_.reason == Reason::compressed || situation_.automatic() != nullptr;
         return left_to_mpi(would ? Reason::would_be_compressed : decision_.reason);
       }
     }
@@ -255,6 +300,7 @@ Outcome ProgramCall::run_decided() {
     guard_.settle(*state_, request_, outcome);
   }
   turn.reset();  // the guard calls MPI, which may call a handler of the program
+  outcome = judge_.judge(*state_, chosen_, request_.call, std::move(outcome));
   return guard_.judge(*state_, request_, decision_, std::move(outcome));
 }
 

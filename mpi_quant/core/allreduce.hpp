@@ -17,6 +17,7 @@
 #include <string>
 
 #include "mpi_quant/core/answer.hpp"
+#include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/decide.hpp"
 #include "mpi_quant/core/unmodified.hpp"
 
@@ -70,6 +71,8 @@ class ProgramCall {
   bool decide_together();
   Status decide_here(bool protects) noexcept;
   Outcome run_decided();
+  bool keeps_nothing(const Situation& s) const;
+  bool lacks_identity(const Situation& s) const;
 
   const Request request_;
   Situation& situation_;
@@ -78,6 +81,8 @@ class ProgramCall {
   Decision decision_;
   CallIdentity identity_;
   CallGuard guard_;
+  Chosen chosen_;  // by auto
+  ChoiceJudge judge_;
   std::string site_, method_;
   bool is_advisable_ = false;
   Work work_;

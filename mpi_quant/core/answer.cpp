@@ -94,7 +94,12 @@ int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
 int answer(const Call& call, const Outcome& outcome) {
   if (!outcome.status.ok() || outcome.delivered || is_empty_half(call))
     return raise(call.comm, outcome.status);
-  return exact_allreduce(call, element_of(call.datatype));
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  const int code = exact_allreduce(call, element);
+  if (outcome.clock != nullptr && code == MPI_SUCCESS)
+    outcome.clock->dense_took(static_cast<std::size_t>(call.count) * kernels::element_bytes(*element),
+                              outcome.begin_s);
+  return code;
 }
 
 }  // namespace mq

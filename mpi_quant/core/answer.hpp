@@ -13,6 +13,15 @@
 
 namespace mq {
 
+// Is told when MPI has reduced a call, for `auto`.
+class CallClock {
+ public:
+  virtual void dense_took(std::size_t bytes, double begin_s) noexcept = 0;
+
+ protected:
+  ~CallClock() = default;
+};
+
 // How a call ended.
 struct Outcome {
   Status status;
@@ -25,6 +34,9 @@ struct Outcome {
   // How far an element of the result may be from the exact sum, by the promise of the method, beside what
   // ordinary sums round. 0: the method promises nothing, or the call has a residual.
   double promised = 0;
+  // Of a call that `auto` leaves to MPI: who wants to know how long it took, and when it began. Null: nobody.
+  CallClock* clock = nullptr;
+  double begin_s = 0;
 };
 inline Outcome failed(Status why) { return {std::move(why), false, Reason::failed}; }
 inline Outcome left_to_mpi(Reason why) { return {{}, false, why}; }

@@ -42,6 +42,8 @@ Status wire_bound(const char* method_text, MPI_Count count, MPI_Datatype datatyp
   if (count > kMaxCount) return {Code::bad_argument, "count " + std::to_string(count) + " is more than 2^58"};
   const Result<Method> method = parse_method(method_text);
   if (!method.ok()) return method.status();
+  if (method->chooses())
+    return {Code::bad_argument, "auto has no bound of its own: ask for those of the methods it may choose"};
   const std::optional<kernels::Element> element = element_of(datatype);
   if (!element) return {Code::bad_argument, "datatype must be MPI_FLOAT, MPI_DOUBLE, float16 or bfloat16"};
   const auto n = static_cast<std::size_t>(count);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/estimates.hpp"
@@ -95,10 +96,18 @@ Status CallRun::agreed(bool& moved) {
   const Status agreed = mq::agreed_status(agreement_.summary());
   moved = true;
   if (splits(agreement_.summary())) {
+    if (decision_.chosen.calls != nullptr) disagree(decision_.chosen);
     forget_unused_key();
     decision_.leave_to_mpi(Reason::split);
     finish({}, false);
-  } else if (!agreed.ok()) {
+    return {};
+  }
+  if (agreed.ok() && !rehearsal_ && decision_.chosen.calls != nullptr &&
+      !hear(decision_.chosen, agreement_.summary().maxima.heard)) {
+    forget_unused_key();
+    decision_.leave_to_mpi(Reason::inexact);
+  }
+  if (!agreed.ok()) {
     forget_unused_key();
     finish(local_error_.ok() ? agreed : local_error_, false);  // this rank's own error has precedence
   } else if (rehearsal_ || (decision_.method.exact() && exact_ == Exact::by_caller)) {
@@ -170,11 +179,21 @@ void CallRun::finish(Status status, bool delivered) {
   stats.failed_calls += !status.ok() && !is_part_;
   const Reason reason = status.ok() ? decision_.reason : Reason::failed;
   outcome_ = {std::move(status), delivered, reason, stage_ == Stage::running && state_.broken.ok()};
+  if (decision_.chosen.calls != nullptr) tell_time();
   const Reduction& r = reduction_;
   outcome_.without_memory = outcome_.ran && r.memory.rule->keeps_estimates && r.memory.ops == nullptr;
   if (outcome_.ran && r.codec->exact_sums && r.residual == nullptr)
     outcome_.promised = r.size * r.codec->absolute_bound(r.params, r.size);
   stage_ = Stage::done;
+}
+
+// For auto: how long the codecs took, or who is to be told how long MPI takes.
+void CallRun::tell_time() {
+  const Chosen& chosen = decision_.chosen;
+  if (outcome_.ran && outcome_.status.ok()) took(chosen);
+  if (outcome_.ran || !chosen.teaches) return;
+  outcome_.clock = clock_of(chosen);
+  outcome_.begin_s = chosen.begin_s;
 }
 
 void CallRun::drop_residual() {

@@ -98,6 +98,7 @@ class CallRun final : public InFlight {
   void drop_residual();
   void restart_residual();
   void finish(Status status, bool delivered);
+  void tell_time();
 
   CommState& state_;
   const Exact exact_;

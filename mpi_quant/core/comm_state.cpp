@@ -56,6 +56,12 @@ Result<Agreed> compare(MPI_Comm comm, std::string_view text, std::string_view na
   return agreed;
 }
 
+// The rules, and what else all ranks must have alike to choose alike.
+std::string with_knowledge(const std::string& rules) {
+  if (!env().ok() || !env()->has_knowledge) return rules;
+  return rules + '\0' + env()->knowledge;
+}
+
 }  // namespace
 
 Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
@@ -75,12 +81,14 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   (void)PMPI_Comm_get_name(user_comm, name, &length);
   std::string rules;
   Result<Policy> policy = Policy();
+  Result<std::vector<KnownClass>> knowledge = std::vector<KnownClass>();
   try {
     if (env().ok() && initial == Initial::environment) {
       const std::string* const kept = kept_rules(user_comm);
       rules = kept != nullptr ? *kept : env()->policy;
     }
     policy = Policy::parse(rules);
+    if (env().ok()) knowledge = parse_knowledge(env()->knowledge);
     state.reset(new CommState);
     for (const ExtensionKind* kind = ExtensionKind::first(); kind != nullptr; kind = kind->next())
       state->extensions.push_back(kind->make(*state));
@@ -89,16 +97,18 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};
   }
-  const Result<Agreed> agreed =
-      compare(user_comm, rules, name, facts, local_error, "environment (MPIQ_ variables) or memory");
+  const Result<Agreed> agreed = compare(user_comm, with_knowledge(rules), name, facts, local_error,
+                                        "environment (MPIQ_ variables) or memory");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_name) state->policy.comm_name.clear();
   state->policy.same_watch = agreed->same_facts;
   state->stats.exact_mode = !agreed->same_version ? 2 : !agreed->same_text || !agreed->same_facts ? 1 : 0;
   if (state->stats.exact_mode == 0) {
     if (!policy.ok()) return explain(policy.status(), env().ok() ? env()->policy_file : "");
+    if (!knowledge.ok()) return knowledge.status();
     state->policy.rules = std::move(*policy);
     state->policy.mode = mode;
+    if (env().ok() && env()->has_knowledge) state->policy.knowledge = std::move(*knowledge);
   }
 
   CommState* const made = state.get();

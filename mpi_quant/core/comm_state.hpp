@@ -10,11 +10,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mpi_quant.h"
+#include "mpi_quant/automatic/knowledge.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/status.hpp"
 #include "mpi_quant/core/call_order.hpp"
@@ -37,6 +39,8 @@ struct AgreedPolicy {
   bool same_watch = true;   // all ranks have the same mode, and all or none write a report
   std::string comm_name;    // of the user's communicator; empty if it is not the same on all ranks
   std::uint64_t calls = 0;  // calls that the rules were asked about
+  // For auto. Without a value it learns; with one it chooses by the list, which may be empty.
+  std::optional<std::vector<KnownClass>> knowledge;
 };
 
 // Memory for calls in flight.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/registry.hpp"
@@ -55,6 +56,13 @@ bool has_tripped(const Situation& s, const Decision& d) {
   return guard != guards.end() && guard->second.tripped;
 }
 
+// auto chose a method whose residual belongs to a vector that the caller does not name.
+bool lacks_name(const Situation& s, const Decision& d) {
+  const Automatic* const limit = s.automatic();
+  return limit != nullptr && limit->kind == Automatic::Kind::feedback && s.program == nullptr &&
+         s.options->key.empty() && !d.method.exact() && !d.method.codec->lossless;
+}
+
 // The reasons that are known before a call gets its memory, in the order in which they are looked at. Later
 // ones: outside, no_communicator and would_be_compressed (allreduce.cpp), overlap, no_memory and capture
 // (acquire.cpp, unmodified.cpp), split (call_run.cpp), nonblocking and persistent (preload/intercept.cpp).
@@ -97,12 +105,20 @@ constexpr Row kRows[] = {
     {Knowledge::all_ranks, Reason::rule,
      [](const Situation& s, const Decision&) { return no_rule_compresses(s); }},
 
+    {Knowledge::all_ranks, Reason::slower,
+     [](const Situation& s, const Decision&) {
+       return s.program != nullptr && s.chosen != nullptr && !s.chosen->choice.agrees;
+     }},
+
     {Knowledge::this_rank, Reason::switched_off,
      [](const Situation& s, const Decision&) { return s.said.off; }},
     {Knowledge::this_rank, Reason::no_matrix,
      [](const Situation& s, const Decision& d) {
        return d.method.scheme != nullptr && !suits_low_rank(s, d.method);
      }},
+    {Knowledge::this_rank, Reason::inexact, lacks_name},
+    {Knowledge::this_rank, Reason::slower,
+     [](const Situation& s, const Decision& d) { return s.automatic() != nullptr && d.method.exact(); }},
     {Knowledge::this_rank, Reason::rule,
      [](const Situation&, const Decision& d) { return d.method.exact(); }},
     {Knowledge::this_rank, Reason::guard, has_tripped},
@@ -121,16 +137,26 @@ std::optional<Reason> first_reason(const Situation& s, const Decision& d) {
   return found;
 }
 
+// auto has chosen. Only methods with feedback keep a residual: the limit of the others is of each result.
+void take_choice(const Situation& s, Decision& d) {
+  if (s.automatic()->kind != Automatic::Kind::feedback) d.key = {};
+  d.method = d.chosen.calls == nullptr ? Method{} : candidate_of(d.chosen).method;
+}
+
 // Chooses the method that the caller or else the policy names.
 void choose(const Situation& s, Decision& d) {
+  if (s.chosen != nullptr)
+    d.chosen = *s.chosen;  // also if this rank then reduces otherwise: it hears the others
   if (s.said.off) return;
   if (s.options->method) {
     d.method = *s.options->method;
+    if (d.method.chooses()) take_choice(s, d);
     return;
   }
   d.rule = s.state->policy.rules.rule_for(*s.facts);
   if (d.rule == nullptr) return;
   d.method = d.rule->method;
+  if (d.method.chooses()) take_choice(s, d);
   if (!d.seed) d.seed = d.rule->seed;
   if (s.program == nullptr) return;
   const Safeguards& asked = d.rule->safeguards;
@@ -162,6 +188,13 @@ void Situation::ask_ranks() {
                      PMPI_Comm_size(call.comm, &ranks) == MPI_SUCCESS;
   if (!tells) ranks = -1;
   is_inter = inter != 0;
+}
+
+const Automatic* Situation::automatic() const {
+  if (options->method) return options->method->chooses() ? &options->method->automatic : nullptr;
+  if (!state->policy.rules.chooses()) return nullptr;
+  const Rule* const rule = state->policy.rules.rule_for(*facts);
+  return rule != nullptr && rule->method.chooses() ? &rule->method.automatic : nullptr;
 }
 
 std::optional<Reason> why_exact(Knowledge stage, const Situation& s) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "mpi_quant/core/chosen.hpp"
 #include "mpi_quant/core/request.hpp"
 #include "mpi_quant/policy/policy.hpp"
 #include "mpi_quant/policy/reason.hpp"
@@ -29,6 +30,7 @@ struct Decision {
   std::uint64_t safeguards = 0;
   std::uint64_t kind = 0;  // identifies the calls of a program that are guarded together
   bool is_agreed = false;  // all ranks know that MPI reduces, so they exchange no message
+  Chosen chosen;           // what auto chose, if the rule or the caller says auto
   bool declined = false;   // a scheme that cannot serve this call was given up
 
   Decision without_key() const {
@@ -68,9 +70,13 @@ struct Situation {
   const CommState* state = nullptr;
   const CallFacts* facts = nullptr;
   Control said = {};
+  const Chosen* chosen = nullptr;  // by choose_automatically, if automatic() asks for it
 
   void ask_element();
   void ask_ranks();
+  // What auto is asked for by the caller or by the rule for this call; null: the method is given. From
+  // Knowledge::all_ranks on.
+  const Automatic* automatic() const;
 };
 
 // Why MPI reduces; none if nothing that is known at this stage speaks against the library.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kernels/codec.hpp"
+#include "mpi_quant/automatic/heard.hpp"
 
 namespace mq {
 
@@ -16,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "the wire format is li
 
 inline constexpr std::uint32_t kFrameMagic = 0x4651504d;  // "MPQF"
 inline constexpr std::uint32_t kHelloMagic = 0x4851504d;  // "MPQH"
-inline constexpr std::uint16_t kWireVersion = 9;
+inline constexpr std::uint16_t kWireVersion = 10;
 
 // What two ranks must agree on before they exchange frames. If it is not equal on all ranks, the call fails
 // on all ranks.
@@ -63,6 +64,7 @@ struct Maxima {
   std::uint16_t starts = 0;  // 1: this rank asks for an exact call, which starts them again
   std::uint16_t sends = 0;   // 1: this rank has something to send
   std::uint16_t unused = 0;
+  Heard heard = {};  // times and errors for a method that is chosen (automatic/chooser.hpp)
 };
 inline Maxima greatest(const Maxima& a, const Maxima& b) {
   Maxima most{{},
@@ -72,7 +74,9 @@ inline Maxima greatest(const Maxima& a, const Maxima& b) {
               std::max(a.stamp_complement, b.stamp_complement),
               std::max(a.lacks, b.lacks),
               std::max(a.starts, b.starts),
-              std::max(a.sends, b.sends)};
+              std::max(a.sends, b.sends),
+              0,
+              greatest(a.heard, b.heard)};
   // Compared as integers: a rank may treat subnormal numbers as 0. Facts are not negative; minus zero is less
   // than zero.
   const auto bits = [](double fact) { return std::bit_cast<std::int64_t>(fact); };
@@ -92,7 +96,7 @@ struct Hello {
   Signature first, other;
   Maxima maxima;
 };
-static_assert(sizeof(Hello) == 152);
+static_assert(sizeof(Hello) == 184);
 
 // Precedes every encoded chunk. 32 bytes.
 struct FrameHeader {

@@ -27,7 +27,8 @@ std::string known_params(std::string_view owner, std::span<const kernels::ParamS
 
 std::string known_methods() {
   const auto name_of = [](const auto& row) { return row.name; };
-  return joined(kSchemes, name_of, ", ", joined(kernels::codecs(), name_of, ", ", std::string(kExact)));
+  return joined(kSchemes, name_of, ", ",
+                joined(kernels::codecs(), name_of, ", ", std::string(kExact) + ", " + std::string(kAuto)));
 }
 
 std::optional<double> read_value(const kernels::ParamSpec& spec, std::string_view word) {

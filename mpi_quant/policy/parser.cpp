@@ -40,7 +40,14 @@ class Parser {
       rules.emplace_back();
       MQ_TRY(rule(rules.back()));
     } while (take(';'));
-    return end();
+    MQ_TRY(end());
+    const auto chooses = [](const Rule& r) { return r.method.chooses(); };
+    const auto by_site = [](const Rule& r) { return !r.site.empty(); };
+    if (std::any_of(rules.begin(), rules.end(), chooses) && std::any_of(rules.begin(), rules.end(), by_site))
+      return error(0, "auto and site= in one policy",
+                   "ranks may call from different sites, and auto must choose "
+                   "alike on all of them");
+    return {};
   }
 
   Status method(Method& out) {
@@ -51,6 +58,7 @@ class Parser {
         return error(at_, "mpi takes no parameters and no plan");
       return {};
     }
+    if (name == kAuto) return automatic(out.automatic);
     if (const Scheme* const found = find_scheme(name)) return scheme(*found, out);
     out.codec = kernels::find_codec(name);
     if (out.codec == nullptr) {
@@ -137,13 +145,17 @@ class Parser {
     constexpr std::array<std::string_view, 4> known{"feedback", "guard", "error", "seed"};
     const auto at = static_cast<unsigned>(std::find(known.begin(), known.end(), name) - known.begin());
     if (name == kMemory)
-      return error(start, out.method.exact()  ? "mpi sums exactly, and takes no memory rule"
-                          : out.method.memory ? "memory given twice"
-                                              : "memory= stands before other options");
+      return error(start, out.method.exact()     ? "mpi sums exactly, and takes no memory rule"
+                          : out.method.chooses() ? "auto chooses the memory rule, and takes none"
+                          : out.method.memory    ? "memory given twice"
+                                                 : "memory= stands before other options");
     if (at == known.size())
       return error(start, "unknown option " + quoted(name),
                    "known: feedback=off|key|address|sequence, guard=N, error=X, seed=S");
     if (out.method.exact()) return error(start, "mpi takes no options");
+    if (out.method.chooses() && (name == "guard" || name == "error"))
+      return error(start, "auto judges its results itself, and takes no " + std::string(name) + "=",
+                   "auto(error=X) names the limit");
     if ((given & (1u << at)) != 0) return error(start, "option " + quoted(name) + " given twice");
     given |= 1u << at;
     if (!take('=')) return expected("'='");
@@ -249,7 +261,8 @@ class Parser {
         out.element = static_cast<int>(e);
         return {};
       }
-    if (name == "mpi" || kernels::find_codec(name) != nullptr || find_scheme(name) != nullptr)
+    if (name == kExact || name == kAuto || kernels::find_codec(name) != nullptr ||
+        find_scheme(name) != nullptr)
       return error(start, "expected ':' before the method " + quoted(name), "a rule is 'selectors: method'");
     return error(start, "unknown selector " + quoted(name),
                  "known: " +
@@ -303,6 +316,39 @@ class Parser {
     return take_word(kMemory)
                ? error(after, std::string(found.name) + " has feedback of its own, and takes no memory rule")
                : Status{};
+  }
+
+  // What may follow "auto": (error=0.01), (error=abs:1e-6), (error=feedback) or (error=feedback:8).
+  Status automatic(Automatic& out) {
+    out = {Automatic::Kind::relative, 0};
+    if (const char c = peek(); c == '/') return error(at_, "auto chooses its plan, and takes none");
+    if (!take('(')) return {};
+    if (!take_word("error")) return expected("error=");
+    if (!take('=')) return expected("'='");
+    const std::size_t start = skip();
+    std::string_view text = run([](char c) { return c > ' ' && c <= '~' && c != ')' && c != ';'; });
+    const std::string_view all = text;
+    double least = 0;
+    if (text.starts_with(kFeedback)) {
+      text.remove_prefix(kFeedback.size());
+      out = {Automatic::Kind::feedback, kUsualDebt};
+      if (text.empty()) return take(')') ? Status{} : expected("')'");
+      text = text.starts_with(':') ? text.substr(1) : "";
+    } else if (text.starts_with(kAbsolute)) {
+      text.remove_prefix(kAbsolute.size());
+      out.kind = Automatic::Kind::absolute;
+      least = kernels::find_codec("bound")->specs[0].min;
+    }
+    const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), out.value);
+    const bool is_number = problem == std::errc{} && stop == text.data() + text.size();
+    constexpr double kMost = 1e18;
+    if (!is_number || !(out.value >= least) || !(out.value <= kMost) ||
+        (out.kind == Automatic::Kind::feedback && out.value == 0))
+      return error(
+          start, "bad value " + quoted(all),
+          "error: a relative error such as 0.01, 0 for lossless methods, abs:1e-6 for each element, or "
+          "feedback[:VECTORS]");
+    return take(')') ? Status{} : expected("')'");
   }
 
   Status plan(Method& out) {

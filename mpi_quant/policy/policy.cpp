@@ -96,10 +96,21 @@ std::string print_row(const Row& row, const kernels::Params& params) {
   return std::string(row.name) + (differing.empty() ? "" : "(" + differing + ")");
 }
 
+// "auto(error=0.01)"
+std::string print_automatic(const Automatic& limit) {
+  std::string out;
+  if (limit.kind == Automatic::Kind::relative && limit.value > 0) out = number(limit.value);
+  if (limit.kind == Automatic::Kind::absolute) out = std::string(kAbsolute) + number(limit.value);
+  if (limit.kind == Automatic::Kind::feedback)
+    out = std::string(kFeedback) + (limit.value == kUsualDebt ? "" : ":" + number(limit.value));
+  return std::string(kAuto) + (out.empty() ? "" : "(error=" + out + ")");
+}
+
 }  // namespace
 
 std::string to_string(const Method& method) {
   if (method.exact()) return std::string(kExact);
+  if (method.chooses()) return print_automatic(method.automatic);
   std::string out = method.scheme != nullptr ? print_row(*method.scheme, method.scheme_params)
                                              : print_row(*method.codec, method.params);
   if (method.plan != nullptr) out.append("/").append(method.plan->name);
@@ -115,7 +126,7 @@ std::string action_text(const Rule& rule) {
 }
 
 std::string params_to_string(const Method& method) {
-  if (method.exact()) return {};
+  if (method.codec == nullptr) return {};
   return method.scheme != nullptr ? print_all(*method.scheme, method.scheme_params)
                                   : print_all(*method.codec, method.params);
 }
@@ -163,6 +174,10 @@ std::uint64_t Policy::floor_bytes() const {
 
 bool Policy::always_exact() const {
   return std::all_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.method.exact(); });
+}
+
+bool Policy::chooses() const {
+  return std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.method.chooses(); });
 }
 
 bool Policy::by_nodes() const {

@@ -9,6 +9,8 @@
 //   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'
 //   method       := 'mpi' | codec [params] ['/' plan] ['memory=' rule [params]] | scheme [params] ['/' plan]
+//                   | 'auto' ['(error=' limit ')']
+//   limit        := X | 'abs:' X | 'feedback' [':' N]      a relative error; see Automatic
 //   params       := '(' param=value {',' param=value} ')'
 //   option       := 'feedback=' off|key|address|sequence | 'guard=' N | 'error=' X | 'seed=' S
 //
@@ -21,7 +23,8 @@
 // include it ("@2-4" is 2, 3, 4). Calls are counted from 0 on each communicator. Every call of MPIQ_Allreduce
 // and its relatives counts, and every sum that the preload library may compress. White space between words
 // and numbers has no meaning. Numbers take the suffixes K, M, G = 2^10, 2^20, 2^30. A choice depends only on
-// values that MPI makes equal on every rank, except for the call site.
+// values that MPI makes equal on every rank, except for the call site. So 'auto' and 'site=' cannot stand in
+// one policy.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +42,22 @@
 
 namespace mq {
 
+// What `auto` may choose from: MPI's own reduction, and the methods whose results are within a limit.
+struct Automatic {
+  enum class Kind : std::uint8_t {
+    none,      // the method is given, and nothing is chosen
+    relative,  // error=X: relative L2 error of the result; 0: lossless methods only
+    absolute,  // error=abs:X: of every element of the result
+    feedback,  // error=feedback:N: with memory, as long as what waits is at most N vectors long (L2)
+  };
+  Kind kind = Kind::none;
+  double value = 0;
+  bool operator==(const Automatic&) const = default;
+};
+inline constexpr double kUsualDebt = 4;  // vectors: of error=feedback
+
 // How to reduce: by MPI itself (codec is null), or with a codec over a plan, and what is remembered from call
-// to call.
+// to call. Or as `auto` chooses for each class of calls; a call itself never has such a method.
 struct Method {
   const kernels::Codec* codec = nullptr;
   kernels::Params params;
@@ -50,7 +67,9 @@ struct Method {
   // Null: one reduction. Otherwise several reductions by codec raw, as this scheme says.
   const Scheme* scheme = nullptr;
   kernels::Params scheme_params = {};
-  bool exact() const { return codec == nullptr; }
+  Automatic automatic = {};
+  bool chooses() const { return automatic.kind != Automatic::Kind::none; }
+  bool exact() const { return codec == nullptr && !chooses(); }
   const kernels::MemoryRule& memory_rule() const {
     return memory == nullptr ? kernels::carry_rule() : *memory;
   }
@@ -134,6 +153,8 @@ class Policy {
   // Sums of unmodified programs that are smaller match no rule.
   std::uint64_t floor_bytes() const;
   bool always_exact() const;
+  // True if a rule says auto.
+  bool chooses() const;
   // True if a rule has a plan that depends on which ranks share a node.
   bool by_nodes() const;
   const std::vector<Rule>& rules() const { return rules_; }

@@ -13,7 +13,8 @@
 
 namespace mq {
 
-inline constexpr std::string_view kExact = "mpi", kMemory = "memory";
+inline constexpr std::string_view kExact = "mpi", kMemory = "memory", kAuto = "auto";
+inline constexpr std::string_view kAbsolute = "abs:", kFeedback = "feedback";
 inline constexpr std::array<std::string_view, 4> kIdentities{"off", "key", "address", "sequence"};
 inline constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
 inline constexpr int kNoMax = std::numeric_limits<int>::max();

@@ -25,6 +25,7 @@
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/base/variables.hpp"
+#include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/mpi_comm.hpp"
 #include "mpi_quant/core/registry.hpp"
@@ -78,6 +79,7 @@ ReportFacts facts_of_run(double elapsed_s, int ranks) {
   else if (const char* const reason = staging_reason())
     facts.gpu = std::string("vectors are copied to the host and back: ") + reason;
   for (const Mistyped& mistyped : mistyped_variables()) facts.mistyped.push_back(words(mistyped));
+  facts.choices = choice_summaries();
   facts.elapsed_s = elapsed_s;
   facts.ranks = ranks;
   return facts;

@@ -36,6 +36,8 @@ constexpr Wording kReasonWords[]{
     {Reason::version, "version", "ranks have different library versions"},
     {Reason::switched_off, "switched_off", "switched off by MPI_Pcontrol"},
     {Reason::split, "split", "ranks chose differently"},
+    {Reason::slower, "slower", "auto: MPI is the fastest, or not yet known not to be"},
+    {Reason::inexact, "inexact", "auto: its data would lose too much, or its residual is not known"},
     {Reason::guard, "guard", "given up by the guard"},
     {Reason::nonblocking, "nonblocking", "MPI_Iallreduce"},
     {Reason::persistent, "persistent", "MPI_Allreduce_init"},

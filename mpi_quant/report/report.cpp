@@ -50,6 +50,30 @@ std::string counts_json(const Counts& counts) {
   return out.json();
 }
 
+std::string choice_json(const ChoiceSummary& choice) {
+  const auto& [known, totals] = choice;
+  Method asked;
+  asked.automatic = known.calls.limit;
+  return Object()
+      .count("bytes", known.calls.bytes)
+      .text("type", kernels::name(known.calls.element))
+      .count("ranks", static_cast<std::uint64_t>(known.calls.ranks))
+      .text("asked", to_string(asked))
+      .text("method", to_string(known.method))
+      .number("seconds", known.seconds)
+      .number("mpi_seconds", known.dense_s)
+      .count("calls", totals.calls)
+      .count("compressed", totals.compressed)
+      .count("inexact", totals.inexact)
+      .number("saved_s", totals.saved_s)
+      .number("explored_s", totals.explored_s)
+      .count("judgements", totals.judgements)
+      .number("worst_error", totals.worst_error)
+      .number("margin", known.margin)
+      .count("changes", totals.changes)
+      .json();
+}
+
 std::string memory_json(const RankFacts& facts) {
   return Object()
       .count("peak_rss_bytes", facts.peak_rss_bytes)
@@ -220,6 +244,7 @@ std::string to_json(const Report& report, const std::string& advice, const std::
   const UnknownCommands wrong = report.unknown_commands();
   all.count("unfinished_requests", report.unfinished_requests()).count("unknown_commands", wrong.commands);
   if (wrong.commands > 0) all.text("first_unknown_command", wrong.first.data());
+  if (!facts.choices.empty()) all.value("choices", array_of(facts.choices, choice_json));
   if (!facts.mistyped.empty())
     all.value("mistyped_variables",
               array_of(facts.mistyped, [](const std::string& s) { return json_quote(s); }));

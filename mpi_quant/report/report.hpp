@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi_quant/automatic/chooser.hpp"
 #include "mpi_quant/report/record.hpp"
 
 namespace mq {
@@ -25,6 +26,7 @@ struct ReportFacts {
   std::string gpu = {};
   // What is wrong with the names of rank 0's environment variables: a sentence each.
   std::vector<std::string> mistyped = {};
+  std::vector<ChoiceSummary> choices = {};  // of auto, on rank 0
 };
 
 // Memory of one rank; 0 where a value is not known.

@@ -9,16 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "mpi_quant/base/figures.hpp"
 #include "mpi_quant/base/json.hpp"
 #include "mpi_quant/policy/words.hpp"
 #include "mpi_quant/report/report.hpp"
+#include "mpi_quant/report/table.hpp"
 
 namespace mq {
 namespace {
 
-constexpr std::size_t kWidth = 120;  // of a line, if its contents allow it
-// the least width of the last column; a line may exceed kWidth for it
-constexpr std::size_t kLastWidth = 26;
 constexpr std::size_t kMaxRows = 40;
 constexpr std::size_t kNameWidth = 18, kSiteWidth = 56;
 
@@ -69,12 +68,6 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-// The number of UTF-8 characters.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 // The index of the byte at which character number n begins.
 std::size_t offset_of(std::string_view text, std::size_t n) {
   std::size_t at = 0;
@@ -102,65 +95,6 @@ std::string short_name(const std::string& handle) {
   return text.starts_with("MPI_") ? text.substr(4) : text;
 }
 
-// A table whose columns are as wide as their contents. The last column takes several lines if it is too long.
-class Table {
- public:
-  enum class Side { left, right };
-  struct Column {
-    std::string_view name;
-    Side side = Side::right;
-  };
-
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {
-    for (const Column& column : columns_) {
-      widths_.push_back(width(column.name));
-      head_.emplace_back(column.name);
-    }
-  }
-  void row(std::vector<std::string> cells) {
-    cells.resize(columns_.size());
-    for (std::size_t i = 0; i + 1 < cells.size(); ++i) widths_[i] = std::max(widths_[i], width(cells[i]));
-    rows_.push_back(std::move(cells));
-  }
-  std::string text(const std::string& title) const {
-    std::string out = "\n" + title + "\n" + line(head_);
-    for (const auto& cells : rows_) out += line(cells);
-    return out;
-  }
-
- private:
-  std::string line(const std::vector<std::string>& cells) const {
-    std::string out = "  ";
-    for (std::size_t i = 0; i + 1 < cells.size(); ++i) {
-      const std::string gap(widths_[i] - width(cells[i]), ' ');
-      out.append(columns_[i].side == Side::left ? cells[i] + gap : gap + cells[i]).append("  ");
-    }
-    return (out + wrapped(cells.back(), width(out))).append("\n");
-  }
-  // Breaks lines between the items of a list.
-  static std::string wrapped(std::string_view rest, std::size_t indent) {
-    std::string out;
-    const std::size_t end = std::max(kWidth, indent + kLastWidth);
-    std::size_t used = indent;
-    while (!rest.empty()) {
-      const std::size_t comma = rest.find(", ");
-      const std::string_view item = rest.substr(0, comma == std::string_view::npos ? comma : comma + 1);
-      if (used > indent && used + 1 + width(item) > end) {
-        out.append("\n").append(indent, ' ');
-        used = indent;
-      }
-      out.append(used > indent ? " " : "").append(item);
-      used += width(item) + (used > indent ? 1 : 0);
-      rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-    }
-    return out;
-  }
-
-  std::vector<Column> columns_;
-  std::vector<std::size_t> widths_;
-  std::vector<std::string> head_;
-  std::vector<std::vector<std::string>> rows_;
-};
 constexpr Table::Side kLeft = Table::Side::left;
 
 using Counts = std::array<std::uint64_t, kReasons>;
@@ -356,6 +290,36 @@ std::string sites_table(const Report& report) {
   return table.text("Call sites of calls that could be compressed");
 }
 
+// What auto chose for each class of calls, and what that brought.
+std::string choices_table(const Report& report) {
+  if (report.facts.choices.empty()) return "";
+  Table table({{"bytes"},
+               {"type", kLeft},
+               {"ranks"},
+               {"asked", kLeft},
+               {"calls"},
+               {"by codecs"},
+               {"saved s"},
+               {"tries s"},
+               {"time ms"},
+               {"MPI ms"},
+               {"judged"},
+               {"worst error"},
+               {"fastest", kLeft}});
+  const auto ms = [](double seconds) { return seconds > 0 ? short_number(1e3 * seconds) : "?"; };
+  for (const auto& [known, totals] : report.facts.choices) {
+    Method asked;
+    asked.automatic = known.calls.limit;
+    table.row({amount(known.calls.bytes), std::string(kernels::name(known.calls.element)),
+               std::to_string(known.calls.ranks), to_string(asked), std::to_string(totals.calls),
+               std::to_string(totals.compressed), seconds_text(totals.saved_s),
+               seconds_text(totals.explored_s), ms(known.seconds), ms(known.dense_s),
+               std::to_string(totals.judgements),
+               totals.judgements > 0 ? short_number(totals.worst_error) : "-", to_string(known.method)});
+  }
+  return table.text("What auto chose (saved: against MPI's own reduction; tries: what finding out took)");
+}
+
 std::string reasons_table(const Report& report) {
   const Counts calls = report.calls();
   double all = 0;
@@ -384,7 +348,8 @@ std::string to_table(const Report& report) {
   if (report.classes.empty())
     out += "\nThe program made no calls that this library saw.\n";
   else
-    out += classes_table(report) + compressed_table(report) + sites_table(report) + reasons_table(report);
+    out += classes_table(report) + compressed_table(report) + sites_table(report) + choices_table(report) +
+           reasons_table(report);
   const RankFacts memory = report.largest();
   out += "\nPeak memory of a rank: process " + amount(memory.peak_rss_bytes) + ", mpi_quant's scratch " +
          amount(memory.scratch_bytes) + ", residuals " + amount(memory.residual_bytes) + "\n\n";

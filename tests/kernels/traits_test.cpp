@@ -122,6 +122,8 @@ TEST(Traits, integers_that_are_no_contraction_are_refused_for_a_reason) {
     for (const Params& params : wide_sets(*kernels::find_codec(name))) {
       const Row<float> row{kernels::find_codec(name), params, kernels::best_isa()};
       if (row.codec->contraction(params) || (name == "terngrad" && params.value[1] > 0)) continue;
+      const std::size_t code = position(*row.codec, "code");
+      if (code < row.codec->specs.size() && params.value[code] == 1) continue;  // the same values
       double worst = 0;
       for (const auto& x : hostile<float>(row.block())) worst = std::max(worst, lost_share(row, x));
       EXPECT_GT(worst, 0.95) << row.describe(row.block(), "");

@@ -49,7 +49,7 @@ void expect_policy_error(std::string_view text, const std::string& message) {
 }
 
 std::string known_codecs() {
-  std::string names = "mpi";
+  std::string names = "mpi, auto";
   for (const kernels::Codec& codec : kernels::codecs()) names.append(", ").append(codec.name);
   for (const Scheme& scheme : kSchemes) names.append(", ").append(scheme.name);
   return names;

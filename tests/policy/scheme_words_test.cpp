@@ -1,4 +1,4 @@
-// Schemes in the control language: read and printed over their table, and errors that name the word.
+// Schemes and auto in the control language: read and printed over their table, and errors that name the word.
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,41 @@ void expect_error(const std::string& rules, const std::string& what) {
   const Status status = Policy::parse(rules).status();
   EXPECT_EQ(status.code(), Code::bad_policy) << rules;
   EXPECT_NE(status.text().find(what), std::string::npos) << status.text();
+}
+
+TEST(AutoWords, what_may_follow_auto_is_printed_as_it_is_read) {
+  const auto limit_of = [](const std::string& text) {
+    const Result<Policy> policy = Policy::parse("64K-: " + text);
+    EXPECT_TRUE(policy.ok()) << policy.status().text();
+    if (!policy.ok()) return Automatic{};
+    EXPECT_EQ(*Policy::parse(policy->to_string()), *policy) << policy->to_string();
+    const Method& method = policy->rules()[0].method;
+    EXPECT_TRUE(method.chooses());
+    EXPECT_FALSE(method.exact());
+    EXPECT_EQ(to_string(method), text);
+    return method.automatic;
+  };
+  EXPECT_EQ(limit_of("auto"), (Automatic{Automatic::Kind::relative, 0}));
+  EXPECT_EQ(limit_of("auto(error=0.01)"), (Automatic{Automatic::Kind::relative, 0.01}));
+  EXPECT_EQ(limit_of("auto(error=abs:1e-06)"), (Automatic{Automatic::Kind::absolute, 1e-6}));
+  EXPECT_EQ(limit_of("auto(error=feedback)"), (Automatic{Automatic::Kind::feedback, kUsualDebt}));
+  EXPECT_EQ(limit_of("auto(error=feedback:9)"), (Automatic{Automatic::Kind::feedback, 9}));
+  EXPECT_EQ(to_string(*parse_method(" auto ( error = 0 ) ")), "auto");
+}
+
+TEST(AutoWords, errors_name_what_is_wrong) {
+  for (const char* const value : {"", "x", "-1", "nan", "inf", "abs:", "abs:0", "abs:1e-30", "abs:-1",
+                                  "feedback:", "feedback:0", "feedback:x", "feedbackx", "1e300", "0.1x"})
+    expect_error("64K-: auto(error=" + std::string(value) + ")", "error: a relative error");
+  expect_error("64K-: auto(", "expected error=");
+  expect_error("64K-: auto(error", "expected '='");
+  expect_error("64K-: auto(error=0.1", "expected ')'");
+  expect_error("64K-: auto(error=feedback", "expected ')'");
+  expect_error("64K-: auto/direct", "auto chooses its plan");
+  expect_error("64K-: auto memory=decay", "auto chooses the memory rule");
+  expect_error("64K-: auto(error=0.1) guard=5", "judges its results itself");
+  expect_error("64K-: auto(error=0.1); 1M- site=a.c*: mpi", "auto and site= in one policy");
+  expect_error("auto: mpi", "expected ':' before the method");
 }
 
 TEST(SchemeWords, every_scheme_over_every_plan_is_printed_to_text_that_parses_to_it) {

@@ -12,8 +12,8 @@ import mpiq_results
 
 BIN, MPIEXEC = os.path.abspath(sys.argv[1]), sys.argv[2]
 ROOT = scripts_common.ROOT
-PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-simulate", "mpiq-shim-cost",
-            "mpiq-bare", "mpiq-run"]
+PROGRAMS = ["mpiq-bench", "mpiq-pagerank", "mpiq-train", "mpiq-kernels", "mpiq-quality", "mpiq-replay", "mpiq-simulate",
+            "mpiq-shim-cost", "mpiq-bare", "mpiq-run"]
 TAKES_CTEST_OPTIONS = os.path.join(ROOT, "scripts", "test")  # which builds before it hands them on
 
 
@@ -70,7 +70,7 @@ class EveryCommand(unittest.TestCase):
                       ["sweep", none + ".toml", "--out", "x"], ["compare_preload", none]):
             done = call(os.path.join(ROOT, "scripts", words[0]), *words[1:])
             self.assertEqual((words, done.returncode), (words, 2), done.stderr)
-        for words in (["mpiq-bench", "allreduce", "--data", "file:" + none], ["mpiq-quality", "--data", "file:" + none],
+        for words in (["mpiq-bench", "allreduce", "--data", "file:" + none], ["mpiq-quality", "--data", "file:" + none], ["mpiq-replay", "--data", "file:" + none],
                       ["mpiq-bench", "--config", none, "allreduce"], ["mpiq-bench", "allreduce", "--layers", none],
                       ["mpiq-pagerank", none], ["mpiq-train", "--data", none], ["mpiq-run", "--policy-file", none, "true"],
                       ["mpiq-run", "--policy", ": onebt", "true"], ["mpiq-quality", "-O", none + "/x"]):

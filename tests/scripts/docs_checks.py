@@ -18,7 +18,7 @@ MAX_README = 160
 POLICY_PAGE, METHODS_PAGE, TABLES_PAGE = "docs/policy.md", "docs/methods.md", "docs/benchmarking.md"
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```[ \t]*$", re.S | re.M)
-TREE = ("bench/", "cmake/", "docs/", "examples/", "kernels/", "mpi_quant/", "results/", "scripts/", "slurm/", "sparse_allreduce/", "tests/")
+TREE = ("bench/", "cmake/", "docs/", "examples/", "kernels/", "mpi_quant/", "python/", "results/", "scripts/", "slurm/", "sparse_allreduce/", "tests/")
 
 # What a fragment of C may use.
 FRAGMENT = """#include <mpi_quant.h>
@@ -127,7 +127,7 @@ def differences(what, code, docs):
 
 def variables(pages):
     code = set()
-    for path in ("mpi_quant/base/env.cpp", "mpi_quant/preload/stub.c"):
+    for path in ("mpi_quant/base/env.cpp", "mpi_quant/preload/stub.c", "python/mpi_quant/_library.py"):
         code |= set(re.findall(r'"(MPIQ_[A-Z_]+)"', read(path)))
     return differences("read from the environment", code, {n for n in first_column(pages[POLICY_PAGE]) if n.startswith("MPIQ_")})
 
@@ -164,7 +164,7 @@ def plan_names(pages):
 def names_of_tree():
     """Every MPIQ_ name in the sources, and every program."""
     found = set()
-    for folder in ("bench", "cmake", "mpi_quant", "scripts", "slurm"):
+    for folder in ("bench", "cmake", "mpi_quant", "python", "scripts", "slurm"):
         for path in glob.glob(os.path.join(ROOT, folder, "**"), recursive=True):
             if os.path.isfile(path) and not path.endswith((".md", ".pyc")):
                 with open(path, encoding="utf-8", errors="replace") as file:
@@ -314,6 +314,6 @@ def bad_commands(pages):
 
 
 def unknown_languages(pages):
-    known = {"c", "cpp", "sh", "policy", "python", "text"}  # python: tests/preload/key_test.py runs it
+    known = {"c", "cpp", "sh", "policy", "python", "text"}  # python: tests/preload/key_test.py and tests/python/docs_test.py run it
     return [f"{name}: a block of '{header}' is checked by nothing" for name, text in pages.items()
             for header, _ in FENCE.findall(text) if (header.split() or [""])[0] not in known and "walk" not in header.split()]

@@ -11,7 +11,7 @@ FOLDER, MPIEXEC = sys.argv[1:3]
 OTHER = sys.argv[3] if len(sys.argv) > 3 else ""
 LAUNCHERS = ("PMI_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "SLURM_")
 PROGRAMS = {"mpiq-bench": "allreduce --sizes 64K -n 1", "mpiq-pagerank": "--scale 6", "mpiq-train": "--data .",
-            "mpiq-shim-cost": "", "mpiq-bare": "4096 5"}
+            "mpiq-replay": "--data file:x.f32", "mpiq-shim-cost": "", "mpiq-bare": "4096 5"}
 
 
 def environment(**more):

@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 
 import figure_checks
+import frontier_files
 import training_files
 from results_test import point, steady, sweep, write_results  # finds scripts/ for the next ones
 from scripts_common import InTemporaryFolder, script
@@ -255,6 +256,20 @@ class Plots(Drawn):
                 file.write(head + text)
             self.refused("codecs", reason, path)
 
+    def test_frontier(self):
+        frontier_files.write(self.path(), {"onebit": (100, 0.2, 1e-3), "int8": (1000, 0.01, 2e-3), "topk": (1200, 0.3, 3e-3)})
+        found = self.columns(self.draw("frontier", self.path("errors.csv")), "data", "method", "error", "bytes", "on_bytes", "shm", "on_shm", "on_none")
+        self.assertEqual(found, [("a", "onebit", 0.2, 100, 1, 1e-3, 1, 0), ("a", "int8", 0.01, 1000, 1, 2e-3, 1, 0),
+                                 ("a", "topk", 0.3, 1200, 0, 3e-3, 0, 1)])
+
+    def test_files_of_another_frontier_are_refused(self):
+        frontier_files.write(self.path(), {})
+        self.refused("frontier", "errors.csv has no rows: nothing was measured", self.path("errors.csv"))
+        frontier_files.write(self.path(), {"onebit": (100, 0.2, 1e-3)})
+        with open(self.path("times.csv"), "w", encoding="utf-8") as file:
+            file.write("method,data\n")
+        self.refused("frontier", "times.csv: not what scripts/frontier writes: lacks the columns link", self.path("errors.csv"))
+
     def test_roofline(self):
         path = self.path("kernels.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -312,7 +327,7 @@ class Register(Drawn):
                    "launches": "more than one launch", "ranks": "/samples/t_rank_s",
                    "layers": "layer of a model", "data": "more than one distribution",
                    "roofline": "kernels.json",
-                   "training": "TRAIN.csv", "adacomp": "TRAIN.csv", "codecs": "QUALITY.csv"}
+                   "training": "TRAIN.csv", "adacomp": "TRAIN.csv", "codecs": "QUALITY.csv", "frontier": "errors.csv"}
         for name, reason in reasons.items():
             with self.subTest(name):
                 self.refused(name, reason, lonely)

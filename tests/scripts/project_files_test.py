@@ -38,6 +38,9 @@ class Version(unittest.TestCase):
     def test_the_citation_has_it(self):
         self.assertEqual(found(r"^version: (.*)$", "CITATION.cff"), VERSION)
 
+    def test_the_python_package_has_it(self):
+        self.assertEqual(found(r'^__version__ = "(.*)"$', "python", "mpi_quant", "__init__.py"), VERSION)
+
     def test_it_is_the_newest_of_the_changelog(self):
         versions = re.findall(r"^## \[(.*?)\](?: - (.*))?$", read("CHANGELOG.md"), re.M)
         self.assertEqual(versions[0], ("Unreleased", ""))

@@ -102,6 +102,8 @@ Status Simulation::prepare() {
 }
 
 Status Simulation::check_method(const Point& point, const bench::MethodWord& word) const {
+  if (word.method.chooses())
+    return {Code::bad_argument, "auto chooses by what calls take: tests/automatic simulates it"};
   if (word.dense != bench::Dense::host) return {Code::bad_argument, "no GPU is simulated"};
   if (!word.sparse) return check(call_of(point, word), network_of(point.ranks), *rates_);
   const auto reduction = reduction_of(options_.sweep, point, *word.sparse, options_.list_costs);

@@ -1,0 +1,126 @@
+#include "mpi_quant/automatic/candidates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "mpi_quant/policy/words.hpp"
+
+namespace mq {
+namespace {
+
+// A method, and what it usually takes for an f32 element of a long vector: `mpiq-kernels` on one core with
+// AVX-512, and the bytes of docs/methods.md.
+struct Usual {
+  std::string_view text;
+  double encode_ns, decode_ns, wire_bytes;
+  bool sized_by_data = false;
+};
+constexpr std::array kLossless{
+    Usual{"zerorun", 1.0, 0.7, 4, true},
+    Usual{"raw", 0.7, 0.7, 4},
+};
+constexpr std::array kLossy{
+    Usual{"bf16", 0.5, 0.4, 2},       Usual{"f16(scale=block)", 0.6, 0.4, 2.004},
+    Usual{"int8", 0.5, 0.4, 1.016},   Usual{"int4", 0.5, 0.4, 0.516},
+    Usual{"onebit", 0.5, 0.4, 0.129}, Usual{"topk(k=0.1)", 2.0, 0.5, 0.45, true},
+    Usual{"topk", 1.5, 0.2, 0.051},   Usual{"adaptive", 1.2, 0.3, 0.034},
+};
+constexpr std::array kWithFeedback{
+    Usual{"int8", 0.5, 0.4, 1.016},          Usual{"int4", 0.5, 0.4, 0.516},
+    Usual{"adaptive(pi=8)", 1.2, 0.4, 0.12}, Usual{"onebit(split=mean)", 0.6, 0.4, 0.129},
+    Usual{"adaptive", 1.2, 0.3, 0.034},
+};
+constexpr Usual kBound{"", 1.2, 0.9, 1.5, true};
+
+// bf16 and f16 lose at most half a unit in the last of 8 or 11 bits of each element. With f16 an element that
+// is far below the greatest of its block loses more, but then it is of little account in the vector.
+constexpr double kHalfError = 0x1p-8;
+
+// The plans that are worth a try: few messages, or few bytes. At two ranks all plans are one of the two.
+std::vector<const PlanRow*> plans_for(int ranks) {
+  constexpr std::array<std::string_view, 2> few{"allgather", "direct"};
+  constexpr std::array<std::string_view, 3> many{"recursive_doubling", "grid", "direct"};
+  constexpr int kFew = 8;
+  std::vector<const PlanRow*> out;
+  if (ranks < kFew)
+    for (const std::string_view name : few) out.push_back(find_plan(name));
+  else
+    for (const std::string_view name : many) out.push_back(find_plan(name));
+  return out;
+}
+
+void add(const CallClass& calls, const Usual& usual, std::string_view text, bool has_sure_error,
+         std::vector<AutoCandidate>& out) {
+  Result<Method> method = parse_method(text);
+  if (!method.ok() || method->exact()) return;  // cannot happen: a test parses every word of the tables
+  const double scale = calls.element == kernels::Element::f64 ? 2 : 1;
+  AutoCandidate candidate{.method = *method,
+                          .encode_s = usual.encode_ns * scale * 1e-9,
+                          .decode_s = usual.decode_ns * scale * 1e-9,
+                          .wire_bytes = usual.wire_bytes,
+                          .sized_by_data = usual.sized_by_data,
+                          .has_sure_error = has_sure_error};
+  if (method->codec->lossless || usual.sized_by_data)
+    candidate.wire_bytes = usual.wire_bytes * static_cast<double>(kernels::element_bytes(calls.element)) / 4;
+  for (const PlanRow* const plan : plans_for(calls.ranks)) {
+    candidate.method.plan = plan;
+    out.push_back(candidate);
+  }
+}
+
+}  // namespace
+
+std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
+  std::vector<AutoCandidate> out(1);
+  const Automatic& limit = calls.limit;
+  const auto add_all = [&](const auto& table) {
+    for (const Usual& usual : table) {
+      const bool is_half = usual.text == "bf16" || usual.text.starts_with("f16");
+      const bool sure = limit.kind == Automatic::Kind::relative && is_half && limit.value >= kHalfError;
+      add(calls, usual, usual.text, sure, out);
+    }
+  };
+  for (const Usual& usual : kLossless) add(calls, usual, usual.text, true, out);
+  if (limit.kind == Automatic::Kind::absolute)
+    add(calls, kBound, "bound(abs=" + number(limit.value) + ")", true, out);
+  if (limit.kind == Automatic::Kind::relative && limit.value > 0) add_all(kLossy);
+  if (limit.kind == Automatic::Kind::feedback) add_all(kWithFeedback);
+  return out;
+}
+
+Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s) {
+  Prices prices{};
+  const double rounds = agreement_cost(calls.ranks, prices).amounts[Term::latency];
+  constexpr double kUsualShare = 0.1, kOverheadShare = 0.2;  // of latency; of the overheads in a message
+  const double message = (agreement_s > 0 ? agreement_s : kUsualShare * dense_s) / rounds;
+  prices[Term::overhead] = kOverheadShare / 2 * message;
+  prices[Term::latency] = (1 - kOverheadShare) * message;
+  // The time grows with the price of a byte, so the price is found by halving an interval.
+  const double bytes = static_cast<double>(calls.bytes);
+  double low = 0, high = 2 * dense_s / bytes;
+  constexpr int kHalvings = 40;
+  for (int i = 0; i < kHalvings; ++i) {
+    prices[Term::byte] = (low + high) / 2;
+    (dense_cost(bytes, calls.ranks, prices).seconds < dense_s ? low : high) = prices[Term::byte];
+  }
+  return prices;
+}
+
+double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const Prices& network) {
+  Prices prices = network;
+  prices[Term::encode] = candidate.encode_s;
+  prices[Term::decode] = candidate.decode_s;
+  const Method& method = candidate.method;
+  CallShape shape;
+  shape.ranks = {.rank = 0, .size = calls.ranks, .encodes_own = method.encodes_own()};
+  shape.count = calls.count();
+  shape.element_bytes = kernels::element_bytes(calls.element);
+  shape.block = method.codec->block(method.params);
+  shape.whole = method.codec->whole(method.params);
+  shape.wire_bytes = candidate.wire_bytes;
+  return cost_of(*method.plan, shape, prices).seconds;
+}
+
+}  // namespace mq

@@ -1,0 +1,44 @@
+// What `auto` may choose from, for one class of calls: MPI's own reduction, and the methods whose error can
+// be within the limit, each over the plans that suit the number of ranks. The model of plan/cost.hpp says
+// what each is likely to take; it needs the time of MPI's own reduction, and no measurement of the network.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/codec.hpp"
+#include "mpi_quant/plan/cost.hpp"
+#include "mpi_quant/policy/policy.hpp"
+
+namespace mq {
+
+// Calls that one choice is made for. Their times are stated for vectors of `bytes`.
+struct CallClass {
+  std::size_t bytes = 0;
+  kernels::Element element = kernels::Element::f32;
+  int ranks = 2;
+  Automatic limit;
+  std::size_t count() const { return bytes / kernels::element_bytes(element); }
+  bool operator==(const CallClass&) const = default;
+};
+
+struct AutoCandidate {
+  Method method;               // with its plan; of the first candidate: MPI reduces
+  double encode_s = 0;         // of an element, on one core: only orders what is tried first
+  double decode_s = 0;         // calls that ran replace the prediction
+  double wire_bytes = 0;       // of an element: what is usual for the codec, until a sample says it
+  bool sized_by_data = false;  // only a sample tells
+  bool has_sure_error = true;  // no sample is needed to know that its error is within the limit
+};
+
+// The first candidate is MPI's own reduction. May throw std::bad_alloc.
+std::vector<AutoCandidate> candidates_of(const CallClass& calls);
+
+// The prices of a network on which MPI's own reduction takes dense_s and an agreement agreement_s. An
+// agreement of 0 s is unknown; its messages are then taken to need a tenth of the dense time.
+Prices fitted_prices(const CallClass& calls, double dense_s, double agreement_s);
+
+// What a candidate other than the first is likely to take, in seconds.
+double predicted_s(const CallClass& calls, const AutoCandidate& candidate, const Prices& network);
+
+}  // namespace mq

@@ -1,0 +1,349 @@
+#include "mpi_quant/automatic/chooser.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace mq {
+namespace {
+
+constexpr std::uint64_t kExactCalls = 2;              // the first of all; then one with an agreement
+constexpr std::size_t kTries = 3;                     // runs of a candidate until its time is believed
+constexpr double kShare = 0.01;                       // of MPI's time: what each call brings to the account
+constexpr double kFirst = 1.2, kMost = 1.5;           // MPI's times that the account holds
+constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a prediction may be
+constexpr double kUnknownAgreement = 0.1;             // of MPI's time
+constexpr double kAhead = 0.985;                      // of the fastest: else a candidate is not worth a try
+constexpr double kFarAbove = 1.3, kFarBelow = 0.77;
+constexpr unsigned kFarInARow = 4;
+constexpr double kSmallChange = 0.1, kNewShare = 0.1;
+constexpr double kMostOff = 5;    // a candidate, from the model
+constexpr double kJudging = 1.5;  // MPI's times that judging a result takes: the exact sum, and passes
+constexpr unsigned kMostSplits = 3;
+constexpr std::uint64_t kPause = 64, kFirstRetry = 32;
+// The owner of an element encodes the sum once more, with an error of about the same share.
+constexpr double kTwoEncodes = 1.41421356;
+
+bool is_far(double seconds, double usual) {
+  return usual > 0 && (seconds > kFarAbove * usual || seconds < kFarBelow * usual);
+}
+
+}  // namespace
+
+Chooser::Chooser(const CallClass& calls)
+    : calls_(calls), candidates_(candidates_of(calls)), known_(candidates_.size()) {}
+
+// The least of few times, because the first run of a candidate also gets its memory; the median of more.
+double Chooser::time(const Known& known) const {
+  if (known.runs == 0) return known.predicted;
+  const std::size_t n = std::min(known.runs, kKept);
+  std::array<double, kKept> sorted = known.times;
+  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
+  return n < kTries ? sorted[0] : sorted[n / 2];
+}
+
+double Chooser::seconds(std::size_t i) const { return known_[i].runs == 0 ? 0 : time(known_[i]); }
+
+bool Chooser::is_within_limit(std::size_t i) const {
+  return known_[i].error < 0 || allows(i, known_[i].error);
+}
+
+bool Chooser::allows(std::size_t i, double error) const {
+  if (i == 0 || candidates_[i].has_sure_error) return true;
+  const double factor = calls_.limit.kind == Automatic::Kind::relative ? kTwoEncodes * margin_ : 1;
+  return error * factor <= calls_.limit.value;
+}
+
+Choice Chooser::favourite_choice() const {
+  Choice choice = run(frozen_ != kNone ? frozen_ : favourite());
+  choice.judged = false;
+  return choice;
+}
+
+// Only a sample tells its error or its size, and none was taken, or the last one was over the limit a while
+// ago.
+bool Chooser::asks_for_sample(std::size_t i) const {
+  const Known& k = known_[i];
+  if (k.error < 0) return !candidates_[i].has_sure_error || candidates_[i].sized_by_data;
+  return !is_within_limit(i) && totals_.calls >= k.retry;
+}
+
+// Results of lossless methods and of those that promise their bound need no judge. With memory the results
+// of single calls say nothing. What only gets its first tries has its samples.
+bool Chooser::must_be_judged(std::size_t i) const {
+  const Known& k = known_[i];
+  const bool can_be = i != 0 && calls_.limit.kind == Automatic::Kind::relative &&
+                      !candidates_[i].method.codec->lossless && !candidates_[i].has_sure_error;
+  if (!can_be || totals_.calls < k.next_judged) return false;
+  return frozen_ == i || (k.runs >= kTries && account_s_ >= kJudging * dense_s());
+}
+
+std::size_t Chooser::favourite() const {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < known_.size(); ++i)
+    if (known_[i].runs > 0 && is_within_limit(i) && time(known_[i]) < time(known_[best])) best = i;
+  return best;
+}
+
+// The candidate with the least expected time among those that may be ahead of the best and are not yet
+// believed, if the account can bear it; else the best.
+std::size_t Chooser::worth_a_try(std::size_t best) const {
+  std::size_t found = best;
+  double least = kAhead * time(known_[best]);
+  for (std::size_t i = 1; i < known_.size(); ++i) {
+    const Known& k = known_[i];
+    const double expected = time(k) * (k.runs == 0 ? kOptimism : 1);
+    const bool waits = best != 0 && asks_for_sample(i);  // another call's agreement costs nothing then
+    if (k.runs >= kTries || waits || (!is_within_limit(i) && totals_.calls < k.retry) || expected >= least)
+      continue;
+    if (cost_of_try(i) > account_s_) continue;
+    found = i;
+    least = expected;
+  }
+  return found;
+}
+
+// Beyond MPI's own reduction, at worst.
+double Chooser::cost_of_try(std::size_t i) const {
+  const Known& k = known_[i];
+  return std::max(time(k) * (k.runs == 0 ? kPessimism : 1) - dense_s(),
+                  asks_for_sample(i) ? agreement_s_ : 0.0);
+}
+
+// The next candidate to be tried on a sample in the agreement of another call: one that would be ahead, or
+// else one whose size only the sample tells; 0: none.
+std::size_t Chooser::worth_a_scout(std::size_t best) const {
+  std::size_t found = 0;
+  double least = kAhead * time(known_[best]);
+  for (std::size_t i = 1; i < known_.size(); ++i) {
+    if (!asks_for_sample(i)) continue;
+    const double expected = time(known_[i]) * kOptimism;
+    const bool is_ahead = expected < least && known_[i].predicted > 0;
+    if (is_ahead) least = expected;
+    if (is_ahead || (found == 0 && candidates_[i].sized_by_data)) found = i;
+  }
+  return found;
+}
+
+// MPI's reduction instead of a favourite that is s times as fast costs s - 1 of its calls: one call in
+// (s - 1) / 0.015 costs 1.5 %.
+std::uint64_t Chooser::calls_between_dense(std::size_t best) const {
+  constexpr double kLeast = 16, kMostCalls = 1000, kCost = 0.015;
+  const double speedup = dense_s() / std::max(time(known_[best]), 1e-9);
+  return static_cast<std::uint64_t>(std::clamp((speedup - 1) / kCost, kLeast, kMostCalls));
+}
+
+// An agreement in a call that MPI reduces may take most of what the account gets.
+std::uint64_t Chooser::calls_between_agreements() const {
+  constexpr double kLeast = 8, kMostCalls = 1000, kMostOfShare = 0.8;
+  return static_cast<std::uint64_t>(
+      std::clamp(agreement_s_ / (kMostOfShare * kShare * std::max(dense_s(), 1e-9)), kLeast, kMostCalls));
+}
+
+Choice Chooser::run(std::size_t i) const {
+  Choice choice;
+  choice.candidate = i;
+  choice.agrees = i != 0;
+  choice.sampled = i != 0 && !candidates_[i].has_sure_error;
+  choice.judged = must_be_judged(i);
+  return choice;
+}
+
+// An exact call. With an agreement, if there is something to scout or the ranks' times are due.
+Choice Chooser::leave_to_mpi(bool is_favourite) {
+  Choice choice;
+  last_dense_ = totals_.calls;
+  if (!is_favourite) return choice;
+  choice.agrees = !knows_network() || totals_.calls - last_agreement_ >= calls_between_agreements();
+  if (choice.agrees) choice.scouted = worth_a_scout(0);
+  return choice;
+}
+
+Choice Chooser::next() {
+  ++totals_.calls;
+  account_s_ = std::min(account_s_ + kShare * dense_s(), kMost * dense_s());
+  now_ = {};
+  if (frozen_ != kNone) return now_ = run(frozen_);
+  if (totals_.calls <= kExactCalls || totals_.calls < paused_until_) return now_;
+  const std::size_t best = favourite(), tried = knows_network() ? worth_a_try(best) : 0;
+  const bool is_due = best != 0 && tried == best && totals_.calls - last_dense_ >= calls_between_dense(best);
+  if (is_due || tried == 0 || wants_dense_) {
+    now_ = leave_to_mpi(best == 0);
+    wants_dense_ = false;
+    return now_;
+  }
+  now_ = run(tried);
+  now_.scouted = worth_a_scout(best);
+  if (tried != best) account_s_ -= reserved_s_ = cost_of_try(tried);
+  return now_;
+}
+
+void Chooser::predict(std::size_t i) {
+  known_[i].predicted = predicted_s(calls_, candidates_[i], network_) * known_[i].correction;
+}
+
+void Chooser::fit() {
+  network_ = fitted_prices(calls_, dense_s(), agreement_s_);
+  for (std::size_t i = 1; i < known_.size(); ++i) predict(i);
+}
+
+void Chooser::pay(double seconds) {
+  account_s_ -= seconds;
+  totals_.explored_s += std::max(seconds, 0.0);
+}
+
+// All is measured again, as at the beginning. What was learnt of the samples and of the model stays.
+void Chooser::forget_times() {
+  for (Known& k : known_) {
+    k.runs = 0;
+    k.usual = 0;
+    k.unusual = k.drifting = 0;
+  }
+  agreement_s_ = 0;
+  timed_ = kNone;
+  wants_dense_ = false;
+  ++totals_.changes;
+}
+
+void Chooser::add_time(std::size_t i, double seconds) {
+  Known& k = known_[i];
+  const double gain = dense_s() - seconds;
+  account_s_ = std::min(account_s_ + gain, kMost * dense_s());
+  totals_.saved_s += gain;
+  if (gain < 0) totals_.explored_s -= gain;
+  k.times[k.runs % kKept] = seconds;
+  ++k.runs;
+  if (k.predicted > 0 && k.runs == kTries)
+    k.correction = std::clamp(k.correction * time(k) / k.predicted, 1 / kMostOff, kMostOff);
+  watch(i, seconds);
+}
+
+// Compares with what was usual. A small change that lasts is a reason to look at MPI's own reduction again; a
+// great one to measure the other candidates again, too.
+void Chooser::watch(std::size_t i, double seconds) {
+  Known& k = known_[i];
+  if (k.usual == 0) {
+    if (k.runs >= kKept) k.usual = time(k);
+    return;
+  }
+  const double off = std::abs(seconds / k.usual - 1);
+  k.scatter += kNewShare * (std::min(off, kSmallChange) - k.scatter);
+  k.unusual = is_far(seconds, k.usual) ? k.unusual + 1 : 0;
+  k.drifting = off > std::max(kSmallChange, 3 * k.scatter) ? k.drifting + 1 : 0;
+  const bool is_great = k.unusual >= kFarInARow;
+  if (!is_great && k.drifting < kKept) return;
+  k.usual = 0;
+  k.unusual = k.drifting = 0;
+  if (is_great)
+    forget_times();
+  else
+    wants_dense_ = true;
+}
+
+void Chooser::add_dense(double seconds) {
+  Known& k = known_[0];
+  const bool is_far_off = k.runs > 0 && is_far(seconds, dense_s());
+  k.unusual = is_far_off ? k.unusual + 1 : 0;
+  // A call among compressed ones is looked at once more; where MPI reduces, the number is a median.
+  if (is_far_off && favourite() != 0 && k.unusual < 2) {
+    wants_dense_ = true;
+    return;
+  }
+  if (is_far_off) forget_times();
+  const bool is_first = k.runs == 0;
+  k.times[k.runs % kKept] = seconds;
+  ++k.runs;
+  if (!is_first) return;
+  account_s_ = kFirst * dense_s();
+  fit();
+}
+
+void Chooser::hear_times(const Heard& heard) {
+  const auto seconds = [](float rate) { return rate > 0 ? 1.0 / static_cast<double>(rate) : 0.0; };
+  if (const double s = seconds(heard.agreement_rate); s > 0) {
+    const bool is_first = agreement_s_ == 0;
+    constexpr double kNew = 0.2;  // share of the newest time, which is cut if it is an outlier
+    agreement_s_ = is_first ? s : agreement_s_ + kNew * (std::min(s, 2 * agreement_s_) - agreement_s_);
+    if (is_first && dense_s() > 0) fit();
+  }
+  if (const double s = seconds(heard.dense_rate); s > 0) add_dense(s);
+  if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone && timed_ != 0) add_time(timed_, s);
+  account_s_ += std::exchange(reserved_s_, 0.0);
+  if (now_.candidate == 0) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
+}
+
+void Chooser::take_sample(std::size_t i, const Sampled& sampled) {
+  Known& k = known_[i];
+  k.error = static_cast<double>(sampled.error);
+  if (candidates_[i].sized_by_data && sampled.wire_bytes > 0) {
+    candidates_[i].wire_bytes = static_cast<double>(sampled.wire_bytes);
+    if (dense_s() > 0 && k.runs == 0) predict(i);
+  }
+  if (!is_within_limit(i)) miss(k);
+}
+
+void Chooser::miss(Known& k) {
+  constexpr unsigned kMostDoublings = 5;
+  k.retry = totals_.calls + (kFirstRetry << std::min(k.misses, kMostDoublings));
+  ++k.misses;
+}
+
+bool Chooser::heard(const Heard& heard) {
+  last_agreement_ = totals_.calls;
+  splits_ = 0;
+  if (frozen_ == kNone) hear_times(heard);
+  if (now_.scouted != 0) take_sample(now_.scouted, heard.scouted);
+  if (now_.sampled) take_sample(now_.candidate, heard.own);
+  const bool stands = !now_.sampled || is_within_limit(now_.candidate);
+  timed_ = stands ? now_.candidate : kNone;
+  totals_.compressed += stands && now_.candidate != 0;
+  totals_.inexact += !stands;
+  if (!stands) pay(agreement_s_);
+  return stands;
+}
+
+void Chooser::split() {
+  timed_ = kNone;
+  if (++splits_ < kMostSplits) return;
+  splits_ = 0;
+  paused_until_ = totals_.calls + kPause;
+}
+
+// One judgement in so many calls that it costs 0.8 % of their time.
+bool Chooser::judged(double error) {
+  Known& k = known_[now_.candidate];
+  pay(kJudging * dense_s());
+  ++totals_.judgements;
+  constexpr double kCost = 0.008, kMostCalls = 1e6;
+  const double between = std::min(kJudging * dense_s() / (kCost * std::max(time(k), 1e-9)), kMostCalls);
+  k.next_judged = totals_.calls + static_cast<std::uint64_t>(between);
+  ++k.judgements;
+  totals_.worst_error = std::max(totals_.worst_error, error);
+  if (error <= calls_.limit.value) return true;
+  margin_ *= 2;
+  miss(k);
+  k.next_judged = 0;
+  return false;
+}
+
+void Chooser::freeze(const KnownClass* known) {
+  frozen_ = 0;
+  if (known == nullptr) return;
+  const std::string wanted = to_string(known->method);
+  for (std::size_t i = 1; i < candidates_.size(); ++i)
+    if (to_string(candidates_[i].method) == wanted) frozen_ = i;
+  margin_ = known->margin;
+  const auto set = [&](std::size_t i, double seconds) {
+    known_[i].times[0] = seconds;
+    known_[i].runs = seconds > 0;
+  };
+  set(frozen_, known->seconds);
+  set(0, known->dense_s);
+}
+
+KnownClass Chooser::known() const {
+  const std::size_t best = frozen_ != kNone ? frozen_ : favourite();
+  return {calls_, candidates_[best].method, seconds(best), seconds(0), margin_, totals_.calls};
+}
+
+}  // namespace mq

@@ -1,0 +1,141 @@
+// Chooses for the calls of one class, as `auto` asks: the fastest of MPI's own reduction and the candidates
+// whose error is within the limit. It is a pure function of what the ranks agreed on, so that all ranks
+// choose alike. It reads no clock and sends nothing: times and errors come with the agreement that a call
+// makes anyway, and tests drive it with simulated networks.
+//
+//   learn     the first four calls are exact. Their time, and that of an agreement, fit the model of the
+//             network, which says in which order candidates are worth a try.
+//   explore   a candidate that the model or its measured time puts ahead runs three times.
+//   exploit   the fastest runs. Now and then MPI's own reduction runs instead, to see whether it would be
+//             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
+//   change    four times in a row far from what was usual: the others are measured again.
+//
+// The budget: what a candidate takes beyond MPI's own reduction, what an agreement takes in a call that MPI
+// reduces, and what judging a result takes, is paid from an account. The account gets one hundredth of MPI's
+// time with each call and what compressed calls save, and holds at most the time of one and a half of MPI's
+// reductions. So the calls of a class take at most 2 % longer than MPI's own, over any 200 of them, as far
+// as times can be predicted.
+//
+// Times are those of the rank that was fastest in each call: a rank that comes early also waits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "mpi_quant/automatic/candidates.hpp"
+#include "mpi_quant/automatic/heard.hpp"
+#include "mpi_quant/automatic/knowledge.hpp"
+
+namespace mq {
+
+// What one call of the class does. Equal on all ranks.
+struct Choice {
+  std::size_t candidate = 0;  // that reduces; 0: MPI
+  bool sampled = false;       // each rank tries it on a sample of its vector before the agreement
+  std::size_t scouted = 0;    // another one that each rank tries on the sample; 0: none
+  bool agrees = false;        // the call makes an agreement. A candidate but the first needs one
+  bool judged = false;        // the result is compared with the exact sum
+};
+
+class Chooser {
+ public:
+  explicit Chooser(const CallClass& calls);
+
+  // For the next call of the class.
+  Choice next();
+  // What the agreement of this call brought. False: the sample's error is over the limit, and MPI reduces.
+  bool heard(const Heard& heard);
+  // The ranks did not reduce by the choice, because some chose otherwise or lacked memory.
+  void split();
+  // The relative error of a judged result, the greatest of all ranks. The caller delivers the exact sum if
+  // this returns false.
+  bool judged(double error);
+  // Of a call that nobody hears, because others are in flight: what runs, and whether a sample with this
+  // error lets it run.
+  Choice favourite_choice() const;
+  bool allows(std::size_t candidate, double error) const;
+  // From a file: its method is chosen without measuring; without a line of the file, MPI. Its error is looked
+  // at all the same.
+  void freeze(const KnownClass* known);
+  // What a file for the next run says.
+  KnownClass known() const;
+
+  const CallClass& calls() const { return calls_; }
+  const std::vector<AutoCandidate>& candidates() const { return candidates_; }
+  const AutoCandidate& candidate(std::size_t i) const { return candidates_[i]; }
+
+  // For reports. Seconds are those of vectors of calls().bytes; 0: not measured.
+  std::size_t favourite() const;  // fastest within the limit, as far as is known
+  double seconds(std::size_t candidate) const;
+  struct Totals {
+    std::uint64_t calls = 0, compressed = 0, inexact = 0;  // inexact: made exact because of the sample
+    double saved_s = 0, explored_s = 0;  // against MPI's own reduction; explored: what was paid for learning
+    double worst_error = 0;              // of judged results
+    std::uint64_t judgements = 0, changes = 0;
+  };
+  const Totals& totals() const { return totals_; }
+  double margin() const { return margin_; }
+
+ private:
+  static constexpr std::size_t kKept = 5;
+  struct Known {
+    std::array<double, kKept> times{};
+    std::size_t runs = 0;  // since its times are of use
+    double predicted = 0;
+    double correction = 1;    // measured over predicted, when it was measured
+    double error = -1;        // of the last sample; < 0: none was taken
+    std::uint64_t retry = 0;  // call from which on it is scouted again, while its error is over the limit
+    unsigned misses = 0;
+    std::uint64_t judgements = 0, next_judged = 0;
+    double usual = 0;                    // time, once it has run kKept times
+    double scatter = 0;                  // mean distance from it, as a share
+    unsigned unusual = 0, drifting = 0;  // calls in a row that were far from it, or a little
+  };
+  double time(const Known& known) const;
+  bool is_within_limit(std::size_t i) const;
+  bool asks_for_sample(std::size_t i) const;
+  bool must_be_judged(std::size_t i) const;
+  std::size_t worth_a_try(std::size_t best) const;
+  std::size_t worth_a_scout(std::size_t best) const;
+  void take_sample(std::size_t i, const Sampled& sampled);
+  double cost_of_try(std::size_t i) const;
+  Choice run(std::size_t i) const;
+  Choice leave_to_mpi(bool is_favourite);
+  void hear_times(const Heard& heard);
+  void miss(Known& known);
+  bool knows_network() const { return dense_s() > 0 && agreement_s_ > 0; }
+  double dense_s() const { return known_[0].runs == 0 ? 0 : time(known_[0]); }
+  std::uint64_t calls_between_dense(std::size_t best) const;
+  std::uint64_t calls_between_agreements() const;
+  void fit();
+  void predict(std::size_t i);
+  void add_time(std::size_t i, double seconds);
+  void watch(std::size_t i, double seconds);
+  void add_dense(double seconds);
+  void forget_times();
+  void pay(double seconds);
+
+  CallClass calls_;
+  std::vector<AutoCandidate> candidates_;
+  std::vector<Known> known_;
+  Totals totals_;
+  Prices network_{};
+  Choice now_;                 // of the call under way
+  std::size_t timed_ = kNone;  // candidate of the call whose time comes with the next agreement
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t frozen_ = kNone;
+  double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, margin_ = 1.25;
+  std::uint64_t last_dense_ = 0, last_agreement_ = 0, paused_until_ = 0;
+  unsigned splits_ = 0;
+  bool wants_dense_ = false;
+};
+
+// What became of a class.
+struct ChoiceSummary {
+  KnownClass known;
+  Chooser::Totals totals;
+};
+
+}  // namespace mq

@@ -1,0 +1,41 @@
+// What the agreement of a call brings for `auto`: the greatest of each number over all ranks, so that all
+// choose by the same numbers. A rate is 1 / seconds: the greatest is that of the fastest rank, which came
+// last and did not wait. 0: not known.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace mq {
+
+// What a candidate did to a sample. error: relative to the sample; with memory the vectors in debt.
+struct Sampled {
+  float error = 0;
+  float wire_bytes = 0;  // of an element
+};
+
+// Not negative, and finite: samples with NaN or Inf have the greatest number as their error.
+struct Heard {
+  float call_rate = 0;       // calls a second: of the call of the class that had the last agreement
+  float dense_rate = 0;      // of calls that MPI reduced since then; the median
+  float agreement_rate = 0;  // of the last agreement
+  float unused = 0;
+  Sampled own, scouted;  // of Choice::candidate and Choice::scouted
+};
+// Compared as integers: a rank may treat subnormal numbers as 0.
+inline float greatest(float a, float b) {
+  return std::bit_cast<std::int32_t>(a) < std::bit_cast<std::int32_t>(b) ? b : a;
+}
+inline Sampled greatest(const Sampled& a, const Sampled& b) {
+  return {greatest(a.error, b.error), greatest(a.wire_bytes, b.wire_bytes)};
+}
+inline Heard greatest(const Heard& a, const Heard& b) {
+  return {greatest(a.call_rate, b.call_rate),
+          greatest(a.dense_rate, b.dense_rate),
+          greatest(a.agreement_rate, b.agreement_rate),
+          0,
+          greatest(a.own, b.own),
+          greatest(a.scouted, b.scouted)};
+}
+
+}  // namespace mq

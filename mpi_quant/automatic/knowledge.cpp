@@ -1,0 +1,111 @@
+#include "mpi_quant/automatic/knowledge.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "mpi_quant/policy/words.hpp"
+
+namespace mq {
+namespace {
+
+constexpr std::string_view kSeconds = " seconds=", kMpi = " mpi=", kMargin = " margin=", kCalls = " calls=";
+
+template <class T>
+bool read_number(std::string_view text, T& out) {
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return problem == std::errc{} && end == text.data() + text.size();
+}
+
+// Takes the text before the separator off.
+std::string_view take(std::string_view& text, std::string_view separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view taken = text.substr(0, at);
+  text = at == std::string_view::npos ? std::string_view{} : text.substr(at + separator.size());
+  return taken;
+}
+
+std::string_view trimmed(std::string_view line) {
+  line = line.substr(0, line.find('#'));
+  const std::size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+  return first == std::string_view::npos ? std::string_view{} : line.substr(first, last - first + 1);
+}
+
+// Nothing if the line is sound, else the word that is not.
+std::optional<std::string> parse_line(std::string_view line, KnownClass& out) {
+  std::string_view rest = line;
+  const std::string_view bytes = take(rest, " "), element = take(rest, " "), ranks = take(rest, " "),
+                         limit = take(rest, ": "), method = take(rest, kSeconds), seconds = take(rest, kMpi),
+                         dense = take(rest, kMargin), margin = take(rest, kCalls), calls = rest;
+  constexpr std::size_t kMostBytes = std::size_t{1} << 60;
+  constexpr int kMostRanks = 1 << 24;
+  if (!read_number(bytes, out.calls.bytes) || out.calls.bytes == 0 || out.calls.bytes > kMostBytes)
+    return std::string(bytes);
+  bool is_known = false;
+  for (const kernels::Element e : kernels::kElements)
+    if (kernels::name(e) == element) {
+      out.calls.element = e;
+      is_known = true;
+    }
+  if (!is_known) return std::string(element);
+  if (!ranks.starts_with('@') || !read_number(ranks.substr(1), out.calls.ranks) || out.calls.ranks < 2 ||
+      out.calls.ranks > kMostRanks)
+    return std::string(ranks);
+  const Result<Method> asked = parse_method(limit), found = parse_method(method);
+  if (!asked.ok() || !asked->chooses()) return std::string(limit);
+  if (!found.ok() || found->chooses()) return std::string(method);
+  out.calls.limit = asked->automatic;
+  out.method = *found;
+  const auto is_time = [](double s) { return std::isfinite(s) && s >= 0; };
+  if (!read_number(seconds, out.seconds) || !is_time(out.seconds)) return std::string(seconds);
+  if (!read_number(dense, out.dense_s) || !is_time(out.dense_s)) return std::string(dense);
+  if (!read_number(margin, out.margin) || !is_time(out.margin) || out.margin < 1) return std::string(margin);
+  if (!read_number(calls, out.learnt_from)) return std::string(calls);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<KnownClass>> parse_knowledge(std::string_view text) {
+  std::vector<KnownClass> all;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = trimmed(take(text, "\n"));
+    if (line.empty()) continue;
+    KnownClass known;
+    if (const std::optional<std::string> wrong = parse_line(line, known))
+      return Status{Code::bad_policy, "MPIQ_KNOWLEDGE, line " + std::to_string(number) + ": bad word \"" +
+                                          wrong->substr(0, 40) +
+                                          "\" (a line is BYTES TYPE @RANKS auto(...): METHOD seconds=S mpi=S "
+                                          "margin=M calls=N)"};
+    all.push_back(std::move(known));
+  }
+  return all;
+}
+
+std::string to_string(const KnownClass& known) {
+  Method asked;
+  asked.automatic = known.calls.limit;
+  std::string line =
+      std::to_string(known.calls.bytes) + " " + std::string(kernels::name(known.calls.element)) + " @" +
+      std::to_string(known.calls.ranks) + " " + to_string(asked) + ": " + to_string(known.method);
+  line.append(kSeconds).append(number(known.seconds)).append(kMpi).append(number(known.dense_s));
+  return line.append(kMargin).append(number(known.margin)).append(kCalls) + std::to_string(known.learnt_from);
+}
+
+const KnownClass* find_known(const std::vector<KnownClass>& all, const CallClass& calls) {
+  constexpr double kFarthest = 4;
+  const KnownClass* nearest = nullptr;
+  double least = kFarthest;
+  for (const KnownClass& known : all) {
+    const CallClass& c = known.calls;
+    if (c.element != calls.element || c.ranks != calls.ranks || c.limit != calls.limit) continue;
+    const double a = static_cast<double>(c.bytes), b = static_cast<double>(calls.bytes);
+    const double apart = a < b ? b / a : a / b;
+    if (apart > least) continue;
+    least = apart;
+    nearest = &known;
+  }
+  return nearest;
+}
+
+}  // namespace mq

@@ -1,0 +1,43 @@
+// The times of one rank's calls of a class, kept until an agreement brings them to all ranks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "mpi_quant/automatic/chooser.hpp"
+
+namespace mq {
+
+class OwnTimes {
+ public:
+  // The last call with an agreement: of the whole call, and of its agreement.
+  void add_call(double seconds) { call_s_ = seconds; }
+  void add_agreement(double seconds) { agreement_s_ = seconds; }
+  // A call that MPI reduced.
+  void add_dense(double seconds) { dense_[dense_calls_++ % dense_.size()] = seconds; }
+  // What is known since it was asked last; unknown times are 0. Sets the rates only.
+  void take(Heard& into) {
+    const auto rate = [](double seconds) { return seconds > 0 ? static_cast<float>(1 / seconds) : 0.0F; };
+    into.call_rate = rate(call_s_);
+    into.agreement_rate = rate(agreement_s_);
+    into.dense_rate = rate(median());
+    call_s_ = agreement_s_ = 0;
+    dense_calls_ = 0;
+  }
+
+ private:
+  double median() {
+    const std::size_t n = std::min(dense_calls_, dense_.size());
+    if (n == 0) return 0;
+    const auto middle = dense_.begin() + static_cast<std::ptrdiff_t>(n / 2);
+    std::nth_element(dense_.begin(), middle, dense_.begin() + static_cast<std::ptrdiff_t>(n));
+    return *middle;
+  }
+
+  double call_s_ = 0, agreement_s_ = 0;
+  std::array<double, 7> dense_{};  // the last calls
+  std::size_t dense_calls_ = 0;
+};
+
+}  // namespace mq

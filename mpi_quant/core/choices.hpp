@@ -1,0 +1,59 @@
+// What `auto` needs from a communicator: a chooser (automatic/chooser.hpp) for each class of calls, the times
+// of this rank's calls, and what the candidates do to samples of its vectors.
+//
+// A class is a collective, an element type, a limit, and sizes within a factor of the square root of two.
+// Calls that may be in flight together, non-blocking and persistent ones, take the favourite of their class
+// and teach it nothing: ranks see the ends of such calls in different orders, and what a program hides costs
+// it nothing anyway.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mpi_quant/automatic/chooser.hpp"
+#include "mpi_quant/automatic/own_times.hpp"
+#include "mpi_quant/core/answer.hpp"
+#include "mpi_quant/core/chosen.hpp"
+#include "mpi_quant/core/guard.hpp"
+
+namespace mq {
+
+class CommState;
+struct Situation;
+
+// Chooses for a call by what all ranks know. The mutex of the state must be held. May throw std::bad_alloc,
+// before anything is counted.
+Chosen choose_automatically(const Situation& situation, const Automatic& limit);
+
+const AutoCandidate& candidate_of(const Chosen& chosen);
+// Is to be told how long MPI's reduction of the call took.
+CallClock* clock_of(const Chosen& chosen);
+
+// Brings times, and what the samples say, to the agreement of a call. waits: the residual that the call has,
+// or null.
+void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
+           const std::byte* waits, Heard& heard) noexcept;
+// After the agreement, if all ranks agreed. False: MPI reduces, because a sample lost too much.
+bool hear(const Chosen& chosen, const Heard& heard) noexcept;
+// Some ranks decided otherwise, so MPI reduces.
+void disagree(const Chosen& chosen) noexcept;
+// The codecs have reduced the call.
+void took(const Chosen& chosen) noexcept;
+
+// What became of the classes of all communicators of this process, those that are freed included.
+std::vector<ChoiceSummary> choice_summaries();
+
+// Compares the result of a call, if the choice says so. As CallGuard, but for limits of `auto`.
+class ChoiceJudge {
+ public:
+  // Before the call. Keeps its input. An error means that this rank lacks memory.
+  Status prepare(const Chosen& chosen, const Call& call, kernels::Element element);
+  // After the call. Collective, if the codecs ran. The mutex must not be held.
+  Outcome judge(CommState& state, const Chosen& chosen, const Call& call, Outcome outcome);
+
+ private:
+  bool is_judged_ = false;
+  GuardedCall guarded_;
+};
+
+}  // namespace mq

@@ -1,0 +1,21 @@
+// What `auto` has chosen for one call.
+#pragma once
+
+#include <cstddef>
+
+#include "mpi_quant/automatic/chooser.hpp"
+
+namespace mq {
+
+class ChoiceClass;  // choices.cpp
+
+struct Chosen {
+  ChoiceClass* calls = nullptr;  // null: nothing was to be chosen
+  Choice choice;
+  bool teaches = false;    // the call is blocking
+  std::size_t bytes = 0;   // of its vector
+  double begin_s = 0;      // when it began
+  double agreement_s = 0;  // when its agreement began
+};
+
+}  // namespace mq

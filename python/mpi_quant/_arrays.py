@@ -1,0 +1,125 @@
+"""What an array is to the library: address, number and type of elements, device. numpy, torch, and all that speaks DLPack.
+
+An array that cannot be used where it is raises a TypeError that says why. Nothing is copied.
+SPDX-License-Identifier: Apache-2.0
+"""
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpi_quant import _dlpack
+
+ELEMENTS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
+BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
+
+
+@dataclass(frozen=True)
+class Vector:
+    """An array as C sees it. `owner` keeps its memory."""
+
+    address: int
+    element: str  # f32, f64, f16 or bf16
+    shape: tuple[int, ...]
+    stream: int | None  # of a GPU, behind whose work the array is ready; None: on the host, or ready behind the default stream
+    owner: Any
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.count * BYTES[self.element]
+
+
+def vector(array: Any, name: str, *, writable: bool = False) -> Vector:
+    """`name` is what messages call the array. `writable`: the library writes into it."""
+    torch = sys.modules.get("torch")
+    if isinstance(array, np.ndarray):
+        return _of_numpy(array, name, writable)
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _of_torch(array, name)
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return _of_dlpack(array, name, writable)
+    raise TypeError(f"{name} is {type(array).__name__}: an array of numpy, torch, or a library that knows DLPack is needed")
+
+
+def _element(dtype: str, name: str) -> str:
+    if dtype not in ELEMENTS:
+        raise TypeError(f"{name} has elements of type {dtype}: float16, bfloat16, float32 or float64 is needed")
+    return ELEMENTS[dtype]
+
+
+def _refuse(name: str, why: str) -> TypeError:
+    return TypeError(f"{name} {why}")
+
+
+def _of_numpy(array: "np.ndarray[Any, Any]", name: str, writable: bool) -> Vector:
+    element = _element(array.dtype.name, name)
+    if not array.dtype.isnative:
+        raise _refuse(name, "has elements in the byte order of another processor: use array.astype(array.dtype.newbyteorder('='))")
+    if not array.flags.c_contiguous:
+        raise _refuse(name, f"of strides {array.strides} is not contiguous: use numpy.ascontiguousarray")
+    if writable and not array.flags.writeable:
+        raise _refuse(name, "is read-only")
+    return Vector(array.ctypes.data, element, array.shape, None, array)
+
+
+def _of_torch(tensor: Any, name: str) -> Vector:
+    torch = sys.modules["torch"]
+    element = _element(str(tensor.dtype).removeprefix("torch."), name)
+    if tensor.layout != torch.strided:
+        raise _refuse(name, f"has the layout {tensor.layout}: a dense tensor is needed")
+    if not tensor.is_contiguous():
+        raise _refuse(name, f"of strides {tuple(tensor.stride())} is not contiguous: use tensor.contiguous()")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise _refuse(name, f"is on the device {tensor.device}: the host or a CUDA device is needed")
+    stream = torch.cuda.current_stream(tensor.device).cuda_stream if tensor.device.type == "cuda" else None
+    return Vector(tensor.data_ptr(), element, tuple(tensor.shape), stream, tensor)
+
+
+def _of_dlpack(array: Any, name: str, writable: bool) -> Vector:
+    device = int(array.__dlpack_device__()[0])
+    if device not in _dlpack.HOST + _dlpack.CUDA:
+        raise _refuse(name, f"is on a device of DLPack's type {device}: the host or a CUDA device is needed")
+    view = _dlpack.read(array, device)
+    element = _element(view.dtype, name)
+    if not view.contiguous:
+        raise _refuse(name, f"of strides {view.strides} is not contiguous")
+    if writable and (view.read_only or is_jax(array)):
+        raise _refuse(name, "is read-only")
+    return Vector(view.address, element, view.shape, None, (array, view.capsule))
+
+
+def is_jax(array: Any) -> bool:
+    """Arrays of jax never change."""
+    return type(array).__module__.split(".")[0] in ("jax", "jaxlib")
+
+
+def empty_like(array: Any, name: str) -> Any:
+    """A new array of the same kind, shape, type and device, to write into. For jax it is numpy's."""
+    torch = sys.modules.get("torch")
+    if isinstance(array, np.ndarray):
+        return np.empty(array.shape, array.dtype)
+    if torch is not None and isinstance(array, torch.Tensor):
+        return torch.empty(array.shape, dtype=array.dtype, device=array.device)
+    if is_jax(array):
+        return np.empty(array.shape, array.dtype)  # of ml_dtypes for bfloat16
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__().empty_like(array)
+    raise TypeError(f"{name} is {type(array).__name__}, which cannot make a new array: give one as out")
+
+
+def pair(x: Any, out: Any) -> tuple[Vector, Vector, bool]:
+    """x and out as C sees them, and whether they are one vector."""
+    source = vector(x, "x")
+    target = vector(out, "out", writable=True)
+    if (source.element, source.shape) != (target.element, target.shape):
+        raise TypeError(f"x has shape {source.shape} of {source.element}, but out has {target.shape} of {target.element}")
+    apart = abs(source.address - target.address)
+    if 0 < apart < source.bytes:
+        raise TypeError("x and out overlap: give an array of its own, or x itself as out")
+    return source, target, apart == 0

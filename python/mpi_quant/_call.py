@@ -1,0 +1,189 @@
+"""allreduce and iallreduce. SPDX-License-Identifier: Apache-2.0"""
+import ctypes
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from mpi_quant import _arrays
+from mpi_quant._library import check, communicator, datatype, handle_of, library
+
+Words = dict[str, str]  # info keys without "mpiq_"
+
+_scope: ContextVar[Mapping[str, str]] = ContextVar("mpi_quant options", default={})
+_infos: dict[tuple[tuple[str, str], ...], Any] = {}
+_MAX_INFOS = 256
+_in_flight: "set[Request]" = set()  # their arrays must live until the library has done with them
+
+
+def _method_words(method: str | None, error: float | str | None) -> Words:
+    if method is not None and error is not None:
+        raise TypeError("method and error are given: error chooses a method, so give one of them")
+    if error is not None:
+        return {"method": f"auto(error={error})"}
+    return {} if method is None else {"method": method}
+
+
+@contextmanager
+def options(*, method: str | None = None, error: float | str | None = None, seed: int | None = None) -> Iterator[None]:
+    """Method and seed of all calls inside the `with` that name none, in this thread or asyncio task.
+
+    method, error, seed: as in allreduce. Blocks inside blocks add to the outer ones.
+    """
+    words = _method_words(method, error)
+    if seed is not None:
+        words["seed"] = str(seed)
+    token = _scope.set({**_scope.get(), **words})
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def scope() -> Mapping[str, str]:
+    """The words of the `with options` around the caller."""
+    return _scope.get()
+
+
+def words_of(*, method: str | None, error: float | str | None, key: str | None, matrix: tuple[int, int] | None, seed: int | None,
+             skip: bool = False) -> Words:
+    """The info keys of a call."""
+    words = {**_scope.get(), **_method_words(method, error)}
+    if key is not None:
+        words["key"] = key
+    if matrix is not None:
+        rows, columns = matrix
+        words["matrix"] = f"{columns}x{rows}"  # C counts columns first: it stores column by column
+    if seed is not None:
+        words["seed"] = str(seed)
+    if skip:
+        words["skip"] = "true"
+    return words
+
+
+def with_info(words: Mapping[str, str], call: Any) -> int:
+    """call(info), with an MPI_Info of these words. Those of the first calls are kept, for most programs have few."""
+    from mpi4py import MPI
+    if not words:
+        return int(call(handle_of(MPI.INFO_NULL)))
+    at = tuple(sorted(words.items()))
+    info = _infos.get(at)
+    if info is not None:
+        return int(call(handle_of(info)))
+    info = MPI.Info.Create()
+    for name, value in at:
+        info.Set("mpiq_" + name, value)
+    if len(_infos) < _MAX_INFOS:
+        _infos[at] = info
+        return int(call(handle_of(info)))
+    try:
+        return int(call(handle_of(info)))
+    finally:
+        info.Free()
+
+
+class _Prepared:
+    """The arguments of a call. An array that cannot be used is raised here, after the other ranks have got their error."""
+
+    def __init__(self, x: Any, out: Any, comm: Any, words: Words) -> None:
+        from mpi4py import MPI
+        self._comm, self._sum, self._words = handle_of(communicator(comm)), handle_of(MPI.SUM), words
+        self._for_jax = out is None and _arrays.is_jax(x)
+        try:
+            self._out = _arrays.empty_like(x, "x") if out is None else out
+            self._source, self._target, in_place = _arrays.pair(x, self._out)
+        except TypeError:
+            self._tell_the_others()
+            raise
+        stream = self._source.stream if self._source.stream is not None else self._target.stream
+        if stream is not None:
+            words["stream"] = hex(stream)
+        self._send = int(MPI.IN_PLACE) if in_place else self._source.address
+        self.keep: object = self._source.owner, self._target.owner  # while the library uses them
+
+    def run(self, function: Any, *after: Any) -> int:
+        return with_info(self._words, lambda info: function(self._send, self._target.address, self._target.count,
+                                                            datatype(self._target.element), self._sum, self._comm, info, *after))
+
+    def result(self) -> Any:
+        if self._for_jax:
+            import jax.numpy
+            self._out, self._for_jax = jax.numpy.asarray(self._out), False
+        return self._out
+
+    def _tell_the_others(self) -> None:
+        """A call that no rank can make: the other ranks get an error that names this one, and do not wait for ever."""
+        with_info(self._words, lambda info: library().functions.MPIQ_Allreduce(None, None, -1, datatype("f32"), self._sum, self._comm, info))
+
+
+def allreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
+              key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False) -> Any:
+    """The sum of x over the ranks of comm: the same bits on all of them. Collective.
+
+    x: elements of float16, bfloat16, float32 or float64, contiguous: an array of numpy, torch, CuPy, or what knows DLPack.
+    out: shape and type of x; x itself: in place; None: a new array of x's kind.
+    comm: a communicator of mpi4py; None: MPI.COMM_WORLD.
+    method: how to reduce, as docs/methods.md says; None: what `options` or the policy says. Without any the sum is exact.
+    error: in place of a method: the greatest relative error of a call (0.01 is 1 %), or "feedback". The library chooses.
+    key: 1 to 63 bytes, the vector's name. What this call leaves out is added to the next one with this key.
+    matrix: (rows, columns) of an array in the order of C, for methods that know matrices, such as lowrank.
+    seed: 0 to 2**64 - 1, of random rounding.
+    skip: this rank sends nothing, if the method's memory rule allows it.
+
+    Raises Error on all ranks if their calls differ or the library cannot make the call. Raises TypeError for an array that cannot
+    be used in place; the other ranks get an Error. Other threads run while the call waits.
+    """
+    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip)
+    functions = library().functions
+    prepared = _Prepared(x, out, comm, words)
+    check(prepared.run(functions.MPIQ_Allreduce))
+    return prepared.result()
+
+
+class Request:
+    """A sum in flight, from iallreduce. x and out must not be touched until test() is True or wait() returns."""
+
+    def __init__(self, handle: ctypes.c_void_p, prepared: "_Prepared") -> None:
+        self._handle, self._prepared = handle, prepared
+        _in_flight.add(self)
+
+    def test(self) -> bool:
+        """True if the sum is there. Does what can be done now, and does not wait. Raises the call's Error."""
+        if self._handle.value is None:
+            return True
+        flag = ctypes.c_int(0)
+        self._completed(library().functions.MPIQ_Test(ctypes.byref(self._handle), ctypes.byref(flag)))
+        return bool(flag.value)
+
+    def wait(self, sleep: float | None = None) -> Any:
+        """The sum. Raises the call's Error.
+
+        sleep: seconds between two tests, such as 50e-6. Then waiting leaves the core to others. None: MPI waits, which reacts
+        fastest and keeps the core busy.
+        """
+        while sleep is not None and not self.test():
+            time.sleep(sleep)
+        if self._handle.value is not None:
+            self._completed(library().functions.MPIQ_Wait(ctypes.byref(self._handle)))
+        return self._prepared.result()
+
+    def _completed(self, code: int) -> None:
+        if self._handle.value is None:
+            _in_flight.discard(self)
+            self._prepared.keep = None
+        check(code)
+
+
+def iallreduce(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
+               key: str | None = None, matrix: tuple[int, int] | None = None, seed: int | None = None, skip: bool = False) -> Request:
+    """Like allreduce, but returns before the sum is there. All ranks start their calls on comm in the same order.
+
+    The library has no thread: calls go on while a rank is in one of its functions, so test() now and then.
+    """
+    words = words_of(method=method, error=error, key=key, matrix=matrix, seed=seed, skip=skip)
+    functions = library().functions
+    prepared = _Prepared(x, out, comm, words)
+    handle = ctypes.c_void_p()
+    check(prepared.run(functions.MPIQ_Iallreduce, ctypes.byref(handle)))
+    return Request(handle, prepared)

@@ -1,0 +1,188 @@
+"""Finds the MPI library of this process and loads the library of mpi_quant that fits it.
+
+What is loaded is libmpi_quant_core_FAMILY, which names no MPI library: it takes the functions of the MPI that runs already, whether that
+is the system's or one from a wheel. SPDX-License-Identifier: Apache-2.0
+"""
+import contextlib
+import ctypes
+import os
+import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import mpi_quant
+
+_SOVERSION = ".".join(mpi_quant.__version__.split(".")[:2])  # before 1.0 each minor version may change the interface
+
+
+class Error(RuntimeError):
+    """A call failed. The text is the library's; collective calls raise it on all ranks. `code` is MPI's error code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type["Error"], tuple[str, int]]:
+        return Error, (str(self), self.code)
+
+
+@dataclass(frozen=True)
+class Library:
+    """The loaded library, and how this MPI passes handles to C."""
+
+    functions: ctypes.CDLL
+    family: str  # mpich (and all with its binary interface) or openmpi
+    mpi: str  # file of the MPI library
+    path: str  # file of the library of mpi_quant
+    handle: type  # ctypes type of MPI's handles: c_int or c_void_p
+
+
+class _Symbol(ctypes.Structure):
+    """Dl_info of dladdr."""
+
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
+def _opened(path: str | None) -> ctypes.CDLL | None:
+    """The library of this path, if it is loaded already; None stands for the program itself."""
+    try:
+        return ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return None
+
+
+def _loaded_files(part: str) -> Iterator[str]:
+    """Files whose name holds this part, of those that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        paths = {fields[5].strip() for line in maps if len(fields := line.split(maxsplit=5)) == 6}
+    return iter(sorted(path for path in paths if part in os.path.basename(path)))
+
+
+def _find_mpi(module: str) -> tuple[ctypes.CDLL, str]:
+    """The MPI library that mpi4py uses, and its file. mpi4py's module names it, or has opened it by itself (wheels do)."""
+    for path in (module, None, *_loaded_files("libmpi")):
+        opened = _opened(path)
+        if opened is None or not hasattr(opened, "PMPI_Get_library_version"):
+            continue
+        symbol = _Symbol()
+        dladdr = ctypes.CDLL(None).dladdr
+        dladdr.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        if dladdr(ctypes.cast(opened.PMPI_Get_library_version, ctypes.c_void_p), ctypes.byref(symbol)):
+            return opened, os.fsdecode(symbol.file)
+    raise ImportError(f"mpi_quant: {module} has loaded no MPI library that can be found")
+
+
+def _family(mpi: ctypes.CDLL, path: str) -> str:
+    if hasattr(mpi, "MPI_Abi_get_version"):
+        major, minor = ctypes.c_int(-1), ctypes.c_int(-1)
+        if mpi.MPI_Abi_get_version(ctypes.byref(major), ctypes.byref(minor)) == 0 and major.value > 0:
+            raise ImportError(f"mpi_quant: mpi4py runs on {path} by the binary interface of MPI 5, for which there is no library yet: "
+                              "take an mpi4py that was built for MPICH or Open MPI")
+    return "openmpi" if hasattr(mpi, "ompi_mpi_comm_self") else "mpich"
+
+
+def _places(name: str) -> Iterator[str]:
+    """Where the library may be, the first choice first."""
+    yield from _loaded_files(name)  # under the preload library: one library, one state
+    if folder := os.environ.get("MPIQ_LIBRARY_DIR"):
+        yield os.path.join(folder, name)
+        return  # what the user names is used, or is an error
+    package = pathlib.Path(__file__).resolve().parent
+    with contextlib.suppress(FileNotFoundError):  # which cmake --install writes
+        yield str(package / (package / "library_dir").read_text(encoding="utf-8").strip() / name)
+    yield name  # in LD_LIBRARY_PATH, or in the system's folders
+    yield str(package / "lib" / name)  # in a wheel
+
+
+def _version(functions: ctypes.CDLL) -> str:
+    numbers = [ctypes.c_int(), ctypes.c_int(), ctypes.c_int()]
+    functions.MPIQ_Get_version(*(ctypes.byref(number) for number in numbers))
+    return ".".join(str(number.value) for number in numbers)
+
+
+def _load(family: str, mpi: str) -> tuple[ctypes.CDLL, str]:
+    name = f"libmpi_quant_core_{family}.so.{_SOVERSION}"
+    tried = []
+    for path in _places(name):
+        try:
+            functions = ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
+            version = _version(functions)
+        except (OSError, AttributeError) as error:
+            tried.append(str(error))
+            continue
+        if version.split(".")[:2] == _SOVERSION.split("."):
+            return functions, next((file for file in _loaded_files(name)), path)
+        tried.append(f"{path} has version {version}")
+    raise ImportError(f"mpi_quant {mpi_quant.__version__}: mpi4py runs on {mpi} ({family}), and no {name} can be loaded. MPIQ_LIBRARY_DIR "
+                      f"or LD_LIBRARY_PATH may name its folder, such as PREFIX/lib of an installed mpi_quant. Tried: {'; '.join(tried)}")
+
+
+@cache
+def library() -> Library:
+    """The library for the MPI of mpi4py. The first call imports mpi4py.MPI, and so starts MPI."""
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ImportError(f"mpi_quant: its functions need mpi4py, which cannot be imported: {error}") from error
+    mpi, path = _find_mpi(MPI.__file__)
+    family = _family(mpi, path)
+    # The core looks for MPI's functions in the global scope. Python has loaded them for mpi4py's module alone.
+    ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY | os.RTLD_GLOBAL)
+    functions, file = _load(family, path)
+    handle = ctypes.c_int if MPI._sizeof(MPI.Comm) == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
+    declare(functions, handle)
+    return Library(functions, family, path, file, handle)
+
+
+def declare(functions: ctypes.CDLL, handle: type) -> None:
+    """Types of arguments, without which ctypes would pass pointers as 32-bit numbers."""
+    pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
+    call = [pointer, pointer, count, handle, handle, handle, handle]
+    for name, arguments in {
+            "Allreduce": call, "Iallreduce": [*call, pointer], "Test": [pointer, pointer], "Wait": [pointer],
+            "Comm_set_policy": [handle, text], "Comm_get_stats": [handle, pointer], "Wire_bound": [text, count, handle, pointer],
+            "Residual_flush": [pointer, count, handle, handle, text], "Residual_reset": [handle, text],
+            "Residual_scale": [handle, text, ctypes.c_double], "Residual_list": [handle, integer, pointer, pointer],
+            "Residual_get": [handle, text, count, count, pointer], "Residual_put": [handle, integer, pointer, pointer],
+            "Sparse_allreduce": [count, pointer, pointer, count, pointer, pointer, count, handle, handle, handle, handle],
+            "Sparse_allreduce_union": [count, pointer, pointer, count, count, pointer, pointer, pointer, count, handle, handle, handle, handle],
+            "Type_float16": [pointer], "Type_bfloat16": [pointer]}.items():
+        function = getattr(functions, "MPIQ_" + name)
+        function.argtypes, function.restype = arguments, integer
+
+
+def check(code: int) -> None:
+    """Raises what a function of the library returned."""
+    if code:
+        from mpi4py import MPI
+        raise Error(MPI.Get_error_string(code), code)
+
+
+def handle_of(of: Any) -> int:
+    """What C passes for an object of mpi4py."""
+    from mpi4py import MPI
+    return int(MPI._handleof(of))
+
+
+def communicator(comm: Any) -> Any:
+    """The communicator to use: MPI.COMM_WORLD for None."""
+    from mpi4py import MPI
+    if comm is None:
+        return MPI.COMM_WORLD
+    if not isinstance(comm, MPI.Comm):
+        raise TypeError(f"comm is a communicator of mpi4py or None, not {type(comm).__name__}")
+    return comm
+
+
+@cache
+def datatype(element: str) -> int:
+    """MPI's datatype of f32, f64, f16 or bf16."""
+    from mpi4py import MPI
+    if element in ("f32", "f64"):
+        return handle_of(MPI.FLOAT if element == "f32" else MPI.DOUBLE)
+    made = library().handle()
+    functions = library().functions
+    check((functions.MPIQ_Type_float16 if element == "f16" else functions.MPIQ_Type_bfloat16)(ctypes.byref(made)))
+    return int(made.value)

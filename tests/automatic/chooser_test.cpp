@@ -1,0 +1,204 @@
+// The promises of `auto`, over networks, numbers of ranks, sizes, limits and seeds: never much slower than
+// MPI, soon nearly as fast as the best method in hindsight, never less exact than asked, and quick to see a
+// change.
+
+#include "mpi_quant/automatic/chooser.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+
+#include "tests/automatic/world.hpp"
+
+namespace mq {
+namespace {
+
+constexpr Automatic kPercent{Automatic::Kind::relative, 0.02}, kLosslessOnly{Automatic::Kind::relative, 0},
+    kCoarse{Automatic::Kind::relative, 0.3}, kAbsolute{Automatic::Kind::absolute, 1e-3};
+
+template <class Check>
+void over_worlds(const Check& check) {
+  for (const Network& network : kNetworks)
+    for (const int ranks : {2, 3, 16, 128, 1024})
+      for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{64} << 20})
+        for (const Automatic& limit : {kPercent, kLosslessOnly, kCoarse, kAbsolute})
+          for (const std::uint64_t seed : {1, 2, 3}) {
+            World world({bytes, kernels::Element::f32, ranks, limit}, network, seed);
+            Method method;
+            method.automatic = limit;
+            SCOPED_TRACE(std::string(network.name) + ", " + std::to_string(ranks) + " ranks, " +
+                         std::to_string(bytes >> 10) + " KiB, " + to_string(method) + ", seed " +
+                         std::to_string(seed));
+            check(world);
+          }
+}
+
+TEST(Chooser, no_200_calls_take_two_percent_longer_than_those_of_mpi) {
+  over_worlds([&](World& world) {
+    const double dense = world.true_s(0);
+    world.noise = 0.02;
+    std::deque<double> last;
+    for (int i = 0; i < 1000; ++i) {
+      last.push_back(world.call().seconds);
+      if (last.size() > 200) last.pop_front();
+      if (last.size() < 200) continue;
+      const double ratio = std::accumulate(last.begin(), last.end(), 0.0) / (200 * dense);
+      ASSERT_LE(ratio, 1.02) << "call " << i;
+    }
+  });
+}
+
+TEST(Chooser, after_50_calls_it_is_within_five_percent_of_the_best_in_hindsight) {
+  over_worlds([&](World& world) {
+    for (int i = 0; i < 50; ++i) world.call();
+    double sum = 0;
+    constexpr int kCalls = 400;
+    for (int i = 0; i < kCalls; ++i) sum += world.call().seconds;
+    const std::size_t best = world.best();
+    const double ratio = sum / kCalls / world.true_s(best);
+    const AutoCandidate& favourite = world.chooser.candidate(world.chooser.favourite());
+    EXPECT_LE(ratio, 1.05) << "best " << to_string(world.chooser.candidate(best).method) << " "
+                           << world.true_s(best) << ", dense " << world.true_s(0) << ", favourite "
+                           << to_string(favourite.method) << " " << world.true_s(world.chooser.favourite());
+  });
+}
+
+TEST(Chooser, the_first_calls_are_exact) {
+  over_worlds([](World& world) {
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(world.call().reduced_by, 0u);
+  });
+}
+
+// Fifty calls after a change of the network, calls are again within ten percent of the best. Where the
+// compressed calls take the same time as before, nobody sees the change before MPI's own reduction runs
+// again.
+TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
+  const auto faster = [](Network n, double by) {
+    return Network{n.name, n.latency_s / by, n.overhead_s / by, n.byte_s / by};
+  };
+  int seen = 0, hidden = 0;
+  for (const double by : {10.0, 0.1})
+    over_worlds([&](World& world) {
+      if (world.calls().limit != kPercent && world.calls().limit != kCoarse) return;
+      for (int i = 0; i < 300; ++i) world.call();
+      const std::size_t before = world.chooser.favourite();
+      const double time_before = world.true_s(before);
+      world.set_network(faster(world.network(), by));
+      const bool shows = std::abs(world.true_s(before) / time_before - 1) > 0.2;
+      ++(shows ? seen : hidden);
+      for (int i = 0; i < (shows ? 50 : 1000); ++i) world.call();
+      double sum = 0;
+      for (int i = 0; i < 200; ++i) sum += world.call().seconds;
+      const std::size_t best = world.best(), favourite = world.chooser.favourite();
+      EXPECT_LE(sum / 200, 1.1 * world.true_s(best))
+          << "by " << by << (shows ? "" : ", hidden") << ", best "
+          << to_string(world.chooser.candidate(best).method) << " " << world.true_s(best) << ", dense "
+          << world.true_s(0) << ", favourite " << to_string(world.chooser.candidate(favourite).method) << " "
+          << world.true_s(favourite);
+    });
+  EXPECT_GT(seen, 4 * hidden);
+}
+
+// The data lose far more from one call to the next: no result is over the limit, and the method goes.
+TEST(Chooser, data_that_change_are_exact_at_once) {
+  over_worlds([](World& world) {
+    if (world.calls().limit.kind != Automatic::Kind::relative) return;
+    for (int i = 0; i < 300; ++i) EXPECT_LE(world.call().result_error, world.calls().limit.value);
+    world.error = [](const AutoCandidate& c) {
+      return c.method.codec->lossless ? 0 : c.has_sure_error ? 0.0017 : 0.9;
+    };
+    int lossy = 0;
+    for (int i = 0; i < 300; ++i) {
+      const World::Done done = world.call();
+      EXPECT_LE(done.result_error, world.calls().limit.value) << i;
+      const AutoCandidate& by = world.chooser.candidate(done.reduced_by);
+      lossy += done.reduced_by != 0 && !by.has_sure_error;
+    }
+    EXPECT_EQ(lossy, 0);
+  });
+}
+
+// An error that the samples do not show, because what the ranks bring cancels out, is found by judging, which
+// delivers the exact sum and makes the margin wider. So few results are over the limit.
+TEST(Chooser, an_error_that_samples_hide_is_judged_and_the_margin_widens) {
+  int found = 0;
+  over_worlds([&](World& world) {
+    if (world.calls().limit != kPercent) return;
+    world.hidden_error = 5;
+    int over = 0;
+    bool was_compressed = false;
+    for (int i = 0; i < 600; ++i) {
+      const World::Done done = world.call();
+      was_compressed = was_compressed || done.reduced_by != 0;
+      over += done.result_error > world.calls().limit.value;
+    }
+    EXPECT_LE(over, 30) << world.chooser.margin();
+    if (world.chooser.totals().judgements > 0) {
+      ++found;
+      EXPECT_GT(world.chooser.margin(), 2);
+    }
+  });
+  EXPECT_GT(found, 20);
+}
+
+TEST(Chooser, sparse_data_are_found_without_being_asked_for) {
+  int found = 0;
+  over_worlds([&](World& world) {
+    if (world.calls().limit != kLosslessOnly || world.calls().ranks > 16) return;
+    world.wire_bytes = [](const AutoCandidate& c) { return c.sized_by_data ? 0.05 : c.wire_bytes; };
+    for (int i = 0; i < 100; ++i) world.call();
+    const std::size_t best = world.best(), favourite = world.chooser.favourite();
+    EXPECT_LE(world.true_s(favourite), 1.08 * world.true_s(best));
+    found += favourite != 0;
+  });
+  EXPECT_GT(found, 40);
+}
+
+// Two choosers that hear the same choose the same: nothing else enters a choice.
+TEST(Chooser, the_same_is_chosen_from_the_same) {
+  over_worlds([](World& world) {
+    Chooser other(world.calls());
+    world.heard_by = &other;
+    for (int i = 0; i < 200; ++i) world.call();
+    EXPECT_TRUE(world.always_alike);
+    EXPECT_EQ(other.favourite(), world.chooser.favourite());
+  });
+}
+
+TEST(Chooser, ranks_that_disagree_three_times_in_a_row_leave_it_for_a_while) {
+  Chooser chooser({std::size_t{1} << 20, kernels::Element::f32, 2, kPercent});
+  int compressed = 0, agreements = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Choice choice = chooser.next();
+    compressed += choice.candidate != 0;
+    agreements += choice.agrees;
+    if (choice.agrees) chooser.split();
+  }
+  EXPECT_EQ(compressed, 0);
+  EXPECT_EQ(agreements, 3);
+}
+
+TEST(Chooser, every_word_of_its_tables_is_a_method_that_suits_the_limit) {
+  for (const kernels::Element element : kernels::kElements)
+    for (const int ranks : {2, 7, 8, 1000}) {
+      const auto count = [&](Automatic limit) {
+        const std::vector<AutoCandidate> all = candidates_of({1 << 20, element, ranks, limit});
+        EXPECT_TRUE(all[0].method.exact());
+        for (std::size_t i = 1; i < all.size(); ++i) {
+          EXPECT_NE(all[i].method.plan, nullptr);
+          EXPECT_TRUE(limit != kLosslessOnly || all[i].method.codec->lossless);
+        }
+        return all.size() - 1;
+      };
+      const std::size_t plans = ranks < 8 ? 2 : 3;
+      EXPECT_EQ(count(kLosslessOnly), 2 * plans);
+      EXPECT_EQ(count(kAbsolute), 3 * plans);
+      EXPECT_EQ(count(kPercent), 10 * plans);
+      EXPECT_EQ(count({Automatic::Kind::feedback, 4}), 7 * plans);
+    }
+}
+
+}  // namespace
+}  // namespace mq

@@ -1,0 +1,159 @@
+// A world in which a chooser is tried: networks, codecs that are faster or slower than the model takes them
+// to be, noise, and data with an error for each codec. Everything is a function of a seed.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi_quant/automatic/chooser.hpp"
+#include "mpi_quant/automatic/own_times.hpp"
+#include "mpi_quant/engine/frame.hpp"
+#include "mpi_quant/policy/policy.hpp"
+
+namespace mq {
+
+struct Network {
+  const char* name;
+  double latency_s, overhead_s, byte_s;
+  Prices prices() const {
+    Prices p{};
+    p[Term::latency] = latency_s;
+    p[Term::overhead] = overhead_s;
+    p[Term::byte] = byte_s;
+    return p;
+  }
+};
+inline constexpr Network kNetworks[]{
+    {"1 Gbit/s", 25e-6, 5e-6, 8e-9},
+    {"10 Gbit/s", 15e-6, 3e-6, 8e-10},
+    {"100 Gbit/s", 2e-6, 0.7e-6, 8e-11},
+    {"memory", 0.5e-6, 0.3e-6, 5e-11},
+};
+
+class World {
+ public:
+  World(CallClass calls, const Network& network, std::uint64_t seed)
+      : chooser(calls), calls_(calls), network_(network), seed_(seed) {}
+
+  Chooser chooser;
+  double noise = 0.05;  // of a time: uniform within this share
+
+  // The relative error of a codec on these data, and the bytes that it needs for an element (0: the usual).
+  std::function<double(const AutoCandidate&)> error = [](const AutoCandidate& c) {
+    const std::string text = to_string(c.method);
+    const auto starts = [&](std::string_view word) { return text.starts_with(word); };
+    return c.method.codec->lossless ? 0
+           : starts("bf16")         ? 0.0017
+           : starts("f16")          ? 0.0003
+           : starts("int8")         ? 0.007
+           : starts("int4")         ? 0.13
+                                    : 0.6;
+  };
+  std::function<double(const AutoCandidate&)> wire_bytes = [](const AutoCandidate& c) {
+    return c.wire_bytes;
+  };
+
+  const CallClass& calls() const { return calls_; }
+  const Network& network() const { return network_; }
+  void set_network(const Network& network) {
+    network_ = network;
+    true_s_.clear();
+  }
+
+  // The expected time of a candidate here, without noise.
+  double true_s(std::size_t i) const {
+    true_s_.resize(chooser.candidates().size());
+    if (true_s_[i] == 0) true_s_[i] = compute_true_s(i);
+    return true_s_[i];
+  }
+  double compute_true_s(std::size_t i) const {
+    if (i == 0) return dense_cost(static_cast<double>(calls_.bytes), calls_.ranks, network_.prices()).seconds;
+    AutoCandidate c = chooser.candidate(i);
+    c.wire_bytes = wire_bytes(c);
+    const double speed = 0.6 + 1.2 * unit(Hash{}.add(c.method.codec->id).add(seed_).value());
+    c.encode_s *= speed;
+    c.decode_s *= speed;
+    return predicted_s(calls_, c, network_.prices());
+  }
+  // The fastest candidate within the limit, in hindsight.
+  std::size_t best() const {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < chooser.candidates().size(); ++i)
+      if (within(i) && true_s(i) < true_s(best)) best = i;
+    return best;
+  }
+  bool within(std::size_t i) const {
+    return i == 0 || chooser.candidate(i).has_sure_error ||
+           std::sqrt(2.0) * 1.25 * error(chooser.candidate(i)) <= calls_.limit.value;
+  }
+
+  struct Done {
+    double seconds = 0;  // of the call, all included
+    std::size_t reduced_by = 0;
+    double result_error = 0;  // of what the program got
+  };
+  Done call() {
+    const Choice choice = chooser.next();
+    if (heard_by != nullptr) {
+      const Choice other = heard_by->next();
+      always_alike = always_alike && other.candidate == choice.candidate && other.agrees == choice.agrees &&
+                     other.scouted == choice.scouted && other.judged == choice.judged;
+    }
+    Done done;
+    const double agreement = agreement_cost(calls_.ranks, network_.prices()).seconds;
+    done.reduced_by = choice.candidate;
+    if (choice.agrees) {
+      Heard heard;
+      times_.take(heard);
+      if (choice.sampled) heard.own = sample(choice.candidate);
+      if (choice.scouted != 0) heard.scouted = sample(choice.scouted);
+      if (heard_by != nullptr) (void)heard_by->heard(heard);
+      if (!chooser.heard(heard)) done.reduced_by = 0;
+    }
+    const double factor = 1 + noise * (2 * unit(next_random()) - 1);
+    const double reduction = true_s(done.reduced_by) * factor;
+    if (done.reduced_by != 0) {
+      times_.add_call(reduction);
+      done.seconds = reduction;
+      done.result_error = chooser.candidate(done.reduced_by).method.codec->lossless
+                              ? 0
+                              : std::sqrt(2.0) * error(chooser.candidate(done.reduced_by)) * hidden_error;
+      if (choice.judged) {
+        done.seconds += 1.5 * true_s(0);
+        if (heard_by != nullptr) (void)heard_by->judged(done.result_error);
+        if (!chooser.judged(done.result_error)) done.result_error = 0;
+      }
+    } else {
+      times_.add_dense(reduction);
+      done.seconds = reduction + (choice.agrees ? agreement : 0);
+    }
+    if (choice.agrees) times_.add_agreement(agreement * factor);
+    return done;
+  }
+
+  Sampled sample(std::size_t i) {
+    const AutoCandidate& c = chooser.candidate(i);
+    return {static_cast<float>(error(c) * (1 + noise * (2 * unit(next_random()) - 1))),
+            static_cast<float>(wire_bytes(c))};
+  }
+
+  double hidden_error = 1;      // factor of the error that samples do not show
+  Chooser* heard_by = nullptr;  // hears the same
+  bool always_alike = true;     // it chose the same
+
+ private:
+  static double unit(std::uint64_t bits) { return static_cast<double>(mixed(bits) >> 11) * 0x1p-53; }
+  std::uint64_t next_random() { return mixed(seed_ * 0x9e3779b97f4a7c15u + ++drawn_); }
+
+  CallClass calls_;
+  Network network_;
+  std::uint64_t seed_, drawn_ = 0;
+  OwnTimes times_;
+  mutable std::vector<double> true_s_;  // of each candidate; 0: not computed yet
+};
+
+}  // namespace mq

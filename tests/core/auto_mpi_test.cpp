@@ -1,0 +1,104 @@
+// auto under MPI: whatever the times are, all ranks get the same bits and results within the limit, and learn
+// alike. What it chooses by which times is tested on simulated networks (tests/automatic).
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <vector>
+
+#include "mpi_quant.h"
+#include "tests/core/api.hpp"
+
+namespace mq::test {
+namespace {
+
+class Auto : public Api {
+ protected:
+  // Other values in each call.
+  template <class T>
+  std::vector<T> vector(std::size_t n, int call_number) const {
+    std::vector<T> x = input<T>(n);
+    for (std::size_t i = 0; i < n; ++i)
+      x[i] *= static_cast<T>(1 + (i + static_cast<std::size_t>(call_number)) % 7);
+    return x;
+  }
+
+  // The relative error of a call's result. Also checks that all ranks have the same bits.
+  template <class T>
+  double call(const std::vector<T>& x, const std::string& method, MPI_Datatype type,
+              const char* key = nullptr) {
+    const Info info =
+        key != nullptr ? Info{{"mpiq_method", method}, {"mpiq_key", key}} : Info{{"mpiq_method", method}};
+    std::vector<T> y(x.size()), exact(x.size()), first;
+    const auto n = static_cast<MPI_Count>(x.size());
+    EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), n, type, MPI_SUM, comm, info), MPI_SUCCESS) << method;
+    MPI_Allreduce(x.data(), exact.data(), static_cast<int>(n), type, MPI_SUM, comm);
+    first = y;
+    MPI_Bcast(first.data(), static_cast<int>(n), type, 0, comm);
+    EXPECT_EQ(first, y) << method;
+    double error = 0, norm = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double e = static_cast<double>(y[i]) - static_cast<double>(exact[i]);
+      error += e * e;
+      norm += static_cast<double>(exact[i]) * static_cast<double>(exact[i]);
+    }
+    return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
+  }
+};
+
+TEST_F(Auto, results_are_within_the_limit_while_it_learns) {
+  for (const std::string limit : {"0", "0.02", "0.3"})
+    for (int i = 0; i < 120; ++i) {
+      const std::size_t n = i % 3 == 0 ? 20000 : 50000;
+      const double allowed = limit == "0" ? 1e-6 : std::stod(limit);
+      EXPECT_LE(call(vector<float>(n, i), "auto(error=" + limit + ")", MPI_FLOAT), allowed)
+          << limit << ", call " << i;
+    }
+  for (int i = 0; i < 60; ++i)
+    EXPECT_LE(call(vector<double>(30000, i), "auto(error=0.02)", MPI_DOUBLE), 0.02) << i;
+}
+
+TEST_F(Auto, awkward_lengths_and_values_are_served) {
+  const auto count = static_cast<std::size_t>(size);
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, count - 1, count + 1, std::size_t{4097}})
+    for (int i = 0; i < 12; ++i) EXPECT_LE(call(vector<float>(n, i), "auto(error=0.3)", MPI_FLOAT), 0.3) << n;
+  std::vector<float> zeros(5000);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(call(zeros, "auto(error=0.3)", MPI_FLOAT), 0);
+}
+
+TEST_F(Auto, feedback_needs_a_key_and_is_exact_without_one) {
+  for (int i = 0; i < 40; ++i)
+    EXPECT_LE(call(vector<float>(30000, i), "auto(error=feedback)", MPI_FLOAT), 1e-6);
+  // With a key single results may be far off, but their sum is near.
+  for (int i = 0; i < 60; ++i)
+    (void)call(vector<float>(30000, i), "auto(error=feedback)", MPI_FLOAT, "layer");
+}
+
+TEST_F(Auto, requests_take_the_favourite_and_end) {
+  const std::vector<float> x = vector<float>(40000, 1);
+  for (int i = 0; i < 40; ++i) (void)call(x, "auto(error=0.02)", MPI_FLOAT);
+  const Info info{{"mpiq_method", "auto(error=0.02)"}};
+  std::vector<std::vector<float>> y(8, std::vector<float>(x.size()));
+  std::vector<MPIQ_Request> requests(y.size());
+  for (std::size_t r = 0; r < y.size(); ++r)
+    ASSERT_EQ(MPIQ_Iallreduce(x.data(), y[r].data(), static_cast<MPI_Count>(x.size()), MPI_FLOAT, MPI_SUM,
+                              comm, info, &requests[r]),
+              MPI_SUCCESS);
+  for (std::size_t r = y.size(); r-- > 0;) ASSERT_EQ(MPIQ_Wait(&requests[r]), MPI_SUCCESS);
+}
+
+// One rank's data are such that a sample of them loses too much: MPI reduces on all ranks.
+TEST_F(Auto, one_rank_with_infinite_values_makes_the_call_exact_on_all) {
+  for (int i = 0; i < 60; ++i) {
+    std::vector<float> x = vector<float>(30000, i);
+    if (rank == size - 1 && i > 30) x.assign(x.size(), INFINITY);
+    std::vector<float> y(x.size());
+    const Info info{{"mpiq_method", "auto(error=0.3)"}};
+    EXPECT_EQ(MPIQ_Allreduce(x.data(), y.data(), 30000, MPI_FLOAT, MPI_SUM, comm, info), MPI_SUCCESS);
+    EXPECT_EQ(std::isfinite(y[0]), i <= 30) << i;
+  }
+}
+
+}  // namespace
+}  // namespace mq::test

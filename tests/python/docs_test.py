@@ -1,0 +1,32 @@
+"""Runs the blocks of Python of docs/python.md, one after the other in one program, and looks at what they leave: docs_test.py PORT."""
+import os
+import re
+import sys
+
+import numpy as np
+from common import WORLD, OnAllRanks, main
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+class Page(OnAllRanks):
+    def test_its_blocks(self):
+        with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+            page = file.read()
+        names, ran = {"__name__": "page"}, 0
+        for block in re.finditer(r"^```python\n(.*?)^```", page, re.S | re.M):
+            first = page.count("\n", 0, block.start(1))
+            exec(compile("\n" * first + block[1], "docs/python.md", "exec"), names)  # line numbers are those of the page
+            ran += 1
+        self.assertGreater(ran, 6)
+        for name in ("total", "mine", "sums", "dense", "rest"):
+            self.assertEqual(names[name].dtype, np.float32)
+        self.assert_same_bits(names["dense"])
+        np.testing.assert_array_equal(names["mine"], np.array([2, 1, 2], np.float32)[:, None] * WORLD.size * np.ones(16))
+        self.assertEqual(names["state"].step, 4)
+        self.assert_same_bits(np.concatenate([p.detach().numpy().ravel() for p in names["model"].parameters()]))
+
+
+if __name__ == "__main__":
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv.pop(1), RANK=str(WORLD.rank), WORLD_SIZE=str(WORLD.size))
+    main()

@@ -1,0 +1,143 @@
+"""The Python package as a user meets it: import without MPI, errors that name what was found, and a wheel that works from elsewhere.
+
+package_test.py BUILD LIBRARIES [FAMILY]: the build folder, the folder of the built libraries, and the family of mpi4py's MPI if there
+is an mpi4py.
+"""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+BUILD, LIBRARIES = (os.path.abspath(folder) for folder in sys.argv[1:3])
+FAMILY = (sys.argv[3:] or [""])[0]
+SUM = "import numpy, mpi_quant; print(mpi_quant.allreduce(numpy.ones(3, 'f4')), mpi_quant.library_info()['path'])"
+
+
+def python(code, *flags, cwd=None, **environment):
+    """stdout, and the last line of stderr."""
+    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, check=False, timeout=120, cwd=cwd,
+                          env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python"), **environment})
+    return done.stdout.strip(), (done.stderr.strip().splitlines() or [""])[-1]
+
+
+class Import(unittest.TestCase):
+    def test_nothing_starts_until_a_function_is_used(self):
+        code = ("import sys, mpi_quant, mpi_quant.preload; from mpi_quant import _call, _residuals, _sparse, _arrays; mpi_quant.Error; "
+                "mpi_quant.allreduce; print('mpi4py' in sys.modules, sorted(set(mpi_quant.__all__) - set(dir(mpi_quant))))")
+        self.assertEqual(python(code), ("False []", ""))
+
+    def test_every_public_name_is_there(self):
+        self.assertEqual(python("import mpi_quant; [getattr(mpi_quant, name) for name in mpi_quant.__all__]; mpi_quant.none"),
+                         ("", "AttributeError: module 'mpi_quant' has no attribute 'none'"))
+
+    def test_without_mpi4py_a_call_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "mpi4py.py"), "w", encoding="utf-8") as file:
+                file.write("raise ImportError('none here')\n")
+            out, error = python(SUM, PYTHONPATH=f"{folder}:{ROOT}/python")
+        self.assertEqual((out, error), ("", "ImportError: mpi_quant: its functions need mpi4py, which cannot be imported: none here"))
+
+    def test_without_the_preload_library_its_commands_do_nothing(self):
+        code = "from mpi_quant import preload\nwith preload.exact(): preload.key('layer 3'); preload.step(); preload.flush()"
+        self.assertEqual(python(code), ("", ""))
+
+
+@unittest.skipUnless(FAMILY, "no mpi4py")
+class Installed(unittest.TestCase):
+    def test_the_package_finds_the_library_of_its_own_folder_wherever_that_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["cmake", f"-DCMAKE_INSTALL_PREFIX={folder}/first", "-P", os.path.join(BUILD, "python", "cmake_install.cmake")], check=True,
+                           stdout=subprocess.DEVNULL)
+            os.rename(f"{folder}/first", f"{folder}/moved")
+            with open(f"{folder}/moved/share/mpi_quant/python/mpi_quant/library_dir", encoding="utf-8") as file:
+                lib = os.path.normpath(f"{folder}/moved/share/mpi_quant/python/mpi_quant/{file.read().strip()}")
+            self.assertEqual(os.path.commonpath([lib, f"{folder}/moved"]), f"{folder}/moved")
+            os.makedirs(os.path.dirname(lib), exist_ok=True)
+            os.symlink(LIBRARIES, lib)
+            out, error = python(SUM, cwd=folder, PYTHONPATH=f"{folder}/moved/share/mpi_quant/python", MPIQ_LIBRARY_DIR="")
+        self.assertRegex(out, rf"^\[1. 1. 1.\] \S+/libmpi_quant_core_{FAMILY}\.so", error)
+
+
+@unittest.skipUnless(FAMILY, "no mpi4py")
+class Loading(unittest.TestCase):
+    def test_the_folder_that_the_user_names(self):
+        out, error = python(SUM, MPIQ_LIBRARY_DIR=LIBRARIES)
+        self.assertRegex(out, rf"^\[1. 1. 1.\] {LIBRARIES}/libmpi_quant_core_{FAMILY}\.so", error)
+
+    def test_the_loaders_path(self):
+        out, error = python(SUM, LD_LIBRARY_PATH=LIBRARIES, MPIQ_LIBRARY_DIR="")
+        self.assertRegex(out, rf"^\[1. 1. 1.\] {LIBRARIES}/libmpi_quant_core_{FAMILY}\.so", error)
+
+    def test_the_library_that_the_process_has_already(self):
+        """Under the preload library there is one state, whatever MPIQ_LIBRARY_DIR says."""
+        code = f"import mpi4py.MPI, ctypes; {SUM}; print(mpi_quant.library_info()['family'])"
+        out, error = python(code, LD_PRELOAD=os.path.join(LIBRARIES, "libmpi_quant_pmpi.so"), MPIQ_POLICY="64K-: bf16",
+                            MPIQ_LIBRARY_DIR="/nowhere")
+        self.assertRegex(out, rf"^\[1. 1. 1.\] {LIBRARIES}/libmpi_quant_core_{FAMILY}\.so.*\n{FAMILY}$", error)
+
+    def test_no_library_is_one_line_that_names_what_was_found(self):
+        out, error = python(SUM, MPIQ_LIBRARY_DIR="/nowhere")
+        self.assertEqual(out, "")
+        self.assertRegex(error, rf"^ImportError: mpi_quant [\d.]+: mpi4py runs on /\S+ \({FAMILY}\), and no libmpi_quant_core_{FAMILY}\.so\.\S+ "
+                         r"can be loaded\. .*Tried: /nowhere/libmpi_quant_core")
+
+    def test_a_library_of_another_version(self):
+        code = f"import mpi_quant; mpi_quant.__version__ = '0.1.0'; import mpi_quant._library as l; l._load.__globals__['_SOVERSION'] = '0.1'; {SUM}"
+        with tempfile.TemporaryDirectory() as folder:
+            (real,) = glob.glob(os.path.join(LIBRARIES, f"libmpi_quant_core_{FAMILY}.so.?.?"))
+            os.symlink(real, os.path.join(folder, f"libmpi_quant_core_{FAMILY}.so.0.1"))
+            out, error = python(code, MPIQ_LIBRARY_DIR=folder)
+        self.assertEqual(out, "")
+        self.assertRegex(error, r"Tried: \S+\.so\.0\.1 has version 0\.[2-9]")
+
+
+class Wheel(unittest.TestCase):
+    """A pure wheel, made offline by the setuptools that is there, and used from an empty folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
+                               "--wheel-dir", cls.folder.name, cls.source()], capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode and "No module named" in done.stderr:
+            cls.folder.cleanup()
+            raise unittest.SkipTest("the wheel needs python3-pip, python3-setuptools and python3-wheel")
+        assert done.returncode == 0, done.stderr
+        (cls.wheel,) = glob.glob(os.path.join(cls.folder.name, "*.whl"))
+
+    @classmethod
+    def source(cls):
+        """A copy of what makes the wheel, because setuptools writes beside it."""
+        source = os.path.join(cls.folder.name, "source")
+        os.mkdir(source)
+        subprocess.run(["cp", "-r", *(os.path.join(ROOT, name) for name in ("pyproject.toml", "README.md", "LICENSE", "python")), source], check=True)
+        return source
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_it_holds_the_package_alone(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            names = [name for name in wheel.namelist() if ".dist-info/" not in name]
+            metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
+        modules = [os.path.relpath(path, os.path.join(ROOT, "python")) for path in glob.glob(os.path.join(ROOT, "python", "mpi_quant", "*.py*"))
+                   if not path.endswith(".pyc")]
+        self.assertEqual(sorted(names), sorted({*modules, "mpi_quant/py.typed"}))
+        self.assertIn("Requires-Python: >=3.11", metadata)
+        self.assertRegex(os.path.basename(self.wheel), r"^mpi_quant-[\d.]+-py3-none-any\.whl$")
+
+    @unittest.skipUnless(FAMILY, "no mpi4py")
+    def test_it_works_from_an_empty_folder(self):
+        with tempfile.TemporaryDirectory() as empty:
+            out, error = python(SUM, cwd=empty,
+                                PYTHONPATH=self.wheel, MPIQ_LIBRARY_DIR=LIBRARIES)
+        self.assertRegex(out, r"^\[1. 1. 1.\] ", error)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
