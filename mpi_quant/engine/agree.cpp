@@ -38,6 +38,7 @@ std::string_view word(Code code) {
 std::string_view function_of(std::uint8_t kind) {
   switch (kind) {
     case kIntercepted: return "MPI_Allreduce";
+    case kChosenNonblocking:
     case kNonblocking: return "MPIQ_Iallreduce or MPIQ_Start";
     case kInit: return "MPIQ_Allreduce_init";
     default: return "MPIQ_Allreduce";
@@ -99,11 +100,18 @@ Signature signature_of_function(std::string_view function) {
   return signature;
 }
 
+namespace {
+
+bool may_split(std::uint8_t kind) {
+  return kind == kIntercepted || kind == kChosen || kind == kChosenNonblocking;
+}
+
+}  // namespace
+
 bool splits(const Hello& summary) {
   if (!summary.differs) return false;
   Signature a = summary.first, b = summary.other;
-  if (a.kind != kIntercepted || b.kind != kIntercepted || a.error_code != 0 || b.error_code != 0)
-    return false;
+  if (a.kind != b.kind || !may_split(a.kind) || a.error_code != 0 || b.error_code != 0) return false;
   for (Signature* const s : {&a, &b}) {
     s->codec = 0;
     s->plan = s->memory = 0;
