@@ -6,13 +6,15 @@ import dataclasses
 import itertools
 import math
 import os
+import re
 
 LINKS = ("shm", "lab-10gbit", "lab-1gbit")
 BYTES = "bytes"
 COSTS = (BYTES, *LINKS)
 EQUAL = 1.02  # costs whose ratio is nearer to 1 count as equal
-ERRORS, TIMES = "errors.csv", "times.csv"
+ERRORS, TIMES, RATES = "errors.csv", "times.csv", "rates.csv"
 ERROR_COLUMNS = ("method", "data", "elements", "row", "ranks", "calls", "bytes", "error", "debt", "first_error")
+RATE_COLUMNS = ("method", "encode_ns", "decode_ns")
 TIME_COLUMNS = ("method", "data", "link", "launch", "calls", "t_median_s", "t_lo_s", "t_hi_s", "oversubscribed")
 
 
@@ -27,9 +29,10 @@ def settings(codec, **params):
         yield f"{codec}({','.join(given)})" if given else codec
 
 
-SPLITS = (None, "mean")
+SPLITS = (None, "zero")
 # What is compared. A value that is a codec's preset is left out, because its text would be that of the codec alone.
 VECTORS = (
+    "mpi",
     *settings("onebit", block=(None, 32, 64, 128, 256, 512, 1024, 4096), split=SPLITS),
     *settings("onebit", means=("tensor",), split=SPLITS),
     *settings("threshold", quantile=(0.5, 0.75, 0.875, 0.9375, 0.96875, 0.984375, 0.99, 0.995, 0.999, 0.9999)),
@@ -59,10 +62,16 @@ VECTORS = (
     *(f"{method} memory=none" for method in ("onebit", "adaptive", "int8", "int4", "qsgd", "mxfp8", "bf16", "f16", "bound(rel=0.01)")),
 )
 MATRICES = (
-    *settings("lowrank", rank=(1, None, 3, 4, 6, 8, 12, 16, 24, 32)),
+    *(f"lowrank(rank={rank})" for rank in (1, 3, 4, 6, 8, 12, 16, 24, 32)), "lowrank",
     *settings("onebit", means=("column",), split=SPLITS),
     *settings("meprop", k=(0.01, 0.02, None, 0.1, 0.2, 0.4)), *settings("meprop", k=(0.02, None, 0.2), lines=(512,)),
 )
+
+
+def fits(method, elements, row):
+    """Whether the two factors of a matrix are fewer elements than the matrix. A method of another kind fits."""
+    rank = re.fullmatch(r"lowrank(?:\(rank=(\d+)\))?", method)
+    return not rank or int(rank[1] or 2) * (row + elements // row) < elements
 
 
 EXACT = ("mpi", "zerorun")  # nobody chooses among these by their error
@@ -172,3 +181,147 @@ def worth_timing(points, data):
     """The methods of a recording whose time is measured: presets, and what is on the frontier of bytes for any recording."""
     on = on_frontiers(points)
     return [p.method for p in points if p.data == data and p.method not in EXACT and (is_preset(p.method) or on[p.method][BYTES])]
+
+
+MOST = 2 / 3  # of the recordings
+APART = 1.3  # the bytes of a candidate over those of the one before it
+
+
+@dataclasses.dataclass
+class Candidate:
+    """A method for vectors with a key. bytes: of an element, the geometric mean over the recordings, as are least and most. error and
+    debt: the greatest."""
+
+    method: str
+    bytes: float
+    least: float
+    most: float
+    error: float
+    debt: float
+    on: dict  # cost -> number of recordings
+
+    @property
+    def sized_by_data(self):
+        return self.most > 1.3 * self.least
+
+
+def is_candidate(method):
+    """Whether `auto` may choose a method for any vector of a key: it needs no matrix and no other memory rule than carry, and it does not keep
+    a threshold of the first call, which may be of another magnitude than the later ones."""
+    return method not in EXACT and method not in MATRICES and "memory=" not in method and not method.startswith("threshold")
+
+
+def summary(method, points, on):
+    """What the points of a method have in common."""
+    sizes = [p.bytes / p.elements for p in points]
+    return Candidate(method, math.exp(sum(map(math.log, sizes)) / len(sizes)), min(sizes), max(sizes), max(p.error for p in points),
+                     max(p.debt for p in points), {cost: len(found) for cost, found in on.items()})
+
+
+def candidates(points):
+    """The methods with memory that are on a frontier for most recordings, by increasing bytes. Of those that are on no frontier of time some are
+    left out, because their bytes are near to those of another one."""
+    mine = [p for p in points if is_candidate(p.method)]
+    on, recordings = on_frontiers(mine), len(by_data(mine))
+    found = sorted((summary(method, [p for p in mine if p.method == method], on[method]) for method in on), key=lambda c: (c.bytes, c.method))
+    chosen = []
+    for each in found:
+        fast = any(each.on[link] >= MOST * recordings for link in LINKS)
+        if fast or each.on[BYTES] >= MOST * recordings and (not chosen or each.bytes >= APART * chosen[-1].bytes):
+            chosen.append(each)
+    return chosen
+
+
+CANDIDATES_HEAD = """// What `auto(error=feedback)` may choose from, by increasing bytes: methods with memory that no other method beats in the error of the
+// sum of 50 recorded training steps, at their bytes or their time, on most recordings (DIR).
+// `scripts/frontier --only candidates --out DIR` writes this file, and a test compares it with the results.
+//
+// MQ_FEEDBACK_CANDIDATE(method, encode_ns, decode_ns, bytes, sized_by_data, debt): nanoseconds and bytes of an element of a float vector;
+// whether the bytes depend on the data by more than 1.3; and what is still owed after 50 calls, in vectors, at most.
+"""
+
+
+def candidates_text(points, rates, folder):
+    """The file that the library includes."""
+    lines = CANDIDATES_HEAD.replace("DIR", folder).splitlines()
+    for each in candidates(points):
+        encode, decode = rates[each.method]
+        lines.append(f'MQ_FEEDBACK_CANDIDATE("{each.method}", {encode:.2g}, {decode:.2g}, {each.bytes:.3g}, {str(each.sized_by_data).lower()}, '
+                     f"{each.debt:.2g})")
+    return "\n".join(lines) + "\n"
+
+
+def read_rates(folder):
+    """method -> nanoseconds of an element to encode with feedback, and to decode and add."""
+    return {row["method"]: (float(row["encode_ns"]), float(row["decode_ns"])) for row in read_table(os.path.join(folder, RATES), RATE_COLUMNS)}
+
+
+TABLE_HEAD = ("method", "bytes of an element", "error of the sum", "owed after 50 calls, vectors", *(f"on the frontier of {name}" for name in
+              ("bytes", "shm", "10 Gbit/s", "1 Gbit/s")))
+
+
+def span(low, high):
+    """'0.02 to 0.1', or one number if both are printed alike."""
+    return " to ".join(dict.fromkeys(f"{value:.2g}" for value in (low, high)))
+
+
+def table_rows(points):
+    """A line for each method that is on some frontier for most of the recordings that can take it, by increasing bytes. Low rank and other
+    methods for matrices are compared on matrices only."""
+    on, recordings = on_frontiers(points), by_data(points)
+    matrices = {p.data for p in points if p.method in MATRICES}
+    rows = []
+    for method, found in on.items():
+        if method in EXACT:
+            continue
+        mine = [p for p in points if p.method == method]
+        total = len(matrices) if method in MATRICES else len(recordings)
+        each = summary(method, mine, found)
+        measured = {cost for cost in COSTS if any(p.cost(cost) == p.cost(cost) for p in mine)}
+        if max(each.on.values()) >= MOST * total:
+            rows.append((each.bytes, [f"`{method}`", span(each.least, each.most), span(min(p.error for p in mine), each.error), f"{each.debt:.2g}",
+                                      *(f"{each.on[cost]} of {total}" if cost in measured else "" for cost in COSTS)]))
+    return [row for _, row in sorted(rows)]
+
+
+def beaten_presets(points):
+    """The presets that are on no frontier."""
+    return [method for method, found in on_frontiers(points).items() if is_preset(method) and method not in EXACT and not any(found.values())]
+
+
+GAIN = 1.2  # as in mpiq_verdict: smaller gains are no advice
+
+
+def mean_of(values):
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def gains(points, method, link):
+    """Size of a vector in bytes -> the least time of MPI's own reduction over the time of a method, over recordings of this size."""
+    out = {}
+    for p in points:
+        dense = next((q.cost(link) for q in points if q.data == p.data and q.method == "mpi"), math.nan)
+        if p.method == method and p.cost(link) == p.cost(link):
+            out[4 * p.elements] = min(dense / p.cost(link), out.get(4 * p.elements, math.inf))
+    return out
+
+
+def fastest(points, link, most_error):
+    """Of the candidates whose error is at most this on all recordings, the one with the least mean time. None if none is faster than MPI."""
+    found = []
+    for method in dict.fromkeys(p.method for p in points if is_candidate(p.method)):
+        mine = [p for p in points if p.method == method]
+        if len(mine) == len(by_data(points)) and all(p.error <= most_error and p.cost(link) == p.cost(link) for p in mine):
+            found.append((mean_of([p.cost(link) for p in mine]), method))
+    return min(found)[1] if found else None
+
+
+def first_size(by_size):
+    """The least size from which on all gains are worth it, or None."""
+    good = None
+    for size in sorted(by_size, reverse=True):
+        if by_size[size] < GAIN:
+            break
+        good = size
+    return good

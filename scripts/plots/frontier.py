@@ -6,7 +6,7 @@ from mpiq_plots import extent, plot
 SHOWN = ("mlp-hidden-512x512", "attention-all")  # a matrix and a vector; or the first two that there are
 AXES = {frontier.BYTES: ("bytes of a call", 1), "shm": ("ms of a call, shared memory", 1e3), "lab-10gbit": ("ms of a call, 10 Gbit/s", 1e3),
         "lab-1gbit": ("ms of a call, 1 Gbit/s", 1e3)}
-LEAST = 1e-4  # smaller errors are drawn here: nobody chooses by them
+LEAST, MOST = 1e-4, 1  # smaller errors are drawn at the least, for nobody chooses by them; greater ones are worse than to send nothing
 
 
 def codec_of(method):
@@ -32,19 +32,20 @@ def draw(points):
     for cost in costs:
         for data in shown:
             axis, scale = next(panels), AXES[cost][1]
-            here = [p for p in lossy if p.data == data and p.cost(cost) == p.cost(cost)]
+            here = [p for p in lossy if p.data == data and p.cost(cost) == p.cost(cost) and p.error < MOST]
             line = frontier.frontier(here, cost)
             axis.plot([scale * p.cost(cost) for p in line], [max(LEAST, p.error) for p in line], color="#bbbbbb", linewidth=1.2, zorder=1)
             for p in here:
                 colour, marker, _, label = looks[codec_of(p.method)]
                 preset = p.method == codec_of(p.method)
+                first = p.method == min(q.method for q in here if codec_of(q.method) == codec_of(p.method))  # some codecs have no preset here
                 axis.plot(scale * p.cost(cost), max(LEAST, p.error), color=colour, marker=marker, linestyle="none", markersize=7 if preset else 3.5,
-                          markerfacecolor=colour if any(on[p.method].values()) else "white", label=label if preset else None, zorder=2)
+                          markerfacecolor=colour if any(on[p.method].values()) else "white", label=label if first else None, zorder=2)
             drawn = [{"x": scale * p.cost(cost), "error": max(LEAST, p.error)} for p in here]
             fig.log_x_axis(axis, 10, fig.PLAIN, *extent(drawn, "x"))
             fig.log_axis(axis, 10, fig.PLAIN, *extent(drawn, "error"))
     steps = "The error is that of the sum of the results of all recorded steps, relative to the exact sum; 2 ranks, each method with a key."
-    fig.finish(figure, "Error of a training's sum against what it costs", (steps, f"Errors below {LEAST:g} are drawn there; the CSV has them."))
+    fig.finish(figure, "Error of a training's sum against what it costs", (steps, f"Errors below {LEAST:g} are drawn there, those of {MOST} and more are left out; the CSV has all."))
     return figure, rows_of(points, on)
 
 
