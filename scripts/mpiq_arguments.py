@@ -11,9 +11,13 @@ TREE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def add_version(parser):
-    """Adds --version."""
-    with open(os.path.join(TREE, "CMakeLists.txt"), encoding="utf-8") as file:
-        version = re.search(r"^project[(].* VERSION ([0-9.]+)", file.read(), re.M)[1]
+    """Adds --version. Under the command mpiq the parser takes its name."""
+    parser.prog = os.environ.get("MPIQ_COMMAND", parser.prog)
+    path = os.path.join(TREE, "CMakeLists.txt")
+    if not os.path.exists(path):  # an installed mpi_quant
+        path = os.path.join(TREE, "python", "mpi_quant", "__init__.py")
+    with open(path, encoding="utf-8") as file:
+        version = re.search(r"^(?:project[(].* VERSION |__version__ = \")([0-9.]+)", file.read(), re.M)[1]
     parser.add_argument("--version", action="version", version=f"{parser.prog} {version}")
 
 

@@ -8,7 +8,7 @@ library that fits this MPI. docs/python.md explains all functions.
 SPDX-License-Identifier: Apache-2.0
 """
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name in _PLACES:
         return getattr(_import_module(f"mpi_quant.{_PLACES[name]}"), name)
     if name in _MODULES:

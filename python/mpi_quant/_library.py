@@ -36,7 +36,7 @@ class Library:
     family: str  # mpich (and all with its binary interface) or openmpi
     mpi: str  # file of the MPI library
     path: str  # file of the library of mpi_quant
-    handle: type  # ctypes type of MPI's handles: c_int or c_void_p
+    handle: type[Any]  # ctypes type of MPI's handles: c_int or c_void_p
 
 
 class _Symbol(ctypes.Structure):
@@ -136,7 +136,7 @@ def library() -> Library:
     return Library(functions, family, path, file, handle)
 
 
-def declare(functions: ctypes.CDLL, handle: type) -> None:
+def declare(functions: ctypes.CDLL, handle: type[Any]) -> None:
     """Types of arguments, without which ctypes would pass pointers as 32-bit numbers."""
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]

@@ -15,7 +15,7 @@ _MEMBERS = ("element", "count", "settled", "calls", "arrays", "stamp", "since") 
 
 
 @cache
-def residual_type(handle: type) -> Any:
+def residual_type(handle: type[Any]) -> Any:
     """MPIQ_Residual of mpi_quant.h, with handles of this type."""
     class Residual(ctypes.Structure):
         _fields_ = [("size", ctypes.c_uint64), ("key", ctypes.c_char * 64), ("element", ctypes.c_char * 8), ("count", ctypes.c_int64),

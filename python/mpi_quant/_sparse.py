@@ -49,19 +49,19 @@ def _operation(op: str) -> int:
 
 
 def sparse_allreduce(index: Any, value: Any, wanted: Any = None, *, op: str = "sum", key: str | None = None, comm: Any = None,
-                     sorted: bool = False, timeout: float | None = None) -> Array:  # pylint: disable=redefined-builtin
+                     ascending: bool = False, timeout: float | None = None) -> Array:
     """Reduces the values of each index over all ranks, and gives this rank those of the indices that it wants. Collective.
 
     index: integers from 0 to 2**63 - 1, in any order, also twice. value: float32 or float64 of shape (len(index), ...): a number or
     a row for each index, of the same size on all ranks.
     wanted: the indices to give back; None: those of index. They may be others than index.
     op: sum, min or max. key: keeps several sets of lists apart; lists that stay the same are sent once.
-    sorted: all lists are strictly ascending, which saves a sort. timeout: seconds after which a silent rank is an Error.
+    ascending: all lists are strictly ascending, which saves a sort. timeout: seconds after which a silent rank is an Error.
 
     Returns an array of shape (len(wanted), ...). An index that no rank has gives 0 (min: Inf, max: -Inf).
     Raises Error on all ranks if ranks differ in row size, type, op or options, or if a list cannot be used.
     """
-    words = _words(timeout, indices="sorted" if sorted else "any", **({} if key is None else {"key": key}))
+    words = _words(timeout, indices="sorted" if ascending else "any", **({} if key is None else {"key": key}))
     comm_handle, op_handle = handle_of(communicator(comm)), _operation(op)
     function = library().functions.MPIQ_Sparse_allreduce
     try:

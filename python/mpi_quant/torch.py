@@ -191,9 +191,9 @@ class State:
             key = self.key(parameter) if self.feedback else None
             if gradient.numel() * gradient.element_size() < self.small or (self.method.startswith("lowrank") and parameter.dim() < 2):
                 rest.append(gradient)
-            elif self.method.startswith("lowrank"):  # which makes blocking calls only
-                rows = parameter.shape[0]
-                _call.allreduce(gradient, gradient, comm=self.comm, method=self.method, key=key, matrix=(rows, gradient.numel() // rows))
+            elif self.method.startswith(("auto", "lowrank")):  # auto learns from blocking calls, and lowrank has no others
+                matrix = (parameter.shape[0], gradient.numel() // parameter.shape[0]) if parameter.dim() > 1 else None
+                _call.allreduce(gradient, gradient, comm=self.comm, method=self.method, key=key, matrix=matrix)
             else:
                 self._start_one(mine, gradient, self.method, key)
         if rest:

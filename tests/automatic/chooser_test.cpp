@@ -10,7 +10,7 @@
 #include <deque>
 #include <numeric>
 
-#include "tests/automatic/world.hpp"
+#include "bench/research/automatic/world.hpp"
 
 namespace mq {
 namespace {

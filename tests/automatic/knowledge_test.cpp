@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tests/automatic/world.hpp"
+#include "bench/research/automatic/world.hpp"
 
 namespace mq {
 namespace {

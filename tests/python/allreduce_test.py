@@ -156,6 +156,8 @@ class Words(OnAllRanks):
         with mq.options(error="feedback"):
             self.assertEqual(mq._call.words_of(method=None, error=None, **words), {"method": "auto(error=feedback)"})
             self.assertEqual(mq._call.words_of(method="bf16", error=None, **words), {"method": "bf16"})
+        for _ in range(20):
+            self.assertLess(relative_error(mq.allreduce(vector(COUNT), error=0.01), exact_sum(COUNT)), 0.01)
         with self.assertRaisesRegex(TypeError, "give one of them"):
             mq.allreduce(vector(9), method="bf16", error=0.01)
 

@@ -5,15 +5,19 @@ is an mpi4py.
 """
 import glob
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 import zipfile
+from importlib.util import find_spec
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 BUILD, LIBRARIES = (os.path.abspath(folder) for folder in sys.argv[1:3])
 FAMILY = (sys.argv[3:] or [""])[0]
+with open(os.path.join(ROOT, "python", "mpi_quant", "__init__.py"), encoding="utf-8") as init:
+    VERSION = re.search(r'^__version__ = "(.*)"$', init.read(), re.M)[1]
 SUM = "import numpy, mpi_quant; print(mpi_quant.allreduce(numpy.ones(3, 'f4')), mpi_quant.library_info()['path'])"
 
 
@@ -46,19 +50,58 @@ class Import(unittest.TestCase):
         self.assertEqual(python(code), ("", ""))
 
 
-@unittest.skipUnless(FAMILY, "no mpi4py")
 class Installed(unittest.TestCase):
-    def test_the_package_finds_the_library_of_its_own_folder_wherever_that_is(self):
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run(["cmake", f"-DCMAKE_INSTALL_PREFIX={folder}/first", "-P", os.path.join(BUILD, "python", "cmake_install.cmake")], check=True,
-                           stdout=subprocess.DEVNULL)
-            os.rename(f"{folder}/first", f"{folder}/moved")
-            with open(f"{folder}/moved/share/mpi_quant/python/mpi_quant/library_dir", encoding="utf-8") as file:
-                lib = os.path.normpath(f"{folder}/moved/share/mpi_quant/python/mpi_quant/{file.read().strip()}")
-            self.assertEqual(os.path.commonpath([lib, f"{folder}/moved"]), f"{folder}/moved")
-            os.makedirs(os.path.dirname(lib), exist_ok=True)
-            os.symlink(LIBRARIES, lib)
-            out, error = python(SUM, cwd=folder, PYTHONPATH=f"{folder}/moved/share/mpi_quant/python", MPIQ_LIBRARY_DIR="")
+    """What cmake --install puts beside the library, in a folder that was moved."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.prefix, first = os.path.join(cls.folder.name, "moved"), os.path.join(cls.folder.name, "first")
+        subprocess.run(["cmake", f"-DCMAKE_INSTALL_PREFIX={first}", "-P", os.path.join(BUILD, "python", "cmake_install.cmake")], check=True,
+                       stdout=subprocess.DEVNULL)
+        os.rename(first, cls.prefix)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def mpiq(self, *words):
+        """Exit code, stdout and stderr of the installed command, in an empty folder."""
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run([os.path.join(self.prefix, "bin", "mpiq"), *words], capture_output=True, text=True, check=False, timeout=120,
+                                  cwd=empty, env={**os.environ, "PYTHONPATH": ""})
+        return done.returncode, done.stdout, done.stderr
+
+    def test_the_command(self):
+        names = ("check", "compare", "export", "merge", "plot", "report")
+        code, out, _ = self.mpiq("--help")
+        self.assertEqual((code, re.findall(r"^  (\w+) ", out, re.M)), (0, list(names)))
+        self.assertEqual(self.mpiq("--version"), (0, f"mpiq {VERSION}\n", ""))
+        self.assertEqual(self.mpiq("nonsense")[0], 2)
+        self.assertRegex(self.mpiq()[2], "^mpiq: a command is needed\nusage: mpiq COMMAND")
+        for name in names:
+            self.assertEqual(self.mpiq(name, "--version"), (0, f"mpiq {name} {VERSION}\n", ""))
+        self.assertRegex(self.mpiq("plot", "--none")[2], "mpiq plot: error: ")
+
+    @unittest.skipUnless(find_spec("h5py") and find_spec("matplotlib"), "no h5py or matplotlib")
+    def test_the_commands_work_on_result_files(self):
+        file = os.path.join(ROOT, "results", "reference", "shm.h5")
+        figures = os.path.join(self.folder.name, "figures")
+        for words in (("check", file), ("compare", file, file), ("export", file), ("merge", "-o", f"{self.folder.name}/merged.h5", file),
+                      ("plot", "-o", figures, "speedup", file), ("report", "-o", f"{figures}/report.html", file)):
+            code, _, error = self.mpiq(*words)
+            self.assertEqual(code, 0, (words, error))
+        self.assertLessEqual({"shm-speedup.png", "shm-speedup.csv", "report.html"}, set(os.listdir(figures)))
+
+    @unittest.skipUnless(FAMILY, "no mpi4py")
+    def test_the_package_finds_the_library_of_its_own_folder(self):
+        package = f"{self.prefix}/share/mpi_quant/python"
+        with open(f"{package}/mpi_quant/library_dir", encoding="utf-8") as file:
+            lib = os.path.normpath(f"{package}/mpi_quant/{file.read().strip()}")
+        self.assertEqual(os.path.commonpath([lib, self.prefix]), self.prefix)
+        os.makedirs(os.path.dirname(lib), exist_ok=True)
+        os.symlink(LIBRARIES, lib)
+        out, error = python(SUM, cwd=self.folder.name, PYTHONPATH=package, MPIQ_LIBRARY_DIR="")
         self.assertRegex(out, rf"^\[1. 1. 1.\] \S+/libmpi_quant_core_{FAMILY}\.so", error)
 
 

@@ -37,10 +37,10 @@ class Sparse(OnAllRanks):
 
     def test_minimum_maximum_and_options(self):
         index, value = np.arange(5), np.full(5, WORLD.rank, np.float64)
-        np.testing.assert_array_equal(mq.sparse_allreduce(index, value, op="max", sorted=True, timeout=60), np.full(5, WORLD.size - 1.0))
+        np.testing.assert_array_equal(mq.sparse_allreduce(index, value, op="max", ascending=True, timeout=60), np.full(5, WORLD.size - 1.0))
         self.assertEqual(mq.sparse_allreduce(index, value, [77], op="min")[0], np.inf)
         with self.assertRaisesRegex(mq.Error, "not greater than the one before"):
-            mq.sparse_allreduce(index[::-1], value, sorted=True)
+            mq.sparse_allreduce(index[::-1], value, ascending=True)
 
     def test_the_union_of_all_lists(self):
         for row in ((), (3,)):

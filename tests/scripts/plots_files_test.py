@@ -60,7 +60,7 @@ class CommittedFiles(unittest.TestCase):
                                            and re.search(r"\.h5$|kernels\.json$|(mnist-.*|quality)\.csv$", path)),
                                     lambda results: Selection(results, [], "", BEST_DENSE))
         for name, function in PLOTS.items():
-            if function.applies(sources[function.takes]):
+            if function.takes in sources and function.applies(sources[function.takes]):
                 with self.subTest(name):
                     figure, _ = function(sources[function.takes])
                     mpiq_figure.lay_out(figure)

@@ -1,0 +1,49 @@
+"""The command mpiq: what makes figures, pages and tables of result files. `mpiq NAME ...` runs the script of this name.
+
+The scripts lie beside the folder of this package, in the source tree and where `cmake --install` puts both.
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import pathlib
+import sys
+
+from mpi_quant import __version__
+
+# Name of the command: name of the script, and what it does.
+COMMANDS = {
+    "check": ("check_results", "says whether result files hold what they promise"),
+    "compare": ("compare", "compares two result files, point by point"),
+    "export": ("export", "writes the points of result files as CSV or JSON"),
+    "merge": ("merge", "makes one result file of several"),
+    "plot": ("plot", "draws figures of result files"),
+    "report": ("report", "makes a page of result files: what to use, figures, tables"),
+}
+
+
+def usage() -> str:
+    """What --help prints."""
+    lines = [f"  {name:8} {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(["usage: mpiq COMMAND ...", "", "commands:", *lines, "", "mpiq COMMAND --help describes a command."])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command, in place of this process. Returns an exit code if it cannot: 2."""
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name in ("-h", "--help", "--version"):
+        print(f"mpiq {__version__}" if name == "--version" else usage())
+        return 0
+    if name not in COMMANDS:
+        print(f"mpiq: there is no command {name!r}" if name else "mpiq: a command is needed", usage(), sep="\n", file=sys.stderr)
+        return 2
+    script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / COMMANDS[name][0]
+    if not script.exists():
+        print(f"mpiq: {script} is missing: a wheel holds the library for Python alone. The commands are in the source tree and in the "
+              "folder share/mpi_quant of an installed mpi_quant", file=sys.stderr)
+        return 2
+    os.environ["MPIQ_COMMAND"] = f"mpiq {name}"  # as which the script speaks of itself
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, str(script), *rest])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
