@@ -98,7 +98,6 @@ inline constexpr std::uint64_t kFloorBytes = 64 << 10, kSmallFloorBytes = 4 << 1
 
 // What a choice may depend on. Everything is equal on all ranks, except for the call site.
 struct CallFacts {
-  Collective collective = Collective::allreduce;
   std::uint64_t bytes = 0;
   int ranks = 1;
   kernels::Element element = kernels::Element::f32;
@@ -106,6 +105,7 @@ struct CallFacts {
   std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
   bool intercepted = false;    // MPI_Allreduce of an unmodified program: short sums are never compressed
   std::string_view site = {};  // where the program called, if it is known
+  Collective collective = Collective::allreduce;
 };
 
 // How the preload library knows which residual belongs to which call.

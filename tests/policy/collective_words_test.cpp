@@ -23,7 +23,7 @@ std::string error_of(std::string_view text) {
 }
 
 std::string chosen(const Policy& p, Collective collective, std::uint64_t bytes) {
-  return to_string(p.choose({.collective = collective, .bytes = bytes, .ranks = 4}));
+  return to_string(p.choose({.bytes = bytes, .ranks = 4, .collective = collective}));
 }
 
 TEST(CollectiveWords, a_rule_without_one_means_allreduce) {
@@ -47,7 +47,7 @@ TEST(CollectiveWords, a_rule_reaches_calls_of_its_collective_alone) {
       EXPECT_EQ(chosen(p, other, 1 << 20), is_allreduce ? "bf16" : other == one ? "int8" : "mpi");
       EXPECT_EQ(chosen(p, other, 1 << 19), is_allreduce ? "bf16" : "mpi");
       EXPECT_EQ(chosen(p, other, 1 << 21), is_allreduce ? "bf16" : "mpi");
-      EXPECT_EQ(p.prospect({.collective = other, .bytes = 1 << 20, .ranks = 4}).may_compress,
+      EXPECT_EQ(p.prospect({.bytes = 1 << 20, .ranks = 4, .collective = other}).may_compress,
                 is_allreduce || other == one);
     }
   }

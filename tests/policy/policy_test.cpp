@@ -38,7 +38,7 @@ Method method(std::string_view text) {
 
 // The word a policy chooses for a call.
 std::string chosen(const Policy& p, std::uint64_t bytes, int ranks, Element element = Element::f32) {
-  return to_string(p.choose({.bytes = bytes, .ranks = ranks, .element = element}));
+  return to_string(p.choose({bytes, ranks, element}));
 }
 
 void expect_policy_error(std::string_view text, const std::string& message) {
