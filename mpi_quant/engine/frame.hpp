@@ -136,12 +136,6 @@ inline std::uint32_t hash_of_key(std::string_view key) {
 inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
 inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }
 
-// Mixes all bits (the finaliser of splitmix64, Steele, Lea, Flood 2014): neighbours become unrelated numbers.
-inline std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 // The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a
 // function of the key and the number of the key's call, whatever happened in between and on whatever
 // communicator of these ranks. So a run that restores its residuals goes on with the same numbers. Else it is
