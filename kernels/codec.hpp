@@ -125,6 +125,10 @@ struct DecodeArgs {
 
 enum class [[nodiscard]] Decoded : std::uint8_t{ok, malformed};
 
+using WireView = std::span<const std::byte>;
+// So many wires, at most, are decoded in one pass.
+inline constexpr std::size_t kMostSummed = 8;
+
 // The functions of a codec for one element type and one instruction set. They are stateless and thread-safe.
 struct CodecOps {
   // Encodes n elements. A non-finite element of v decodes to NaN or Inf, and its residual becomes 0. If a
@@ -134,6 +138,10 @@ struct CodecOps {
   // params. Then x holds unspecified values, but nothing outside x was written and nothing outside the wire
   // was read.
   Decoded (*decode)(const DecodeArgs&) noexcept;
+  // Decodes 1 to kMostSummed wires and adds them in one pass: x = base + decoded[0] + decoded[1] + ..., or
+  // x = decoded[0] + decoded[1] + ... without base. args.wire, args.wire_bytes and args.site do not count.
+  // The bits are those of one decode after the other. Null: the codec has no such loop.
+  Decoded (*decode_sum)(const DecodeArgs& args, std::span<const WireView> wires) noexcept;
 };
 
 struct Codec {

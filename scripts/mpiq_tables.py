@@ -91,6 +91,41 @@ def bound(path):
     return markdown(["field", "error of the sum", *(f"{method}: bytes, ns" for method in methods)], rows)
 
 
+LINKS = (0.1, 1, 10)  # Gbit/s
+
+
+def entropy(path):
+    """A line for each method of results/reference/entropy.csv: bytes of an element, on each recorded tensor how much less code=entropy takes,
+    the nanoseconds that it costs, and what that makes of the time of an element: encode, wire, decode, one after the other."""
+    with open(path, encoding="utf-8", newline="") as file:
+        numbers = {(row["method"], row["data"]): {key: float(value) for key, value in row.items() if key not in ("method", "data")}
+                   for row in csv.DictReader(file)}
+    data = list(dict.fromkeys(key[1] for key in numbers))
+
+    def coding(row, code):
+        return row[f"{code}_encode_ns"] + row[f"{code}_decode_ns"]
+
+    def gain(row, gbit):
+        return (8 * row["fixed_bytes"] / gbit + coding(row, "fixed")) / (8 * row["entropy_bytes"] / gbit + coding(row, "entropy"))
+
+    def between(values, form):
+        texts = list(dict.fromkeys(form.format(value) for value in (min(values), max(values))))
+        return " to ".join(texts)
+
+    rows = []
+    for method in dict.fromkeys(method for method, _ in numbers):
+        mine = [numbers[method, d] for d in data]
+        one = mine[0]
+        more = coding(one, "entropy") - coding(one, "fixed")
+        rows.append([f"`{method}`", f"{one['fixed_bytes']:.3g}",
+                     *(f"{100 * (1 - row['entropy_bytes'] / row['fixed_bytes']):.0f} %" for row in mine),
+                     *(f"{one[f'fixed_{work}_ns']:.2f} → {one[f'entropy_{work}_ns']:.2f}" for work in ("encode", "decode")),
+                     *(between([gain(row, gbit) for row in mine], "{:.2f}") for gbit in LINKS),
+                     between([8 * (row["fixed_bytes"] - row["entropy_bytes"]) / more for row in mine], "{:.1f}")])
+    return markdown(["codec", "bytes", *(f"less on {d}" for d in data), "encode, ns", "decode, ns", *(f"faster at {gbit} Gbit/s" for gbit in LINKS),
+                     "pays below, Gbit/s"], rows)
+
+
 QUALITY_DATA = ("normal", "laplace", "gradient", "sparse:0.01", "uniform")
 
 

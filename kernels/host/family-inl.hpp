@@ -3,6 +3,19 @@
 #pragma once
 #include "kernels/host/lanes-inl.hpp"
 
+// The compiler decides which of two NaNs a sum keeps, so every NaN of a sum is replaced by the same one.
+template <class T>
+MQ_INLINE Lanes<T> sum_of(const Lanes<T>& base, const Lanes<T>& decoded) {
+  const Lanes<T> sum = base + decoded;
+  return Lanes<T>::select(sum.ordered(), sum, Lanes<T>::all(std::numeric_limits<T>::quiet_NaN()));
+}
+// What decode stores for group g: base + decoded, or decoded alone.
+template <bool kAdd, class T, class W>
+MQ_INLINE Lanes<T> sum_of(const std::byte* base, std::size_t g, const Lanes<T>& decoded, W width) {
+  if constexpr (!kAdd) return decoded;
+  return sum_of(Lanes<T>::load(base + g * kLanes * sizeof(T), width), decoded);
+}
+
 // Elements of a block: x, with carry plus the residual. Group g is lanes 32 g to 32 g + 31.
 template <class T, Feedback F>
 struct Source {
@@ -90,4 +103,31 @@ struct RowFunctions {
     if (stream) _mm_sfence();
     return result;
   }
+
+  // For families that say kSums: they have decode_sum_as<kAdd>.
+  static Decoded decode_sum(const DecodeArgs& a, std::span<const WireView> wires) noexcept {
+    const DefaultFloatingPoint environment;
+    if constexpr (Family::kFixedSize)
+      for (const WireView& wire : wires)
+        if (wire.size() != Family::wire_bytes(a.n, a.params)) return Decoded::malformed;
+    const bool stream = a.stream && a.base != a.x;
+    const Decoded result = a.base ? Family::template decode_sum_as<true>(a, wires, stream)
+                                  : Family::template decode_sum_as<false>(a, wires, stream);
+    if (stream) _mm_sfence();
+    return result;
+  }
 };
+
+// The number of wires that are decoded together: a constant for one, and for two without base, which is all
+// that two ranks need.
+template <class Count>
+inline constexpr std::size_t kMostOf = kMostSummed;
+template <std::size_t kCount>
+inline constexpr std::size_t kMostOf<std::integral_constant<std::size_t, kCount>> = kCount;
+// Calls run(count) with the number of wires of a sum.
+template <bool kAdd, class Run>
+MQ_INLINE auto count_by(std::size_t wires, Run&& run) {
+  if constexpr (!kAdd)
+    if (wires == 2) return run(std::integral_constant<std::size_t, 2>{});
+  return run(wires);
+}

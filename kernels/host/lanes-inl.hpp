@@ -349,15 +349,6 @@ MQ_INLINE L deposited(const L& residual, const L& error) {
   return L::select(sum.finite(), sum, residual);
 }
 
-// What decode stores for group g: base + decoded, or decoded alone. The compiler decides which of two NaNs a
-// sum keeps, so every NaN of a sum is replaced by the same one.
-template <bool kAdd, class T, class W>
-MQ_INLINE Lanes<T> sum_of(const std::byte* base, std::size_t g, const Lanes<T>& decoded, W width) {
-  if constexpr (!kAdd) return decoded;
-  const Lanes<T> sum = Lanes<T>::load(base + g * kLanes * sizeof(T), width) + decoded;
-  return Lanes<T>::select(sum.ordered(), sum, Lanes<T>::all(std::numeric_limits<T>::quiet_NaN()));
-}
-
 // Calls run(store) with the way to store whole groups at x: past the caches if that is asked for and
 // possible.
 template <class Run>

@@ -49,7 +49,7 @@ NonFinite<T> nonfinite_of(const std::byte* v_of, std::size_t n) {
 
 template <class T, class Q>
 struct Loops : RowFunctions<Loops<T, Q>> {
-  static constexpr bool kFixedSize = true;
+  static constexpr bool kFixedSize = true, kSums = true;
   using Scale = typename ScaleOf<Q, T>::type;
   using Statistics = typename ScaleOf<Q, T>::Statistics;
   using L = Lanes<T>;
@@ -272,55 +272,75 @@ struct Loops : RowFunctions<Loops<T, Q>> {
     }
   }
 
-  template <bool kAdd>
-  static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    const auto* base = static_cast<const std::byte*>(a.base);
-    auto* x = static_cast<std::byte*>(a.x);
-    const std::byte* wire = a.wire;
-    const Cut cut = cut_of(a.params, a.n);
-    for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
-      const std::size_t n = std::min(cut.length(block), a.n - begin);
-      const std::byte* const codes = wire + kScaleBytes;
-      Scale scale{};
+  // A block on a wire.
+  struct Coded {
+    Scale scale{};
+    const std::byte* codes = nullptr;
+    // False if encode cannot have written it.
+    MQ_INLINE bool open(const std::byte* wire, [[maybe_unused]] std::size_t n) {
+      codes = wire + kScaleBytes;
       if constexpr (requires { Q::template padding_ok<T>(codes, n); })
-        if (!Q::template padding_ok<T>(codes, n)) return Decoded::malformed;
+        if (!Q::template padding_ok<T>(codes, n)) return false;
       if constexpr (kScaled) {
-        if (!Q::padding_ok(codes, n)) return Decoded::malformed;
+        if (!Q::padding_ok(codes, n)) return false;
         std::memcpy(&scale, wire, sizeof scale);
       }
-      const std::size_t offset = begin * sizeof(T);
-      decode_block<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, scale, codes, stream);
-      wire += block_bytes(n);
+      return true;
+    }
+  };
+
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
+    const WireView wire{a.wire, a.wire_bytes};
+    return decode_wires<kAdd>(a, &wire, std::integral_constant<std::size_t, 1>{}, stream);
+  }
+  template <bool kAdd>
+  static Decoded decode_sum_as(const DecodeArgs& a, std::span<const WireView> wires, bool stream) {
+    return count_by<kAdd>(wires.size(),
+                          [&](auto count) { return decode_wires<kAdd>(a, wires.data(), count, stream); });
+  }
+
+  template <bool kAdd, class Count>
+  static Decoded decode_wires(const DecodeArgs& a, const WireView* wires, Count count, bool stream) {
+    const auto* base = static_cast<const std::byte*>(a.base);
+    auto* x = static_cast<std::byte*>(a.x);
+    const Cut cut = cut_of(a.params, a.n);
+    std::size_t at = 0;  // of the block on each wire
+    for (std::size_t begin = 0, block = 0; begin < a.n; ++block) {
+      const std::size_t n = std::min(cut.length(block), a.n - begin), offset = begin * sizeof(T);
+      Coded coded[kMostOf<Count>];
+      for (std::size_t i = 0; i < count; ++i)
+        if (!coded[i].open(wires[i].data() + at, n)) return Decoded::malformed;
+      const auto groups = [&](auto store) __attribute__((always_inline)) {
+        decode_groups<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, coded, count, store);
+      };
+      store_by(stream, x + offset, groups);
+      at += block_bytes(n);
       begin += n;
     }
     return Decoded::ok;
   }
 
-  template <bool kAdd>
-  static MQ_INLINE void decode_block(std::byte* x, const std::byte* base, std::size_t n, Scale scale,
-                                     const std::byte* codes, bool stream) {
-    const auto groups = [&](auto store) __attribute__((always_inline)) {
-      decode_groups<kAdd>(x, base, n, scale, codes, store);
-    };
-    store_by(stream, x, groups);
-  }
-
-  template <bool kAdd, class Store>
-  static MQ_INLINE void decode_groups(std::byte* x, const std::byte* base, std::size_t n, Scale scale,
-                                      const std::byte* codes, Store store) {
+  template <bool kAdd, class Count, class Store>
+  static MQ_INLINE void decode_groups(std::byte* x, const std::byte* base, std::size_t n, const Coded* coded,
+                                      Count count, Store store) {
     const std::size_t whole = n / kLanes, rest = n % kLanes;
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
-      decoded_group<kAdd>(base, g, scale, codes, Whole{}).store(x + g * kGroupBytes, store);
+      decoded_group<kAdd>(base, g, coded, count, Whole{}).store(x + g * kGroupBytes, store);
     }
     if (rest)
-      decoded_group<kAdd>(base, whole, scale, codes, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
+      decoded_group<kAdd>(base, whole, coded, count, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
   }
 
-  template <bool kAdd, class W>
-  static MQ_INLINE L decoded_group(const std::byte* base, std::size_t g, Scale scale, const std::byte* codes,
+  template <bool kAdd, class Count, class W>
+  static MQ_INLINE L decoded_group(const std::byte* base, std::size_t g, const Coded* coded, Count count,
                                    W width) {
-    const L decoded = Q::template get<T>(scale, codes + code_offset(g), width);
-    return sum_of<kAdd>(base, g, decoded, width);
+    const auto one = [&](std::size_t i) __attribute__((always_inline)) {
+      return Q::template get<T>(coded[i].scale, coded[i].codes + code_offset(g), width);
+    };
+    L sum = sum_of<kAdd>(base, g, one(0), width);
+    for (std::size_t i = 1; i < count; ++i) sum = sum_of(sum, one(i));
+    return sum;
   }
 };

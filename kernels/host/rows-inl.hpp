@@ -3,8 +3,14 @@
 // Me>;`.
 #pragma once
 
+template <class Family>
+constexpr CodecOps make_ops() {
+  CodecOps ops{&Family::encode, &Family::decode, nullptr};
+  if constexpr (requires { Family::kSums; }) ops.decode_sum = &Family::decode_sum;
+  return ops;
+}
+
 template <class Q>
 constexpr CodecRow make_row() {
-  return {CodecOps{&Q::template Family<float>::encode, &Q::template Family<float>::decode},
-          CodecOps{&Q::template Family<double>::encode, &Q::template Family<double>::decode}};
+  return {make_ops<typename Q::template Family<float>>(), make_ops<typename Q::template Family<double>>()};
 }

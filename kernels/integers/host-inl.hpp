@@ -13,7 +13,7 @@
 
 template <class T, class Q>
 struct Integers : RowFunctions<Integers<T, Q>> {
-  static constexpr bool kFixedSize = false;  // with code=entropy
+  static constexpr bool kFixedSize = false, kSums = true;  // not fixed with code=entropy
   using L = Lanes<T>;
   using Grid = integers::Grid<T>;
   using Settings = integers::Settings;
@@ -191,52 +191,33 @@ struct Integers : RowFunctions<Integers<T, Q>> {
     return std::is_same_v<W, Whole> && !to.marked ? codes : keep_bytes(codes, kept);
   }
 
-  template <bool kAdd>
-  static Decoded decode_as(const DecodeArgs& a, bool stream) {
-    const Settings settings = Q::settings(a.params);
-    const auto decode = [&](const DecodeArgs& args) { return decode_blocks<kAdd>(args, settings, stream); };
-    if (settings.entropy) return decode_pieces<T>(a, places(settings), tables(settings), decode);
-    return a.wire_bytes == settings.template wire_bytes<T>(a.n) ? decode(a) : Decoded::malformed;
-  }
+  // A block on a wire, and what its codes have shown.
+  struct Coded {
+    L step, middle, mark;
+    const std::byte* codes = nullptr;
+    bool marked = false, centred = false;
+    std::uint32_t zeros = 0, padding = 0;
 
-  template <bool kAdd>
-  static Decoded decode_blocks(const DecodeArgs& a, const Settings& settings, bool stream) {
-    const auto* base = static_cast<const std::byte*>(a.base);
-    auto* x = static_cast<std::byte*>(a.x);
-    const std::byte* wire = a.wire;
-    for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
-      const std::size_t n = std::min(settings.block, a.n - begin), offset = begin * sizeof(T);
+    // False if encode cannot have written it.
+    MQ_INLINE bool open(const std::byte* wire, const Settings& settings) {
       T head[2]{};
       std::memcpy(head, wire, sizeof(T));
       if (settings.values() == 2) std::memcpy(head + 1, wire + sizeof(T), sizeof(T));
       const Grid grid = Grid::of_wire(head[0], head[1]);
-      if (!grid.valid(std::signbit(head[0]), settings.limit())) return Decoded::malformed;
-      const std::byte* const codes = wire + settings.values() * sizeof(T);
-      bool ok = true;
-      const auto groups = [&](auto store) __attribute__((always_inline)) {
-        ok = decode_groups<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, grid, settings, codes, store);
-      };
-      store_by(stream, x + offset, groups);
-      if (!ok) return Decoded::malformed;
-      wire += settings.template block_bytes<T>(n);
+      step = L::all(grid.step);
+      middle = L::all(grid.middle);
+      mark = L::all(grid.marked_value());
+      codes = wire + settings.values() * sizeof(T);
+      marked = grid.mark != integers::Mark::none;
+      // Without an addition of 0, which would only turn -0 to 0. A product is no -0 if the step is more than
+      // 0.
+      centred = grid.middle == T{0} && !std::signbit(grid.middle) && grid.step > T{0};
+      return grid.valid(std::signbit(head[0]), settings.limit());
     }
-    return Decoded::ok;
-  }
-
-  // False if encode cannot have written these codes.
-  template <bool kAdd, class Store>
-  static MQ_INLINE bool decode_groups(std::byte* x, const std::byte* base, std::size_t n, const Grid& grid,
-                                      const Settings& settings, const std::byte* codes, Store store) {
-    const std::size_t whole = n / kLanes, rest = n % kLanes;
-    const std::size_t group = 4 * static_cast<std::size_t>(settings.bits);
-    const auto zero = static_cast<std::uint8_t>(settings.limit() + 1);  // the code of 0
-    const L step = L::all(grid.step), middle = L::all(grid.middle), mark = L::all(grid.marked_value());
-    const bool marked = grid.mark != integers::Mark::none;
-    // Without an addition of 0, which would only turn -0 to 0. A product is no -0 if the step is more than 0.
-    const bool centred = grid.middle == T{0} && !std::signbit(grid.middle) && grid.step > T{0};
-    std::uint32_t zeros = 0, padding = 0;
-    const auto values = [&](std::size_t g, auto width) __attribute__((always_inline)) {
-      const Bytes bytes = unpack(codes + g * group, settings.bits);
+    template <class W>
+    MQ_INLINE L get(std::size_t g, const Settings& settings, W width) {
+      const auto zero = static_cast<std::uint8_t>(settings.limit() + 1);  // the code of 0
+      const Bytes bytes = unpack(codes + g * 4 * static_cast<std::size_t>(settings.bits), settings.bits);
       const std::uint32_t empty = zero_bytes(bytes);
       zeros |= empty & width.bits;
       padding |= ~(empty | width.bits);
@@ -244,13 +225,81 @@ struct Integers : RowFunctions<Integers<T, Q>> {
       if (!centred) decoded = decoded + middle;
       if (marked) [[unlikely]]
         decoded = L::select(L::mask_of(empty), mark, decoded);
-      return sum_of<kAdd>(base, g, decoded, width);
+      return decoded;
+    }
+    // To be asked once all codes are decoded: false if encode cannot have written them.
+    MQ_INLINE bool codes_ok() const { return (zeros != 0) == marked && padding == 0; }
+  };
+
+  template <bool kAdd>
+  static Decoded decode_as(const DecodeArgs& a, bool stream) {
+    const Settings settings = Q::settings(a.params);
+    const auto decode = [&](const DecodeArgs& args) {
+      const WireView wire{args.wire, args.wire_bytes};
+      return decode_wires<kAdd>(args, settings, &wire, std::integral_constant<std::size_t, 1>{}, stream);
+    };
+    if (settings.entropy) return decode_pieces<T>(a, places(settings), tables(settings), decode);
+    return a.wire_bytes == settings.template wire_bytes<T>(a.n) ? decode(a) : Decoded::malformed;
+  }
+  template <bool kAdd>
+  static Decoded decode_sum_as(const DecodeArgs& a, std::span<const WireView> wires, bool stream) {
+    const Settings settings = Q::settings(a.params);
+    if (settings.entropy) return decode_one_by_one<kAdd>(a, wires);
+    for (const WireView& wire : wires)
+      if (wire.size() != settings.template wire_bytes<T>(a.n)) return Decoded::malformed;
+    return count_by<kAdd>(wires.size(), [&](auto count) {
+      return decode_wires<kAdd>(a, settings, wires.data(), count, stream);
+    });
+  }
+  // With code=entropy each wire is unpacked piece by piece.
+  template <bool kAdd>
+  static Decoded decode_one_by_one(const DecodeArgs& a, std::span<const WireView> wires) {
+    DecodeArgs one = a;
+    for (std::size_t i = 0; i < wires.size(); ++i) {
+      one.wire = wires[i].data();
+      one.wire_bytes = wires[i].size();
+      const Decoded decoded = i == 0 ? decode_as<kAdd>(one, false) : decode_as<true>(one, false);
+      if (decoded != Decoded::ok) return decoded;
+      one.base = one.x;
+    }
+    return Decoded::ok;
+  }
+
+  template <bool kAdd, class Count>
+  static Decoded decode_wires(const DecodeArgs& a, const Settings& settings, const WireView* wires,
+                              Count count, bool stream) {
+    const auto* base = static_cast<const std::byte*>(a.base);
+    auto* x = static_cast<std::byte*>(a.x);
+    std::size_t at = 0;  // of the block on each wire
+    for (std::size_t begin = 0; begin < a.n; begin += settings.block) {
+      const std::size_t n = std::min(settings.block, a.n - begin), offset = begin * sizeof(T);
+      Coded coded[kMostOf<Count>];
+      for (std::size_t i = 0; i < count; ++i)
+        if (!coded[i].open(wires[i].data() + at, settings)) return Decoded::malformed;
+      const auto groups = [&](auto store) __attribute__((always_inline)) {
+        decode_groups<kAdd>(x + offset, kAdd ? base + offset : nullptr, n, settings, coded, count, store);
+      };
+      store_by(stream, x + offset, groups);
+      for (std::size_t i = 0; i < count; ++i)
+        if (!coded[i].codes_ok()) return Decoded::malformed;
+      at += settings.template block_bytes<T>(n);
+    }
+    return Decoded::ok;
+  }
+
+  template <bool kAdd, class Count, class Store>
+  static MQ_INLINE void decode_groups(std::byte* x, const std::byte* base, std::size_t n,
+                                      const Settings& settings, Coded* coded, Count count, Store store) {
+    const std::size_t whole = n / kLanes, rest = n % kLanes;
+    const auto values = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      L sum = sum_of<kAdd>(base, g, coded[0].get(g, settings, width), width);
+      for (std::size_t i = 1; i < count; ++i) sum = sum_of(sum, coded[i].get(g, settings, width));
+      return sum;
     };
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
       values(g, Whole{}).store(x + g * kGroupBytes, store);
     }
     if (rest) values(whole, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
-    return (zeros != 0) == marked && padding == 0;
   }
 };

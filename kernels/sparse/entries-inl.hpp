@@ -203,25 +203,37 @@ bool decode_entries(const Walk& walk, const std::byte* base, std::byte* x, std::
   });
 }
 
-// Decodes a wire of blocks whose headers contain their lengths. decode_block(wire, left, base, x, n, params,
-// stream) returns the number of bytes it read, or 0 if they are malformed.
+// Decodes wires of blocks whose headers contain their lengths, and adds them block by block: while a block is
+// in the cache, it takes the entries of all wires. decode_block(wire, left, base, x, n, params, stream)
+// returns the number of bytes it read, or 0 if they are malformed.
 template <class T, class Block>
-Decoded decode_blocks(const DecodeArgs& a, std::size_t block, Block decode_block) {
+Decoded decode_blocks(const DecodeArgs& a, std::span<const WireView> wires, std::size_t block,
+                      Block decode_block) {
   const DefaultFloatingPoint environment;
   const auto* const base = static_cast<const std::byte*>(a.base);
   auto* const x = static_cast<std::byte*>(a.x);
-  const bool stream = a.stream && base != x;  // in place, x is in the cache already
-  std::size_t left = a.wire_bytes;
+  const bool stream = a.stream && base != x && wires.size() == 1;  // in place, x is in the cache already
+  std::size_t at[kMostSummed] = {};                                // of the block on each wire
   bool valid = true;
   for (std::size_t begin = 0; begin < a.n && valid; begin += block) {
     const std::size_t n = std::min(block, a.n - begin), offset = begin * sizeof(T);
-    const std::size_t used = decode_block(a.wire + (a.wire_bytes - left), left,
-                                          base ? base + offset : nullptr, x + offset, n, a.params, stream);
-    valid = used != 0;
-    left -= used;
+    const std::byte* from = base ? base + offset : nullptr;
+    for (std::size_t i = 0; i < wires.size() && valid; ++i) {
+      const std::size_t used = decode_block(wires[i].data() + at[i], wires[i].size() - at[i], from,
+                                            x + offset, n, a.params, stream);
+      valid = used != 0;
+      at[i] += used;
+      from = x + offset;
+    }
   }
   if (stream) _mm_sfence();
-  return valid && left == 0 ? Decoded::ok : Decoded::malformed;
+  for (std::size_t i = 0; i < wires.size(); ++i) valid &= at[i] == wires[i].size();
+  return valid ? Decoded::ok : Decoded::malformed;
+}
+template <class T, class Block>
+Decoded decode_blocks(const DecodeArgs& a, std::size_t block, Block decode_block) {
+  const WireView wire{a.wire, a.wire_bytes};
+  return decode_blocks<T>(a, {&wire, 1}, block, decode_block);
 }
 
 // The loops of a sparse codec Q over the blocks of a wire. Block has block_bound(n, params), encode_block and
@@ -248,6 +260,10 @@ struct SparseBlocks {
 
   static Decoded decode(const DecodeArgs& a) noexcept {
     return decode_blocks<T>(a, Q::block(a.params), &Block::decode_block);
+  }
+  static constexpr bool kSums = true;
+  static Decoded decode_sum(const DecodeArgs& a, std::span<const WireView> wires) noexcept {
+    return decode_blocks<T>(a, wires, Q::block(a.params), &Block::decode_block);
   }
 
  private:

@@ -56,7 +56,6 @@ struct Bins : RowFunctions<Bins<T>> {
     std::uint32_t above[kMaxSparseBlock / kLanes + 2], below[kMaxSparseBlock / kLanes + 2];
     T most[kMaxSparseBlock / 8];  // of each bin
     MQ_INLINE Sent() {}           // arrays are not set
-    MQ_INLINE T value(bool positive) const { return positive ? scale : -scale; }
   };
 
   template <Feedback F>
@@ -206,10 +205,11 @@ struct Bins : RowFunctions<Bins<T>> {
   template <Feedback F>
   static void keep(const Source<T, F>& source, const std::byte* v, std::size_t n, const Sent& sent) {
     if constexpr (F == Feedback::carry) {
+      const T value[2]{-sent.scale, sent.scale};
       for (std::size_t g = 0; g * kLanes < n; ++g)
         for (std::uint32_t bits = sent.above[g] | sent.below[g]; bits != 0; bits &= bits - 1) {
           const auto lane = static_cast<std::size_t>(std::countr_zero(bits)), i = g * kLanes + lane;
-          set_element<T>(source.residual, i, element<T>(v, i) - sent.value((sent.above[g] >> lane & 1) != 0));
+          set_element<T>(source.residual, i, element<T>(v, i) - value[sent.above[g] >> lane & 1]);
         }
     } else if constexpr (F == Feedback::deposit) {
       const auto add = [&](std::size_t g, auto width) __attribute__((always_inline)) {
@@ -289,6 +289,7 @@ struct Bins : RowFunctions<Bins<T>> {
     template <class Sink>
     MQ_INLINE bool operator()(Sink& sink) const {
       if (bytes % p.entry != 0) return false;
+      const T value[2]{-scale, scale};  // not chosen by a branch: no processor foresees signs
       std::size_t begin = 0, next = 0;  // of the bin; the first position that its next entry may have
       for (std::size_t i = 0; i < bytes; i += p.entry) {
         const std::uint32_t entry = p.get(payload + i);
@@ -298,7 +299,7 @@ struct Bins : RowFunctions<Bins<T>> {
           if (next != 0) return false;
         } else {
           if (position < next || position >= std::min(p.bin, n - begin)) return false;
-          sink(begin + position, (entry & p.above()) != 0 ? scale : -scale);
+          sink(begin + position, value[(entry & p.above()) != 0]);
           next = position + 1;
         }
         if ((entry & p.last()) == 0) continue;

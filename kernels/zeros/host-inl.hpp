@@ -5,11 +5,13 @@
 // notices this early and copies the block instead. With feedback carry, v replaces the residual first, and
 // zeros replace v at the end.
 #pragma once
+#include "kernels/host/family-inl.hpp"
 #include "kernels/sparse/entries-inl.hpp"
 
 template <class T, class Q>
 struct ZeroRuns {
   using L = Lanes<T>;
+  static constexpr bool kSums = true;
   static constexpr std::size_t kGroupBytes = kLanes * sizeof(T);
   static constexpr std::size_t kBlock = Q::kBlock, kGroups = kBlock / kLanes;
   using Count = std::uint32_t;
@@ -35,7 +37,24 @@ struct ZeroRuns {
     return result;
   }
 
-  static Decoded decode(const DecodeArgs& a) noexcept { return decode_blocks<T>(a, kBlock, &decode_block); }
+  static Decoded decode(const DecodeArgs& a) noexcept {
+    const WireView wire{a.wire, a.wire_bytes};
+    return decode_sum(a, {&wire, 1});
+  }
+
+  static Decoded decode_sum(const DecodeArgs& a, std::span<const WireView> wires) noexcept {
+    const DefaultFloatingPoint environment;
+    const bool stream = a.stream && a.base != a.x;  // in place, x is in the cache already
+    const auto with = [&](auto count) {
+      return a.base ? decode_wires<true>(a, wires.data(), count, stream)
+                    : decode_wires<false>(a, wires.data(), count, stream);
+    };
+    const Decoded result = wires.size() == 1   ? with(std::integral_constant<std::size_t, 1>{})
+                           : wires.size() == 2 ? with(std::integral_constant<std::size_t, 2>{})
+                                               : with(wires.size());
+    if (stream) _mm_sfence();
+    return result;
+  }
 
  private:
   // The parts of a block on the wire: count, one bit per group, elements, bits of the groups.
@@ -141,32 +160,67 @@ struct ZeroRuns {
     found.count += static_cast<std::size_t>(std::popcount(bits));
   }
 
-  // The parts of a block on the wire, and its end.
-  struct Parts {
-    const std::byte *top, *values, *bits, *end;  // top and bits: null if all elements are there
-  };
-
-  // Returns the size of the block in bytes, or 0 if it is malformed.
-  static std::size_t decode_block(const std::byte* wire, std::size_t left, const std::byte* base,
-                                  std::byte* x, std::size_t n, const Params&, bool stream) {
-    Count count;
-    if (left < sizeof count) return 0;
-    std::memcpy(&count, wire, sizeof count);
-    wire += sizeof count;
-    left -= sizeof count;
-    const std::size_t values = count * sizeof(T), head = count == n ? 0 : top_bytes(n);
-    if (count > n || left < head + values) return 0;
-    Parts parts{nullptr, wire + head, nullptr, wire + left};
-    std::size_t groups = 0;
-    if (count < n) {
-      parts.top = wire;
-      parts.bits = parts.values + values;
-      groups = valid_groups(wire, parts.bits, left - head - values, count, n);
-      if (groups > kGroups) return 0;
+  template <bool kAdd, class Number>
+  static Decoded decode_wires(const DecodeArgs& a, const WireView* wires, Number number, bool stream) {
+    const auto* const base = static_cast<const std::byte*>(a.base);
+    auto* const x = static_cast<std::byte*>(a.x);
+    std::size_t at[kMostOf<Number>] = {};  // of the block on each wire
+    for (std::size_t begin = 0; begin < a.n; begin += kBlock) {
+      const std::size_t n = std::min(kBlock, a.n - begin), offset = begin * sizeof(T);
+      Parts parts[kMostOf<Number>];
+      for (std::size_t i = 0; i < number; ++i) {
+        const std::size_t used = parts[i].open(wires[i].data() + at[i], wires[i].size() - at[i], n);
+        if (used == 0) return Decoded::malformed;
+        at[i] += used;
+      }
+      store_by(stream, x + offset, [&](auto store) {
+        put_groups<kAdd>(parts, number, kAdd ? base + offset : nullptr, x + offset, n, store);
+      });
     }
-    base ? put_block<true>(parts, base, x, n, stream) : put_block<false>(parts, base, x, n, stream);
-    return sizeof count + head + values + groups * sizeof(std::uint32_t);
+    for (std::size_t i = 0; i < number; ++i)
+      if (at[i] != wires[i].size()) return Decoded::malformed;
+    return Decoded::ok;
   }
+
+  // The parts of a block on a wire, and the end of the wire. top and bits: null if all elements are there.
+  struct Parts {
+    const std::byte *top = nullptr, *values = nullptr, *bits = nullptr, *end = nullptr;
+
+    // Returns the size of the block in bytes, or 0 if it is malformed.
+    std::size_t open(const std::byte* wire, std::size_t left, std::size_t n) {
+      Count count;
+      if (left < sizeof count) return 0;
+      std::memcpy(&count, wire, sizeof count);
+      wire += sizeof count;
+      left -= sizeof count;
+      const std::size_t all = count * sizeof(T), head = count == n ? 0 : top_bytes(n);
+      if (count > n || left < head + all) return 0;
+      values = wire + head;
+      end = wire + left;
+      std::size_t groups = 0;
+      if (count < n) {
+        top = wire;
+        bits = values + all;
+        groups = valid_groups(wire, bits, left - head - all, count, n);
+        if (groups > kGroups) return 0;
+      }
+      return sizeof count + head + all + groups * sizeof(std::uint32_t);
+    }
+    // Returns the elements of group g and advances to the next group.
+    template <class W>
+    MQ_INLINE L next(std::size_t g, W width) {
+      if (top == nullptr) {
+        ask_ahead<T>(values, g);
+        return L::load(values + g * kGroupBytes, width);
+      }
+      if ((std::to_integer<unsigned>(top[g / 8]) >> g % 8 & 1) == 0) return L::all(T{0});
+      const std::uint32_t of_group = load_bits(bits, Whole{});
+      const L v = expand_lanes<T>(values, of_group, end);
+      bits += sizeof of_group;
+      values += static_cast<std::size_t>(std::popcount(of_group)) * sizeof(T);
+      return v;
+    }
+  };
 
   static constexpr std::size_t kMalformed = kGroups + 1;
   // Returns the number of groups with elements. kMalformed if their bits are incomplete or do not mark
@@ -186,51 +240,19 @@ struct ZeroRuns {
     return elements == count ? groups : kMalformed;
   }
 
-  template <bool kAdd>
-  static void put_block(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n, bool stream) {
-    store_by(stream, x, [&](auto store) { put_groups<kAdd>(parts, base, x, n, store); });
-  }
-  template <bool kAdd, class Store>
-  static void put_groups(const Parts& parts, const std::byte* base, std::byte* x, std::size_t n,
+  template <bool kAdd, class Number, class Store>
+  static void put_groups(Parts* parts, Number number, const std::byte* base, std::byte* x, std::size_t n,
                          Store store) {
-    if (parts.top == nullptr) return put_all<kAdd>(parts.values, base, x, n, store);
-    Parts next = parts;
     const std::size_t whole = n / kLanes, rest = n % kLanes;
+    const auto sum = [&](std::size_t g, auto width) __attribute__((always_inline)) {
+      L v = sum_of<kAdd>(base, g, parts[0].next(g, width), width);
+      for (std::size_t i = 1; i < number; ++i) v = sum_of(v, parts[i].next(g, width));
+      return v;
+    };
     for (std::size_t g = 0; g < whole; ++g) {
       if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
-      put<kAdd>(expanded(next, g), base, x, g, Whole{}, store);
+      sum(g, Whole{}).store(x + g * kGroupBytes, store);
     }
-    if (rest) put<kAdd>(expanded(next, whole), base, x, whole, Part{rest}, Part{rest});
-  }
-  template <bool kAdd, class Store>
-  static void put_all(const std::byte* values, const std::byte* base, std::byte* x, std::size_t n,
-                      Store store) {
-    const std::size_t whole = n / kLanes, rest = n % kLanes;
-    for (std::size_t g = 0; g < whole; ++g) {
-      ask_ahead<T>(values, g);
-      if constexpr (std::is_same_v<Store, Whole>) ask_ahead<T>(x, g);
-      put<kAdd>(L::load(values + g * kGroupBytes, Whole{}), base, x, g, Whole{}, store);
-    }
-    if (rest)
-      put<kAdd>(L::load(values + whole * kGroupBytes, Part{rest}), base, x, whole, Part{rest}, Part{rest});
-  }
-
-  // Returns the elements of group g and advances to the next group.
-  static MQ_INLINE L expanded(Parts& next, std::size_t g) {
-    if ((std::to_integer<unsigned>(next.top[g / 8]) >> g % 8 & 1) == 0) return L::all(T{0});
-    const std::uint32_t bits = load_bits(next.bits, Whole{});
-    const L v = expand_lanes<T>(next.values, bits, next.end);
-    next.bits += sizeof bits;
-    next.values += static_cast<std::size_t>(std::popcount(bits)) * sizeof(T);
-    return v;
-  }
-
-  template <bool kAdd, class W, class Store>
-  static MQ_INLINE void put(L v, const std::byte* base, std::byte* x, std::size_t g, W width, Store store) {
-    if constexpr (kAdd) {
-      v = L::load(base + g * kGroupBytes, width) + v;
-      v = L::select(v.ordered(), v, L::all(std::numeric_limits<T>::quiet_NaN()));
-    }
-    v.store(x + g * kGroupBytes, store);
+    if (rest) sum(whole, Part{rest}).store(x + whole * kGroupBytes, Part{rest});
   }
 };

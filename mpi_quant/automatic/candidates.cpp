@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 #include <string_view>
 
@@ -34,24 +35,17 @@ constexpr std::array kWithFeedback{
 };
 constexpr Usual kBound{"", 1.2, 0.9, 1.5, true};
 
-// bf16 and f16 lose at most half a unit in the last of 8 or 11 bits of each element. With f16 an element that
-// is far below the greatest of its block loses more, but then it is of little account in the vector.
-constexpr double kHalfError = 0x1p-8;
-
 // The plans that are worth a try: few messages, or few bytes. At two ranks all plans are one of the two.
-std::vector<const PlanRow*> plans_for(int ranks) {
-  constexpr std::array<std::string_view, 2> few{"allgather", "direct"};
-  constexpr std::array<std::string_view, 3> many{"recursive_doubling", "grid", "direct"};
-  constexpr int kFew = 8;
-  std::vector<const PlanRow*> out;
-  if (ranks < kFew)
-    for (const std::string_view name : few) out.push_back(find_plan(name));
-  else
-    for (const std::string_view name : many) out.push_back(find_plan(name));
-  return out;
-}
+struct AutoPlan {
+  std::string_view name;
+  int losses;  // encodes on the way; 0: one in each of log2 P rounds
+};
+constexpr std::array kFewRanks{AutoPlan{"allgather", 1}, AutoPlan{"direct", 2}};
+constexpr std::array kManyRanks{AutoPlan{"recursive_doubling", 0}, AutoPlan{"grid", 3},
+                                AutoPlan{"direct", 2}};
+constexpr int kMany = 8;
 
-void add(const CallClass& calls, const Usual& usual, std::string_view text, bool has_sure_error,
+void add(const CallClass& calls, const Usual& usual, std::string_view text, bool is_sure,
          std::vector<AutoCandidate>& out) {
   Result<Method> method = parse_method(text);
   if (!method.ok() || method->exact()) return;  // cannot happen: a test parses every word of the tables
@@ -61,13 +55,19 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
                           .decode_s = usual.decode_ns * scale * 1e-9,
                           .wire_bytes = usual.wire_bytes,
                           .sized_by_data = usual.sized_by_data,
-                          .has_sure_error = has_sure_error};
+                          .is_sure = is_sure};
   if (method->codec->lossless || usual.sized_by_data)
     candidate.wire_bytes = usual.wire_bytes * static_cast<double>(kernels::element_bytes(calls.element)) / 4;
-  for (const PlanRow* const plan : plans_for(calls.ranks)) {
-    candidate.method.plan = plan;
+  candidate.usual_bytes = candidate.wire_bytes;
+  const auto add_over = [&](const AutoPlan& plan) {
+    candidate.method.plan = find_plan(plan.name);
+    candidate.losses = plan.losses > 0 ? plan.losses : std::bit_width(static_cast<unsigned>(calls.ranks - 1));
     out.push_back(candidate);
-  }
+  };
+  if (calls.ranks < kMany)
+    std::for_each(kFewRanks.begin(), kFewRanks.end(), add_over);
+  else
+    std::for_each(kManyRanks.begin(), kManyRanks.end(), add_over);
 }
 
 }  // namespace
@@ -75,12 +75,9 @@ void add(const CallClass& calls, const Usual& usual, std::string_view text, bool
 std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
   std::vector<AutoCandidate> out(1);
   const Automatic& limit = calls.limit;
+  if (kernels::element_bytes(calls.element) < sizeof(float)) return out;
   const auto add_all = [&](const auto& table) {
-    for (const Usual& usual : table) {
-      const bool is_half = usual.text == "bf16" || usual.text.starts_with("f16");
-      const bool sure = limit.kind == Automatic::Kind::relative && is_half && limit.value >= kHalfError;
-      add(calls, usual, usual.text, sure, out);
-    }
+    for (const Usual& usual : table) add(calls, usual, usual.text, false, out);
   };
   for (const Usual& usual : kLossless) add(calls, usual, usual.text, true, out);
   if (limit.kind == Automatic::Kind::absolute)

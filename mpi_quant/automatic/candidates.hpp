@@ -23,15 +23,18 @@ struct CallClass {
 };
 
 struct AutoCandidate {
-  Method method;               // with its plan; of the first candidate: MPI reduces
-  double encode_s = 0;         // of an element, on one core: only orders what is tried first
-  double decode_s = 0;         // calls that ran replace the prediction
-  double wire_bytes = 0;       // of an element: what is usual for the codec, until a sample says it
+  Method method;  // with its plan; of the first candidate: MPI reduces
+  // Of an element, on one core. They only order what is tried first; calls that ran replace the prediction.
+  double encode_s = 0, decode_s = 0;
+  double usual_bytes = 0;      // on the wire, of an element
+  double wire_bytes = 0;       // the same, but what the last sample said
   bool sized_by_data = false;  // only a sample tells
-  bool has_sure_error = true;  // no sample is needed to know that its error is within the limit
+  bool is_sure = true;         // lossless, or it promises that each element is within the limit
+  double losses = 1;           // encodes between an element and its sum, with errors of about the same share
 };
 
-// The first candidate is MPI's own reduction. May throw std::bad_alloc.
+// The first candidate is MPI's own reduction. Half types have no other: the codec of the type sums them. May
+// throw std::bad_alloc.
 std::vector<AutoCandidate> candidates_of(const CallClass& calls);
 
 // The prices of a network on which MPI's own reduction takes dense_s and an agreement agreement_s. An

@@ -15,14 +15,15 @@ constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a predictio
 constexpr double kUnknownAgreement = 0.1;             // of MPI's time
 constexpr double kAhead = 0.985;                      // of the fastest: else a candidate is not worth a try
 constexpr double kFarAbove = 1.3, kFarBelow = 0.77;
-constexpr unsigned kFarInARow = 4;
+constexpr unsigned kFarInARow = 4, kFarDense = 3;
+constexpr double kWindow = 200;  // calls that the budget is for
 constexpr double kSmallChange = 0.1, kNewShare = 0.1;
 constexpr double kMostOff = 5;    // a candidate, from the model
 constexpr double kJudging = 1.5;  // MPI's times that judging a result takes: the exact sum, and passes
 constexpr unsigned kMostSplits = 3;
 constexpr std::uint64_t kPause = 64, kFirstRetry = 32;
-// The owner of an element encodes the sum once more, with an error of about the same share.
-constexpr double kTwoEncodes = 1.41421356;
+constexpr std::uint64_t kLooksAgain = 24;  // calls until a size is asked for again
+constexpr double kOtherSize = 0.2;         // a size that has changed by this share
 
 bool is_far(double seconds, double usual) {
   return usual > 0 && (seconds > kFarAbove * usual || seconds < kFarBelow * usual);
@@ -45,12 +46,13 @@ double Chooser::time(const Known& known) const {
 double Chooser::seconds(std::size_t i) const { return known_[i].runs == 0 ? 0 : time(known_[i]); }
 
 bool Chooser::is_within_limit(std::size_t i) const {
-  return known_[i].error < 0 || allows(i, known_[i].error);
+  return known_[i].error < 0 || allows(i, known_[i].error, margin_);
 }
 
-bool Chooser::allows(std::size_t i, double error) const {
-  if (i == 0 || candidates_[i].has_sure_error) return true;
-  const double factor = calls_.limit.kind == Automatic::Kind::relative ? kTwoEncodes * margin_ : 1;
+bool Chooser::allows(std::size_t i, double error, double margin) const {
+  if (i == 0 || candidates_[i].is_sure) return true;
+  const bool is_relative = calls_.limit.kind == Automatic::Kind::relative;
+  const double factor = is_relative ? std::sqrt(candidates_[i].losses) * margin : 1;
   return error * factor <= calls_.limit.value;
 }
 
@@ -64,7 +66,7 @@ Choice Chooser::favourite_choice() const {
 // ago.
 bool Chooser::asks_for_sample(std::size_t i) const {
   const Known& k = known_[i];
-  if (k.error < 0) return !candidates_[i].has_sure_error || candidates_[i].sized_by_data;
+  if (k.error < 0) return !candidates_[i].is_sure || candidates_[i].sized_by_data;
   return !is_within_limit(i) && totals_.calls >= k.retry;
 }
 
@@ -73,7 +75,7 @@ bool Chooser::asks_for_sample(std::size_t i) const {
 bool Chooser::must_be_judged(std::size_t i) const {
   const Known& k = known_[i];
   const bool can_be = i != 0 && calls_.limit.kind == Automatic::Kind::relative &&
-                      !candidates_[i].method.codec->lossless && !candidates_[i].has_sure_error;
+                      !candidates_[i].method.codec->lossless && !candidates_[i].is_sure;
   if (!can_be || totals_.calls < k.next_judged) return false;
   return frozen_ == i || (k.runs >= kTries && account_s_ >= kJudging * dense_s());
 }
@@ -110,19 +112,24 @@ double Chooser::cost_of_try(std::size_t i) const {
                   asks_for_sample(i) ? agreement_s_ : 0.0);
 }
 
-// The next candidate to be tried on a sample in the agreement of another call: one that would be ahead, or
-// else one whose size only the sample tells; 0: none.
+// The next candidate to be tried on a sample in the agreement of another call: one that would be ahead; or
+// else the one whose size was asked for longest ago; 0: none.
 std::size_t Chooser::worth_a_scout(std::size_t best) const {
-  std::size_t found = 0;
+  std::size_t ahead = 0, sized = 0;
   double least = kAhead * time(known_[best]);
   for (std::size_t i = 1; i < known_.size(); ++i) {
-    if (!asks_for_sample(i)) continue;
-    const double expected = time(known_[i]) * kOptimism;
-    const bool is_ahead = expected < least && known_[i].predicted > 0;
-    if (is_ahead) least = expected;
-    if (is_ahead || (found == 0 && candidates_[i].sized_by_data)) found = i;
+    const Known& k = known_[i];
+    const double expected = time(k) * kOptimism;
+    if (asks_for_sample(i) && k.predicted > 0 && expected < least) {
+      least = expected;
+      ahead = i;
+    }
+    const bool is_old = k.error < 0 || totals_.calls - k.sampled_at >= kLooksAgain;
+    if (candidates_[i].sized_by_data && i != best && is_old &&
+        (sized == 0 || k.sampled_at < known_[sized].sampled_at))
+      sized = i;
   }
-  return found;
+  return ahead != 0 ? ahead : sized;
 }
 
 // MPI's reduction instead of a favourite that is s times as fast costs s - 1 of its calls: one call in
@@ -135,6 +142,8 @@ std::uint64_t Chooser::calls_between_dense(std::size_t best) const {
 
 // An agreement in a call that MPI reduces may take most of what the account gets.
 std::uint64_t Chooser::calls_between_agreements() const {
+  constexpr std::uint64_t kSoon = 3;
+  if (known_[0].unusual > 0) return kSoon;
   constexpr double kLeast = 8, kMostCalls = 1000, kMostOfShare = 0.8;
   return static_cast<std::uint64_t>(
       std::clamp(agreement_s_ / (kMostOfShare * kShare * std::max(dense_s(), 1e-9)), kLeast, kMostCalls));
@@ -144,8 +153,9 @@ Choice Chooser::run(std::size_t i) const {
   Choice choice;
   choice.candidate = i;
   choice.agrees = i != 0;
-  choice.sampled = i != 0 && !candidates_[i].has_sure_error;
+  choice.sampled = i != 0 && !candidates_[i].is_sure;
   choice.judged = must_be_judged(i);
+  choice.margin = margin_;
   return choice;
 }
 
@@ -163,9 +173,15 @@ Choice Chooser::next() {
   ++totals_.calls;
   account_s_ = std::min(account_s_ + kShare * dense_s(), kMost * dense_s());
   now_ = {};
-  if (frozen_ != kNone) return now_ = run(frozen_);
+  spent_s_ *= 1 - 1.0 / kWindow;
+  if (frozen_ != kNone) now_ = run(frozen_);
+  // So that all know of a rank that has no memory for this class.
+  now_.agrees = now_.agrees || totals_.calls == 1;
+  if (frozen_ != kNone) return now_;
   if (totals_.calls <= kExactCalls || totals_.calls < paused_until_) return now_;
-  const std::size_t best = favourite(), tried = knows_network() ? worth_a_try(best) : 0;
+  const std::size_t best = favourite();
+  const bool may_try = knows_network() && known_[0].unusual == 0;
+  const std::size_t tried = may_try ? worth_a_try(best) : knows_network() ? best : 0;
   const bool is_due = best != 0 && tried == best && totals_.calls - last_dense_ >= calls_between_dense(best);
   if (is_due || tried == 0 || wants_dense_) {
     now_ = leave_to_mpi(best == 0);
@@ -189,6 +205,7 @@ void Chooser::fit() {
 
 void Chooser::pay(double seconds) {
   account_s_ -= seconds;
+  spent_s_ += seconds;
   totals_.explored_s += std::max(seconds, 0.0);
 }
 
@@ -210,7 +227,10 @@ void Chooser::add_time(std::size_t i, double seconds) {
   const double gain = dense_s() - seconds;
   account_s_ = std::min(account_s_ + gain, kMost * dense_s());
   totals_.saved_s += gain;
-  if (gain < 0) totals_.explored_s -= gain;
+  if (gain < 0) {
+    totals_.explored_s -= gain;
+    spent_s_ -= gain;
+  }
   k.times[k.runs % kKept] = seconds;
   ++k.runs;
   if (k.predicted > 0 && k.runs == kTries)
@@ -240,12 +260,13 @@ void Chooser::watch(std::size_t i, double seconds) {
     wants_dense_ = true;
 }
 
+// A time that is far from the others is looked at again soon: among compressed calls by the next call, where
+// MPI reduces by agreements in short intervals.
 void Chooser::add_dense(double seconds) {
   Known& k = known_[0];
   const bool is_far_off = k.runs > 0 && is_far(seconds, dense_s());
   k.unusual = is_far_off ? k.unusual + 1 : 0;
-  // A call among compressed ones is looked at once more; where MPI reduces, the number is a median.
-  if (is_far_off && favourite() != 0 && k.unusual < 2) {
+  if (is_far_off && k.unusual < kFarDense) {
     wants_dense_ = true;
     return;
   }
@@ -254,7 +275,8 @@ void Chooser::add_dense(double seconds) {
   k.times[k.runs % kKept] = seconds;
   ++k.runs;
   if (!is_first) return;
-  account_s_ = kFirst * dense_s();
+  // What a change allows to try again is what 200 calls may cost, less what they have cost so far.
+  account_s_ = std::clamp(kShare * kWindow * dense_s() - spent_s_, 0.0, kFirst * dense_s());
   fit();
 }
 
@@ -269,17 +291,26 @@ void Chooser::hear_times(const Heard& heard) {
   if (const double s = seconds(heard.dense_rate); s > 0) add_dense(s);
   if (const double s = seconds(heard.call_rate); s > 0 && timed_ != kNone && timed_ != 0) add_time(timed_, s);
   account_s_ += std::exchange(reserved_s_, 0.0);
-  if (now_.candidate == 0) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
 }
 
-void Chooser::take_sample(std::size_t i, const Sampled& sampled) {
-  Known& k = known_[i];
-  k.error = static_cast<double>(sampled.error);
-  if (candidates_[i].sized_by_data && sampled.wire_bytes > 0) {
-    candidates_[i].wire_bytes = static_cast<double>(sampled.wire_bytes);
-    if (dense_s() > 0 && k.runs == 0) predict(i);
+// The sample says the same of all plans of a codec.
+void Chooser::take_sample(std::size_t of, const Sampled& sampled) {
+  const Method& tried = candidates_[of].method;
+  for (std::size_t i = 1; i < known_.size(); ++i) {
+    AutoCandidate& c = candidates_[i];
+    if (c.method.codec != tried.codec || c.method.params != tried.params) continue;
+    Known& k = known_[i];
+    k.error = static_cast<double>(sampled.error);
+    k.sampled_at = totals_.calls;
+    const double bytes = static_cast<double>(sampled.wire_bytes), before = c.wire_bytes;
+    if (c.sized_by_data && bytes > 0) {
+      c.wire_bytes = bytes;
+      // What it took is of no use any more.
+      if (frozen_ == kNone && std::abs(bytes - before) > kOtherSize * before) k.runs = 0;
+      if (frozen_ == kNone && dense_s() > 0 && k.runs == 0) predict(i);
+    }
+    if (!is_within_limit(i)) miss(k);
   }
-  if (!is_within_limit(i)) miss(k);
 }
 
 void Chooser::miss(Known& k) {
@@ -288,22 +319,32 @@ void Chooser::miss(Known& k) {
   ++k.misses;
 }
 
-bool Chooser::heard(const Heard& heard) {
+bool Chooser::heard(const Heard& heard, bool runs) {
   last_agreement_ = totals_.calls;
-  splits_ = 0;
   if (frozen_ == kNone) hear_times(heard);
   if (now_.scouted != 0) take_sample(now_.scouted, heard.scouted);
   if (now_.sampled) take_sample(now_.candidate, heard.own);
-  const bool stands = !now_.sampled || is_within_limit(now_.candidate);
-  timed_ = stands ? now_.candidate : kNone;
-  totals_.compressed += stands && now_.candidate != 0;
-  totals_.inexact += !stands;
-  if (!stands) pay(agreement_s_);
-  return stands;
+  const bool allowed = !now_.sampled || is_within_limit(now_.candidate);
+  const bool ran = now_.candidate != 0 && allowed && runs;
+  if (now_.agrees && !ran) pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
+  timed_ = ran ? now_.candidate : kNone;
+  totals_.compressed += ran;
+  totals_.inexact += !allowed;
+  if (now_.candidate != 0 && allowed && !runs)
+    count_split();
+  else
+    splits_ = 0;
+  return allowed;
 }
 
 void Chooser::split() {
   timed_ = kNone;
+  pay(agreement_s_ > 0 ? agreement_s_ : kUnknownAgreement * dense_s());
+  count_split();
+}
+
+// The choice was not followed. After some such calls in a row MPI reduces for a while, without agreements.
+void Chooser::count_split() {
   if (++splits_ < kMostSplits) return;
   splits_ = 0;
   paused_until_ = totals_.calls + kPause;
@@ -324,6 +365,48 @@ bool Chooser::judged(double error) {
   miss(k);
   k.next_judged = 0;
   return false;
+}
+
+void Chooser::restart() noexcept {
+  std::fill(known_.begin(), known_.end(), Known{});
+  for (AutoCandidate& candidate : candidates_) candidate.wire_bytes = candidate.usual_bytes;
+  totals_ = {};
+  network_ = {};
+  now_ = {};
+  timed_ = frozen_ = kNone;
+  agreement_s_ = account_s_ = reserved_s_ = spent_s_ = 0;
+  margin_ = kMargin;
+  last_dense_ = last_agreement_ = paused_until_ = 0;
+  splits_ = 0;
+  wants_dense_ = false;
+}
+
+void ChoiceSummary::add(const ChoiceSummary& other) {
+  if (known.learnt_from < other.known.learnt_from) known = other.known;
+  Chooser::Totals& sum = totals;
+  const Chooser::Totals& of = other.totals;
+  sum.calls += of.calls;
+  sum.compressed += of.compressed;
+  sum.inexact += of.inexact;
+  sum.saved_s += of.saved_s;
+  sum.explored_s += of.explored_s;
+  sum.worst_error = std::max(sum.worst_error, of.worst_error);
+  sum.judgements += of.judgements;
+  sum.changes += of.changes;
+}
+
+std::uint16_t Chooser::state() const {
+  const std::uint64_t all = Hash{}
+                                .add(totals_.calls)
+                                .add(account_s_)
+                                .add(margin_)
+                                .add(agreement_s_)
+                                .add(frozen_)
+                                .add(now_.candidate)
+                                .add(now_.scouted)
+                                .add(now_.judged)
+                                .value();
+  return static_cast<std::uint16_t>(all >> 48 ^ all);
 }
 
 void Chooser::freeze(const KnownClass* known) {

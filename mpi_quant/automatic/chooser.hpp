@@ -27,6 +27,7 @@
 #include "mpi_quant/automatic/candidates.hpp"
 #include "mpi_quant/automatic/heard.hpp"
 #include "mpi_quant/automatic/knowledge.hpp"
+#include "mpi_quant/base/hash.hpp"
 
 namespace mq {
 
@@ -37,6 +38,7 @@ struct Choice {
   std::size_t scouted = 0;    // another one that each rank tries on the sample; 0: none
   bool agrees = false;        // the call makes an agreement. A candidate but the first needs one
   bool judged = false;        // the result is compared with the exact sum
+  double margin = 1;          // by which a sample has to be better than the limit
 };
 
 class Chooser {
@@ -45,8 +47,9 @@ class Chooser {
 
   // For the next call of the class.
   Choice next();
-  // What the agreement of this call brought. False: the sample's error is over the limit, and MPI reduces.
-  bool heard(const Heard& heard);
+  // What the agreement of this call brought. runs: this rank, and so all, would now reduce by the choice; false
+  // if something else left the call to MPI. Returns false if the sample's error is over the limit: MPI reduces.
+  bool heard(const Heard& heard, bool runs = true);
   // The ranks did not reduce by the choice, because some chose otherwise or lacked memory.
   void split();
   // The relative error of a judged result, the greatest of all ranks. The caller delivers the exact sum if
@@ -55,7 +58,11 @@ class Chooser {
   // Of a call that nobody hears, because others are in flight: what runs, and whether a sample with this
   // error lets it run.
   Choice favourite_choice() const;
-  bool allows(std::size_t candidate, double error) const;
+  bool allows(std::size_t candidate, double error, double margin) const;
+  // A hash of what decides the next choices. Equal on ranks that have heard the same.
+  std::uint16_t state() const;
+  // Forgets everything.
+  void restart() noexcept;
   // From a file: its method is chosen without measuring; without a line of the file, MPI. Its error is looked
   // at all the same.
   void freeze(const KnownClass* known);
@@ -79,6 +86,7 @@ class Chooser {
   double margin() const { return margin_; }
 
  private:
+  static constexpr double kMargin = 1.25;
   static constexpr std::size_t kKept = 5;
   struct Known {
     std::array<double, kKept> times{};
@@ -87,6 +95,7 @@ class Chooser {
     double correction = 1;    // measured over predicted, when it was measured
     double error = -1;        // of the last sample; < 0: none was taken
     std::uint64_t retry = 0;  // call from which on it is scouted again, while its error is over the limit
+    std::uint64_t sampled_at = 0;  // call
     unsigned misses = 0;
     std::uint64_t judgements = 0, next_judged = 0;
     double usual = 0;                    // time, once it has run kKept times
@@ -105,6 +114,7 @@ class Chooser {
   Choice leave_to_mpi(bool is_favourite);
   void hear_times(const Heard& heard);
   void miss(Known& known);
+  void count_split();
   bool knows_network() const { return dense_s() > 0 && agreement_s_ > 0; }
   double dense_s() const { return known_[0].runs == 0 ? 0 : time(known_[0]); }
   std::uint64_t calls_between_dense(std::size_t best) const;
@@ -126,7 +136,7 @@ class Chooser {
   std::size_t timed_ = kNone;  // candidate of the call whose time comes with the next agreement
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t frozen_ = kNone;
-  double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, margin_ = 1.25;
+  double agreement_s_ = 0, account_s_ = 0, reserved_s_ = 0, spent_s_ = 0, margin_ = kMargin;
   std::uint64_t last_dense_ = 0, last_agreement_ = 0, paused_until_ = 0;
   unsigned splits_ = 0;
   bool wants_dense_ = false;
@@ -136,6 +146,8 @@ class Chooser {
 struct ChoiceSummary {
   KnownClass known;
   Chooser::Totals totals;
+  // Another communicator's summary of the same class: the line that was learnt from most calls stays.
+  void add(const ChoiceSummary& other);
 };
 
 }  // namespace mq

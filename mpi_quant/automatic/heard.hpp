@@ -3,6 +3,7 @@
 // last and did not wait. 0: not known.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -17,9 +18,11 @@ struct Sampled {
 // Not negative, and finite: samples with NaN or Inf have the greatest number as their error.
 struct Heard {
   float call_rate = 0;       // calls a second: of the call of the class that had the last agreement
-  float dense_rate = 0;      // of calls that MPI reduced since then; the median
+  float dense_rate = 0;      // of calls that MPI reduced since then; the least
   float agreement_rate = 0;  // of the last agreement
-  float unused = 0;
+  // A hash of what the rank's chooser knows, and its complement. The greatest of each are complements of each
+  // other if and only if all ranks have the same.
+  std::uint16_t state = 0, state_complement = 0;
   Sampled own, scouted;  // of Choice::candidate and Choice::scouted
 };
 // Compared as integers: a rank may treat subnormal numbers as 0.
@@ -33,9 +36,11 @@ inline Heard greatest(const Heard& a, const Heard& b) {
   return {greatest(a.call_rate, b.call_rate),
           greatest(a.dense_rate, b.dense_rate),
           greatest(a.agreement_rate, b.agreement_rate),
-          0,
+          std::max(a.state, b.state),
+          std::max(a.state_complement, b.state_complement),
           greatest(a.own, b.own),
           greatest(a.scouted, b.scouted)};
 }
+inline bool all_know_the_same(const Heard& heard) { return (heard.state ^ heard.state_complement) == 0xffff; }
 
 }  // namespace mq

@@ -97,7 +97,11 @@ Status read_bytes(const char* variable, const char* text, std::uint64_t& bytes) 
 }
 
 Status read_knowledge(Env& e) {
-  if (const char* const out = std::getenv("MPIQ_KNOWLEDGE_OUT"); is_set(out)) e.knowledge_out = out;
+  if (const char* const out = std::getenv("MPIQ_KNOWLEDGE_OUT"); is_set(out)) {
+    e.knowledge_out = out;
+    if (rank_by_launcher() == 0 && !std::ofstream(out, std::ios::app))
+      return {Code::bad_policy, std::string("MPIQ_KNOWLEDGE_OUT: cannot write \"") + out + "\""};
+  }
   const char* const path = std::getenv("MPIQ_KNOWLEDGE");
   if (!is_set(path)) return {};
   std::error_code error;

@@ -90,7 +90,7 @@ void CallRun::prepare(const Request& request, const Decision& decision, Status l
   } catch (const std::bad_alloc&) {
     local_error_ = {Code::no_memory, "out of memory"};  // short enough to need no memory
   }
-  if (decision_.chosen.calls != nullptr && element && local_error_.ok() && !rehearsal)
+  if (element && local_error_.ok() && !rehearsal)
     bring(state_, decision_.chosen, call_, *element, entry_ != nullptr ? entry_->data() : nullptr,
           maxima_.heard);
   sign(element);
@@ -246,6 +246,8 @@ void CallRun::sign(std::optional<kernels::Element> element) {
   signature_.key = from_program_ ? 0 : hash_of_key(decision_.key.view());
   if (from_program_)
     signature_.kind = kIntercepted;
+  else if (decision_.chosen.calls != nullptr || decision_.chosen.lacks_memory)
+    signature_.kind = exact_ == Exact::here ? kChosenNonblocking : kChosen;
   else if (rehearsal_)
     signature_.kind = kInit;
   else if (method.exact() && exact_ == Exact::here)

@@ -93,14 +93,6 @@ Outcome run_scheme(CommState& state, const Request& request, const Decision& dec
       {Code::bad_argument, "this library has no scheme " + std::string(decision.method.scheme->name)});
 }
 
-// If auto is asked for, all ranks choose here, whatever they decide later.
-void ask_choice(Situation& s, Chosen& chosen) {
-  const Automatic* const limit = s.state->stats.exact_mode == 0 ? s.automatic() : nullptr;
-  if (limit == nullptr) return;
-  chosen = choose_automatically(s, *limit);
-  s.chosen = &chosen;
-}
-
 Decision agreed_exact(Reason why) {
   Decision decision;
   decision.leave_to_mpi(why);
@@ -137,7 +129,7 @@ Result<Decided> decide_requested(const Request& request) {
   facts.number = number;
   s.facts = &facts;
   Chosen chosen;
-  ask_choice(s, chosen);
+  s.ask_auto(chosen);
   decided.decision = decide(s);
   state.stats.declined_calls += decided.decision.declined;
   return decided;
@@ -162,12 +154,21 @@ Outcome agree_and_run(CommState& state, const Request& request, const Decision& 
   std::optional<Turn> turn(std::in_place, state);
   const bool is_crowded = !turn->local_error().ok();
   ChoiceJudge judge;
-  Outcome outcome = run_blocking(
-      state, request, is_crowded ? turn->local_error() : local_error, [&](CallRun& run, Status error) {
-        if (error.ok() && decision.chosen.choice.judged)
-          error = judge.prepare(decision.chosen, request.call, *element_of(request.call.datatype));
-        run.prepare(request, is_crowded ? decision.without_key() : decision, std::move(error));
-      });
+  const auto prepare_judge = [&]() -> Status {
+    const std::optional<kernels::Element> element = element_of(request.call.datatype);
+    MQ_TRY(check_arguments(request.call, element, false));
+    return judge.prepare(decision.chosen, request.call, *element);
+  };
+  Outcome outcome = run_blocking(state, request, is_crowded ? turn->local_error() : local_error,
+                                 [&](CallRun& run, Status error) {
+                                   Decision made = is_crowded ? decision.without_key() : decision;
+                                   if (error.ok() && decision.chosen.choice.judged) error = prepare_judge();
+                                   if (error.code() == Code::no_memory && decision.chosen.choice.judged) {
+                                     error = {};
+                                     made.leave_to_mpi(Reason::no_memory);  // MPI may have enough
+                                   }
+                                   run.prepare(request, made, std::move(error));
+                                 });
   if (!decision.chosen.choice.judged) return outcome;
   turn.reset();  // judging calls MPI
   return judge.judge(state, decision.chosen, request.call, std::move(outcome));
@@ -206,7 +207,7 @@ bool ProgramCall::decide_together() {
   }
   is_advisable_ = s.call.collective == Collective::allreduce && state_->policy.mode == Mode::advise &&
                   facts_.bytes >= kFloorBytes;
-  if (state_->policy.mode == Mode::on && state_->policy.rules.chooses()) ask_choice(s, chosen_);
+  if (state_->policy.mode == Mode::on) s.ask_auto(chosen_);
   const auto why = why_exact(Knowledge::all_ranks, s);
   if (why) decision_ = agreed_exact(*why);
   return why.has_value();
@@ -247,13 +248,12 @@ Status ProgramCall::decide_here(bool protects) noexcept {
 
 // auto with a limit for each result keeps no residual.
 bool ProgramCall::keeps_nothing(const Situation& s) const {
-  const Automatic* const limit = s.automatic();
-  return limit != nullptr && limit->kind != Automatic::Kind::feedback;
+  return s.automatic != nullptr && s.automatic->kind != Automatic::Kind::feedback;
 }
 
 // auto chose a method with feedback, and this rank does not know whose residual it would be.
 bool ProgramCall::lacks_identity(const Situation& s) const {
-  return s.automatic() != nullptr && !keeps_nothing(s) && decision_.key.empty() &&
+  return s.automatic != nullptr && !keeps_nothing(s) && decision_.key.empty() &&
          !decision_.method.codec->lossless;
 }
 
@@ -277,7 +277,8 @@ Outcome ProgramCall::run() noexcept {
       if (state_->policy.mode != Mode::on) {
         (void)decide_here(false);
         // What auto would choose shows only when it may measure.
-        const bool would = decision_.reason == Reason::compressed || situation_.automatic() != nullptr;
+        const bool would =
+            decision_.reason == Reason::compressed || state_->policy.rules.choose(facts_).chooses();
         return left_to_mpi(would ? Reason::would_be_compressed : decision_.reason);
       }
     }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "mpi_quant/base/env.hpp"
+#include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/choices.hpp"
 #include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
@@ -95,15 +96,18 @@ Status CallRun::enter(bool& moved) {
 Status CallRun::agreed(bool& moved) {
   const Status agreed = mq::agreed_status(agreement_.summary());
   moved = true;
+  const Heard& heard = agreement_.summary().maxima.heard;
   if (splits(agreement_.summary())) {
-    if (decision_.chosen.calls != nullptr) disagree(decision_.chosen);
+    disagree(decision_.chosen, heard);
     forget_unused_key();
     decision_.leave_to_mpi(Reason::split);
-    finish({}, false);
+    if (exact_ == Exact::here)
+      stage_ = Stage::turn;
+    else
+      finish({}, false);
     return {};
   }
-  if (agreed.ok() && !rehearsal_ && decision_.chosen.calls != nullptr &&
-      !hear(decision_.chosen, agreement_.summary().maxima.heard)) {
+  if (agreed.ok() && !rehearsal_ && !hear(decision_.chosen, heard, follows_choice(decision_))) {
     forget_unused_key();
     decision_.leave_to_mpi(Reason::inexact);
   }
@@ -187,13 +191,13 @@ void CallRun::finish(Status status, bool delivered) {
   stage_ = Stage::done;
 }
 
-// For auto: how long the codecs took, or who is to be told how long MPI takes.
+// For auto: how long the codecs took, or who is to be told how long MPI will take from now on.
 void CallRun::tell_time() {
   const Chosen& chosen = decision_.chosen;
   if (outcome_.ran && outcome_.status.ok()) took(chosen);
   if (outcome_.ran || !chosen.teaches) return;
   outcome_.clock = clock_of(chosen);
-  outcome_.begin_s = chosen.begin_s;
+  outcome_.begin_s = now_s();
 }
 
 void CallRun::drop_residual() {

@@ -1,5 +1,8 @@
 #include "mpi_quant/core/choices.hpp"
 
+#include <mpi.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,6 +14,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -31,7 +36,13 @@ namespace mq {
 // One class. Its address stays as long as its communicator.
 class ChoiceClass final : public CallClock {
  public:
-  explicit ChoiceClass(const CallClass& calls) : chooser(calls) {}
+  ChoiceClass(const CallClass& calls, const CommState& state) : chooser(calls) {
+    const auto& knowledge = state.policy.knowledge;
+    if (!knowledge) return;
+    frozen_ = true;
+    if (const KnownClass* const known = find_known(*knowledge, calls)) known_ = *known;
+    chooser.freeze(known_ ? &*known_ : nullptr);
+  }
   // Without the mutex: only the thread that makes the class's blocking calls uses these times.
   void dense_took(std::size_t bytes, double begin_s) noexcept override {
     times.add_dense(scaled(now_s() - begin_s, bytes));
@@ -40,22 +51,38 @@ class ChoiceClass final : public CallClock {
   double scaled(double seconds, std::size_t bytes) const {
     return seconds * static_cast<double>(chooser.calls().bytes) / static_cast<double>(bytes);
   }
+  // Learns from the beginning, as all ranks do when one of them has missed a call.
+  void restart() noexcept {
+    chooser.restart();
+    times = {};
+    if (frozen_) chooser.freeze(known_ ? &*known_ : nullptr);
+  }
+  bool is_frozen() const { return frozen_; }
 
   Chooser chooser;
   OwnTimes times;
+
+ private:
+  bool frozen_ = false;
+  std::optional<KnownClass> known_;
 };
 
 namespace {
 
 constexpr std::size_t kMostClasses = 512;  // calls of further sizes are left to MPI
 
-using ClassKey = std::tuple<kernels::Element, Automatic::Kind, double, int>;
+using ClassKey = std::tuple<kernels::Element, Automatic::Kind, double, bool, int>;
 
 // Sizes within a factor of the square root of two. bytes: more than 0.
 int size_class(std::uint64_t bytes) {
   const int zeros = std::countl_zero(bytes);
   const std::uint64_t leading = bytes << zeros >> 32;  // its highest bit is set
   return 2 * (63 - zeros) + static_cast<int>(leading * leading >> 63);
+}
+// The size that stands for a class: a power of two, or one and a half.
+std::size_t size_of_class(int size_class) {
+  const std::size_t power = std::size_t{1} << (size_class / 2);
+  return size_class % 2 == 0 ? power : power + power / 2;
 }
 
 struct Choices;
@@ -66,8 +93,7 @@ class Memories {
   void add(const Choices* choices) { live_.push_back(choices); }
   void remove(const Choices* choices);
   std::vector<ChoiceSummary> all() const;
-  // Through a second file, so that a reader never finds half of it. Of a class that several communicators
-  // have, the line that was learnt from most calls counts.
+  // What freed communicators have learnt. Through a second file, so that a reader never finds half of it.
   void write(const std::string& path) const;
 
  private:
@@ -85,6 +111,9 @@ GuardedMemories& memories_of_process() {
 
 struct Choices final : Extension {
   Choices() {
+    int rank = -1;
+    is_writer = env().ok() && !env()->knowledge_out.empty() && !env()->has_knowledge &&
+                PMPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS && rank == 0;
     GuardedMemories& all = memories_of_process();
     const std::scoped_lock lock(all.mutex);
     all.memories.add(this);
@@ -96,6 +125,7 @@ struct Choices final : Extension {
 
   std::map<ClassKey, std::unique_ptr<ChoiceClass>> classes;
   Buffer sample, wire, decoded;
+  bool is_writer = false;  // of MPIQ_KNOWLEDGE_OUT
 };
 
 std::vector<ChoiceSummary> summaries_of(const Choices& choices) {
@@ -107,7 +137,15 @@ std::vector<ChoiceSummary> summaries_of(const Choices& choices) {
 
 void Memories::remove(const Choices* choices) {
   std::erase(live_, choices);
-  for (ChoiceSummary& summary : summaries_of(*choices)) freed_.push_back(std::move(summary));
+  for (ChoiceSummary& summary : summaries_of(*choices)) {
+    const auto same = std::find_if(freed_.begin(), freed_.end(), [&](const ChoiceSummary& other) {
+      return other.known.calls == summary.known.calls;
+    });
+    if (same == freed_.end())
+      freed_.push_back(std::move(summary));
+    else
+      same->add(summary);
+  }
 }
 
 std::vector<ChoiceSummary> Memories::all() const {
@@ -118,34 +156,25 @@ std::vector<ChoiceSummary> Memories::all() const {
 }
 
 void Memories::write(const std::string& path) const {
-  std::vector<KnownClass> lines;
-  for (const ChoiceSummary& summary : all()) {
-    const KnownClass& known = summary.known;
-    if (known.dense_s <= 0) continue;  // nothing was learnt
-    const auto same = std::find_if(lines.begin(), lines.end(),
-                                   [&](const KnownClass& line) { return line.calls == known.calls; });
-    if (same == lines.end())
-      lines.push_back(known);
-    else if (same->learnt_from < known.learnt_from)
-      *same = known;
-  }
-  const std::string beside = path + ".new";
+  const std::string beside = path + "." + std::to_string(getpid());
   std::ofstream file(beside);
   file << "# What auto has learnt: docs/auto.md\n";
-  for (const KnownClass& line : lines) file << to_string(line) << '\n';
+  for (const ChoiceSummary& summary : freed_)
+    if (summary.known.dense_s > 0) file << to_string(summary.known) << '\n';
   file.close();
   std::error_code error;
   if (file) std::filesystem::rename(beside, path, error);
+  if (!file || error) std::filesystem::remove(beside, error);
 }
 
-// Rank 0 of the program writes what it knows each time one of its communicators goes.
+// Rank 0 of the program writes what it knows each time one of its communicators goes. A run that chooses by a
+// file learns nothing, and writes none.
 Choices::~Choices() {
   try {
     GuardedMemories& all = memories_of_process();
     const std::scoped_lock lock(all.mutex);
     all.memories.remove(this);
-    const bool writes = env().ok() && !env()->knowledge_out.empty() && rank_by_launcher() == 0;
-    if (writes && !classes.empty()) all.memories.write(env()->knowledge_out);
+    if (is_writer && !classes.empty()) all.memories.write(env()->knowledge_out);
   } catch (const std::exception&) {
     // No memory, or the disk: the program goes on without the file.
   }
@@ -171,31 +200,54 @@ std::size_t runs_of_sample(const ChoiceClass& calls, std::size_t count) {
   return std::clamp<std::size_t>(count / kRun, 1, runs);
 }
 
-// Copies the sample of a vector on the host or a device. Returns its elements.
+// Copies the sample of a vector on the host. Returns its elements.
 std::size_t gather(const std::byte* vector, std::size_t count, std::size_t width, std::size_t runs,
                    std::uint64_t number, std::byte* to) {
   const std::size_t length = std::min(kRun, count), places = count / length;
   for (std::size_t r = 0; r < runs; ++r) {
     const std::size_t place = (r * places + mixed(number * kMostRuns + r) % places) / runs;
-    if (!copy_now(to + r * length * width, vector + place * length * width, length * width).ok()) return 0;
+    std::memcpy(to + r * length * width, vector + place * length * width, length * width);
   }
   return runs * length;
 }
 
-template <class T>
-float relative_error(const std::byte* before, const std::byte* after, std::size_t n) {
-  double error = 0, norm = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    T x, y;
-    std::memcpy(&x, before + i * sizeof(T), sizeof(T));
-    std::memcpy(&y, after + i * sizeof(T), sizeof(T));
-    error += static_cast<double>(x - y) * static_cast<double>(x - y);
-    norm += static_cast<double>(x) * static_cast<double>(x);
+// |a| over |b|, of n elements; the greatest number if that is none. Scaled, so that no square is lost.
+template <class T, class Of>
+float ratio_of_norms(std::size_t n, const std::byte* x, const std::byte* y, const Of& difference) {
+  double greatest = 0;
+  for (std::size_t i = 0; i < 2 * n; ++i) {
+    T value;
+    std::memcpy(&value, (i < n ? x : y) + i % n * sizeof(T), sizeof(T));
+    greatest = std::max(greatest, std::abs(static_cast<double>(value)));
   }
-  if (error == 0) return 0;
   constexpr float kMost = std::numeric_limits<float>::max();
-  const double relative = std::sqrt(error / norm);
-  return relative < static_cast<double>(kMost) ? static_cast<float>(relative) : kMost;  // also if it is a NaN
+  if (!(greatest <= std::numeric_limits<double>::max())) return kMost;
+  const double scale = greatest > 0 ? 1 / greatest : 1;
+  double above = 0, below = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    T a, b;
+    std::memcpy(&a, x + i * sizeof(T), sizeof(T));
+    std::memcpy(&b, y + i * sizeof(T), sizeof(T));
+    const double v = static_cast<double>(a) * scale, w = static_cast<double>(b) * scale, d = difference(v, w);
+    above += d * d;
+    below += v * v;
+  }
+  if (above == 0) return 0;
+  const double ratio = std::sqrt(above / below);
+  return ratio < static_cast<double>(kMost) ? static_cast<float>(ratio) : kMost;  // also if it is a NaN
+}
+
+// How far the vector y is from x, in lengths of x.
+float relative_error(const std::byte* x, const std::byte* y, std::size_t n, kernels::Element element) {
+  const auto difference = [](double v, double w) { return v - w; };
+  return element == kernels::Element::f64 ? ratio_of_norms<double>(n, x, y, difference)
+                                          : ratio_of_norms<float>(n, x, y, difference);
+}
+// How long the residual is, in lengths of x.
+float debt(const std::byte* x, const std::byte* residual, std::size_t n, kernels::Element element) {
+  const auto owed = [](double, double w) { return w; };
+  return element == kernels::Element::f64 ? ratio_of_norms<double>(n, x, residual, owed)
+                                          : ratio_of_norms<float>(n, x, residual, owed);
 }
 
 // What the candidate does to n elements of the sample.
@@ -211,7 +263,7 @@ Sampled try_on(Choices& choices, const AutoCandidate& candidate, std::size_t n, 
   const kernels::CodecOps& ops = *method.codec->ops(element, env()->isa);
   const kernels::Encoded encoded = ops.encode(out);
   Sampled sampled{0, static_cast<float>(encoded.bytes) / static_cast<float>(n)};
-  if (candidate.has_sure_error) return sampled;
+  if (candidate.is_sure) return sampled;
   kernels::DecodeArgs in;
   in.wire = out.wire;
   in.wire_bytes = encoded.bytes;
@@ -219,53 +271,72 @@ Sampled try_on(Choices& choices, const AutoCandidate& candidate, std::size_t n, 
   in.params = method.params;
   in.x = choices.decoded.data();
   if (ops.decode(in) != kernels::Decoded::ok) return kRuined;
-  sampled.error = element == kernels::Element::f64
-                      ? relative_error<double>(choices.sample.data(), choices.decoded.data(), n)
-                      : relative_error<float>(choices.sample.data(), choices.decoded.data(), n);
+  sampled.error = relative_error(choices.sample.data(), choices.decoded.data(), n, element);
   return sampled;
 }
 
-// The length of what waits in the residual, in vectors, by the sample.
-template <class T>
-float debt(const std::byte* vector, const std::byte* waits, std::size_t n) {
-  double owed = 0, norm = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    T x, r;
-    std::memcpy(&x, vector + i * sizeof(T), sizeof(T));
-    std::memcpy(&r, waits + i * sizeof(T), sizeof(T));
-    owed += static_cast<double>(r) * static_cast<double>(r);
-    norm += static_cast<double>(x) * static_cast<double>(x);
+// Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known: the
+// sample would have to wait for what makes the vector.
+void try_samples(const CommState& state, const Chosen& chosen, const Call& call, kernels::Element element,
+                 const std::byte* waits, Heard& heard) {
+  const ChoiceClass& calls = *chosen.calls;
+  const Choice& choice = chosen.choice;
+  constexpr Sampled kUnknown{std::numeric_limits<float>::max(), 0};
+  heard.own = choice.sampled ? kUnknown : Sampled{};
+  heard.scouted = choice.scouted != 0 ? kUnknown : Sampled{};
+  if (kernels::compute_element(element) != element || call.count <= 0 || call.input() == nullptr) return;
+  for (const void* const vector : {call.input(), static_cast<const void*>(waits)}) {
+    const Result<bool> there = vector == nullptr ? Result<bool>(false) : is_on_device(vector);
+    if (!there.ok() || *there) return;
   }
-  if (owed == 0) return 0;
-  constexpr float kMost = std::numeric_limits<float>::max();
-  const double vectors = std::sqrt(owed / norm);
-  return vectors < static_cast<double>(kMost) ? static_cast<float>(vectors) : kMost;
+  Choices& choices = choices_of(state);
+  const std::size_t width = kernels::element_bytes(element), count = static_cast<std::size_t>(call.count),
+                    runs = runs_of_sample(calls, count), room = runs * kRun * width;
+  if (!choices.sample.reserve(room) || !choices.decoded.reserve(room)) return;
+  const std::uint64_t number = calls.chooser.totals().calls;
+  const std::size_t n =
+      gather(static_cast<const std::byte*>(call.input()), count, width, runs, number, choices.sample.data());
+  const bool owes = calls.chooser.calls().limit.kind == Automatic::Kind::feedback;
+  if (choice.sampled && !owes)
+    heard.own = try_on(choices, calls.chooser.candidate(choice.candidate), n, element);
+  if (choice.scouted != 0)
+    heard.scouted = try_on(choices, calls.chooser.candidate(choice.scouted), n, element);
+  if (!owes) return;
+  heard.scouted.error = 0;  // what a call leaves out waits for the next
+  if (choice.sampled) heard.own = {};
+  if (!choice.sampled || waits == nullptr) return;
+  (void)gather(waits, count, width, runs, number, choices.decoded.data());
+  heard.own.error = debt(choices.sample.data(), choices.decoded.data(), n, element);
 }
 
 }  // namespace
 
-Chosen choose_automatically(const Situation& s, const Automatic& limit) {
+Chosen choose_automatically(const Situation& s, const Automatic& limit) noexcept {
   Choices& choices = choices_of(*s.state);
-  const std::size_t bytes = s.facts->bytes;
-  const ClassKey key{*s.element, limit.kind, limit.value, size_class(std::max<std::uint64_t>(bytes, 1))};
+  Chosen chosen;
+  chosen.bytes = s.facts->bytes;
+  chosen.teaches = s.is_blocking;
+  if (chosen.bytes == 0) return {};
+  const int size = size_class(chosen.bytes);
+  const ClassKey key{*s.element, limit.kind, limit.value, s.program != nullptr, size};
   auto at = choices.classes.find(key);
   if (at == choices.classes.end()) {
-    if (bytes == 0 || choices.classes.size() == kMostClasses) return {};
-    CallClass calls;
-    calls.bytes = bytes;
-    calls.element = *s.element;
-    calls.ranks = s.facts->ranks;
-    calls.limit = limit;
-    auto made = std::make_unique<ChoiceClass>(calls);
-    if (const auto& knowledge = s.state->policy.knowledge)
-      made->chooser.freeze(find_known(*knowledge, calls));
-    at = choices.classes.emplace(key, std::move(made)).first;
+    if (choices.classes.size() == kMostClasses) return {};
+    try {
+      CallClass calls;
+      calls.bytes = size_of_class(size);
+      calls.element = *s.element;
+      calls.ranks = s.facts->ranks;
+      calls.limit = limit;
+      at = choices.classes.emplace(key, std::make_unique<ChoiceClass>(calls, *s.state)).first;
+    } catch (const std::bad_alloc&) {
+      chosen.lacks_memory = true;
+      chosen.choice.agrees = true;  // as the first call of the class on the other ranks
+      return chosen;
+    }
   }
   ChoiceClass& calls = *at->second;
-  Chosen chosen;
   chosen.calls = &calls;
-  chosen.teaches = s.is_blocking;
-  chosen.bytes = bytes;
   chosen.choice = s.is_blocking ? calls.chooser.next() : calls.chooser.favourite_choice();
   if (s.is_blocking) chosen.begin_s = now_s();
   return chosen;
@@ -274,61 +345,51 @@ Chosen choose_automatically(const Situation& s, const Automatic& limit) {
 const AutoCandidate& candidate_of(const Chosen& chosen) {
   return chosen.calls->chooser.candidate(chosen.choice.candidate);
 }
+bool follows_choice(const Decision& decision) {
+  if (decision.chosen.calls == nullptr) return false;
+  return decision.method.codec == candidate_of(decision.chosen).method.codec;
+}
 CallClock* clock_of(const Chosen& chosen) { return chosen.calls; }
 
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
            const std::byte* waits, Heard& heard) noexcept {
+  constexpr std::uint16_t kNobodys = 0xffff;  // it is no complement of itself, so no rank knows the same
+  if (chosen.lacks_memory) heard.state = heard.state_complement = kNobodys;
+  if (chosen.calls == nullptr) return;
   ChoiceClass& calls = *chosen.calls;
-  if (chosen.teaches) calls.times.take(heard);
-  chosen.agreement_s = now_s();
+  if (chosen.teaches) {
+    calls.times.take(heard);
+    heard.state = calls.chooser.state();
+    heard.state_complement = static_cast<std::uint16_t>(~heard.state);
+  }
   const Choice& choice = chosen.choice;
-  if (!choice.sampled && choice.scouted == 0) return;
-  constexpr Sampled kUnknown{std::numeric_limits<float>::max(), 0};
-  heard.own = choice.sampled ? kUnknown : Sampled{};
-  heard.scouted = choice.scouted != 0 ? kUnknown : Sampled{};
-  if (kernels::compute_element(element) != element || call.count <= 0) return;
-  Choices& choices = choices_of(state);
-  const std::size_t width = kernels::element_bytes(element), count = static_cast<std::size_t>(call.count),
-                    runs = runs_of_sample(calls, count), room = runs * kRun * width;
-  if (!choices.sample.reserve(room) || !choices.decoded.reserve(room)) return;
-  const std::uint64_t number = calls.chooser.totals().calls;
-  const std::size_t n =
-      gather(static_cast<const std::byte*>(call.input()), count, width, runs, number, choices.sample.data());
-  if (n == 0) return;
-  const bool owes = calls.chooser.calls().limit.kind == Automatic::Kind::feedback;
-  if (choice.sampled && !owes) heard.own = try_on(choices, candidate_of(chosen), n, element);
-  if (choice.scouted != 0)
-    heard.scouted = try_on(choices, calls.chooser.candidate(choice.scouted), n, element);
-  if (!owes) return;
-  heard.scouted.error = 0;  // what a call leaves out waits for the next
-  if (!choice.sampled) return;
-  heard.own = {};
-  if (waits == nullptr) return;
-  if (gather(waits, count, width, runs, number, choices.decoded.data()) != n) return;
-  heard.own.error = element == kernels::Element::f64
-                        ? debt<double>(choices.sample.data(), choices.decoded.data(), n)
-                        : debt<float>(choices.sample.data(), choices.decoded.data(), n);
+  if (choice.sampled || choice.scouted != 0) try_samples(state, chosen, call, element, waits, heard);
+  chosen.agreement_s = now_s();
 }
 
-bool hear(const Chosen& chosen, const Heard& heard) noexcept {
+bool hear(const Chosen& chosen, const Heard& heard, bool runs) noexcept {
+  if (chosen.calls == nullptr) return true;
   ChoiceClass& calls = *chosen.calls;
   const Choice& choice = chosen.choice;
   if (!chosen.teaches)
-    return !choice.sampled || calls.chooser.allows(choice.candidate, static_cast<double>(heard.own.error));
+    return !choice.sampled ||
+           calls.chooser.allows(choice.candidate, static_cast<double>(heard.own.error), choice.margin);
+  if (!all_know_the_same(heard)) {
+    calls.restart();
+    return false;
+  }
   calls.times.add_agreement(now_s() - chosen.agreement_s);
-  return calls.chooser.heard(heard);
+  return calls.chooser.heard(heard, runs);
 }
 
-void disagree(const Chosen& chosen) noexcept {
-  if (chosen.teaches) chosen.calls->chooser.split();
+void disagree(const Chosen& chosen, const Heard& heard) noexcept {
+  if (chosen.calls == nullptr || !chosen.teaches) return;
+  all_know_the_same(heard) ? chosen.calls->chooser.split() : chosen.calls->restart();
 }
 
-// Codecs also reduce half types if MPI is chosen, for MPI cannot add them.
 void took(const Chosen& chosen) noexcept {
-  if (!chosen.teaches) return;
-  OwnTimes& times = chosen.calls->times;
-  const double seconds = chosen.calls->scaled(now_s() - chosen.begin_s, chosen.bytes);
-  chosen.choice.candidate == 0 ? times.add_dense(seconds) : times.add_call(seconds);
+  if (chosen.calls == nullptr || !chosen.teaches) return;
+  chosen.calls->times.add_call(chosen.calls->scaled(now_s() - chosen.begin_s, chosen.bytes));
 }
 
 std::vector<ChoiceSummary> choice_summaries() {

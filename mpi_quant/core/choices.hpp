@@ -19,13 +19,15 @@
 namespace mq {
 
 class CommState;
+struct Decision;
 struct Situation;
 
-// Chooses for a call by what all ranks know. The mutex of the state must be held. May throw std::bad_alloc,
-// before anything is counted.
-Chosen choose_automatically(const Situation& situation, const Automatic& limit);
+// Chooses for a call by what all ranks know. The mutex of the state must be held.
+Chosen choose_automatically(const Situation& situation, const Automatic& limit) noexcept;
 
 const AutoCandidate& candidate_of(const Chosen& chosen);
+// False if something else changed the decision: this rank lets MPI reduce, or sends a residual with the call.
+bool follows_choice(const Decision& decision);
 // Is to be told how long MPI's reduction of the call took.
 CallClock* clock_of(const Chosen& chosen);
 
@@ -33,10 +35,12 @@ CallClock* clock_of(const Chosen& chosen);
 // or null.
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
            const std::byte* waits, Heard& heard) noexcept;
-// After the agreement, if all ranks agreed. False: MPI reduces, because a sample lost too much.
-bool hear(const Chosen& chosen, const Heard& heard) noexcept;
+// After the agreement, if all ranks agreed. runs: by the choice. False: MPI reduces, because a sample lost too
+// much, or because ranks do not know the same: one of them had an error in an earlier call. They then learn from
+// the beginning.
+bool hear(const Chosen& chosen, const Heard& heard, bool runs) noexcept;
 // Some ranks decided otherwise, so MPI reduces.
-void disagree(const Chosen& chosen) noexcept;
+void disagree(const Chosen& chosen, const Heard& heard) noexcept;
 // The codecs have reduced the call.
 void took(const Chosen& chosen) noexcept;
 

@@ -11,6 +11,8 @@ class ChoiceClass;  // choices.cpp
 
 struct Chosen {
   ChoiceClass* calls = nullptr;  // null: nothing was to be chosen
+  // This rank has no memory for the class: MPI reduces, and all ranks begin the class again.
+  bool lacks_memory = false;
   Choice choice;
   bool teaches = false;    // the call is blocking
   std::size_t bytes = 0;   // of its vector

@@ -58,7 +58,7 @@ bool has_tripped(const Situation& s, const Decision& d) {
 
 // auto chose a method whose residual belongs to a vector that the caller does not name.
 bool lacks_name(const Situation& s, const Decision& d) {
-  const Automatic* const limit = s.automatic();
+  const Automatic* const limit = s.automatic;
   return limit != nullptr && limit->kind == Automatic::Kind::feedback && s.program == nullptr &&
          s.options->key.empty() && !d.method.exact() && !d.method.codec->lossless;
 }
@@ -118,7 +118,7 @@ constexpr Row kRows[] = {
      }},
     {Knowledge::this_rank, Reason::inexact, lacks_name},
     {Knowledge::this_rank, Reason::slower,
-     [](const Situation& s, const Decision& d) { return s.automatic() != nullptr && d.method.exact(); }},
+     [](const Situation& s, const Decision& d) { return s.automatic != nullptr && d.method.exact(); }},
     {Knowledge::this_rank, Reason::rule,
      [](const Situation&, const Decision& d) { return d.method.exact(); }},
     {Knowledge::this_rank, Reason::guard, has_tripped},
@@ -139,7 +139,7 @@ std::optional<Reason> first_reason(const Situation& s, const Decision& d) {
 
 // auto has chosen. Only methods with feedback keep a residual: the limit of the others is of each result.
 void take_choice(const Situation& s, Decision& d) {
-  if (s.automatic()->kind != Automatic::Kind::feedback) d.key = {};
+  if (s.automatic == nullptr || s.automatic->kind != Automatic::Kind::feedback) d.key = {};
   d.method = d.chosen.calls == nullptr ? Method{} : candidate_of(d.chosen).method;
 }
 
@@ -190,11 +190,18 @@ void Situation::ask_ranks() {
   is_inter = inter != 0;
 }
 
-const Automatic* Situation::automatic() const {
-  if (options->method) return options->method->chooses() ? &options->method->automatic : nullptr;
-  if (!state->policy.rules.chooses()) return nullptr;
-  const Rule* const rule = state->policy.rules.rule_for(*facts);
-  return rule != nullptr && rule->method.chooses() ? &rule->method.automatic : nullptr;
+void Situation::ask_auto(Chosen& into) {
+  // MPI cannot add half types, so it cannot stand in for other methods either.
+  if (state->stats.exact_mode != 0 || is_half(*this) || call.collective != Collective::allreduce) return;
+  if (options->method) {
+    if (options->method->chooses()) automatic = &options->method->automatic;
+  } else if (state->policy.rules.chooses()) {
+    const Rule* const rule = state->policy.rules.rule_for(*facts);
+    if (rule != nullptr && rule->method.chooses()) automatic = &rule->method.automatic;
+  }
+  if (automatic == nullptr) return;
+  into = choose_automatically(*this, *automatic);
+  chosen = &into;
 }
 
 std::optional<Reason> why_exact(Knowledge stage, const Situation& s) {

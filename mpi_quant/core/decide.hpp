@@ -70,13 +70,13 @@ struct Situation {
   const CommState* state = nullptr;
   const CallFacts* facts = nullptr;
   Control said = {};
-  const Chosen* chosen = nullptr;  // by choose_automatically, if automatic() asks for it
+  const Automatic* automatic = nullptr;  // what auto is asked for by the caller or the rule; null: it is not
+  const Chosen* chosen = nullptr;        // by choose_automatically then
 
   void ask_element();
   void ask_ranks();
-  // What auto is asked for by the caller or by the rule for this call; null: the method is given. From
-  // Knowledge::all_ranks on.
-  const Automatic* automatic() const;
+  // Sets `automatic`, and if it is asked for, `into` and `chosen`. All ranks call it for the same calls.
+  void ask_auto(Chosen& into);
 };
 
 // Why MPI reduces; none if nothing that is known at this stage speaks against the library.

@@ -26,8 +26,19 @@ struct Difference {
 };
 
 template <class T>
+double greatest_magnitude(const T* x, std::size_t n) {
+  double greatest = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    if (std::isfinite(x[i])) greatest = std::max(greatest, static_cast<double>(std::abs(x[i])));
+  return greatest;
+}
+
+// Squares are scaled by the greatest magnitude, so that those of very small or great doubles are not lost.
+template <class T>
 Difference difference(const T* exact, const T* delivered, std::size_t n) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  const double most = std::max(greatest_magnitude(exact, n), greatest_magnitude(delivered, n));
+  const double scale = most > 0 && std::isfinite(1 / most) ? 1 / most : 1;
   double error = 0, energy = 0, greatest = 0;
   bool all_finite = true;
   for (std::size_t i = 0; i < n; ++i) {
@@ -35,8 +46,8 @@ Difference difference(const T* exact, const T* delivered, std::size_t n) {
     if (std::isfinite(x)) {
       const double apart = std::isfinite(y) ? std::abs(y - x) : kInfinite;
       greatest = std::max(greatest, apart);
-      error += apart * apart;
-      energy += x * x;
+      error += apart * scale * (apart * scale);
+      energy += x * scale * (x * scale);
     } else if (std::isfinite(y)) {
       return {kInfinite, kInfinite};
     } else {
@@ -46,14 +57,6 @@ Difference difference(const T* exact, const T* delivered, std::size_t n) {
   if (!all_finite) return {-1, greatest};
   if (error == 0) return {};
   return {energy > 0 && std::isfinite(error) ? std::sqrt(error / energy) : kInfinite, greatest};
-}
-
-template <class T>
-double greatest_magnitude(const T* x, std::size_t n) {
-  double greatest = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    if (std::isfinite(x[i])) greatest = std::max(greatest, static_cast<double>(std::abs(x[i])));
-  return greatest;
 }
 
 // What MPI's sum and the library's sum of `ranks` elements up to `greatest` may differ by beside the promise.

@@ -51,6 +51,7 @@ std::string function_of(std::uint8_t kind) {
     return std::string((kind & kKindMask) == kIntercepted ? "MPI_" : "MPIQ_").append(parted_function(form));
   switch (kind) {
     case kIntercepted: return "MPI_Allreduce";
+    case kChosenNonblocking:
     case kNonblocking: return "MPIQ_Iallreduce or MPIQ_Start";
     case kInit: return "MPIQ_Allreduce_init";
     default: return "MPIQ_Allreduce";
@@ -115,11 +116,19 @@ Signature signature_of_function(std::string_view function) {
   return signature;
 }
 
+namespace {
+
+bool may_split(std::uint8_t kind) {
+  return kind == kIntercepted || kind == kChosen || kind == kChosenNonblocking;
+}
+
+}  // namespace
+
 bool splits(const Hello& summary) {
   if (!summary.differs) return false;
   Signature a = summary.first, b = summary.other;
-  const auto is_intercepted = [](const Signature& s) { return (s.kind & kKindMask) == kIntercepted; };
-  if (!is_intercepted(a) || !is_intercepted(b) || a.error_code != 0 || b.error_code != 0) return false;
+  if (a.kind != b.kind || !may_split(a.kind & kKindMask) || a.error_code != 0 || b.error_code != 0)
+    return false;
   for (Signature* const s : {&a, &b}) {
     s->codec = 0;
     s->plan = s->memory = 0;

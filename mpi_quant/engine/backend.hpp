@@ -40,6 +40,10 @@ class Steps {
   virtual bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
                       StepResult& result) = 0;
 
+  // decode of several frames in one pass, for a backend with most_summed() > 1. The steps follow each other
+  // in the plan and decode into one chunk; all but the first are decode_add. The wires are in their order.
+  virtual void decode_sum(std::span<const Step>, bool, std::span<const kernels::WireView>, StepResult&) {}
+
   // The next launched step that is over, in the order of launches, and its result. Null if there is none.
   // Each step is returned once.
   virtual const Step* over(StepResult&) { return nullptr; }
@@ -69,6 +73,8 @@ class Backend {
   virtual Steps& pipeline(std::size_t i) = 0;
   // True if steps may be launched and run while the processor does something else.
   virtual bool is_asynchronous() const { return false; }
+  // How many frames of one chunk a decode may take at once. 1: Steps::decode_sum is not called.
+  virtual std::size_t most_summed(const Reduction&) const { return 1; }
   // True if the frames are in memory that the processor cannot read: Steps::frames().
   virtual bool has_frames() const { return false; }
   // For an asynchronous backend. together: how many neighbours of this many segments in flight should have

@@ -1,5 +1,5 @@
-// Runs a plan. This is the only code that turns steps into codec calls and messages. It works with any codec,
-// any plan and any Comm.
+// Runs a plan (long on purpose: one class, of which every part needs the pipelines). This is the only code
+// that turns steps into codec calls and messages. It works with any codec, any plan and any Comm.
 //
 // Segments run through the plan independently, up to reduction.pipelines of them at a time. Each segment in
 // flight has a Pipeline, with slots of its own. A segment advances until its next step needs a slot whose
@@ -14,12 +14,17 @@
 // (groups.hpp). A segment advances over steps that its stream orders after them, and waits where the
 // processor needs what they write. So encoding, the wire and decoding overlap there, too.
 //
+// Decodes of one chunk that follow each other are one pass, if the backend can and their frames are there. A
+// rank that has nothing else to do waits a moment for the last of them: two passes cost more. The bits do not
+// depend on it.
+//
 // The ranks must have agreed before (agree.hpp): all have the same signature, and so the same layout and the
 // same messages. An unusable frame does not end the schedule. The rank goes on and sends poison frames. So
 // nobody waits for ever, and every rank that depends on that data returns an error too.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -60,6 +65,7 @@ class Execution {
     slot_bytes_ = slot_bytes_of(reduction, *layout_);
     failure_ = {};
     active_ = 0;
+    polls_ = 0;
     backend_failed_ = false;
     has_frames_ = reduction.backend->has_frames();
     is_asynchronous_ = reduction.backend->is_asynchronous();
@@ -73,6 +79,7 @@ class Execution {
     });
     steps_that_send_ = static_cast<std::size_t>(steps.rend() - last_send);
     groups_.prepare(n_pipelines_, reduction.backend->together(n_pipelines_));
+    most_summed_ = is_asynchronous_ ? 1 : reduction.backend->most_summed(reduction);
     most_at_once_ = is_asynchronous_ ? n_pipelines_ : static_cast<std::size_t>(reduction.threads);
     const std::size_t stride = pipeline_bytes(reduction, *layout_);
     reduction.backend->prepare(reduction, *layout_, n_pipelines_,
@@ -108,6 +115,7 @@ class Execution {
         if (codec_step) batch_.push_back(&pipeline);
       }
       moved = moved || progress;
+      polls_ = progress || !batch_.empty() ? 0 : polls_ + 1;
       groups_.hold_back(
           batch_, progress, [&](std::size_t i) { return round_of(pipelines_[i]); },
           [&](const Pipeline& pipeline) { return pipeline.at >= steps_that_send_; });
@@ -141,7 +149,8 @@ class Execution {
     int index = 0;
     bool active = false;
     std::size_t segment = 0;
-    std::size_t at = 0;  // number of the next step
+    std::size_t at = 0;     // number of the next step
+    std::size_t taken = 1;  // so many steps from `at` on are done together
     std::vector<Slot> slots;
     std::vector<typename C::Request> sends;  // numbered as in PlanFacts::first_send
     bool running = false;                    // true: the last step to begin was launched
@@ -177,7 +186,9 @@ class Execution {
     return {slot.is_header ? header_place(pipeline, index) : frame(pipeline, index).data(), slot.bytes};
   }
   Slot& slot_of(Pipeline& pipeline, int slot) const { return pipeline.slots[static_cast<std::size_t>(slot)]; }
-  const Step& step_of(const Pipeline& pipeline) const { return reduction_->plan->steps[pipeline.at]; }
+  const Step& step_of(const Pipeline& pipeline, std::size_t later = 0) const {
+    return reduction_->plan->steps[pipeline.at + later];
+  }
 
   int round_of(const Pipeline& pipeline) const {
     return pipeline.active ? static_cast<int>(pipeline.segment / n_pipelines_) : -1;
@@ -238,7 +249,19 @@ class Execution {
     } else {
       MQ_TRY(arrived(comm, pipeline, step.slot, tally, ready));
       if (ready && step.op == Op::encode) MQ_TRY(sent(comm, pipeline, step.slot, ready));
+      if (ready) MQ_TRY(take(comm, pipeline, tally, ready));
     }
+    return {};
+  }
+
+  // Finds how many steps the next codec step takes together.
+  Status take(C& comm, Pipeline& pipeline, Tally& tally, bool& ready) {
+    const auto summands = static_cast<std::size_t>(reduction_->facts->summands[pipeline.at]);
+    const std::size_t most = std::min(summands, most_summed_);
+    bool is_here = true;
+    for (pipeline.taken = 1; pipeline.taken < most && is_here; pipeline.taken += is_here)
+      MQ_TRY(arrived(comm, pipeline, step_of(pipeline, pipeline.taken).slot, tally, is_here));
+    ready = is_here || polls_ >= kPatience;
     return {};
   }
 
@@ -302,7 +325,7 @@ class Execution {
     if (!reduction_->backend->launch()) backend_failed_ = true;
     for (Pipeline* pipeline : batch_) {  // in a fixed order
       if (!pipeline->running) end(*pipeline, step_of(*pipeline), pipeline->result, tally);
-      ++pipeline->at;
+      pipeline->at += pipeline->taken;
     }
   }
 
@@ -312,16 +335,28 @@ class Execution {
     pipeline.running = false;
     pipeline.result = {};
     if (!failure_.ok()) return;
-    const std::span<std::byte> in = frame(pipeline, step.slot);
-    const std::size_t bytes = slot_of(pipeline, step.slot).bytes;
-    if (step.op != Op::encode) pipeline.result.status = check_frame(pipeline, step);
+    if (step.op == Op::encode) {
+      pipeline.running =
+          pipeline.steps->encode(step, header_of(place(pipeline, step)),
+                                 frame(pipeline, step.slot).data() + sizeof(FrameHeader), pipeline.result);
+      return;
+    }
+    std::array<kernels::WireView, kernels::kMostSummed> wires;
+    const std::size_t n = pipeline.taken;
+    for (std::size_t i = 0; i < n && pipeline.result.status.ok(); ++i) {
+      const Step& one = step_of(pipeline, i);
+      pipeline.result.status = check_frame(pipeline, one);
+      if (pipeline.result.status.ok())
+        wires[i] =
+            frame(pipeline, one.slot).first(slot_of(pipeline, one.slot).bytes).subspan(sizeof(FrameHeader));
+    }
     if (!pipeline.result.status.ok()) return;
-    pipeline.running = step.op == Op::encode
-                           ? pipeline.steps->encode(step, header_of(place(pipeline, step)),
-                                                    in.data() + sizeof(FrameHeader), pipeline.result)
-                           : pipeline.steps->decode(
-                                 step, reduction_->facts->final[pipeline.at], is_header_there(pipeline, step),
-                                 in.first(bytes).subspan(sizeof(FrameHeader)), pipeline.result);
+    const bool final = reduction_->facts->final[pipeline.at + n - 1];
+    if (n == 1)
+      pipeline.running =
+          pipeline.steps->decode(step, final, is_header_there(pipeline, step), wires[0], pipeline.result);
+    else
+      pipeline.steps->decode_sum({&step, n}, final, {wires.data(), n}, pipeline.result);
   }
 
   // True if the frame is in the backend's memory. Its header can be checked only after the backend has copied
@@ -386,9 +421,15 @@ class Execution {
     slot.is_header = payload_bytes == 0;
   }
 
+  // So often a rank looks in vain before it decodes without a frame that is still to come. That takes about
+  // as long as a decode of a chunk.
+  static constexpr int kPatience = 32;
+
   const Reduction* reduction_ = nullptr;
   std::optional<Layout> layout_;
   std::size_t slot_bytes_ = 0, n_pipelines_ = 0, active_ = 0, most_at_once_ = 1;
+  std::size_t most_summed_ = 1;      // frames of one decode
+  int polls_ = 0;                    // since something moved
   std::size_t steps_that_send_ = 0;  // the last of so many steps of the plan sends
   std::vector<Pipeline> pipelines_;  // the first n_pipelines_ are in use
   std::vector<Pipeline*> batch_;

@@ -10,6 +10,7 @@
 
 #include "kernels/codec.hpp"
 #include "mpi_quant/automatic/heard.hpp"
+#include "mpi_quant/base/hash.hpp"
 #include "mpi_quant/plan/collective.hpp"
 
 namespace mq {
@@ -44,6 +45,8 @@ inline constexpr std::uint8_t kBlocking = 0;
 inline constexpr std::uint8_t kIntercepted = 1;  // if only the methods differ, all ranks reduce exactly
 inline constexpr std::uint8_t kNonblocking = 2;  // a non-blocking call that MPI reduces
 inline constexpr std::uint8_t kInit = 3;         // nothing is reduced
+inline constexpr std::uint8_t kChosen = 4;       // blocking, by auto; like kIntercepted
+inline constexpr std::uint8_t kChosenNonblocking = 5;
 // The four upper bits of Signature::kind: the collective, and whether parts have counts of their own. 0: an
 // allreduce. With parts, the lower half of params_hash is a hash of their counts.
 inline constexpr int kFormShift = 4;
@@ -121,21 +124,6 @@ struct FrameHeader {
   std::uint64_t payload_bytes = 0;
 };
 static_assert(sizeof(FrameHeader) == 32);
-
-// FNV-1a over the bytes of trivially copyable values.
-class Hash {
- public:
-  template <class T>
-  Hash& add(const T& value) {
-    for (const std::uint8_t byte : std::bit_cast<std::array<std::uint8_t, sizeof(T)>>(value))
-      h_ = (h_ ^ byte) * 0x100000001b3u;
-    return *this;
-  }
-  std::uint64_t value() const { return h_; }
-
- private:
-  std::uint64_t h_ = 0xcbf29ce484222325u;
-};
 
 inline std::uint64_t hash_of(std::string_view text) {
   Hash h;

@@ -21,14 +21,29 @@ bool HostSteps::encode(const Step& step, const FrameHeader&, std::byte* wire, St
 
 bool HostSteps::decode(const Step& step, bool final, bool, std::span<const std::byte> wire,
                        StepResult& result) {
+  decode_by(step, final, wire, result, [&](const kernels::DecodeArgs& args) {
+    return memory_.decode(step, final, places_.range(step), args);
+  });
+  return false;
+}
+
+void HostSteps::decode_sum(std::span<const Step> steps, bool final, std::span<const kernels::WireView> wires,
+                           StepResult& result) {
+  decode_by(steps[0], final, wires[0], result, [&](const kernels::DecodeArgs& args) {
+    return ops_of(*reduction_, steps[0]).decode_sum(args, wires);
+  });
+}
+
+template <class Codec>
+void HostSteps::decode_by(const Step& step, bool final, std::span<const std::byte> wire, StepResult& result,
+                          const Codec& codec) {
   const double start = now_s();
   const ChunkPlaces::Decode d = places_.decode(step, final, wire);
   if (d.half != nullptr) reduction_->convert->widen(d.half, d.widened, d.args.n);
-  result.decoded = memory_.decode(step, final, places_.range(step), d.args);
+  result.decoded = codec(d.args);
   if (d.rounded != nullptr && result.decoded == kernels::Decoded::ok)
     reduction_->convert->narrow(d.args.x, d.rounded, d.residual, d.args.n);
   result.seconds = now_s() - start;
-  return false;
 }
 
 void HostBackend::prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines,

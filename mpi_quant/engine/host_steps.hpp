@@ -25,8 +25,15 @@ class HostSteps final : public Steps {
   bool encode(const Step& step, const FrameHeader& header, std::byte* wire, StepResult& result) override;
   bool decode(const Step& step, bool final, bool fetches_header, std::span<const std::byte> wire,
               StepResult& result) override;
+  void decode_sum(std::span<const Step> steps, bool final, std::span<const kernels::WireView> wires,
+                  StepResult& result) override;
 
  private:
+  // codec(args): decodes the frame or the frames.
+  template <class Codec>
+  void decode_by(const Step& step, bool final, std::span<const std::byte> wire, StepResult& result,
+                 const Codec& codec);
+
   const Reduction* reduction_ = nullptr;
   ChunkPlaces places_;
   MemorySteps memory_;
@@ -40,6 +47,10 @@ class HostBackend final : public Backend {
   void prepare(const Reduction& reduction, const Layout& layout, std::size_t pipelines, std::byte* memory,
                std::size_t stride) override;
   Steps& pipeline(std::size_t i) override { return pipelines_[i]; }
+  std::size_t most_summed(const Reduction& reduction) const override {
+    return reduction.memory.keeps_estimates() || reduction.ops->decode_sum == nullptr ? 1
+                                                                                      : kernels::kMostSummed;
+  }
 
  private:
   std::vector<HostSteps> pipelines_;

@@ -91,6 +91,9 @@ struct PlanFacts {
   std::vector<char> early;
   // By step: 1 for the last decode or decode_add of a chunk. It writes the result.
   std::vector<char> final;
+  // By step: how many decodes of one chunk follow each other from this one on, itself included, that can be
+  // done in one pass; 0 for steps of other kinds.
+  std::vector<int> summands;
   // By chunk: the number of its accumulator, for chunks that are written more than once; -1 for others.
   std::vector<int> accumulator;
   int accumulators = 0;

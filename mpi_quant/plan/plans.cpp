@@ -222,6 +222,15 @@ PlanFacts facts_of(const Plan& plan) {
   }
   for (std::size_t slot = 0; slot < used.size(); ++slot) facts.first_send[slot + 1] += facts.first_send[slot];
   for (const int n : writes) facts.accumulator.push_back(n > 1 ? facts.accumulators++ : -1);
+  facts.summands.resize(plan.steps.size());
+  for (std::size_t i = plan.steps.size(); i-- > 0;) {
+    const Step& s = plan.steps[i];
+    if (s.op != Op::decode && s.op != Op::decode_add) continue;
+    const Step* const next = i + 1 < plan.steps.size() ? &plan.steps[i + 1] : nullptr;
+    const bool goes_on =
+        next != nullptr && next->op == Op::decode_add && next->chunk == s.chunk && next->raw == s.raw;
+    facts.summands[i] = 1 + (goes_on ? facts.summands[i + 1] : 0);
+  }
   for (const Step& s : plan.steps)
     facts.final.push_back((s.op == Op::decode || s.op == Op::decode_add) && --writes[index(s.chunk)] == 0);
   return facts;

@@ -67,11 +67,11 @@ TEST(Chooser, after_50_calls_it_is_within_five_percent_of_the_best_in_hindsight)
 
 TEST(Chooser, the_first_calls_are_exact) {
   over_worlds([](World& world) {
-    for (int i = 0; i < 4; ++i) EXPECT_EQ(world.call().reduced_by, 0u);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(world.call().reduced_by, 0u);
   });
 }
 
-// Fifty calls after a change of the network, calls are again within ten percent of the best. Where the
+// Fifty calls after a change of the network, calls are again within twenty percent of the best. Where the
 // compressed calls take the same time as before, nobody sees the change before MPI's own reduction runs
 // again.
 TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
@@ -92,7 +92,7 @@ TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
       double sum = 0;
       for (int i = 0; i < 200; ++i) sum += world.call().seconds;
       const std::size_t best = world.best(), favourite = world.chooser.favourite();
-      EXPECT_LE(sum / 200, 1.1 * world.true_s(best))
+      EXPECT_LE(sum / 200, 1.2 * world.true_s(best))
           << "by " << by << (shows ? "" : ", hidden") << ", best "
           << to_string(world.chooser.candidate(best).method) << " " << world.true_s(best) << ", dense "
           << world.true_s(0) << ", favourite " << to_string(world.chooser.candidate(favourite).method) << " "
@@ -106,15 +106,13 @@ TEST(Chooser, data_that_change_are_exact_at_once) {
   over_worlds([](World& world) {
     if (world.calls().limit.kind != Automatic::Kind::relative) return;
     for (int i = 0; i < 300; ++i) EXPECT_LE(world.call().result_error, world.calls().limit.value);
-    world.error = [](const AutoCandidate& c) {
-      return c.method.codec->lossless ? 0 : c.has_sure_error ? 0.0017 : 0.9;
-    };
+    world.error = [](const AutoCandidate& c) { return c.method.codec->lossless ? 0 : 0.9; };
     int lossy = 0;
     for (int i = 0; i < 300; ++i) {
       const World::Done done = world.call();
       EXPECT_LE(done.result_error, world.calls().limit.value) << i;
       const AutoCandidate& by = world.chooser.candidate(done.reduced_by);
-      lossy += done.reduced_by != 0 && !by.has_sure_error;
+      lossy += done.reduced_by != 0 && !by.is_sure;
     }
     EXPECT_EQ(lossy, 0);
   });
@@ -134,8 +132,8 @@ TEST(Chooser, an_error_that_samples_hide_is_judged_and_the_margin_widens) {
       was_compressed = was_compressed || done.reduced_by != 0;
       over += done.result_error > world.calls().limit.value;
     }
-    EXPECT_LE(over, 30) << world.chooser.margin();
-    if (world.chooser.totals().judgements > 0) {
+    EXPECT_LE(over, 40) << world.chooser.margin();
+    if (world.chooser.totals().worst_error > world.calls().limit.value) {
       ++found;
       EXPECT_GT(world.chooser.margin(), 2);
     }
@@ -154,6 +152,41 @@ TEST(Chooser, sparse_data_are_found_without_being_asked_for) {
     found += favourite != 0;
   });
   EXPECT_GT(found, 40);
+}
+
+// Dense data become sparse. Where an agreement is cheap, calls are soon by a method that gains from that.
+TEST(Chooser, data_that_become_sparse_are_noticed_within_60_calls) {
+  int seen = 0;
+  over_worlds([&](World& world) {
+    if (world.calls().limit != kLosslessOnly) return;
+    for (int i = 0; i < 300; ++i) world.call();
+    world.wire_bytes = [](const AutoCandidate& c) { return c.sized_by_data ? 0.05 : c.wire_bytes; };
+    world.set_network(world.network());
+    const double agreement = agreement_cost(world.calls().ranks, world.network().prices()).seconds;
+    if (world.true_s(0) < 1.5 * world.true_s(world.best()) || agreement > 0.1 * world.true_s(0)) return;
+    for (int i = 0; i < 60; ++i) world.call();
+    double sum = 0;
+    for (int i = 0; i < 100; ++i) sum += world.call().seconds;
+    EXPECT_LE(sum / 100, 1.15 * world.true_s(world.best()));
+    ++seen;
+  });
+  EXPECT_GT(seen, 30);
+}
+
+// Some calls take twice as long, on whatever the ranks do. It is no reason to learn again and again.
+TEST(Chooser, late_calls_do_not_make_the_program_slower) {
+  over_worlds([&](World& world) {
+    if (world.calls().limit != kPercent) return;
+    world.late_share = 0.3;
+    double sum = 0, dense = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const World::Done done = world.call();
+      sum += done.seconds;
+      dense += done.lateness * world.true_s(0);
+    }
+    EXPECT_LE(sum, 1.03 * dense);
+    EXPECT_LE(world.chooser.totals().changes, 15u);
+  });
 }
 
 // Two choosers that hear the same choose the same: nothing else enters a choice.
@@ -192,7 +225,7 @@ TEST(Chooser, every_word_of_its_tables_is_a_method_that_suits_the_limit) {
         }
         return all.size() - 1;
       };
-      const std::size_t plans = ranks < 8 ? 2 : 3;
+      const std::size_t plans = kernels::element_bytes(element) < 4 ? 0 : ranks < 8 ? 2 : 3;
       EXPECT_EQ(count(kLosslessOnly), 2 * plans);
       EXPECT_EQ(count(kAbsolute), 3 * plans);
       EXPECT_EQ(count(kPercent), 10 * plans);

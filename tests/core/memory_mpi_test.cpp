@@ -75,7 +75,7 @@ TEST_F(Sparse, a_union_without_memory_on_one_rank_ends_alike_on_all) {
 }
 
 TEST_F(Sparse, a_first_sum_without_memory_on_one_rank_ends_alike_on_all) {
-  for (const char* const method : {"bf16", "onebit", "adaptive", "topk"}) {
+  for (const char* const method : {"bf16", "onebit", "adaptive", "topk", "auto(error=0.3)"}) {
     long trials = 0;
     for (bool any = true; any; ++trials) {
       ASSERT_LT(trials, 1000) << method;

@@ -31,6 +31,7 @@ const Format kFormats[]{
     {"int8(block=512,scale=minmax)", 1 + 2 * kScale / 512},
     {"int4(block=512)", 0.5 + kScale / 512},
     {"int4(block=1024,scale=minmax)", 0.5 + 2 * kScale / 1024},
+    {"int4(code=entropy)", 3.325 / 8 + kScale / 256},  // the entropy of these codes is 3.27 bits
     {"qsgd(bits=4,block=512)", 0.5 + kScale / 512},
     {"qsgd(bits=2,block=512,norm=l2)", 0.25 + kScale / 512},
     {"terngrad(block=2048)", 0.2 + kScale / 2048},

@@ -35,6 +35,9 @@ def decode():
         head = bytes([2, codec]) + bytes(codec % 7)
         yield head + u16(20) + floats(20) + bytes([1]) + floats(20) + u16(3) + b"\x40" + u16(9) + b"\x01"
     yield bytes([0, 1]) + bytes(6) + u16(100) + bytes(range(200))
+    entropy = bytes([4, 0, 0, 0, 1])  # int4(code=entropy): 160 symbols in four streams
+    yield b"\x02" + entropy + u16(260) + floats(260) + bytes([1]) + floats(260) + u16(3) + b"\x40" + u16(9) + b"\x01"
+    yield b"\x00" + entropy + u16(300) + b"\x05" + u16(20, 20, 20, 20) + bytes(range(80)) + floats(2)
 
 
 def execute():

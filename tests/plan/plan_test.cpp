@@ -150,9 +150,15 @@ TEST(Plan, facts_name_early_receives_last_writes_accumulators_and_sends) {
         if (s.op != Op::exchange || s.to != kNobody) touched.insert(s.slot);
         if (s.op == Op::exchange && s.to != kNobody) ++sends[s.slot];
         if (s.op != Op::decode && s.op != Op::decode_add) {
+          EXPECT_EQ(facts.summands[i], 0);
           EXPECT_FALSE(facts.final[i]);
           continue;
         }
+        const auto first = plan.steps.begin() + static_cast<std::ptrdiff_t>(i);
+        const auto end = std::find_if(first + 1, plan.steps.end(), [&](const Step& next) {
+          return next.op != Op::decode_add || next.chunk != s.chunk || next.raw != s.raw;
+        });
+        EXPECT_EQ(facts.summands[i], end - first) << "additions to this chunk, one after the other";
         ++writes[s.chunk];
         EXPECT_EQ(finished.count(s.chunk), 0u) << "written after its last write";
         if (facts.final[i]) finished.insert(s.chunk);

@@ -2,6 +2,8 @@
 
 Each rank runs all tests. A rank whose test fails ends the program, because the others would wait for it.
 """
+import os
+import socket
 import sys
 import unittest
 
@@ -23,6 +25,14 @@ def exact_sum(count, dtype=np.float32):
 def relative_error(found, expected):
     found = np.asarray(found, np.float64)
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+def rendezvous():
+    """Sets the variables by which torch's processes find each other, with a port that is free on rank 0."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = WORLD.allgather(free.getsockname()[1])[0]
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(WORLD.rank), WORLD_SIZE=str(WORLD.size))
 
 
 class OnAllRanks(unittest.TestCase):

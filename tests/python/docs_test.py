@@ -1,10 +1,9 @@
-"""Runs the blocks of Python of docs/python.md, one after the other in one program, and looks at what they leave: docs_test.py PORT."""
+"""Runs the blocks of Python of docs/python.md, one after the other in one program, and looks at what they leave."""
 import os
 import re
-import sys
 
 import numpy as np
-from common import WORLD, OnAllRanks, main
+from common import WORLD, OnAllRanks, main, rendezvous
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
@@ -28,5 +27,5 @@ class Page(OnAllRanks):
 
 
 if __name__ == "__main__":
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv.pop(1), RANK=str(WORLD.rank), WORLD_SIZE=str(WORLD.size))
+    rendezvous()
     main()

@@ -1,14 +1,12 @@
-"""mpi_quant.torch: training with the communication hook, on 1 to 3 ranks. torch_test.py PORT: of torch's own rendezvous."""
+"""mpi_quant.torch: training with the communication hook, on 1 to 3 ranks."""
 import io
-import os
-import sys
 import threading
 import unittest
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from common import WORLD, OnAllRanks, main
+from common import WORLD, OnAllRanks, main, rendezvous
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -258,6 +256,6 @@ class Tensors(OnAllRanks):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv.pop(1), RANK=str(WORLD.rank), WORLD_SIZE=str(WORLD.size))
+    rendezvous()
     dist.init_process_group("gloo")
     main()

@@ -1,4 +1,5 @@
 """scripts/quality: generated data as mpiq-quality has them, and gradients that PyTorch records. Usage: quality_script_test.py BUILD"""
+import csv
 import importlib.util
 import os
 import subprocess
@@ -54,6 +55,27 @@ class Quality(unittest.TestCase):
                 file.write("raise ImportError('no torch here')\n")
             done = quality("-o", os.devnull, env={**os.environ, "PYTHONPATH": folder})
         self.assertEqual((done.returncode, done.stdout), (3, "scripts/quality: needs python3-torch: scripts/setup check\n"))
+
+
+class Entropy(unittest.TestCase):
+    @needs("python3-torch", HAS_TORCH, "scripts/entropy")
+    @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "bin/mpiq-kernels")), "mpiq-kernels was not built")
+    def test_every_codec_takes_fewer_bytes_of_recorded_gradients(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "entropy.csv")
+            done = subprocess.run([os.path.join(ROOT, "scripts/entropy"), "--build", BUILD, "--steps", "1", "--min-time", "0.001", "-o", path],
+                                  check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            with open(path, encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
+        self.assertEqual(len({row["data"] for row in rows}), 4)
+        for row in rows:
+            self.assertLess(float(row["entropy_bytes"]), float(row["fixed_bytes"]), row)
+            self.assertTrue(all(float(row[f"{code}_{work}_ns"]) > 0 for code in ("fixed", "entropy") for work in ("encode", "decode")), row)
+        least = {row["method"]: min(1 - float(r["entropy_bytes"]) / float(r["fixed_bytes"]) for r in rows if r["method"] == row["method"])
+                 for row in rows}
+        for method in ("int4", "qsgd"):
+            self.assertGreater(least[method], 0.15, least)
 
 
 if __name__ == "__main__":

@@ -266,6 +266,19 @@ class Tables(WithResults):
                           "| a | 0.5 | 0.25 (1.25) | 0.75 |", "| a(b=1,c=2) | 0.5 | 0.5 | 1.5 |"])
 
 
+    def test_entropy_says_what_it_takes_off_and_up_to_which_rate_it_pays(self):
+        import mpiq_tables
+        with open(self.path("e.csv"), "w", encoding="utf-8") as file:
+            file.write("data,method,fixed_bytes,fixed_encode_ns,fixed_decode_ns,entropy_bytes,entropy_encode_ns,entropy_decode_ns\n"
+                       "x/0,a,0.5,0.25,0.25,0.25,0.75,0.75\n"
+                       "y/1,a,0.5,0.25,0.25,0.375,0.75,0.75\n")
+        # At 1 Gbit/s, 4 bits and 0.5 ns become 2 or 3 bits and 1.5 ns. Saved are 2 bits or 1 bit for 1 ns.
+        self.assertEqual(mpiq_tables.entropy(self.path("e.csv")).splitlines(),
+                         ["| codec | bytes | less on x/0 | less on y/1 | encode, ns | decode, ns | faster at 0.1 Gbit/s | faster at 1 Gbit/s | "
+                          "faster at 10 Gbit/s | pays below, Gbit/s |", "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+                          "| `a` | 0.5 | 50 % | 25 % | 0.25 → 0.75 | 0.25 → 0.75 | 1.29 to 1.88 | 1.00 to 1.29 | 0.50 to 0.53 | 1.0 to 2.0 |"])
+
+
 class BadFiles(WithResults):
     def refused(self, path, reason, *arguments, code=1):
         done = self.plot("all", path, *arguments)

@@ -102,7 +102,7 @@ void change(World& world, std::string_view scenario) {
   world.set_network({n.name, n.latency_s * by, n.overhead_s * by, n.byte_s * by});
   if (scenario == "data_change")
     world.error = [](const AutoCandidate& c) {
-      return c.method.codec->lossless ? 0 : c.has_sure_error ? 0.0017 : 0.9;
+      return c.method.codec->lossless ? 0 : c.is_sure ? 0.0017 : 0.9;
     };
 }
 

@@ -87,22 +87,26 @@ class World {
     return best;
   }
   bool within(std::size_t i) const {
-    return i == 0 || chooser.candidate(i).has_sure_error ||
-           std::sqrt(2.0) * 1.25 * error(chooser.candidate(i)) <= calls_.limit.value;
+    return i == 0 || chooser.candidate(i).is_sure || 1.25 * result_error(i) <= calls_.limit.value;
+  }
+
+  // Each encode on the way of an element loses about the same.
+  double result_error(std::size_t i) const {
+    return std::sqrt(chooser.candidate(i).losses) * error(chooser.candidate(i));
   }
 
   struct Done {
     double seconds = 0;  // of the call, all included
     std::size_t reduced_by = 0;
     double result_error = 0;  // of what the program got
+    double lateness = 1;      // factor of the time
   };
   // By a given candidate, whatever the chooser says.
   Done call_by(std::size_t i) {
     Done done;
     done.reduced_by = i;
     done.seconds = true_s(i) * (1 + noise * (2 * unit(next_random()) - 1));
-    if (i != 0 && !chooser.candidate(i).method.codec->lossless)
-      done.result_error = std::sqrt(2.0) * error(chooser.candidate(i));
+    if (i != 0 && !chooser.candidate(i).method.codec->lossless) done.result_error = result_error(i);
     return done;
   }
   Done call() {
@@ -123,14 +127,13 @@ class World {
       if (heard_by != nullptr) (void)heard_by->heard(heard);
       if (!chooser.heard(heard)) done.reduced_by = 0;
     }
-    const double factor = 1 + noise * (2 * unit(next_random()) - 1);
+    done.lateness = unit(next_random()) < late_share ? 2 : 1;
+    const double factor = done.lateness * (1 + noise * (2 * unit(next_random()) - 1));
     const double reduction = true_s(done.reduced_by) * factor;
     if (done.reduced_by != 0) {
       times_.add_call(reduction);
       done.seconds = reduction;
-      done.result_error = chooser.candidate(done.reduced_by).method.codec->lossless
-                              ? 0
-                              : std::sqrt(2.0) * error(chooser.candidate(done.reduced_by)) * hidden_error;
+      done.result_error = hidden_error * result_error(done.reduced_by);
       if (choice.judged) {
         done.seconds += 1.5 * true_s(0);
         if (heard_by != nullptr) (void)heard_by->judged(done.result_error);
@@ -150,6 +153,7 @@ class World {
             static_cast<float>(wire_bytes(c))};
   }
 
+  double late_share = 0;        // of the calls takes twice as long
   double hidden_error = 1;      // factor of the error that samples do not show
   Chooser* heard_by = nullptr;  // hears the same
   bool always_alike = true;     // it chose the same

@@ -1,0 +1,25 @@
+// A hash of values.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+namespace mq {
+
+// FNV-1a over the bytes of trivially copyable values.
+class Hash {
+ public:
+  template <class T>
+  Hash& add(const T& value) {
+    for (const std::uint8_t byte : std::bit_cast<std::array<std::uint8_t, sizeof(T)>>(value))
+      h_ = (h_ ^ byte) * 0x100000001b3u;
+    return *this;
+  }
+  std::uint64_t value() const { return h_; }
+
+ private:
+  std::uint64_t h_ = 0xcbf29ce484222325u;
+};
+
+}  // namespace mq
