@@ -17,10 +17,14 @@
 //           floats grow.
 //   tensor  All elements of one call. One NaN marks them all.
 //
-// split: at zero, or at the mean of the block, for blocks whose mean is far from zero; pass 1 then runs
-// twice, in L1. For the same partition, the side means are never worse than the mean plus or minus the mean
-// distance from it (Microsoft CNTK, non-zero threshold). split=mean is not applied to values so large that
-// v - mean might overflow.
+// split: where the two sides of a block meet.
+//
+//   mean    At the mean of the block where that is further from zero than 1/16 of the distance of the side
+//           means, and else at zero. Pass 1 runs twice for blocks that are split at the mean, in L1. For the
+//           same partition, the side means are never worse than the mean plus or minus the mean distance from
+//           it (Microsoft CNTK, non-zero threshold). Values so large that v - mean might overflow are split
+//           at zero.
+//   zero    As published (Seide et al. 2014).
 //
 // A block with a NaN or Inf sends no values. Its bits mark the non-finite elements, and `above` is their
 // decoded value (+Inf or -Inf if they all are, else NaN). `below` is 0, and every finite element stays in the
@@ -54,7 +58,7 @@ struct OneBit {
                 "means",
                 2},
       ParamSpec{"means", "what shares a pair of means", ParamKind::word, 0, 0, 2, kMeansWords},
-      ParamSpec{"split", "the bit says: at least this", ParamKind::word, 0, 0, 1, kSplitWords},
+      ParamSpec{"split", "the bit says: at least this", ParamKind::word, 1, 0, 1, kSplitWords},
       ParamSpec{"rows", "elements of a column; 0: as means=block", ParamKind::integer, 0, 0, 0x1p31},
       ParamSpec{"ld", "from column to column in elements; 0: rows", ParamKind::integer, 0, 0, 0x1p31}};
   static constexpr bool whole(const Params& p) { return onebit::whole(p); }

@@ -64,17 +64,20 @@ struct Sides {
     const double mean = a + (b - a) * share;
     return mean < -kMax ? -kMax : mean > kMax ? kMax : mean;  // rounding must not leave the range of T
   }
-  // Returns true, once, if the block is to be split at its mean instead of zero. Returns false if v - mean
-  // could overflow: |v| is at most the sum of its side, and a quarter of the range leaves room for the
-  // rounding of this sum.
+  // Returns true, once, if the block is to be split at its mean instead of zero, and so must be measured
+  // again. Returns false if the mean is so near to zero that the split would hardly move, which saves most
+  // blocks of most gradients the second measurement. Returns false if v - mean could overflow: |v| is at most
+  // the sum of its side, and a quarter of the range leaves room for the rounding of this sum.
   MQ_HD constexpr bool again(bool at_mean) {
+    constexpr double kFar = 16;
     constexpr double kSafe = static_cast<double>(std::numeric_limits<T>::max()) / 4;
     const double sum_below = below * static_cast<double>(n_below);
     const double sum_above = above * static_cast<double>(n_above);
     if (!at_mean || !(-sum_below <= kSafe && sum_above <= kSafe)) return false;
-    const T mean = static_cast<T>((sum_below + sum_above) / static_cast<double>(n_below + n_above));
+    const double mean = (sum_below + sum_above) / static_cast<double>(n_below + n_above);
+    if (!(kFar * (mean < 0 ? -mean : mean) > above - below)) return false;
     *this = Sides();
-    threshold = mean;
+    threshold = static_cast<T>(mean);
     return true;
   }
   MQ_HD constexpr Means<T> means() const { return {static_cast<T>(below), static_cast<T>(above)}; }

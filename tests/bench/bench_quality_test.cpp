@@ -107,7 +107,9 @@ TEST(Quality, of_one_bit_is_the_theory_and_near_the_optimum_where_the_data_are_s
     EXPECT_LT(q.over_optimum, 1.01);
     EXPECT_NEAR(q.bytes_per_element, 0.125 + 8.0 / 2048, 1e-12);
   }
-  EXPECT_NEAR(quality_of("onebit", "ramp").over_optimum, 2, 0.01) << "a sign bit says nothing of values >= 0";
+  EXPECT_NEAR(quality_of("onebit(split=zero)", "ramp").over_optimum, 2, 0.01)
+      << "a sign bit says nothing of values >= 0";
+  EXPECT_NEAR(quality_of("onebit", "ramp").over_optimum, 1, 0.01) << "a bit that says: at least the mean";
 }
 
 TEST(Quality, of_bfloat16_is_that_of_correct_rounding) {

@@ -215,7 +215,7 @@ inline void add_matrices(const kernels::Codec& codec, std::vector<kernels::Param
   }
   kernels::Params tensor = kernels::preset_params(codec);
   set(tensor, "means", 2);
-  set(tensor, "split", 1);
+  set(tensor, "split", 0);
   sets.push_back(tensor);
 }
 

@@ -74,10 +74,10 @@ TEST(Method, parameters_and_plan_are_read_and_printed) {
   EXPECT_EQ(m.params.value[0], 512);
   EXPECT_EQ(m.plan, find_plan("direct"));
   EXPECT_EQ(to_string(m), "onebit(block=512)/direct");
-  EXPECT_EQ(params_to_string(m), "block=512,means=block,split=zero,rows=0,ld=0");
+  EXPECT_EQ(params_to_string(m), "block=512,means=block,split=mean,rows=0,ld=0");
   EXPECT_EQ(method(" onebit ( block = 512 ) / direct\n"), m);
   EXPECT_EQ(to_string(method("onebit(block=2048)")), "onebit") << "the preset is not printed";
-  EXPECT_EQ(params_to_string(method("onebit")), "block=2048,means=block,split=zero,rows=0,ld=0")
+  EXPECT_EQ(params_to_string(method("onebit")), "block=2048,means=block,split=mean,rows=0,ld=0")
       << "every parameter is printed";
   EXPECT_EQ(params_to_string(method("mpi")), "");
   EXPECT_EQ(params_to_string(method("bf16")), "round=nearest");
