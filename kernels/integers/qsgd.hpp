@@ -2,8 +2,8 @@
 // 2017). norm=l2 is section 3.1 of the paper; norm=max, the greatest magnitude, is section 4. With norm=l2
 // the expected squared error of a block of d elements is at most min(d / s^2, sqrt(d) / s) times its squared
 // norm, s = 2^(bits - 1) - 1 (lemma 3.1). With norm=max it is less on real gradients, by 10 times and more.
-// The paper's variable-length code, Elias's, is not used: code=entropy takes fewer bytes. The format is in
-// fixed-inl.hpp. At 4 bits and block 512, 0.508 bytes per float.
+// The paper's variable-length code, Elias's, is not used: code=entropy takes fewer bytes, unless most
+// elements are 0. The format is in fixed-inl.hpp. At 4 bits and block 512, 0.508 bytes per float.
 #pragma once
 #include "kernels/integers/fixed-inl.hpp"
 

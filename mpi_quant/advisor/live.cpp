@@ -50,7 +50,7 @@ Result<bool> make(const Method& method, const Call& call) {
   }
   Request request{.call = call};
   request.options.method = method;
-  return requested_allreduce(request).delivered;
+  return requested_call(request).delivered;
 }
 
 // The seconds of such a call: the median of three, of the slowest rank. Below 0 if the call cannot be made.

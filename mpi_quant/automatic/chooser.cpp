@@ -1,3 +1,4 @@
+// long on purpose: one state machine, whose parts are read side by side
 #include "mpi_quant/automatic/chooser.hpp"
 
 #include <algorithm>

@@ -47,8 +47,9 @@ class Chooser {
 
   // For the next call of the class.
   Choice next();
-  // What the agreement of this call brought. runs: this rank, and so all, would now reduce by the choice; false
-  // if something else left the call to MPI. Returns false if the sample's error is over the limit: MPI reduces.
+  // What the agreement of this call brought. runs: this rank, and so all, would now reduce by the choice;
+  // false if something else left the call to MPI. Returns false if the sample's error is over the limit: MPI
+  // reduces.
   bool heard(const Heard& heard, bool runs = true);
   // The ranks did not reduce by the choice, because some chose otherwise or lacked memory.
   void split();

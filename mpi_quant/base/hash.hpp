@@ -22,4 +22,11 @@ class Hash {
   std::uint64_t h_ = 0xcbf29ce484222325u;
 };
 
+// Mixes all bits (the finaliser of splitmix64, Steele, Lea, Flood 2014): neighbours become unrelated numbers.
+inline std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
 }  // namespace mq

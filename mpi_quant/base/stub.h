@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Increase it with every change in this file, except in the names of the two tables. */
-#define MPIQ_STUB_VERSION 2
+#define MPIQ_STUB_VERSION 3
 
 typedef intptr_t mpiq_slot;
 
@@ -25,6 +25,18 @@ typedef intptr_t mpiq_slot;
 
 /* Functions of MPI whose calls are only counted. */
 enum mpiq_counted { MPIQ_NONBLOCKING, MPIQ_PERSISTENT };
+
+/* Functions of MPI whose calls may be compressed, beside MPI_Allreduce. LARGE: the _c form. */
+enum mpiq_collective {
+  MPIQ_REDUCE_SCATTER,
+  MPIQ_REDUCE_SCATTER_LARGE,
+  MPIQ_REDUCE_SCATTER_BLOCK,
+  MPIQ_REDUCE_SCATTER_BLOCK_LARGE,
+  MPIQ_ALLGATHER,
+  MPIQ_ALLGATHER_LARGE,
+  MPIQ_ALLGATHERV,
+  MPIQ_ALLGATHERV_LARGE
+};
 
 /* What a core exports for the stub, as mpiq_core_v1. */
 typedef struct mpiq_core {
@@ -40,6 +52,8 @@ typedef struct mpiq_core {
   /* MPI_Allreduce and MPI_Allreduce_c of the program. */
   int (*allreduce)(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, mpiq_slot datatype, mpiq_slot op,
                    mpiq_slot comm);
+  /* Another collective of the program, with its arguments in their order. */
+  int (*collective)(enum mpiq_collective what, const mpiq_slot* arguments);
   /* Counts a call of another function. */
   void (*counted)(enum mpiq_counted what, int64_t count, mpiq_slot datatype, mpiq_slot op, mpiq_slot comm);
   /* MPI_Pcontrol. command is null unless level is MPIQ_PCONTROL. Returns MPI_SUCCESS or an error code. */

@@ -22,10 +22,11 @@ namespace {
 // True if sendbuf and recvbuf share memory. False for a call in place.
 bool overlaps(const Call& call, std::optional<kernels::Element> element) {
   if (!element || call.count <= 0 || call.sendbuf == MPI_IN_PLACE) return false;
+  const std::uintptr_t width = kernels::element_bytes(*element), in = call.input_range().n * width,
+                       out = call.output_range().n * width;
   const auto from = reinterpret_cast<std::uintptr_t>(call.sendbuf),
              to = reinterpret_cast<std::uintptr_t>(call.recvbuf);
-  return std::max(from, to) - std::min(from, to) <
-         static_cast<std::uintptr_t>(call.count) * kernels::element_bytes(*element);
+  return from <= to ? to - from < in && out > 0 : from - to < out && in > 0;
 }
 
 }  // namespace
@@ -33,9 +34,11 @@ bool overlaps(const Call& call, std::optional<kernels::Element> element) {
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
   if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
-  if (call.recvbuf == nullptr) return {Code::bad_argument, "recvbuf is NULL"};
+  const bool is_read = call.sendbuf == MPI_IN_PLACE;
+  if (call.recvbuf == nullptr && (is_read || call.output_range().n > 0))
+    return {Code::bad_argument, "recvbuf is NULL"};
   if (call.recvbuf == MPI_IN_PLACE) return {Code::bad_argument, "recvbuf is MPI_IN_PLACE"};
-  if (call.sendbuf == nullptr) return {Code::bad_argument, "sendbuf is NULL"};
+  if (call.sendbuf == nullptr && call.input_range().n > 0) return {Code::bad_argument, "sendbuf is NULL"};
   if (!may_overlap && overlaps(call, element))
     return {Code::bad_argument, "sendbuf and recvbuf overlap (a sum in place has MPI_IN_PLACE as sendbuf)"};
   return {};
@@ -63,11 +66,18 @@ void CallRun::prepare(const Request& request, const Decision& decision, Status l
   Method& method = decision_.method;
   if (!method.exact() && method.plan == nullptr) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(call_.count) * kernels::element_bytes(*element);
-    method.plan = &choose_plan(bytes, state_.channel.comm().size());
+    const PlanRow* const own = plan_of(call_.collective);
+    method.plan = own != nullptr ? own : &choose_plan(bytes, state_.channel.comm().size());
   }
   if (!method.exact() && method.memory_rule().arrays == 0) decision_.key = {};  // the key has no meaning
   const bool came_with_error = !local_error_.ok();
+  gather_name_.clear();
   try {
+    // The names of a program's residuals are made up for one address or position.
+    if (call_.collective == Collective::allgather && !from_program_ && !decision_.key.empty())
+      gather_name_ = gather_key(decision_.key.view());
+    if (!method.exact() && call_.parted != nullptr && call_.parted->is_unusual)
+      decision_.leave_to_mpi(Reason::type);
     // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
     if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);
@@ -99,7 +109,9 @@ void CallRun::prepare_meeting(const Signature& signature, Status local_error, st
 // error.
 Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   const Method& method = decision_.method;
-  const Channel::Program& program = state_.channel.program(*method.plan, *element, method.encodes_own());
+  const bool carries_own = call_.collective == Collective::reduce_scatter && !decision_.key.empty();
+  const Channel::Program& program =
+      state_.channel.program(*method.plan, *element, method.encodes_own(), carries_own);
   Reduction& reduction = reduction_;
   reduction.plan = &program.plan;
   reduction.facts = &program.facts;
@@ -112,6 +124,9 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
                       method.memory_params, 1, rule.terms(method.memory_params)};
   reduction.element = *element;
   reduction.count = static_cast<std::size_t>(call_.count);
+  reduction.parts = {};
+  if (const PartedCall* const parted = call_.parted; parted != nullptr)
+    reduction.parts = {parted->ends, parted->input, parted->output, parted->places, parted->moves};
   if (outgrows_vectors(reduction))
     return {Code::bad_argument, std::string(reduction.codec->name) + " with these parameters" +
                                     (reduction.memory.messages() > 1 ? ", in two messages," : "") +
@@ -131,7 +146,8 @@ Status CallRun::prepare_run(std::optional<kernels::Element> element) {
   if (vectors_.is_captured(order_)) return refuse_capture();
   const kernels::Measures when = reduction.codec->measures(reduction.params);
   bool measures = when != kernels::Measures::nothing && !rehearsal_;
-  if (!decision_.key.empty()) MQ_TRY(prepare_residual(when, measures));
+  // A rank may have no elements to gather.
+  if (!decision_.key.empty() && input_of(reduction).n > 0) MQ_TRY(prepare_residual(when, measures));
   if (Execution<MpiComm>::frame_bytes(reduction) > std::numeric_limits<int>::max())
     return {Code::bad_argument, "a message of this method would be longer than 2 GiB"};
   std::byte* scratch = nullptr;
@@ -165,7 +181,7 @@ Status CallRun::place_residual() {
   const auto place = [&]() -> Status {
     Device* const device = vectors_.residual_device();
     const Result<Residuals::Entry*> entry = state_.residuals.acquire(
-        decision_.key.view(), reduction.count, reduction.element,
+        residual_name(), input_of(reduction).n, reduction.element,
         static_cast<std::size_t>(reduction.memory.rule->arrays), vectors_.api(), device);
     if (!entry.ok()) return entry.status();
     if ((*entry)->users > 0)
@@ -237,7 +253,14 @@ void CallRun::sign(std::optional<kernels::Element> element) {
   else if (method.exact() && exact_ == Exact::here)
     signature_.kind = kNonblocking;
   signature_.error_code = static_cast<std::uint16_t>(local_error_.code());
-  if (method.exact()) return;
+  if (!method.exact()) sign_method();
+  if (call_.parted == nullptr) return;
+  signature_.kind |= form_bits(call_.collective, call_.parted->counts.is_uneven());
+  signature_.params_hash = with_parts(signature_.params_hash, call_.parted->hash);
+}
+
+void CallRun::sign_method() {
+  const Method& method = decision_.method;
   signature_.codec = method.codec->id;
   signature_.params_hash = hash_of(local_error_.ok() ? reduction_.params : method.params) ^
                            memory_hash(method) ^ decision_.safeguards;

@@ -34,7 +34,7 @@ Outcome without_messages(const Request& request, Status local_error) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   std::string facts;
   try {
-    const bool is_half = element && kernels::element_bytes(*element) == 2;
+    const bool is_half = element && kernels::element_bytes(*element) == 2 && adds(call.collective);
     const std::optional<Method>& method = request.options.method;
     if (local_error.ok()) local_error = check_arguments(call, element, false);
     if (local_error.ok() && ((method && !method->exact()) || is_half)) local_error = no_communicator();
@@ -77,6 +77,7 @@ Outcome run_blocking(CommState& state, const Request& request, Status local_erro
 // What the rules of a policy look at.
 CallFacts facts_of(const Situation& s) {
   CallFacts facts;
+  facts.collective = s.call.collective;
   facts.bytes = static_cast<std::uint64_t>(s.call.count) * kernels::element_bytes(*s.element);
   facts.ranks = s.ranks;
   facts.element = *s.element;
@@ -135,7 +136,7 @@ Result<Decided> decide_requested(const Request& request) {
 }
 
 // The call of a function of this library.
-Outcome requested_allreduce(const Request& request) noexcept {
+Outcome requested_call(const Request& request) noexcept {
   return with_memory([&]() -> Outcome {
     const Result<Decided> decided = decide_requested(request);
     if (!decided.ok()) return failed(decided.status());
@@ -204,7 +205,8 @@ bool ProgramCall::decide_together() {
     identity_.begin(*state_, *request_.program);
     s.said = identity_.said();
   }
-  is_advisable_ = state_->policy.mode == Mode::advise && facts_.bytes >= kFloorBytes;
+  is_advisable_ = s.call.collective == Collective::allreduce && state_->policy.mode == Mode::advise &&
+                  facts_.bytes >= kFloorBytes;
   if (state_->policy.mode == Mode::on) s.ask_auto(chosen_);
   const auto why = why_exact(Knowledge::all_ranks, s);
   if (why) decision_ = agreed_exact(*why);

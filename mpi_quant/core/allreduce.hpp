@@ -33,8 +33,8 @@ Result<Decided> decide_requested(const Request& request);
 // Acquires, agrees, runs and settles what is decided. local_error: why this rank cannot take part.
 Outcome agree_and_run(CommState& state, const Request& request, const Decision& decision,
                       const Status& local_error);
-// All stages of MPIQ_Allreduce before the answer.
-Outcome requested_allreduce(const Request& request) noexcept;
+// All stages of a blocking function of this library before the answer.
+Outcome requested_call(const Request& request) noexcept;
 
 // What a call sent, and how long its parts took.
 struct Work {
@@ -42,7 +42,7 @@ struct Work {
   double encode_s = 0, decode_s = 0, wait_s = 0;
 };
 
-// MPI_Allreduce of an unmodified program. The same way, with identity and guard.
+// A call of an unmodified program. The same way, with identity and guard.
 class ProgramCall {
  public:
   // situation: of a call in which nothing speaks against the library up to Knowledge::ranks. It stays where

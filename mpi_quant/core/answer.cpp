@@ -57,8 +57,11 @@ Result<bool> copies_alone(const Call& call) {
     }
   }
   const std::size_t width = element ? kernels::element_bytes(*element) : 2;
+  const bool gathers = call.parted != nullptr && !call.parted->places.empty();
+  const std::size_t at = gathers ? call.parted->places[0] * width : 0;
   if (alone && call.sendbuf != MPI_IN_PLACE && call.count > 0)
-    MQ_TRY(copy_now(call.recvbuf, call.sendbuf, width * static_cast<std::size_t>(call.count)));
+    MQ_TRY(copy_now(static_cast<std::byte*>(call.recvbuf) + at, call.sendbuf,
+                    width * static_cast<std::size_t>(call.count)));
   return alone;
 }
 
@@ -74,11 +77,12 @@ Status exact_sum(const void* in, void* out, const Call& call) {
   return mpi_status(code, "MPI_Allreduce");
 }
 
-int exact_allreduce(const Call& call, std::optional<kernels::Element> element) {
+int exact_call(const Call& call, std::optional<kernels::Element> element) {
   if (element) {
     const Result<bool> copied = copies_alone(call);
     if (!copied.ok() || *copied) return raise(call.comm, copied.status());
   }
+  if (call.parted != nullptr) return exact_parted(call);
   if (call.count > std::numeric_limits<int>::max()) {
 #if MPI_VERSION >= 4
     return real_mpi().allreduce_c(call.sendbuf, call.recvbuf, call.count, call.datatype, call.op, call.comm);
@@ -95,7 +99,7 @@ int answer(const Call& call, const Outcome& outcome) {
   if (!outcome.status.ok() || outcome.delivered || is_empty_half(call))
     return raise(call.comm, outcome.status);
   const std::optional<kernels::Element> element = element_of(call.datatype);
-  const int code = exact_allreduce(call, element);
+  const int code = exact_call(call, element);
   if (outcome.clock != nullptr && code == MPI_SUCCESS)
     outcome.clock->dense_took(static_cast<std::size_t>(call.count) * kernels::element_bytes(*element),
                               outcome.begin_s);

@@ -107,24 +107,23 @@ int MPIQ_Allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Data
                    MPI_Comm comm, MPI_Info info) {
   if (!mpi_fits()) return raise(comm, misfit());
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return answer(call, requested_allreduce({Collective::allreduce, call, read_options(info, count)}));
+  return answer(call, requested_call({call, read_options(info, count)}));
 }
 
 int MPIQ_Iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                     MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
   return raise(comm, guarded_status([&] {
-                 return iallreduce({Collective::allreduce, call, read_options(info, count), false}, request);
+                 return iallreduce({call, read_options(info, count), false}, request);
                }));
 }
 
 int MPIQ_Allreduce_init(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                         MPI_Comm comm, MPI_Info info, MPIQ_Request* request) {
   const Call call{sendbuf, recvbuf, count, datatype, op, comm};
-  return raise(
-      comm, guarded_status([&] {
-        return allreduce_init({Collective::allreduce, call, read_options(info, count), false}, request);
-      }));
+  return raise(comm, guarded_status([&] {
+                 return allreduce_init({call, read_options(info, count), false}, request);
+               }));
 }
 
 int MPIQ_Start(MPIQ_Request* request) {

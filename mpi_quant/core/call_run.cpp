@@ -134,7 +134,7 @@ Status CallRun::agreed(bool& moved) {
 // If the first call with a key fails, the key is not bound to the call's count and type.
 void CallRun::forget_unused_key() {
   // Not entry_: acquiring may have failed after the residual was made.
-  Residuals::Entry* const e = state_.residuals.find(decision_.key.view());
+  Residuals::Entry* const e = state_.residuals.find(residual_name());
   if (e == nullptr || e->users != (entry_ != nullptr ? 1 : 0)) return;
   e->used ? e->shrink() : drop_residual();
 }
@@ -201,7 +201,7 @@ void CallRun::tell_time() {
 }
 
 void CallRun::drop_residual() {
-  state_.residuals.drop(decision_.key.view());
+  state_.residuals.drop(residual_name());
   entry_ = nullptr;
 }
 

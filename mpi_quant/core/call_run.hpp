@@ -15,6 +15,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "mpi_quant/base/arena.hpp"
 #include "mpi_quant/core/answer.hpp"
@@ -88,7 +90,11 @@ class CallRun final : public InFlight {
   Status prepare_memory(bool measures, std::byte*& scratch);
   Status refuse_capture();
   void count_memory();
+  std::string_view residual_name() const {
+    return decision_.key.empty() || gather_name_.empty() ? decision_.key.view() : gather_name_;
+  }
   void sign(std::optional<kernels::Element> element);
+  void sign_method();
   Status step(bool& moved);
   Status enter(bool& moved);
   Status agreed(bool& moved);
@@ -108,6 +114,7 @@ class CallRun final : public InFlight {
   bool rehearsal_ = false, entered_ = false, from_program_ = false, is_part_ = false, may_skip_ = false;
   Call call_{};
   Decision decision_;
+  std::string gather_name_;  // of the residual, if this is an allgather
   Residuals::Entry* entry_ =
       nullptr;  // of decision_.key; from prepare() to release(). Null: the call has none
   Reduction reduction_;

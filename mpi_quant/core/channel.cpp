@@ -62,13 +62,14 @@ void Channel::take(const Nodes& nodes) {
   comm_.emplace(lease_.comm->handle, is_crowded(nodes.ranks));
 }
 
-const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element, bool encodes_own) {
+const Channel::Program& Channel::program(const PlanRow& row, kernels::Element element, bool encodes_own,
+                                         bool carries_own) {
   // Raw frames hold elements of the compute type. For half types they would be twice as long as the vector.
   const int per_node = kernels::compute_element(element) == element ? per_node_.value_or(1) : 1;
-  const std::tuple key(row.id, per_node, encodes_own);
+  const std::tuple key(row.id, per_node, encodes_own, carries_own);
   const auto at = programs_.find(key);
   if (at != programs_.end()) return at->second;
-  Plan plan = row.make({comm_->rank(), comm_->size(), per_node, encodes_own});
+  Plan plan = row.make({comm_->rank(), comm_->size(), per_node, encodes_own, carries_own});
   PlanFacts facts = facts_of(plan);
   return programs_.emplace(key, Program{std::move(plan), std::move(facts)}).first->second;
 }

@@ -44,12 +44,13 @@ class Channel {
   MpiComm& comm() { return *comm_; }
   // World rank of rank 0: different for disjoint groups.
   std::uint64_t first_rank() const { return first_rank_; }
-  // The plan of this row for elements of this type (encodes_own: see Ranks). It is made once.
+  // The plan of this row for elements of this type (the last two: see Ranks). It is made once.
   struct Program {
     Plan plan;
     PlanFacts facts;
   };
-  const Program& program(const PlanRow& row, kernels::Element element, bool encodes_own);
+  const Program& program(const PlanRow& row, kernels::Element element, bool encodes_own,
+                         bool carries_own = false);
   // How many segments of a call with this plan may be in flight on the processor, and how many have tags of
   // their own: a multiple of that. The same on all ranks.
   std::tuple<int, int> segments_of(const Plan& plan) const {
@@ -71,7 +72,8 @@ class Channel {
   int pipelines_ = 4;                  // segments in flight; the same on all ranks
   std::uint64_t first_rank_ = 0;       // in MPI_COMM_WORLD
   std::optional<int> per_node_;        // Ranks::per_node, once it is known; the same on all ranks
-  std::map<std::tuple<std::uint16_t, int, bool>, Program> programs_;  // by row, ranks per node, encodes_own
+  // By row, ranks per node, encodes_own and carries_own.
+  std::map<std::tuple<std::uint16_t, int, bool, bool>, Program> programs_;
 };
 
 }  // namespace mq

@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "mpi_quant/base/arena.hpp"
+#include "mpi_quant/automatic/sample.hpp"
 #include "mpi_quant/base/device_copy.hpp"
 #include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/immortal.hpp"
@@ -124,7 +121,7 @@ struct Choices final : Extension {
   void forget(const char*) noexcept override {}
 
   std::map<ClassKey, std::unique_ptr<ChoiceClass>> classes;
-  Buffer sample, wire, decoded;
+  Sample sample;
   bool is_writer = false;  // of MPIQ_KNOWLEDGE_OUT
 };
 
@@ -188,125 +185,32 @@ Choices& choices_of(const CommState& state) {
   return static_cast<Choices&>(const_cast<CommState&>(state).extension(kind));
 }
 
-// A sample: runs of consecutive elements from all over the vector, at other places in each call. Its length
-// is such that a call takes about a hundredth longer.
-constexpr std::size_t kRun = 256, kMostRuns = 64;
-constexpr double kShare = 0.01, kSecondsOfElement = 4e-9;
-
-std::size_t runs_of_sample(const ChoiceClass& calls, std::size_t count) {
-  const std::size_t favourite = calls.chooser.favourite();
-  const double fitting = kShare * calls.chooser.seconds(favourite) / kSecondsOfElement / kRun;
-  const auto runs = static_cast<std::size_t>(std::clamp(fitting, 1.0, static_cast<double>(kMostRuns)));
-  return std::clamp<std::size_t>(count / kRun, 1, runs);
-}
-
-// Copies the sample of a vector on the host. Returns its elements.
-std::size_t gather(const std::byte* vector, std::size_t count, std::size_t width, std::size_t runs,
-                   std::uint64_t number, std::byte* to) {
-  const std::size_t length = std::min(kRun, count), places = count / length;
-  for (std::size_t r = 0; r < runs; ++r) {
-    const std::size_t place = (r * places + mixed(number * kMostRuns + r) % places) / runs;
-    std::memcpy(to + r * length * width, vector + place * length * width, length * width);
-  }
-  return runs * length;
-}
-
-// |a| over |b|, of n elements; the greatest number if that is none. Scaled, so that no square is lost.
-template <class T, class Of>
-float ratio_of_norms(std::size_t n, const std::byte* x, const std::byte* y, const Of& difference) {
-  double greatest = 0;
-  for (std::size_t i = 0; i < 2 * n; ++i) {
-    T value;
-    std::memcpy(&value, (i < n ? x : y) + i % n * sizeof(T), sizeof(T));
-    greatest = std::max(greatest, std::abs(static_cast<double>(value)));
-  }
-  constexpr float kMost = std::numeric_limits<float>::max();
-  if (!(greatest <= std::numeric_limits<double>::max())) return kMost;
-  const double scale = greatest > 0 ? 1 / greatest : 1;
-  double above = 0, below = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    T a, b;
-    std::memcpy(&a, x + i * sizeof(T), sizeof(T));
-    std::memcpy(&b, y + i * sizeof(T), sizeof(T));
-    const double v = static_cast<double>(a) * scale, w = static_cast<double>(b) * scale, d = difference(v, w);
-    above += d * d;
-    below += v * v;
-  }
-  if (above == 0) return 0;
-  const double ratio = std::sqrt(above / below);
-  return ratio < static_cast<double>(kMost) ? static_cast<float>(ratio) : kMost;  // also if it is a NaN
-}
-
-// How far the vector y is from x, in lengths of x.
-float relative_error(const std::byte* x, const std::byte* y, std::size_t n, kernels::Element element) {
-  const auto difference = [](double v, double w) { return v - w; };
-  return element == kernels::Element::f64 ? ratio_of_norms<double>(n, x, y, difference)
-                                          : ratio_of_norms<float>(n, x, y, difference);
-}
-// How long the residual is, in lengths of x.
-float debt(const std::byte* x, const std::byte* residual, std::size_t n, kernels::Element element) {
-  const auto owed = [](double, double w) { return w; };
-  return element == kernels::Element::f64 ? ratio_of_norms<double>(n, x, residual, owed)
-                                          : ratio_of_norms<float>(n, x, residual, owed);
-}
-
-// What the candidate does to n elements of the sample.
-Sampled try_on(Choices& choices, const AutoCandidate& candidate, std::size_t n, kernels::Element element) {
-  constexpr Sampled kRuined{std::numeric_limits<float>::max(), 0};
-  const Method& method = candidate.method;
-  kernels::EncodeArgs out;
-  out.x = choices.sample.data();
-  out.n = n;
-  out.params = method.params;
-  if (!choices.wire.reserve(method.codec->wire_bound(n, element, method.params))) return kRuined;
-  out.wire = choices.wire.data();
-  const kernels::CodecOps& ops = *method.codec->ops(element, env()->isa);
-  const kernels::Encoded encoded = ops.encode(out);
-  Sampled sampled{0, static_cast<float>(encoded.bytes) / static_cast<float>(n)};
-  if (candidate.is_sure) return sampled;
-  kernels::DecodeArgs in;
-  in.wire = out.wire;
-  in.wire_bytes = encoded.bytes;
-  in.n = n;
-  in.params = method.params;
-  in.x = choices.decoded.data();
-  if (ops.decode(in) != kernels::Decoded::ok) return kRuined;
-  sampled.error = relative_error(choices.sample.data(), choices.decoded.data(), n, element);
-  return sampled;
-}
-
-// Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known: the
-// sample would have to wait for what makes the vector.
+// Fills in what the chosen and the scouted candidate do to a sample. Of a vector on a GPU nothing is known:
+// the sample would have to wait for what makes the vector.
 void try_samples(const CommState& state, const Chosen& chosen, const Call& call, kernels::Element element,
                  const std::byte* waits, Heard& heard) {
-  const ChoiceClass& calls = *chosen.calls;
+  const Chooser& chooser = chosen.calls->chooser;
   const Choice& choice = chosen.choice;
-  constexpr Sampled kUnknown{std::numeric_limits<float>::max(), 0};
-  heard.own = choice.sampled ? kUnknown : Sampled{};
-  heard.scouted = choice.scouted != 0 ? kUnknown : Sampled{};
+  heard.own = choice.sampled ? unknown_sample() : Sampled{};
+  heard.scouted = choice.scouted != 0 ? unknown_sample() : Sampled{};
   if (kernels::compute_element(element) != element || call.count <= 0 || call.input() == nullptr) return;
   for (const void* const vector : {call.input(), static_cast<const void*>(waits)}) {
     const Result<bool> there = vector == nullptr ? Result<bool>(false) : is_on_device(vector);
     if (!there.ok() || *there) return;
   }
-  Choices& choices = choices_of(state);
-  const std::size_t width = kernels::element_bytes(element), count = static_cast<std::size_t>(call.count),
-                    runs = runs_of_sample(calls, count), room = runs * kRun * width;
-  if (!choices.sample.reserve(room) || !choices.decoded.reserve(room)) return;
-  const std::uint64_t number = calls.chooser.totals().calls;
-  const std::size_t n =
-      gather(static_cast<const std::byte*>(call.input()), count, width, runs, number, choices.sample.data());
-  const bool owes = calls.chooser.calls().limit.kind == Automatic::Kind::feedback;
-  if (choice.sampled && !owes)
-    heard.own = try_on(choices, calls.chooser.candidate(choice.candidate), n, element);
-  if (choice.scouted != 0)
-    heard.scouted = try_on(choices, calls.chooser.candidate(choice.scouted), n, element);
-  if (!owes) return;
-  heard.scouted.error = 0;  // what a call leaves out waits for the next
-  if (choice.sampled) heard.own = {};
-  if (!choice.sampled || waits == nullptr) return;
-  (void)gather(waits, count, width, runs, number, choices.decoded.data());
-  heard.own.error = debt(choices.sample.data(), choices.decoded.data(), n, element);
+  Sample& sample = choices_of(state).sample;
+  if (!sample.take(static_cast<const std::byte*>(call.input()), static_cast<std::size_t>(call.count), element,
+                   chooser.seconds(chooser.favourite()), chooser.totals().calls))
+    return;
+  const kernels::Isa isa = env()->isa;
+  const bool owes = chooser.calls().limit.kind == Automatic::Kind::feedback;
+  if (choice.scouted != 0) heard.scouted = sample.try_on(chooser.candidate(choice.scouted), isa);
+  if (owes) heard.scouted.error = 0;  // what a call leaves out waits for the next
+  if (!choice.sampled) return;
+  if (!owes)
+    heard.own = sample.try_on(chooser.candidate(choice.candidate), isa);
+  else
+    heard.own = {waits == nullptr ? 0 : sample.debt(waits), 0};
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ CallClock* clock_of(const Chosen& chosen);
 // or null.
 void bring(const CommState& state, Chosen& chosen, const Call& call, kernels::Element element,
            const std::byte* waits, Heard& heard) noexcept;
-// After the agreement, if all ranks agreed. runs: by the choice. False: MPI reduces, because a sample lost too
-// much, or because ranks do not know the same: one of them had an error in an earlier call. They then learn from
-// the beginning.
+// After the agreement, if all ranks agreed. runs: by the choice. False: MPI reduces, because a sample lost
+// too much, or because ranks do not know the same: one of them had an error in an earlier call. They then
+// learn from the beginning.
 bool hear(const Chosen& chosen, const Heard& heard, bool runs) noexcept;
 // Some ranks decided otherwise, so MPI reduces.
 void disagree(const Chosen& chosen, const Heard& heard) noexcept;

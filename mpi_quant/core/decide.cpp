@@ -43,7 +43,7 @@ bool no_rule_compresses(const Situation& s) {
 // elements than the matrix. It cannot serve requests, calls of unmodified programs and half types.
 bool suits_low_rank(const Situation& s, const Method& method) {
   const MatrixShape& matrix = s.options->matrix;
-  if (s.program != nullptr || !s.is_blocking) return false;
+  if (s.program != nullptr || !s.is_blocking || s.call.collective != Collective::allreduce) return false;
   if (s.options->key.empty() || is_half(s)) return false;
   if (!matrix.is_given() || matrix.ld != matrix.rows) return false;
   const auto rank = static_cast<std::int64_t>(method.scheme_params.value[0]);
@@ -192,7 +192,7 @@ void Situation::ask_ranks() {
 
 void Situation::ask_auto(Chosen& into) {
   // MPI cannot add half types, so it cannot stand in for other methods either.
-  if (state->stats.exact_mode != 0 || is_half(*this)) return;
+  if (state->stats.exact_mode != 0 || is_half(*this) || call.collective != Collective::allreduce) return;
   if (options->method) {
     if (options->method->chooses()) automatic = &options->method->automatic;
   } else if (state->policy.rules.chooses()) {
@@ -227,9 +227,9 @@ Decision decide(const Situation& s) {
   }
   d.declined = why == Reason::no_matrix;
   if (why) d.leave_to_mpi(*why);
-  // MPI cannot add half types. In a call of this library's functions the codec of the type itself reduces
-  // them.
-  if (d.method.exact() && s.program == nullptr && is_half(s)) {
+  // MPI cannot add half types, though it can gather them. In a call of this library's functions the codec of
+  // the type itself reduces them.
+  if (d.method.exact() && s.program == nullptr && is_half(s) && adds(s.call.collective)) {
     d.method.codec = kernels::find_codec(name(*s.element));
     d.reason = Reason::compressed;
   }

@@ -86,23 +86,23 @@ Status GuardWindow::add_input(std::uint64_t number, const void* input) {
   ++calls_;
   last_number_ = number;
   numbers_.add(number);
-  return add(inputs_.data(), input);
+  return add(inputs_.data(), input, count_);
 }
 
-Status GuardWindow::add_result(const void* result) { return add(results_.data(), result); }
+Status GuardWindow::add_result(const void* result, std::size_t n) { return add(results_.data(), result, n); }
 
-Status GuardWindow::add(std::byte* sum, const void* vector) {
+Status GuardWindow::add(std::byte* sum, const void* vector, std::size_t n) {
   const auto* terms = static_cast<const std::byte*>(vector);
   const Result<bool> there = is_on_device(vector);
   if (!there.ok()) return there.status();
   if (*there) {
-    const std::size_t bytes = count_ * kernels::element_bytes(element_);
+    const std::size_t bytes = n * kernels::element_bytes(element_);
     if (!staged_.reserve(bytes)) return {Code::no_memory, "no memory to guard calls of vectors on a GPU"};
     MQ_TRY(copy_now(staged_.data(), vector, bytes));
     terms = staged_.data();
   }
   with_elements(element_, sum, terms, [&](auto* to, const auto* from) {
-    for (std::size_t i = 0; i < count_; ++i) to[i] += from[i];
+    for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
   });
   return {};
 }
@@ -111,7 +111,10 @@ Status GuardedCall::prepare(const Call& call, kernels::Element element, const Re
                             GuardWindow* window) {
   window_ = window;
   element_ = element;
-  bytes_ = static_cast<std::size_t>(call.count) * kernels::element_bytes(element);
+  const std::size_t width = kernels::element_bytes(element);
+  bytes_ = static_cast<std::size_t>(call.count) * width;
+  result_begin_ = call.output_range().begin * width;
+  result_bytes_ = call.output_range().n * width;
   const Result<bool> there = is_on_device(call.recvbuf);
   if (!there.ok()) return there.status();
   if (!exact_.reserve(bytes_) || !waiting_.allocate_zeroed(bytes_) || (*there && !delivered_.reserve(bytes_)))
@@ -137,21 +140,21 @@ Status GuardedCall::sum_alone(const Call& call) {
 }
 
 Result<GuardResult> GuardedCall::judge(const Call& call, const Outcome& ran, double budget, bool had_keys) {
-  const auto n = static_cast<std::size_t>(call.count);
+  const std::size_t n = call.output_range().n;
   const std::byte* result = static_cast<const std::byte*>(call.recvbuf);
   Status local_error = ran.status;
   if (window_ != nullptr) {
     MQ_TRY(exact_sum(MPI_IN_PLACE, window_->inputs(), call));
-    if (local_error.ok()) local_error = window_->add_result(result);
+    if (local_error.ok()) local_error = window_->add_result(result, n);
     result = window_->results();
   } else {
     MQ_TRY(sum_alone(call));
     if (keeps_result_ && local_error.ok()) {
-      local_error = copy_now(delivered_.data(), result, bytes_);
+      local_error = copy_now(delivered_.data(), result, result_bytes_);
       result = delivered_.data();
     }
   }
-  std::byte* const exact = window_ != nullptr ? window_->inputs() : exact_.data();
+  std::byte* const exact = (window_ != nullptr ? window_->inputs() : exact_.data()) + result_begin_;
   // MPI's sums may differ in their last bits from rank to rank, so the worst error counts.
   enum { kError, kFailed, kApart, kGreatest, kNumbers };
   double mine[kNumbers]{-1, local_error.ok() ? 0.0 : 1.0, 0, greatest_}, worst[kNumbers];
@@ -194,7 +197,7 @@ Status GuardedCall::deliver(const Call& call, bool had_keys) {
     });
   }
   // Only a device can fail here. Ranks may differ in where their vectors are, so they have to compare.
-  Status copied = copy_now(call.recvbuf, exact_.data(), bytes_);
+  Status copied = copy_now(call.recvbuf, exact_.data() + result_begin_, result_bytes_);
   const int failed = copied.ok() ? 0 : 1;
   int any_failed = 0;
   MQ_TRY(mpi_status(real_mpi().allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, call.comm),

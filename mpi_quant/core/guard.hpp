@@ -48,9 +48,10 @@ class GuardWindow {
     return key == key_.view() && count == count_ && element == element_;
   }
   // add_input: before a call, its input and its number among the calls of the rule. add_result: after the
-  // call. Not ok if a device cannot be read.
+  // call; it has n elements, fewer than the input if parts belong to ranks. Not ok if a device cannot be
+  // read.
   Status add_input(std::uint64_t number, const void* input);
-  Status add_result(const void* result);
+  Status add_result(const void* result, std::size_t n);
   std::uint64_t calls() const { return calls_; }
   std::uint64_t last_number() const { return last_number_; }
   // A hash of the numbers of its calls. It is equal on ranks that have added up the same calls.
@@ -61,7 +62,7 @@ class GuardWindow {
  private:
   GuardWindow(std::string_view key, std::size_t count, kernels::Element element)
       : key_(key), count_(count), element_(element) {}
-  Status add(std::byte* sum, const void* vector);
+  Status add(std::byte* sum, const void* vector, std::size_t n);
 
   Key key_;
   std::size_t count_;
@@ -92,7 +93,8 @@ class GuardedCall {
 
   Buffer exact_, waiting_, delivered_;               // delivered_: copy of a result that is on a device
   bool keeps_input_ = false, keeps_result_ = false;  // exact_ has the input; delivered_ gets the result
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0;                            // of the input
+  std::size_t result_begin_ = 0, result_bytes_ = 0;  // the bytes of the vector that are in the result
   double greatest_ = 0;  // finite magnitude of the input of a call that is judged alone
   kernels::Element element_ = kernels::Element::f32;
 };

@@ -9,6 +9,10 @@
 extern "C" {
 __attribute__((weak)) decltype(PMPI_Allreduce_c) PMPI_Allreduce_c;
 __attribute__((weak)) decltype(PMPI_Iallreduce_c) PMPI_Iallreduce_c;
+__attribute__((weak)) decltype(PMPI_Reduce_scatter_c) PMPI_Reduce_scatter_c;
+__attribute__((weak)) decltype(PMPI_Reduce_scatter_block_c) PMPI_Reduce_scatter_block_c;
+__attribute__((weak)) decltype(PMPI_Allgather_c) PMPI_Allgather_c;
+__attribute__((weak)) decltype(PMPI_Allgatherv_c) PMPI_Allgatherv_c;
 }
 #endif
 
@@ -49,9 +53,17 @@ const RealMpi& real_mpi() noexcept {
     RealMpi r;
     r.allreduce = real(stub, "PMPI_Allreduce", &PMPI_Allreduce);
     r.iallreduce = real(stub, "PMPI_Iallreduce", &PMPI_Iallreduce);
+    r.reduce_scatter = real(stub, "PMPI_Reduce_scatter", &PMPI_Reduce_scatter);
+    r.reduce_scatter_block = real(stub, "PMPI_Reduce_scatter_block", &PMPI_Reduce_scatter_block);
+    r.allgather = real(stub, "PMPI_Allgather", &PMPI_Allgather);
+    r.allgatherv = real(stub, "PMPI_Allgatherv", &PMPI_Allgatherv);
 #if MPI_VERSION >= 4
     r.allreduce_c = real(stub, "PMPI_Allreduce_c", &PMPI_Allreduce_c);
     r.iallreduce_c = real(stub, "PMPI_Iallreduce_c", &PMPI_Iallreduce_c);
+    r.reduce_scatter_c = real(stub, "PMPI_Reduce_scatter_c", &PMPI_Reduce_scatter_c);
+    r.reduce_scatter_block_c = real(stub, "PMPI_Reduce_scatter_block_c", &PMPI_Reduce_scatter_block_c);
+    r.allgather_c = real(stub, "PMPI_Allgather_c", &PMPI_Allgather_c);
+    r.allgatherv_c = real(stub, "PMPI_Allgatherv_c", &PMPI_Allgatherv_c);
 #endif
     return r;
   }();

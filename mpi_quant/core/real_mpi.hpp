@@ -1,6 +1,5 @@
-// MPI's own functions behind those that the preload library replaces. Nothing in the library calls
-// PMPI_Allreduce or PMPI_Iallreduce directly: with the preload library these names lead to the preload
-// library itself.
+// MPI's own functions behind those that the preload library replaces. Nothing in the library calls them by
+// their PMPI_ names: with the preload library these names lead to the preload library itself.
 #pragma once
 
 #include <mpi.h>
@@ -17,9 +16,17 @@ inline constexpr const char* kFamily = "mpich";
 struct RealMpi {
   decltype(&PMPI_Allreduce) allreduce;
   decltype(&PMPI_Iallreduce) iallreduce;
+  decltype(&PMPI_Reduce_scatter) reduce_scatter;
+  decltype(&PMPI_Reduce_scatter_block) reduce_scatter_block;
+  decltype(&PMPI_Allgather) allgather;
+  decltype(&PMPI_Allgatherv) allgatherv;
 #if MPI_VERSION >= 4
   decltype(&PMPI_Allreduce_c) allreduce_c;
   decltype(&PMPI_Iallreduce_c) iallreduce_c;
+  decltype(&PMPI_Reduce_scatter_c) reduce_scatter_c;
+  decltype(&PMPI_Reduce_scatter_block_c) reduce_scatter_block_c;
+  decltype(&PMPI_Allgather_c) allgather_c;
+  decltype(&PMPI_Allgatherv_c) allgatherv_c;
 #endif
 };
 

@@ -1,6 +1,6 @@
 // What is asked for: a collective, its arguments, the options of the caller, and who asks. Every entry makes
-// one of these: MPIQ_Allreduce, its non-blocking and persistent forms, and MPI_Allreduce of an unmodified
-// program.
+// one of these: MPIQ_Allreduce, its non-blocking and persistent forms, MPIQ_Reduce_scatter, and the MPI_
+// functions of an unmodified program.
 #pragma once
 
 #include <mpi.h>
@@ -10,14 +10,13 @@
 #include <string>
 
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/core/parted_call.hpp"
 #include "mpi_quant/memory/control.hpp"
 #include "mpi_quant/memory/residuals.hpp"
+#include "mpi_quant/plan/collective.hpp"
 #include "mpi_quant/policy/policy.hpp"
 
 namespace mq {
-
-// A new collective is a row here, not a road of its own.
-enum class Collective : std::uint8_t { allreduce };
 
 // The arguments of a reduction. count is wide enough for MPI_Allreduce and its _c form.
 struct Call {
@@ -27,7 +26,18 @@ struct Call {
   MPI_Datatype datatype;
   MPI_Op op;
   MPI_Comm comm;
-  const void* input() const { return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf; }
+  Collective collective = Collective::allreduce;
+  const PartedCall* parted = nullptr;  // not null if parts of the vector belong to ranks
+  const void* input() const {
+    if (parted != nullptr && parted->input_at != nullptr) return parted->input_at;
+    return sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
+  }
+  // The elements of the vector in the input and in recvbuf.
+  Range input_range() const { return parted != nullptr ? parted->input : whole(); }
+  Range output_range() const { return parted != nullptr ? parted->output : whole(); }
+
+ private:
+  Range whole() const { return {0, count > 0 ? static_cast<std::size_t>(count) : 0}; }
 };
 
 // The vector as a matrix, stored column by column, with ld elements from one column to the next (info
@@ -62,7 +72,6 @@ struct Program {
 };
 
 struct Request {
-  Collective collective = Collective::allreduce;
   Call call;
   CallOptions options = {};
   bool is_blocking = true;

@@ -32,10 +32,12 @@ Status reset(MPI_Comm comm, const char* key) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
+  if (key != nullptr) MQ_TRY(residuals->idle(gather_key(key).c_str()));
   for (const auto& extension : residuals.state()->extensions) extension->forget(key);
   if (key != nullptr) {
     residuals->drop(key);
     residuals->drop(basis_key(key));
+    residuals->drop(gather_key(key));
   } else {
     residuals->clear();
   }
@@ -48,7 +50,9 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
-  const auto asked = [key](const std::string& name) { return key == nullptr || name == key; };
+  const auto asked = [key](const std::string& name) {
+    return key == nullptr || name == key || name == gather_key(key);
+  };
   for (auto& [name, entry] : residuals->entries())
     if (asked(name)) MQ_TRY(entry.move_to_host());
   const auto product = [factor]<class T>(T v) { return static_cast<T>(static_cast<double>(v) * factor); };

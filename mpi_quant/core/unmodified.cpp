@@ -31,7 +31,7 @@ Sender CallIdentity::sender(const Situation& s, const Decision& decision) const 
   const Method& method = decision.method;
   return {
       static_cast<const std::byte*>(s.call.input()),
-      static_cast<std::size_t>(s.call.count),
+      s.call.input_range().n,
       *s.element,
       named_.view(),
       said_.step,
@@ -136,7 +136,8 @@ void CallGuard::settle(CommState& state, const Request& request, const Outcome& 
   // All ranks that have a window drop it. Windows that began at different calls never end at the same call.
   if (is_split) guard.window.reset();
   if (guard.window == nullptr || window_ != guard.window.get()) return;
-  const bool added = outcome.ran && outcome.status.ok() && window_->add_result(request.call.recvbuf).ok();
+  const bool added = outcome.ran && outcome.status.ok() &&
+                     window_->add_result(request.call.recvbuf, request.call.output_range().n).ok();
   if (!added) guard.window.reset();
 }
 

@@ -1,6 +1,7 @@
 #include "mpi_quant/device/placement.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
@@ -12,12 +13,13 @@ namespace {
 
 // The facts of n elements in host memory. Half types are converted to float first.
 kernels::Facts measure_on_host(const Reduction& reduction, const std::byte* x) {
+  const std::size_t n = input_of(reduction).n;
   if (reduction.convert == nullptr)
-    return reduction.codec->measure(x, reduction.count, reduction.element, reduction.params);
+    return reduction.codec->measure(x, n, reduction.element, reduction.params);
   Buffer widened;
-  if (!widened.reserve(reduction.count * sizeof(float))) throw std::bad_alloc();
-  reduction.convert->widen(x, widened.data(), reduction.count);
-  return reduction.codec->measure(widened.data(), reduction.count, kernels::Element::f32, reduction.params);
+  if (!widened.reserve(n * sizeof(float))) throw std::bad_alloc();
+  reduction.convert->widen(x, widened.data(), n);
+  return reduction.codec->measure(widened.data(), n, kernels::Element::f32, reduction.params);
 }
 
 // Segments in flight on a device: enough to fill launches, fewer if each has many chunks or frames, whose
@@ -62,6 +64,7 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   reduction.backend = &host_;
   host_pipelines_ = reduction.pipelines;
   rows_ = rows;
+  moves_ = reduction.parts.moves;
   backend_.device_reduction = {};
   if (rows.api == nullptr) return {};
   MQ_TRY(rows.api->where(reduction.output, out_));
@@ -95,7 +98,7 @@ Status DevicePlacement::locate(Reduction& reduction, const DeviceRows& rows) {
   reduction.backend = &backend_;
   reduction.pipelines = device_pipelines(reduction);
   copies_in_ = in_.device != device;  // even if it is on another device
-  copies_out_ = out_.memory == Memory::host;
+  copies_out_ = out_.memory == Memory::host || moves_;
   return {};
 }
 
@@ -107,6 +110,12 @@ void DevicePlacement::stage(Reduction& reduction) {
   copies_out_ = out_.memory == Memory::device;
 }
 
+// Of the copies of the caller's vectors.
+std::size_t DevicePlacement::copies_bytes() const {
+  return (copies_in_ ? round_up(input_bytes_, kDeviceLine) : 0) +
+         (copies_out_ ? round_up(output_bytes_, kDeviceLine) : 0);
+}
+
 bool DevicePlacement::is_captured(const DeviceOrder& order) const {
   return mode_ != Mode::host && rows_.api->capturing(backend_.device_reduction.device, order.stream);
 }
@@ -114,10 +123,21 @@ bool DevicePlacement::is_captured(const DeviceOrder& order) const {
 Status DevicePlacement::prepare(Reduction& reduction, const Setting& setting) {
   setting_ = setting;
   delivering_ = false;
-  if (mode_ == Mode::host) return {};
   input_ = reduction.input;
   output_ = reduction.output;
-  vector_bytes_ = reduction.count * kernels::element_bytes(reduction.element);
+  width_ = kernels::element_bytes(reduction.element);
+  input_bytes_ = input_of(reduction).n * width_;
+  output_bytes_ = output_of(reduction).n * width_;
+  ends_ = reduction.parts.ends;
+  places_ = reduction.parts.places;
+  if (mode_ == Mode::host) {
+    // The result is written where this rank's part is, and moved at the end.
+    delivered_ = output_;
+    if (!moves_) return {};
+    delivered_ += reduction.parts.output.begin * width_;
+    reduction.parts.output.begin = 0;
+    return {};
+  }
   if (work_ != nullptr && work_->device() != backend_.device_reduction.device) pool_.give(std::move(work_));
   const bool was_used = work_ != nullptr || pool_.has(backend_.device_reduction.device);
   if (work_ == nullptr) work_ = pool_.take(*rows_.api, backend_.device_reduction.device);
@@ -149,10 +169,8 @@ const kernels::DeviceMeasureOps* DevicePlacement::measure_row(const Reduction& r
 // device: vectors, then scratch memory.
 DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
   DeviceResources::Need need;
-  const std::size_t vectors = (copies_in_ ? round_up(vector_bytes_, kDeviceLine) : 0) +
-                              (copies_out_ ? round_up(vector_bytes_, kDeviceLine) : 0);
   if (mode_ == Mode::staged) {
-    need.pinned_bytes = vectors;
+    need.pinned_bytes = copies_bytes();
     return need;
   }
   const Layout layout = layout_of(reduction);
@@ -161,10 +179,10 @@ DeviceResources::Need DevicePlacement::need(const Reduction& reduction) const {
       static_cast<std::size_t>(reduction.plan->slots) * (backend_.device_reduction.is_timed ? 2 : 1);
   need.is_timed = backend_.device_reduction.is_timed;
   need.pipeline_bytes = DeviceSteps::device_bytes(reduction, backend_.device_reduction, layout);
-  need.device_bytes = vectors;
+  need.device_bytes = copies_bytes();
   need.pinned_bytes = pinned_bytes(reduction);
   if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
-    need.device_bytes += round_up(row->scratch_bytes(reduction.count, reduction.params), kDeviceLine);
+    need.device_bytes += round_up(row->scratch_bytes(input_of(reduction).n, reduction.params), kDeviceLine);
   return need;
 }
 
@@ -190,11 +208,11 @@ Status DevicePlacement::prepare_work(Reduction& reduction) {
   reduction.output = output_;
   if (copies_in_) {
     reduction.input = at;
-    at += round_up(vector_bytes_, kDeviceLine);
+    at += round_up(input_bytes_, kDeviceLine);
   }
   if (copies_out_) reduction.output = at;
   // In place: one copy serves as input and output.
-  if (copies_in_ && copies_out_ && input_ == output_) reduction.input = reduction.output;
+  if (copies_in_ && copies_out_ && input_ == output_ && !moves_) reduction.input = reduction.output;
   delivered_ = reduction.output;
   backend_.device_reduction.pipelines = work_->pipelines();
   backend_.device_reduction.may_outlast =
@@ -207,9 +225,9 @@ Status DevicePlacement::begin(const Reduction& reduction) {
   MQ_TRY(work_->follow(setting_.order));
   const bool is_elsewhere = in_.memory == Memory::device && in_.device != backend_.device_reduction.device;
   if (is_elsewhere && !setting_.order.has_stream) MQ_TRY(follow_elsewhere());
-  if (copies_in_) {
+  if (copies_in_ && input_bytes_ > 0) {
     auto* const copy = const_cast<std::byte*>(reduction.input);  // points to our own memory
-    MQ_TRY(rows_.api->copy(work_->main(), copy, input_, vector_bytes_));
+    MQ_TRY(rows_.api->copy(work_->main(), copy, input_, input_bytes_));
   }
   if (mode_ == Mode::device) return work_->fork();
   // The processor needs the values now. And the output must not be written before the program's work on it is
@@ -241,8 +259,8 @@ Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& fact
   if (const kernels::DeviceMeasureOps* const row = measure_row(reduction))
     return measure_on_device(reduction, *row, facts);
   Buffer copy;
-  if (!copy.reserve(vector_bytes_)) throw std::bad_alloc();
-  MQ_TRY(rows_.api->copy(work_->main(), copy.data(), reduction.input, vector_bytes_));
+  if (!copy.reserve(input_bytes_)) throw std::bad_alloc();
+  MQ_TRY(rows_.api->copy(work_->main(), copy.data(), reduction.input, input_bytes_));
   MQ_TRY(rows_.api->synchronize(work_->main()));
   facts = measure_on_host(reduction, copy.data());
   return {};
@@ -251,10 +269,9 @@ Status DevicePlacement::measure(const Reduction& reduction, kernels::Facts& fact
 Status DevicePlacement::measure_on_device(const Reduction& reduction, const kernels::DeviceMeasureOps& row,
                                           kernels::Facts& facts) {
   auto* const reported = new (work_->pinned() + facts_at()) kernels::Facts{-1};
-  const std::size_t vectors = (copies_in_ ? round_up(vector_bytes_, kDeviceLine) : 0) +
-                              (copies_out_ ? round_up(vector_bytes_, kDeviceLine) : 0);
-  row.measure(reduction.input, reduction.count, reduction.params, reported, work_->device_memory() + vectors,
-              backend_.device_reduction.shape, rows_.api->launcher(work_->main()));
+  row.measure(reduction.input, input_of(reduction).n, reduction.params, reported,
+              work_->device_memory() + copies_bytes(), backend_.device_reduction.shape,
+              rows_.api->launcher(work_->main()));
   Status launched = rows_.api->launch_error(work_->main());
   Status ended = rows_.api->synchronize(work_->main());
   MQ_TRY(std::move(launched));
@@ -266,7 +283,10 @@ Status DevicePlacement::measure_on_device(const Reduction& reduction, const kern
 
 Status DevicePlacement::deliver(const Status& failure, bool& over) {
   over = true;
-  if (mode_ == Mode::host) return failure;
+  if (mode_ == Mode::host) {
+    if (failure.ok() && moves_ && output_bytes_ > 0) std::memmove(output_, delivered_, output_bytes_);
+    return failure;
+  }
   const DeviceApi& api = *rows_.api;
   if (failure.ok() && backend_.device_reduction.may_outlast)
     backend_.late([&](std::span<const DeviceResult> results) { work_->check_later(results); });
@@ -281,7 +301,7 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
     return {};
   }
   if (copies_out_) {
-    Status status = api.copy(work_->main(), output_, delivered_, vector_bytes_);
+    Status status = copy_out();
     if (status.ok()) status = api.record(work_->main_event(), work_->main());
     if (!status.ok()) return fail(std::move(status), over);
     over = false;
@@ -293,6 +313,18 @@ Status DevicePlacement::deliver(const Status& failure, bool& over) {
       if (Status status = api.lead_stream(stream, setting_.order.stream); !status.ok())
         return fail(std::move(status), over);
   mark_idle();
+  return {};
+}
+
+// Between the parts of an allgather there may be elements that belong to the program.
+Status DevicePlacement::copy_out() {
+  const DeviceApi& api = *rows_.api;
+  if (places_.empty())
+    return output_bytes_ > 0 ? api.copy(work_->main(), output_, delivered_, output_bytes_) : Status{};
+  for (std::size_t r = 0; r < places_.size(); ++r) {
+    const std::size_t n = ends_[r] - (r == 0 ? 0 : ends_[r - 1]), at = places_[r] * width_;
+    if (n > 0) MQ_TRY(api.copy(work_->main(), output_ + at, delivered_ + at, n * width_));
+  }
   return {};
 }
 

@@ -94,8 +94,10 @@ class DevicePlacement {
   enum class Mode : char { host, device, staged };
   Status prepare_work(Reduction& reduction);
   Status reserve(const Reduction& reduction, std::byte*& vectors);
+  std::size_t copies_bytes() const;
   Status begin(const Reduction& reduction);
   Status follow_elsewhere();
+  Status copy_out();
   Status fail(Status status, bool& over);
   void mark_idle() {
     work_->mark_idle();
@@ -127,7 +129,10 @@ class DevicePlacement {
   const std::byte* input_ = nullptr;                    // the caller's vectors
   std::byte *output_ = nullptr, *delivered_ = nullptr;  // delivered_: copied to output_
   bool copies_in_ = false, copies_out_ = false, delivering_ = false;
-  std::size_t vector_bytes_ = 0;
+  bool moves_ = false;                          // Parts::moves
+  std::span<const std::size_t> ends_, places_;  // of Parts
+  std::size_t width_ = 4;                       // bytes of an element
+  std::size_t input_bytes_ = 0, output_bytes_ = 0;
 };
 
 }  // namespace mq

@@ -35,7 +35,20 @@ std::string_view word(Code code) {
   return "unknown error";
 }
 
-std::string_view function_of(std::uint8_t kind) {
+// The function of a call with parts, without the prefix.
+std::string_view parted_function(std::uint8_t form) {
+  switch (form) {
+    case form_bits(Collective::reduce_scatter, false): return "Reduce_scatter_block";
+    case form_bits(Collective::reduce_scatter, true): return "Reduce_scatter";
+    case form_bits(Collective::allgather, false): return "Allgather";
+    case form_bits(Collective::allgather, true): return "Allgatherv";
+    default: return "unknown function";
+  }
+}
+
+std::string function_of(std::uint8_t kind) {
+  if (const auto form = static_cast<std::uint8_t>(kind & ~kKindMask); form != 0)
+    return std::string((kind & kKindMask) == kIntercepted ? "MPI_" : "MPIQ_").append(parted_function(form));
   switch (kind) {
     case kIntercepted: return "MPI_Allreduce";
     case kChosenNonblocking:
@@ -54,7 +67,7 @@ std::string name_of(const Signature& s) {
 std::string describe(const Signature& s) {
   if (s.error_code != 0) return std::string(word(static_cast<Code>(s.error_code)));
   if (s.codec == kFunction) return name_of(s) + ", call " + std::to_string(s.sequence);
-  std::string text = s.codec < kSparseReduce ? std::string(function_of(s.kind)) + ": " : "";
+  std::string text = s.codec < kSparseReduce ? function_of(s.kind) + ": " : "";
   text += "count " + std::to_string(s.count) + " ";
   text += s.element < kernels::kElements.size() ? kernels::name(static_cast<kernels::Element>(s.element))
                                                 : "other type";
@@ -80,7 +93,10 @@ std::string describe(const Signature& s) {
     if (plan.id == s.plan) method.append("/").append(plan.name);
   for (const kernels::MemoryRule& rule : kernels::memory_rules())
     if (rule.id == s.memory && &rule != &kernels::carry_rule()) method.append(" memory=").append(rule.name);
-  if (s.codec != 0) method += " (parameters " + std::to_string(s.params_hash % 1000000) + ")";
+  const bool has_parts = s.kind > kKindMask;
+  const std::uint64_t parameters = has_parts ? s.params_hash >> 32 : s.params_hash;
+  if (s.codec != 0) method += " (parameters " + std::to_string(parameters % 1000000) + ")";
+  if (has_parts) method += ", recvcounts #" + std::to_string((s.params_hash & kPartsMask) % 1000000);
   return text + ", " + method + (s.key ? ", key #" + std::to_string(s.key) : ", no key") + ", call " +
          std::to_string(s.sequence);
 }
@@ -111,11 +127,12 @@ bool may_split(std::uint8_t kind) {
 bool splits(const Hello& summary) {
   if (!summary.differs) return false;
   Signature a = summary.first, b = summary.other;
-  if (a.kind != b.kind || !may_split(a.kind) || a.error_code != 0 || b.error_code != 0) return false;
+  if (a.kind != b.kind || !may_split(a.kind & kKindMask) || a.error_code != 0 || b.error_code != 0)
+    return false;
   for (Signature* const s : {&a, &b}) {
     s->codec = 0;
     s->plan = s->memory = 0;
-    s->params_hash = 0;
+    s->params_hash = s->kind > kKindMask ? s->params_hash & kPartsMask : 0;
   }
   return a == b;
 }

@@ -16,10 +16,6 @@ bool is_half(const Reduction& reduction) {
   return kernels::compute_element(reduction.element) != reduction.element;
 }
 
-kernels::Site site_of(const Reduction& reduction, const Step& step, Range range) {
-  return {reduction.random_key, static_cast<std::uint64_t>(step.sum), range.begin, reduction.size};
-}
-
 kernels::Feedback feedback_of(const Step& step) {
   switch (step.feedback) {
     case StepFeedback::none: return kernels::Feedback::none;
@@ -58,12 +54,31 @@ std::byte* ChunkPlaces::accumulator(std::size_t chunk) const {
   return accumulators_ + static_cast<std::size_t>(reduction_->facts->accumulator[chunk]) * accumulator_bytes_;
 }
 
+std::byte* ChunkPlaces::output(std::size_t chunk, Range range) const {
+  const Parts& parts = reduction_->parts;
+  const std::size_t at = parts.places.empty()
+                             ? range.begin - output_of(*reduction_).begin
+                             : parts.places[chunk] + (range.begin - layout_->part(chunk).begin);
+  return reduction_->output + at * element_bytes_;
+}
+
+std::byte* ChunkPlaces::residual(Range range) const {
+  return reduction_->residual + value_bytes(*reduction_, range.begin - input_of(*reduction_).begin);
+}
+
+kernels::Site ChunkPlaces::site(const Step& step) const {
+  return {reduction_->random_key, static_cast<std::uint64_t>(step.sum),
+          layout_->index(segment_, static_cast<std::size_t>(step.chunk)), reduction_->size};
+}
+
 // The current values of a chunk, in the compute type. If `half` is set, they must be widened from there
 // first.
 const std::byte* ChunkPlaces::values(std::size_t chunk, Range range, const std::byte*& half) const {
   if (where_[chunk] == Where::accumulator) return accumulator(chunk);
   const std::byte* const stored =
-      (where_[chunk] == Where::input ? reduction_->input : reduction_->output) + range.begin * element_bytes_;
+      where_[chunk] == Where::output
+          ? output(chunk, range)
+          : reduction_->input + (range.begin - input_of(*reduction_).begin) * element_bytes_;
   if (widened_ == nullptr) return stored;
   half = stored;
   return widened_;
@@ -74,14 +89,14 @@ ChunkPlaces::Encode ChunkPlaces::encode(const Step& step, std::byte* wire) const
   Encode encode;
   encode.args.x = values(static_cast<std::size_t>(step.chunk), range, encode.half);
   if (reduction_->residual != nullptr) {
-    encode.args.residual = reduction_->residual + value_bytes(*reduction_, range.begin);
+    encode.args.residual = residual(range);
     encode.args.feedback = feedback_of(step);
   }
   encode.widened = widened_;
   encode.args.n = range.n;
   encode.args.params = params_of(*reduction_, step);
   encode.args.wire = wire;
-  encode.args.site = site_of(*reduction_, step, range);
+  encode.args.site = site(step);
   return encode;
 }
 
@@ -94,19 +109,18 @@ ChunkPlaces::Decode ChunkPlaces::decode(const Step& step, bool final, std::span<
   decode.args.wire_bytes = wire.size();
   decode.args.n = range.n;
   decode.args.params = params_of(*reduction_, step);
-  decode.args.site = site_of(*reduction_, step, range);
+  decode.args.site = site(step);
   decode.widened = widened_;
   if (step.op == Op::decode_add) decode.args.base = values(chunk, range, decode.half);
-  std::byte* const output = reduction_->output + range.begin * element_bytes_;
-  decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output;
+  decode.args.x = !final ? accumulator(chunk) : half ? widened_ : output(chunk, range);
   decode.args.stream = final && !half && stream_;
   if (final && half) {
-    decode.rounded = output;
+    decode.rounded = output(chunk, range);
     // All ranks lose the same by rounding. One rank keeps the loss in its residual, by number of the chunk.
     // The sum of estimates is rounded anew in every call, so nothing is lost.
     if (reduction_->residual != nullptr && !reduction_->memory.keeps_estimates() &&
         static_cast<int>(chunk % static_cast<std::size_t>(reduction_->size)) == reduction_->rank)
-      decode.residual = reduction_->residual + value_bytes(*reduction_, range.begin);
+      decode.residual = residual(range);
   }
   where_[chunk] = final ? Where::output : Where::accumulator;
   return decode;

@@ -11,6 +11,7 @@
 #include "kernels/codec.hpp"
 #include "mpi_quant/automatic/heard.hpp"
 #include "mpi_quant/base/hash.hpp"
+#include "mpi_quant/plan/collective.hpp"
 
 namespace mq {
 
@@ -46,6 +47,17 @@ inline constexpr std::uint8_t kNonblocking = 2;  // a non-blocking call that MPI
 inline constexpr std::uint8_t kInit = 3;         // nothing is reduced
 inline constexpr std::uint8_t kChosen = 4;       // blocking, by auto; like kIntercepted
 inline constexpr std::uint8_t kChosenNonblocking = 5;
+// The four upper bits of Signature::kind: the collective, and whether parts have counts of their own. 0: an
+// allreduce. With parts, the lower half of params_hash is a hash of their counts.
+inline constexpr int kFormShift = 4;
+inline constexpr std::uint8_t kKindMask = (1U << kFormShift) - 1;
+constexpr std::uint8_t form_bits(Collective collective, bool is_uneven) {
+  return static_cast<std::uint8_t>((2 * static_cast<unsigned>(collective) + is_uneven) << kFormShift);
+}
+inline constexpr std::uint64_t kPartsMask = 0xffffffff;
+constexpr std::uint64_t with_parts(std::uint64_t params_hash, std::uint32_t parts) {
+  return (params_hash & ~kPartsMask) | parts;
+}
 // In place of a codec: a function of sparse reductions. params_hash is then the hash of its options.
 inline constexpr std::uint16_t kSparseReduce = 0xff01, kSparseInit = 0xff02, kSparseUnion = 0xff03;
 // In place of a codec: a collective function that is no reduction. Its name without "MPIQ_" is then in count
@@ -124,12 +136,6 @@ inline std::uint32_t hash_of_key(std::string_view key) {
 inline std::uint64_t hash_of(const kernels::Params& params) { return Hash{}.add(params.value).value(); }
 inline std::uint64_t hash_of(const Signature& signature) { return Hash{}.add(signature).value(); }
 
-// Mixes all bits (the finaliser of splitmix64, Steele, Lea, Flood 2014): neighbours become unrelated numbers.
-inline std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 // The key of a call's random numbers (kernels::Site::call). With a residual key that all ranks know, it is a
 // function of the key and the number of the key's call, whatever happened in between and on whatever
 // communicator of these ranks. So a run that restores its residuals goes on with the same numbers. Else it is

@@ -33,9 +33,22 @@ struct CallMemory {
   int messages() const { return keeps_estimates() && !fresh ? terms.messages : 1; }
 };
 
-// input and output hold count elements. They may be the same array but must not overlap otherwise. residual
-// holds the arrays of the memory rule one after the other, in elements of the compute type. All pointers must
-// outlive the execution.
+// How a vector whose parts belong to ranks lies in memory. Without it input and output hold the whole vector.
+struct Parts {
+  std::span<const std::size_t> ends;  // by rank: its part ends before this element. Empty: there are no parts
+  // What input and output hold.
+  Range input, output;
+  // By rank: where its part begins in output, for an allgather. Empty: parts follow each other there as in
+  // the vector.
+  std::span<const std::size_t> places;
+  // Of `input`, what belongs at the beginning of the memory that the caller gave for both: a reduce-scatter
+  // in place. Until the call is over the parts of others are read there.
+  bool moves = false;
+};
+
+// input and output hold count elements, unless `parts` says otherwise. They may be the same array but must
+// not overlap otherwise. residual holds the arrays of the memory rule one after the other, in elements of the
+// compute type. All pointers must outlive the execution.
 struct Reduction {
   const Plan* plan = nullptr;
   const PlanFacts* facts = nullptr;  // facts_of(*plan)
@@ -48,6 +61,7 @@ struct Reduction {
   CallMemory memory;
   kernels::Element element = kernels::Element::f32;
   std::size_t count = 0;
+  Parts parts;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::byte* residual = nullptr;  // null: nothing is kept
@@ -61,6 +75,15 @@ struct Reduction {
   int threads = 1;    // codec steps of different segments that may run side by side on the processor
   int first_tag = 0;  // the reduction owns tags_of(plan) * tag_segments tags from this one on
 };
+
+// The elements of the vector that this rank has in its input and its output. Its residual holds those of the
+// input.
+inline Range input_of(const Reduction& reduction) {
+  return reduction.parts.ends.empty() ? Range{0, reduction.count} : reduction.parts.input;
+}
+inline Range output_of(const Reduction& reduction) {
+  return reduction.parts.ends.empty() ? Range{0, reduction.count} : reduction.parts.output;
+}
 
 // The codec of raw steps.
 inline const kernels::Codec& raw_codec() {
@@ -121,6 +144,9 @@ inline std::size_t value_bytes(const Reduction& reduction, std::size_t n) {
   return n * kernels::element_bytes(kernels::compute_element(reduction.element));
 }
 inline Layout layout_of(const Reduction& reduction) {
+  if (!reduction.parts.ends.empty())
+    return Layout(reduction.parts.ends, reduction.codec->block(reduction.params), value_bytes(reduction, 1),
+                  reduction.codec->whole(reduction.params));
   return Layout(reduction.count, reduction.plan->chunks, reduction.codec->block(reduction.params),
                 value_bytes(reduction, 1), reduction.codec->whole(reduction.params));
 }

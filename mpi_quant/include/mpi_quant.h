@@ -1,4 +1,4 @@
-/* mpi_quant.h: MPI_Allreduce of float vectors that sends a fraction of the bytes.
+/* mpi_quant.h: sums of float vectors over the ranks of MPI that send a fraction of the bytes.
  *
  * Most methods are lossy. One result of "onebit" is off by about 60 %. Error feedback (info key mpiq_key)
  * adds what one call left out to the next call, so that sums over many calls are right. Nothing is
@@ -10,6 +10,8 @@
  *
  *     Rules for all calls      words, errors, info keys, threads, communicators, GPUs, NaN and Inf
  *     Allreduce                MPIQ_Allreduce, MPIQ_Type_float16, MPIQ_Type_bfloat16
+ *     Reduce-scatter           MPIQ_Reduce_scatter_block, MPIQ_Reduce_scatter
+ *     Allgather                MPIQ_Allgather, MPIQ_Allgatherv
  *     Requests                 MPIQ_Iallreduce, MPIQ_Allreduce_init, MPIQ_Start, MPIQ_Test, MPIQ_Wait,
  *                              MPIQ_Request_free
  *     Policy and statistics    MPIQ_Comm_set_policy, MPIQ_Comm_get_stats, MPIQ_Wire_bound,
@@ -49,7 +51,8 @@ extern "C" {
  *   "onebit(block=512)/direct", "topk memory=momentum". For matrices "lowrank(rank=R)" may stand in place of
  *   a codec. `mpiq-bench --list` prints all codecs, plans, memory rules and their parameters.
  * - A policy is a list of rules "selectors: method", separated by semicolons: "0-64K: mpi; 64K-: onebit". The
- *   last rule that matches a call decides. A call that no rule matches is exact.
+ *   last rule that matches a call decides. A call that no rule matches is exact. A rule is for allreduce
+ *   unless it begins with the name of another collective: "reduce_scatter 1M-: int8".
  * - A call is collective if all ranks of the communicator must make it. It is local if not.
  * - A residual is what compression left out and has not delivered yet.
  * - A frame is a message of compressed elements.
@@ -72,8 +75,8 @@ extern "C" {
  *
  * Info. info may be MPI_INFO_NULL. An unknown key that begins with "mpiq_", or an unusable value, is an
  * error. Three keys may differ between ranks: mpiq_skip, mpiq_stream and mpiq_stream_ordered. All others must
- * be the same on every rank. The keys, and the functions that read them (A: Allreduce and Requests,
- * S: Sparse, M: MPIQ_Neighbor_mix):
+ * be the same on every rank. The keys, and the functions that read them (A: Allreduce, Reduce-scatter,
+ * Allgather and Requests, S: Sparse, M: MPIQ_Neighbor_mix):
  *
  *     key                  in     value                       meaning
  *     mpiq_method          A, M   a method                    replaces the policy's method
@@ -104,9 +107,10 @@ extern "C" {
  * matrices. Every other reduction of this library is an error. MPIQ_Stats.exact_mode is MPIQ_EXACT_NO_COMM.
  * The error handler of comm does not see MPI's error.
  *
- * GPUs. sendbuf and recvbuf of Allreduce and Requests, and the buffers of Residuals, may be in host memory
- * or in the memory of an NVIDIA GPU. Each rank chooses where its vectors are. Messages and results are the
- * same, so MPI needs no support for GPUs. All other buffers are in host memory.
+ * GPUs. sendbuf and recvbuf of Allreduce, Reduce-scatter, Allgather and Requests, and the buffers of
+ * Residuals, may be in host memory or in the memory of an NVIDIA GPU. Each rank chooses where its vectors
+ * are. Messages and results are the same, so MPI needs no support for GPUs. All other buffers are in host
+ * memory.
  *
  * Captures. A CUDA graph cannot hold a call. A call with vectors on a GPU is an error while mpiq_stream is
  * being captured. Without mpiq_stream it is an error while any blocking stream, or the calling thread's
@@ -198,6 +202,86 @@ MPIQ_PUBLIC int MPIQ_Type_float16(MPI_Datatype* datatype);
 /* The same for bfloat16. */
 MPIQ_PUBLIC int MPIQ_Type_bfloat16(MPI_Datatype* datatype);
 
+/* ========================================== Reduce-scatter ===========================================
+ *
+ * The first half of an allreduce: each rank gets a part of the sum, the one that belongs to it. The others
+ * send it their encoded parts; it adds them to its own, which it does not encode, and encodes nothing. This
+ * is what sharded training needs for gradients. Compressed are sums of the same types as in Allreduce.
+ *
+ * Info keys: those of Allreduce but mpiq_matrix, which is an error. mpiq_skip has no effect. A method
+ * names no plan, and no memory rule but none and carry. With mpiq_key each rank keeps a residual of the
+ * whole vector; an allreduce of as many elements may use the same key. Policies and MPIQ_Stats count the
+ * bytes of the whole vector. */
+
+/* Sums vectors over all ranks and gives each rank its part. All parts are equally long. Collective.
+ *
+ *     IN   sendbuf    recvcount times as many elements as there are ranks, those for rank 0 first; or
+ *                     MPI_IN_PLACE: they are in recvbuf, and the result is at its beginning
+ *     OUT  recvbuf    this rank's part of the sum; must not overlap sendbuf
+ *     IN   recvcount  elements of a part; the same on all ranks
+ *     IN   datatype   as in MPIQ_Allreduce
+ *     IN   op         as in MPIQ_Allreduce
+ *     IN   comm       communicator
+ *     IN   info       keys above, or MPI_INFO_NULL
+ *
+ * In place the rest of recvbuf is undefined afterwards.
+ *
+ * Returns an error on all ranks if they differ in recvcount, datatype, method or key, or if one of them
+ * brings an unusable argument. recvbuf is then undefined. What then becomes of a residual is as in
+ * MPIQ_Allreduce. */
+MPIQ_PUBLIC int MPIQ_Reduce_scatter_block(const void* sendbuf, void* recvbuf, MPI_Count recvcount,
+                                          MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
+
+/* The same with parts of different lengths. Collective.
+ *
+ *     IN   recvcounts  by rank: the elements of its part, which may be 0. The same array on all ranks
+ *
+ * The other arguments are those of MPIQ_Reduce_scatter_block. */
+MPIQ_PUBLIC int MPIQ_Reduce_scatter(const void* sendbuf, void* recvbuf, const MPI_Count recvcounts[],
+                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info);
+
+/* ============================================= Allgather =============================================
+ *
+ * All ranks get the parts of all. A rank encodes its part once; all decode the same bytes, the rank that sent
+ * them as well. So all ranks hold identical bits, and a rank finds in recvbuf what the others have of its
+ * part. This is what sharded training needs for parameters. Compressed are MPI_FLOAT, MPI_DOUBLE and the half
+ * types, where sendtype and recvtype are the same. Every other call goes to the MPI library unchanged. All
+ * ranks have to give the same types: ranks of which only some give derived types get an error.
+ *
+ * Info keys: as in Reduce-scatter. With mpiq_key a rank keeps a residual of its own part: what this call
+ * leaves out of it is added to its part in the next call. This is right where the parts are deltas, which
+ * the program adds up. It is wrong for values such as weights: the next gather would bring the new value
+ * with an old error on top of it. MPIQ_Residual_flush, _save and their relatives do not know these
+ * residuals; MPIQ_Residual_reset and _scale do. A gather with method "raw" and the key delivers what
+ * waits. */
+
+/* Gathers parts of equal length. Collective. All ranks get identical bits.
+ *
+ *     IN   sendbuf    this rank's part; or MPI_IN_PLACE: it is in recvbuf, where it belongs
+ *     IN   sendcount  elements of the part: the same as recvcount. Ignored in place
+ *     IN   sendtype   of sendbuf. Ignored in place
+ *     OUT  recvbuf    the parts of all ranks in their order; must not overlap sendbuf
+ *     IN   recvcount  elements of a part; the same on all ranks
+ *     IN   recvtype   of recvbuf
+ *     IN   comm       communicator
+ *     IN   info       keys above, or MPI_INFO_NULL
+ *
+ * Returns an error on all ranks if they differ in recvcount, type, method or key, or if one of them brings an
+ * unusable argument. recvbuf is then undefined, in place the part of this rank, too. */
+MPIQ_PUBLIC int MPIQ_Allgather(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                               MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info);
+
+/* The same with parts of different lengths. Collective.
+ *
+ *     IN   recvcounts  by rank: the elements of its part, which may be 0. The same array on all ranks
+ *     IN   displs      by rank: where its part begins in recvbuf, in elements. Ranks may differ. A negative
+ *                      one is left to the MPI library
+ *
+ * The other arguments are those of MPIQ_Allgather. Elements of recvbuf between the parts stay as they are. */
+MPIQ_PUBLIC int MPIQ_Allgatherv(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[],
+                                MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info);
+
 /* ============================================= Requests ==============================================
  *
  * A request is a call in flight, or a persistent call. At most one thread may use it at a time.
@@ -282,7 +366,7 @@ MPIQ_PUBLIC int MPIQ_Request_free(MPIQ_Request* request);
 
 /* ======================================= Policy and statistics ======================================= */
 
-/* Sets the policy of a communicator, for MPIQ_Allreduce and, with the preload library, for MPI_Allreduce.
+/* Sets the policy of a communicator, for this library's functions and, with the preload library, for MPI's.
  * Collective.
  *
  *     IN  comm    an intracommunicator
@@ -307,7 +391,7 @@ enum {
  * Times are in seconds. */
 typedef struct MPIQ_Stats {
   uint64_t size;                /* set by the program: sizeof(MPIQ_Stats) */
-  uint64_t calls;               /* of MPIQ_Allreduce, and of MPI_Allreduce where the policy was asked */
+  uint64_t calls;               /* of the functions above, and of MPI's where the policy was asked */
   uint64_t compressed_calls;    /* calls that a codec reduced */
   uint64_t failed_calls;        /* calls that returned an error */
   uint64_t elements;            /* in compressed calls */

@@ -49,8 +49,12 @@ class Held {
 // True for a key that identity.hpp has made for a call whose program stated none. It names an address or a
 // position of this run on this rank, and means nothing to another rank or run.
 inline constexpr std::string_view kAddressKey = "~address:", kSequenceKey = "~sequence:";
+// The prefix of the name under which an allgather keeps the residual of a key: of this rank's part, which
+// means nothing to another rank.
+inline constexpr std::string_view kGatherKey = "~gather:";
+inline std::string gather_key(std::string_view key) { return std::string(kGatherKey).append(key); }
 inline bool is_made_up(std::string_view key) {
-  return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey);
+  return key.starts_with(kAddressKey) || key.starts_with(kSequenceKey) || key.starts_with(kGatherKey);
 }
 
 // The name under which the basis of lowrank is kept beside the residual of a key.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/codec.hpp"
 
@@ -37,15 +38,42 @@ class Layout {
     blocks_ = parts_of(count, block);
     segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks * chunks_));
   }
+  // Chunk p of all segments is part p of the vector, which ends before element ends[p] and begins with a new
+  // block. ends must outlive the layout.
+  Layout(std::span<const std::size_t> ends, std::size_t block, std::size_t element_bytes, bool whole = false)
+      : count_(ends.back()), chunks_(ends.size()), block_(block), ends_(ends) {
+    for (std::size_t p = 0; p < chunks_; ++p) longest_ = std::max(longest_, part(p).n);
+    const std::size_t chunk_blocks =
+        std::max<std::size_t>(1, chunk_bytes(longest_, 1, element_bytes) / element_bytes / block);
+    blocks_ = parts_of(longest_, block);
+    segments_ = whole ? 1 : std::max<std::size_t>(1, parts_of(blocks_, chunk_blocks));
+  }
   std::size_t segments() const { return segments_; }
+  Range part(std::size_t p) const {
+    const std::size_t begin = p == 0 ? 0 : ends_[p - 1];
+    return {begin, ends_[p] - begin};
+  }
   Range chunk(std::size_t segment, std::size_t chunk) const {
+    if (!ends_.empty()) {
+      const Range of = part(chunk);
+      const std::size_t begin = begin_in(of, segment);
+      return {of.begin + begin, begin_in(of, segment + 1) - begin};
+    }
     const std::size_t first = share(blocks_, segments_, segment),
                       end = share(blocks_, segments_, segment + 1);
     const std::size_t begin = element(first + share(end - first, chunks_, chunk));
     return {begin, element(first + share(end - first, chunks_, chunk + 1)) - begin};
   }
+  // The number of a chunk's first element for random numbers (kernels::Site::index): a multiple of the block,
+  // and no element of another chunk has it.
+  std::size_t index(std::size_t segment, std::size_t chunk) const {
+    if (ends_.empty()) return this->chunk(segment, chunk).begin;
+    const Range of = part(chunk);
+    return (of.begin / block_ + chunk + share(parts_of(of.n, block_), segments_, segment)) * block_;
+  }
   // The length of the longest chunk.
   std::size_t max_chunk() const {
+    if (!ends_.empty()) return std::min(longest_, parts_of(blocks_, segments_) * block_);
     return std::min(count_, parts_of(parts_of(blocks_, segments_), chunks_) * block_);
   }
 
@@ -58,8 +86,13 @@ class Layout {
   static std::size_t share(std::size_t whole, std::size_t parts, std::size_t part) {
     return whole / parts * part + std::min(part, whole % parts);
   }
+  // Where a segment begins in a part.
+  std::size_t begin_in(Range part, std::size_t segment) const {
+    return std::min(part.n, share(parts_of(part.n, block_), segments_, segment) * block_);
+  }
   std::size_t element(std::size_t block) const { return block >= blocks_ ? count_ : block * block_; }
-  std::size_t count_, chunks_, block_, blocks_ = 0, segments_ = 1;
+  std::size_t count_, chunks_, block_, blocks_ = 0, segments_ = 1, longest_ = 0;
+  std::span<const std::size_t> ends_;  // empty: all chunks are cut alike
 };
 
 }  // namespace mq

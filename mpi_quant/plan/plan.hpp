@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "mpi_quant/plan/collective.hpp"
+
 namespace mq {
 
 inline constexpr int kNobody = -1;
@@ -115,6 +117,9 @@ struct Ranks {
   // (Codec::exact_sums): their results are sums of the same numbers, and while these sums are exact, all
   // plans and numbers of ranks on a node give the same bits.
   bool encodes_own = false;
+  // Of a reduce-scatter that has a residual: the owner of a part adds what the residual holds of it, though
+  // it sends nothing. So a key may be used by an allreduce and a reduce-scatter in turn.
+  bool carries_own = false;
   int nodes() const { return size / per_node; }
 };
 
@@ -132,5 +137,8 @@ const PlanRow* find_plan(std::string_view name) noexcept;
 
 // The plan for a method that names none. It depends only on the bytes of the vector and the number of ranks.
 const PlanRow& choose_plan(std::uint64_t bytes, int ranks) noexcept;
+
+// The plan of another collective. It has one, which no method names. Null for an allreduce.
+const PlanRow* plan_of(Collective collective) noexcept;
 
 }  // namespace mq

@@ -16,10 +16,10 @@
 namespace mq {
 
 // The operand's Step::sum is negative. No other step of a plan has a negative one.
-void round_own(Plan& plan, int rank, int chunk, int slot) {
+void round_own(Plan& plan, int rank, int chunk, int slot, bool raw) {
   const int sum = -1 - rank;
-  plan.encode(chunk, slot, StepFeedback::carry, sum);
-  plan.decode(chunk, slot, sum);
+  plan.encode(chunk, slot, StepFeedback::carry, sum, raw);
+  plan.decode(chunk, slot, sum, raw);
 }
 
 // Reduce-scatter and allgather by owners (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al., MLHPC

@@ -6,8 +6,8 @@
 namespace mq {
 
 // For Ranks::encodes_own: replaces this rank's elements of a chunk by what their encode decodes to. `slot`
-// must be free; it is free again afterwards.
-void round_own(Plan& plan, int rank, int chunk, int slot);  // plans.cpp
+// must be free; it is free again afterwards. raw: nothing is lost, so that only the residual is added.
+void round_own(Plan& plan, int rank, int chunk, int slot, bool raw = false);  // plans.cpp
 
 Plan make_direct(const Ranks& ranks);            // plans.cpp
 Plan make_ring(const Ranks& ranks);              // ring.cpp

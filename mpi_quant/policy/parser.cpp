@@ -106,6 +106,9 @@ class Parser {
 
   Status rule(Rule& out) {
     if (skip() == text_.size() || peek() == ';') return expected("a rule");
+    const auto* const first =
+        std::find_if(kCollectives.begin(), kCollectives.end(), [&](auto c) { return take_word(name(c)); });
+    if (first != kCollectives.end()) out.collective = *first;
     Range bytes;
     if (const char c = peek(); is_digit(c) || c == '-')
       MQ_TRY(half_open("bytes", bytes, out.bytes_min, out.bytes_end));
@@ -122,11 +125,15 @@ class Parser {
     unsigned given = 0;
     while (is_letter(peek())) MQ_TRY(option(out, given));
     if (out.safeguards.error != 0 && out.safeguards.guard == 0) return expected("guard=N beside error=");
+    if (const std::string unfit = unfit_for(out.collective, out.method); !unfit.empty())
+      return error(start, unfit);
     return fits_memory(out, start);
   }
 
   // A guard compares results with sums, and a rule other than carry needs feedback.
   Status fits_memory(const Rule& out, std::size_t start) const {
+    if (!adds(out.collective) && out.safeguards.guard != 0)
+      return error(start, "guard= in a rule for " + std::string(name(out.collective)), "it compares sums");
     if (out.method.memory == nullptr) return {};
     const kernels::MemoryRule& rule = *out.method.memory;
     if (!rule.keeps_sums && out.safeguards.guard != 0)
@@ -264,6 +271,8 @@ class Parser {
     if (name == kExact || name == kAuto || kernels::find_codec(name) != nullptr ||
         find_scheme(name) != nullptr)
       return error(start, "expected ':' before the method " + quoted(name), "a rule is 'selectors: method'");
+    if (std::any_of(kCollectives.begin(), kCollectives.end(), [&](auto c) { return mq::name(c) == name; }))
+      return error(start, "a second collective, or one behind other selectors", "it stands first");
     return error(start, "unknown selector " + quoted(name),
                  "known: " +
                      joined(

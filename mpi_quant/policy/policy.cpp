@@ -36,6 +36,7 @@ bool matches_glob(std::string_view name, std::string_view glob) {
 std::string print_selectors(const Rule& rule) {
   std::string out;
   const auto add = [&](const std::string& selector) { out.append(out.empty() ? "" : " ").append(selector); };
+  if (rule.collective != Collective::allreduce) add(std::string(name(rule.collective)));
   if (rule.bytes_min != 0 || rule.bytes_end != kNoEnd) add(size_range_text(rule.bytes_min, rule.bytes_end));
   if (rule.ranks_min != 1 || rule.ranks_max != kNoMax)
     add("@" + rank_range_text(rule.ranks_min, rule.ranks_max));
@@ -108,6 +109,17 @@ std::string print_automatic(const Automatic& limit) {
 
 }  // namespace
 
+std::string unfit_for(Collective collective, const Method& method) {
+  if (collective == Collective::allreduce || method.exact()) return {};
+  const std::string owner(name(collective));
+  if (method.chooses()) return "auto serves allreduce only";
+  if (method.scheme != nullptr) return std::string(method.scheme->name) + " serves allreduce only";
+  if (method.plan != nullptr) return owner + " has a plan of its own, and takes no other";
+  const kernels::MemoryRule& rule = method.memory_rule();
+  if (rule.ops != nullptr) return "memory=" + std::string(rule.name) + " serves allreduce only";
+  return {};
+}
+
 std::string to_string(const Method& method) {
   if (method.exact()) return std::string(kExact);
   if (method.chooses()) return print_automatic(method.automatic);
@@ -135,10 +147,10 @@ std::string_view name(Identity identity) { return kIdentities[static_cast<std::s
 
 bool Rule::may_match(const CallFacts& call) const {
   if (call.intercepted && call.bytes < (small ? kSmallFloorBytes : kFloorBytes)) return false;
-  return call.bytes >= bytes_min && call.bytes < bytes_end && call.ranks >= ranks_min &&
-         call.ranks <= ranks_max && (element < 0 || element == static_cast<int>(call.element)) &&
-         call.number >= calls_min && call.number < calls_end &&
-         (comm.empty() || matches_glob(call.comm, comm));
+  return call.collective == collective && call.bytes >= bytes_min && call.bytes < bytes_end &&
+         call.ranks >= ranks_min && call.ranks <= ranks_max &&
+         (element < 0 || element == static_cast<int>(call.element)) && call.number >= calls_min &&
+         call.number < calls_end && (comm.empty() || matches_glob(call.comm, comm));
 }
 
 bool Rule::matches(const CallFacts& call) const {

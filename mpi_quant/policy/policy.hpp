@@ -3,8 +3,10 @@
 //
 //   policy       := [rule {';' rule}]          the last matching rule wins; no match means mpi
 //   rule         := selectors ':' method {option}
-//   selectors    := [bytes] ['@' ranks] {element | 'calls=' calls | 'comm=' name | 'site=' name | 'small'}
+//   selectors    := [collective] [bytes] ['@' ranks]
+//                   {element | 'calls=' calls | 'comm=' name | 'site=' name | 'small'}
 //                   "64K-1M@4- f32 calls=100-"; what is missing matches everything
+//   collective   := 'allreduce' | 'reduce_scatter' | 'allgather'     none means allreduce
 //   bytes        := N- | -N | N-M             N- is "N and more"; N alone is an error that says so
 //   ranks, calls := N | N- | -N | N-M
 //   name         := with * for any text and ? for any character; no blanks, ':' or ';'
@@ -37,6 +39,7 @@
 #include "kernels/codec.hpp"
 #include "kernels/memory.hpp"
 #include "mpi_quant/base/status.hpp"
+#include "mpi_quant/plan/collective.hpp"
 #include "mpi_quant/plan/plan.hpp"
 #include "mpi_quant/policy/scheme.hpp"
 
@@ -81,6 +84,8 @@ struct Method {
 // Prints and parses "onebit(block=512)/direct memory=decay(beta=0.9)". to_string writes only what differs
 // from the preset. Its text parses to an equal Method.
 Result<Method> parse_method(std::string_view text);
+// Why the method cannot serve this collective: the words of an error; "" if it can.
+std::string unfit_for(Collective collective, const Method&);
 std::string to_string(const Method&);
 std::string params_to_string(const Method&);  // "block=512": every parameter of the codec, "" for none
 
@@ -100,6 +105,7 @@ struct CallFacts {
   std::string_view comm = {};  // name of the communicator; empty if it is not the same on all ranks
   bool intercepted = false;    // MPI_Allreduce of an unmodified program: short sums are never compressed
   std::string_view site = {};  // where the program called, if it is known
+  Collective collective = Collective::allreduce;
 };
 
 // How the preload library knows which residual belongs to which call.
@@ -120,6 +126,7 @@ struct Safeguards {
 };
 
 struct Rule {
+  Collective collective = Collective::allreduce;
   std::uint64_t bytes_min = 0, bytes_end = std::numeric_limits<std::uint64_t>::max();  // [min, end)
   int ranks_min = 1, ranks_max = std::numeric_limits<int>::max();                      // [min, max]
   int element = -1;  // kernels::Element, or -1: any

@@ -9,6 +9,7 @@
 #include "mpi_quant/base/stub.h"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/info.hpp"
+#include "mpi_quant/core/parted_call.hpp"
 #include "mpi_quant/core/real_mpi.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/intercept.hpp"
@@ -46,7 +47,44 @@ void started() {
 
 int allreduce(mpiq_slot sendbuf, mpiq_slot recvbuf, std::int64_t count, mpiq_slot datatype, mpiq_slot op,
               mpiq_slot comm) {
-  return mq::intercepted_allreduce(call_of(sendbuf, recvbuf, count, datatype, op, comm));
+  return mq::intercepted_call(call_of(sendbuf, recvbuf, count, datatype, op, comm));
+}
+
+// The arguments of MPI_Reduce_scatter and MPI_Reduce_scatter_block: sendbuf, recvbuf, counts, datatype, op,
+// comm.
+int reduce_scatter(const mpiq_slot* a, const mq::PartCounts& counts) {
+  return mq::intercepted_parts(call_of(a[0], a[1], 0, a[3], a[4], a[5]), counts, nullptr);
+}
+
+// The arguments of MPI_Allgather and MPI_Allgatherv: sendbuf, sendcount, sendtype, recvbuf, counts; then
+// displacements, if there are some; then recvtype, comm.
+int allgather(const mpiq_slot* a, std::int64_t sendcount, const mq::PartCounts& counts) {
+  const mpiq_slot* const last = a + (counts.is_uneven() ? 6 : 5);
+  mq::GatherArguments gather{static_cast<MPI_Count>(sendcount), from_slot<MPI_Datatype>(a[2]),
+                             from_slot<MPI_Datatype>(last[0]), nullptr, nullptr};
+  if (counts.by_rank != nullptr) gather.displs = from_slot<const int*>(a[5]);
+  if (counts.by_rank_large != nullptr) gather.displs_large = from_slot<const MPI_Aint*>(a[5]);
+  mq::Call call = call_of(a[0], a[3], 0, last[0], 0, last[1]);
+  call.op = MPI_SUM;
+  return mq::intercepted_parts(call, counts, &gather);
+}
+
+// An int in a slot is its lower half.
+int collective(mpiq_collective what, const mpiq_slot* a) {
+  const auto small = [&](int at) { return mq::PartCounts{0, from_slot<const int*>(a[at]), nullptr}; };
+  const auto large = [&](int at) { return mq::PartCounts{0, nullptr, from_slot<const MPI_Count*>(a[at])}; };
+  const auto each = [](MPI_Count n) { return mq::PartCounts{n, nullptr, nullptr}; };
+  switch (what) {  // without a default, so that the compiler says which function is missing
+    case MPIQ_REDUCE_SCATTER: return reduce_scatter(a, small(2));
+    case MPIQ_REDUCE_SCATTER_LARGE: return reduce_scatter(a, large(2));
+    case MPIQ_REDUCE_SCATTER_BLOCK: return reduce_scatter(a, each(static_cast<int>(a[2])));
+    case MPIQ_REDUCE_SCATTER_BLOCK_LARGE: return reduce_scatter(a, each(static_cast<MPI_Count>(a[2])));
+    case MPIQ_ALLGATHER: return allgather(a, static_cast<int>(a[1]), each(static_cast<int>(a[4])));
+    case MPIQ_ALLGATHER_LARGE: return allgather(a, a[1], each(static_cast<MPI_Count>(a[4])));
+    case MPIQ_ALLGATHERV: return allgather(a, static_cast<int>(a[1]), small(4));
+    case MPIQ_ALLGATHERV_LARGE: return allgather(a, a[1], large(4));
+  }
+  return MPI_ERR_OTHER;
 }
 
 void counted(mpiq_counted what, std::int64_t count, mpiq_slot datatype, mpiq_slot op, mpiq_slot comm) {
@@ -65,5 +103,5 @@ int comm_info(mpiq_slot comm, mpiq_slot info) {
 }  // namespace
 
 extern "C" MPIQ_PUBLIC const mpiq_core mpiq_core_v1 = {
-    MPIQ_STUB_VERSION, mq::kFamily, sizeof(MPI_Comm), initialized, started, &mq::internal::watching_word,
-    allreduce,         counted,     pcontrol,         comm_info};
+    MPIQ_STUB_VERSION, mq::kFamily, sizeof(MPI_Comm), initialized, started,  &mq::internal::watching_word,
+    allreduce,         collective,  counted,          pcontrol,    comm_info};

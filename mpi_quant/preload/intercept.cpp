@@ -3,6 +3,9 @@
 #include "mpi_quant/advisor/live.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/parted_call.hpp"
 #include "mpi_quant/core/registry.hpp"
 #include "mpi_quant/preload/control.hpp"
 #include "mpi_quant/preload/site.hpp"
@@ -22,14 +25,14 @@ std::optional<Reason> why_exact_at_once(Situation& situation) {
 
 }  // namespace
 
-int intercepted_allreduce(const Call& call) {
+int intercepted_call(const Call& call) {
   const bool watched = watching();
   const Program program{control, take_key, call_site, watched};
   Situation situation{call, &program};
   if (const std::optional<Reason> exact = why_exact_at_once(situation)) {
-    if (!watched) return exact_allreduce(call, situation.element);
+    if (!watched) return exact_call(call, situation.element);
     ExactCall counted(call, *exact);
-    const int code = exact_allreduce(call, situation.element);
+    const int code = exact_call(call, situation.element);
     counted.end();
     return code;
   }
@@ -47,6 +50,28 @@ int intercepted_allreduce(const Call& call) {
   record.take(call, middle - begin + (ticks() - resumed));
   advised.after(code == MPI_SUCCESS);
   return code;
+}
+
+int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather) {
+  PartedCall parted;
+  Call call = given;
+  if (!watching() &&
+      !element_of(given.datatype)) {  // soon, for programs that gather integers again and again
+    parted.counts = counts;
+    if (gather != nullptr) parted.gather = *gather;
+    call.collective = gather != nullptr ? Collective::allgather : Collective::reduce_scatter;
+    call.parted = &parted;
+    return exact_parted(call);
+  }
+  try {  // an error in the arguments is MPI's to report
+    call = gather != nullptr
+               ? allgather_call(given.sendbuf, given.recvbuf, *gather, counts, given.comm, parted)
+               : reduce_scatter_call(given.sendbuf, given.recvbuf, counts, given.datatype, given.op,
+                                     given.comm, parted);
+  } catch (const std::bad_alloc&) {
+    return raise(given.comm, {Code::no_memory, "out of memory"});
+  }
+  return intercepted_call(call);
 }
 
 void count_call(mpiq_counted what, const Call& call) noexcept {

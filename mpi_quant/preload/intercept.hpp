@@ -1,4 +1,4 @@
-// MPI_Allreduce of an unmodified program: what the preload library adds to the road of every call
+// Collectives of an unmodified program: what the preload library adds to the road of every call
 // (core/allreduce.hpp). It tells the core what the program has said by MPI_Pcontrol and where it called, and
 // records how the call ended.
 #pragma once
@@ -9,7 +9,10 @@
 namespace mq {
 
 // Makes the call and returns its MPI error code.
-int intercepted_allreduce(const Call& call);
+int intercepted_call(const Call& call);
+// The same for a reduce-scatter, or for an allgather with these arguments. given: the arguments but for the
+// counts.
+int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather);
 // Counts a call of another function, which the stub makes, if a report is wanted. Local.
 void count_call(mpiq_counted what, const Call& call) noexcept;
 }  // namespace mq

@@ -1,4 +1,5 @@
-/* libmpi_quant_pmpi.so, to preload under a program or to link into it. It replaces MPI_Allreduce.
+/* libmpi_quant_pmpi.so, to preload under a program or to link into it. It replaces MPI_Allreduce,
+ * MPI_Reduce_scatter, MPI_Allgather and their relatives.
  *
  * It stands *below* PMPI: it defines MPI_X and PMPI_X, and reaches the real PMPI_X by its address. The
  * Fortran layer calls MPI_X in MPICH and PMPI_X in Open MPI, and PMPI tools call PMPI_X. All of them end
@@ -55,12 +56,38 @@ enum hook {
   kPcontrol,
   kCommSetInfo,
   kCommDupWithInfo,
+  kReduceScatter,
+  kReduceScatterC,
+  kReduceScatterBlock,
+  kReduceScatterBlockC,
+  kAllgather,
+  kAllgatherC,
+  kAllgatherv,
+  kAllgathervC,
   kHooks
 };
 static const char* const names[kHooks] = {
-    "PMPI_Allreduce",      "PMPI_Allreduce_c",      "PMPI_Iallreduce",      "PMPI_Iallreduce_c",
-    "PMPI_Allreduce_init", "PMPI_Allreduce_init_c", "PMPIX_Allreduce_init", "PMPI_Init",
-    "PMPI_Init_thread",    "PMPI_Pcontrol",         "PMPI_Comm_set_info",   "PMPI_Comm_dup_with_info"};
+    [kAllreduce] = "PMPI_Allreduce",
+    [kAllreduceC] = "PMPI_Allreduce_c",
+    [kIallreduce] = "PMPI_Iallreduce",
+    [kIallreduceC] = "PMPI_Iallreduce_c",
+    [kAllreduceInit] = "PMPI_Allreduce_init",
+    [kAllreduceInitC] = "PMPI_Allreduce_init_c",
+    [kAllreduceInitX] = "PMPIX_Allreduce_init",
+    [kInit] = "PMPI_Init",
+    [kInitThread] = "PMPI_Init_thread",
+    [kPcontrol] = "PMPI_Pcontrol",
+    [kCommSetInfo] = "PMPI_Comm_set_info",
+    [kCommDupWithInfo] = "PMPI_Comm_dup_with_info",
+    [kReduceScatter] = "PMPI_Reduce_scatter",
+    [kReduceScatterC] = "PMPI_Reduce_scatter_c",
+    [kReduceScatterBlock] = "PMPI_Reduce_scatter_block",
+    [kReduceScatterBlockC] = "PMPI_Reduce_scatter_block_c",
+    [kAllgather] = "PMPI_Allgather",
+    [kAllgatherC] = "PMPI_Allgather_c",
+    [kAllgatherv] = "PMPI_Allgatherv",
+    [kAllgathervC] = "PMPI_Allgatherv_c",
+};
 static function real[kHooks]; /* MPI's own function; null: MPI has none */
 static function tool[kHooks]; /* MPI_X of a tool behind this library; null: none */
 static const mpiq_core* core; /* null: all calls go to MPI */
@@ -127,6 +154,11 @@ static int allreduce(enum hook hook, const arguments a, int64_t count) {
   return call(real[hook], a);
 }
 
+static int collective(enum hook hook, const arguments a, enum mpiq_collective what) {
+  ready();
+  return core != NULL ? core->collective(what, a) : call(real[hook], a);
+}
+
 /* Nothing here may wait for other ranks. They may be in a different call, which is legal. */
 static int count_and_pass(enum hook hook, const arguments a, int64_t count, enum mpiq_counted what) {
   ready();
@@ -184,6 +216,14 @@ static inline __attribute__((always_inline)) int run(enum hook hook, const argum
     case kInitThread: return init(hook, a);
     case kCommSetInfo:
     case kCommDupWithInfo: return with_info(hook, a);
+    case kReduceScatter: return collective(hook, a, MPIQ_REDUCE_SCATTER);
+    case kReduceScatterC: return collective(hook, a, MPIQ_REDUCE_SCATTER_LARGE);
+    case kReduceScatterBlock: return collective(hook, a, MPIQ_REDUCE_SCATTER_BLOCK);
+    case kReduceScatterBlockC: return collective(hook, a, MPIQ_REDUCE_SCATTER_BLOCK_LARGE);
+    case kAllgather: return collective(hook, a, MPIQ_ALLGATHER);
+    case kAllgatherC: return collective(hook, a, MPIQ_ALLGATHER_LARGE);
+    case kAllgatherv: return collective(hook, a, MPIQ_ALLGATHERV);
+    case kAllgathervC: return collective(hook, a, MPIQ_ALLGATHERV_LARGE);
     default: return kNoSuchFunction;
   }
 }
@@ -223,6 +263,14 @@ CAUGHT7(kIallreduceC, MPI_Iallreduce_c)
 CAUGHT8(kAllreduceInit, MPI_Allreduce_init)
 CAUGHT8(kAllreduceInitC, MPI_Allreduce_init_c)
 CAUGHT8(kAllreduceInitX, MPIX_Allreduce_init)
+CAUGHT6(kReduceScatter, MPI_Reduce_scatter)
+CAUGHT6(kReduceScatterC, MPI_Reduce_scatter_c)
+CAUGHT6(kReduceScatterBlock, MPI_Reduce_scatter_block)
+CAUGHT6(kReduceScatterBlockC, MPI_Reduce_scatter_block_c)
+CAUGHT7(kAllgather, MPI_Allgather)
+CAUGHT7(kAllgatherC, MPI_Allgather_c)
+CAUGHT8(kAllgatherv, MPI_Allgatherv)
+CAUGHT8(kAllgathervC, MPI_Allgatherv_c)
 CAUGHT2(kInit, MPI_Init)
 CAUGHT4(kInitThread, MPI_Init_thread)
 CAUGHT2(kCommSetInfo, MPI_Comm_set_info)

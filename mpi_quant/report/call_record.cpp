@@ -26,7 +26,7 @@ std::string type_name(MPI_Datatype type) {
   return text[0] != '\0' ? text : "unnamed type";
 }
 
-std::string op_name(MPI_Op op) {
+std::string name_of(MPI_Op op) {
   struct Known {
     MPI_Op op;
     const char* name;
@@ -38,6 +38,12 @@ std::string op_name(MPI_Op op) {
   for (const Known& known : table)
     if (op == known.op) return known.name;
   return "user op";
+}
+
+std::string op_name(const Call& call) {
+  if (call.collective == Collective::allreduce) return name_of(call.op);
+  const std::string collective(name(call.collective));
+  return adds(call.collective) ? collective + "(" + name_of(call.op) + ")" : collective;
 }
 
 std::string comm_name(MPI_Comm comm) {
@@ -79,7 +85,8 @@ std::uint64_t bytes_of(const Call& call) {
 }
 
 Numbers& numbers_of(ThreadRecord& record, const Call& call, std::uint64_t bytes) {
-  const CallTraits traits{number_of(call.comm), word_of(call.datatype), word_of(call.op), log2_of(bytes)};
+  const CallTraits traits{number_of(call.comm), word_of(call.datatype), word_of(call.op), log2_of(bytes),
+                          static_cast<int>(call.collective)};
   return record.of(traits, [&] { return class_of(call); });
 }
 
@@ -93,7 +100,7 @@ void add_call(Numbers& numbers, Reason reason, std::uint64_t bytes) {
 ClassId class_of(const Call& call) {
   int ranks = 0;
   (void)PMPI_Comm_size(call.comm, &ranks);
-  return {comm_name(call.comm), ranks, type_name(call.datatype), op_name(call.op), log2_of(bytes_of(call))};
+  return {comm_name(call.comm), ranks, type_name(call.datatype), op_name(call), log2_of(bytes_of(call))};
 }
 
 ExactCall::ExactCall(const Call& call, Reason reason) noexcept {

@@ -37,8 +37,10 @@ Fate fate(FeedbackOutcome);
 struct ClassId {
   std::string comm;  // name of the communicator, "" if it has none
   int ranks = 0;
-  std::string type, op;  // names in the MPI library: "MPI_FLOAT", "MPI_SUM"
-  int log2_bytes = 0;    // vectors of [2^k, 2^(k+1)) bytes; -1: empty vectors
+  // Names in the MPI library: "MPI_FLOAT", "MPI_SUM". Of another collective than allreduce the operation is
+  // "reduce_scatter(MPI_SUM)" or "allgather".
+  std::string type, op;
+  int log2_bytes = 0;  // vectors of [2^k, 2^(k+1)) bytes; -1: empty vectors
   auto operator<=>(const ClassId&) const = default;
 };
 
@@ -74,6 +76,7 @@ struct Record {
 struct CallTraits {
   std::uintptr_t comm = 0, datatype = 0, op = 0;
   int log2_bytes = 0;
+  int collective = 0;
   bool operator==(const CallTraits&) const = default;
 };
 

@@ -99,18 +99,33 @@ def is_jax(array: Any) -> bool:
     return type(array).__module__.split(".")[0] in ("jax", "jaxlib")
 
 
-def empty_like(array: Any, name: str) -> Any:
-    """A new array of the same kind, shape, type and device, to write into. For jax it is numpy's."""
+def empty_like(array: Any, name: str, shape: tuple[int, ...] | None = None) -> Any:
+    """A new array of the same kind, type and device, to write into; shape None: that of the array. For jax it is numpy's."""
     torch = sys.modules.get("torch")
+    if shape is None and hasattr(array, "shape"):
+        shape = tuple(array.shape)
     if isinstance(array, np.ndarray):
-        return np.empty(array.shape, array.dtype)
+        return np.empty(shape, array.dtype)
     if torch is not None and isinstance(array, torch.Tensor):
-        return torch.empty(array.shape, dtype=array.dtype, device=array.device)
+        return torch.empty(shape, dtype=array.dtype, device=array.device)
     if is_jax(array):
-        return np.empty(array.shape, array.dtype)  # of ml_dtypes for bfloat16
+        return np.empty(shape, array.dtype)  # of ml_dtypes for bfloat16
     if hasattr(array, "__array_namespace__"):
-        return array.__array_namespace__().empty_like(array)
+        return array.__array_namespace__().empty(shape, dtype=array.dtype, device=array.device)
     raise TypeError(f"{name} is {type(array).__name__}, which cannot make a new array: give one as out")
+
+
+def for_user(x: Any, out: Any, result: Any) -> Any:
+    """The result of a call as the user gets it: arrays of jax for arrays of jax."""
+    if out is None and is_jax(x):
+        import jax.numpy
+        return jax.numpy.asarray(result)
+    return result
+
+
+def overlap(one: Vector, other: Vector) -> bool:
+    """Whether they share memory."""
+    return one.address < other.address + other.bytes and other.address < one.address + one.bytes
 
 
 def pair(x: Any, out: Any) -> tuple[Vector, Vector, bool]:
@@ -119,7 +134,7 @@ def pair(x: Any, out: Any) -> tuple[Vector, Vector, bool]:
     target = vector(out, "out", writable=True)
     if (source.element, source.shape) != (target.element, target.shape):
         raise TypeError(f"x has shape {source.shape} of {source.element}, but out has {target.shape} of {target.element}")
-    apart = abs(source.address - target.address)
-    if 0 < apart < source.bytes:
+    in_place = source.address == target.address
+    if overlap(source, target) and not in_place:
         raise TypeError("x and out overlap: give an array of its own, or x itself as out")
-    return source, target, apart == 0
+    return source, target, in_place

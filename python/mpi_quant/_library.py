@@ -141,7 +141,8 @@ def declare(functions: ctypes.CDLL, handle: type[Any]) -> None:
     pointer, text, integer, count = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64  # MPI_Count has 64 bits
     call = [pointer, pointer, count, handle, handle, handle, handle]
     for name, arguments in {
-            "Allreduce": call, "Iallreduce": [*call, pointer], "Test": [pointer, pointer], "Wait": [pointer],
+            "Allreduce": call, "Iallreduce": [*call, pointer], "Reduce_scatter_block": call,
+            "Allgather": [pointer, count, handle, pointer, count, handle, handle, handle], "Test": [pointer, pointer], "Wait": [pointer],
             "Comm_set_policy": [handle, text], "Comm_get_stats": [handle, pointer], "Wire_bound": [text, count, handle, pointer],
             "Residual_flush": [pointer, count, handle, handle, text], "Residual_reset": [handle, text],
             "Residual_scale": [handle, text, ctypes.c_double], "Residual_list": [handle, integer, pointer, pointer],

@@ -121,8 +121,8 @@ TEST_F(Auto, half_types_are_summed) {
   }
 }
 
-// An error that one rank makes in a call is one on all ranks, and the calls after it go on as before: the ranks
-// find that they no longer know the same.
+// An error that one rank makes in a call is one on all ranks, and the calls after it go on as before: the
+// ranks find that they no longer know the same.
 TEST_F(Auto, after_an_error_of_one_rank_the_next_calls_are_right) {
   const std::vector<float> x = vector<float>(40000, 1);
   std::vector<float> y(x.size());

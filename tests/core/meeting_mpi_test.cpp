@@ -44,6 +44,21 @@ class Meetings : public Api {
     if (code == MPI_SUCCESS) MPIQ_Request_free(&request);
     return code;
   }
+  int scatter(MPI_Comm on, bool by_rank) {
+    const std::vector<MPI_Count> counts(static_cast<std::size_t>(size), kCount / 10);
+    const Info info{{"mpiq_method", "onebit"}};
+    return by_rank ? MPIQ_Reduce_scatter(x.data(), z.data(), counts.data(), MPI_FLOAT, MPI_SUM, on, info)
+                   : MPIQ_Reduce_scatter_block(x.data(), z.data(), counts[0], MPI_FLOAT, MPI_SUM, on, info);
+  }
+  int gather(MPI_Comm on, bool by_rank) {
+    std::vector<MPI_Count> counts(static_cast<std::size_t>(size), kCount / 10);
+    std::vector<MPI_Aint> displs;
+    for (int r = 0; r < size; ++r) displs.push_back(r * (kCount / 10));
+    const Info info{{"mpiq_method", "onebit"}};
+    return by_rank ? MPIQ_Allgatherv(x.data(), counts[0], MPI_FLOAT, z.data(), counts.data(), displs.data(),
+                                     MPI_FLOAT, on, info)
+                   : MPIQ_Allgather(x.data(), counts[0], MPI_FLOAT, z.data(), counts[0], MPI_FLOAT, on, info);
+  }
   int reduce_sparse(MPI_Comm on) {
     return MPIQ_Sparse_allreduce(0, nullptr, nullptr, 0, nullptr, nullptr, 1, MPI_FLOAT, MPI_SUM, on,
                                  MPI_INFO_NULL);
@@ -57,6 +72,10 @@ class Meetings : public Api {
     return {
         {"MPIQ_Allreduce:", true, [this](MPI_Comm on) { return reduce(on, "onebit", y); }},
         {"MPIQ_Allreduce_init:", true, [this](MPI_Comm on) { return make_request(on); }},
+        {"MPIQ_Reduce_scatter_block:", true, [this](MPI_Comm on) { return scatter(on, false); }},
+        {"MPIQ_Reduce_scatter:", true, [this](MPI_Comm on) { return scatter(on, true); }},
+        {"MPIQ_Allgather:", true, [this](MPI_Comm on) { return gather(on, false); }},
+        {"MPIQ_Allgatherv:", true, [this](MPI_Comm on) { return gather(on, true); }},
         {"MPIQ_Sparse_allreduce ", true, [this](MPI_Comm on) { return reduce_sparse(on); }},
         {"MPIQ_Sparse_allreduce_union", true, [this](MPI_Comm on) { return reduce_union(on); }},
         {"MPIQ_Residual_flush", false, [this](MPI_Comm on) { return flush(on); }},

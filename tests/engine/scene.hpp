@@ -80,10 +80,14 @@ struct Scene {
   bool fresh = false;                                              // CallMemory::fresh
   std::vector<int> silent = {};                                    // CallMemory::silent, by rank
   std::uint64_t random_key = 7;
+  std::vector<std::size_t> ends = {};  // Parts::ends of a reduce-scatter or allgather
+  bool gathers = false;                // an allgather
+  std::size_t gap = 0;                 // elements between its parts
   kernels::Isa isa = kernels::best_isa();
   // The plan of a rank. Half types know no nodes.
   Plan plan_of(int rank, bool half = false) const {
-    return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own});
+    return plan->make({rank, ranks, half ? 1 : per_node, codec->exact_sums || memory->encodes_own,
+                       !ends.empty() && !gathers && feedback});
   }
   kernels::Params params() const {
     kernels::Params p = kernels::preset_params(*codec);
@@ -123,7 +127,44 @@ Status complete(C& comm, Execution<C>& execution, Tally& tally) {
   return execution.failure();
 }
 
-// One allreduce of input[rank] with residual[rank].
+// The input and output of rank r. places: of an allgather.
+template <class T>
+void place_vectors(const Scene& scene, std::size_t r, const std::vector<T>& input, std::vector<T>& output,
+                   std::vector<std::size_t>& places, Reduction& reduction) {
+  reduction.count = input.size();
+  const T* from = scene.in_place ? output.data() : input.data();
+  if (!scene.ends.empty()) {
+    const std::size_t n = reduction.count = scene.ends.back(), begin = r == 0 ? 0 : scene.ends[r - 1];
+    if (scene.gathers) {
+      for (std::size_t q = 0; q < scene.ends.size(); ++q)
+        places.push_back((q + 1) * scene.gap + (q == 0 ? 0 : scene.ends[q - 1]));
+      output.assign(n + (scene.ends.size() + 1) * scene.gap, T(7));
+      reduction.parts = {scene.ends, {begin, input.size()}, {0, output.size()}, places};
+      from = output.data() + places[r];
+      if (scene.in_place) std::copy(input.begin(), input.end(), output.data() + places[r]);
+    } else {
+      reduction.parts = {scene.ends, {0, n}, {begin, scene.ends[r] - begin}, {}};
+      if (scene.in_place)
+        reduction.parts.output.begin = 0;  // it is written where it is read
+      else
+        output.resize(reduction.parts.output.n);
+    }
+  }
+  if (!scene.in_place) from = input.data();
+  reduction.output = reinterpret_cast<std::byte*>(output.data());
+  reduction.input = reinterpret_cast<const std::byte*>(from);
+}
+
+// Leaves the part of a reduce-scatter in place.
+template <class T>
+void keep_part(const Scene& scene, std::size_t r, std::vector<T>& output) {
+  if (scene.ends.empty() || scene.gathers || !scene.in_place) return;
+  const auto at = [&](std::size_t i) { return output.begin() + static_cast<std::ptrdiff_t>(i); };
+  output = std::vector<T>(at(r == 0 ? 0 : scene.ends[r - 1]), at(scene.ends[r]));
+}
+
+// One allreduce of input[rank] with residual[rank]; or, with Scene::ends, a reduce-scatter, whose
+// output[rank] is the rank's part, or an allgather, whose input[rank] is.
 template <class T>
 Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> residual) {
   const auto ranks = static_cast<std::size_t>(scene.ranks);
@@ -148,11 +189,10 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     if (!scene.silent.empty()) reduction.memory.silent = scene.silent[r];
     reduction.raw_ops = may_be_raw(reduction) ? raw_codec().ops(reduction.element, scene.isa) : nullptr;
     reduction.params = scene.params();
-    reduction.count = n;
-    reduction.output = reinterpret_cast<std::byte*>(out.output[r].data());
-    reduction.input = scene.in_place ? reduction.output : reinterpret_cast<const std::byte*>(input[r].data());
+    std::vector<std::size_t> places;
+    place_vectors(scene, r, input[r], out.output[r], places, reduction);
     // The arrays of a rule stand one after the other.
-    out.residual[r].resize(n * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
+    out.residual[r].resize(input[r].size() * static_cast<std::size_t>(std::max(1, scene.memory->arrays)));
     reduction.residual = scene.feedback && scene.memory->arrays > 0
                              ? reinterpret_cast<std::byte*>(out.residual[r].data())
                              : nullptr;
@@ -170,6 +210,7 @@ Outcome<T> run(const Scene& scene, const Vectors<T>& input, Vectors<Compute<T>> 
     Execution<Loopback::Rank> execution;
     execution.prepare(reduction, scratch.data());
     out.status[r] = complete(comm, execution, out.tally[r]);
+    keep_part(scene, r, out.output[r]);
   });
   out.leaked = net.leaked();
   return out;

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 namespace mq::test {
 namespace {
 
@@ -99,6 +102,49 @@ TEST(Layout, counts_beyond_the_memory_of_any_machine_are_cut_without_overflow) {
       EXPECT_EQ(last.begin + last.n, count);
       EXPECT_LE(layout.max_chunk(), kLongChunkBytes / 4);
     }
+}
+
+// Every element of a part is in one chunk of that part, blocks begin anew at each part, and numbers for
+// random rounding are multiples of the block that no two blocks share.
+void expect_parts(const std::vector<std::size_t>& counts, std::size_t block, std::size_t element_bytes) {
+  std::vector<std::size_t> ends;
+  for (const std::size_t n : counts) ends.push_back(n + (ends.empty() ? 0 : ends.back()));
+  const Layout layout(ends, block, element_bytes);
+  std::set<std::size_t> blocks;
+  for (std::size_t p = 0; p < counts.size(); ++p) {
+    std::size_t next = ends[p] - counts[p];
+    ASSERT_EQ(layout.part(p).begin, next);
+    ASSERT_EQ(layout.part(p).n, counts[p]);
+    for (std::size_t s = 0; s < layout.segments(); ++s) {
+      const Range range = layout.chunk(s, p);
+      ASSERT_EQ(range.begin, next) << "part " << p << " block " << block;
+      ASSERT_TRUE((range.begin - layout.part(p).begin) % block == 0 || range.n == 0);
+      ASSERT_LE(range.n, layout.max_chunk());
+      ASSERT_LE(range.n * element_bytes, std::max(kLongChunkBytes, block * element_bytes));
+      next += range.n;
+      const std::size_t index = layout.index(s, p);
+      ASSERT_EQ(index % block, 0u);
+      for (std::size_t b = 0; b * block < range.n; ++b)
+        ASSERT_TRUE(blocks.insert(index / block + b).second) << "part " << p << " block " << block;
+    }
+    ASSERT_EQ(next, ends[p]);
+  }
+}
+
+TEST(Layout, parts_are_cut_each_by_itself) {
+  for (const std::size_t block : {1, 32, 2048})
+    for (const std::size_t n : {0, 1, 31, 32, 33, 2047, 2048, 2049, 70000, 300000}) {
+      expect_parts({n}, block, 4);
+      expect_parts({n, n, n}, block, 4);
+      expect_parts({0, n, 0, 5, 2 * n + 1, 0}, block, 8);
+    }
+  const std::vector<std::size_t> none(4);
+  EXPECT_EQ(Layout(none, 32, 4).segments(), 1u) << "a segment without elements";
+  EXPECT_EQ(Layout(none, 32, 4).max_chunk(), 0u);
+  const std::size_t huge = std::size_t{1} << 57;
+  const std::vector<std::size_t> ends{huge, 2 * huge - 3};
+  const Layout layout(ends, 2048, 4);
+  EXPECT_EQ(layout.chunk(layout.segments() - 1, 1).begin + layout.chunk(layout.segments() - 1, 1).n, ends[1]);
 }
 
 }  // namespace

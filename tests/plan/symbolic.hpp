@@ -113,11 +113,14 @@ struct Outcome {
   std::vector<int> sent, sent_raw;                       // encoded and raw wires per rank
 };
 
+// All chunks, or chunk c by rank c alone: a reduce-scatter.
+enum class Written : std::uint8_t { all, own };
+
 class Machine {
  public:
-  // feedback: the call has a residual array.
-  Machine(const std::vector<Plan>& plans, bool feedback, Terms& terms)
-      : plans_(plans), feedback_(feedback), terms_(terms), ranks_(plans.size()) {
+  // feedback: the call has a residual array. written: which chunks of the output.
+  Machine(const std::vector<Plan>& plans, bool feedback, Terms& terms, Written written)
+      : plans_(plans), feedback_(feedback), written_(written), terms_(terms), ranks_(plans.size()) {
     outcome_.sent.resize(plans.size());
     outcome_.sent_raw.resize(plans.size());
     for (std::size_t r = 0; r < plans.size(); ++r) {
@@ -321,13 +324,15 @@ class Machine {
         if (s.receiving) return fail(r, "a message is never sent");
         if (!s.used) return fail(r, "a wire is never used");
       }
-      for (const Chunk& chunk : ranks_[r].chunks)
-        if (!chunk.written) return fail(r, "a chunk of the output is never written");
+      for (std::size_t c = 0; c < ranks_[r].chunks.size(); ++c)
+        if (ranks_[r].chunks[c].written != (written_ == Written::all || c == r))
+          return fail(r, "a chunk of the output is never written, or one of another rank is");
     }
   }
 
   const std::vector<Plan>& plans_;
   const bool feedback_;
+  const Written written_;
   Terms& terms_;
   std::vector<Rank> ranks_;
   std::unordered_map<std::uint64_t, Posted> posted_;         // by sender and receiver, and tag
@@ -336,8 +341,9 @@ class Machine {
   Outcome outcome_;
 };
 
-inline Outcome interpret(const std::vector<Plan>& plans, bool feedback, Terms& terms) {
-  return Machine(plans, feedback, terms).run();
+inline Outcome interpret(const std::vector<Plan>& plans, bool feedback, Terms& terms,
+                         Written written = Written::all) {
+  return Machine(plans, feedback, terms, written).run();
 }
 
 }  // namespace mq::test::symbolic

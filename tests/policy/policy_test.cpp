@@ -391,7 +391,7 @@ TEST(Fuzz, any_bytes_are_parsed_or_rejected) {
 
 TEST(Fuzz, any_soup_of_tokens_is_parsed_or_rejected) {
   std::istringstream words(
-      "mpi raw bf16 f16 onebit block direct allgather recursive_doubling ring halving_doubling grid hierarchical f32 f64 site= comm= "
+      "mpi raw bf16 f16 reduce_scatter allgather allreduce onebit block direct allgather recursive_doubling ring halving_doubling grid hierarchical f32 f64 site= comm= "
       "small feedback= "
       "guard= error= address key 0 1 7 64 512 64K 1M 2G K : "
       "; @ "

@@ -21,6 +21,25 @@ static int count_and_pass(mpiq_slot sendbuf, mpiq_slot recvbuf, int64_t count, m
   return real(sendbuf, recvbuf, (mpiq_slot)count, datatype, op, comm);
 }
 
+static int pass(enum mpiq_collective what, const mpiq_slot* a) {
+  static const char* const names[] = {"PMPI_Reduce_scatter",
+                                      "PMPI_Reduce_scatter_c",
+                                      "PMPI_Reduce_scatter_block",
+                                      "PMPI_Reduce_scatter_block_c",
+                                      "PMPI_Allgather",
+                                      "PMPI_Allgather_c",
+                                      "PMPI_Allgatherv",
+                                      "PMPI_Allgatherv_c"};
+  typedef int (*any_call)(mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot, mpiq_slot,
+                          mpiq_slot);
+  const mpiq_stub* const stub = dlsym(RTLD_DEFAULT, "mpiq_stub_v1");
+  void* const address = stub->real(names[what]);
+  any_call real;
+  memcpy(&real, &address, sizeof real);
+  ++entries;
+  return real(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+}
+
 static int initialized(int* flag) {
   *flag = getenv("TEST_NOT_INITIALIZED") == NULL;
   return 0;
@@ -45,8 +64,8 @@ static int comm_info(mpiq_slot comm, mpiq_slot info) {
 static const int watching = 0;
 
 __attribute__((visibility("default")))
-mpiq_core mpiq_core_v1 = {MPIQ_STUB_VERSION, "mpich",        sizeof(void*), initialized, started,
-                          &watching,         count_and_pass, counted,       pcontrol,    comm_info};
+mpiq_core mpiq_core_v1 = {MPIQ_STUB_VERSION, "mpich", sizeof(void*), initialized, started,  &watching,
+                          count_and_pass,    pass,    counted,       pcontrol,    comm_info};
 
 __attribute__((constructor)) static void take_family(void) {
   const char* const family = getenv("TEST_FAMILY");

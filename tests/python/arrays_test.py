@@ -32,7 +32,9 @@ class Producer:
         return self.array.__dlpack__()
 
     def __array_namespace__(self):
-        return types.SimpleNamespace(empty_like=lambda like: Producer(np.empty_like(like.array), like.device))
+        return types.SimpleNamespace(empty=lambda shape, dtype, device: Producer(np.empty(shape, dtype), device))
+
+    shape, dtype = property(lambda self: self.array.shape), property(lambda self: self.array.dtype)
 
 
 class Versioned(Producer):
@@ -41,9 +43,9 @@ class Versioned(Producer):
     def __dlpack__(self, stream=None, max_version=None):
         assert max_version == (1, 0)
         array = self.array
-        self.shape, self.strides = (ctypes.c_int64 * array.ndim)(*array.shape), (ctypes.c_int64 * array.ndim)(
+        self.sizes, self.steps = (ctypes.c_int64 * array.ndim)(*array.shape), (ctypes.c_int64 * array.ndim)(
             *(stride // array.itemsize for stride in array.strides))
-        tensor = _dlpack._Tensor(array.ctypes.data, 1, 0, array.ndim, _dlpack._Type(2, 8 * array.itemsize, 1), self.shape, self.strides, 0)
+        tensor = _dlpack._Tensor(array.ctypes.data, 1, 0, array.ndim, _dlpack._Type(2, 8 * array.itemsize, 1), self.sizes, self.steps, 0)
         self.managed = _dlpack._Versioned(1, 0, None, None, 0 if array.flags.writeable else 1, tensor)
         make = ctypes.pythonapi.PyCapsule_New
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]

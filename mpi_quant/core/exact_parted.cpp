@@ -1,0 +1,95 @@
+// MPI's own reduce-scatters and allgathers, with the arguments that the caller gave. An MPI of version 3
+// takes counts and displacements of type int only.
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mpi_quant/core/errors.hpp"
+#include "mpi_quant/core/parted_call.hpp"
+#include "mpi_quant/core/real_mpi.hpp"
+#include "mpi_quant/core/request.hpp"
+
+namespace mq {
+namespace {
+
+bool fits(MPI_Count n) { return n <= std::numeric_limits<int>::max(); }
+
+int reduce_scatter_block(const Call& c) {
+  const MPI_Count each = c.parted->counts.each;
+#if MPI_VERSION >= 4
+  if (!fits(each))
+    return real_mpi().reduce_scatter_block_c(c.sendbuf, c.recvbuf, each, c.datatype, c.op, c.comm);
+#endif
+  return real_mpi().reduce_scatter_block(c.sendbuf, c.recvbuf, static_cast<int>(each), c.datatype, c.op,
+                                         c.comm);
+}
+
+int reduce_scatter(const Call& c, const int* counts) {
+  return real_mpi().reduce_scatter(c.sendbuf, c.recvbuf, counts, c.datatype, c.op, c.comm);
+}
+
+int allgather(const Call& c) {
+  const GatherArguments& g = c.parted->gather;
+  const MPI_Count each = c.parted->counts.each;
+#if MPI_VERSION >= 4
+  if (!fits(each) || !fits(g.sendcount))
+    return real_mpi().allgather_c(c.sendbuf, g.sendcount, g.sendtype, c.recvbuf, each, g.recvtype, c.comm);
+#endif
+  return real_mpi().allgather(c.sendbuf, static_cast<int>(g.sendcount), g.sendtype, c.recvbuf,
+                              static_cast<int>(each), g.recvtype, c.comm);
+}
+
+int allgatherv(const Call& c, const int* counts, const int* displs) {
+  const GatherArguments& g = c.parted->gather;
+  return real_mpi().allgatherv(c.sendbuf, static_cast<int>(g.sendcount), g.sendtype, c.recvbuf, counts,
+                               displs, g.recvtype, c.comm);
+}
+
+// By functions with arrays of MPI_Count.
+int exact_large(const Call& c) {
+  const PartedCall& parted = *c.parted;
+#if MPI_VERSION >= 4
+  const MPI_Count* const counts = parted.counts.by_rank_large;
+  const GatherArguments& g = parted.gather;
+  if (c.collective == Collective::reduce_scatter)
+    return real_mpi().reduce_scatter_c(c.sendbuf, c.recvbuf, counts, c.datatype, c.op, c.comm);
+  return real_mpi().allgatherv_c(c.sendbuf, g.sendcount, g.sendtype, c.recvbuf, counts, g.displs_large,
+                                 g.recvtype, c.comm);
+#else
+  std::vector<int> counts, displs;
+  const Status fit = guarded_status([&]() -> Status {
+    for (std::size_t r = 0; r < parted.ends.size(); ++r) {
+      const int rank = static_cast<int>(r);
+      const auto displ = c.collective == Collective::allgather ? parted.gather.displ(rank) : 0;
+      if (!fits(parted.counts.of(rank)) || !fits(displ))
+        return {Code::bad_argument, "a count or displacement is more than this MPI library takes"};
+      counts.push_back(static_cast<int>(parted.counts.of(rank)));
+      displs.push_back(static_cast<int>(displ));
+    }
+    return {};
+  });
+  if (!fit.ok()) return raise(c.comm, fit);
+  return c.collective == Collective::reduce_scatter ? reduce_scatter(c, counts.data())
+                                                    : allgatherv(c, counts.data(), displs.data());
+#endif
+}
+
+}  // namespace
+
+int exact_parted(const Call& c) {
+  const PartedCall& parted = *c.parted;
+  const bool gathers = c.collective == Collective::allgather;
+  if (parted.counts.by_rank_large != nullptr) return exact_large(c);
+  if (parted.counts.by_rank != nullptr)
+    return gathers ? allgatherv(c, parted.counts.by_rank, parted.gather.displs)
+                   : reduce_scatter(c, parted.counts.by_rank);
+#if MPI_VERSION < 4
+  if (!fits(parted.counts.each) || !fits(parted.gather.sendcount))
+    return raise(c.comm, {Code::bad_argument, "a count is more than this MPI library takes"});
+#endif
+  return gathers ? allgather(c) : reduce_scatter_block(c);
+}
+
+}  // namespace mq

@@ -1,0 +1,121 @@
+#include "mpi_quant/core/parted_call.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "mpi_quant/core/datatypes.hpp"
+#include "mpi_quant/core/request.hpp"
+#include "mpi_quant/engine/frame.hpp"
+
+namespace mq {
+namespace {
+
+constexpr MPI_Count kMostElements = MPI_Count{1} << 58;
+
+// Adds up the counts of all ranks.
+Status add_up(const PartCounts& counts, int ranks, PartedCall& parted) {
+  MPI_Count total = 0;
+  Hash hash;
+  parted.ends.reserve(static_cast<std::size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    const MPI_Count n = counts.of(r);
+    if (n < 0)
+      return {Code::bad_argument,
+              "recvcount " + std::to_string(n) + " of rank " + std::to_string(r) + " is negative"};
+    if (n > kMostElements - total)
+      return {Code::bad_argument, "the parts have more than 2^58 elements together"};
+    total += n;
+    hash.add(static_cast<std::int64_t>(n));
+    parted.ends.push_back(static_cast<std::size_t>(total));
+  }
+  parted.hash = static_cast<std::uint32_t>(mixed(hash.value()));
+  return {};
+}
+
+// The ranks of the communicator. False if it tells none, which is MPI's affair.
+bool ask_ranks(MPI_Comm comm, int& ranks, int& rank) {
+  int inter = 0;
+  return comm != MPI_COMM_NULL && PMPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
+         PMPI_Comm_size(comm, &ranks) == MPI_SUCCESS && PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS;
+}
+
+Range part_of(const PartedCall& parted, int rank) {
+  const auto own = static_cast<std::size_t>(rank);
+  const std::size_t begin = own == 0 ? 0 : parted.ends[own - 1];
+  return {begin, parted.ends[own] - begin};
+}
+
+// Where each part begins in recvbuf.
+void find_places(const GatherArguments& gather, PartedCall& parted) {
+  const bool follow = gather.displs == nullptr && gather.displs_large == nullptr;
+  std::size_t end = 0;
+  parted.places.reserve(parted.ends.size());
+  for (std::size_t r = 0; r < parted.ends.size(); ++r) {
+    const Range part = part_of(parted, static_cast<int>(r));
+    const auto at = follow ? static_cast<MPI_Aint>(part.begin) : gather.displ(static_cast<int>(r));
+    parted.is_unusual = parted.is_unusual || at < 0;
+    parted.places.push_back(static_cast<std::size_t>(at < 0 ? 0 : at));
+    if (part.n > 0) end = std::max(end, parted.places.back() + part.n);
+  }
+  parted.output = {0, end};
+}
+
+// The arguments of an allgather with these ranks.
+Status begin_gather(Call& call, int ranks, int rank, PartedCall& parted) {
+  MQ_TRY(add_up(parted.counts, ranks, parted));
+  call.count = static_cast<MPI_Count>(parted.ends.back());
+  find_places(parted.gather, parted);
+  const Range own = part_of(parted, rank);
+  const std::optional<kernels::Element> element = element_of(call.datatype);
+  parted.input = own;
+  if (call.sendbuf == MPI_IN_PLACE) {
+    const std::size_t at = parted.places[static_cast<std::size_t>(rank)];
+    if (call.recvbuf != nullptr && element)
+      parted.input_at = static_cast<const std::byte*>(call.recvbuf) + at * kernels::element_bytes(*element);
+    return {};
+  }
+  if (!element || element_of(parted.gather.sendtype) != element) {
+    parted.is_unusual = true;
+    return {};
+  }
+  if (parted.gather.sendcount != static_cast<MPI_Count>(own.n))
+    return {Code::bad_argument, "sendcount is " + std::to_string(parted.gather.sendcount) +
+                                    ", but recvcount of this rank is " + std::to_string(own.n)};
+  return {};
+}
+
+}  // namespace
+
+Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& counts, MPI_Datatype datatype,
+                         MPI_Op op, MPI_Comm comm, PartedCall& parted) {
+  parted.counts = counts;
+  Call call{sendbuf, recvbuf, 0, datatype, op, comm};
+  call.collective = Collective::reduce_scatter;
+  call.parted = &parted;
+  int ranks = 0, rank = 0;
+  if (!ask_ranks(comm, ranks, rank)) return call;
+  parted.error = add_up(counts, ranks, parted);
+  call.count = parted.error.ok() ? static_cast<MPI_Count>(parted.ends.back()) : -1;
+  if (!parted.error.ok()) return call;
+  parted.input = {0, parted.ends.back()};
+  parted.output = part_of(parted, rank);
+  parted.moves = sendbuf == MPI_IN_PLACE;
+  return call;
+}
+
+Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& gather,
+                    const PartCounts& counts, MPI_Comm comm, PartedCall& parted) {
+  parted.counts = counts;
+  parted.gather = gather;
+  Call call{sendbuf, recvbuf, 0, gather.recvtype, MPI_SUM, comm};
+  call.collective = Collective::allgather;
+  call.parted = &parted;
+  int ranks = 0, rank = 0;
+  if (!ask_ranks(comm, ranks, rank)) return call;
+  parted.error = begin_gather(call, ranks, rank, parted);
+  if (!parted.error.ok()) call.count = -1;
+  return call;
+}
+
+}  // namespace mq

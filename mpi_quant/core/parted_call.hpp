@@ -1,0 +1,66 @@
+// Collectives in which parts of the vector belong to ranks: reduce-scatters and allgathers. Here is how their
+// arguments become a Call, and how MPI makes them.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "mpi_quant/base/status.hpp"
+#include "mpi_quant/plan/layout.hpp"
+
+namespace mq {
+
+struct Call;
+
+// The elements of each part, as the caller gave them: one number for all parts, or an array by rank.
+struct PartCounts {
+  MPI_Count each = 0;
+  const int* by_rank = nullptr;
+  const MPI_Count* by_rank_large = nullptr;
+  bool is_uneven() const { return by_rank != nullptr || by_rank_large != nullptr; }
+  MPI_Count of(int rank) const {
+    if (by_rank != nullptr) return by_rank[rank];
+    return by_rank_large != nullptr ? by_rank_large[rank] : each;
+  }
+};
+
+// What an allgather has beside the arguments of a reduce-scatter. Without displacements parts follow each
+// other.
+struct GatherArguments {
+  MPI_Count sendcount = 0;
+  MPI_Datatype sendtype = MPI_DATATYPE_NULL, recvtype = MPI_DATATYPE_NULL;
+  const int* displs = nullptr;
+  const MPI_Aint* displs_large = nullptr;
+  MPI_Aint displ(int rank) const { return displs != nullptr ? displs[rank] : displs_large[rank]; }
+};
+
+// What such a call has beside the arguments of an allreduce. It has to live as long as the Call.
+struct PartedCall {
+  PartCounts counts;
+  GatherArguments gather;
+  std::vector<std::size_t> ends;    // by rank: where its part ends. Empty if the communicator tells no ranks
+  std::vector<std::size_t> places;  // of an allgather, by rank: engine/reduction.hpp, Parts::places
+  Range input, output;              // the elements of the vector in the input and in recvbuf
+  const void* input_at = nullptr;   // the input of an allgather in place
+  bool moves = false;               // Parts::moves
+  // No codec can make this call, though MPI can: what is sent and received has different types, or a part
+  // begins before recvbuf. A fact of this rank.
+  bool is_unusual = false;
+  std::uint32_t hash = 0;  // of all counts
+  Status error;            // why there is no such call: Call::count is then -1
+};
+
+// The calls with these arguments. Call::count becomes the sum of all counts. May throw std::bad_alloc.
+Call reduce_scatter_call(const void* sendbuf, void* recvbuf, const PartCounts& counts, MPI_Datatype datatype,
+                         MPI_Op op, MPI_Comm comm, PartedCall& parted);
+// Call::op is MPI_SUM, which every call has that a codec may serve.
+Call allgather_call(const void* sendbuf, void* recvbuf, const GatherArguments& gather,
+                    const PartCounts& counts, MPI_Comm comm, PartedCall& parted);
+
+// MPI's own. Returns its code.
+int exact_parted(const Call& call);
+
+}  // namespace mq

@@ -1,0 +1,33 @@
+// The collectives that the library compresses. The policy has a selector for each, and each has its plans.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace mq {
+
+// A new collective is a row here, not a road of its own. The numbers are part of a call's signature.
+enum class Collective : std::uint8_t {
+  allreduce = 0,
+  reduce_scatter = 1,  // each rank gets a part of the sum
+  allgather = 2,       // all ranks get the parts of all
+};
+inline constexpr std::array<Collective, 3> kCollectives{Collective::allreduce, Collective::reduce_scatter,
+                                                        Collective::allgather};
+
+// The word of policies.
+constexpr std::string_view name(Collective collective) {
+  switch (collective) {
+    case Collective::allreduce: return "allreduce";
+    case Collective::reduce_scatter: return "reduce_scatter";
+    case Collective::allgather: return "allgather";
+  }
+  return "";
+}
+
+// Whether the ranks' vectors are added up. If not, MPI can make the call with any type.
+constexpr bool adds(Collective collective) { return collective != Collective::allgather; }
+
+}  // namespace mq

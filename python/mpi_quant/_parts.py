@@ -1,0 +1,77 @@
+"""reduce_scatter and allgather: sums and vectors of which each rank has a part. SPDX-License-Identifier: Apache-2.0"""
+from typing import Any
+
+from mpi_quant import _arrays
+from mpi_quant._call import Words, with_info, words_of
+from mpi_quant._library import check, communicator, datatype, handle_of, library
+
+
+class _Parts:
+    """A call on a whole vector and a part of it, along the first dimension."""
+
+    def __init__(self, comm: Any, words: Words) -> None:
+        from mpi4py import MPI
+        self._comm = communicator(comm)
+        self._handle, self._sum, self._words, self._functions = handle_of(self._comm), handle_of(MPI.SUM), words, library().functions
+
+    def out(self, x: Any, out: Any, whole: bool) -> tuple[Any, _arrays.Vector, _arrays.Vector]:
+        """out, and x and out as C sees them. Where they cannot be used, the other ranks get their error first."""
+        ranks = self._comm.Get_size()
+        try:
+            source = _arrays.vector(x, "x")
+            if not source.shape or not whole and source.shape[0] % ranks:
+                raise TypeError(f"x has shape {source.shape}: its first size must be a multiple of {ranks}, the number of ranks")
+            first = source.shape[0] * ranks if whole else source.shape[0] // ranks
+            shape = (first, *source.shape[1:])
+            out = _arrays.empty_like(x, "x", shape) if out is None else out
+            target = _arrays.vector(out, "out", writable=True)
+            if (target.element, target.shape) != (source.element, shape):
+                raise TypeError(f"x has shape {source.shape} of {source.element}, so out needs {shape} of it, not {target.shape} of {target.element}")
+            own = target.address + self._comm.Get_rank() * source.bytes  # of allgather in place
+            if _arrays.overlap(source, target) and not (whole and source.address == own):
+                raise TypeError("x and out overlap: give an array of its own" + (", or this rank's part of out as x" if whole else ""))
+        except TypeError:
+            self.run(None, None, -1, "f32", whole)
+            raise
+        stream = source.stream if source.stream is not None else target.stream
+        if stream is not None:
+            self._words["stream"] = hex(stream)
+        return out, source, target
+
+    def run(self, send: int | None, receive: int | None, count: int, element: str, whole: bool) -> int:
+        """An error code. `count`: elements of a part."""
+        kind = datatype(element)
+        if whole:
+            return with_info(self._words, lambda info: self._functions.MPIQ_Allgather(send, count, kind, receive, count, kind, self._handle, info))
+        return with_info(self._words, lambda info: self._functions.MPIQ_Reduce_scatter_block(
+            send, receive, count, kind, self._sum, self._handle, info))
+
+
+def reduce_scatter(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
+                   key: str | None = None, seed: int | None = None) -> Any:
+    """This rank's part of the sum of x over the ranks of comm. Collective.
+
+    x: its first size is a multiple of the number of ranks p; rank r gets the r-th of p equal parts. Elements as in allreduce.
+    out: of the part's shape, apart from x; None: a new array. The other arguments, and errors, are those of allreduce.
+    key: each rank keeps a residual of the whole vector.
+    """
+    call = _Parts(comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    result, source, target = call.out(x, out, whole=False)
+    check(call.run(source.address, target.address, target.count, target.element, whole=False))
+    return _arrays.for_user(x, out, result)
+
+
+def allgather(x: Any, out: Any = None, *, comm: Any = None, method: str | None = None, error: float | str | None = None,
+              key: str | None = None, seed: int | None = None) -> Any:
+    """The x of all ranks of comm, one after the other along the first dimension: the same bits on all ranks. Collective.
+
+    x: of the same shape on all ranks; also this rank's part of out, which then becomes what the others have of it.
+    out: p times as long as x for p ranks; None: a new array. The other arguments, and errors, are those of allreduce.
+    key: what is left out of x is added to it in the next call. That is right for differences, and wrong for values such as weights.
+    """
+    from mpi4py import MPI
+    call = _Parts(comm, words_of(method=method, error=error, key=key, matrix=None, seed=seed))
+    result, source, target = call.out(x, out, whole=True)
+    in_place = _arrays.overlap(source, target)
+    check(call.run(int(MPI.IN_PLACE) if in_place else source.address, target.address, source.count, source.element, whole=True))
+    return _arrays.for_user(x, out, result)

@@ -1,0 +1,74 @@
+// Samples of vectors: what they say of errors, also of very small and great numbers, and of residuals.
+
+#include "mpi_quant/automatic/sample.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/inputs.hpp"
+
+namespace mq {
+namespace {
+
+AutoCandidate candidate(const char* text) {
+  AutoCandidate c;
+  c.method = *parse_method(text);
+  c.is_sure = c.method.codec->lossless;
+  return c;
+}
+
+template <class T>
+Sampled tried(const std::vector<T>& x, const char* method, double call_s = 1) {
+  Sample sample;
+  EXPECT_TRUE(sample.take(reinterpret_cast<const std::byte*>(x.data()), x.size(),
+                          sizeof(T) == 8 ? kernels::Element::f64 : kernels::Element::f32, call_s, 3));
+  return sample.try_on(candidate(method), kernels::Isa::scalar);
+}
+
+TEST(Sample, errors_and_bytes_are_those_of_the_codec) {
+  for (const std::size_t n : {1, 255, 256, 257, 100000}) {
+    const auto x = test::make_input<float>(test::Input::normal, n, 1);
+    for (const double call_s : {0.0, 1e-5, 1.0}) {
+      EXPECT_LT(tried(x, "bf16", call_s).error, 0.004F) << n;
+      EXPECT_GT(tried(x, "bf16", call_s).wire_bytes, 1.9F) << n;
+      EXPECT_EQ(tried(x, "raw", call_s).error, 0) << n;
+    }
+  }
+  const auto x = test::make_input<float>(test::Input::normal, 100000, 1);
+  EXPECT_NEAR(tried(x, "int8").error, 0.007, 0.002);
+  EXPECT_NEAR(tried(x, "onebit").error, 0.6, 0.05);
+  std::vector<float> sparse(100000);
+  for (std::size_t i = 0; i < sparse.size(); i += 100) sparse[i] = 1;
+  EXPECT_LT(tried(sparse, "zerorun").wire_bytes, 0.5F);
+}
+
+TEST(Sample, very_small_and_very_great_numbers_have_their_error) {
+  for (const double scale : {1e-300, 1e-170, 1.0, 1e150, 1e300}) {
+    std::vector<double> x = test::make_input<double>(test::Input::normal, 10000, 1);
+    for (double& v : x) v *= scale;
+    EXPECT_NEAR(tried(x, "onebit").error, 0.6, 0.05) << scale;
+  }
+  const std::vector<double> tiny(1000, 1e-50);
+  EXPECT_GT(tried(tiny, "bf16").error, 0.9F) << "bf16 has no number that small";
+  for (const float v : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_EQ(tried(std::vector<float>(1000, v), "int8").error, unknown_sample().error);
+  EXPECT_EQ(tried(std::vector<float>(1000, 0.0F), "int8").error, 0);
+}
+
+TEST(Sample, a_debt_is_counted_in_lengths_of_the_vector) {
+  const auto x = test::make_input<float>(test::Input::normal, 5000, 1);
+  std::vector<float> residual = x;
+  for (float& r : residual) r *= -3;
+  Sample sample;
+  ASSERT_TRUE(
+      sample.take(reinterpret_cast<const std::byte*>(x.data()), x.size(), kernels::Element::f32, 1, 0));
+  EXPECT_NEAR(sample.debt(reinterpret_cast<const std::byte*>(residual.data())), 3, 1e-5);
+  residual.assign(residual.size(), 0);
+  EXPECT_EQ(sample.debt(reinterpret_cast<const std::byte*>(residual.data())), 0);
+}
+
+}  // namespace
+}  // namespace mq
