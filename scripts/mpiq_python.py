@@ -15,7 +15,7 @@ DEBIAN = "/usr/bin/python3"
 FILES, FIGURES = ("numpy", "h5py"), ("numpy", "h5py", "matplotlib")
 # Scripts that need more than the standard library.
 NEEDS = {
-    "frontier": ("numpy",), "quality": ("numpy",),
+    "entropy": ("numpy",), "frontier": ("numpy",), "quality": ("numpy",),
     "check_results": FILES, "compare": FILES, "export": FILES, "merge": FILES, "mpiq_results.py": FILES, "sweep": FILES,
     "plot": FIGURES, "readme_tables": FIGURES, "report": FIGURES, "simulate": FIGURES,
 }

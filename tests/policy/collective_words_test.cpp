@@ -71,7 +71,8 @@ TEST(CollectiveWords, methods_that_serve_allreduce_only_are_refused_in_other_rul
                   std::to_string(word.size() + 7));
     EXPECT_NE(error_of(word + " 1M-: topk memory=momentum").find("memory=momentum serves allreduce only"),
               std::string::npos);
-    EXPECT_NE(error_of(word + " 1M-: auto(error=1e-3)").find("auto serves allreduce only"), std::string::npos);
+    EXPECT_NE(error_of(word + " 1M-: auto(error=1e-3)").find("auto serves allreduce only"),
+              std::string::npos);
     EXPECT_NE(error_of(word + " 1M-: lowrank").find("lowrank serves allreduce only"), std::string::npos);
     EXPECT_TRUE(Policy::parse(word + " 1M-: topk memory=none").ok());
     EXPECT_EQ(Policy::parse(word + " 1M-: topk guard=3").ok(), adds(one)) << "a guard compares sums";
