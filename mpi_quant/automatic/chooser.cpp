@@ -21,6 +21,7 @@ constexpr double kWindow = 200;  // calls that the budget is for
 constexpr double kSmallChange = 0.1, kNewShare = 0.1;
 constexpr double kMostOff = 5;    // a candidate, from the model
 constexpr double kJudging = 1.5;  // MPI's times that judging a result takes: the exact sum, and passes
+constexpr double kGreatestMargin = 1e30;  // finite in a file
 constexpr unsigned kMostSplits = 3;
 constexpr std::uint64_t kPause = 64, kFirstRetry = 32;
 constexpr std::uint64_t kLooksAgain = 24;  // calls until a size is asked for again
@@ -72,19 +73,25 @@ bool Chooser::asks_for_sample(std::size_t i) const {
 }
 
 // Results of lossless methods and of those that promise their bound need no judge. With memory the results
-// of single calls say nothing. What only gets its first tries has its samples.
+// of single calls say nothing.
+bool Chooser::can_be_judged(std::size_t i) const {
+  return i != 0 && calls_.limit.kind == Automatic::Kind::relative && !candidates_[i].is_sure;
+}
+
+// The first time in the last of its tries, so that nothing unjudged is a favourite.
 bool Chooser::must_be_judged(std::size_t i) const {
   const Known& k = known_[i];
-  const bool can_be = i != 0 && calls_.limit.kind == Automatic::Kind::relative &&
-                      !candidates_[i].method.codec->lossless && !candidates_[i].is_sure;
-  if (!can_be || totals_.calls < k.next_judged) return false;
-  return frozen_ == i || (k.runs >= kTries && account_s_ >= kJudging * dense_s());
+  if (!can_be_judged(i) || totals_.calls < k.next_judged) return false;
+  return frozen_ == i || (k.runs + 1 >= kTries && account_s_ >= 0);
 }
+
+bool Chooser::is_trusted(std::size_t i) const { return !can_be_judged(i) || known_[i].judgements > 0; }
 
 std::size_t Chooser::favourite() const {
   std::size_t best = 0;
   for (std::size_t i = 1; i < known_.size(); ++i)
-    if (known_[i].runs > 0 && is_within_limit(i) && time(known_[i]) < time(known_[best])) best = i;
+    if (known_[i].runs > 0 && is_trusted(i) && is_within_limit(i) && time(known_[i]) < time(known_[best]))
+      best = i;
   return best;
 }
 
@@ -97,7 +104,8 @@ std::size_t Chooser::worth_a_try(std::size_t best) const {
     const Known& k = known_[i];
     const double expected = time(k) * (k.runs == 0 ? kOptimism : 1);
     const bool waits = best != 0 && asks_for_sample(i);  // another call's agreement costs nothing then
-    if (k.runs >= kTries || waits || (!is_within_limit(i) && totals_.calls < k.retry) || expected >= least)
+    if ((k.runs >= kTries && is_trusted(i)) || waits || (!is_within_limit(i) && totals_.calls < k.retry) ||
+        expected >= least)
       continue;
     if (cost_of_try(i) > account_s_) continue;
     found = i;
@@ -362,7 +370,9 @@ bool Chooser::judged(double error) {
   ++k.judgements;
   totals_.worst_error = std::max(totals_.worst_error, error);
   if (error <= calls_.limit.value) return true;
-  margin_ *= 2;
+  // So that the sample of this call would have been over the limit.
+  const double hidden = k.error > 0 ? error / (k.error * std::sqrt(candidates_[now_.candidate].losses)) : 1;
+  margin_ = std::max(2 * margin_, std::min(kMargin * hidden, kGreatestMargin));
   miss(k);
   k.next_judged = 0;
   return false;

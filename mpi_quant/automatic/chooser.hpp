@@ -106,7 +106,9 @@ class Chooser {
   double time(const Known& known) const;
   bool is_within_limit(std::size_t i) const;
   bool asks_for_sample(std::size_t i) const;
+  bool can_be_judged(std::size_t i) const;
   bool must_be_judged(std::size_t i) const;
+  bool is_trusted(std::size_t i) const;
   std::size_t worth_a_try(std::size_t best) const;
   std::size_t worth_a_scout(std::size_t best) const;
   void take_sample(std::size_t i, const Sampled& sampled);

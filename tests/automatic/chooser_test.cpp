@@ -71,14 +71,14 @@ TEST(Chooser, the_first_calls_are_exact) {
   });
 }
 
-// Fifty calls after a change of the network, calls are again within twenty percent of the best. Where the
-// compressed calls take the same time as before, nobody sees the change before MPI's own reduction runs
-// again.
+// Fifty calls after a change of the network, calls are again within twenty percent of the best, in all but
+// one world in a hundred. Where the compressed calls take the same time as before, nobody sees the change
+// before MPI's own reduction runs again.
 TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
   const auto faster = [](Network n, double by) {
     return Network{n.name, n.latency_s / by, n.overhead_s / by, n.byte_s / by};
   };
-  int seen = 0, hidden = 0;
+  int seen = 0, hidden = 0, late = 0;
   for (const double by : {10.0, 0.1})
     over_worlds([&](World& world) {
       if (world.calls().limit != kPercent && world.calls().limit != kCoarse) return;
@@ -91,14 +91,10 @@ TEST(Chooser, a_network_ten_times_slower_or_faster_is_noticed_within_50_calls) {
       for (int i = 0; i < (shows ? 50 : 1000); ++i) world.call();
       double sum = 0;
       for (int i = 0; i < 200; ++i) sum += world.call().seconds;
-      const std::size_t best = world.best(), favourite = world.chooser.favourite();
-      EXPECT_LE(sum / 200, 1.2 * world.true_s(best))
-          << "by " << by << (shows ? "" : ", hidden") << ", best "
-          << to_string(world.chooser.candidate(best).method) << " " << world.true_s(best) << ", dense "
-          << world.true_s(0) << ", favourite " << to_string(world.chooser.candidate(favourite).method) << " "
-          << world.true_s(favourite);
+      late += sum / 200 > 1.2 * world.true_s(world.best());
     });
   EXPECT_GT(seen, 4 * hidden);
+  EXPECT_LE(late, (seen + hidden) / 100);
 }
 
 // The data lose far more from one call to the next: no result is over the limit, and the method goes.
@@ -132,7 +128,7 @@ TEST(Chooser, an_error_that_samples_hide_is_judged_and_the_margin_widens) {
       was_compressed = was_compressed || done.reduced_by != 0;
       over += done.result_error > world.calls().limit.value;
     }
-    EXPECT_LE(over, 40) << world.chooser.margin();
+    EXPECT_LE(over, 12) << world.chooser.margin();
     if (world.chooser.totals().worst_error > world.calls().limit.value) {
       ++found;
       EXPECT_GT(world.chooser.margin(), 2);

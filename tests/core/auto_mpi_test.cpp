@@ -149,7 +149,7 @@ TEST_F(Auto, sums_that_cancel_out_are_soon_within_the_limit) {
     x[i] = (rank == 0 ? 1.0F : rank == 1 ? -1.0F : 0.0F) * x[i] + 0.001F * static_cast<float>(1 + i % 7);
   int over = 0;
   for (int i = 0; i < 200; ++i) over += call(x, "auto(error=0.02)", MPI_FLOAT) > 0.02;
-  EXPECT_LE(over, 60);
+  EXPECT_LE(over, 12);
   for (int i = 0; i < 50; ++i) EXPECT_LE(call(x, "auto(error=0.02)", MPI_FLOAT), 0.02) << i;
 }
 
