@@ -3,12 +3,13 @@
 // choose alike. It reads no clock and sends nothing: times and errors come with the agreement that a call
 // makes anyway, and tests drive it with simulated networks.
 //
-//   learn     the first four calls are exact. Their time, and that of an agreement, fit the model of the
+//   learn     the first three calls are exact. Their time, and that of an agreement, fit the model of the
 //             network, which says in which order candidates are worth a try.
-//   explore   a candidate that the model or its measured time puts ahead runs three times.
+//   explore   a candidate that the model or its measured time puts ahead runs three times. The third result is
+//             compared with the exact sum.
 //   exploit   the fastest runs. Now and then MPI's own reduction runs instead, to see whether it would be
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
-//   change    four times in a row far from what was usual: the others are measured again.
+//   change    several times in a row far from what was usual: all is measured again.
 //
 // The budget: what a candidate takes beyond MPI's own reduction, what an agreement takes in a call that MPI
 // reduces, and what judging a result takes, is paid from an account. The account gets one hundredth of MPI's
