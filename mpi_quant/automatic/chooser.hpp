@@ -5,8 +5,8 @@
 //
 //   learn     the first three calls are exact. Their time, and that of an agreement, fit the model of the
 //             network, which says in which order candidates are worth a try.
-//   explore   a candidate that the model or its measured time puts ahead runs three times. The third result is
-//             compared with the exact sum.
+//   explore   a candidate that the model or its measured time puts ahead runs three times. The third result
+//             is compared with the exact sum.
 //   exploit   the fastest runs. Now and then MPI's own reduction runs instead, to see whether it would be
 //             faster by now; where MPI is the fastest, an agreement now and then brings the times together.
 //   change    several times in a row far from what was usual: all is measured again.

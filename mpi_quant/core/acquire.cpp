@@ -33,7 +33,8 @@ bool overlaps(const Call& call, std::optional<kernels::Element> element) {
 
 Status check_arguments(const Call& call, std::optional<kernels::Element> element, bool may_overlap) {
   if (call.count < 0) return {Code::bad_argument, "count " + std::to_string(call.count) + " is negative"};
-  if (!element || call.count == 0) return {};  // MPI_BOTTOM may be NULL
+  if (!element || call.count == 0) return {};                        // MPI_BOTTOM may be NULL
+  if (call.parted != nullptr && call.parted->is_unusual) return {};  // MPI knows what its types mean
   const bool is_read = call.sendbuf == MPI_IN_PLACE;
   if (call.recvbuf == nullptr && (is_read || call.output_range().n > 0))
     return {Code::bad_argument, "recvbuf is NULL"};
@@ -76,8 +77,6 @@ void CallRun::prepare(const Request& request, const Decision& decision, Status l
     // The names of a program's residuals are made up for one address or position.
     if (call_.collective == Collective::allgather && !from_program_ && !decision_.key.empty())
       gather_name_ = gather_key(decision_.key.view());
-    if (!method.exact() && call_.parted != nullptr && call_.parted->is_unusual)
-      decision_.leave_to_mpi(Reason::type);
     // What happens with an unmodified program's overlapping vectors is left to MPI.
     if (from_program_ && !method.exact() && overlaps(call_, element)) decision_.leave_to_mpi(Reason::overlap);
     if (local_error_.ok()) local_error_ = check_arguments(call_, element, from_program_);
@@ -167,7 +166,10 @@ Status CallRun::prepare_residual(kernels::Measures when, bool& measures) {
   if (when != kernels::Measures::once_a_key || from_program_) return {};
   const double settled = entry_->settled;
   if (settled <= 0) return {};
-  reduction_.params = reduction_.codec->settle(reduction_.params, {settled});
+  if (call_.collective == Collective::allgather)
+    maxima_.facts = {settled};  // the agreement tells it to ranks without elements, which have no entry
+  else
+    reduction_.params = reduction_.codec->settle(reduction_.params, {settled});
   measures = false;
   return {};
 }

@@ -18,6 +18,7 @@ bool is_half(std::optional<kernels::Element> element) {
 
 // A sum of half-type vectors without elements: there is nothing to do, and MPI would refuse the type.
 bool is_empty_half(const Call& call) {
+  if (call.parted != nullptr && call.parted->ends.empty()) return false;  // the count is not known
   return call.count == 0 && call.op == MPI_SUM && is_half(element_of(call.datatype));
 }
 
@@ -45,6 +46,7 @@ Result<bool> copies_alone(const Call& call) {
   const std::optional<kernels::Element> element = element_of(call.datatype);
   bool alone = call.comm != MPI_COMM_NULL && (element || is_nameless_half(call.datatype)) &&
                call.op == MPI_SUM && call.count >= 0 &&
+               (call.parted == nullptr || !call.parted->is_unusual) &&
                PMPI_Comm_test_inter(call.comm, &inter) == MPI_SUCCESS && !inter &&
                PMPI_Comm_size(call.comm, &size) == MPI_SUCCESS && size == 1;
   if (alone && !is_nameless_half(call.datatype)) {

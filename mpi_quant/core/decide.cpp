@@ -110,6 +110,10 @@ constexpr Row kRows[] = {
        return s.program != nullptr && s.chosen != nullptr && !s.chosen->choice.agrees;
      }},
 
+    {Knowledge::this_rank, Reason::type,
+     [](const Situation& s, const Decision&) {
+       return s.call.parted != nullptr && s.call.parted->is_unusual;
+     }},
     {Knowledge::this_rank, Reason::switched_off,
      [](const Situation& s, const Decision&) { return s.said.off; }},
     {Knowledge::this_rank, Reason::no_matrix,
@@ -163,7 +167,8 @@ void choose(const Situation& s, Decision& d) {
   d.safeguards = Hash{}.add(asked.feedback).add(asked.guard).add(asked.error).value();
   if (!d.method.exact())
     d.kind = d.safeguards ^ hash_of(d.method.params) ^ memory_hash(d.method) ^
-             (std::uint64_t{d.method.codec->id} << 48);
+             (std::uint64_t{d.method.codec->id} << 48) ^
+             (static_cast<std::uint64_t>(s.call.collective) << 40);
 }
 
 // Sets a parameter by its name, if the codec has it.

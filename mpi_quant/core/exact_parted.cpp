@@ -14,7 +14,9 @@
 namespace mq {
 namespace {
 
-bool fits(MPI_Count n) { return n <= std::numeric_limits<int>::max(); }
+bool fits(MPI_Count n) {
+  return n >= std::numeric_limits<int>::min() && n <= std::numeric_limits<int>::max();
+}
 
 int reduce_scatter_block(const Call& c) {
   const MPI_Count each = c.parted->counts.each;
@@ -47,22 +49,28 @@ int allgatherv(const Call& c, const int* counts, const int* displs) {
                                displs, g.recvtype, c.comm);
 }
 
-// By functions with arrays of MPI_Count.
+// By functions with arrays of MPI_Count, or, where the MPI library has none, with copies of type int.
 int exact_large(const Call& c) {
   const PartedCall& parted = *c.parted;
+  const bool gathers = c.collective == Collective::allgather;
 #if MPI_VERSION >= 4
-  const MPI_Count* const counts = parted.counts.by_rank_large;
+  const MPI_Count* const large = parted.counts.by_rank_large;
   const GatherArguments& g = parted.gather;
-  if (c.collective == Collective::reduce_scatter)
-    return real_mpi().reduce_scatter_c(c.sendbuf, c.recvbuf, counts, c.datatype, c.op, c.comm);
-  return real_mpi().allgatherv_c(c.sendbuf, g.sendcount, g.sendtype, c.recvbuf, counts, g.displs_large,
-                                 g.recvtype, c.comm);
-#else
+  if (!gathers && real_mpi().reduce_scatter_c != nullptr)
+    return real_mpi().reduce_scatter_c(c.sendbuf, c.recvbuf, large, c.datatype, c.op, c.comm);
+  if (gathers && real_mpi().allgatherv_c != nullptr)
+    return real_mpi().allgatherv_c(c.sendbuf, g.sendcount, g.sendtype, c.recvbuf, large, g.displs_large,
+                                   g.recvtype, c.comm);
+#endif
+  int inter = 0, n = 0;  // as many counts as MPI reads
+  int code = PMPI_Comm_test_inter(c.comm, &inter);
+  if (code == MPI_SUCCESS)
+    code = inter && gathers ? PMPI_Comm_remote_size(c.comm, &n) : PMPI_Comm_size(c.comm, &n);
+  if (code != MPI_SUCCESS) return code;
   std::vector<int> counts, displs;
   const Status fit = guarded_status([&]() -> Status {
-    for (std::size_t r = 0; r < parted.ends.size(); ++r) {
-      const int rank = static_cast<int>(r);
-      const auto displ = c.collective == Collective::allgather ? parted.gather.displ(rank) : 0;
+    for (int rank = 0; rank < n; ++rank) {
+      const auto displ = gathers ? parted.gather.displ(rank) : 0;
       if (!fits(parted.counts.of(rank)) || !fits(displ))
         return {Code::bad_argument, "a count or displacement is more than this MPI library takes"};
       counts.push_back(static_cast<int>(parted.counts.of(rank)));
@@ -71,9 +79,7 @@ int exact_large(const Call& c) {
     return {};
   });
   if (!fit.ok()) return raise(c.comm, fit);
-  return c.collective == Collective::reduce_scatter ? reduce_scatter(c, counts.data())
-                                                    : allgatherv(c, counts.data(), displs.data());
-#endif
+  return gathers ? allgatherv(c, counts.data(), displs.data()) : reduce_scatter(c, counts.data());
 }
 
 }  // namespace

@@ -149,6 +149,7 @@ Status keep_rules(MPI_Comm comm, std::string_view rules) {
 const std::string* kept_rules(MPI_Comm comm) {
   void* value = nullptr;
   int found = 0;
+  if (registry().rules_key == MPI_KEYVAL_INVALID) return nullptr;  // no communicator has ever had any
   if (PMPI_Comm_get_attr(comm, registry().rules_key, &value, &found) != MPI_SUCCESS || !found) return nullptr;
   return static_cast<const std::string*>(value);
 }

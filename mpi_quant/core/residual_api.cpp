@@ -50,6 +50,7 @@ Status scale(MPI_Comm comm, const char* key, double factor) {
   const Table residuals(comm);
   if (!residuals) return {};
   MQ_TRY(residuals->idle(key));
+  if (key != nullptr) MQ_TRY(residuals->idle(gather_key(key).c_str()));
   const auto asked = [key](const std::string& name) {
     return key == nullptr || name == key || name == gather_key(key);
   };

@@ -188,6 +188,10 @@ bool Policy::always_exact() const {
   return std::all_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.method.exact(); });
 }
 
+bool Policy::names(Collective collective) const {
+  return std::any_of(rules_.begin(), rules_.end(), [&](const Rule& r) { return r.collective == collective; });
+}
+
 bool Policy::chooses() const {
   return std::any_of(rules_.begin(), rules_.end(), [](const Rule& r) { return r.method.chooses(); });
 }

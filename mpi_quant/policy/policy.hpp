@@ -160,6 +160,8 @@ class Policy {
   // Sums of unmodified programs that are smaller match no rule.
   std::uint64_t floor_bytes() const;
   bool always_exact() const;
+  // True if a rule is for this collective.
+  bool names(Collective collective) const;
   // True if a rule says auto.
   bool chooses() const;
   // True if a rule has a plan that depends on which ranks share a node.

@@ -1,8 +1,10 @@
 #include "mpi_quant/preload/intercept.hpp"
 
 #include "mpi_quant/advisor/live.hpp"
+#include "mpi_quant/base/env.hpp"
 #include "mpi_quant/base/ticks.hpp"
 #include "mpi_quant/core/allreduce.hpp"
+#include "mpi_quant/core/comm_state.hpp"
 #include "mpi_quant/core/datatypes.hpp"
 #include "mpi_quant/core/errors.hpp"
 #include "mpi_quant/core/parted_call.hpp"
@@ -21,6 +23,18 @@ std::optional<Reason> why_exact_at_once(Situation& situation) {
   if (const auto why = why_exact(Knowledge::arguments, situation)) return why;
   situation.ask_ranks();
   return why_exact(Knowledge::ranks, situation);
+}
+
+// Whether rules for this collective may be in force on the communicator. Else its calls are MPI's own: the
+// library then must not even compare the ranks, because MPI allows them to differ more than the library does.
+bool has_rules(MPI_Comm comm, Collective collective) {
+  if (CommState* const state = find_state(comm)) {
+    const std::scoped_lock lock(state->mutex);
+    return state->policy.rules.names(collective);
+  }
+  const std::string* const kept = comm == MPI_COMM_NULL ? nullptr : kept_rules(comm);
+  if (kept == nullptr && !env().ok()) return true;  // the error is to be raised
+  return (kept != nullptr ? *kept : env()->policy).find(name(collective)) != std::string::npos;
 }
 
 }  // namespace
@@ -55,8 +69,10 @@ int intercepted_call(const Call& call) {
 int intercepted_parts(const Call& given, const PartCounts& counts, const GatherArguments* gather) {
   PartedCall parted;
   Call call = given;
-  if (!watching() &&
-      !element_of(given.datatype)) {  // soon, for programs that gather integers again and again
+  const bool may_compress =
+      element_of(given.datatype) &&
+      has_rules(given.comm, gather != nullptr ? Collective::allgather : Collective::reduce_scatter);
+  if (!may_compress && !watching()) {  // soon, for programs that gather integers again and again
     parted.counts = counts;
     if (gather != nullptr) parted.gather = *gather;
     call.collective = gather != nullptr ? Collective::allgather : Collective::reduce_scatter;
@@ -71,7 +87,12 @@ int intercepted_parts(const Call& given, const PartCounts& counts, const GatherA
   } catch (const std::bad_alloc&) {
     return raise(given.comm, {Code::no_memory, "out of memory"});
   }
-  return intercepted_call(call);
+  if (may_compress) return intercepted_call(call);
+  Situation situation{call};
+  ExactCall counted(call, why_exact_at_once(situation).value_or(Reason::rule));
+  const int code = exact_parted(call);
+  counted.end();
+  return code;
 }
 
 void count_call(mpiq_counted what, const Call& call) noexcept {

@@ -61,7 +61,7 @@ TEST_F(Allgather, every_codec_gives_all_ranks_the_same_bits_near_the_parts) {
   const auto check = [&]<class T>(T) {
     for (const kernels::Codec& codec : kernels::codecs())
       for (const Counts& counts : {equal(1), equal(100), uneven(4097), equal(60000)})
-        for (const MPI_Aint gap : {0, 5}) {
+        for (const MPI_Aint gap : {0, size > 1 ? 5 : 0}) {  // on one rank MPICH 4.0 takes no notice of it
           const Info info{{"mpiq_method", std::string(codec.name)}};
           const std::vector<T> x = input<T>(own(counts));
           const Places at = places(counts, gap);
