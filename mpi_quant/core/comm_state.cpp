@@ -79,7 +79,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0;
   (void)PMPI_Comm_get_name(user_comm, name, &length);
-  std::string rules;
+  std::string rules, alike;  // alike: what all ranks must have alike
   Result<Policy> policy = Policy();
   Result<std::vector<KnownClass>> knowledge = std::vector<KnownClass>();
   try {
@@ -87,6 +87,7 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
       const std::string* const kept = kept_rules(user_comm);
       rules = kept != nullptr ? *kept : env()->policy;
     }
+    alike = with_knowledge(rules);
     policy = Policy::parse(rules);
     if (env().ok()) knowledge = parse_knowledge(env()->knowledge);
     state.reset(new CommState);
@@ -97,8 +98,8 @@ Result<CommState*> CommState::obtain(MPI_Comm user_comm, Initial initial) {
   } catch (const std::bad_alloc&) {
     local_error = {Code::no_memory, "out of memory"};
   }
-  const Result<Agreed> agreed = compare(user_comm, with_knowledge(rules), name, facts, local_error,
-                                        "environment (MPIQ_ variables) or memory");
+  const Result<Agreed> agreed =
+      compare(user_comm, alike, name, facts, local_error, "environment (MPIQ_ variables) or memory");
   if (!agreed.ok()) return agreed.status();
   if (!agreed->same_name) state->policy.comm_name.clear();
   state->policy.same_watch = agreed->same_facts;
