@@ -184,7 +184,7 @@ def worth_timing(points, data):
 
 
 MOST = 2 / 3  # of the recordings
-APART = 1.3  # the bytes of a candidate over those of the one before it
+APART = 1.6  # the bytes of a candidate over those of the one before it
 
 
 @dataclasses.dataclass
@@ -232,12 +232,14 @@ def candidates(points):
     return chosen
 
 
-CANDIDATES_HEAD = """// What `auto(error=feedback)` may choose from, by increasing bytes: methods with memory that no other method beats in the error of the
-// sum of 50 recorded training steps, at their bytes or their time, on most recordings (DIR).
-// `scripts/frontier --only candidates --out DIR` writes this file, and a test compares it with the results.
+CANDIDATES_HEAD = """// What `auto(error=feedback)` may choose from, by increasing bytes: methods with memory that no other method
+// beats in the error of the sum of 50 recorded training steps at their bytes, or at their time, on most
+// recordings (DIR). `scripts/frontier --only candidates` writes this
+// file, and a test compares it with the results.
 //
-// MQ_FEEDBACK_CANDIDATE(method, encode_ns, decode_ns, bytes, sized_by_data, debt): nanoseconds and bytes of an element of a float vector;
-// whether the bytes depend on the data by more than 1.3; and what is still owed after 50 calls, in vectors, at most.
+// MQ_FEEDBACK_CANDIDATE(method, encode_ns, decode_ns, bytes, sized_by_data, debt): nanoseconds and bytes of an
+// element of a float vector; whether the bytes depend on the data by more than 1.3; and the vectors that are
+// still owed after 50 calls, at most.
 """
 
 

@@ -28,10 +28,16 @@ constexpr std::array kLossy{
     Usual{"onebit", 0.5, 0.4, 0.129}, Usual{"topk(k=0.1)", 2.0, 0.5, 0.45, true},
     Usual{"topk", 1.5, 0.2, 0.051},   Usual{"adaptive", 1.2, 0.3, 0.034},
 };
+// A method with a key. debt: the vectors that it usually owes after some calls.
+struct WithMemory {
+  Usual usual;
+  double debt;
+};
 constexpr std::array kWithFeedback{
-    Usual{"int8", 0.5, 0.4, 1.016},          Usual{"int4", 0.5, 0.4, 0.516},
-    Usual{"adaptive(pi=8)", 1.2, 0.4, 0.12}, Usual{"onebit(split=mean)", 0.6, 0.4, 0.129},
-    Usual{"adaptive", 1.2, 0.3, 0.034},
+#define MQ_FEEDBACK_CANDIDATE(text, encode_ns, decode_ns, wire_bytes, sized_by_data, debt) \
+  WithMemory{{text, encode_ns, decode_ns, wire_bytes, sized_by_data}, debt},
+#include "mpi_quant/policy/feedback_candidates.def"
+#undef MQ_FEEDBACK_CANDIDATE
 };
 constexpr Usual kBound{"", 1.2, 0.9, 1.5, true};
 
@@ -83,7 +89,9 @@ std::vector<AutoCandidate> candidates_of(const CallClass& calls) {
   if (limit.kind == Automatic::Kind::absolute)
     add(calls, kBound, "bound(abs=" + number(limit.value) + ")", true, out);
   if (limit.kind == Automatic::Kind::relative && limit.value > 0) add_all(kLossy);
-  if (limit.kind == Automatic::Kind::feedback) add_all(kWithFeedback);
+  if (limit.kind == Automatic::Kind::feedback)
+    for (const WithMemory& each : kWithFeedback)
+      if (each.debt <= limit.value) add(calls, each.usual, each.usual.text, false, out);
   return out;
 }
 

@@ -80,7 +80,10 @@ Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa) {
   out.x = elements_.data();
   out.n = runs_ * length_;
   out.params = method.params;
-  if (!wire_.reserve(method.codec->wire_bound(out.n, element_, method.params))) return unknown_sample();
+  if (method.codec->measures(method.params) != kernels::Measures::nothing)
+    out.params = method.codec->settle(
+        method.params, method.codec->measure(elements_.data(), out.n, element_, method.params));
+  if (!wire_.reserve(method.codec->wire_bound(out.n, element_, out.params))) return unknown_sample();
   out.wire = wire_.data();
   const kernels::CodecOps& ops = *method.codec->ops(element_, isa);
   const kernels::Encoded encoded = ops.encode(out);
@@ -90,7 +93,7 @@ Sampled Sample::try_on(const AutoCandidate& candidate, kernels::Isa isa) {
   in.wire = out.wire;
   in.wire_bytes = encoded.bytes;
   in.n = out.n;
-  in.params = method.params;
+  in.params = out.params;
   in.x = decoded_.data();
   if (ops.decode(in) != kernels::Decoded::ok) return unknown_sample();
   sampled.error =

@@ -225,7 +225,17 @@ TEST(Chooser, every_word_of_its_tables_is_a_method_that_suits_the_limit) {
       EXPECT_EQ(count(kLosslessOnly), 2 * plans);
       EXPECT_EQ(count(kAbsolute), 3 * plans);
       EXPECT_EQ(count(kPercent), 10 * plans);
-      EXPECT_EQ(count({Automatic::Kind::feedback, 4}), 7 * plans);
+      constexpr std::array kDebts{
+#define MQ_FEEDBACK_CANDIDATE(text, encode_ns, decode_ns, wire_bytes, sized_by_data, debt) double{debt},
+#include "mpi_quant/policy/feedback_candidates.def"
+#undef MQ_FEEDBACK_CANDIDATE
+      };
+      for (const double most : {0.1, 1.0, 4.0, 1e6}) {  // vectors
+        const auto mine =
+            std::count_if(kDebts.begin(), kDebts.end(), [&](double debt) { return debt <= most; });
+        EXPECT_GT(mine, 0);
+        EXPECT_EQ(count({Automatic::Kind::feedback, most}), (2 + static_cast<std::size_t>(mine)) * plans);
+      }
     }
 }
 

@@ -58,6 +58,18 @@ TEST(Sample, very_small_and_very_great_numbers_have_their_error) {
   EXPECT_EQ(tried(std::vector<float>(1000, 0.0F), "int8").error, 0);
 }
 
+TEST(Sample, what_a_codec_measures_of_vectors_is_measured_of_the_sample) {
+  for (const float scale : {1e-6F, 1.0F, 1e6F}) {
+    auto x = test::make_input<float>(test::Input::normal, 100000, 1);
+    for (float& v : x) v *= scale;
+    const Sampled fine = tried(x, "bound(rel=0.001)"), coarse = tried(x, "bound(rel=0.1)");
+    EXPECT_LT(fine.error, 0.005F) << scale;
+    EXPECT_GT(coarse.error, 10 * fine.error) << scale;
+    EXPECT_LT(coarse.wire_bytes, fine.wire_bytes) << scale;
+    EXPECT_NEAR(tried(x, "threshold(quantile=0.9)").wire_bytes, 0.1, 0.05) << scale;
+  }
+}
+
 TEST(Sample, a_debt_is_counted_in_lengths_of_the_vector) {
   const auto x = test::make_input<float>(test::Input::normal, 5000, 1);
   std::vector<float> residual = x;
