@@ -46,7 +46,7 @@ class Chooser {
  public:
   explicit Chooser(const CallClass& calls);
 
-  // For the next call of the class.
+  // Counts the next call of the class, and returns what it does.
   Choice next();
   // What the agreement of this call brought. runs: this rank, and so all, would now reduce by the choice;
   // false if something else left the call to MPI. Returns false if the sample's error is over the limit: MPI
@@ -57,18 +57,18 @@ class Chooser {
   // The relative error of a judged result, the greatest of all ranks. The caller delivers the exact sum if
   // this returns false.
   bool judged(double error);
-  // Of a call that nobody hears, because others are in flight: what runs, and whether a sample with this
-  // error lets it run.
+  // For calls that may be in flight beside others, from which nothing is learnt: the fastest known candidate,
+  // and whether it may run if its sample has this error.
   Choice favourite_choice() const;
   bool allows(std::size_t candidate, double error, double margin) const;
   // A hash of what decides the next choices. Equal on ranks that have heard the same.
   std::uint16_t state() const;
   // Forgets everything.
   void restart() noexcept;
-  // From a file: its method is chosen without measuring; without a line of the file, MPI. Its error is looked
-  // at all the same.
+  // From now on takes the method of this line of a file and measures no times; without a line, MPI. The error
+  // of the method is still sampled and judged.
   void freeze(const KnownClass* known);
-  // What a file for the next run says.
+  // The line for a file, from which the next run may choose.
   KnownClass known() const;
 
   const CallClass& calls() const { return calls_; }

@@ -1,6 +1,6 @@
 // What the agreement of a call brings for `auto`: the greatest of each number over all ranks, so that all
-// choose by the same numbers. A rate is 1 / seconds: the greatest is that of the fastest rank, which came
-// last and did not wait. 0: not known.
+// choose by the same numbers. A rate is 1 / seconds. The rank that comes last waits for nobody, so its time
+// is the shortest and its rate the greatest. 0: not known.
 #pragma once
 
 #include <algorithm>

@@ -16,9 +16,9 @@ Sampled unknown_sample();
 
 class Sample {
  public:
-  // Of a vector of f32 or f64 on the host, with at least one element. Its length is such that a call of so
-  // many seconds takes about a hundredth longer. number: another one in each call. False if there is no
-  // memory.
+  // Takes a sample of a vector in host memory, of f32 or f64, with at least one element. It is so long that a
+  // call of call_s seconds takes about a hundredth longer. number: another one in each call, so that the
+  // places differ. Returns false if there is no memory.
   bool take(const std::byte* vector, std::size_t count, kernels::Element element, double call_s,
             std::uint64_t number);
   // What a candidate does to it.

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <string_view>
 
 namespace mq {
 
@@ -27,6 +28,12 @@ inline std::uint64_t mixed(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
+}
+
+inline std::uint64_t hash_of(std::string_view text) {
+  Hash h;
+  for (const char c : text) h.add(c);
+  return h.value();
 }
 
 }  // namespace mq

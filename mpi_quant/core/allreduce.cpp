@@ -105,7 +105,12 @@ Decision agreed_exact(Reason why) {
 Result<Decided> decide_requested(const Request& request) {
   Situation s{request.call};
   s.ask_ranks();
-  if (const auto why = why_exact(Knowledge::ranks, s)) return Decided{nullptr, agreed_exact(*why)};
+  if (const auto why = why_exact(Knowledge::ranks, s)) {
+    // On one rank Open MPI copies from and to NULL. On several, an error of this rank alone would let the
+    // others wait.
+    if (*why == Reason::alone) MQ_TRY(check_arguments(s.call, element_of(s.call.datatype), false));
+    return Decided{nullptr, agreed_exact(*why)};
+  }
   const Result<CommState*> found = CommState::obtain(request.call.comm, CommState::Initial::environment);
   if (!found.ok()) return found.status();
   if (*found == nullptr) return Decided{nullptr, agreed_exact(Reason::outside)};

@@ -34,7 +34,8 @@ struct Outcome {
   // How far an element of the result may be from the exact sum, by the promise of the method, beside what
   // ordinary sums round. 0: the method promises nothing, or the call has a residual.
   double promised = 0;
-  // Of a call that `auto` leaves to MPI: who wants to know how long it took, and when it began. Null: nobody.
+  // If `auto` has left the call to MPI: who is told how long MPI took, and when MPI's part began. Null:
+  // nobody.
   CallClock* clock = nullptr;
   double begin_s = 0;
 };

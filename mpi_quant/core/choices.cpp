@@ -54,7 +54,6 @@ class ChoiceClass final : public CallClock {
     times = {};
     if (frozen_) chooser.freeze(known_ ? &*known_ : nullptr);
   }
-  bool is_frozen() const { return frozen_; }
 
   Chooser chooser;
   OwnTimes times;

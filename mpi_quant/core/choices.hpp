@@ -47,7 +47,7 @@ void took(const Chosen& chosen) noexcept;
 // What became of the classes of all communicators of this process, those that are freed included.
 std::vector<ChoiceSummary> choice_summaries();
 
-// Compares the result of a call, if the choice says so. As CallGuard, but for limits of `auto`.
+// Compares the result of a call with the exact sum, if the choice says so.
 class ChoiceJudge {
  public:
   // Before the call. Keeps its input. An error means that this rank lacks memory.

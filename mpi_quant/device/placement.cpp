@@ -110,7 +110,7 @@ void DevicePlacement::stage(Reduction& reduction) {
   copies_out_ = out_.memory == Memory::device;
 }
 
-// Of the copies of the caller's vectors.
+// The memory for copies of the caller's vectors.
 std::size_t DevicePlacement::copies_bytes() const {
   return (copies_in_ ? round_up(input_bytes_, kDeviceLine) : 0) +
          (copies_out_ ? round_up(output_bytes_, kDeviceLine) : 0);

@@ -125,11 +125,6 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 32);
 
-inline std::uint64_t hash_of(std::string_view text) {
-  Hash h;
-  for (const char c : text) h.add(c);
-  return h.value();
-}
 inline std::uint32_t hash_of_key(std::string_view key) {
   return key.empty() ? 0 : static_cast<std::uint32_t>(hash_of(key) % 0xffffffffu) + 1;
 }

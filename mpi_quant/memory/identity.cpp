@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "mpi_quant/base/hash.hpp"
+
 namespace mq {
 namespace {
 
@@ -45,6 +47,13 @@ void Identities::begin_call(std::uint64_t step) {
 // Invented names begin with a character that a program's keys hardly ever have.
 std::string Identities::name_of(Identity by, const Sender& sender) const {
   if (by == Identity::off) return "";
+  if (sender.gathers) {
+    Sender sums = sender;
+    sums.gathers = false;
+    const std::string name = name_of(by, sums);
+    // Its hash, because a key of the program may be as long as a name can be.
+    return name.empty() ? name : std::string(kGatherKey) + text_of(hash_of(name), 16);
+  }
   if (!sender.key.empty()) return std::string(sender.key);
   if (by == Identity::address)
     return std::string(kAddressKey) + text_of(reinterpret_cast<std::uintptr_t>(sender.input), 16) + ":" +

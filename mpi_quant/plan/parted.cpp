@@ -6,30 +6,13 @@
 namespace mq {
 namespace {
 
-// The first half of direct. Everyone sends each owner C(the owner's part). The owner adds what it receives to
-// its own part, which is not encoded, in rank order. P-1 messages, (P-1)/P w sent; encodes and decodes
-// n(P-1)/P elements. Each element takes one loss, in the residual of the rank that sends it.
-//
-// 2(P-1) slots: P-1 to send from, and P-1 to receive into. One more for what the owner does with its own
-// part: with Ranks::encodes_own it encodes and decodes it; with Ranks::carries_own it adds the residual to
-// it, by raw steps, which lose nothing.
+// The first half of direct. P-1 messages, (P-1)/P w sent; encodes and decodes n(P-1)/P elements. Each element
+// takes one loss, in the residual of the rank that sends it.
 Plan make_reduce_scatter(const Ranks& ranks) {
-  const int rank = ranks.rank, size = ranks.size;
+  const int size = ranks.size;
   const bool has_own = ranks.encodes_own || ranks.carries_own;
   Plan plan{.chunks = size, .slots = 2 * (size - 1) + has_own, .rounds = 1, .steps = {}};
-  const auto to = [&](int s) { return (rank + s) % size; };
-  const auto from = [&](int s) { return (rank - s + size) % size; };
-  const auto send_slot = [](int s) { return s - 1; };
-  const auto recv_slot = [&](int s) { return size - 1 + s - 1; };
-  const int own_slot = 2 * (size - 1);
-
-  for (int s = 1; s < size; ++s) {
-    plan.encode(to(s), send_slot(s), StepFeedback::carry, rank);
-    plan.exchange(send_slot(s), to(s), recv_slot(s), from(s), 0);
-  }
-  if (has_own) round_own(plan, rank, rank, own_slot, !ranks.encodes_own);
-  for (int source = 0; source < size; ++source)
-    if (source != rank) plan.decode_add(rank, recv_slot((rank - source + size) % size), source);
+  sum_at_owners(plan, ranks);
   return plan;
 }
 

@@ -22,6 +22,22 @@ void round_own(Plan& plan, int rank, int chunk, int slot, bool raw) {
   plan.decode(chunk, slot, sum, raw);
 }
 
+void sum_at_owners(Plan& plan, const Ranks& ranks) {
+  const int rank = ranks.rank, size = ranks.size;
+  const auto to = [&](int s) { return (rank + s) % size; };
+  const auto from = [&](int s) { return (rank - s + size) % size; };
+  const auto send_slot = [](int s) { return s - 1; };
+  const auto recv_slot = [&](int s) { return size - 1 + s - 1; };
+
+  for (int s = 1; s < size; ++s) {
+    plan.encode(to(s), send_slot(s), StepFeedback::carry, rank);
+    plan.exchange(send_slot(s), to(s), recv_slot(s), from(s), 0);
+  }
+  if (ranks.encodes_own || ranks.carries_own) round_own(plan, rank, rank, 2 * (size - 1), !ranks.encodes_own);
+  for (int source = 0; source < size; ++source)
+    if (source != rank) plan.decode_add(rank, recv_slot((rank - source + size) % size), source);
+}
+
 // Reduce-scatter and allgather by owners (Seide et al., 1-bit SGD, Interspeech 2014; Dryden et al., MLHPC
 // 2016). Slice p of the vector belongs to rank p. Round 0: everyone sends each owner C(the owner's slice).
 // The owner adds what it receives to its own part, which is not encoded, in rank order. Round 1: the owner
@@ -39,19 +55,12 @@ void round_own(Plan& plan, int rank, int chunk, int slot, bool raw) {
 Plan make_direct(const Ranks& ranks) {
   const int rank = ranks.rank, size = ranks.size;
   Plan plan{.chunks = size, .slots = 2 * size - 1, .rounds = 2, .steps = {}};
+  sum_at_owners(plan, ranks);
   const auto to = [&](int s) { return (rank + s) % size; };
   const auto from = [&](int s) { return (rank - s + size) % size; };
-  const auto send_slot = [](int s) { return s - 1; };
   const auto recv_slot = [&](int s) { return size - 1 + s - 1; };
   const int own_slot = 2 * (size - 1);
 
-  for (int s = 1; s < size; ++s) {
-    plan.encode(to(s), send_slot(s), StepFeedback::carry, rank);
-    plan.exchange(send_slot(s), to(s), recv_slot(s), from(s), 0);
-  }
-  if (ranks.encodes_own) round_own(plan, rank, rank, own_slot);
-  for (int source = 0; source < size; ++source)
-    if (source != rank) plan.decode_add(rank, recv_slot((rank - source + size) % size), source);
   const int all = size;  // Step::sum of the result; that of a contribution is its rank
   plan.encode(rank, own_slot, ranks.encodes_own ? StepFeedback::deposit : StepFeedback::carry, all);
   for (int s = 1; s < size; ++s) plan.exchange(own_slot, to(s), recv_slot(s), from(s), 1);

@@ -69,8 +69,24 @@ int allgather(const mpiq_slot* a, std::int64_t sendcount, const mq::PartCounts& 
   return mq::intercepted_parts(call, counts, &gather);
 }
 
+// Where the counts by rank stand among the arguments, and the communicator; -1: the function has none.
+struct ArrayAt {
+  int counts = -1, comm = -1;
+};
+ArrayAt array_at(mpiq_collective what) {
+  switch (what) {
+    case MPIQ_REDUCE_SCATTER:
+    case MPIQ_REDUCE_SCATTER_LARGE: return {2, 5};
+    case MPIQ_ALLGATHERV:
+    case MPIQ_ALLGATHERV_LARGE: return {4, 7};
+    default: return {};
+  }
+}
+
 // An int in a slot is its lower half.
 int collective(mpiq_collective what, const mpiq_slot* a) {
+  if (const ArrayAt at = array_at(what); at.counts >= 0 && a[at.counts] == 0)
+    return mq::raise(from_slot<MPI_Comm>(a[at.comm]), {mq::Code::bad_argument, "recvcounts is NULL"});
   const auto small = [&](int at) { return mq::PartCounts{0, from_slot<const int*>(a[at]), nullptr}; };
   const auto large = [&](int at) { return mq::PartCounts{0, nullptr, from_slot<const MPI_Count*>(a[at])}; };
   const auto each = [](MPI_Count n) { return mq::PartCounts{n, nullptr, nullptr}; };

@@ -14,25 +14,15 @@
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
 #include "mpi_quant.h"
-#include "tests/core/api.hpp"
+#include "tests/core/parts.hpp"
 
 namespace mq::test {
 namespace {
 
-using Counts = std::vector<MPI_Count>;
 using Places = std::vector<MPI_Aint>;
 
-class Allgather : public Api {
+class Allgather : public Parts {
  protected:
-  Counts equal(MPI_Count each) const { return Counts(static_cast<std::size_t>(size), each); }
-  Counts uneven(MPI_Count most) const {
-    Counts counts;
-    for (int r = 0; r < size; ++r) counts.push_back(r % 2 == 1 ? 0 : most + 3 * r);
-    return counts;
-  }
-  std::size_t own(const Counts& counts) const {
-    return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
-  }
   // Parts in reverse order, with `gap` elements before each.
   static Places places(const Counts& counts, MPI_Aint gap) {
     Places at(counts.size());
@@ -138,7 +128,9 @@ TEST_F(Allgather, half_types_with_and_without_a_method) {
 
 // The deltas that arrived and what still waits, which a gather by raw delivers, add up to the deltas.
 TEST_F(Allgather, with_a_key_deltas_arrive_in_the_end) {
-  for (const char* const method : {"onebit", "topk", "int8"})
+  // threshold with a quantile settles a parameter with the key. A rank without elements has no key to keep
+  // it.
+  for (const char* const method : {"onebit", "topk", "int8", "threshold(quantile=0.9)"})
     for (const Counts& counts : {equal(3001), uneven(5000)}) {
       const std::string key = std::string(method) + std::to_string(counts[0]);
       const Places at = places(counts, 0);
@@ -162,7 +154,6 @@ TEST_F(Allgather, with_a_key_deltas_arrive_in_the_end) {
       if (size > 1) {
         EXPECT_LE(norm(got, wanted), 1e-5 * magnitude) << key;
       }
-      std::vector<float> sum(own(counts), 1.0F);
       int listed = -1;
       ASSERT_EQ(MPIQ_Residual_list(comm, 0, nullptr, &listed), MPI_SUCCESS);
       EXPECT_EQ(listed, 0) << "of this rank alone, so not in the list";
@@ -202,6 +193,63 @@ TEST_F(Allgather, what_no_codec_serves_is_mpi_s_own) {
             MPI_SUCCESS);
   EXPECT_EQ(stats().compressed_calls, size > 1 ? 1u : 0u);
   ASSERT_EQ(MPIQ_Comm_set_policy(comm, ""), MPI_SUCCESS);
+}
+
+// Addresses inside the type, and elements with gaps: what is sent does not begin at sendbuf.
+TEST_F(Allgather, types_that_no_codec_serves_are_not_read_as_vectors) {
+  ASSERT_EQ(MPIQ_Comm_set_policy(comm, "allgather 0-: onebit"), MPI_SUCCESS);
+  const std::vector<float> x = input<float>(500);
+  std::vector<float> ours(500 * static_cast<std::size_t>(size)), theirs = ours;
+  MPI_Allgather(x.data(), 500, MPI_FLOAT, theirs.data(), 500, MPI_FLOAT, comm);
+  MPI_Aint address = 0;
+  MPI_Get_address(x.data(), &address);
+  const int length = 500;
+  MPI_Datatype absolute = MPI_DATATYPE_NULL;
+  MPI_Type_create_hindexed(1, &length, &address, MPI_FLOAT, &absolute);
+  MPI_Type_commit(&absolute);
+  ASSERT_EQ(MPIQ_Allgather(MPI_BOTTOM, 1, absolute, ours.data(), 500, MPI_FLOAT, comm, MPI_INFO_NULL),
+            MPI_SUCCESS);
+  EXPECT_TRUE(same_bits(ours, theirs));
+  MPI_Type_free(&absolute);
+  ASSERT_EQ(MPIQ_Comm_set_policy(comm, ""), MPI_SUCCESS);
+  // Half types with gaps, on one rank, where this library copies.
+  MPI_Datatype half = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
+  ASSERT_EQ(MPIQ_Type_bfloat16(&half), MPI_SUCCESS);
+  MPI_Type_vector(100, 1, 2, half, &strided);
+  MPI_Type_commit(&strided);
+  std::vector<std::uint16_t> from(200), to(100);
+  std::iota(from.begin(), from.end(), std::uint16_t{1});
+  ASSERT_EQ(MPIQ_Allgather(from.data(), 1, strided, to.data(), 100, half, MPI_COMM_SELF, MPI_INFO_NULL),
+            MPI_SUCCESS);
+  for (std::size_t i = 0; i < to.size(); ++i) EXPECT_EQ(to[i], from[2 * i]) << i;
+  MPI_Type_free(&strided);
+}
+
+TEST_F(Allgather, an_intercommunicator_is_left_to_mpi) {
+  if (size == 1) return;
+  MPI_Comm mine = MPI_COMM_NULL, inter = MPI_COMM_NULL;
+  MPI_Comm_split(comm, rank == 0 ? 0 : 1, rank, &mine);
+  MPI_Intercomm_create(mine, 0, comm, rank == 0 ? 1 : 0, 5, &inter);
+  int others = 0;
+  MPI_Comm_remote_size(inter, &others);
+  MPI_Datatype half = MPI_DATATYPE_NULL;
+  ASSERT_EQ(MPIQ_Type_bfloat16(&half), MPI_SUCCESS);
+  const std::vector<std::uint16_t> x(300, static_cast<std::uint16_t>(rank + 1));
+  std::vector<std::uint16_t> y(300 * static_cast<std::size_t>(others)), z = y;
+  const Counts counts(static_cast<std::size_t>(others), 300);
+  Places at;
+  for (int r = 0; r < others; ++r) at.push_back(300 * r);
+  const Info info{{"mpiq_method", "int8"}};
+  EXPECT_EQ(MPIQ_Allgather(x.data(), 300, half, y.data(), 300, half, inter, info), MPI_SUCCESS);
+  EXPECT_EQ(MPIQ_Allgatherv(x.data(), 300, half, z.data(), counts.data(), at.data(), half, inter, info),
+            MPI_SUCCESS);
+  for (int r = 0; r < others; ++r) {
+    const auto sent = static_cast<std::uint16_t>(rank == 0 ? r + 2 : 1);
+    EXPECT_EQ(y[300 * static_cast<std::size_t>(r) + 7], sent) << r;
+    EXPECT_EQ(z[300 * static_cast<std::size_t>(r) + 7], sent) << r;
+  }
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&mine);
 }
 
 TEST_F(Allgather, bad_arguments_and_calls_that_differ_are_errors_on_all_ranks) {

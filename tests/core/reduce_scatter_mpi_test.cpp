@@ -14,27 +14,15 @@
 #include "kernels/codec.hpp"
 #include "kernels/convert.hpp"
 #include "mpi_quant.h"
-#include "tests/core/api.hpp"
+#include "tests/core/parts.hpp"
 
 namespace mq::test {
 namespace {
 
-using Counts = std::vector<MPI_Count>;
-
-class ReduceScatter : public Api {
+class ReduceScatter : public Parts {
  protected:
-  Counts equal(MPI_Count each) const { return Counts(static_cast<std::size_t>(size), each); }
-  // Every second part has no elements.
-  Counts uneven(MPI_Count most) const {
-    Counts counts;
-    for (int r = 0; r < size; ++r) counts.push_back(r % 2 == 1 ? 0 : most + 3 * r);
-    return counts;
-  }
   static std::size_t total(const Counts& counts) {
     return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), MPI_Count{0}));
-  }
-  std::size_t own(const Counts& counts) const {
-    return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
   }
   std::size_t begin(const Counts& counts) const {
     return static_cast<std::size_t>(std::accumulate(counts.begin(), counts.begin() + rank, MPI_Count{0}));

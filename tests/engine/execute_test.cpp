@@ -285,20 +285,12 @@ TEST(Execute, damaged_messages_are_errors_and_never_a_hang) {
   for (const Codec& codec : kernels::codecs())
     for (const PlanRow& plan : plans())
       for (const int ranks : {2, 3, 4, plan.name == "hierarchical" ? 6 : 7})
-        for (int damage = 0; damage < 5; ++damage) {
+        for (int damage = 0; damage < kDamages; ++damage) {
           Scene scene{&codec, &plan, ranks};
           scene.per_node = node_sizes(plan, ranks)[0];
           std::atomic<int> messages = 0;
           std::atomic<int> victim = -1;
-          scene.tamper = [&](int, int to, int, Loopback::Message& m) {
-            if (messages++ != 1) return;
-            victim = to;
-            if (damage == 0) m.clear();
-            if (damage == 1) m.resize(m.size() - 1);
-            if (damage == 2) m[0] ^= std::byte{1};  // magic
-            if (damage == 3) m.resize(1 << 20);     // longer than any bound here
-            if (damage == 4) m[8] ^= std::byte{1};  // hash of another call
-          };
+          scene.tamper = damage_second(damage, messages, victim);
           const Outcome<float> got = run(scene, inputs<float>(ranks, 999), zeros<float>(ranks, 999));
           const std::string where = scene.describe(999) + "damage " + std::to_string(damage);
           ASSERT_GE(victim, 0) << where;

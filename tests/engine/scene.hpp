@@ -308,4 +308,18 @@ void expect_conserved(const Outcome<T>& got, const Vectors<T>& x, const Vectors<
   }
 }
 
+// What becomes of the second message: a tamper for Scene, and how many kinds there are.
+inline constexpr int kDamages = 5;
+inline Loopback::Tamper damage_second(int damage, std::atomic<int>& messages, std::atomic<int>& victim) {
+  return [damage, &messages, &victim](int, int to, int, Loopback::Message& m) {
+    if (messages++ != 1) return;
+    victim = to;
+    if (damage == 0) m.clear();
+    if (damage == 1) m.resize(m.size() - 1);
+    if (damage == 2) m[0] ^= std::byte{1};  // magic
+    if (damage == 3) m.resize(1 << 20);     // longer than any bound here
+    if (damage == 4) m[8] ^= std::byte{1};  // hash of another call
+  };
+}
+
 }  // namespace mq::test

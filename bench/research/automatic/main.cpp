@@ -107,8 +107,8 @@ void change(World& world, std::string_view scenario) {
 }
 
 struct Line {
-  double of_best = 0;       // mean time over that of the best method within the limit, in each half
-  double worst_window = 0;  // of 200 calls, over MPI's
+  double of_best = 0;  // mean of the calls' times, each divided by that of the best method within the limit
+  double worst_window = 0;  // the greatest mean of 200 calls in a row, divided by MPI's
   int over_limit = 0;       // results
 };
 
