@@ -286,12 +286,6 @@ TEST(CommandLine, usage_errors_exit_with_two_and_name_the_word) {
       {{"allreduce", "--data", "uniform:0"}, "uniform:0"},
       {{"allreduce", "--methods", "mpi/nosuch"}, "mpi/nosuch"},
       {{"allreduce", "--baseline", "mpi/*,mpi"}, "--baseline"},
-      {{"reduce_scatter", "--methods", "mpi,onebit/direct"}, "has a plan of its own"},
-      {{"reduce_scatter", "--methods", "auto"}, "allreduce only"},
-      {{"reduce_scatter", "--methods", "int8 memory=momentum"}, "memory=momentum"},
-      {{"reduce_scatter", "--matrix", "64"}, "--matrix"},
-      {{"allgather", "--methods", "nccl", "--memory", "cuda"}, "nccl is for allreduce"},
-      {{"allgather", "--sizes", "4", "--model", "mlp"}, "--model"},
       {{"nosuch"}, "nosuch"},
       {{}, "'mpiq-bench allgather'"}};
   for (const auto& [words, named] : cases) {

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/options.hpp"
@@ -50,6 +51,21 @@ TEST(Halves, half_types_can_be_gathered_by_mpi_but_not_added) {
   EXPECT_TRUE(make_points(parse({"allgather", "--dtype", "f16", "--sizes", "64"}).options, 2).ok());
   const CommandLine line = parse({"reduce_scatter", "--dtype", "f16", "--sizes", "64"});
   EXPECT_NE(make_points(line.options, 2).status().text().find("no sum of f16"), std::string::npos);
+}
+
+TEST(Halves, what_is_for_allreduce_is_refused_in_words) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases{
+      {{"reduce_scatter", "--methods", "mpi,onebit/direct"}, "has a plan of its own"},
+      {{"reduce_scatter", "--methods", "auto"}, "allreduce only"},
+      {{"reduce_scatter", "--methods", "int8 memory=momentum"}, "memory=momentum"},
+      {{"reduce_scatter", "--matrix", "64"}, "--matrix"},
+      {{"allgather", "--methods", "nccl", "--memory", "cuda"}, "nccl is for allreduce"},
+      {{"allgather", "--sizes", "4", "--model", "mlp"}, "--model"}};
+  for (const auto& [words, named] : cases) {
+    const CommandLine line = parse(words);
+    EXPECT_EQ(line.exit_code, kUsage) << named;
+    EXPECT_NE((line.out + line.err).find(named), std::string::npos) << named << ": " << line.out << line.err;
+  }
 }
 
 TEST(Halves, parts_cover_the_vector_and_differ_by_one_element_at_most) {
