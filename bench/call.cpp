@@ -63,6 +63,7 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
       compresses_(!method.method.exact()),
       carries_(compresses_ && feedback && keeps_residual(method.method) &&
                (!exact_ || kernels::compute_element(element) != element)),
+      chooses_(method.method.chooses()),
       dense_(method.dense),
       type_(mpi_type(element)),
       count_(count),

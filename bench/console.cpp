@@ -79,7 +79,7 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
       "# speed-up: paired over interleaved repetitions against " +
       o.baseline +
       " [95 % interval]\n"
-      "# rel_err: |x - sum| / |sum| of the first call; #wrong: see n_wrong in the file\n";
+      "# rel_err: |x - sum| / |sum| of the first call (auto: of the last); #wrong: see n_wrong in the file\n";
   text += fmt::format(
       "#{:>11} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>8} {:<16} {:>8} {:>6}\n",
       "size", "", "count", "type", "ranks", "method", "ratio", "time", "+-%", "algbw", "busbw", "speed-up",
