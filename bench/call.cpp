@@ -55,6 +55,7 @@ Call::Call(const MethodWord& method, kernels::Element element, MPI_Count count, 
       compresses_(!method.method.exact()),
       carries_(compresses_ && feedback && keeps_residual(method.method) &&
                (!exact_ || kernels::compute_element(element) != element)),
+      chooses_(method.method.chooses()),
       dense_(method.dense),
       element_bytes_(kernels::element_bytes(element)),
       gpu_(std::move(gpu)),

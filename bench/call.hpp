@@ -39,11 +39,12 @@ class Call {
   // What one call leaves out is added to the next. For half types this holds for lossless codecs too, because
   // their sums are rounded.
   bool carries() const { return carries_; }
+  bool chooses() const { return chooses_; }
   bool compresses() const { return compresses_; }
 
  private:
   int staged(const void* send, void* receive) const;
-  bool exact_, compresses_, carries_;
+  bool exact_, compresses_, carries_, chooses_;
   Dense dense_;
   std::size_t element_bytes_;
   std::shared_ptr<const Gpu> gpu_;

@@ -82,9 +82,10 @@ void print_header(const Options& o, const Topology& t, const std::string& mpi_li
       "# algbw = size / time, busbw = algbw {}(P-1)/P, effective: compressed methods may exceed the wire; GB = 10^9 B\n",
       passes_of(o.collective) == 2 ? "2" : "");
   text += fmt::format("# ratio: bytes of an uncompressed optimal {} over bytes sent\n", name(o.collective));
-  text += "# speed-up: paired over interleaved repetitions against " + o.baseline +
-          " [95 % interval]\n"
-          "# rel_err: |x - exact| / |exact| of the first call; #wrong: see n_wrong in the file\n";
+  text +=
+      "# speed-up: paired over interleaved repetitions against " + o.baseline +
+      " [95 % interval]\n"
+      "# rel_err: |x - exact| / |exact| of the first call (auto: of the last); #wrong: see n_wrong in the file\n";
   text += fmt::format(
       "#{:>11} {:>7} {:>10} {:>4} {:>6} {:<24} {:>6} {:>11} {:>6} {:>8} {:>8} {:>8} {:<16} {:>8} {:>6}\n",
       "size", "", "count", "type", "ranks", "method", "ratio", "time", "+-%", "algbw", "busbw", "speed-up",

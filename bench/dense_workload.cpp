@@ -159,6 +159,7 @@ class DenseVariant final : public Variant {
   MPIQ_Stats stats() const override { return call_.stats(); }
   bool exact() const override { return call_.exact(); }
   bool carries() const override { return call_.carries(); }
+  bool chooses() const override { return call_.chooses(); }
   bool ours() const override { return call_.compresses(); }
 
  private:
