@@ -25,8 +25,8 @@ def run(*command, env=None):
 
 
 class Cuda(WithFiles):
-    def bench(self, *options, ranks=2, code=0, env=None):
-        done = run(*MPIEXEC, str(ranks), BENCH, "allreduce", "--sizes", "16K", "-n", "6", "-w", "1", "--buffers", "warm", *options,
+    def bench(self, *options, ranks=2, code=0, env=None, collective="allreduce"):
+        done = run(*MPIEXEC, str(ranks), BENCH, collective, "--sizes", "16K", "-n", "6", "-w", "1", "--buffers", "warm", *options,
                    env={**WITH_GPU, **(env or {})})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
@@ -56,6 +56,13 @@ class Cuda(WithFiles):
         with h5py.File(self.path("out.h5")) as file:
             self.assertNotIn("gpus", file["run"])
             self.assertNotIn("memory", json.loads(file["run"].attrs["config_json"]))
+
+    def test_parts_of_vectors_are_right_in_place_and_out_of_place(self):
+        for collective in ("reduce_scatter", "allgather"):
+            for words in ((), ("--in-place",)):
+                rows = self.measured("--memory", "cuda", "--methods", "mpi,bf16", *words, ranks=3, collective=collective)
+                self.assertEqual((set(rows["collective"]), set(rows["status"]), set(rows["n_wrong"])), ({collective.encode()}, {b"ok"}, {0}))
+                self.assertLess(rows["err_rel_l2"].max(), 0.01)
 
     def test_in_place_and_three_ranks_and_other_types(self):
         rows = self.measured("--memory", "cuda", "--in-place", "--methods", "mpi,bf16", "--dtype", "f32,f64", ranks=3)
