@@ -13,8 +13,9 @@ constexpr std::size_t kTries = 3;                     // runs of a candidate unt
 constexpr double kShare = 0.01;                       // of MPI's time: what each call brings to the account
 constexpr double kFirst = 1.2, kMost = 1.5;           // MPI's times that the account holds
 constexpr double kOptimism = 0.85, kPessimism = 1.3;  // how far off a prediction may be
-// MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly not
-// the method: other processes that run meanwhile, and in a first run memory that is used for the first time.
+// MPI's times that a call is charged at most, and the first run of a candidate. What takes longer is mostly
+// not the method: other processes that run meanwhile, and in a first run memory that is used for the first
+// time.
 constexpr double kMostLoss = 1, kMostFirstLoss = 0.5;
 constexpr double kUnknownAgreement = 0.1;  // of MPI's time
 constexpr double kAhead = 0.985;           // of the fastest: else a candidate is not worth a try
