@@ -1,6 +1,6 @@
 """Tests of scripts/policy on made-up result files whose best rules are known, and on committed ones.
 
-Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/policy_test.py
+Needs neither network, root nor a build: /usr/bin/python3 tests/scripts/policy_script_test.py
 """
 import os
 import unittest
