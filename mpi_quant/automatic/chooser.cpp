@@ -432,6 +432,11 @@ void Chooser::freeze(const KnownClass* known) {
   const std::string wanted = to_string(known->method);
   for (std::size_t i = 1; i < candidates_.size(); ++i)
     if (to_string(candidates_[i].method) == wanted) frozen_ = i;
+  if (const auto named = candidate_for(calls_, candidates_, known->method); frozen_ == 0 && named) {
+    frozen_ = candidates_.size();
+    candidates_.push_back(*named);
+    known_.emplace_back();
+  }
   margin_ = known->margin;
   const auto set = [&](std::size_t i, double seconds) {
     known_[i].times[0] = seconds;
